@@ -7,17 +7,28 @@ import type { CheckpointSigner } from "../tlog/signer.ts";
 import { formatTlogProof } from "../tlog/tlog-proof.ts";
 import type { Waiting } from "./queues.ts";
 
-/** What the store has done is committed and anchored: now, and not before, its trees are signed. */
-export function answerBatch(
-  waiting: readonly Waiting[],
-  { log, results }: BatchResult,
-  signer: CheckpointSigner,
-): void {
+/** What one who waits for a record is told. */
+export type Answer = Appended | ServiceError;
+
+/**
+ * Answers with signed receipts, one for each result. Until what the store has done is committed and anchored, they may be
+ * made and thrown away again, and must not be given to anybody.
+ */
+export function answersOf({ log, results }: BatchResult, signer: CheckpointSigner): readonly Answer[] {
   const sign = once((tree: StoredTree) => signer.sign({ origin: log, ...tree }));
+  return results.map((result) =>
+    typeof result === "string"
+      ? new ServiceError("idempotency_conflict", conflicts[result])
+      : appended(log, result, sign(result.tree)),
+  );
+}
+
+/** What the store has done is committed and anchored: now, and not before, those who wait for it are told. */
+export function answerBatch(waiting: readonly Waiting[], answers: readonly Answer[]): void {
   waiting.forEach(({ resolve, reject }, position) => {
-    const result = results[position] as BatchResult["results"][number];
-    if (typeof result === "string") reject(new ServiceError("idempotency_conflict", conflicts[result]));
-    else resolve(appended(log, result, sign(result.tree)));
+    const answer = answers[position] as Answer;
+    if (answer instanceof ServiceError) reject(answer);
+    else resolve(answer);
   });
 }
 

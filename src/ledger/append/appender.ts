@@ -19,8 +19,9 @@ import {
   UnstorableError,
 } from "../ports/store.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
-import { answerBatch, newestTree, storeFailure, unavailable } from "./answering.ts";
+import { answerBatch, answersOf, newestTree, storeFailure, unavailable } from "./answering.ts";
 import { Contention } from "./contention.ts";
+import { EarlyAnswers } from "./early-answers.ts";
 import { type EncodedRecord, encodeRecord } from "./encode.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
 import type { CommitObserver } from "./observed.ts";
@@ -237,7 +238,11 @@ export class Appender {
     const batches = shares.map(batchOf);
     const span = commitSpan(shares);
     const endsAtMs = Math.min(...shares.flatMap(({ waiting }) => waiting.map((record) => record.endsAtMs)));
-    const outcomes = await this.#writer.write(batches, patience, endsAtMs).catch((error: unknown) => {
+    const answers = new EarlyAnswers(this.#signer);
+    const foresee = (result: BatchResult) => answers.make(result);
+    // What another anchor has to confirm first gets lines of its own when that has done so.
+    const onForeseen = this.#anchor === undefined ? foresee : undefined;
+    const outcomes = await this.#writer.write(batches, patience, endsAtMs, onForeseen).catch((error: unknown) => {
       span?.end(error);
       if (!(error instanceof UnstorableError)) throw error;
       return error;
@@ -245,7 +250,7 @@ export class Appender {
     span?.end();
     if (outcomes instanceof UnstorableError) return this.#writeHalves(shares, patience, outcomes);
     const unstorable = shares.flatMap((share, index) => {
-      const error = this.#answer(share, outcomes[index], anchored[index], span);
+      const error = this.#answer(share, outcomes[index], answers, anchored[index], span);
       return error === undefined ? [] : [{ share, error }];
     });
     for (const { share, error } of unstorable) await this.#writeHalves([share], patience, error);
@@ -255,6 +260,7 @@ export class Appender {
   #answer(
     share: Share,
     outcome: BatchOutcome | undefined,
+    answers: EarlyAnswers,
     since: AnchoredLog | undefined,
     span: Span | undefined,
   ): UnstorableError | undefined {
@@ -269,7 +275,7 @@ export class Appender {
       this.#contention.noteWritten(share.tenantId);
       for (const record of waiting) record.written();
       if (outcome.results.length !== waiting.length) throw new Error("The store left a record unanswered.");
-      if (this.#anchor === undefined) answerBatch(waiting, outcome, this.#signer);
+      if (this.#anchor === undefined) answerBatch(waiting, answers.of(outcome));
       else void this.#answerAnchored(share, outcome, this.#anchor, since, span);
       return undefined;
     }
@@ -298,7 +304,7 @@ export class Appender {
           anchor.appended(log, newest.isFresh ? since : undefined, waiting),
         );
       }
-      answerBatch(waiting, result, this.#signer);
+      answerBatch(waiting, answersOf(result, this.#signer));
     } catch (cause) {
       const refusal = storeFailure(cause);
       for (const { reject } of waiting) reject(refusal);

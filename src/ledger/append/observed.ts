@@ -94,9 +94,9 @@ export interface CommitObserver {
 /** The same writer. A write that failed, or that appended nothing, is not told of. */
 export function observedWriter(writer: BatchWriter, { elapsedMs, committed }: CommitObserver): BatchWriter {
   return {
-    async write(batches, patience, endsAtMs) {
+    async write(batches, patience, endsAtMs, foresee) {
       const startedMs = elapsedMs();
-      const outcomes = await writer.write(batches, patience, endsAtMs);
+      const outcomes = await writer.write(batches, patience, endsAtMs, foresee);
       const records = outcomes.reduce((sum, outcome) => sum + appendedBy(outcome), 0);
       if (records > 0) committed(records, elapsedMs() - startedMs);
       return outcomes;

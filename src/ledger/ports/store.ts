@@ -102,8 +102,16 @@ export interface BatchWriter {
    * Rejects where no batch has a result: with `UnstorableError` because of the data (nothing was stored), with anything
    * else because of the store (all of it may have become durable, or none). A tenant is in one batch at a time only.
    * @param endsAtMs from when on somebody waits no longer, as `performance.now` counts: a write of one tenant may end then
+   * @param foresee told of the result of a batch before it is durable, where the store can tell: for what may be made of
+   *   it beside the commit. Only where the outcome is this very object was it committed; else, and until then, nothing
+   *   that was made of it may leave the process, since another tree of that size may be committed
    */
-  write(batches: readonly TenantBatch[], patience: Patience, endsAtMs?: number): Promise<readonly BatchOutcome[]>;
+  write(
+    batches: readonly TenantBatch[],
+    patience: Patience,
+    endsAtMs?: number,
+    foresee?: (result: BatchResult) => void,
+  ): Promise<readonly BatchOutcome[]>;
 }
 
 /** A cosignature of a witness, as a store keeps it. */

@@ -6,8 +6,8 @@ import { formatVerifierKey, type NoteSigner, noteSigner, type SigningKey } from 
 
 export interface CheckpointSigner {
   /**
-   * The signed checkpoint. The caller vouches that the tree is committed, and that no other tree of this size ever was
-   * in this log: what is signed cannot be taken back.
+   * The signed checkpoint. The caller vouches that it leaves the process only once the tree is committed, and that no
+   * other tree of this size ever was in this log: what was given away cannot be taken back.
    */
   sign(checkpoint: Checkpoint): string;
   /** Verifier keys of a log, one for each key that signs it, the current one first. */

@@ -1,14 +1,17 @@
 /** Calls on a thread of the store over one port: numbered, answered in their order, and given up when nothing comes. */
 import { unavailable } from "../errors.ts";
 import { type StoreFailure, toError } from "./errors.ts";
-import type { NumberedRequest, WorkerAnswer, WorkerRequest } from "./protocol.ts";
+import type { AppendPart, NumberedRequest, WorkerAnswer, WorkerPart, WorkerRequest } from "./protocol.ts";
+
+/** Told of what a call that has not ended yet will answer. Nothing of it holds before the call has succeeded. */
+export type OnPart = (part: AppendPart) => void;
 
 /** A thread of the store, as those see it who ask it. */
 export interface StoreCaller {
   /** Resolves when the thread serves for the first time; rejects where it does not come to that. */
   readonly ready: Promise<void>;
   /** Rejects with `store_unavailable` when the thread is down, dies, or takes too long; else as `toError` says. */
-  call(request: WorkerRequest): Promise<unknown>;
+  call(request: WorkerRequest, onPart?: OnPart): Promise<unknown>;
   /** Lets the thread finish what it was given; it is asked nothing more. */
   close(): Promise<void>;
 }
@@ -26,6 +29,7 @@ export interface CallsOptions {
 }
 
 interface Pending {
+  readonly onPart: OnPart | undefined;
   resolve(result: unknown): void;
   reject(error: Error): void;
 }
@@ -42,18 +46,22 @@ export class StoreCalls {
     this.#options = options;
   }
 
-  call(request: WorkerRequest): Promise<unknown> {
+  call(request: WorkerRequest, onPart?: OnPart): Promise<unknown> {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const id = this.#nextId++;
-    this.#pending.set(id, { resolve, reject });
+    this.#pending.set(id, { resolve, reject, onPart });
     if (this.#pending.size === 1) this.#watchFirst();
     this.#options.port.postMessage({ id, request });
     return promise;
   }
 
-  receive(message: WorkerAnswer): void {
+  receive(message: WorkerAnswer | WorkerPart): void {
     const pending = this.#pending.get(message.id);
     if (pending === undefined) return;
+    if (message.type === "part") {
+      pending.onPart?.(message.part);
+      return;
+    }
     this.#pending.delete(message.id);
     this.#watchFirst();
     if (message.type === "result") pending.resolve(message.result);

@@ -1,9 +1,9 @@
 /** A thread of the store, as another thread of the process calls it that has not started it. */
 import type { MessagePort } from "node:worker_threads";
 import { unavailable } from "../errors.ts";
-import { type StoreCaller, StoreCalls } from "./calls.ts";
+import { type OnPart, type StoreCaller, StoreCalls } from "./calls.ts";
 import type { StoreFailure } from "./errors.ts";
-import type { WorkerAnswer, WorkerRequest } from "./protocol.ts";
+import type { WorkerAnswer, WorkerPart, WorkerRequest } from "./protocol.ts";
 
 /** What whoever supervises the store's thread tells its guests. */
 export type HostMessage =
@@ -46,8 +46,8 @@ export class GuestThread implements StoreCaller {
     return this.#ready.promise;
   }
 
-  call(request: WorkerRequest): Promise<unknown> {
-    return this.#calls?.call(request) ?? Promise.reject(unavailable("The store's thread is starting again."));
+  call(request: WorkerRequest, onPart?: OnPart): Promise<unknown> {
+    return this.#calls?.call(request, onPart) ?? Promise.reject(unavailable("The store's thread is starting again."));
   }
 
   async close(): Promise<void> {
@@ -67,7 +67,7 @@ export class GuestThread implements StoreCaller {
         if (failure.kind === "moved") this.#host.postMessage({ failure } satisfies GuestMessage);
       },
     });
-    port.on("message", (message: WorkerAnswer) => calls.receive(message));
+    port.on("message", (message: WorkerAnswer | WorkerPart) => calls.receive(message));
     this.#port = port;
     this.#calls = calls;
     this.#ready.resolve();

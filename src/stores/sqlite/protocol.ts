@@ -3,7 +3,7 @@ import type { MessagePort } from "node:worker_threads";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { AttemptLimit } from "../../domain/ports.ts";
 import type { SearchQuery } from "../../ledger/ports/search.ts";
-import type { StoredCosignature } from "../../ledger/ports/store.ts";
+import type { BatchResult, StoredCosignature } from "../../ledger/ports/store.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { ProofRow } from "../proof-batches.ts";
@@ -86,10 +86,27 @@ export interface ConnectRequest {
   readonly connect: MessagePort;
 }
 
+/** Results of an append, before it is committed: of the batches that follow those of the parts before. */
+export interface AppendPart {
+  /** Counts tries of the thread: what an earlier one has told of the same call holds no more. */
+  readonly attempt: number;
+  readonly results: readonly BatchResult[];
+}
+
+/** The answer to an append: all parts of this try are committed. */
+export type AppendedParts = Pick<AppendPart, "attempt">;
+
+/** Goes before the answer of a call. */
+export interface WorkerPart {
+  readonly type: "part";
+  readonly id: number;
+  readonly part: AppendPart;
+}
+
 export type WorkerAnswer =
   | { readonly type: "result"; readonly id: number; readonly result: unknown }
   | { readonly type: "failure"; readonly id: number; readonly failure: StoreFailure };
 
 export type WorkerMessage =
   /** The connection is open; calls may come. */
-  { readonly type: "ready" } | WorkerAnswer;
+  { readonly type: "ready" } | WorkerPart | WorkerAnswer;

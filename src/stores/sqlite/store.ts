@@ -12,15 +12,24 @@ import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
-import type { BatchResult, LedgerStore, LogState, StoredCosignature, TenantBatch } from "../../ledger/ports/store.ts";
+import type {
+  BatchResult,
+  LedgerStore,
+  LogState,
+  Patience,
+  StoredCosignature,
+  TenantBatch,
+} from "../../ledger/ports/store.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
 import { type RegistrationsLook, upToDate } from "../found-registrations.ts";
 import type { KeyRing } from "../key-ring.ts";
 import { ProofBatches } from "../proof-batches.ts";
+import { AppendParts } from "./append-parts.ts";
 import type { StoreCaller } from "./calls.ts";
 import type { LateThread } from "./late-thread.ts";
+import type { AppendedParts } from "./protocol.ts";
 
 /** What the store is made of. */
 export interface SqliteStoreOptions {
@@ -71,7 +80,12 @@ export class SqliteStore implements LedgerStore {
     }
   }
 
-  async write(batches: readonly TenantBatch[]): Promise<readonly BatchResult[]> {
+  async write(
+    batches: readonly TenantBatch[],
+    _patience?: Patience,
+    _endsAtMs?: number,
+    foresee?: (result: BatchResult) => void,
+  ): Promise<readonly BatchResult[]> {
     const sizes = batches.map(({ records }) => seedBytes(records.length));
     const random = this.#random(new Uint8Array(sizes.reduce((sum, size) => sum + size, 0)));
     let offset = 0;
@@ -80,12 +94,15 @@ export class SqliteStore implements LedgerStore {
       offset += seed.length;
       return { ...batch, seed };
     });
-    const results = await this.#keys.following((signingKey) =>
-      this.#writer.call({ call: "append", batches: seeded, nowMs: this.#clock.now(), signingKey }),
-    );
+    const results = await this.#keys.following(async (signingKey) => {
+      const parts = new AppendParts(foresee);
+      const request = { call: "append", batches: seeded, nowMs: this.#clock.now(), signingKey } as const;
+      const committed = await this.#writer.call(request, (part) => parts.add(part));
+      return parts.committed(committed as AppendedParts);
+    });
     // What was recorded will be cited.
     this.#reader.start();
-    return results as readonly BatchResult[];
+    return results;
   }
 
   async find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {

@@ -3,7 +3,7 @@ import { MessageChannel, type MessagePort, Worker } from "node:worker_threads";
 import { threadEnvironment } from "../../base/thread-environment.ts";
 import type { StoreLogger } from "../backend.ts";
 import { unavailable } from "../errors.ts";
-import { type StoreCaller, StoreCalls } from "./calls.ts";
+import { type OnPart, type StoreCaller, StoreCalls } from "./calls.ts";
 import type { StoreFailure } from "./errors.ts";
 import type { GuestMessage, HostMessage } from "./guest.ts";
 import type { ConnectRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
@@ -52,11 +52,11 @@ export class StoreThread implements StoreCaller {
     return this.#ready.promise;
   }
 
-  call(request: WorkerRequest): Promise<unknown> {
+  call(request: WorkerRequest, onPart?: OnPart): Promise<unknown> {
     const running = this.#running;
     if (running === undefined || !this.#isReady)
       return Promise.reject(unavailable("The store's thread is starting again."));
-    return running.calls.call(request);
+    return running.calls.call(request, onPart);
   }
 
   /** A port for a `GuestThread` elsewhere in the process; closing the other one ends that. */

@@ -5,6 +5,7 @@ import { hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
 import { describeFailure, isBusy, type StoreFailure } from "./errors.ts";
 import { type OpenedFile, openedDatabase, openedFile, requireInPlace, StoreMovedError } from "./file-identity.ts";
 import { anchorConnection, SqliteAnchor } from "./log/anchor.ts";
+import { PartSender } from "./part-sender.ts";
 import type {
   ConnectRequest,
   NumberedRequest,
@@ -33,6 +34,8 @@ let otherFiles: readonly OpenedFile[] = [];
 /** Opened again after a failure, so that nothing is believed that a failed connection may have wrong. */
 let store: SqliteWriter | SqliteReader | undefined = openStore();
 let isMoved = false;
+/** Counts how often calls were served. */
+let attempt = 0;
 /** What the writer's thread reads with, for those who ask while the reader's is still starting. */
 let readerBeside: SqliteReader | undefined;
 
@@ -87,22 +90,28 @@ function openWriter(connection: SqliteConnection): SqliteWriter {
 }
 
 /** The writer serves nothing from a file that is gone: it looks before its answer, and from then on before its work. */
-function serve(requests: readonly WorkerRequest[]): readonly unknown[] {
+function serve(calls: readonly Waiting[]): readonly unknown[] {
   store ??= openStore();
   if (isMoved) requireInPlace([...files, ...otherFiles]);
   const served = store;
-  const works = requests.map((request) => () => dispatch(served, request));
+  attempt += 1;
+  const works = calls.map((call) => () => dispatch(served, call));
   const results =
     served instanceof SqliteWriter && works.length > 1 ? served.together(works) : works.map((work) => work());
   if (role === "writer") requireInPlace(files);
-  if (requests.some(({ call }) => call === "probe")) requireInPlace(role === "writer" ? otherFiles : files);
+  if (calls.some(({ message }) => message.request.call === "probe"))
+    requireInPlace(role === "writer" ? otherFiles : files);
   isMoved = false;
   return results;
 }
 
-function dispatch(store: SqliteWriter | SqliteReader, request: WorkerRequest): unknown {
+function dispatch(store: SqliteWriter | SqliteReader, { from, message: { id, request } }: Waiting): unknown {
   if (store instanceof SqliteWriter) {
-    if (request.call === "append") return store.append(request.batches, request.nowMs, request.signingKey);
+    if (request.call === "append") {
+      const parts = new PartSender(from, id, attempt);
+      store.append(request.batches, request.nowMs, request.signingKey, parts);
+      return parts.committed;
+    }
     if (request.call === "head") return store.head(request.name, request.signingKey);
     if (request.call === "storeCosignatures") return store.storeCosignatures(request.cosignatures);
     if (request.call === "keepPolicyRevision") return store.keepPolicyRevision(request.revision, request.content);
@@ -135,16 +144,16 @@ function read(store: SqliteReader, request: WorkerRequest): unknown {
 }
 
 /** Answers calls in order. Those that are served together are taken apart where one of them has nothing stored of all. */
-function answer(messages: readonly NumberedRequest[]): readonly WorkerAnswer[] {
+function answer(calls: readonly Waiting[]): readonly WorkerAnswer[] {
   try {
-    const results = serve(messages.map(({ request }) => request));
-    return messages.map(({ id }, position) => ({ type: "result", id, result: results[position] }));
+    const results = serve(calls);
+    return calls.map(({ message: { id } }, position) => ({ type: "result", id, result: results[position] }));
   } catch (error) {
     const failure = describeFailure(movedOr(error));
     if (failure.kind === "moved") keepMoved();
     if (failure.kind === "store" && !isBusy(error)) dropStore();
-    if (messages.length > 1 && isOfOne(failure)) return messages.flatMap((message) => answer([message]));
-    return messages.map(({ id }) => ({ type: "failure", id, failure }));
+    if (calls.length > 1 && isOfOne(failure)) return calls.flatMap((call) => answer([call]));
+    return calls.map(({ message: { id } }) => ({ type: "failure", id, failure }));
   }
 }
 
@@ -243,7 +252,7 @@ function answerAll(to: MessagePort, first: NumberedRequest): void {
       close(head.id);
       return;
     }
-    const answers = answer(group.map(({ message }) => message));
+    const answers = answer(group);
     group.forEach(({ from }, position) => {
       Atomics.add(data.answered, 0, 1);
       from.postMessage(answers[position]);

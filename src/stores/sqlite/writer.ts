@@ -11,6 +11,7 @@ import { inTransaction, type SqliteConnection, type SqliteStatement } from "./co
 import type { SqliteAnchor } from "./log/anchor.ts";
 import { Cosignatures } from "./log/cosignatures.ts";
 import { type AppendedBatch, LogWriter, type SeededBatch } from "./log/log-writer.ts";
+import type { PartSender } from "./part-sender.ts";
 import { Attempts, DpopReplays } from "./shared.ts";
 
 /**
@@ -61,13 +62,24 @@ export class SqliteWriter {
    * Appends batches in one transaction. One file has one writer at a time, so tenants share it: the commit's sync is
    * what costs. Durable and anchored when it returns; when it throws, the outcome of the commit is unknown. Throws
    * `RetiredKeyError`, like all that names the key that will sign, where that is not the store's newest.
+   * @param parts told of each result, in order, and then of their end, all before anything is committed
    */
-  append(batches: readonly SeededBatch[], nowMs: number, signingKey: Uint8Array): readonly BatchResult[] {
+  append(
+    batches: readonly SeededBatch[],
+    nowMs: number,
+    signingKey: Uint8Array,
+    parts?: Pick<PartSender, "add" | "end">,
+  ): readonly BatchResult[] {
     return this.#transact(() => {
       this.#requireNewest(signingKey);
-      const appended = batches.map((batch) => this.#logs.append(batch, nowMs));
-      this.#appended.push(...appended);
-      return appended.map(({ result }) => result);
+      const results = batches.map((batch) => {
+        const appended = this.#logs.append(batch, nowMs);
+        this.#appended.push(appended);
+        parts?.add(appended.result);
+        return appended.result;
+      });
+      parts?.end();
+      return results;
     });
   }
 

@@ -1,0 +1,154 @@
+/** Receipts that are signed while their records are being committed: what may leave, and what never does. */
+import { expect, test } from "vitest";
+import { Appender } from "../../../src/ledger/append/appender.ts";
+import { defaultAppenderLimits } from "../../../src/ledger/append/limits.ts";
+import type { SharedAnchor } from "../../../src/ledger/ports/anchor.ts";
+import type { BatchOutcome, BatchResult, BatchWriter, TenantBatch } from "../../../src/ledger/ports/store.ts";
+import { readRecordText } from "../../../src/ledger/record/record-text.ts";
+import type { Checkpoint } from "../../../src/ledger/tlog/checkpoint.ts";
+import { AppendParts } from "../../../src/stores/sqlite/append-parts.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
+
+const makeRecord = recordMaker(manualClock(), seededRandom("early"));
+const alice = tenant("alice");
+
+/** A signer whose checkpoints say which tree they are of, and that can be out of order. */
+function signerOfTest() {
+  const signed: string[] = [];
+  const state = { isBroken: false };
+  return {
+    signed,
+    state,
+    sign({ size, root }: Checkpoint): string {
+      if (state.isBroken) throw new Error("no key");
+      signed.push(`${size}:${root[0]}`);
+      return `checkpoint ${size}:${root[0]}\n`;
+    },
+    verifierKeys: () => [],
+  };
+}
+
+type Foresee = Parameters<BatchWriter["write"]>[3];
+
+/** One write at a time, which ends when the test says so. */
+class HeldWriter implements BatchWriter {
+  #began = Promise.withResolvers<void>();
+  #held: PromiseWithResolvers<readonly BatchOutcome[]> | undefined;
+  batches: readonly TenantBatch[] = [];
+  foresee: Foresee;
+
+  write(...[batches, , , foresee]: Parameters<BatchWriter["write"]>): Promise<readonly BatchOutcome[]> {
+    this.#held = Promise.withResolvers();
+    this.batches = batches;
+    this.foresee = foresee;
+    this.#began.resolve();
+    return this.#held.promise;
+  }
+
+  async began(): Promise<PromiseWithResolvers<readonly BatchOutcome[]>> {
+    await this.#began.promise;
+    this.#began = Promise.withResolvers();
+    return this.#held as PromiseWithResolvers<readonly BatchOutcome[]>;
+  }
+
+  /** What a store would make of the write: a tree of one leaf, whose root begins with this byte. */
+  result(root: number): BatchResult {
+    const [json = ""] = this.batches[0]?.records ?? [];
+    const tree = { size: 1, root: new Uint8Array(32).fill(root) };
+    const { recordId } = readRecordText(json);
+    const rest = { leafIndex: 0, recordedAt: "2026-01-02T03:04:05.006Z", leafHash: "", path: "" };
+    return { log: "o/alice", results: [{ ...rest, recordId, tree }] };
+  }
+}
+
+function setup(anchor?: SharedAnchor) {
+  const [writer, signer] = [new HeldWriter(), signerOfTest()];
+  return { writer, signer, appender: new Appender(writer, signer, defaultAppenderLimits, anchor) };
+}
+
+test("a receipt is signed beside the commit, and given when that is done", async () => {
+  const { writer, signer, appender } = setup();
+  const answers: unknown[] = [];
+  const appending = appender.append(makeRecord(alice)).then((answer) => void answers.push(answer.receipt.proof));
+  const held = await writer.began();
+  const result = writer.result(7);
+  writer.foresee?.(result);
+  expect(signer.signed).toEqual(["1:7"]);
+  await new Promise(setImmediate);
+  expect(answers).toEqual([]);
+  held.resolve([result]);
+  await appending;
+  expect(answers).toEqual([expect.stringContaining("checkpoint 1:7")]);
+  expect(signer.signed).toEqual(["1:7"]);
+});
+
+test("of a commit that failed nothing that was signed leaves, and the next tree of its size is another", async () => {
+  const { writer, signer, appender } = setup();
+  const failing = appender.append(makeRecord(alice));
+  const first = await writer.began();
+  writer.foresee?.(writer.result(7));
+  first.reject(new Error("the disk is full"));
+  await expect(failing).rejects.toMatchObject({ reason: "store_unavailable" });
+  const appending = appender.append(makeRecord(alice));
+  const second = await writer.began();
+  const result = writer.result(8);
+  writer.foresee?.(result);
+  second.resolve([result]);
+  const { receipt } = await appending;
+  expect(receipt.proof).toContain("checkpoint 1:8");
+  expect(signer.signed).toEqual(["1:7", "1:8"]);
+});
+
+test("what was committed is not what was foreseen: it is signed anew, and the other is dropped", async () => {
+  const { writer, appender } = setup();
+  const appending = appender.append(makeRecord(alice));
+  const held = await writer.began();
+  writer.foresee?.(writer.result(7));
+  held.resolve([writer.result(8)]);
+  expect((await appending).receipt.proof).toContain("checkpoint 1:8");
+});
+
+test("what could not be signed beside the commit is signed after it, or refused then", async () => {
+  const { writer, signer, appender } = setup();
+  for (const isBroken of [false, true]) {
+    const appending = appender.append(makeRecord(alice));
+    const held = await writer.began();
+    const result = writer.result(7);
+    signer.state.isBroken = true;
+    writer.foresee?.(result);
+    signer.state.isBroken = isBroken;
+    held.resolve([result]);
+    if (isBroken) await expect(appending).rejects.toMatchObject({ reason: "store_unavailable" });
+    else expect((await appending).receipt.proof).toContain("checkpoint 1:7");
+  }
+});
+
+test("what another anchor has to confirm first is not signed before that", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const anchor = { refusal: () => undefined, anchored: () => undefined, appended: () => promise };
+  const { writer, signer, appender } = setup(anchor as unknown as SharedAnchor);
+  const appending = appender.append(makeRecord(alice));
+  const held = await writer.began();
+  expect(writer.foresee).toBeUndefined();
+  held.resolve([writer.result(7)]);
+  await new Promise(setImmediate);
+  expect(signer.signed).toEqual([]);
+  resolve();
+  await appending;
+  expect(signer.signed).toEqual(["1:7"]);
+});
+
+test("parts of an earlier try of the store's thread hold no more, and one without parts is no commit", () => {
+  const foreseen: string[] = [];
+  const resultOf = (log: string): BatchResult => ({ log, results: [] });
+  const [a, b, c] = [resultOf("a"), resultOf("b"), resultOf("c")];
+  const parts = new AppendParts(({ log }) => void foreseen.push(log));
+  parts.add({ attempt: 1, results: [a, b] });
+  expect(() => parts.committed({ attempt: 2 })).toThrow("did not tell of");
+  parts.add({ attempt: 2, results: [a] });
+  parts.add({ attempt: 2, results: [c] });
+  expect(() => parts.committed({ attempt: 1 })).toThrow("did not tell of");
+  expect(parts.committed({ attempt: 2 })).toEqual([a, c]);
+  expect(foreseen).toEqual(["a", "b", "a", "c"]);
+  expect(() => new AppendParts(undefined).committed({ attempt: 0 })).toThrow("did not tell of");
+});

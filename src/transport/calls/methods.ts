@@ -37,8 +37,8 @@ export interface ServedMethod {
 /** Lists the methods of the services. Throws where a method is not unary or its annotation is not GET or POST. */
 export function servedMethods(services: readonly ServiceBinding[]): ServedMethod[] {
   return services.flatMap(({ desc, impl }) =>
-    desc.methods.map((method) => {
-      const spec: UnarySpec = { kind: "unary", method: unary(method), impl: implementation(method, impl) };
+    desc.methods.map(unary).map((method) => {
+      const spec: UnarySpec = { kind: "unary", method, impl: implementation(method, impl) };
       return {
         rpc: `${desc.name}/${method.name}`,
         spec,
@@ -54,10 +54,11 @@ function unary(method: DescMethod): DescMethodUnary {
   return method as DescMethodUnary;
 }
 
-function implementation(method: DescMethod, impl: Record<string, unknown>): UnarySpec["impl"] {
+/** What serves a method, of an object with a function for each. Throws an Error where there is none. */
+export function implementation<M extends DescMethod>(method: M, impl: Record<string, unknown>): MethodImpl<M> {
   const found = impl[method.localName];
   if (typeof found !== "function") throw new Error(`${method} is not implemented`);
-  return (found as MethodImpl<DescMethodUnary>).bind(impl) as UnarySpec["impl"];
+  return found.bind(impl) as MethodImpl<M>;
 }
 
 function annotation(method: DescMethod): { verb: "GET" | "POST"; restPath: string } {

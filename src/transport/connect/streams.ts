@@ -3,8 +3,7 @@
  * pass the same gate as every call, and what they have in memory is bounded and counted as bodies are.
  */
 import type { Http2ServerResponse } from "node:http2";
-import type { DescMethod } from "@bufbuild/protobuf";
-import { createContextValues, type Interceptor, type MethodImpl } from "@connectrpc/connect";
+import { createContextValues, type Interceptor } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import type { FastifyInstance } from "fastify";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
@@ -14,7 +13,7 @@ import { startDeadline } from "../calls/deadline.ts";
 import { toConnectError, toServiceError } from "../calls/errors.ts";
 import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
 import { Inlet, kInlet, kStillAllowed, kStopping } from "../calls/inlet.ts";
-import type { ServiceBinding } from "../calls/methods.ts";
+import { implementation, type ServiceBinding } from "../calls/methods.ts";
 import { binaryOptions } from "../codec/binary-records.ts";
 import type { Gate } from "../gate/gate.ts";
 import { readCallOptions } from "../gate/interceptors.ts";
@@ -98,12 +97,6 @@ export function registerStreams(
         .set(kStopping, stopping)
         .set(kInlet, new Inlet({ maxItems, maxBytes: windowBytes })),
   });
-}
-
-function implementation(method: DescMethod, impl: Record<string, unknown>): MethodImpl<DescMethod> {
-  const found = impl[method.localName];
-  if (typeof found !== "function") throw new Error(`${method} is not implemented`);
-  return found.bind(impl) as MethodImpl<DescMethod>;
 }
 
 /** Gives each stream room for what it may have in memory, for as long as it is open. */

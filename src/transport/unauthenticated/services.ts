@@ -3,8 +3,7 @@
  * there is. They stream, so Connect's own plugin carries them, outside the gate and without JSON routes.
  */
 import type { Http2ServerResponse } from "node:http2";
-import type { DescMethod } from "@bufbuild/protobuf";
-import { createContextValues, type MethodImpl } from "@connectrpc/connect";
+import { createContextValues } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyInstance } from "fastify";
@@ -13,7 +12,7 @@ import type { Sums } from "../../base/sums.ts";
 import { kCall } from "../calls/call.ts";
 import { startDeadline } from "../calls/deadline.ts";
 import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
-import type { ServiceBinding } from "../calls/methods.ts";
+import { implementation, type ServiceBinding } from "../calls/methods.ts";
 import { acceptAnyContentType } from "../connect/plugin.ts";
 import { serveConnect } from "../connect/routes.ts";
 import { reportStreamErrors } from "../connect/stream-interceptors.ts";
@@ -72,12 +71,6 @@ export function registerUnauthenticated(
     },
     contextValues: (request) => createContextValues().set(kCall, request.call).set(kRequest, request),
   });
-}
-
-function implementation(method: DescMethod, impl: Record<string, unknown>): MethodImpl<DescMethod> {
-  const found = impl[method.localName];
-  if (typeof found !== "function") throw new Error(`${method} is not implemented`);
-  return found.bind(impl) as MethodImpl<DescMethod>;
 }
 
 function wrapUnary(handler: UniversalHandler, options: UnauthenticatedServicesOptions): UniversalHandler {

@@ -33,7 +33,7 @@ import {
   requirePeerAllows,
   startPeer,
 } from "./policy-peer.ts";
-import { policyFiles } from "./policy-rules.ts";
+import { peerPolicy, policyFiles } from "./policy-rules.ts";
 import { median } from "./rounds.ts";
 import { scope, startTenants } from "./tenants.ts";
 
@@ -206,7 +206,7 @@ try {
     ...{ name: store, url: gateway.listening.url, cpuMicros: () => gateway.cpuMicros(), kinds },
   }));
   if (values.peer !== undefined) {
-    const peer = await startPeer(values.peer, directory, peerRules);
+    const peer = await startPeer(values.peer, directory, peerPolicy(peerRules));
     peers.push(peer);
     await requirePeerAllows(peer, peerQuestion(bodyOf("/v1/sdk/protection-plan") as never, scope.split(" ")));
     const kinds = [{ kind: "decision", cases: peerBatches() }];

@@ -19,7 +19,8 @@ import { startIssuer } from "../dev/issuer.ts";
 import { sampleCalls } from "../dev/requests.ts";
 import { benchCalls } from "./calls.ts";
 import { fetchToken, startGatewayProcess } from "./deployment.ts";
-import { luaScript, seenOf, watch } from "./load.ts";
+import { seenOf, watch } from "./load.ts";
+import { luaScript } from "./load-script.ts";
 import { requireTools } from "./tools.ts";
 
 const { values } = parseArgs({

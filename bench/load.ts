@@ -6,6 +6,7 @@ import { Agent, request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
+import { luaScript, turnsScript } from "./load-script.ts";
 
 const run = promisify(execFile);
 
@@ -19,6 +20,8 @@ export interface Load {
   readonly numbered?: string;
   /** Tokens that requests carry in turn, in place of an authorization header of their own. Over HTTP/1.1 only. */
   readonly tokens?: readonly string[];
+  /** Requests that are sent in turn, in place of `headers` and `body`; `numbered` counts here too. Over HTTP/1.1 only. */
+  readonly turns?: readonly Turn[];
   readonly seconds: number;
   /**
    * Connections, each with one request in flight at any moment. Where absent `concurrency` of them over HTTP/1.1; over
@@ -31,6 +34,12 @@ export interface Load {
   readonly core: number;
   /** Folder for the files that the generators read and write. */
   readonly directory: string;
+}
+
+/** One of several requests to the same URL, a POST. */
+export interface Turn {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
 }
 
 export interface Measured {
@@ -50,6 +59,7 @@ export async function loadHttp1({
   body,
   numbered,
   tokens,
+  turns,
   seconds,
   connections,
   mayRefuse = false,
@@ -57,7 +67,10 @@ export async function loadHttp1({
   directory,
 }: Load): Promise<Measured> {
   const script = join(directory, `load-${randomUUID()}.lua`);
-  writeFileSync(script, luaScript(headers, body, numbered, tokens));
+  writeFileSync(
+    script,
+    turns === undefined ? luaScript(headers, body, numbered, tokens) : turnsScript(turns, numbered),
+  );
   const wrk = [
     "wrk",
     "--threads",
@@ -74,56 +87,6 @@ export async function loadHttp1({
     p50Ms: milliseconds(match(stdout, /^\s+50%\s+([\d.]+)(us|ms|s)\s*$/m)),
     p99Ms: milliseconds(match(stdout, /^\s+99%\s+([\d.]+)(us|ms|s)\s*$/m)),
   };
-}
-
-/** The script that has `wrk` send such requests. */
-export function luaScript(
-  headers: Load["headers"],
-  body: Load["body"],
-  numbered?: Load["numbered"],
-  tokens?: Load["tokens"],
-): string {
-  const lines = Object.entries(headers).map(([name, value]) => `wrk.headers[${lua(name)}] = ${lua(value)}`);
-  if (body === undefined) return lines.join("\n");
-  const text = Buffer.from(body).toString("latin1");
-  lines.push('wrk.method = "POST"', `wrk.body = ${lua(text)}`);
-  if (numbered !== undefined) {
-    const parts = text.split(numbered).map(lua);
-    const load = randomUUID().slice(0, 8);
-    lines.push(
-      "local number = 0",
-      "function request()",
-      "  number = number + 1",
-      `  return wrk.format(nil, nil, nil, ${parts.join(` .. "${load}-" .. number .. `)})`,
-      "end",
-    );
-  }
-  if (tokens !== undefined) lines.push(...luaTurns(tokens));
-  return lines.join("\n");
-}
-
-/** Requests that are written out once, for each token one. */
-function luaTurns(tokens: readonly string[]): readonly string[] {
-  return [
-    `local tokens = { ${tokens.map(lua).join(", ")} }`,
-    "local requests = {}",
-    "function init()",
-    "  for turn, token in ipairs(tokens) do",
-    '    wrk.headers["authorization"] = "Bearer " .. token',
-    "    requests[turn] = wrk.format()",
-    "  end",
-    "end",
-    "local turn = 0",
-    "function request()",
-    "  turn = turn % #requests + 1",
-    "  return requests[turn]",
-    "end",
-  ];
-}
-
-/** A Lua string of the given bytes, in decimal escapes. */
-function lua(text: string): string {
-  return `"${[...Buffer.from(text, "latin1")].map((byte) => `\\${String(byte).padStart(3, "0")}`).join("")}"`;
 }
 
 function milliseconds([, value, unit]: RegExpExecArray): number {

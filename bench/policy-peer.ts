@@ -1,6 +1,6 @@
 /** The peer decision server, and one request to it over HTTP and over gRPC. */
 import { spawn } from "node:child_process";
-import { closeSync, mkdirSync, openSync, writeFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, writeFileSync } from "node:fs";
 import { connect } from "node:http2";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { ProtectionPlanRequest } from "../src/domain/requests.ts";
 import { encodeFrame } from "../src/transport/grpc/frame.ts";
 import { cpuMicros } from "./child.ts";
-import { peerPolicy } from "./policy-rules.ts";
+import { type Files, writeFiles } from "./policy-rules.ts";
 
 const startTimeoutMs = 60_000;
 
@@ -22,12 +22,15 @@ export interface Peer {
   stop(): Promise<void>;
 }
 
-/** Starts the binary with so many rules, and waits until it is healthy. Its log is left as it comes: a line a request. */
-export async function startPeer(binary: string, directory: string, number: number, core?: number): Promise<Peer> {
+/**
+ * Starts the binary with policies of these texts, by path, and waits until it is healthy. Its log is left as it comes: a
+ * line a request.
+ * @param directory in which it gets a folder of its own
+ */
+export async function startPeer(binary: string, directory: string, policies: Files, core?: number): Promise<Peer> {
   const [httpPort, grpcPort] = [await freePort(), await freePort()];
-  const home = join(directory, `peer-${number}`);
-  mkdirSync(join(home, "policies"), { recursive: true });
-  writeFileSync(join(home, "policies", "data.yaml"), peerPolicy(number));
+  const home = mkdtempSync(join(directory, "peer-"));
+  writeFiles(join(home, "policies"), policies);
   const config = {
     server: {
       httpListenAddr: `127.0.0.1:${httpPort}`,

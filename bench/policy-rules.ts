@@ -4,8 +4,19 @@
  * every one has to be looked at.
  */
 
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
 /** Text of each file by its path in a policy directory. */
 export type Files = Readonly<Record<string, string>>;
+
+/** Writes them below the directory. */
+export function writeFiles(directory: string, files: Files): void {
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(directory, path)), { recursive: true });
+    writeFileSync(join(directory, path), text);
+  }
+}
 
 /** One rule, as both languages say it. */
 interface Rule {
@@ -90,8 +101,8 @@ export function policyFiles(number: number, tenants: readonly string[] = ["*"], 
   };
 }
 
-/** The peer's policy of the same `number` of rules. */
-export function peerPolicy(number: number): string {
+/** The peer's policy of the same `number` of rules, by path. */
+export function peerPolicy(number: number): Files {
   const denies = rules(number - 1).map(({ cel }) => ({
     actions: ["protect"],
     effect: "EFFECT_DENY",
@@ -101,5 +112,5 @@ export function peerPolicy(number: number): string {
   const allow = { actions: ["*"], effect: "EFFECT_ALLOW", roles: ["*"] };
   const policy = { resource: "data", version: "default", rules: [allow, ...denies] };
   // JSON is YAML.
-  return JSON.stringify({ apiVersion: "api.cerbos.dev/v1", resourcePolicy: policy });
+  return { "data.yaml": JSON.stringify({ apiVersion: "api.cerbos.dev/v1", resourcePolicy: policy }) };
 }

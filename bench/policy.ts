@@ -13,14 +13,16 @@
  * `node bench/policy.ts [--evaluators] [--peer <binary>] [--policies 20,200] [--seconds 3] [--rounds 5] [--warm-up 10] [--cores 1]`. The
  * peer's binary is in the npm package `@cerbos/cerbos-linux-x64`.
  */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import type { Issuer } from "../dev/issuer.ts";
 import { answersOf, type BenchCall, benchCalls } from "./calls.ts";
 import { fetchToken, type GatewayProcess, startBenchIssuer, startGatewayProcess } from "./deployment.ts";
-import { type Load, loadHttp1, loadHttp2, type Measured } from "./load.ts";
+import { type Load, loadHttp1, loadHttp2 } from "./load.ts";
+import { numbered } from "./loadtest-questions.ts";
+import { measureBesidePeer, type Scenario } from "./peer-rounds.ts";
 import { measureDecisions, measureEvaluators } from "./policy-decisions.ts";
 import {
   type Peer,
@@ -33,8 +35,7 @@ import {
   requirePeerAllows,
   startPeer,
 } from "./policy-peer.ts";
-import { policyFiles } from "./policy-rules.ts";
-import { median } from "./rounds.ts";
+import { peerPolicy, policyFiles, writeFiles } from "./policy-rules.ts";
 import { requireTools } from "./tools.ts";
 
 const { values } = parseArgs({
@@ -50,53 +51,9 @@ const { values } = parseArgs({
 });
 const seconds = Number(values.seconds);
 const rounds = Number(values.rounds);
+const plan = { seconds, rounds, warmUpSeconds: Number(values["warm-up"]) };
 const serverCore = values.cores === "2" ? undefined : 0;
 const loadCore = 1;
-const warmUpSeconds = Number(values["warm-up"]);
-/** In bodies, the text instead of which each request has something of its own. */
-const numbered = "__number__";
-
-interface Target {
-  readonly load: (seconds: number) => Promise<Measured>;
-  readonly cpuMicros: () => number;
-}
-
-interface Scenario {
-  readonly name: string;
-  readonly gateway: Target;
-  readonly peer: Target;
-}
-
-interface Round extends Measured {
-  readonly cpuMicrosEach: number;
-}
-
-async function measureRound({ load, cpuMicros }: Target): Promise<Round> {
-  const before = cpuMicros();
-  const measured = await load(seconds);
-  return { ...measured, cpuMicrosEach: (cpuMicros() - before) / (measured.perSecond * seconds) };
-}
-
-async function measureScenario(policies: number, { name, gateway, peer }: Scenario) {
-  for (const { load } of [gateway, peer]) await load(warmUpSeconds);
-  const results: { readonly gateway: Round; readonly peer: Round }[] = [];
-  for (let round = 0; round < rounds; round++) {
-    results.push({ gateway: await measureRound(gateway), peer: await measureRound(peer) });
-  }
-  const of = (read: (round: (typeof results)[number]) => number) => median(results.map(read));
-  return {
-    policies,
-    call: name,
-    "gateway/s": Math.round(of(({ gateway }) => gateway.perSecond)),
-    "peer/s": Math.round(of(({ peer }) => peer.perSecond)),
-    ratio: of(({ gateway, peer }) => gateway.perSecond / peer.perSecond).toFixed(2),
-    "ratio by CPU": of(({ gateway, peer }) => peer.cpuMicrosEach / gateway.cpuMicrosEach).toFixed(2),
-    "gateway p99 ms": of(({ gateway }) => gateway.p99Ms).toFixed(1),
-    "peer p99 ms": of(({ peer }) => peer.p99Ms).toFixed(1),
-    "gateway CPU µs": Math.round(of(({ gateway }) => gateway.cpuMicrosEach)),
-    "peer CPU µs": Math.round(of(({ peer }) => peer.cpuMicrosEach)),
-  };
-}
 
 interface Servers {
   readonly gateway: GatewayProcess;
@@ -156,10 +113,7 @@ async function measureBeside(binary: string, directory: string, issuer: Issuer, 
   const call = benchCalls().find(({ name }) => name === "protection-plan");
   if (call?.json === undefined) throw new Error("there is no protection-plan call");
   const policyDir = join(directory, `policies-${policies}`);
-  for (const [file, text] of Object.entries(policyFiles(policies - 1))) {
-    mkdirSync(dirname(join(policyDir, file)), { recursive: true });
-    writeFileSync(join(policyDir, file), text);
-  }
+  writeFiles(policyDir, policyFiles(policies - 1));
   const question = peerQuestion(JSON.parse(call.json.toString("utf8")), issuer.clients[0]?.scopes ?? []);
   const gateway = await startGatewayProcess({
     issuer,
@@ -169,7 +123,7 @@ async function measureBeside(binary: string, directory: string, issuer: Issuer, 
     ...(serverCore !== undefined && { core: serverCore }),
   });
   try {
-    const peer = await startPeer(binary, directory, policies, serverCore);
+    const peer = await startPeer(binary, directory, peerPolicy(policies), serverCore);
     try {
       const token = await fetchToken(issuer);
       await requirePeerAllows(peer, question);
@@ -177,7 +131,7 @@ async function measureBeside(binary: string, directory: string, issuer: Issuer, 
       if (!JSON.parse(json).decision.allow) throw new Error(`the gateway denies: ${json}`);
       const rows = [];
       for (const scenario of scenarios(directory, call, { gateway, peer, token, question })) {
-        rows.push(await measureScenario(policies, scenario));
+        rows.push({ policies, ...(await measureBesidePeer(scenario, plan)) });
       }
       return rows;
     } finally {

@@ -1,0 +1,276 @@
+/**
+ * A policy directory that decides as the peer's load-test policies do, made of those policies' own rules: one Cedar policy a
+ * rule, where rules add up; and where policies of roles narrow what others permit, one for what a role may do with a kind
+ * of resource in a scope. What those policies do not use throws: prohibitions in policies of resources, and scopes that ask
+ * for their parents' consent.
+ */
+import { attributeName, ConditionTranslator, claimed, type Variables } from "./loadtest-conditions.ts";
+import type { Files } from "./policy-rules.ts";
+
+interface Condition {
+  readonly match: { readonly expr?: string; readonly all?: { readonly of: readonly { readonly expr: string }[] } };
+}
+
+interface DerivedRoles {
+  readonly name: string;
+  readonly definitions: readonly {
+    readonly name: string;
+    readonly parentRoles: readonly string[];
+    readonly condition?: Condition;
+  }[];
+}
+
+interface ResourcePolicy {
+  readonly resource: string;
+  readonly version: string;
+  readonly scope?: string;
+  readonly scopePermissions?: string;
+  readonly importDerivedRoles?: readonly string[];
+  readonly rules: readonly {
+    readonly actions: readonly string[];
+    readonly effect: string;
+    readonly roles?: readonly string[];
+    readonly derivedRoles?: readonly string[];
+    readonly condition?: Condition;
+  }[];
+}
+
+interface PrincipalPolicy {
+  readonly principal: string;
+  readonly version: string;
+  readonly scope?: string;
+  readonly rules: readonly {
+    readonly resource: string;
+    readonly actions: readonly { readonly action: string; readonly effect: string; readonly condition?: Condition }[];
+  }[];
+}
+
+interface RolePolicy {
+  readonly role: string;
+  readonly scope: string;
+  readonly parentRoles: readonly string[];
+  readonly rules: readonly {
+    readonly resource: string;
+    readonly allowActions: readonly string[];
+    readonly condition?: Condition;
+  }[];
+}
+
+/** One policy of the peer's. */
+interface PeerPolicy {
+  readonly variables?: Variables;
+  readonly derivedRoles?: DerivedRoles;
+  readonly resourcePolicy?: ResourcePolicy;
+  readonly principalPolicy?: PrincipalPolicy;
+  readonly rolePolicy?: RolePolicy;
+}
+
+/** The policy directory, and how many policies are in it. */
+export function cedarFiles(policies: readonly unknown[]): { readonly files: Files; readonly count: number } {
+  const translation = new Translation(policies as readonly PeerPolicy[]);
+  const set = translation.policies();
+  const attributes = Object.fromEntries(
+    [...new Map([["roles", "set_of_text"], ...translation.conditions.attributes])].map(([name, type]) => [
+      attributeName(name),
+      { type, claim: ["peer", name] },
+    ]),
+  );
+  // JSON is YAML.
+  const manifest = { platform: "platform", tenants: { "*": "loadtest" }, caller_attributes: attributes };
+  return {
+    files: {
+      "manifest.yaml": JSON.stringify(manifest),
+      "platform/permit.cedar": '@id("permit")\npermit (principal, action, resource);\n',
+      "loadtest/policies.cedar": set.join("\n"),
+    },
+    count: set.length,
+  };
+}
+
+class Translation {
+  readonly conditions = new ConditionTranslator();
+  readonly #policies: readonly PeerPolicy[];
+  readonly #derived = new Map<string, string>();
+  /** Every scope that has a policy: a request in another one is denied. */
+  readonly #scopes: readonly string[];
+  readonly #cedar: string[] = [];
+
+  constructor(policies: readonly PeerPolicy[]) {
+    this.#policies = policies;
+    const scoped = policies.flatMap(({ resourcePolicy, rolePolicy }) => resourcePolicy ?? rolePolicy ?? []);
+    this.#scopes = [...new Set(scoped.map(({ scope = "" }) => scope))].sort();
+  }
+
+  policies(): readonly string[] {
+    for (const { derivedRoles, variables } of this.#policies) {
+      for (const { name, parentRoles, condition } of derivedRoles?.definitions ?? []) {
+        this.#derived.set(
+          `${derivedRoles?.name}/${name}`,
+          [hasRole(parentRoles), ...this.#tests(condition, variables)].join(" && "),
+        );
+      }
+    }
+    const narrowed = this.#policies.flatMap(({ rolePolicy }) => rolePolicy ?? []);
+    for (const { resourcePolicy, principalPolicy, variables } of this.#policies) {
+      if (principalPolicy !== undefined) this.#addPrincipal(principalPolicy, variables);
+      if (resourcePolicy === undefined) continue;
+      const { scopePermissions, rules } = resourcePolicy;
+      if (scopePermissions !== undefined || rules.some(({ effect }) => effect !== "EFFECT_ALLOW")) {
+        throw new Error(`the policy of ${resourcePolicy.resource} does more than permit`);
+      }
+      if (narrowed.length === 0) this.#addResource(resourcePolicy, variables);
+      else this.#addNarrowed(resourcePolicy, variables, narrowed);
+    }
+    return this.#cedar;
+  }
+
+  #add(effect: "permit" | "forbid", tests: readonly string[]): void {
+    const id = `${effect}-${this.#cedar.length}`;
+    this.#cedar.push(
+      `@id("${id}")\n${effect} (principal, action == Action::"protect", resource)\nwhen { ${tests.join(" && ")} };`,
+    );
+  }
+
+  #tests(condition: Condition | undefined, variables: Variables | undefined): readonly string[] {
+    if (condition === undefined) return [];
+    const { expr, all } = condition.match;
+    const expressions = expr === undefined ? all?.of.map((each) => each.expr) : [expr];
+    if (expressions === undefined) throw new Error(`no Cedar is known for ${JSON.stringify(condition)}`);
+    return expressions.map((each) => this.conditions.condition(each, variables));
+  }
+
+  #addPrincipal({ principal, version, scope, rules }: PrincipalPolicy, variables: Variables | undefined): void {
+    if (scope !== undefined) throw new Error(`the policy of ${principal} has a scope`);
+    for (const { resource, actions } of rules) {
+      for (const { action, effect, condition } of actions) {
+        this.#add(effect === "EFFECT_DENY" ? "forbid" : "permit", [
+          `principal.principal_id == "${principal}"`,
+          ...about(resource, version),
+          ...actionTests([action]),
+          ...this.#tests(condition, variables),
+        ]);
+      }
+    }
+  }
+
+  /** Where all policies permit only, those of a scope's parents add to its own. */
+  #addResource(policy: ResourcePolicy, variables: Variables | undefined): void {
+    const { resource, version, scope = "", rules } = policy;
+    const within = this.#scopes.filter((each) => chainOf(each).includes(scope));
+    for (const { actions, roles = [], derivedRoles = [], condition } of rules) {
+      this.#add("permit", [
+        ...about(resource, version, within),
+        ...actionTests(actions),
+        anyOf([
+          ...(roles.length === 0 ? [] : [hasRole(roles)]),
+          ...derivedRoles.map((name) => this.#role(policy, name)),
+        ]),
+        ...this.#tests(condition, variables),
+      ]);
+    }
+  }
+
+  #role({ resource, importDerivedRoles = [] }: ResourcePolicy, name: string): string {
+    const found = importDerivedRoles.flatMap((from) => this.#derived.get(`${from}/${name}`) ?? []);
+    if (found.length !== 1) throw new Error(`the policy of ${resource} has no role ${name}, or two`);
+    return found[0] as string;
+  }
+
+  /**
+   * What a role may do in a scope: what a policy of the resource permits it or a role above it, as long as every policy
+   * of these roles, in the scope and in those above it, has it too. Where none of those of one scope mentions the
+   * resource, they limit nothing, as at the peer.
+   */
+  #addNarrowed(policy: ResourcePolicy, variables: Variables | undefined, narrowing: readonly RolePolicy[]): void {
+    const { resource, version, scope: resourceScope = "", rules } = policy;
+    if (resourceScope !== "") throw new Error(`the policy of ${resource} has a scope, beside policies of roles`);
+    const roles = new Set([...rules.flatMap((rule) => rule.roles ?? []), ...narrowing.map(({ role }) => role)]);
+    for (const scope of this.#scopes) {
+      const here = narrowing.filter((each) => chainOf(scope).includes(each.scope));
+      for (const role of roles) {
+        const above = rolesAbove(role, scope, here);
+        const mentions = (within: string) => {
+          const policies = here.filter((each) => each.scope === within && above.has(each.role));
+          return policies.some((each) => each.rules.some((rule) => rule.resource === resource));
+        };
+        const limits = here.filter((each) => above.has(each.role) && mentions(each.scope));
+        for (const rule of rules.filter((each) => each.roles?.some((name) => above.has(name)))) {
+          const permitted = Map.groupBy(rule.actions, (action) => this.#limits(limits, resource, action));
+          for (const [tests, actions] of permitted) {
+            if (tests === undefined) continue;
+            this.#add("permit", [
+              ...about(resource, version, [scope]),
+              ...actionTests(actions),
+              hasRole([role]),
+              ...this.#tests(rule.condition, variables),
+              ...(tests === "" ? [] : [tests]),
+            ]);
+          }
+        }
+      }
+    }
+  }
+
+  /** Conditions under which all policies have the action, as one text; undefined where one has it not. */
+  #limits(policies: readonly RolePolicy[], resource: string, action: string): string | undefined {
+    const tests: string[] = [];
+    for (const { rules } of policies) {
+      const having = rules.filter((rule) => rule.resource === resource && rule.allowActions.includes(action));
+      if (having.length === 0) return undefined;
+      tests.push(...having.flatMap(({ condition }) => this.#tests(condition, undefined)));
+    }
+    return [...new Set(tests)].join(" && ");
+  }
+}
+
+/** The role, and those that policies of the scope itself name above it. */
+function rolesAbove(role: string, scope: string, policies: readonly RolePolicy[]): ReadonlySet<string> {
+  const found = new Set([role]);
+  for (const name of found) {
+    const own = policies.filter((policy) => policy.scope === scope && policy.role === name);
+    for (const parent of own.flatMap(({ parentRoles }) => parentRoles)) found.add(parent);
+  }
+  return found;
+}
+
+/** The scope and those above it, up to the one without a name. */
+function chainOf(scope: string): readonly string[] {
+  const names = scope.split(".");
+  return names.map((_, at) => names.slice(0, names.length - at).join(".")).concat(scope === "" ? [] : [""]);
+}
+
+/** @param scopes any, where absent */
+function about(resource: string, version: string, scopes?: readonly string[]): readonly string[] {
+  return [
+    `context.claimed.resource.kind == "${resource}"`,
+    ...isOneOf("version", [version]),
+    ...(scopes === undefined ? [] : isOneOf("scope", scopes)),
+  ];
+}
+
+function isOneOf(name: string, values: readonly string[]): readonly string[] {
+  const { guards, text } = claimed(name);
+  const [value, ...others] = values.map((each) => JSON.stringify(each));
+  return [
+    ...guards,
+    others.length === 0 ? `${text} == ${value}` : `[${[value, ...others].join(", ")}].contains(${text})`,
+  ];
+}
+
+/** A `*` stands for anything; questions have at most one colon in the names of their actions. */
+function actionTests(actions: readonly string[]): readonly string[] {
+  if (actions.includes("*")) return [];
+  const { guards, text } = claimed("action");
+  const patterns = actions.filter((action) => action.includes("*"));
+  const names = actions.filter((action) => !action.includes("*"));
+  const tests = patterns.map((pattern) => `${text} like ${JSON.stringify(pattern)}`);
+  return [...guards, anyOf([...tests, ...(names.length === 0 ? [] : [isOneOf("action", names).at(-1) as string])])];
+}
+
+function hasRole(roles: readonly string[]): string {
+  return `principal has roles && ${anyOf(roles.map((role) => `principal.roles.contains("${role}")`))}`;
+}
+
+function anyOf(tests: readonly string[]): string {
+  return tests.length === 1 ? (tests[0] as string) : `(${tests.map((test) => `(${test})`).join(" || ")})`;
+}

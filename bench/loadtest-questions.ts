@@ -1,0 +1,175 @@
+/**
+ * Questions of the peer's load-test requests, as each side is asked them: who asks is a token here and a part of the body
+ * there. An answer is a sequence of allow and deny, so that those of both sides can be compared.
+ */
+
+import { startStaticIssuer } from "../test/harness/issuer.ts";
+import { claimsOf, mintToken, newTestKey } from "../test/harness/tokens.ts";
+import type { Turn } from "./load.ts";
+import type { LoadtestSet, PeerPrincipal, PeerRequest, PeerResource } from "./loadtest-templates.ts";
+import { scope } from "./tenants.ts";
+
+/** In bodies, the text instead of which each request has something of its own. */
+export const numbered = "__number__";
+
+/** A claimed attribute that policies of the set read: a value of its own in each request makes its facts new. */
+const readAttribute: Readonly<Record<LoadtestSet, string>> = { classic: "owner", multitenant: "department" };
+
+const lifetimeSeconds = 86_400;
+/** Where the gateway is asked many questions at once. */
+export const bulkPath = "/v1/bulk/protection-plans";
+/** Where the gateway is asked one. */
+export const planPath = "/v1/sdk/protection-plan";
+
+/** The same request to both sides. */
+export interface Asked {
+  readonly request: PeerRequest;
+  readonly gateway: Turn;
+  readonly peer: Turn;
+}
+
+/** Tokens of principals, from an issuer of their own. */
+export interface Principals {
+  readonly issuer: { readonly url: string };
+  tokenOf(principal: PeerPrincipal): string;
+  stop(): Promise<void>;
+}
+
+/** Starts the issuer. What a token says of its principal is its claim `peer`. */
+export async function startPrincipals(): Promise<Principals> {
+  const key = newTestKey("ES256", "key-1");
+  const issuer = await startStaticIssuer([key.publicJwk]);
+  const exp = Math.floor(Date.now() / 1_000) + lifetimeSeconds;
+  const tokens = new Map<string, string>();
+  return {
+    issuer,
+    tokenOf(principal) {
+      const { id, roles, attr } = principal;
+      const name = JSON.stringify({ id, roles, attr });
+      const known = tokens.get(name);
+      if (known !== undefined) return known;
+      const claims = { principal_id: id, sub: `client-${tokens.size}`, scope, exp, peer: { ...attr, roles } };
+      const token = mintToken(key, claimsOf(issuer.url, Date.now(), claims));
+      tokens.set(name, token);
+      return token;
+    },
+    stop: () => issuer.stop(),
+  };
+}
+
+/** Each action of each resource by itself. */
+export function questionsOf(requests: readonly PeerRequest[]): readonly PeerRequest[] {
+  return requests.flatMap((request) =>
+    request.resources.flatMap(({ actions, resource }) =>
+      actions.map((action) => ({ ...request, resources: [{ actions: [action], resource }] })),
+    ),
+  );
+}
+
+/** The same with `numbered` in facts that policies read. */
+export function withNewFacts(set: LoadtestSet, request: PeerRequest): PeerRequest {
+  const name = readAttribute[set];
+  const resources = request.resources.map(({ actions, resource }) => {
+    const attr = { ...resource.attr, [name]: `${resource.attr[name]}-${numbered}` };
+    return { actions, resource: { ...resource, attr } };
+  });
+  return { ...request, resources };
+}
+
+/** One question: a call of protection-plan, and a request of one action. */
+export function askedOnce(request: PeerRequest, principals: Principals): Asked {
+  return { request, gateway: gatewayTurn(request, principals, plansOf(request)[0]), peer: peerTurn(request) };
+}
+
+/** All questions of a request at once: a bulk call, and the request as it is. */
+export function askedWhole(request: PeerRequest, principals: Principals): Asked {
+  const body = { items: plansOf(request) };
+  return { request, gateway: gatewayTurn(request, principals, body), peer: peerTurn(request) };
+}
+
+function gatewayTurn(request: PeerRequest, principals: Principals, body: unknown): Turn {
+  const authorization = `Bearer ${principals.tokenOf(request.principal)}`;
+  return { headers: { authorization, "content-type": "application/json" }, body: JSON.stringify(body) };
+}
+
+function peerTurn(request: PeerRequest): Turn {
+  return { headers: { "content-type": "application/json" }, body: JSON.stringify(request) };
+}
+
+/** What the peer is told of resource and action, as claims of protection-plan: its action is an attribute. */
+function plansOf({ resources }: PeerRequest) {
+  return resources.flatMap(({ actions, resource }) => actions.map((action) => planOf(resource, action)));
+}
+
+function planOf({ kind, id, policyVersion = "default", scope: within = "", attr }: PeerResource, action: string) {
+  const said = Object.entries(attr).map(([name, value]) => [name, String(value)]);
+  return {
+    operation: "protect",
+    workload: { application: "loadtest" },
+    resource: { kind, id },
+    attributes: { action, version: policyVersion, scope: within, ...Object.fromEntries(said) },
+  };
+}
+
+/** Asks both sides, each question with something of its own where it is `numbered`. Rejects where answers differ. */
+export async function requireAgreement(
+  gateway: string,
+  peer: string,
+  questions: readonly Asked[],
+): Promise<{ readonly allowed: number; readonly denied: number }> {
+  const counts = { allowed: 0, denied: 0 };
+  let next = 0;
+  const ask = async () => {
+    for (let at = next++; at < questions.length; at = next++) {
+      const asked = questions[at] as Asked;
+      const [ours, theirs] = await Promise.all([
+        post(gateway, asked.gateway, at).then(gatewayAnswers),
+        post(peer, asked.peer, at).then((answer) => peerAnswers(answer, asked.request)),
+      ]);
+      if (ours.length === 0 || ours.join() !== theirs.join()) {
+        throw new Error(`the gateway answers ${ours}, and the peer ${theirs}, to ${asked.peer.body}`);
+      }
+      counts.allowed += ours.filter((allow) => allow).length;
+      counts.denied += ours.filter((allow) => !allow).length;
+    }
+  };
+  await Promise.all(Array.from({ length: askers }, ask));
+  return counts;
+}
+
+const askers = 16;
+
+async function post(url: string, { headers, body }: Turn, at: number): Promise<unknown> {
+  const response = await fetch(url, { method: "POST", headers, body: body.replaceAll(numbered, `first-${at}`) });
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`${url} answered ${response.status}: ${text}`);
+  return JSON.parse(text);
+}
+
+interface GatewayAnswer {
+  readonly decision?: { readonly allow: boolean };
+  readonly items?: readonly GatewayAnswer[];
+}
+
+function gatewayAnswers(answer: unknown): readonly boolean[] {
+  const { decision, items } = answer as GatewayAnswer;
+  if (items !== undefined) return items.flatMap(gatewayAnswers);
+  if (decision === undefined) throw new Error(`the gateway decided nothing: ${JSON.stringify(answer)}`);
+  return [decision.allow];
+}
+
+interface PeerAnswer {
+  readonly results: readonly { readonly actions: Readonly<Record<string, string>> }[];
+}
+
+/** In the order of the question's actions: that of the answer's means nothing. */
+function peerAnswers(answer: unknown, { resources }: PeerRequest): readonly boolean[] {
+  const { results } = answer as PeerAnswer;
+  return resources.flatMap(({ actions }, at) => {
+    return actions.map((action) => {
+      const effect = results[at]?.actions[action];
+      if (effect === undefined) throw new Error(`the peer decided nothing: ${JSON.stringify(answer)}`);
+      return effect === "EFFECT_ALLOW";
+    });
+  });
+}

@@ -11,7 +11,7 @@ import { SqliteRecordsAdministration } from "../../src/stores/sqlite/erasure/rec
 import { backlogLeaves } from "../../src/stores/sqlite/search/search-backlog.ts";
 import { SqliteSearchIndexer } from "../../src/stores/sqlite/search/search-indexer.ts";
 import { SearchSegments } from "../../src/stores/sqlite/search/search-segments.ts";
-import { unpackTerms } from "../../src/stores/sqlite/search/term-segment.ts";
+import { unpackTerms } from "../../src/stores/term-segment.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { indexRows, settle } from "./settled-search.ts";

@@ -1,8 +1,7 @@
 /** What the search indexes of an embedded store have, and how they come to have all. */
 import { inTransaction, openConnection } from "../../src/stores/sqlite/connection.ts";
 import { settleSearch } from "../../src/stores/sqlite/search/search-backlog.ts";
-import type { TermRow } from "../../src/stores/sqlite/search/search-writer.ts";
-import { unpackTerms } from "../../src/stores/sqlite/search/term-segment.ts";
+import { type TermRow, unpackTerms } from "../../src/stores/term-segment.ts";
 
 /** All rows and all segments, of all tenants and indexes, by leaf and term. */
 export function indexRows(query: (sql: string) => readonly Record<string, unknown>[]): readonly TermRow[] {

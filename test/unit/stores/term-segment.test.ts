@@ -7,7 +7,7 @@ import {
   segmentLeaves,
   unpackTerms,
   withoutLeaf,
-} from "../../../src/stores/sqlite/search/term-segment.ts";
+} from "../../../src/stores/term-segment.ts";
 
 /** Of few bytes, so that one term stands across the entries of others. */
 const term = fc.constantFrom(0, 1, 255).map((byte) => new Uint8Array(16).fill(byte));

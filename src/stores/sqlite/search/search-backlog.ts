@@ -5,11 +5,12 @@
  */
 import type { TenantId } from "../../../base/ids.ts";
 import type { IndexedRecord } from "../../../ledger/search/search-terms.ts";
+import type { TermRow } from "../../term-segment.ts";
 import type { SqliteConnection } from "../connection.ts";
 import { LogRows } from "../log/log-rows.ts";
 import { SearchFill } from "./search-fill.ts";
 import { type SearchSegments, segmentsOf } from "./search-segments.ts";
-import { type IndexGeneration, SearchWriter, type TermRow } from "./search-writer.ts";
+import { type IndexGeneration, SearchWriter } from "./search-writer.ts";
 
 /** Leaves of a log that wait at most, and that a search looks at besides: about 2 ms. */
 export const backlogLeaves = 64;

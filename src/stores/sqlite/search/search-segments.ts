@@ -1,9 +1,17 @@
 /** The part of search indexes that stands in segments, beside the rows of `search_terms`. */
 import type { TenantId } from "../../../base/ids.ts";
 import type { LeafRange } from "../../../ledger/search/search-index.ts";
+import {
+  entryBytes,
+  leavesOfTerm,
+  packTerms,
+  segmentLeaves,
+  type TermRow,
+  unpackTerms,
+  withoutLeaf,
+} from "../../term-segment.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
-import type { IndexGeneration, TermRow } from "./search-writer.ts";
-import { entryBytes, leavesOfTerm, packTerms, segmentLeaves, unpackTerms, withoutLeaf } from "./term-segment.ts";
+import type { IndexGeneration } from "./search-writer.ts";
 
 const leafOfOpening = "(SELECT leaf_index FROM entries WHERE tenant_id = OLD.tenant_id AND record_id = OLD.record_id)";
 

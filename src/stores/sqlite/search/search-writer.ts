@@ -2,6 +2,7 @@
 import type { TenantId } from "../../../base/ids.ts";
 import { blockOf, newestEdition, StoredTerms, termsOfEdition } from "../../../ledger/search/search-index.ts";
 import type { IndexedRecord } from "../../../ledger/search/search-terms.ts";
+import type { TermRow } from "../../term-segment.ts";
 import type { SqliteConnection, SqliteStatement, SqliteValue } from "../connection.ts";
 
 /** One time that an index was, or is being, built. */
@@ -13,12 +14,6 @@ export interface IndexGeneration {
   /** Leaves from here up to and without `fillEnd` need not be in it yet; all others are. */
   readonly filledTo: number;
   readonly fillEnd: number;
-}
-
-/** What an index has of one record under one term. */
-export interface TermRow {
-  readonly leafIndex: number;
-  readonly term: Uint8Array;
 }
 
 /** The column with the edition of an index, or what stands for it in a schema that has none yet. */

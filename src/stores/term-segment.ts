@@ -2,8 +2,13 @@
  * What an index has of a few leaves that stand side by side, in one value: each term once, with the leaves that it finds.
  * Most terms are of many records, who calls and what it is about, so this takes a tenth of a row for each.
  */
-import { storedTermBytes } from "../../../ledger/search/search-index.ts";
-import type { TermRow } from "./search-writer.ts";
+import { storedTermBytes } from "../ledger/search/search-index.ts";
+
+/** What an index has of one record under one term. */
+export interface TermRow {
+  readonly leafIndex: number;
+  readonly term: Uint8Array;
+}
 
 /** Leaves of a segment: those behind its first that a term has a bit for. */
 export const segmentLeaves = 64;
@@ -24,6 +29,18 @@ export function packTerms(firstLeaf: number, rows: readonly TermRow[]): Uint8Arr
     packed[at] = (packed[at] as number) | (1 << (position & 7));
   }
   return packed;
+}
+
+/** As `packTerms`; a term has one entry, also where rows bring it as several equal values. */
+export function packDistinctTerms(firstLeaf: number, rows: readonly TermRow[]): Uint8Array {
+  const known = new Map<string, Uint8Array>();
+  const distinct = rows.map(({ leafIndex, term }) => {
+    const name = Buffer.from(term.buffer, term.byteOffset, term.length).toString("latin1");
+    const same = known.get(name);
+    if (same === undefined) known.set(name, term);
+    return { leafIndex, term: same ?? term };
+  });
+  return packTerms(firstLeaf, distinct);
 }
 
 /** The leaves that a term finds, each once, in order. */

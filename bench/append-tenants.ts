@@ -94,7 +94,16 @@ function databaseMicros(): number {
   if (server === undefined) return 0;
   const [pid] = readFileSync(join(server.dataDirectory, "postmaster.pid"), "utf8").split("\n");
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ");
-  return children.reduce((sum, child) => sum + cpuMicros(Number(child)), 0);
+  return children.reduce((sum, child) => sum + (microsOf(Number(child)) ?? 0), 0);
+}
+
+/** Undefined for one that has ended meanwhile, such as a worker of autovacuum. */
+function microsOf(pid: number): number | undefined {
+  try {
+    return cpuMicros(pid);
+  } catch {
+    return undefined;
+  }
 }
 
 function until(durationMs: number): () => boolean {

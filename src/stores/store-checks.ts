@@ -33,7 +33,7 @@ export function orphanRowQueries(prefix: string): readonly (readonly [table: str
   return Object.entries(queries).map(([table, sql]) => [table, `${sql} ORDER BY tenant_id, name LIMIT ${maxNamed}`]);
 }
 
-/** What the embedded store has besides. */
+/** The same, of stores that have segments of search indexes. */
 export const orphanSegmentQuery = [
   "search_segments",
   `SELECT tenant_id, 'leaf ' || (end_leaf - 1) AS name

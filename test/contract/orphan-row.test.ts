@@ -7,6 +7,7 @@ import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { settle } from "./settled-search.ts";
+import { settlePostgres } from "./settled-search-postgres.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -100,7 +101,8 @@ test.each(stores)("on %s ledger verify names every row that no log has", async (
     const ledger = await fixture.open({ clock, random });
     await ledger.append(recordMaker(clock, random)(tenant("alice")));
     await ledger.close();
-    if (!("url" in fixture)) settle(fixture.path);
+    if ("url" in fixture) await settlePostgres(fixture.target);
+    else settle(fixture.path);
     expect(await verify()).toMatchObject({ code: 0, err: "" });
     const longer = "hashes || substr(hashes, 1, 32)";
     await fixture.query(`UPDATE tiles SET hashes = ${"url" in fixture ? longer : `CAST(${longer} AS BLOB)`}`);

@@ -6,6 +6,7 @@ import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-i
 import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, seededRandom } from "./ledger-records.ts";
 import type { SearchFixture } from "./search-suite.ts";
+import { indexRows, settlePostgres } from "./settled-search-postgres.ts";
 
 export function searchFixture(fixture: PostgresFixture): SearchFixture {
   const { target, query } = fixture;
@@ -19,14 +20,14 @@ export function searchFixture(fixture: PostgresFixture): SearchFixture {
       await query(`DELETE FROM search_keys WHERE tenant_id = '${tenantId}'`);
     },
     async countTerms(tenantId, leafIndex) {
-      const rows = await query(`SELECT leaf_index FROM search_terms WHERE tenant_id = '${tenantId}'`);
-      return rows.filter((row) => leafIndex === undefined || Number(row.leaf_index) === leafIndex).length;
+      const rows = await indexRows(query, tenantId);
+      return rows.filter((row) => leafIndex === undefined || row.leafIndex === leafIndex).length;
     },
     async storedTerms(tenantId) {
-      const rows = await query(`SELECT term FROM search_terms WHERE tenant_id = '${tenantId}'`);
-      return Buffer.concat(rows.map(({ term }) => term as Uint8Array));
+      return Buffer.concat((await indexRows(query, tenantId)).map(({ term }) => term));
     },
     async ageIndex(tenantId) {
+      await settlePostgres(target);
       const [row] = await query(`SELECT encode(key, 'hex') AS key FROM search_keys WHERE tenant_id = '${tenantId}'`);
       const key = Buffer.from(String(row?.key), "hex");
       const stored = new StoredTerms();
@@ -40,7 +41,7 @@ export function searchFixture(fixture: PostgresFixture): SearchFixture {
       }
       await query(`UPDATE search_keys SET fields = 1 WHERE tenant_id = '${tenantId}'`);
     },
-    settle: async () => {},
+    settle: () => settlePostgres(target),
     async removeTerms(tenantId, leafIndex) {
       await query(`DELETE FROM search_terms WHERE tenant_id = '${tenantId}' AND leaf_index = ${leafIndex}`);
     },

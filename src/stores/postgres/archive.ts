@@ -18,7 +18,7 @@ import type { ErasurePreview, LegalHold, UndoneErasure } from "../../ledger/port
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type { LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
-import { orphanRow, orphanRowQueries } from "../store-checks.ts";
+import { orphanRow, orphanRowQueries, orphanSegmentQuery } from "../store-checks.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "./connection/client-options.ts";
 import { type Queries, queriesOf, type Statement } from "./connection/connection.ts";
 import { toError } from "./connection/errors.ts";
@@ -34,6 +34,7 @@ import { headOfTenant, readTiles } from "./log/log-rows.ts";
 import { touch, visibleOpening } from "./log/log-statements.ts";
 import { requireSchema } from "./schema/migrate.ts";
 import { searchRecords } from "./search/search.ts";
+import { hasSegments } from "./search/search-segments.ts";
 
 const entriesFrom: Statement = {
   name: "entries_from",
@@ -53,7 +54,9 @@ const clock: Statement = {
   name: "clock",
   text: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now_ms",
 };
-const orphanRows = orphanRowQueries("").map(([table, text]) => [table, { name: `stray_${table}`, text }] as const);
+const toStatement = ([table, text]: readonly [string, string]) => [table, { name: `stray_${table}`, text }] as const;
+const orphanRows = orphanRowQueries("").map(toStatement);
+const orphanSegments = toStatement(orphanSegmentQuery);
 
 /** Entries that are in memory at a time, each a few KiB, 1 MiB at most. */
 const entriesEach = 256;
@@ -180,7 +183,8 @@ export class PostgresArchive implements StoreArchive {
   orphanRows(): Promise<readonly OrphanRow[]> {
     return translated(async () => {
       const found: OrphanRow[] = [];
-      for (const [table, statement] of orphanRows)
+      const segments = (await hasSegments(this.#queries)) ? [orphanSegments] : [];
+      for (const [table, statement] of [...orphanRows, ...segments])
         found.push(...(await this.#queries.query(statement, [])).rows.map((row) => orphanRow(table, row)));
       return found;
     });

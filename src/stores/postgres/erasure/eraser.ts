@@ -9,6 +9,7 @@ import type { AppendableRecord } from "../../../ledger/record/record.ts";
 import { blockOf } from "../../../ledger/search/search-index.ts";
 import { readLeaf } from "../../stored-record.ts";
 import type { Queries, Statement } from "../connection/connection.ts";
+import { removeFromSegments } from "../search/search-segments.ts";
 import { holdsCovering } from "./legal-holds.ts";
 
 const findRecords: Statement = {
@@ -128,7 +129,7 @@ export async function eraseRecords(
   const leaves = records.map(({ leafIndex }) => leafIndex);
   const [answers] = await Promise.all([
     queries.query(eraseAnswers, [tenantId, leaves]),
-    queries.query(deleteOpenings, [tenantId, recordIds]),
+    removeFromSegments(queries, tenantId, leaves, () => queries.query(deleteOpenings, [tenantId, recordIds])),
     queries.query(deleteTerms, [tenantId, [...new Set(leaves.map(blockOf))], leaves]),
     queries.query(keepRegistrations, [tenantId, leaves]),
   ]);

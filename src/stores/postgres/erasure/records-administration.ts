@@ -57,6 +57,8 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
       clock,
       random,
       registrations,
+      // Few leaves: services make segments of them.
+      isSegmented: false,
     });
   }
 

@@ -7,6 +7,7 @@ import { blockOf } from "../../../ledger/search/search-index.ts";
 import { DamagedError } from "../../errors.ts";
 import { openStoredRecord, readLeaf } from "../../stored-record.ts";
 import type { Queries, Row, Statement } from "../connection/connection.ts";
+import { removeFromSegments } from "../search/search-segments.ts";
 import { keepRegistrations } from "./eraser.ts";
 import { holdsCovering } from "./legal-holds.ts";
 
@@ -66,7 +67,7 @@ export async function removeUndone(queries: Queries, tenantId: TenantId): Promis
   const recordIds = allowed.map(({ recordId }) => recordId);
   const leaves = allowed.map(({ leafIndex }) => leafIndex);
   await Promise.all([
-    queries.query(removeOpenings, [tenantId, recordIds]),
+    removeFromSegments(queries, tenantId, leaves, () => queries.query(removeOpenings, [tenantId, recordIds])),
     queries.query(removeAnswers, [tenantId, leaves]),
     queries.query(removeTerms, [tenantId, [...new Set(leaves.map(blockOf))], leaves]),
     queries.query(keepRegistrations, [tenantId, leaves]),

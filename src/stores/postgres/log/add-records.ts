@@ -7,13 +7,22 @@ import type { SealedEntry, Sequenced } from "../../../ledger/append/sequence.ts"
 import type { BatchResult, LogState } from "../../../ledger/ports/store.ts";
 import { indexedRecords } from "../../../ledger/search/search-terms.ts";
 import type { RightEdge, WrittenTile } from "../../../ledger/tlog/right-edge.ts";
-import type { IndexGeneration, SearchTerms, TermRow } from "../search/search-index.ts";
+import { additionOf, type ReadAgain, type SearchAddition, type Waiting } from "../search/search-backlog.ts";
+import type { IndexGeneration, SearchTerms } from "../search/search-index.ts";
 import { type KeptCall, keptCall } from "./idempotency-records.ts";
 
-interface Adding {
-  readonly tenantId: TenantId;
+/** The search indexes of a log as they are before an append. */
+export interface LogIndexes {
   readonly indexes: readonly IndexGeneration[];
+  readonly waiting: Waiting | undefined;
+  readonly read: ReadAgain | undefined;
+}
+
+interface Adding extends LogIndexes {
+  readonly tenantId: TenantId;
   readonly terms: SearchTerms;
+  /** Whether the newest leaves wait for the index that serves, for segments. */
+  readonly isSegmented: boolean;
 }
 
 /** What a batch adds to the tables beside the head, under its lock. */
@@ -21,7 +30,7 @@ export interface AddedRows {
   readonly entries: readonly SealedEntry[];
   readonly tiles: readonly WrittenTile[];
   readonly calls: readonly KeptCall[];
-  readonly terms: readonly TermRow[];
+  readonly search: SearchAddition;
 }
 
 /** Adds sequenced records to the edge. The result counts once the rows are committed. */
@@ -29,9 +38,10 @@ export function addRecords(
   plan: BatchPlan,
   sequenced: Sequenced,
   edge: RightEdge,
-  { tenantId, indexes, terms }: Adding,
+  { tenantId, terms, isSegmented, ...indexes }: Adding,
 ): { readonly log: LogState; readonly result: BatchResult; readonly rows: AddedRows } {
   const { entries, head } = sequenced;
+  const before = edge.size;
   for (const { leafHash } of entries) edge.append(leafHash);
   const tree = edge.tree();
   const log: LogState = { tenantId, origin: head.origin, size: edge.size, root: tree.root() };
@@ -42,9 +52,7 @@ export function addRecords(
     return idempotency === undefined || entry === undefined ? [] : [keptCall(idempotency, entry)];
   });
   const tiles = edge.takeTouched();
-  return {
-    log,
-    result,
-    rows: { entries, tiles, calls, terms: terms.rowsOf(indexes, indexedRecords(sequenced, plan.fresh)) },
-  };
+  const records = indexedRecords(sequenced, plan.fresh);
+  const search = additionOf(terms, { ...indexes, before, size: log.size, records }, isSegmented);
+  return { log, result, rows: { entries, tiles, calls, search } };
 }

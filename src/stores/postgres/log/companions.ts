@@ -2,10 +2,14 @@
 import type { TenantId } from "../../../base/ids.ts";
 import type { Companions, RegistrationRows, SearchRows } from "../../../ledger/ports/archive.ts";
 import type { IdempotencyRow } from "../../../ledger/record/idempotency-record.ts";
+import { rangeOfBlock } from "../../../ledger/search/search-index.ts";
 import { DamagedError } from "../../errors.ts";
-import { lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "../../found-registrations.ts";
+import { hexOf, lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "../../found-registrations.ts";
+import type { TermRow } from "../../term-segment.ts";
 import type { Queries, Statement } from "../connection/connection.ts";
 import { servingIndex } from "../search/search.ts";
+import { openEnd, toIndex } from "../search/search-index.ts";
+import { emptiedSegments, rowsInSegments } from "../search/search-segments.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
 import { headOfTenant, type StoredHead } from "./log-rows.ts";
 import { visibleOpening } from "./log-statements.ts";
@@ -50,24 +54,37 @@ export async function companionsOf(queries: Queries, tenantId: TenantId): Promis
   if (head === undefined) throw new DamagedError(`the log of ${tenantId} has no head`);
   return {
     lastRecordedAtMs: head.lastRecordedAtMs,
-    searchIndex: await searchRows(queries, tenantId),
+    searchIndex: await searchRows(queries, head),
     registrations: await registrationRows(queries, head),
     idempotencyRows: () => idempotencyRows(queries, tenantId),
   };
 }
 
-async function searchRows(queries: Queries, tenantId: TenantId): Promise<SearchRows | undefined> {
-  const [index] = (await queries.query(servingIndex, [tenantId])).rows;
-  if (index === undefined) return undefined;
+async function searchRows(queries: Queries, { tenantId, size }: StoredHead): Promise<SearchRows | undefined> {
+  const [row] = (await queries.query(servingIndex, [tenantId])).rows;
+  if (row === undefined) return undefined;
+  const { generation, fillEnd, ...index } = toIndex(row);
+  const rowsOf = async (block: number) =>
+    (await queries.query(termsOfBlock, [tenantId, block, generation])).rows.map((row) => ({
+      leafIndex: row.leaf_index as number,
+      term: row.term as Uint8Array,
+    }));
+  if (fillEnd !== openEnd) return { key: index.key, edition: index.edition, terms: rowsOf };
   return {
-    key: index.key as Uint8Array,
-    edition: index.fields as number,
-    terms: async (block) =>
-      (await queries.query(termsOfBlock, [tenantId, block, index.generation])).rows.map((row) => ({
-        leafIndex: row.leaf_index as number,
-        term: row.term as Uint8Array,
-      })),
+    key: index.key,
+    edition: index.edition,
+    waiting: [{ first: index.filledTo, end: size }, ...(await emptiedSegments(queries, tenantId, generation))],
+    terms: async (block) => {
+      const inSegments = await rowsInSegments(queries, tenantId, { ...rangeOfBlock(block), generation });
+      return distinct([...(await rowsOf(block)), ...inSegments]);
+    },
   };
+}
+
+/** Each once: the version before makes rows of what waits, too. */
+function distinct(rows: readonly TermRow[]): readonly TermRow[] {
+  const byName = rows.map((row) => [`${row.leafIndex} ${hexOf(row.term)}`, row] as const);
+  return [...new Map(byName).values()];
 }
 
 async function registrationRows(queries: Queries, { tenantId, registeredTo }: StoredHead): Promise<RegistrationRows> {

@@ -21,8 +21,11 @@ import type { PostgresConnection } from "../connection/connection.ts";
 import { ConflictError, isLockTimeout, UnknownOutcomeError } from "../connection/errors.ts";
 import { type ConnectionPool, ofMany } from "../connection/pool.ts";
 import type { RegistrationIndex } from "../registrations/registration-index.ts";
-import { addTerms, beginIndex, type IndexGeneration, indexesOf } from "../search/search-index.ts";
-import type { AddedRows } from "./add-records.ts";
+import { addSearch } from "../search/add-search.ts";
+import { leavesToRead, type Waiting } from "../search/search-backlog.ts";
+import { maxBytesAgain, readToIndex } from "../search/search-fill.ts";
+import { beginIndex, type IndexGeneration, indexesOf, openEnd } from "../search/search-index.ts";
+import type { AddedRows, LogIndexes } from "./add-records.ts";
 import { findIdempotencyRecords, keepAnswers } from "./idempotency-records.ts";
 import { headByName, headOfTenant, lockHead, readTiles, type StoredHead } from "./log-rows.ts";
 import { advanceHead, insertHead, insertRecords, namingLog, passOnLog, touch, upsertTiles } from "./log-statements.ts";
@@ -45,6 +48,7 @@ interface Appended {
   readonly log: LogState;
   /** Undefined where nothing was appended. */
   readonly edge: RightEdge | undefined;
+  readonly waiting: Waiting | undefined;
 }
 
 /** Work in a transaction that holds the lock of a tenant's log head. */
@@ -71,12 +75,12 @@ export class LogWriter {
    */
   async append({ tenantId, records }: TenantBatch): Promise<BatchResult> {
     const batch = readBatch(records);
-    const { result, log, edge } = await this.#doubting(tenantId, () =>
+    const appended = await this.#doubting(tenantId, () =>
       this.#pool.retrying(() => this.#appendOnce(tenantId, batch), tenantId),
     );
-    if (edge !== undefined) this.#tools.edges.put(tenantId, edge, log.root);
-    await this.#tools.anchoring.confirm(log);
-    return result;
+    this.#keep(appended);
+    await this.#tools.anchoring.confirm(appended.log);
+    return appended.result;
   }
 
   /**
@@ -88,11 +92,11 @@ export class LogWriter {
     batches: readonly TenantBatch[],
     patience: Exclude<Patience, "full">,
   ): Promise<readonly BatchOutcome[]> {
-    const { edges, anchoring, doubted } = this.#tools;
+    const { anchoring, doubted } = this.#tools;
     const work = (connection: PostgresConnection) => appendOfMany(connection, batches, patience, this.#tools);
     try {
       const appended = await this.#pool.retrying(() => this.#pool.transaction(work, sharedLockTimeoutMs), ofMany);
-      for (const { log, edge } of appended.edges) edges.put(log.tenantId, edge, log.root);
+      for (const { log, edge, search } of appended.edges) this.#keep({ log, edge, waiting: search.waiting });
       await anchoring.confirm(...appended.logs);
       return batches.map(({ tenantId }) => appended.outcomes.get(tenantId) ?? { left: "apart" });
     } catch (error) {
@@ -134,14 +138,18 @@ export class LogWriter {
           const result = await work(connection, async (records) => {
             if (head === undefined) throw new UnstorableError("The tenant has no log.");
             const plan = planBatch(records.map(writeRecord), () => undefined);
-            appended = await this.#continue(connection, head, plan, await indexesOf(connection, tenantId));
+            // The work may have erased what waits: it is read again.
+            appended = await this.#continue(connection, head, plan, {
+              indexes: await indexesOf(connection, tenantId),
+              waiting: undefined,
+            });
             return appended.result;
           });
           return { result, appended: appended as Appended | undefined };
         }),
       ),
     );
-    if (appended?.edge !== undefined) this.#tools.edges.put(tenantId, appended.edge, appended.log.root);
+    if (appended !== undefined) this.#keep(appended);
     if (appended !== undefined) await this.#tools.anchoring.confirm(appended.log);
     return result;
   }
@@ -150,6 +158,13 @@ export class LogWriter {
   async handOver(tenantId: TenantId): Promise<void> {
     const log = await this.#pool.retrying(() => this.#confirmHead(tenantId), tenantId);
     if (log !== undefined) await this.#tools.anchoring.confirm(log);
+  }
+
+  /** To be called once it is committed. */
+  #keep({ log, edge, waiting }: Pick<Appended, "log" | "edge" | "waiting">): void {
+    if (edge === undefined) return;
+    this.#tools.edges.put(log.tenantId, edge, log.root);
+    this.#tools.waiting.put(log, waiting);
   }
 
   async #appendOnce(tenantId: TenantId, batch: readonly EncodedRecord[]): Promise<Appended> {
@@ -161,7 +176,8 @@ export class LogWriter {
         findIdempotencyRecords(connection, tenantId, batch),
         indexesOf(connection, tenantId),
       ]);
-      return head && this.#continue(connection, head, planBatch(batch, known), indexes);
+      const waiting = head && this.#tools.waiting.of(head);
+      return head && this.#continue(connection, head, planBatch(batch, known), { indexes, waiting });
     });
     return appended ?? this.#open(tenantId, batch);
   }
@@ -189,7 +205,8 @@ export class LogWriter {
       return writeRecord(rotationRecord(tenantId, { ...keysOfStep, ...machine }));
     });
     const plan = planBatch(records, () => undefined);
-    await this.#continue(connection, head, plan, await indexesOf(connection, tenantId));
+    const indexes = await indexesOf(connection, tenantId);
+    await this.#continue(connection, head, plan, { indexes, waiting: undefined });
     await passOnLog(connection, tenantId, position);
     return (await headOfTenant(connection, tenantId)) ?? head;
   }
@@ -198,18 +215,23 @@ export class LogWriter {
     connection: PostgresConnection,
     head: StoredHead,
     plan: BatchPlan,
-    indexes: readonly IndexGeneration[],
+    { indexes, waiting }: Omit<LogIndexes, "read">,
   ): Promise<Appended> {
     const { tenantId, origin } = head;
     if (plan.fresh.length === 0) {
       // What is answered was read: another process may have committed it and not known whether it is durable.
       await touch(connection, tenantId);
-      return { result: { log: origin, results: plan.results([]) }, log: head, edge: undefined };
+      return { result: { log: origin, results: plan.results([]) }, log: head, edge: undefined, waiting: undefined };
     }
     const known = this.#tools.edges.take(head);
     const edge = edgeOf(head, known, await readTiles(connection, tenantId, edgeTiles(head, known)));
     const sequenced = this.#tools.sequence(head, plan.fresh);
-    const { log, result, rows } = this.#tools.addRecords(plan, sequenced, edge, { tenantId, indexes });
+    const range = this.#tools.isSegmented
+      ? leavesToRead({ indexes, size: head.size, waiting }, plan.fresh.length)
+      : undefined;
+    const read = range && (await readToIndex(connection, tenantId, range, maxBytesAgain));
+    const added = this.#tools.addRecords(plan, sequenced, edge, { tenantId, indexes, waiting, read });
+    const { log, result, rows } = added;
     const registering = await this.#registrations.follow(connection, head, plan.fresh, sequenced);
     const { registeredTo } = registering;
     const [moved] = await Promise.all([
@@ -218,7 +240,7 @@ export class LogWriter {
       this.#writeRows(connection, log, rows),
     ]);
     if (!moved) throw new ConflictError("The head of the log was moved by another writer.");
-    return { result, log, edge };
+    return { result, log, edge, waiting: rows.search.waiting };
   }
 
   /** The first batch of a tenant. */
@@ -227,20 +249,32 @@ export class LogWriter {
     const sequenced = this.#tools.sequence(undefined, plan.fresh);
     // Before the log and apart from it: the name's row need not be where the tenant's rows are.
     await this.#pool.write(...namingLog(logNameOf(sequenced.head.origin), tenantId));
-    const index = { generation: 1, key: sequenced.searchKey as Uint8Array, edition: newestEdition };
+    const index: IndexGeneration = {
+      generation: 1,
+      key: sequenced.searchKey as Uint8Array,
+      edition: newestEdition,
+      filledTo: 0,
+      fillEnd: this.#tools.isSegmented ? openEnd : 0,
+    };
     const opened = await this.#pool.transaction(async (connection) => {
       const edge = new RightEdge();
-      const { log, result, rows } = this.#tools.addRecords(plan, sequenced, edge, { tenantId, indexes: [index] });
+      const { log, result, rows } = this.#tools.addRecords(plan, sequenced, edge, {
+        tenantId,
+        indexes: [index],
+        waiting: undefined,
+        read: undefined,
+      });
       const { lastRecordedAtMs } = sequenced.head;
       const keyPosition = this.#tools.keys?.position ?? 0;
       const isOurs = await insertHead(connection, { ...log, lastRecordedAtMs, keyPosition, registeredTo: log.size });
       if (!isOurs) throw new ConflictError("The log was opened by another writer.");
       await Promise.all([
         this.#registrations.add(connection, tenantId, plan.fresh, sequenced),
+        // Before the rows, which may move the index on.
         beginIndex(connection, tenantId, index),
         this.#writeRows(connection, log, rows),
       ]);
-      return { result, log, edge };
+      return { result, log, edge, waiting: rows.search.waiting };
     });
     // A rotation that was noted meanwhile may not have seen this log: then nothing is signed with the old key.
     await this.#tools.keys?.follow(this.#pool);
@@ -250,13 +284,13 @@ export class LogWriter {
   async #writeRows(
     connection: PostgresConnection,
     { tenantId, size }: LogState,
-    { entries, tiles, calls, terms }: AddedRows,
+    { entries, tiles, calls, search }: AddedRows,
   ): Promise<void> {
     await Promise.all([
       insertRecords(connection, tenantId, entries),
       upsertTiles(connection, tenantId, tiles),
       keepAnswers(connection, tenantId, calls, size, this.#tools.clock.now()),
-      addTerms(connection, tenantId, terms),
+      addSearch(connection, tenantId, search),
     ]);
   }
 

@@ -10,7 +10,7 @@ import type { TileReader } from "../../../ledger/tlog/tile-nodes.ts";
 import type { TileCoordinate } from "../../../ledger/tlog/tiles.ts";
 import { bigintArray, byteaArray, integerArray, textArray } from "../connection/arrays.ts";
 import type { Queries, Row, Statement } from "../connection/connection.ts";
-import { addTermsOfMany } from "../search/search-index.ts";
+import { addSearchOfMany } from "../search/add-search.ts";
 import type { AddedRows } from "./add-records.ts";
 import { type KeptCall, oldestKeptMs } from "./idempotency-records.ts";
 import { headColumns, type StoredHead, toHead } from "./log-rows.ts";
@@ -141,13 +141,15 @@ export interface OwnRows extends AddedRows {
 export async function writeOfMany(queries: Queries, parts: readonly OwnRows[], nowMs: number): Promise<boolean> {
   const entries = parts.flatMap(({ log, entries }) => entries.map((entry) => ({ tenantId: log.tenantId, entry })));
   const calls = parts.flatMap(({ log, calls }) => calls.map((call) => ({ log, call })));
-  const terms = parts.flatMap(({ log, terms }) => terms.map((row) => ({ tenantId: log.tenantId, ...row })));
   const [moved] = await Promise.all([
     queries.query(moveHeads, headColumnsOf(parts)),
     writeEntries(queries, entries),
     writeTilesOf(queries, parts),
     keepCalls(queries, calls, nowMs),
-    addTermsOfMany(queries, terms),
+    addSearchOfMany(
+      queries,
+      parts.map(({ log, search }) => ({ tenantId: log.tenantId, ...search })),
+    ),
   ]);
   return moved.count === parts.length;
 }

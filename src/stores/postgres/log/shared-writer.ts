@@ -18,6 +18,7 @@ import {
 } from "../../../ledger/ports/store.ts";
 import { idempotentResult } from "../../../ledger/record/idempotency-record.ts";
 import type { EncodedIdempotency, EncodedRecord } from "../../../ledger/record/record.ts";
+import type { LeafRange } from "../../../ledger/search/search-index.ts";
 import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../../ledger/tlog/tile-nodes.ts";
 import { Tree } from "../../../ledger/tlog/tree.ts";
@@ -25,7 +26,10 @@ import { DamagedError } from "../../errors.ts";
 import type { PostgresConnection, Queries, Row } from "../connection/connection.ts";
 import { ConflictError, toError } from "../connection/errors.ts";
 import { type SharedRegistrations, writeRegistrationsOfMany } from "../registrations/shared-registrations.ts";
+import { leavesToRead, type SearchAddition, type Waiting } from "../search/search-backlog.ts";
+import { maxBytesAgain, readToIndexOfMany } from "../search/search-fill.ts";
 import { type IndexGeneration, indexesOfMany } from "../search/search-index.ts";
+import type { LogIndexes } from "./add-records.ts";
 import { requireSound } from "./anchoring.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
 import type { StoredHead } from "./log-rows.ts";
@@ -46,6 +50,7 @@ interface Part {
   readonly records: readonly EncodedRecord[];
   readonly head: StoredHead;
   readonly indexes: readonly IndexGeneration[];
+  readonly waiting: Waiting | undefined;
   readonly kept: readonly Row[];
   readonly anchored: AnchoredLog | undefined;
   /** As the cache gave it. */
@@ -56,7 +61,7 @@ interface Part {
 export interface SharedAppend {
   /** By tenant; none for those that were not in the transaction. */
   readonly outcomes: ReadonlyMap<TenantId, BatchOutcome>;
-  readonly edges: readonly { readonly log: LogState; readonly edge: RightEdge }[];
+  readonly edges: readonly { readonly log: LogState; readonly edge: RightEdge; readonly search: SearchAddition }[];
   /** The newest state of every log that has a result. */
   readonly logs: readonly LogState[];
 }
@@ -73,13 +78,18 @@ export async function appendOfMany(
 ): Promise<SharedAppend> {
   const outcomes = new Map<TenantId, BatchOutcome>();
   const parts = await takeParts(connection, batches, { patience, tools, outcomes });
-  const readTile = await readTilesOfMany(connection, parts.flatMap(tilesFor));
+  const ranges = tools.isSegmented ? toReadAgain(parts) : [];
+  const [readTile, readAgain] = await Promise.all([
+    readTilesOfMany(connection, parts.flatMap(tilesFor)),
+    readToIndexOfMany(connection, ranges, maxBytesAgain),
+  ]);
   const written: (OwnRows & { readonly edge: RightEdge })[] = [];
   const registering: SharedRegistrations[] = [];
   const touched: LogState[] = [];
   for (const part of parts) {
     try {
-      const added = addPart(part, readTile(part.tenantId), tools);
+      const read = readAgain.get(part.tenantId);
+      const added = addPart({ ...part, read }, readTile(part.tenantId), tools);
       outcomes.set(part.tenantId, added.result);
       if (added.rows === undefined) touched.push(part.head);
       else {
@@ -148,6 +158,7 @@ async function takeParts(
       records,
       head,
       indexes: indexes.get(tenantId) ?? [],
+      waiting: tools.waiting.of(head),
       kept: kept.get(tenantId) ?? [],
       anchored: await tools.anchoring.anchored(tenantId),
       edge: tools.edges.take(head),
@@ -172,6 +183,18 @@ function tilesFor({ tenantId, head, kept, anchored, edge }: Part): readonly OwnT
   return [...own.values()];
 }
 
+/** Leaves of one write whose records are read again for search indexes. The others wait for another. */
+const maxReadAgain = 1_024;
+
+function toReadAgain(parts: readonly Part[]): readonly (LeafRange & { readonly tenantId: TenantId })[] {
+  let leaves = 0;
+  return parts.flatMap(({ tenantId, head, indexes, waiting, records }) => {
+    const range = leavesToRead({ indexes, size: head.size, waiting }, records.length);
+    leaves += range === undefined ? 0 : range.end - range.first;
+    return range === undefined || leaves > maxReadAgain ? [] : [{ tenantId, ...range }];
+  });
+}
+
 interface Added {
   readonly plan: BatchPlan;
   readonly sequenced: Sequenced;
@@ -185,8 +208,8 @@ interface Answered {
 }
 
 /** Throws `UnsoundLogError` or `UnstorableError` where the tenant's batch cannot be appended. */
-function addPart(part: Part, readTile: TileReader, tools: LogTools): Added | Answered {
-  const { tenantId, records, head, indexes, anchored } = part;
+function addPart(part: Part & Pick<LogIndexes, "read">, readTile: TileReader, tools: LogTools): Added | Answered {
+  const { tenantId, records, head, indexes, waiting, read, anchored } = part;
   const treeAt = (size: number) => new Tree(size, nodesOfTiles(readTile));
   requireSound(anchored, head, (size) => treeAt(size).root());
   const plan = planBatch(records, knownIn(part.kept, treeAt));
@@ -196,7 +219,7 @@ function addPart(part: Part, readTile: TileReader, tools: LogTools): Added | Ans
     return { result: { log: head.origin, results: plan.results([]) }, rows: undefined };
   }
   const sequenced = tools.sequence(head, plan.fresh);
-  const { log, result, rows } = tools.addRecords(plan, sequenced, edge, { tenantId, indexes });
+  const { log, result, rows } = tools.addRecords(plan, sequenced, edge, { tenantId, indexes, waiting, read });
   const { lastRecordedAtMs } = sequenced.head;
   return { plan, sequenced, result, rows: { ...rows, head, log, lastRecordedAtMs, edge } };
 }

@@ -28,6 +28,7 @@ export const placement: Placement = {
     "legal_holds",
     "search_keys",
     "search_terms",
+    "search_segments",
     "artifact_keys",
     "registered_artifacts",
     "cosignatures",

@@ -4,6 +4,7 @@ import type { RandomFill } from "../../../base/ids.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "../connection/client-options.ts";
 import { type Queries, queriesOf, type Statement } from "../connection/connection.ts";
+import { addSegments } from "../search/search-segments.ts";
 import { distributeTables, isDistributed } from "./distribute.ts";
 import { type Migration, migrations } from "./schema.ts";
 
@@ -58,7 +59,9 @@ export async function migratePostgres(options: MigrateOptions): Promise<readonly
       [storeId],
     );
     const queries = queriesOf(client);
-    const placed = options.distributed || (await isDistributed(queries)) ? await distributeTables(queries) : [];
+    const isSpread = options.distributed === true || (await isDistributed(queries));
+    await addSegments(queries, (sql) => client.query(sql), isSpread);
+    const placed = isSpread ? await distributeTables(queries) : [];
     await client.query("COMMIT");
     return [...missing.map(({ name }) => name), ...placed.map((table) => `distribute ${table}`)];
   } finally {

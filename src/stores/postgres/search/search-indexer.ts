@@ -3,21 +3,18 @@ import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import { systemTimers } from "../../../base/timers.ts";
 import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
-import type { StoredRecord } from "../../../ledger/ports/record.ts";
 import type { RebuiltIndex, SearchIndexer } from "../../../ledger/ports/search.ts";
-import { blockOf, newestEdition, searchKeyBytes } from "../../../ledger/search/search-index.ts";
-import { indexedTermsOf } from "../../../ledger/search/search-terms.ts";
-import { DamagedError } from "../../errors.ts";
-import { openStoredRecord } from "../../stored-record.ts";
+import { blockOf, newestEdition, rangeOfBlock, searchKeyBytes } from "../../../ledger/search/search-index.ts";
 import type { ConnectionSettings } from "../connection/client-options.ts";
-import type { Queries, Row, Statement } from "../connection/connection.ts";
+import type { Queries, Statement } from "../connection/connection.ts";
 import { TransactionError, toError } from "../connection/errors.ts";
 import { ConnectionPool } from "../connection/pool.ts";
 import { lockHead } from "../log/log-rows.ts";
-import { visibleOpening } from "../log/log-statements.ts";
 import { RegistrationIndex } from "../registrations/registration-index.ts";
 import { requireCompleteStore, requireNewestSchema } from "../schema/migrate.ts";
-import { addTerms, type IndexGeneration, SearchTerms } from "./search-index.ts";
+import { readToIndex } from "./search-fill.ts";
+import { addTerms, type IndexGeneration, openEnd, SearchTerms } from "./search-index.ts";
+import { hasSegments, sweepSegments } from "./search-segments.ts";
 
 /** Leaves of one transaction. */
 const leavesEach = 256;
@@ -30,7 +27,7 @@ const newest: Statement = {
 };
 const dropUnfinished: Statement = {
   name: "drop_unfinished_indexes",
-  text: "DELETE FROM search_keys WHERE tenant_id = $1 AND filled_to < fill_end",
+  text: "DELETE FROM search_keys WHERE tenant_id = $1 AND filled_to < fill_end AND fill_end < $2",
 };
 const insertKey: Statement = {
   name: "insert_rebuilt_key",
@@ -48,12 +45,6 @@ const sweep: Statement = {
   name: "sweep_terms",
   text: "DELETE FROM search_terms WHERE tenant_id = $1 AND block = $2 AND generation < $3",
 };
-const entriesOf: Statement = {
-  name: "entries_to_index",
-  text: `SELECT entries.leaf_index, leaf, sealed, ${visibleOpening}
-          WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3 ORDER BY entries.leaf_index`,
-};
-
 export interface PostgresIndexerOptions extends ConnectionSettings {
   readonly clock: Clock;
   readonly random: RandomFill;
@@ -62,7 +53,7 @@ export interface PostgresIndexerOptions extends ConnectionSettings {
 }
 
 /** A rebuild, of the leaves before `end`: those that are appended from its beginning on are in the index anyway. */
-interface Rebuild extends IndexGeneration {
+interface Rebuild extends Pick<IndexGeneration, "generation" | "key" | "edition"> {
   readonly tenantId: TenantId;
   readonly end: number;
 }
@@ -111,9 +102,14 @@ export class PostgresSearchIndexer implements SearchIndexer {
     }
     // The key first: from then on what is left of the old rows tells nobody anything.
     await this.#write(tenantId, (queries) => queries.query(dropOlder, [tenantId, rebuild.generation]));
+    const { generation } = rebuild;
+    const isSegmented = await hasSegments(this.#pool);
     for (let block = 0; block <= blockOf(rebuild.end); block += 1) {
       await this.#options.pause();
-      await this.#write(tenantId, (queries) => queries.query(sweep, [tenantId, block, rebuild.generation]));
+      await this.#write(tenantId, async (queries) => {
+        await queries.query(sweep, [tenantId, block, generation]);
+        if (isSegmented) await sweepSegments(queries, tenantId, { ...rangeOfBlock(block), generation });
+      });
     }
     await this.#rebuildRegistrations(tenantId);
     return {
@@ -139,7 +135,7 @@ export class PostgresSearchIndexer implements SearchIndexer {
   }
 
   async #begin(queries: Queries, tenantId: TenantId, size: number): Promise<Rebuild> {
-    await queries.query(dropUnfinished, [tenantId]);
+    await queries.query(dropUnfinished, [tenantId, openEnd]);
     const [row] = (await queries.query(newest, [tenantId])).rows;
     const generation = Number(row?.generation) + 1;
     const key = this.#options.random(new Uint8Array(searchKeyBytes));
@@ -152,16 +148,9 @@ export class PostgresSearchIndexer implements SearchIndexer {
     const end = Math.min(first + leavesEach, rebuild.end);
     if ((await queries.query(advance, [tenantId, generation, first, end])).count !== 1)
       throw new RebuildError(`another rebuild of the index of tenant ${tenantId} was faster`);
-    const { rows } = await queries.query(entriesOf, [tenantId, first, end]);
-    const read = rows.map((row) => ({ leafIndex: row.leaf_index as number, record: recordOf(row) }));
-    const records = read.flatMap(({ leafIndex, record }) =>
-      typeof record === "string" ? [] : [{ leafIndex, terms: indexedTermsOf(record) }],
-    );
+    const { records, erased, damaged } = await readToIndex(queries, tenantId, { first, end }, Number.MAX_SAFE_INTEGER);
     await addTerms(queries, tenantId, this.#terms.rowsOf([rebuild], records));
-    return {
-      erased: read.filter(({ record }) => record === "erased").length,
-      damaged: read.filter(({ record }) => record === "damaged").map(({ leafIndex }) => leafIndex),
-    };
+    return { erased, damaged };
   }
 
   /** Under the lock of the log's head: whoever appends or erases meanwhile sees all of it, or none. */
@@ -177,16 +166,5 @@ export class PostgresSearchIndexer implements SearchIndexer {
     } catch (error) {
       throw error instanceof RebuildError ? error : toError(error);
     }
-  }
-}
-
-function recordOf(row: Row): StoredRecord | "erased" | "damaged" {
-  if (row.opening === null) return "erased";
-  const { leaf, sealed, opening } = row as { leaf: Uint8Array; sealed: Uint8Array; opening: Uint8Array };
-  try {
-    return openStoredRecord(`leaf ${row.leaf_index}`, leaf, sealed, opening);
-  } catch (error) {
-    if (error instanceof DamagedError) return "damaged";
-    throw error;
   }
 }

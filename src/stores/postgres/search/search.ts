@@ -22,9 +22,13 @@ import { openStoredRecord, readLeaf } from "../../stored-record.ts";
 import type { Queries, Row, Statement } from "../connection/connection.ts";
 import { headOfTenant } from "../log/log-rows.ts";
 import { visibleOpening } from "../log/log-statements.ts";
+import { type IndexGeneration, openEnd, servesSql, toIndex } from "./search-index.ts";
+import { leavesInSegments, rowsInSegments } from "./search-segments.ts";
 
 /** After so many records, or blocks of the index, a page ends, found or not: about 100 ms. */
 const maxSteps = 4_096;
+/** A block whose terms are in segments takes as long as so many steps. */
+const stepsOfSegments = 4;
 /** Blocks of one look into the index, and records of one look at them. */
 const blocksEach = 64;
 const recordsEach = 256;
@@ -51,8 +55,8 @@ const indexedLeaf: Statement = {
 };
 export const servingIndex: Statement = {
   name: "serving_index",
-  text: `SELECT generation, key, fields FROM search_keys
-          WHERE tenant_id = $1 AND filled_to = fill_end ORDER BY generation DESC LIMIT 1`,
+  text: `SELECT generation, key, fields, filled_to, fill_end FROM search_keys
+          WHERE tenant_id = $1 AND ${servesSql} ORDER BY generation DESC LIMIT 1`,
 };
 /** Leaves that have the first term and all of the others, block by block. */
 const leavesOfTerms: Statement = {
@@ -80,9 +84,10 @@ type Candidates = (range: LeafRange) => Promise<readonly number[]>;
 export async function searchRecords(queries: Queries, query: SearchQuery): Promise<SearchPage> {
   const { tenantId, terms } = query;
   const range = await rangeOf(queries, query);
-  const [index] = (await queries.query(servingIndex, [tenantId])).rows;
-  const unindexed = index === undefined ? [] : missingFields(index.fields as number, terms);
-  const page = await pageOf(queries, query, range, await candidatesIn(queries, tenantId, terms, index));
+  const [row] = (await queries.query(servingIndex, [tenantId])).rows;
+  const index = row && toIndex(row);
+  const unindexed = index === undefined ? [] : missingFields(index.edition, terms);
+  const page = await pageOf(queries, query, range, await candidatesIn(queries, tenantId, terms, index), index);
   return unindexed.length === 0 ? page : { ...page, unindexed };
 }
 
@@ -91,6 +96,7 @@ async function pageOf(
   { tenantId, terms, limit }: SearchQuery,
   range: LeafRange,
   candidatesOf: Candidates,
+  index: IndexGeneration | undefined,
 ): Promise<SearchPage> {
   const found: FoundRecord[] = [];
   let steps = 0;
@@ -107,7 +113,7 @@ async function pageOf(
         found.push(...verified(leafIndex, entries.get(leafIndex), terms));
       }
     }
-    steps += blockOf(end - 1) - blockOf(first) + 1;
+    steps += (blockOf(end - 1) - blockOf(first) + 1) * (index?.fillEnd === openEnd ? stepsOfSegments : 1);
     first = end;
   }
   return { found };
@@ -133,26 +139,46 @@ async function candidatesIn(
   queries: Queries,
   tenantId: TenantId,
   terms: readonly SearchTerm[],
-  index: Row | undefined,
+  index: IndexGeneration | undefined,
 ): Promise<Candidates> {
   if (index === undefined) return everyLeaf;
-  const [driving, ...others] = termsOfEdition(index.fields as number, terms).toSorted(bySelectivity);
+  const { generation, filledTo } = index;
+  const isOpen = index.fillEnd === openEnd;
+  const [driving, ...others] = termsOfEdition(index.edition, terms).toSorted(bySelectivity);
   if (driving === undefined) return everyLeaf;
-  const [own] =
-    driving.field === "decision_id"
-      ? (await queries.query(indexedLeaf, [tenantId, driving.value, index.generation])).rows
-      : [];
-  const decision = own?.leaf_index as number | undefined;
+  const decision = driving.field === "decision_id" ? await leafOf(queries, tenantId, driving.value, index) : undefined;
   const stored = new StoredTerms();
-  const store = (term: SearchTerm) => stored.of(index.key as Uint8Array, term);
+  const store = (term: SearchTerm) => stored.of(index.key, term);
   const otherTerms = new Map(others.map((term) => [Buffer.from(store(term)).toString("hex"), store(term)]));
   return async ({ first, end }) => {
     const blocks = [blockOf(first), blockOf(end - 1)];
     const wanted = [[...otherTerms.values()], otherTerms.size];
-    const values = [tenantId, ...blocks, index.generation, store(driving), first, end, ...wanted];
-    const leaves = (await queries.query(leavesOfTerms, values)).rows.map(({ leaf_index }) => leaf_index as number);
+    const values = [tenantId, ...blocks, generation, store(driving), first, end, ...wanted];
+    const inRows = (await queries.query(leavesOfTerms, values)).rows.map(({ leaf_index }) => leaf_index as number);
+    if (!isOpen) return withDecision(inRows, decision, { first, end });
+    const all = [store(driving), ...otherTerms.values()];
+    const inSegments = await leavesInSegments(queries, tenantId, { first, end, generation }, all);
+    const waiting = await everyLeaf({ first: Math.max(first, filledTo), end });
+    // Of the same leaf there may be both: the version before makes rows of what waits, too.
+    const leaves = [...new Set([...inRows, ...inSegments, ...waiting])].sort((one, other) => one - other);
     return withDecision(leaves, decision, { first, end });
   };
+}
+
+/** The leaf of a record of which the index has anything. */
+async function leafOf(
+  queries: Queries,
+  tenantId: TenantId,
+  recordId: string,
+  { generation, fillEnd }: IndexGeneration,
+): Promise<number | undefined> {
+  const [inRows] = (await queries.query(indexedLeaf, [tenantId, recordId, generation])).rows;
+  if (inRows !== undefined || fillEnd !== openEnd) return inRows?.leaf_index as number | undefined;
+  const [row] = (await queries.query(indexOfRecord, [tenantId, recordId])).rows;
+  const first = row?.leaf_index as number | undefined;
+  if (first === undefined) return undefined;
+  const terms = await rowsInSegments(queries, tenantId, { first, end: first + 1, generation });
+  return terms.length === 0 ? undefined : first;
 }
 
 async function readEntries(

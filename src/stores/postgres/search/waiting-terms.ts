@@ -1,0 +1,25 @@
+/** What the newest leaves of logs will be found by, as this process appended them. */
+import { LRUCache } from "lru-cache";
+import type { TenantId } from "../../../base/ids.ts";
+import type { LogState } from "../../../ledger/ports/store.ts";
+import { type Hash, sameHash } from "../../../ledger/tlog/tree.ts";
+import type { Waiting } from "./search-backlog.ts";
+
+/** Up to 16 KiB each. Of others the records are read again, once in 64 leaves. */
+const maxLogs = 1_024;
+
+export class WaitingTerms {
+  readonly #cache = new LRUCache<TenantId, { readonly root: Hash; readonly waiting: Waiting }>({ max: maxLogs });
+
+  /** Of all leaves that wait, where nobody has appended since: so nobody has erased since either. */
+  of({ tenantId, root }: Pick<LogState, "tenantId" | "root">): Waiting | undefined {
+    const known = this.#cache.get(tenantId);
+    return known !== undefined && sameHash(known.root, root) ? known.waiting : undefined;
+  }
+
+  /** To be called once the log has been committed. */
+  put({ tenantId, root }: Pick<LogState, "tenantId" | "root">, waiting: Waiting | undefined): void {
+    if (waiting === undefined) this.#cache.delete(tenantId);
+    else this.#cache.set(tenantId, { root, waiting });
+  }
+}

@@ -1,0 +1,261 @@
+/** Leaves that wait for the search index of a database, and its segments: found all the same, whoever writes and reads. */
+import fc from "fast-check";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import { auditLog } from "../../src/ledger/audit/audit.ts";
+import { companionChecks } from "../../src/ledger/audit/companions.ts";
+import type { SearchTerm } from "../../src/ledger/ports/search.ts";
+import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
+import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
+import { PostgresRecordsAdministration } from "../../src/stores/postgres/erasure/records-administration.ts";
+import { openEnd } from "../../src/stores/postgres/search/search-index.ts";
+import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
+import { segmentLeaves } from "../../src/stores/term-segment.ts";
+import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { indexRows, settlePostgres } from "./settled-search-postgres.ts";
+
+const clock = manualClock();
+const random = seededRandom("segments");
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+const machine = { clock, random };
+const statement = { reason: "r", operator: "o" };
+
+let server: PostgresServer;
+let fixture: PostgresFixture;
+/** Two replicas. */
+let ledgers: StoredLedger[];
+
+beforeAll(async () => {
+  server = await startPostgres();
+}, 60_000);
+afterAll(() => server.stop());
+beforeEach(async () => {
+  fixture = await postgresFixture(server);
+  ledgers = [await fixture.open(machine), await fixture.open(machine)];
+});
+afterEach(async () => {
+  for (const ledger of ledgers) await ledger.close();
+  await fixture.remove();
+});
+
+const ledgerAt = (place: number) => ledgers[place] as StoredLedger;
+const bySubject: SearchTerm = { field: "subject", value: "subject-1" };
+
+async function append(count: number, by = 0) {
+  const requestIds = Array.from({ length: count }, () => `q-${random(new Uint8Array(8)).join("")}`);
+  return Promise.all(
+    requestIds.map(async (requestId) => {
+      const record = makeRecord(alice, { requestId: requestId as never });
+      return { ...(await ledgerAt(by).append(record)), requestId };
+    }),
+  );
+}
+
+async function leavesOf(log: string, ...terms: readonly SearchTerm[]): Promise<readonly number[]> {
+  const leaves: number[] = [];
+  let after: number | undefined;
+  do {
+    const page = await ledgerAt(1).search(logNameOf(log), { terms, limit: 300, ...(after !== undefined && { after }) });
+    leaves.push(...(page?.found ?? []).map(({ leafIndex }) => leafIndex));
+    after = page?.next;
+  } while (after !== undefined);
+  return leaves;
+}
+
+async function index() {
+  const [row] = await fixture.query(
+    "SELECT filled_to::float8, fill_end::float8, size::float8 FROM search_keys JOIN log_heads USING (tenant_id)",
+  );
+  return { filledTo: Number(row?.filled_to), fillEnd: Number(row?.fill_end), size: Number(row?.size) };
+}
+
+const segments = () => fixture.query("SELECT first_leaf, end_leaf, terms FROM search_segments ORDER BY first_leaf");
+
+/** What `ledger verify` says of the index. */
+async function problems(): Promise<readonly string[]> {
+  const archive = await PostgresArchive.open({ target: fixture.target, anchorPath: undefined, clock });
+  try {
+    const [head] = await archive.logs();
+    if (head === undefined) throw new Error("There is no log.");
+    const checks = companionChecks(await archive.companions(head), head, clock.now());
+    await auditLog(archive.log(head), { checks });
+    const orphans = (await archive.orphanRows()).map(({ table, name }) => `${table} ${name}`);
+    return [...checks.flatMap((check) => check.problems).map(({ message }) => message), ...orphans];
+  } finally {
+    await archive.close();
+  }
+}
+
+/** Few leaves wait, all others are in the index, and a search finds every one. */
+async function expectFound(log: string, requestIds: readonly { leafIndex: number; requestId: string }[] = []) {
+  const { filledTo, fillEnd, size } = await index();
+  const leaves = Array.from({ length: size }, (_, leaf) => leaf);
+  if (fillEnd === openEnd) expect(size - filledTo).toBeLessThan(segmentLeaves);
+  const stored = new Set((await indexRows(fixture.query, alice)).map(({ leafIndex }) => leafIndex));
+  const indexed = fillEnd === openEnd ? filledTo : size;
+  expect(leaves.filter((leaf) => leaf < indexed && !stored.has(leaf))).toEqual([]);
+  expect(await leavesOf(log, bySubject)).toEqual(leaves);
+  for (const { leafIndex, requestId } of requestIds) {
+    const found = await leavesOf(log, { field: "request_id", value: requestId }, bySubject);
+    expect(found.filter((leaf) => leaf > 0)).toEqual([leafIndex]);
+  }
+  expect(await problems()).toEqual([]);
+}
+
+async function reindex(): Promise<void> {
+  const indexer = await PostgresSearchIndexer.open({ target: fixture.target, ...machine, pause: async () => {} });
+  await indexer.rebuild(alice, () => {});
+  await indexer.close();
+}
+
+async function erase(...ids: readonly string[]): Promise<void> {
+  const options = { target: fixture.target, anchorPath: undefined, ...machine };
+  const administration = await PostgresRecordsAdministration.open(options);
+  const erased = await administration.erase(alice, ids as never, statement);
+  await administration.close();
+  expect(erased).not.toHaveProperty("refused");
+}
+
+test("the newest leaves wait, and get into the index together, whichever replica appends", async () => {
+  const [first] = await append(1);
+  const step = fc.record({
+    count: fc.constantFrom(1, 1, 2, 3, 17, segmentLeaves - 1, segmentLeaves, 2 * segmentLeaves + 5),
+    by: fc.constantFrom(0, 1),
+    after: fc.constantFrom("nothing", "nothing", "reopen", "settle", "reindex"),
+  });
+  const property = fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 5 }), async (steps) => {
+    for (const { count, by, after } of steps) {
+      const appended = await append(count, by);
+      if (after === "settle") await settlePostgres(fixture.target);
+      if (after === "reindex") await reindex();
+      if (after === "reopen") {
+        await ledgerAt(by).close();
+        ledgers[by] = await fixture.open(machine);
+      }
+      await expectFound(first?.log ?? "", appended.slice(0, 2));
+    }
+  });
+  await fc.assert(property, { numRuns: 6 });
+  await append(3 * segmentLeaves);
+  expect((await segments()).length).toBeGreaterThan(1);
+}, 120_000);
+
+test("one at a time, no record has rows, and each term stands once in a segment", async () => {
+  const records = [];
+  for (let at = 0; at < 2 * segmentLeaves; at++) records.push(...(await append(1, at % 2)));
+  expect(await fixture.query("SELECT 1 FROM search_terms")).toEqual([]);
+  for (const { terms } of await segments()) {
+    const entries = Array.from({ length: (terms as Buffer).length / 24 }, (_, at) =>
+      (terms as Buffer).subarray(at * 24, at * 24 + 16).toString("hex"),
+    );
+    expect(new Set(entries).size).toBe(entries.length);
+  }
+  expect((await segments()).length).toBeGreaterThan(0);
+  await expectFound(records[0]?.log ?? "", records);
+});
+
+test("what is erased while it waits never gets into the index", async () => {
+  const [first] = await append(1);
+  await reindex();
+  const records = await append(10);
+  await erase(records[4]?.recordId ?? "");
+  await append(2 * segmentLeaves);
+  const gone = records[4]?.leafIndex;
+  expect((await indexRows(fixture.query, alice)).filter(({ leafIndex }) => leafIndex === gone)).toEqual([]);
+  expect(await leavesOf(first?.log ?? "", bySubject)).not.toContain(gone);
+  expect(await problems()).toEqual([]);
+});
+
+test("what is erased is in no segment any more, and the rest is found", async () => {
+  const records = await append(5 * segmentLeaves);
+  const log = records[0]?.log ?? "";
+  const gone = [70, 71, 200].map((at) => records[at]);
+  const before = await indexRows(fixture.query, alice);
+  await erase(...gone.map((record) => record?.recordId ?? ""));
+  const leaves = gone.map((record) => record?.leafIndex);
+  const isLeft = ({ leafIndex }: { leafIndex: number }) => !leaves.includes(leafIndex);
+  const after = await indexRows(fixture.query, alice);
+  expect(after.filter((row) => !isLeft(row))).toEqual([]);
+  expect(after.filter(({ leafIndex }) => leafIndex < 250)).toEqual(
+    before.filter((row) => row.leafIndex < 250 && isLeft(row)),
+  );
+  expect((await leavesOf(log, bySubject)).slice(0, 5 * segmentLeaves - 2)).toEqual(
+    Array.from({ length: 5 * segmentLeaves + 1 }, (_, leafIndex) => leafIndex).filter((leaf) => !leaves.includes(leaf)),
+  );
+  expect(await problems()).toEqual([]);
+});
+
+test("an erasure by the version before leaves nothing of the leaf, and the rest is found", async () => {
+  const records = await append(5 * segmentLeaves);
+  const log = records[0]?.log ?? "";
+  const record = records[100];
+  // What it does of the index.
+  await fixture.deleteOpening(alice, record?.recordId ?? "");
+  const emptied = (await segments()).filter(({ terms }) => (terms as Buffer).length === 0);
+  expect(emptied).toHaveLength(1);
+  expect(Number(emptied[0]?.first_leaf)).toBeLessThanOrEqual(record?.leafIndex ?? -1);
+  const found = await leavesOf(log, bySubject);
+  const all = Array.from({ length: 5 * segmentLeaves + 1 }, (_, leaf) => leaf);
+  expect(found).toEqual(all.filter((leaf) => leaf !== record?.leafIndex));
+  const beside = records[101];
+  expect(await leavesOf(log, { field: "request_id", value: beside?.requestId ?? "" }, bySubject)).toEqual([
+    beside?.leafIndex,
+  ]);
+  expect(await leavesOf(log, { field: "decision_id", value: beside?.recordId ?? "" })).toEqual([beside?.leafIndex]);
+  expect((await problems()).filter((problem) => problem.includes("found by"))).toEqual([]);
+});
+
+test("rows of the version before for leaves that wait are found once", async () => {
+  const records = await append(10);
+  const log = records[0]?.log ?? "";
+  const { size } = await index();
+  const open = "SELECT tenant_id, filled_to, fill_end FROM search_keys";
+  const [before] = await fixture.query(open);
+  await settlePostgres(fixture.target);
+  // Both: what it has written, and leaves that wait.
+  await fixture.query(`UPDATE search_keys SET filled_to = ${before?.filled_to}, fill_end = ${openEnd}`);
+  expect(await leavesOf(log, bySubject)).toEqual(Array.from({ length: size }, (_, leaf) => leaf));
+  expect(await problems()).toEqual([]);
+  await append(3 * segmentLeaves, 1);
+  await expectFound(log, records);
+});
+
+test("an index of which a rebuild of the version before left segments behind begins without them", async () => {
+  const records = await append(3 * segmentLeaves);
+  expect((await segments()).length).toBeGreaterThan(0);
+  const stale = (await segments()).length;
+  await settlePostgres(fixture.target);
+  await fixture.query(
+    "INSERT INTO search_segments SELECT tenant_id, 0, generation, 64, decode(repeat('ff', 24), 'hex') FROM search_keys",
+  );
+  await append(1);
+  expect((await segments()).length).toBeLessThan(stale + 1);
+  await expectFound(records[0]?.log ?? "", records.slice(0, 3));
+});
+
+test("the audit names what a segment lacks", async () => {
+  await append(3 * segmentLeaves);
+  await fixture.query("UPDATE search_segments SET terms = substr(terms, 25) WHERE length(terms) > 24");
+  expect(await problems()).toContainEqual(expect.stringMatching(/leaf \d+ is not found by all that it says/));
+  await fixture.query("UPDATE search_segments SET first_leaf = 9000, end_leaf = 9001 WHERE first_leaf = 0");
+  expect(await problems()).toContainEqual("search_segments leaf 9000");
+}, 20_000);
+
+test("an index that is far behind, as the version before leaves it, catches up, whatever the size of the records", async () => {
+  const [first] = await append(1);
+  await append(3 * segmentLeaves);
+  const large = { attributes: { padding: "x".repeat(300_000) } };
+  for (let at = 0; at < 24; at++) await ledgerAt(0).append(makeRecord(alice, { request: large }));
+  await fixture.query(`DELETE FROM search_segments; UPDATE search_keys SET filled_to = 0, fill_end = ${openEnd}`);
+  const behind: number[] = [];
+  for (let at = 0; at < 80; at++) {
+    await append(1, at % 2);
+    const { size, filledTo } = await index();
+    behind.push(size - filledTo);
+  }
+  expect(behind.at(-1)).toBeLessThan(segmentLeaves);
+  await expectFound(first?.log ?? "");
+}, 20_000);

@@ -2,9 +2,11 @@
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
+import { encodeRecord } from "../../src/ledger/append/encode.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
+import type { BatchResult, BatchWriter } from "../../src/ledger/ports/store.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { bigintArray, byteaArray, integerArray, textArray } from "../../src/stores/postgres/connection/arrays.ts";
 import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
@@ -108,6 +110,30 @@ describe("a commit of many tenants", () => {
     expect(few.filter((statement) => statement.startsWith("COMMIT"))).toHaveLength(1);
     expect(others.length + turn.length).toBeLessThanOrEqual(maxStatements);
     await expectSound([]);
+  });
+
+  test("is foreseen, tenant by tenant, with the very results that it then has; who is left is not", async () => {
+    await Promise.all(names.map((name) => append(name)));
+    const [held] = names;
+    const holder = new Client({ connectionString: fixture.url });
+    await holder.connect();
+    try {
+      await holder.query("BEGIN");
+      await holder.query("SELECT FROM log_heads WHERE tenant_id = $1 FOR UPDATE", [held]);
+      const foreseen: BatchResult[] = [];
+      const batches = names.map((tenantId) => ({
+        tenantId,
+        records: [encodeRecord(makeRecord(tenantId), 2 ** 20).json],
+      }));
+      const outcomes = await (stores.shared as unknown as BatchWriter).write(batches, "none", undefined, (result) =>
+        foreseen.push(result),
+      );
+      expect(outcomes[0]).toEqual({ left: "held" });
+      expect(foreseen).toHaveLength(names.length - 1);
+      for (const outcome of outcomes.slice(1)) expect(foreseen).toContain(outcome);
+    } finally {
+      await holder.end();
+    }
   });
 
   test("answers retries of many, each with its own first answer", async () => {

@@ -93,6 +93,9 @@ export class UnsoundLogError extends UnstorableError {
   override readonly name = "UnsoundLogError";
 }
 
+/** Told of the result of a batch before it is durable: see `BatchWriter.write`. Does not throw. */
+export type Foresee = (result: BatchResult) => void;
+
 /** Writes batches. The appender is its only user. */
 export interface BatchWriter {
   /**
@@ -110,7 +113,7 @@ export interface BatchWriter {
     batches: readonly TenantBatch[],
     patience: Patience,
     endsAtMs?: number,
-    foresee?: (result: BatchResult) => void,
+    foresee?: Foresee,
   ): Promise<readonly BatchOutcome[]>;
 }
 

@@ -12,6 +12,7 @@ import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import {
   type BatchFailure,
   type BatchOutcome,
+  type Foresee,
   type LedgerStore,
   type LogState,
   type Patience,
@@ -89,11 +90,12 @@ export class PostgresStore implements LedgerStore {
     batches: readonly TenantBatch[],
     patience: Patience,
     endsAtMs?: number,
+    foresee?: Foresee,
   ): Promise<readonly BatchOutcome[]> {
     const startedMs = performance.now();
-    if (patience !== "full" && !this.#isDistributed) return this.#writeTogether(batches, patience, startedMs);
+    if (patience !== "full" && !this.#isDistributed) return this.#writeTogether(batches, patience, startedMs, foresee);
     const outcomes = await Promise.allSettled(
-      batches.map((batch) => this.#pool.together(() => this.#writer.append(batch), endsAtMs)),
+      batches.map((batch) => this.#pool.together(() => this.#writer.append(batch, foresee), endsAtMs)),
     );
     const failures = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
     // Where the database is gone for all of them, nobody needs to wait until it is found gone again.
@@ -107,9 +109,10 @@ export class PostgresStore implements LedgerStore {
     batches: readonly TenantBatch[],
     patience: Exclude<Patience, "full">,
     startedMs: number,
+    foresee: Foresee | undefined,
   ): Promise<readonly BatchOutcome[]> {
     try {
-      return await this.#writer.appendOfMany(batches, patience);
+      return await this.#writer.appendOfMany(batches, patience, foresee);
     } catch (reason) {
       const error = toError(reason);
       if (error instanceof UnstorableError || isConnectionLost(reason)) throw error;

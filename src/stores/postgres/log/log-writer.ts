@@ -6,6 +6,7 @@ import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.t
 import {
   type BatchOutcome,
   type BatchResult,
+  type Foresee,
   type LogState,
   type Patience,
   type TenantBatch,
@@ -73,10 +74,10 @@ export class LogWriter {
    * says or its edge is damaged, with `UnstorableError` where a record cannot be built, with `UnknownOutcomeError`
    * where it may have become durable, with an error of the driver where it has not.
    */
-  async append({ tenantId, records }: TenantBatch): Promise<BatchResult> {
+  async append({ tenantId, records }: TenantBatch, foresee?: Foresee): Promise<BatchResult> {
     const batch = readBatch(records);
     const appended = await this.#doubting(tenantId, () =>
-      this.#pool.retrying(() => this.#appendOnce(tenantId, batch), tenantId),
+      this.#pool.retrying(() => this.#appendOnce(tenantId, batch, foresee), tenantId),
     );
     this.#keep(appended);
     await this.#tools.anchoring.confirm(appended.log);
@@ -91,9 +92,11 @@ export class LogWriter {
   async appendOfMany(
     batches: readonly TenantBatch[],
     patience: Exclude<Patience, "full">,
+    foresee?: Foresee,
   ): Promise<readonly BatchOutcome[]> {
     const { anchoring, doubted } = this.#tools;
-    const work = (connection: PostgresConnection) => appendOfMany(connection, batches, patience, this.#tools);
+    const work = (connection: PostgresConnection) =>
+      appendOfMany(connection, batches, { patience, tools: this.#tools, foresee });
     try {
       const appended = await this.#pool.retrying(() => this.#pool.transaction(work, sharedLockTimeoutMs), ofMany);
       for (const { log, edge, search } of appended.edges) this.#keep({ log, edge, waiting: search.waiting });
@@ -167,7 +170,11 @@ export class LogWriter {
     this.#tools.waiting.put(log, waiting);
   }
 
-  async #appendOnce(tenantId: TenantId, batch: readonly EncodedRecord[]): Promise<Appended> {
+  async #appendOnce(
+    tenantId: TenantId,
+    batch: readonly EncodedRecord[],
+    foresee: Foresee | undefined,
+  ): Promise<Appended> {
     if (this.#tools.doubted.has(tenantId)) await this.#settleDoubt(tenantId);
     const appended = await this.#pool.transaction(async (connection) => {
       // All sent at once, and answered in this order: what follows the lock is seen under it.
@@ -177,7 +184,7 @@ export class LogWriter {
         indexesOf(connection, tenantId),
       ]);
       const waiting = head && this.#tools.waiting.of(head);
-      return head && this.#continue(connection, head, planBatch(batch, known), { indexes, waiting });
+      return head && this.#continue(connection, head, planBatch(batch, known), { indexes, waiting }, foresee);
     });
     return appended ?? this.#open(tenantId, batch);
   }
@@ -216,6 +223,7 @@ export class LogWriter {
     head: StoredHead,
     plan: BatchPlan,
     { indexes, waiting }: Omit<LogIndexes, "read">,
+    foresee?: Foresee,
   ): Promise<Appended> {
     const { tenantId, origin } = head;
     if (plan.fresh.length === 0) {
@@ -234,11 +242,14 @@ export class LogWriter {
     const { log, result, rows } = added;
     const registering = await this.#registrations.follow(connection, head, plan.fresh, sequenced);
     const { registeredTo } = registering;
-    const [moved] = await Promise.all([
+    const writing = Promise.all([
       advanceHead(connection, head, log, { ...sequenced.head, registeredTo }),
       registering.write(),
       this.#writeRows(connection, log, rows),
     ]);
+    // While the server writes.
+    foresee?.(result);
+    const [moved] = await writing;
     if (!moved) throw new ConflictError("The head of the log was moved by another writer.");
     return { result, log, edge, waiting: rows.search.waiting };
   }

@@ -11,6 +11,7 @@ import {
   type BatchLeft,
   type BatchOutcome,
   type BatchResult,
+  type Foresee,
   type LogState,
   type Patience,
   type TenantBatch,
@@ -69,12 +70,17 @@ export interface SharedAppend {
 const held: BatchLeft = { left: "held" };
 const apart: BatchLeft = { left: "apart" };
 
+export interface AppendingOptions {
+  readonly patience: Exclude<Patience, "full">;
+  readonly tools: LogTools;
+  readonly foresee: Foresee | undefined;
+}
+
 /** One attempt, in a transaction that the caller holds. */
 export async function appendOfMany(
   connection: PostgresConnection,
   batches: readonly TenantBatch[],
-  patience: Exclude<Patience, "full">,
-  tools: LogTools,
+  { patience, tools, foresee }: AppendingOptions,
 ): Promise<SharedAppend> {
   const outcomes = new Map<TenantId, BatchOutcome>();
   const parts = await takeParts(connection, batches, { patience, tools, outcomes });
@@ -102,7 +108,7 @@ export async function appendOfMany(
       outcomes.set(part.tenantId, { error: toError(error) });
     }
   }
-  await Promise.all([
+  const writing = Promise.all([
     written.length === 0 ? undefined : write(connection, written, tools),
     touchMany(
       connection,
@@ -110,6 +116,9 @@ export async function appendOfMany(
     ),
     writeRegistrationsOfMany(connection, registering),
   ]);
+  // While the server writes.
+  if (foresee !== undefined) for (const outcome of outcomes.values()) if ("results" in outcome) foresee(outcome);
+  await writing;
   return { outcomes, edges: written, logs: [...written.map(({ log }) => log), ...touched] };
 }
 

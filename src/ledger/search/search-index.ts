@@ -105,19 +105,18 @@ const cachedFields: ReadonlySet<SearchField> = new Set([
   "on_behalf_of",
 ]);
 const maxCached = 8_192;
-/** Values of a field that those who make many terms have at hand, without the name that the cache needs of each. */
-const maxSeen = 64;
 
 /** Keys that are prepared at a time, about 600 bytes each. */
 const maxKeys = 4_096;
 
-/** A key as it is used: prepared for the HMAC, and what stands for it in the names of the cache. */
+/** A key as it is used: prepared for the HMAC, with what was made under it. */
 interface PreparedKey {
   /** Under the two patterns of RFC 2104 §2. */
   readonly inner: Uint8Array;
   readonly outer: Uint8Array;
   readonly secret: KeyObject;
-  readonly prefix: string;
+  /** By field and value. */
+  readonly cached: Map<SearchField, Map<string, Uint8Array>>;
 }
 
 const blockBytes = 64;
@@ -131,38 +130,37 @@ const outerInput = Buffer.alloc(blockBytes + 32);
 export class StoredTerms {
   /** By their bytes: a store reads them anew with every batch. */
   readonly #keys = new LRUCache<string, PreparedKey>({ max: maxKeys });
-  #keysPrepared = 0;
-  readonly #cache = new LRUCache<string, Uint8Array>({ max: maxCached });
+  /** Terms that were kept since all were dropped. */
+  #cached = 0;
 
   /** The first 16 bytes of HMAC-SHA-256 under the key, over the field's name, a zero byte and the value in UTF-8. */
   of(key: Uint8Array, term: SearchTerm): Uint8Array {
     return this.#of(this.#prepared(key), term);
   }
 
-  /** As `of`, for many terms under one key. Those that records share are looked up once. */
+  /** As `of`, for many terms under one key. */
   under(key: Uint8Array): (term: SearchTerm) => Uint8Array {
     const prepared = this.#prepared(key);
-    const seen = new Map<SearchField, Map<string, Uint8Array>>();
-    return (term) => {
-      if (!cachedFields.has(term.field)) return storedTerm(prepared, term);
-      const ofField = seen.get(term.field) ?? new Map<string, Uint8Array>();
-      const known = ofField.get(term.value);
-      if (known !== undefined) return known;
-      const stored = this.#of(prepared, term);
-      if (ofField.size === maxSeen) ofField.clear();
-      seen.set(term.field, ofField.set(term.value, stored));
-      return stored;
-    };
+    return (term) => this.#of(prepared, term);
   }
 
   #of(prepared: PreparedKey, term: SearchTerm): Uint8Array {
-    if (!cachedFields.has(term.field)) return storedTerm(prepared, term);
-    const name = `${prepared.prefix}${term.field}\0${term.value}`;
-    const known = this.#cache.get(name);
+    const { field, value } = term;
+    if (!cachedFields.has(field)) return storedTerm(prepared, term);
+    const known = prepared.cached.get(field)?.get(value);
     if (known !== undefined) return known;
     const stored = storedTerm(prepared, term);
-    this.#cache.set(name, stored);
+    // All at once, and seldom: an order in which each would go costs more at every look than making them anew does then.
+    if (this.#cached === maxCached) this.#dropCached();
+    this.#cached += 1;
+    const ofField = prepared.cached.get(field) ?? new Map<string, Uint8Array>();
+    prepared.cached.set(field, ofField.set(value, stored));
     return stored;
+  }
+
+  #dropCached(): void {
+    for (const { cached } of this.#keys.values()) cached.clear();
+    this.#cached = 0;
   }
 
   #prepared(key: Uint8Array): PreparedKey {
@@ -175,7 +173,7 @@ export class StoredTerms {
       inner: padded.map((byte) => byte ^ 0x36),
       outer: padded.map((byte) => byte ^ 0x5c),
       secret: createSecretKey(key),
-      prefix: `${this.#keysPrepared++}/`,
+      cached: new Map(),
     };
     this.#keys.set(bytes, prepared);
     return prepared;

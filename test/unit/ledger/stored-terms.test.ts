@@ -40,3 +40,12 @@ test("many under one key are what each is by itself, however many values there a
     }),
   );
 });
+
+test("values that never come again leave the others as they are", () => {
+  const terms = new StoredTerms();
+  const keys = [1, 2].map((byte) => new Uint8Array(32).fill(byte));
+  const term = { field: "label" as const, value: "pii" };
+  const before = keys.map((key) => terms.of(key, term));
+  for (let i = 0; i < 20_000; i++) terms.of(keys[i % 2] as Uint8Array, { field: "decision_id", value: `${i}` });
+  expect(keys.map((key) => terms.of(key, term))).toEqual(before);
+});

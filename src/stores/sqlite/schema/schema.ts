@@ -21,8 +21,9 @@ export interface Migration {
 }
 
 /**
- * Every key has the tenant, and starts with it, save those that find a record (`record-order.ts`). Entries are immutable; openings stand apart from them, because erasing a record
- * deletes its opening and nothing else, and because backups of the two may be kept apart.
+ * Every key has the tenant, and starts with it, save those that find a record (`record-order.ts`). Entries are immutable;
+ * openings stand apart from them, because erasing a record deletes its opening and nothing else, and because backups of the
+ * two may be kept apart.
  */
 export const migrations: readonly Migration[] = [
   {

@@ -49,6 +49,14 @@ test("what was kept of a policy revision is given back, the first that was kept 
   expect(await archive.policyRevision("sha256:b")).toBeUndefined();
 });
 
+test("a policy revision is kept from bytes that threads share", async () => {
+  const bytes = Buffer.from('{"größe":"\u20ac"}', "utf8");
+  const content = new Uint8Array(new SharedArrayBuffer(bytes.length));
+  content.set(bytes);
+  await ledger.keepPolicyRevision("sha256:bytes", content);
+  expect(await (await open()).policyRevision("sha256:bytes")).toBe('{"größe":"\u20ac"}');
+});
+
 test("a record is found like the ledger finds it; another tenant's is unknown, an erased one erased", async () => {
   const { tenantId, recordId } = makeRecord(alice);
   await ledger.append(makeRecord(alice, { recordId }));

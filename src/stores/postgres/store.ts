@@ -2,7 +2,6 @@
 import type { ProofUse } from "../../auth/proof/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
-import { utf8Text } from "../../base/text-forms.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { LogAnchor } from "../../ledger/ports/anchor.ts";
@@ -184,7 +183,8 @@ export class PostgresStore implements LedgerStore {
 
   async keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void> {
     await this.#translated(() =>
-      this.#pool.retrying(() => this.#pool.write(keepRevision, [revision, utf8Text(content)])),
+      // Bytes of UTF-8 are what the server takes a text for; to make one of megabytes would hold up the event loop.
+      this.#pool.retrying(() => this.#pool.write(keepRevision, [revision, content])),
     );
   }
 

@@ -12,7 +12,7 @@
  *   holds; which of the two is open, and no matter: the other layer denies, and what denies without a policy has no
  *   reasons to add.
  */
-import { hash } from "node:crypto";
+import { createHash } from "node:crypto";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { CompiledSet, resultOf } from "../evaluate/compiled-set.ts";
 import { Paths, Scene } from "../evaluate/scene.ts";
@@ -137,7 +137,7 @@ export class EngineSets {
     const known = this.#compiled.get(name);
     if (known !== undefined) return known;
     const policies = this.#policiesOf(name);
-    const digest = hash("sha256", JSON.stringify(policies.map(({ text }) => text)), "base64");
+    const digest = yield* digestOf(policies);
     const set = this.#byText.get(digest) ?? (yield* CompiledSet.of(policies, this.#paths));
     this.#byText.set(digest, set);
     this.#compiled.set(name, set);
@@ -200,6 +200,19 @@ export class EngineSets {
     const policies = this.#policiesOf(set);
     return { outcome, policyIds: positions.map((position) => (policies[position] as CheckedPolicy).id) };
   }
+}
+
+/** Policies whose texts are hashed in a step. */
+const hashedAStep = 500;
+
+/** The same for the same texts in the same order, and for no others; also where a text is no good Unicode. */
+function* digestOf(policies: readonly CheckedPolicy[]): Generator<undefined, string> {
+  const digest = createHash("sha256");
+  for (const [position, { text }] of policies.entries()) {
+    digest.update(`${text.length}:`).update(text, "utf16le");
+    if (position % hashedAStep === hashedAStep - 1) yield;
+  }
+  return digest.digest("base64");
 }
 
 /** The policies that count: all of them, or of a question about somebody else those that were written for it. */

@@ -73,8 +73,7 @@ function* compile(
   const plans = new Map<string, PlansByAction>();
   for (const set of new Set(Object.values(bundle.manifest.tenants))) {
     const evaluate = yield* engineSets.layers([platform.set, set], isShared);
-    plans.set(set, plansOf([platform, layer("tenant", set)], evaluate, bundle, catalogue, source));
-    yield;
+    plans.set(set, yield* plansOf([platform, layer("tenant", set)], evaluate, bundle, catalogue, source));
   }
   const parts = { bundle, identity, policies: sets, sets: engineSets, plans, catalogue, source, cachedDecisions };
   return { engine: new BundleEngine(parts) };

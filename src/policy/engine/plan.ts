@@ -31,24 +31,21 @@ export interface Plan {
 
 export type PlansByAction = Readonly<Record<PolicyAction, Plan>>;
 
-/** Plans every action under the layers of the bundle. */
-export function plansOf(
+/** Plans every action under the layers of the bundle, in steps of an action. */
+export function* plansOf(
   layers: readonly LayerSet[],
   evaluate: EvaluateLayers,
   bundle: PolicyBundle,
   catalogue: InputCatalogue,
   source?: EntitySource,
-): PlansByAction {
+): Generator<undefined, PlansByAction> {
   const sets = layers.map(({ set }) => set);
   const combine = layerCombiner(layers, bundle.strictness);
   const plan = (action: PolicyAction): Plan => {
     const policies = layers
       .flatMap((layer) => [...layer.policies.values()])
       .filter((policy) => policy.actions.has(action));
-    const read = joinInputs(
-      policies.map(({ reads }) => reads),
-      catalogue,
-    );
+    const read = joinInputs([...new Set(policies.map(({ reads }) => reads))], catalogue);
     // Checked after the policies for every query, so not part of the key.
     const afterwards = [
       ...(policies.some(({ guidance }) => guidance.lists.required_scopes !== undefined) ? ["caller.scopes"] : []),
@@ -58,9 +55,9 @@ export function plansOf(
       layers,
       buildRequest: cedarRequestBuilder(
         read,
-        [...new Set(policies.flatMap(({ namedActions }) => namedActions))],
+        [...new Set([...new Set(policies.map(({ namedActions }) => namedActions))].flat())],
         catalogue,
-        { source, use: joinUses(policies.map(({ entities }) => entities)) },
+        { source, use: joinUses([...new Set(policies.map(({ entities }) => entities))]) },
       ),
       evaluate,
       combine,
@@ -70,5 +67,10 @@ export function plansOf(
       key: keyMaker([action, ...sets].join(" "), [onBehalfOfName, ...read], catalogue),
     };
   };
-  return Object.fromEntries(policyActions.map((action) => [action, plan(action)])) as Record<PolicyAction, Plan>;
+  const plans: (readonly [PolicyAction, Plan])[] = [];
+  for (const action of policyActions) {
+    plans.push([action, plan(action)]);
+    yield;
+  }
+  return Object.fromEntries(plans) as Record<PolicyAction, Plan>;
 }

@@ -46,7 +46,10 @@ export class PolicyIndex {
   static *of(policies: readonly IndexedPolicy[], paths: Paths): Generator<undefined, PolicyIndex> {
     const index = new PolicyIndex(paths);
     const wanted = new Wanted();
-    for (const demand of policies.flatMap(({ demands }) => demands)) wanted.add(demand);
+    for (const [number, { demands }] of policies.entries()) {
+      for (const demand of demands) wanted.add(demand);
+      if (number % policiesATurn === policiesATurn - 1) yield;
+    }
     for (const [number, policy] of policies.entries()) {
       index.#all.push(policy.position);
       const [rarest, ...others] = policy.demands.toSorted((a, b) => wanted.by(a) - wanted.by(b));
@@ -59,6 +62,7 @@ export class PolicyIndex {
         const isLarge = bucket.positions.length > maxTogether;
         if (isLarge && bucket.policies.some(({ demands }) => demands.length > 0)) {
           bucket.index = yield* PolicyIndex.of(bucket.policies, paths);
+          yield;
         }
         bucket.policies.length = 0;
       }

@@ -67,7 +67,10 @@ const emptied: Statement = {
   text: `SELECT first_leaf, end_leaf FROM search_segments
           WHERE tenant_id = $1 AND generation = $2 AND length(terms) = 0 ORDER BY first_leaf`,
 };
-/** Bits of each term, each of which a segment has once; all of them where the bytes of other entries make the term. */
+/**
+ * Bits of each term, the first of which is asked for by itself, since few segments have it. A segment has a term once; all bits
+ * where the bytes of other entries make the term.
+ */
 const bitsOfTerms: Statement = {
   name: "search_segments_of_terms",
   text: `SELECT first_leaf, end_leaf, length(terms) = 0 AS is_emptied,
@@ -78,7 +81,8 @@ const bitsOfTerms: Statement = {
            FROM search_segments
           WHERE ${within} AND generation = $4
             AND (length(terms) = 0
-                 OR NOT EXISTS (SELECT FROM unnest($5::bytea[]) AS wanted WHERE position(wanted IN terms) = 0))
+                 OR (position($6::bytea IN terms) > 0
+                     AND NOT EXISTS (SELECT FROM unnest($5::bytea[]) AS wanted WHERE position(wanted IN terms) = 0)))
           ORDER BY first_leaf`,
 };
 const replace: Statement = {
@@ -152,14 +156,17 @@ interface Look extends LeafRange {
   readonly generation: number;
 }
 
-/** The leaves that all of the terms find or may find, in order. */
+/**
+ * The leaves that all of the terms find or may find, in order.
+ * @param terms the one that finds the fewest first
+ */
 export async function leavesInSegments(
   queries: Queries,
   tenantId: TenantId,
   { first, end, generation }: Look,
-  terms: readonly Uint8Array[],
+  terms: readonly [Uint8Array, ...Uint8Array[]],
 ): Promise<readonly number[]> {
-  const { rows } = await queries.query(bitsOfTerms, [tenantId, first, end, generation, terms]);
+  const { rows } = await queries.query(bitsOfTerms, [tenantId, first, end, generation, terms, terms[0]]);
   return rows.flatMap(leavesOfRow).filter((leaf) => leaf >= first && leaf < end);
 }
 

@@ -156,7 +156,7 @@ async function candidatesIn(
     const values = [tenantId, ...blocks, generation, store(driving), first, end, ...wanted];
     const inRows = (await queries.query(leavesOfTerms, values)).rows.map(({ leaf_index }) => leaf_index as number);
     if (!isOpen) return withDecision(inRows, decision, { first, end });
-    const all = [store(driving), ...otherTerms.values()];
+    const all = [store(driving), ...otherTerms.values()] as const;
     const inSegments = await leavesInSegments(queries, tenantId, { first, end, generation }, all);
     const waiting = await everyLeaf({ first: Math.max(first, filledTo), end });
     // Of the same leaf there may be both: the version before makes rows of what waits, too.

@@ -1,5 +1,6 @@
 /** Leaves that wait for the search index of a database, and its segments: found all the same, whoever writes and reads. */
 import fc from "fast-check";
+import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
@@ -7,9 +8,11 @@ import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
+import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
 import { PostgresRecordsAdministration } from "../../src/stores/postgres/erasure/records-administration.ts";
 import { openEnd } from "../../src/stores/postgres/search/search-index.ts";
 import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
+import { addSegments } from "../../src/stores/postgres/search/search-segments.ts";
 import { segmentLeaves } from "../../src/stores/term-segment.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
@@ -259,3 +262,29 @@ test("an index that is far behind, as the version before leaves it, catches up, 
   expect(behind.at(-1)).toBeLessThan(segmentLeaves);
   await expectFound(first?.log ?? "");
 }, 20_000);
+
+test("tables that are spread over nodes have no trigger, and are asked for nothing again", async () => {
+  const client = new Client({ connectionString: fixture.url });
+  await client.connect();
+  const ran: string[] = [];
+  const run = (sql: string) => {
+    ran.push(sql);
+    return client.query(sql);
+  };
+  const triggers = () => fixture.query("SELECT 1 FROM pg_trigger WHERE tgname = 'search_segments_of_erased'");
+  try {
+    expect(await triggers()).toHaveLength(1);
+    await addSegments(queriesOf(client), run, false);
+    expect(ran).toEqual([]);
+    await addSegments(queriesOf(client), run, true);
+    expect(await triggers()).toEqual([]);
+    await addSegments(queriesOf(client), run, true);
+    expect(ran).toHaveLength(1);
+    await client.query("DROP TABLE search_segments");
+    await addSegments(queriesOf(client), run, true);
+    expect(ran).toHaveLength(2);
+    expect(await triggers()).toEqual([]);
+  } finally {
+    await client.end();
+  }
+});

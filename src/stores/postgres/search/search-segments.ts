@@ -37,9 +37,12 @@ const trigger = `
   CREATE TRIGGER search_segments_of_erased AFTER DELETE ON openings
     REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION empty_search_segments()`;
 
-const withoutTrigger = `
-  DROP TRIGGER IF EXISTS search_segments_of_erased ON openings;
-  DROP FUNCTION IF EXISTS empty_search_segments()`;
+const withoutTrigger = "DROP TRIGGER search_segments_of_erased ON openings; DROP FUNCTION empty_search_segments()";
+/** Asked for, since tables that are spread take no statement about triggers. */
+const triggers: Statement = {
+  name: "search_segments_trigger",
+  text: "SELECT FROM pg_trigger WHERE tgname = 'search_segments_of_erased' AND tgrelid = to_regclass('openings')",
+};
 
 const isThere: Statement = {
   name: "has_search_segments",
@@ -114,7 +117,7 @@ export async function addSegments(
   isSpread: boolean,
 ): Promise<void> {
   if (!(await hasSegments(queries))) await run(isSpread ? segmentsTable : `${segmentsTable}; ${trigger}`);
-  if (isSpread) await run(withoutTrigger);
+  if (isSpread && (await queries.query(triggers, [])).count > 0) await run(withoutTrigger);
 }
 
 /** Whether the database has them: `migrate` of this version makes them. */

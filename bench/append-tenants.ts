@@ -3,25 +3,22 @@
  * processor time of this process and of the database. Straight at the ledger: no HTTP, no load generator.
  *
  * `node bench/append-tenants.ts [--store sqlite|postgres] [--tenants 1,20,100,1] [--replicas 1,2] [--callers 128]
- * [--seconds 3] [--sizes 1000,1000000]`. Every number of replicas, which are all in this process, has a store of its own.
+ * [--seconds 3] [--sizes 1000,1000000]`. Every number of replicas, which have a thread each, has a store of its own.
  * With `--sizes` each row is measured once the store has so many records. Needs Linux's /proc for the database's time.
  * For logs of many tenants that were idle: `--tenants 10000 --callers 1`.
  */
 import { randomFillSync } from "node:crypto";
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { systemClock } from "../src/base/clock.ts";
-import type { RandomFill } from "../src/base/ids.ts";
-import type { Ledger } from "../src/ledger/ports/ledger.ts";
-import { openPostgresStores } from "../src/stores/postgres/open-ledger.ts";
+import { Worker } from "node:worker_threads";
 import { migratePostgres } from "../src/stores/postgres/schema/migrate.ts";
-import { openSqliteLedger } from "../src/stores/sqlite/open-ledger.ts";
 import { targetOf } from "../test/contract/ledger-postgres-fixture.ts";
 import { startPostgres } from "../test/harness/postgres.ts";
+import type { ReplicaData, ReplicaLoad, ReplicaLoadResult } from "./append-replica.ts";
 import { cpuMicros } from "./child.ts";
-import { makeRecord } from "./raw-sqlite.ts";
 
 const { values } = parseArgs({
   options: {
@@ -35,58 +32,40 @@ const { values } = parseArgs({
 });
 const callers = Number(values.callers);
 const measureMs = Number(values.seconds) * 1_000;
-const random: RandomFill = (bytes) => randomFillSync(bytes);
 const directory = mkdtempSync(join(tmpdir(), "bench-tenants-"));
-let commits = 0;
-/** Records of the store that is measured. */
-let records = 0;
-const opening = {
-  originPrefix: "bench.example/logs",
-  clock: systemClock,
-  random,
-  commits: {
-    elapsedMs: () => performance.now(),
-    committed: (appended: number) => {
-      commits += 1;
-      records += appended;
-    },
-  },
-};
 
 const server = values.store === "postgres" ? await startPostgres({ settings: { shared_buffers: "128MB" } }) : undefined;
 
-/** Opens the replicas of one store. */
-async function openReplicas(replicas: number): Promise<readonly Ledger[]> {
-  const path = join(directory, `ledger-${replicas}.db`);
-  const paths = { path, anchorPath: `${path}.anchor`, keyPath: `${path}.key` };
-  const target = server && targetOf(await server.createDatabase());
-  if (target !== undefined) await migratePostgres({ target, random });
-  const ledgers: Ledger[] = [];
-  // The first makes the key.
-  for (let replica = 0; replica < replicas; replica++)
-    ledgers.push(
-      target === undefined
-        ? await openSqliteLedger({ ...opening, ...paths })
-        : (await openPostgresStores({ ...opening, target, keyPath: paths.keyPath })).ledger,
-    );
-  return ledgers;
+/** Starts the replicas of one store. */
+async function startReplicas(replicas: number): Promise<readonly Worker[]> {
+  const databaseUrl = await server?.createDatabase();
+  if (databaseUrl !== undefined) await migratePostgres({ target: targetOf(databaseUrl), random: randomFillSync });
+  const workerData: ReplicaData = { path: join(directory, `ledger-${replicas}.db`), databaseUrl };
+  const workers: Worker[] = [];
+  for (let replica = 0; replica < replicas; replica++) {
+    const worker = new Worker(new URL("append-replica.ts", import.meta.url), { workerData });
+    // The first makes the key.
+    await once(worker, "message");
+    workers.push(worker);
+  }
+  return workers;
 }
 
-/** Every caller appends, waits for the answer, and appends to another log, while it may go on. */
-async function load(ledgers: readonly Ledger[], tenants: number, goesOn: () => boolean): Promise<number[]> {
-  const latenciesMs: number[] = [];
-  const call = async (caller: number) => {
-    let turn = caller;
-    while (goesOn()) {
-      const began = performance.now();
-      // As good as random, and each tenant as often as any.
-      turn = (turn * 7_919 + 13) % 1_000_003;
-      await ledgers[caller % ledgers.length]?.append(makeRecord(turn % tenants));
-      latenciesMs.push(performance.now() - began);
-    }
+/** Shares the callers among the replicas. */
+async function load(replicas: readonly Worker[], tenants: number, durationMs: number): Promise<ReplicaLoadResult> {
+  const results = await Promise.all(
+    replicas.map(async (replica, index) => {
+      const all = Array.from({ length: callers }, (_, caller) => caller);
+      const own = all.filter((caller) => caller % replicas.length === index);
+      replica.postMessage({ callers: own, tenants, durationMs } satisfies ReplicaLoad);
+      const [result] = (await once(replica, "message")) as [ReplicaLoadResult];
+      return result;
+    }),
+  );
+  return {
+    latenciesMs: results.flatMap(({ latenciesMs }) => latenciesMs).sort((one, other) => one - other),
+    commits: results.reduce((sum, { commits }) => sum + commits, 0),
   };
-  await Promise.all(Array.from({ length: callers }, (_, caller) => call(caller)));
-  return latenciesMs.sort((one, other) => one - other);
 }
 
 /** Processor time of the server with all its processes so far, in microseconds. */
@@ -106,42 +85,49 @@ function microsOf(pid: number): number | undefined {
   }
 }
 
-function until(durationMs: number): () => boolean {
-  const end = performance.now() + durationMs;
-  return () => performance.now() < end;
-}
-
-async function measure(ledgers: readonly Ledger[], tenants: number, size: number) {
-  await load(ledgers, tenants, () => records < size);
-  await load(ledgers, tenants, until(measureMs / 2));
-  const recordsBefore = records;
-  const before = { commits, own: process.cpuUsage(), database: databaseMicros(), ms: performance.now() };
-  const latenciesMs = await load(ledgers, tenants, until(measureMs));
+async function measure(replicas: readonly Worker[], tenants: number, size: number, records: number) {
+  let recordsBefore = records;
+  const fill = async (durationMs: number) => {
+    const { latenciesMs } = await load(replicas, tenants, durationMs);
+    recordsBefore += latenciesMs.length;
+  };
+  while (recordsBefore < size) await fill(measureMs / 2);
+  await fill(measureMs / 2);
+  const before = { own: process.cpuUsage(), database: databaseMicros(), ms: performance.now() };
+  const { latenciesMs, commits } = await load(replicas, tenants, measureMs);
   const appended = latenciesMs.length;
   const own = process.cpuUsage(before.own);
   const at = (share: number) => (latenciesMs[Math.ceil(appended * share) - 1] ?? Number.NaN).toFixed(2);
   return {
-    replicas: ledgers.length,
+    replicas: replicas.length,
     tenants,
     "records before": recordsBefore,
     "records/s": Math.round((appended * 1_000) / (performance.now() - before.ms)),
     "p50 ms": at(0.5),
     "p99 ms": at(0.99),
-    "records a commit": (appended / (commits - before.commits)).toFixed(1),
+    "records a commit": (appended / commits).toFixed(1),
     "µs here": Math.round((own.user + own.system) / appended),
     "µs of the database": Math.round((databaseMicros() - before.database) / appended),
     "RSS MiB": Math.round(process.memoryUsage.rss() / 1024 ** 2),
+    appended,
   };
 }
 
 try {
   const rows = [];
-  for (const replicas of values.replicas.split(",").map(Number)) {
-    const ledgers = await openReplicas(replicas);
-    records = 0;
+  for (const count of values.replicas.split(",").map(Number)) {
+    const replicas = await startReplicas(count);
+    let records = 0;
     for (const tenants of values.tenants.split(",").map(Number))
-      for (const size of values.sizes.split(",").map(Number)) rows.push(await measure(ledgers, tenants, size));
-    for (const ledger of ledgers) await ledger.close();
+      for (const size of values.sizes.split(",").map(Number)) {
+        const { appended, ...row } = await measure(replicas, tenants, size, records);
+        records = row["records before"] + appended;
+        rows.push(row);
+      }
+    for (const replica of replicas) {
+      replica.postMessage("close");
+      await once(replica, "exit");
+    }
   }
   // biome-ignore lint/suspicious/noConsole: the table is what this program is for
   console.table(rows);

@@ -1,13 +1,18 @@
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import type { Clock } from "../../src/base/clock.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
+import { auditLog } from "../../src/ledger/audit/audit.ts";
+import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
+import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
-import { postgresFixture } from "./ledger-postgres-fixture.ts";
+import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { rotationSuite } from "./rotation-suite.ts";
+import { settlePostgres } from "./settled-search-postgres.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -45,6 +50,50 @@ test("a rotation that was broken off is finished, with every step, once a log", 
     await fixture.remove();
   }
 });
+
+test.each(["ends a segment of the search index", "begins the index anew"])(
+  "an append that says first which key goes on is found where that %s",
+  async (what) => {
+    const fixture = await postgresFixture(server);
+    const [clock, random] = [manualClock(), seededRandom(what)];
+    const makeRecord = recordMaker(clock, random);
+    const alice = tenant("alice");
+    const ledger = await fixture.open({ clock, random });
+    try {
+      let { leafIndex } = await ledger.append(makeRecord(alice));
+      if (what.startsWith("begins")) await settlePostgres(fixture.target);
+      else {
+        const [key] = await fixture.query("SELECT get_byte(key, 0) AS offset FROM search_keys");
+        while ((leafIndex + 2) % 64 !== Number(key?.offset) % 64)
+          leafIndex = (await ledger.append(makeRecord(alice))).leafIndex;
+      }
+      // Another replica has noted its key, and has not come to this log.
+      const [key] = readKeyFile(fixture.keyPath) ?? [];
+      if (key === undefined) throw new Error("no key");
+      const next = signingKeyOf(random(new Uint8Array(32)));
+      replaceKeyFile(fixture.keyPath, [next, key]);
+      const hex = Buffer.from(next.publicKey).toString("hex");
+      await fixture.query(`INSERT INTO signing_keys (position, public_key) VALUES (1, '\\x${hex}')`);
+      await ledger.check();
+      expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: leafIndex + 2 });
+      expect(await problemsOf(fixture, clock)).toEqual([]);
+    } finally {
+      await ledger.close();
+      await fixture.remove();
+    }
+  },
+);
+
+/** What an audit finds wrong with the one log there is, and with what stands beside it. */
+async function problemsOf(fixture: PostgresFixture, clock: Clock): Promise<readonly string[]> {
+  const archive = await PostgresArchive.open({ target: fixture.target, anchorPath: undefined, clock });
+  const [head] = await archive.logs();
+  if (head === undefined) throw new Error("no log");
+  const checks = companionChecks(await archive.companions(head), head, clock.now());
+  await auditLog(archive.log(head), { checks });
+  await archive.close();
+  return checks.flatMap(({ problems }) => problems.map(({ message }) => message));
+}
 
 test("a rotation that comes while an append waits for the head is seen under its lock", async () => {
   const fixture = await postgresFixture(server);

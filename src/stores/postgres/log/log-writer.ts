@@ -52,6 +52,12 @@ interface Appended {
   readonly waiting: Waiting | undefined;
 }
 
+/** The head of a log under its lock. */
+interface LockedHead extends StoredHead {
+  /** Whether leaves were appended under the same lock, for keys that follow the one that signed the log before. */
+  readonly isHandedOver?: boolean;
+}
+
 /** Work in a transaction that holds the lock of a tenant's log head. */
 export type WithHeadLock<Result> = (
   connection: PostgresConnection,
@@ -183,8 +189,11 @@ export class LogWriter {
         findIdempotencyRecords(connection, tenantId, batch),
         indexesOf(connection, tenantId),
       ]);
-      const waiting = head && this.#tools.waiting.of(head);
-      return head && this.#continue(connection, head, planBatch(batch, known), { indexes, waiting }, foresee);
+      if (head === undefined) return undefined;
+      const waiting = this.#tools.waiting.of(head);
+      // A handover appends, and so may move the index on from what was asked for beside it.
+      const current = head.isHandedOver === true ? await indexesOf(connection, tenantId) : indexes;
+      return this.#continue(connection, head, planBatch(batch, known), { indexes: current, waiting }, foresee);
     });
     return appended ?? this.#open(tenantId, batch);
   }
@@ -193,7 +202,7 @@ export class LogWriter {
    * Locks the head. A log that another key signs by now is continued only where this process has that key; one that its
    * own key has not signed yet is handed over first.
    */
-  async #soundHead(connection: PostgresConnection, tenantId: TenantId): Promise<StoredHead | undefined> {
+  async #soundHead(connection: PostgresConnection, tenantId: TenantId): Promise<LockedHead | undefined> {
     const head = await lockHead(connection, tenantId);
     await this.#tools.anchoring.refuseUnsound(connection, tenantId, head);
     if (head === undefined || this.#tools.keys === undefined) return head;
@@ -202,7 +211,7 @@ export class LogWriter {
   }
 
   /** Says in the log, for every key since the one that it has, that the next one signs from there on. */
-  async #handOver(connection: PostgresConnection, head: StoredHead, keys: SigningKeysOfStore): Promise<StoredHead> {
+  async #handOver(connection: PostgresConnection, head: StoredHead, keys: SigningKeysOfStore): Promise<LockedHead> {
     const { tenantId } = head;
     const { position } = keys;
     const machine = { clock: this.#tools.clock, random: this.#tools.random };
@@ -215,7 +224,7 @@ export class LogWriter {
     const indexes = await indexesOf(connection, tenantId);
     await this.#continue(connection, head, plan, { indexes, waiting: undefined });
     await passOnLog(connection, tenantId, position);
-    return (await headOfTenant(connection, tenantId)) ?? head;
+    return { ...((await headOfTenant(connection, tenantId)) ?? head), isHandedOver: true };
   }
 
   async #continue(

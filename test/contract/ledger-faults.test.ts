@@ -177,6 +177,25 @@ test("a store that stalls is given up in bounded time, and replaced", async () =
   expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 1 });
 });
 
+test("a store that stalls at every commit is replaced after ever longer delays", async () => {
+  await ledger.close();
+  const delaysMs: unknown[] = [];
+  await open({
+    threads: { responseTimeoutMs: 100, minRestartDelayMs: 1, maxRestartDelayMs: 20 },
+    logger: { warn: (fields) => "restartInMs" in fields && delaysMs.push(fields.restartInMs) },
+  });
+  control.arm("stallCommits", 0);
+  await vi.waitFor(
+    async () => {
+      await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
+      expect(delaysMs.slice(0, 4)).toEqual([1, 2, 4, 8]);
+    },
+    { timeout: 10_000, interval: 5 },
+  );
+  control.disarm();
+  await recovered();
+});
+
 test("while another process holds the lock, writes are refused in bounded time and reads go on", async () => {
   const { recordId } = await ledger.append(makeRecord(alice));
   const other = new DatabaseSync(fixture.path);

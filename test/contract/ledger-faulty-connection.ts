@@ -6,8 +6,16 @@ import {
   type SqliteStatement,
 } from "../../src/stores/sqlite/connection.ts";
 
-/** What happens at the armed operation; once. `stall` never returns. */
-export const faults = { none: 0, failBefore: 1, failAfter: 2, dieBefore: 3, dieAfter: 4, stall: 5 } as const;
+/** What happens at the armed operation; once. `stall` never returns, nor does any commit from `stallCommits` on. */
+export const faults = {
+  none: 0,
+  failBefore: 1,
+  failAfter: 2,
+  dieBefore: 3,
+  dieAfter: 4,
+  stall: 5,
+  stallCommits: 6,
+} as const;
 export type Fault = keyof typeof faults;
 
 const faultCell = 0;
@@ -61,6 +69,7 @@ export function openConnection(options: ConnectionOptions, cells: Int32Array): S
       if (sql.startsWith("BEGIN"))
         real.exec(`PRAGMA max_page_count = ${Atomics.load(cells, maxPagesCell) || 4_294_967_294}`);
       if (sql === "COMMIT") Atomics.add(cells, commitsCell, 1);
+      if (sql === "COMMIT" && Atomics.load(cells, faultCell) === faults.stallCommits) Atomics.wait(cells, stallCell, 0);
       operate(() => real.exec(sql));
     },
     prepare: (sql) => wrap(real.prepare(sql)),
@@ -73,7 +82,8 @@ export function openConnection(options: ConnectionOptions, cells: Int32Array): S
 
 function withFault<Result>(cells: Int32Array, work: () => Result): Result {
   const armed = Atomics.load(cells, faultCell);
-  if (armed === faults.none || Atomics.sub(cells, countdownCell, 1) !== 1) return work();
+  if (armed === faults.none || armed === faults.stallCommits || Atomics.sub(cells, countdownCell, 1) !== 1)
+    return work();
   Atomics.store(cells, faultCell, faults.none);
   if (armed === faults.failBefore) throw ioError();
   if (armed === faults.dieBefore) process.exit(1);

@@ -119,7 +119,8 @@ export class StoreThread implements StoreCaller {
       for (const guest of this.#guests) this.#introduce(guest);
       return;
     }
-    this.#failuresInARow = 0;
+    // A part says nothing of the commit, at which a thread may hang or end time after time.
+    if (message.type !== "part") this.#failuresInARow = 0;
     if (message.type === "result") this.#movedReported = false;
     calls.receive(message);
   }

@@ -6,6 +6,7 @@ import { compactSqlite } from "../../src/stores/sqlite/compact.ts";
 import { openConnection } from "../../src/stores/sqlite/connection.ts";
 import { SqliteRecordsAdministration } from "../../src/stores/sqlite/erasure/records-administration.ts";
 import { isOrderedByRecord } from "../../src/stores/sqlite/schema/record-order.ts";
+import { sealStore, unsealStore } from "../../src/stores/sqlite/schema/seal.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
@@ -108,6 +109,19 @@ test("a store with records keeps its order until it is written anew, and then ha
   appended.push(...(await append(1)));
   await expectFound(appended);
   await fixture.verify();
+});
+
+test("a seal that comes while a store is compacted stays on it", async () => {
+  await append(2);
+  await ledger.close();
+  makeAsReleased();
+  const seal = () =>
+    onConnection((connection) => sealStore(connection, fixture.path, { targetStoreId: "t", attempt: "a" }));
+  const options = { nowMs: clock.now(), rewrite: true, pause: async () => seal(), onProgress: () => {} };
+  await expect(compactSqlite(fixture.path, options)).rejects.toThrow(/sealed/);
+  expect(() => onConnection((connection) => connection.exec("DELETE FROM openings"))).toThrow(/sealed/);
+  onConnection((connection) => unsealStore(connection, fixture.path));
+  ledger = await fixture.open({ clock, random });
 });
 
 test("what is erased after that leaves the segments of the search index", async () => {

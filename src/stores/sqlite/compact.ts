@@ -41,7 +41,12 @@ export async function compactSqlite(
     }
     if (rewrite) {
       onProgress("writing the file anew");
-      inTransaction(connection, () => orderByRecord(connection));
+      inTransaction(connection, () => {
+        // Asked again: the seal, which came meanwhile, would go with the tables that it is on.
+        requireNewestSchema(connection, path);
+        requireUnsealed(connection, path);
+        orderByRecord(connection);
+      });
       connection.exec("VACUUM");
     }
     const isLogEmpty = emptyLog(connection);

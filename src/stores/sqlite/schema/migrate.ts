@@ -37,6 +37,7 @@ export function migrateSqlite(options: MigrateOptions): readonly string[] {
   const connection = openConnection({ ...options, readOnly: false });
   try {
     connection.exec("BEGIN IMMEDIATE");
+    requireUnsealed(connection, options.path);
     const applied = applyMissing(connection, options);
     connection.exec("COMMIT");
     return applied;

@@ -172,6 +172,30 @@ test("what is erased while it waits never gets into the index", async () => {
   expect(await problems()).toEqual([]);
 });
 
+test("what is damaged while it waits is found once it is repaired", async () => {
+  const [first] = await append(1);
+  await append(3 * segmentLeaves);
+  const records = await append(3);
+  const damaged = records[1];
+  const damage = () => fixture.damage(alice, damaged?.recordId ?? "");
+  await damage();
+  const { filledTo } = await index();
+  expect(damaged?.leafIndex).toBeGreaterThanOrEqual(filledTo);
+  // The other replica has not appended it, and reads it again.
+  for (let at = 0; at < 2 * segmentLeaves; at++) await append(1, 1);
+  expect((await index()).filledTo).toBeGreaterThan(damaged?.leafIndex ?? 0);
+  const emptied = (await segments()).filter(({ terms }) => (terms as Buffer).length === 0);
+  expect(emptied).toHaveLength(1);
+  await expect(leavesOf(first?.log ?? "", bySubject)).rejects.toThrow();
+  // Damaged twice, it is what it was.
+  await damage();
+  for (const { leafIndex, requestId } of records)
+    expect(await leavesOf(first?.log ?? "", { field: "request_id", value: requestId }, bySubject)).toEqual([leafIndex]);
+  expect(await problems()).toEqual([]);
+  await reindex();
+  await expectFound(first?.log ?? "", records);
+});
+
 test("what is erased is in no segment any more, and the rest is found", async () => {
   const records = await append(5 * segmentLeaves);
   const log = records[0]?.log ?? "";

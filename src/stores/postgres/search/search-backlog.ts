@@ -36,6 +36,8 @@ export interface AppendedLeaves {
 export interface ReadAgain {
   readonly end: number;
   readonly records: readonly IndexedRecord[];
+  /** Leaves whose record cannot be opened now, and may be once it is repaired. */
+  readonly damaged: readonly number[];
 }
 
 /** What has to be written of it. */
@@ -116,24 +118,37 @@ export function additionOf(terms: SearchTerms, appended: AppendedLeaves, isSegme
   const known = packed ? unpackTerms(first, packed) : terms.rowsOf([index], appended.read?.records ?? []);
   const all = [...known, ...own];
   const left = all.filter(({ leafIndex }) => leafIndex >= filledTo);
+  const damaged = packed === undefined ? (appended.read?.damaged ?? []) : [];
+  // A damaged leaf that goes on waiting is read again, too: it may have been repaired by then.
+  const isLeftKnown = isAllKnown && !damaged.some((leafIndex) => leafIndex >= filledTo);
   return {
     rows,
-    segments: segmentsOf(index, { first, end: filledTo }, all),
+    segments: segmentsOf(index, { first, end: filledTo }, all, damaged),
     move,
     opens,
-    waiting: isAllKnown ? { generation, first: filledTo, packed: packDistinctTerms(filledTo, left) } : undefined,
+    waiting: isLeftKnown ? { generation, first: filledTo, packed: packDistinctTerms(filledTo, left) } : undefined,
   };
 }
 
 const noTerms = new Uint8Array(0);
 
-/** Segments of leaves of a range, each up to where one ends, or the range. */
-function segmentsOf(index: IndexGeneration, { first, end }: LeafRange, rows: readonly TermRow[]): readonly Segment[] {
+/**
+ * Segments of leaves of a range, each up to where one ends, or the range. One with a damaged leaf is empty, so that any of
+ * its leaves may be found by anything: nobody would find that leaf again, once it is repaired, where it was left out.
+ */
+function segmentsOf(
+  index: IndexGeneration,
+  { first, end }: LeafRange,
+  rows: readonly TermRow[],
+  damaged: readonly number[],
+): readonly Segment[] {
   const segments: Segment[] = [];
   for (let from = first; from < end; ) {
     const to = Math.min(end, lastBoundary(index, from + segmentLeaves));
-    const own = rows.filter(({ leafIndex }) => leafIndex >= from && leafIndex < to);
-    if (own.length > 0)
+    const isWithin = (leafIndex: number) => leafIndex >= from && leafIndex < to;
+    const isDamaged = damaged.some(isWithin);
+    const own = isDamaged ? [] : rows.filter(({ leafIndex }) => isWithin(leafIndex));
+    if (isDamaged || own.length > 0)
       segments.push({ first: from, end: to, generation: index.generation, terms: packDistinctTerms(from, own) });
     from = to;
   }

@@ -38,7 +38,7 @@ export interface ReadRecords {
   readonly end: number;
   readonly records: readonly IndexedRecord[];
   readonly erased: number;
-  /** Indices of the leaves whose record cannot be opened: it is left out, and nobody finds it. */
+  /** Indices of the leaves whose record cannot be opened. It is not among the records. */
   readonly damaged: readonly number[];
 }
 

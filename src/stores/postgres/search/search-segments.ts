@@ -128,7 +128,10 @@ export async function hasSegments(queries: Queries): Promise<boolean> {
 /** What an index has of a few leaves that stand side by side. */
 export interface Segment extends LeafRange {
   readonly generation: number;
-  /** Empty where somebody erased who knows of rows alone: any of its leaves may be found by anything. */
+  /**
+   * Empty where somebody erased who knows of rows alone, or a record could not be opened: any of its leaves may be found by
+   * anything.
+   */
   readonly terms: Uint8Array;
 }
 

@@ -5,11 +5,16 @@ import type { LogState } from "../../../ledger/ports/store.ts";
 import { type Hash, sameHash } from "../../../ledger/tlog/tree.ts";
 import type { Waiting } from "./search-backlog.ts";
 
-/** Up to 16 KiB each. Of others the records are read again, once in 64 leaves. */
-const maxLogs = 1_024;
+/** Of all logs together. Of others the records are read again, once in 64 leaves. */
+const maxBytes = 16 * 1024 * 1024;
+/** What a log takes beside its terms at most, about: few of them may hold a buffer of which they are a part. */
+const overheadBytes = 4 * 1024;
 
 export class WaitingTerms {
-  readonly #cache = new LRUCache<TenantId, { readonly root: Hash; readonly waiting: Waiting }>({ max: maxLogs });
+  readonly #cache = new LRUCache<TenantId, { readonly root: Hash; readonly waiting: Waiting }>({
+    maxSize: maxBytes,
+    sizeCalculation: ({ waiting }) => waiting.packed.length + overheadBytes,
+  });
 
   /** Of all leaves that wait, where nobody has appended since: so nobody has erased since either. */
   of({ tenantId, root }: Pick<LogState, "tenantId" | "root">): Waiting | undefined {

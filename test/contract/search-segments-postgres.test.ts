@@ -8,11 +8,12 @@ import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
+import { clientOptions } from "../../src/stores/postgres/connection/client-options.ts";
 import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
 import { PostgresRecordsAdministration } from "../../src/stores/postgres/erasure/records-administration.ts";
 import { openEnd } from "../../src/stores/postgres/search/search-index.ts";
 import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
-import { addSegments } from "../../src/stores/postgres/search/search-segments.ts";
+import { addSegments, leavesInSegments } from "../../src/stores/postgres/search/search-segments.ts";
 import { segmentLeaves } from "../../src/stores/term-segment.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
@@ -45,6 +46,7 @@ afterEach(async () => {
 });
 
 const ledgerAt = (place: number) => ledgers[place] as StoredLedger;
+const noTerm = new Uint8Array(16);
 const bySubject: SearchTerm = { field: "subject", value: "subject-1" };
 
 async function append(count: number, by = 0) {
@@ -286,6 +288,24 @@ test("an index that is far behind, as the version before leaves it, catches up, 
   expect(behind.at(-1)).toBeLessThan(segmentLeaves);
   await expectFound(first?.log ?? "");
 }, 20_000);
+
+test("a look says how many bytes of segments it has gone through", async () => {
+  await append(5 * segmentLeaves);
+  const [key] = await fixture.query("SELECT generation FROM search_keys");
+  const client = new Client(clientOptions({ target: fixture.target }, 0));
+  await client.connect();
+  try {
+    const all = await segments();
+    const look = (first: number, end: number) =>
+      leavesInSegments(queriesOf(client), alice, { first, end, generation: Number(key?.generation) }, [noTerm]);
+    const bytesOf = (rows: typeof all) => rows.reduce((sum, { terms }) => sum + (terms as Buffer).length, 0);
+    expect(await look(0, 10_000)).toEqual({ leaves: [], bytes: bytesOf(all) });
+    expect(await look(0, Number(all[1]?.first_leaf))).toEqual({ leaves: [], bytes: bytesOf(all.slice(0, 1)) });
+    expect(await look(9_000, 10_000)).toEqual({ leaves: [], bytes: 0 });
+  } finally {
+    await client.end();
+  }
+});
 
 test("tables that are spread over nodes have no trigger, and are asked for nothing again", async () => {
   const client = new Client({ connectionString: fixture.url });

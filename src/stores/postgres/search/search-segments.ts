@@ -88,6 +88,11 @@ const bitsOfTerms: Statement = {
                      AND NOT EXISTS (SELECT FROM unnest($5::bytea[]) AS wanted WHERE position(wanted IN terms) = 0)))
           ORDER BY first_leaf`,
 };
+/** How much a look goes through. Lengths are known without the values. */
+const bytesWithin: Statement = {
+  name: "search_segment_bytes_within",
+  text: `SELECT coalesce(sum(length(terms)), 0)::bigint AS bytes FROM search_segments WHERE ${within} AND generation = $4`,
+};
 const replace: Statement = {
   name: "replace_search_segment",
   text: "UPDATE search_segments SET terms = $4 WHERE tenant_id = $1 AND first_leaf = $2 AND generation = $3",
@@ -163,7 +168,7 @@ interface Look extends LeafRange {
 }
 
 /**
- * The leaves that all of the terms find or may find, in order.
+ * The leaves that all of the terms find or may find, in order, and the bytes of segments that were gone through for them.
  * @param terms the one that finds the fewest first
  */
 export async function leavesInSegments(
@@ -171,9 +176,16 @@ export async function leavesInSegments(
   tenantId: TenantId,
   { first, end, generation }: Look,
   terms: readonly [Uint8Array, ...Uint8Array[]],
-): Promise<readonly number[]> {
-  const { rows } = await queries.query(bitsOfTerms, [tenantId, first, end, generation, terms, terms[0]]);
-  return rows.flatMap(leavesOfRow).filter((leaf) => leaf >= first && leaf < end);
+): Promise<{ readonly leaves: readonly number[]; readonly bytes: number }> {
+  const look = [tenantId, first, end, generation];
+  const [{ rows }, lengths] = await Promise.all([
+    queries.query(bitsOfTerms, [...look, terms, terms[0]]),
+    queries.query(bytesWithin, look),
+  ]);
+  return {
+    leaves: rows.flatMap(leavesOfRow).filter((leaf) => leaf >= first && leaf < end),
+    bytes: lengths.rows[0]?.bytes as number,
+  };
 }
 
 function leavesOfRow({ first_leaf, end_leaf, is_emptied, bits }: Row): readonly number[] {

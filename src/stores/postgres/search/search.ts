@@ -27,8 +27,9 @@ import { leavesInSegments, rowsInSegments } from "./search-segments.ts";
 
 /** After so many records, or blocks of the index, a page ends, found or not: about 100 ms. */
 const maxSteps = 4_096;
-/** A block whose terms are in segments takes as long as so many steps. */
+/** A block whose terms are in segments takes as long as so many steps, or as one for so many bytes of them. */
 const stepsOfSegments = 4;
+const bytesOfStep = 25_000;
 /** Blocks of one look into the index, and records of one look at them. */
 const blocksEach = 64;
 const recordsEach = 256;
@@ -73,8 +74,14 @@ const leavesOfTerms: Statement = {
           ORDER BY driving.leaf_index`,
 };
 
-/** Indices of leaves of the range whose records may have all of the terms, in order. */
-type Candidates = (range: LeafRange) => Promise<readonly number[]>;
+/** What a look into the index says. */
+interface Look {
+  /** Indices of leaves of the range whose records may have all of the terms, in order. */
+  readonly leaves: readonly number[];
+  /** How long it took. */
+  readonly steps: number;
+}
+type Candidates = (range: LeafRange) => Promise<Look>;
 
 /**
  * A page of what is found; empty where the tenant has no log. To be called in one snapshot. What the index says is
@@ -87,7 +94,7 @@ export async function searchRecords(queries: Queries, query: SearchQuery): Promi
   const [row] = (await queries.query(servingIndex, [tenantId])).rows;
   const index = row && toIndex(row);
   const unindexed = index === undefined ? [] : missingFields(index.edition, terms);
-  const page = await pageOf(queries, query, range, await candidatesIn(queries, tenantId, terms, index), index);
+  const page = await pageOf(queries, query, range, await candidatesIn(queries, tenantId, terms, index));
   return unindexed.length === 0 ? page : { ...page, unindexed };
 }
 
@@ -96,16 +103,15 @@ async function pageOf(
   { tenantId, terms, limit }: SearchQuery,
   range: LeafRange,
   candidatesOf: Candidates,
-  index: IndexGeneration | undefined,
 ): Promise<SearchPage> {
   const found: FoundRecord[] = [];
   let steps = 0;
   for (let { first } = range; first < range.end; ) {
     if (steps >= maxSteps) return { found, next: first - 1 };
     const end = Math.min(range.end, (blockOf(first) + blocksEach) * blockLeaves);
-    const candidates = await candidatesOf({ first, end });
-    for (let at = 0; at < candidates.length; at += recordsEach) {
-      const part = candidates.slice(at, at + recordsEach);
+    const look = await candidatesOf({ first, end });
+    for (let at = 0; at < look.leaves.length; at += recordsEach) {
+      const part = look.leaves.slice(at, at + recordsEach);
       const entries = await readEntries(queries, tenantId, part);
       for (const leafIndex of part) {
         if (steps >= maxSteps || found.length === limit) return { found, next: leafIndex - 1 };
@@ -113,7 +119,7 @@ async function pageOf(
         found.push(...verified(leafIndex, entries.get(leafIndex), terms));
       }
     }
-    steps += (blockOf(end - 1) - blockOf(first) + 1) * (index?.fillEnd === openEnd ? stepsOfSegments : 1);
+    steps += look.steps;
     first = end;
   }
   return { found };
@@ -141,27 +147,31 @@ async function candidatesIn(
   terms: readonly SearchTerm[],
   index: IndexGeneration | undefined,
 ): Promise<Candidates> {
-  if (index === undefined) return everyLeaf;
+  if (index === undefined) return lookAtAll;
   const { generation, filledTo } = index;
   const isOpen = index.fillEnd === openEnd;
   const [driving, ...others] = termsOfEdition(index.edition, terms).toSorted(bySelectivity);
-  if (driving === undefined) return everyLeaf;
+  if (driving === undefined) return lookAtAll;
   const decision = driving.field === "decision_id" ? await leafOf(queries, tenantId, driving.value, index) : undefined;
   const stored = new StoredTerms();
   const store = (term: SearchTerm) => stored.of(index.key, term);
   const otherTerms = new Map(others.map((term) => [Buffer.from(store(term)).toString("hex"), store(term)]));
   return async ({ first, end }) => {
     const blocks = [blockOf(first), blockOf(end - 1)];
+    const steps = blocksIn({ first, end });
     const wanted = [[...otherTerms.values()], otherTerms.size];
     const values = [tenantId, ...blocks, generation, store(driving), first, end, ...wanted];
     const inRows = (await queries.query(leavesOfTerms, values)).rows.map(({ leaf_index }) => leaf_index as number);
-    if (!isOpen) return withDecision(inRows, decision, { first, end });
+    if (!isOpen) return { leaves: withDecision(inRows, decision, { first, end }), steps };
     const all = [store(driving), ...otherTerms.values()] as const;
     const inSegments = await leavesInSegments(queries, tenantId, { first, end, generation }, all);
-    const waiting = await everyLeaf({ first: Math.max(first, filledTo), end });
+    const waiting = everyLeaf({ first: Math.max(first, filledTo), end });
     // Of the same leaf there may be both: the version before makes rows of what waits, too.
-    const leaves = [...new Set([...inRows, ...inSegments, ...waiting])].sort((one, other) => one - other);
-    return withDecision(leaves, decision, { first, end });
+    const leaves = [...new Set([...inRows, ...inSegments.leaves, ...waiting])].sort((one, other) => one - other);
+    return {
+      leaves: withDecision(leaves, decision, { first, end }),
+      steps: Math.max(steps * stepsOfSegments, Math.ceil(inSegments.bytes / bytesOfStep)),
+    };
   };
 }
 
@@ -220,7 +230,15 @@ async function firstFrom(queries: Queries, tenantId: TenantId, size: number, fro
   return low;
 }
 
-async function everyLeaf({ first, end }: LeafRange): Promise<readonly number[]> {
+async function lookAtAll(range: LeafRange): Promise<Look> {
+  return { leaves: everyLeaf(range), steps: blocksIn(range) };
+}
+
+function blocksIn({ first, end }: LeafRange): number {
+  return blockOf(end - 1) - blockOf(first) + 1;
+}
+
+function everyLeaf({ first, end }: LeafRange): readonly number[] {
   return Array.from({ length: Math.max(0, end - first) }, (_, position) => first + position);
 }
 

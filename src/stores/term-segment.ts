@@ -64,10 +64,33 @@ export function unpackTerms(firstLeaf: number, packed: Uint8Array): readonly Ter
 
 /** The same without anything of one leaf. */
 export function withoutLeaf(firstLeaf: number, packed: Uint8Array, leafIndex: number): Uint8Array {
-  return packTerms(
-    firstLeaf,
-    unpackTerms(firstLeaf, packed).filter((row) => row.leafIndex !== leafIndex),
-  );
+  return withoutLeaves(firstLeaf, packed, new Set([leafIndex]));
+}
+
+/** The same without anything of some leaves; the value itself where it has nothing of them. */
+export function withoutLeaves(firstLeaf: number, packed: Uint8Array, leaves: ReadonlySet<number>): Uint8Array {
+  const gone = new Uint8Array(bitBytes);
+  for (const leafIndex of leaves) {
+    const position = leafIndex - firstLeaf;
+    if (position >= 0 && position < segmentLeaves)
+      gone[position >> 3] = (gone[position >> 3] as number) | (1 << (position & 7));
+  }
+  const rest = new Uint8Array(packed);
+  let [end, isSame] = [0, true];
+  for (let at = 0; at < packed.length; at += entryBytes) {
+    rest.copyWithin(end, at, at + entryBytes);
+    let left = 0;
+    for (const [position, bits] of gone.entries()) {
+      const place = end + storedTermBytes + position;
+      const before = rest[place] as number;
+      rest[place] = before & ~bits;
+      left |= before & ~bits;
+      if ((before & bits) !== 0) isSame = false;
+    }
+    // What finds no leaf any more is written over, or cut off.
+    if (left !== 0) end += entryBytes;
+  }
+  return isSame ? packed : rest.slice(0, end);
 }
 
 /** Positions in the segment of the leaves that the entry at an offset finds. */

@@ -217,6 +217,41 @@ test("what is erased is in no segment any more, and the rest is found", async ()
   expect(await problems()).toEqual([]);
 });
 
+test("what a backup brings back of many erasures is removed again, and other segments are left alone", async () => {
+  const records = await append(10 * segmentLeaves);
+  await fixture.query(
+    `CREATE TABLE backup_openings AS SELECT * FROM openings; CREATE TABLE backup_segments AS SELECT * FROM search_segments`,
+  );
+  const gone = records.filter((_, at) => at % 2 === 0).map(({ recordId }) => recordId);
+  await erase(...gone.slice(0, 200));
+  await erase(...gone.slice(200));
+  const erased = await segments();
+  const [withOpening, withTerms, withBoth] = [1, 4, 7].map((at) => Number(erased[at]?.first_leaf));
+  await fixture.query(
+    `INSERT INTO openings SELECT * FROM backup_openings WHERE record_id IN
+       (SELECT record_id FROM erasures WHERE leaf_index IN
+         (SELECT min(leaf_index) FROM erasures WHERE leaf_index >= ${withOpening}
+          UNION SELECT min(leaf_index) FROM erasures WHERE leaf_index >= ${withBoth}));
+     UPDATE search_segments SET terms = backup.terms FROM backup_segments backup
+      WHERE backup.first_leaf = search_segments.first_leaf AND backup.generation = search_segments.generation
+        AND backup.first_leaf IN (${withTerms}, ${withBoth})`,
+  );
+  const versions = () => fixture.query("SELECT first_leaf, xmin::text AS version FROM search_segments");
+  const before = new Map((await versions()).map(({ first_leaf, version }) => [Number(first_leaf), version]));
+  const options = { target: fixture.target, anchorPath: undefined, ...machine };
+  const administration = await PostgresRecordsAdministration.open(options);
+  expect((await administration.reapplyErasures(alice)).reapplied).toHaveLength(2);
+  await administration.close();
+  expect(await segments()).toEqual(erased);
+  const written = (await versions()).filter(({ first_leaf, version }) => before.get(Number(first_leaf)) !== version);
+  expect(written.map(({ first_leaf }) => Number(first_leaf)).sort((one, other) => one - other)).toEqual([
+    withOpening,
+    withTerms,
+    withBoth,
+  ]);
+  expect(await problems()).toEqual([]);
+});
+
 test("an erasure by the version before leaves nothing of the leaf, and the rest is found", async () => {
   const records = await append(5 * segmentLeaves);
   const log = records[0]?.log ?? "";

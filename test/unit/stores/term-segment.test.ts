@@ -7,6 +7,7 @@ import {
   segmentLeaves,
   unpackTerms,
   withoutLeaf,
+  withoutLeaves,
 } from "../../../src/stores/term-segment.ts";
 
 /** Of few bytes, so that one term stands across the entries of others. */
@@ -60,6 +61,19 @@ test("without a leaf nothing of it is left", () => {
       for (const { term: asked } of rows)
         if (rows.every((row) => row.leafIndex === gone || Buffer.compare(row.term, asked) !== 0))
           expect(Buffer.from(rest).includes(asked)).toBe(isAcross(rest, asked));
+    }),
+  );
+});
+
+test("without some leaves nothing of them is left, and without others it is what it was", () => {
+  fc.assert(
+    fc.property(segment, fc.array(fc.nat(segmentLeaves)), ({ firstLeaf, rows }, positions) => {
+      const packed = packTerms(firstLeaf, rows);
+      const gone = new Set(positions.map((position) => firstLeaf + position));
+      const left = rows.filter(({ leafIndex }) => !gone.has(leafIndex));
+      const rest = withoutLeaves(firstLeaf, packed, gone);
+      expect(named(unpackTerms(firstLeaf, rest))).toEqual(named(left));
+      expect(rest === packed).toBe(left.length === rows.length);
     }),
   );
 });

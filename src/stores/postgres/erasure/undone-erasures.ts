@@ -45,7 +45,7 @@ const removeTerms: Statement = {
   name: "remove_returned_terms",
   text: "DELETE FROM search_terms WHERE tenant_id = $1 AND block = ANY ($2::bigint[]) AND leaf_index = ANY ($3::bigint[])",
 };
-/** Erasures of one look at what they are about. */
+/** Erasures of one look at what they are about, and of one removal: an old log may have any number. */
 const erasuresEach = 256;
 
 /** What came back, by tenant. */
@@ -64,14 +64,17 @@ export async function findUndone(queries: Queries): Promise<readonly UndoneErasu
 export async function removeUndone(queries: Queries, tenantId: TenantId): Promise<readonly UndoneErasure[]> {
   const erasures = await withRefusals(queries, tenantId, (await queries.query(ofTenant, [tenantId])).rows);
   const allowed = erasures.filter(({ refusal }) => refusal === undefined);
-  const recordIds = allowed.map(({ recordId }) => recordId);
-  const leaves = allowed.map(({ leafIndex }) => leafIndex);
-  await Promise.all([
-    removeFromSegments(queries, tenantId, leaves, () => queries.query(removeOpenings, [tenantId, recordIds])),
-    queries.query(removeAnswers, [tenantId, leaves]),
-    queries.query(removeTerms, [tenantId, [...new Set(leaves.map(blockOf))], leaves]),
-    queries.query(keepRegistrations, [tenantId, leaves]),
-  ]);
+  for (let at = 0; at < allowed.length; at += erasuresEach) {
+    const part = allowed.slice(at, at + erasuresEach);
+    const recordIds = part.map(({ recordId }) => recordId);
+    const leaves = part.map(({ leafIndex }) => leafIndex);
+    await Promise.all([
+      removeFromSegments(queries, tenantId, leaves, () => queries.query(removeOpenings, [tenantId, recordIds])),
+      queries.query(removeAnswers, [tenantId, leaves]),
+      queries.query(removeTerms, [tenantId, [...new Set(leaves.map(blockOf))], leaves]),
+      queries.query(keepRegistrations, [tenantId, leaves]),
+    ]);
+  }
   return allowed;
 }
 

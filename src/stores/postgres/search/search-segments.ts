@@ -1,7 +1,7 @@
 /** The part of search indexes that stands in segments, beside the rows of `search_terms`. */
 import type { TenantId } from "../../../base/ids.ts";
 import type { LeafRange } from "../../../ledger/search/search-index.ts";
-import { entryBytes, segmentLeaves, type TermRow, unpackTerms, withoutLeaf } from "../../term-segment.ts";
+import { entryBytes, segmentLeaves, type TermRow, unpackTerms, withoutLeaves } from "../../term-segment.ts";
 import { bigintArray, byteaArray, integerArray, textArray } from "../connection/arrays.ts";
 import type { Queries, Row, Statement } from "../connection/connection.ts";
 
@@ -64,6 +64,25 @@ const within = `tenant_id = $1 AND first_leaf > $2::bigint - ${segmentLeaves} AN
 const segmentsWithin: Statement = {
   name: "search_segments_within",
   text: `SELECT first_leaf, end_leaf, generation, terms FROM search_segments WHERE ${within} ORDER BY first_leaf`,
+};
+/**
+ * Each segment once, however many of the leaves it has. OFFSET makes the server look leaf by leaf: it takes the few
+ * segments of a leaf for many, and would join the leaves with all that the log has.
+ */
+const segmentsOfLeaves: Statement = {
+  name: "search_segments_of_leaves",
+  text: `SELECT first_leaf, end_leaf, generation, terms FROM search_segments
+          WHERE tenant_id = $1 AND (first_leaf, generation) IN
+                (SELECT own.first_leaf, own.generation
+                   FROM unnest($2::bigint[]) AS leaf, LATERAL
+                        (SELECT first_leaf, generation FROM search_segments
+                          WHERE tenant_id = $1 AND first_leaf > leaf - ${segmentLeaves} AND first_leaf <= leaf
+                            AND end_leaf > leaf OFFSET 0) AS own)`,
+};
+const emptiedOf: Statement = {
+  name: "emptied_search_segments_of",
+  text: `SELECT first_leaf, generation FROM search_segments
+          WHERE tenant_id = $1 AND first_leaf = ANY ($2::bigint[]) AND length(terms) = 0`,
 };
 const emptied: Statement = {
   name: "emptied_search_segments",
@@ -222,8 +241,9 @@ export async function emptiedSegments(
 }
 
 /**
- * Removes all that segments have of leaves, under the lock of the log's head, while the caller deletes their openings.
- * @param deleteOpenings empties the segments
+ * Removes all that segments have of a few hundred leaves at most, under the lock of the log's head, while the caller deletes
+ * their openings.
+ * @param deleteOpenings empties the segments of leaves that had one, where the tables have the trigger
  */
 export async function removeFromSegments(
   queries: Queries,
@@ -231,18 +251,18 @@ export async function removeFromSegments(
   leaves: readonly number[],
   deleteOpenings: () => Promise<unknown>,
 ): Promise<void> {
-  const segments = new Map<string, Segment>();
-  if (await hasSegments(queries)) {
-    const found = leaves.map((leaf) => segmentsIn(queries, tenantId, { first: leaf, end: leaf + 1 }));
-    for (const segment of (await Promise.all(found)).flat())
-      segments.set(`${segment.first}/${segment.generation}`, segment);
-  }
+  const found = (await hasSegments(queries)) ? await segmentsOf(queries, tenantId, leaves) : [];
   await deleteOpenings();
-  for (const { first, end, generation, terms } of segments.values()) {
-    if (terms.length === 0) continue;
-    const rest = leaves
-      .filter((leaf) => leaf >= first && leaf < end)
-      .reduce((left, leaf) => withoutLeaf(first, left, leaf), terms);
+  // Those that were empty before stay so: nobody knows what they had.
+  const segments = found.filter(({ terms }) => terms.length > 0);
+  if (segments.length === 0) return;
+  const { rows } = await queries.query(emptiedOf, [tenantId, segments.map(({ first }) => first)]);
+  const nowEmpty = new Set(rows.map(({ first_leaf, generation }) => `${first_leaf}/${generation}`));
+  const gone = new Set(leaves);
+  for (const { first, generation, terms } of segments) {
+    const rest = withoutLeaves(first, terms, gone);
+    // One that had nothing of the leaves is emptied all the same where one of them had an opening.
+    if (rest === terms && !nowEmpty.has(`${first}/${generation}`)) continue;
     const key = [tenantId, first, generation];
     await (rest.length === 0 ? queries.query(remove, key) : queries.query(replace, [...key, rest]));
   }
@@ -267,10 +287,22 @@ async function segmentsIn(
   tenantId: TenantId,
   { first, end }: LeafRange,
 ): Promise<readonly Segment[]> {
-  return (await queries.query(segmentsWithin, [tenantId, first, end])).rows.map((row) => ({
-    first: row.first_leaf as number,
-    end: row.end_leaf as number,
-    generation: row.generation as number,
-    terms: row.terms as Uint8Array,
-  }));
+  return (await queries.query(segmentsWithin, [tenantId, first, end])).rows.map(toSegment);
+}
+
+async function segmentsOf(
+  queries: Queries,
+  tenantId: TenantId,
+  leaves: readonly number[],
+): Promise<readonly Segment[]> {
+  return (await queries.query(segmentsOfLeaves, [tenantId, leaves])).rows.map(toSegment);
+}
+
+function toSegment({ first_leaf, end_leaf, generation, terms }: Row): Segment {
+  return {
+    first: first_leaf as number,
+    end: end_leaf as number,
+    generation: generation as number,
+    terms: terms as Uint8Array,
+  };
 }

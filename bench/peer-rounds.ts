@@ -1,34 +1,16 @@
 /** Rounds of load on the gateway and on the peer in turn, and the row of the table that comes out of them. */
-import type { Measured } from "./load.ts";
-import { median, type Plan } from "./rounds.ts";
-
-/** A server that one call is sent to. */
-export interface Target {
-  readonly load: (seconds: number) => Promise<Measured>;
-  /** Processor time of the server so far, in microseconds. */
-  readonly cpuMicros: () => number;
-}
+import { type LoadedServer, measureRound, median, type Plan, type Round } from "./rounds.ts";
 
 /** One row of the table. */
 export interface Scenario {
   readonly name: string;
-  readonly gateway: Target;
-  readonly peer: Target;
+  readonly gateway: LoadedServer;
+  readonly peer: LoadedServer;
 }
 
 /** How long both are loaded before it counts, how long each measurement takes, and how many there are. */
 export interface PeerPlan extends Plan {
   readonly warmUpSeconds: number;
-}
-
-interface Round extends Measured {
-  readonly cpuMicrosEach: number;
-}
-
-async function measureRound({ load, cpuMicros }: Target, seconds: number): Promise<Round> {
-  const before = cpuMicros();
-  const measured = await load(seconds);
-  return { ...measured, cpuMicrosEach: (cpuMicros() - before) / (measured.perSecond * seconds) };
 }
 
 /** Measures the scenario. Returns its row; ratios over 1 are in the gateway's favour. */

@@ -32,9 +32,10 @@ import {
 } from "./loadtest-questions.ts";
 import { randomQuestions } from "./loadtest-random.ts";
 import { type LoadtestSet, loadtestSets, readLoadtest } from "./loadtest-templates.ts";
-import { measureBesidePeer, type Target } from "./peer-rounds.ts";
+import { measureBesidePeer } from "./peer-rounds.ts";
 import { type Peer, peerHttpPath, startPeer } from "./policy-peer.ts";
 import { writeFiles } from "./policy-rules.ts";
+import type { LoadedServer } from "./rounds.ts";
 import { requireTools } from "./tools.ts";
 
 const { values } = parseArgs({
@@ -128,7 +129,11 @@ async function measure(directory: string, set: LoadtestSet, sets: number) {
     const rows = [];
     for (const [call, path, asked] of calls.filter(([name]) => name.includes(values.only))) {
       const [gatewayUrl, peerUrl] = urls(path);
-      const target = ({ cpuMicros }: Pick<Target, "cpuMicros">, url: string, turns: readonly Turn[]): Target => ({
+      const target = (
+        { cpuMicros }: Pick<LoadedServer, "cpuMicros">,
+        url: string,
+        turns: readonly Turn[],
+      ): LoadedServer => ({
         cpuMicros,
         load: (seconds) => loadHttp1({ url, headers: {}, turns, numbered, seconds, core: loadCore, directory }),
       });

@@ -10,11 +10,14 @@ export interface Plan {
 const warmUpSeconds = 2;
 
 /** A server that one call is sent to. */
-export interface Target {
-  readonly name: "bare" | "gateway" | "stock plugin";
+export interface LoadedServer {
   readonly load: (seconds: number) => Promise<Measured>;
   /** Processor time of the server so far, in microseconds. */
   readonly cpuMicros: () => number;
+}
+
+export interface Target extends LoadedServer {
+  readonly name: "bare" | "gateway" | "stock plugin";
 }
 
 /** One row of the table for each target of a call on a protocol. */
@@ -23,12 +26,12 @@ export interface Scenario {
   readonly targets: readonly Target[];
 }
 
-/** What one target did in one round, and the processor time that each request took. */
-interface Round extends Measured {
+/** What one server did in one round, and the processor time that each request took. */
+export interface Round extends Measured {
   readonly cpuMicrosEach: number;
 }
 
-async function measureRound({ load, cpuMicros }: Target, seconds: number): Promise<Round> {
+export async function measureRound({ load, cpuMicros }: LoadedServer, seconds: number): Promise<Round> {
   const before = cpuMicros();
   const measured = await load(seconds);
   return { ...measured, cpuMicrosEach: (cpuMicros() - before) / (measured.perSecond * seconds) };

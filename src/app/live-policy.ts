@@ -199,7 +199,7 @@ function reloaderOf(
   machine.metrics.followed(whatOf[role]);
   const reloader: PolicyReloader = new PolicyReloader({
     ...parts,
-    read: () => readPolicyDirectory(directory, fileSystem, settings),
+    read: (before) => readPolicyDirectory(directory, fileSystem, settings, before),
     check: checkBundleInThread,
     pollMs: settings.policyPollMs,
     engine: { evaluator: settings.policyEvaluator },

@@ -77,20 +77,27 @@ export async function loadPolicyDirectory(
   return all.length > 0 ? { problems: all } : { bundle, ignored };
 }
 
-/** Reads the directory, as far as what it holds can decide. Does not reject. */
+/**
+ * Reads the directory, as far as what it holds can decide. Does not reject.
+ *
+ * @param before another reading. What its files of policies have still, is the very same text here: so that the two are
+ *   compared file by file, and not all megabytes of them in one turn of the event loop
+ */
 export async function readPolicyDirectory(
   path: string,
   fileSystem: PolicyFileSystem,
   settings: PolicySettings = {},
+  before?: PolicyReading,
 ): Promise<PolicyReading> {
   // Without what is harmless: an editor's file that comes and goes is no change of the policy.
-  return (await read(path, fileSystem, settings)).reading;
+  return (await read(path, fileSystem, settings, before?.bundle?.sets)).reading;
 }
 
 async function read(
   path: string,
   fileSystem: PolicyFileSystem,
   settings: PolicySettings,
+  before: PolicyBundle["sets"] = {},
 ): Promise<{ readonly reading: PolicyReading; readonly ignored: readonly string[] }> {
   const directory = await Directory.open(path, fileSystem);
   const supportedProfiles = settings.supportedProfiles ?? artifactProfiles;
@@ -117,7 +124,7 @@ async function read(
     strictness: manifest.strictness,
     keyReferences: settings.keyReferences ?? defaultKeyReferences,
     supportedProfiles,
-    sets: await readSets(directory, manifestFile, [manifest.platform, ...Object.values(manifest.tenants)]),
+    sets: await readSets(directory, manifestFile, [manifest.platform, ...Object.values(manifest.tenants)], before),
   };
   if (directory.names.includes(testsFolder)) await directory.list(testsFolder, testFile);
   // What a manifest with problems does not name, it may have meant to.
@@ -148,6 +155,7 @@ async function readSets(
   directory: Directory,
   manifestFile: string,
   names: readonly string[],
+  before: PolicyBundle["sets"],
 ): Promise<PolicyBundle["sets"]> {
   const sets: Record<string, Record<string, string>> = {};
   for (const set of new Set(names)) {
@@ -165,7 +173,8 @@ async function readSets(
     sets[set] = {};
     for (const file of files) {
       const text = await directory.read(`${set}/${file}`);
-      if (text !== undefined) sets[set][file] = text;
+      const known = before[set]?.[file];
+      if (text !== undefined) sets[set][file] = text === known ? known : text;
     }
   }
   return sets;

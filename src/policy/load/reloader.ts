@@ -33,8 +33,8 @@ export type PolicyStatus =
   | { readonly newest: "refused"; readonly problems: readonly PolicyProblem[] };
 
 export interface ReloaderOptions {
-  /** Reads the directory. Does not reject. */
-  read(): Promise<PolicyReading>;
+  /** Reads the directory; `before` is what was read last, as for `readPolicyDirectory`. Does not reject. */
+  read(before: PolicyReading | undefined): Promise<PolicyReading>;
   /** Judges a bundle. Rejects where that is not possible now. */
   check(bundle: PolicyBundle): Promise<ComparedBundle>;
   /** Keeps the content of a revision, UTF-8, before the revision decides anything. Rejects where it cannot be kept now. */
@@ -105,7 +105,7 @@ export class PolicyReloader {
 
   async #attempt(atOnce: boolean): Promise<void> {
     try {
-      const found = await this.#options.read();
+      const found = await this.#options.read(this.#seen);
       const isNew = !isDeepStrictEqual(found, this.#seen);
       // Of readings that are alike only one is kept: they are as large as all policies.
       const reading = isNew ? found : (this.#seen as PolicyReading);

@@ -3,7 +3,15 @@ import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "
 import { type openConnection as OpenConnection, readStoreId, type SqliteConnection } from "./connection.ts";
 import { hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
 import { describeFailure, isBusy, type StoreFailure } from "./errors.ts";
-import { type OpenedFile, openedDatabase, openedFile, requireInPlace, StoreMovedError } from "./file-identity.ts";
+import {
+  type HeldFile,
+  holdFile,
+  type OpenedFile,
+  openedDatabase,
+  openedFile,
+  requireInPlace,
+  StoreMovedError,
+} from "./file-identity.ts";
 import { anchorConnection, SqliteAnchor } from "./log/anchor.ts";
 import { PartSender } from "./part-sender.ts";
 import type {
@@ -31,6 +39,8 @@ const { openConnection } = (await import(connectionModule)) as {
 let files: readonly OpenedFile[] = [];
 /** What is looked at with every probe besides: without these a commit is found as well. */
 let otherFiles: readonly OpenedFile[] = [];
+/** The writer's log of writes. */
+let held: HeldFile | undefined;
 /** Opened again after a failure, so that nothing is believed that a failed connection may have wrong. */
 let store: SqliteWriter | SqliteReader | undefined = openStore();
 let isMoved = false;
@@ -80,7 +90,8 @@ function openWriter(connection: SqliteConnection): SqliteWriter {
     anchor.storeId();
     const [file, log, index] = openedDatabase(database);
     const [anchorFile, ...besideAnchor] = openedDatabase(data.anchorFile);
-    files = [file, log, anchorFile, ...links];
+    held = holdFile(log);
+    files = [file, held.file, anchorFile, ...links];
     otherFiles = [index, ...besideAnchor];
     return writer;
   } catch (error) {
@@ -220,6 +231,10 @@ function dropStore(): void {
   const failed = [readerBeside, store];
   readerBeside = undefined;
   store = undefined;
+  held?.close();
+  held = undefined;
+  // Opening again looks at the file as it is called.
+  files = data.files;
   for (const each of failed) {
     try {
       each?.close();

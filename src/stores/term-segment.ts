@@ -16,31 +16,55 @@ const bitBytes = segmentLeaves / 8;
 /** A term, and its bits: the lowest of the first byte is of the segment's first leaf. In any order; a term may come again. */
 export const entryBytes = storedTermBytes + bitBytes;
 
-/** Packs rows of leaves from `firstLeaf` on. */
+/** Packs rows of leaves from `firstLeaf` on: an entry for each value that they bring, also where others are equal to it. */
 export function packTerms(firstLeaf: number, rows: readonly TermRow[]): Uint8Array {
-  const entries = new Map<Uint8Array, number>();
-  for (const { term } of rows) if (!entries.has(term)) entries.set(term, entries.size * entryBytes);
-  const packed = new Uint8Array(entries.size * entryBytes);
-  for (const [term, at] of entries) packed.set(term, at);
+  const places = new Map<Uint8Array, number>();
+  const packed = new Uint8Array(rows.length * entryBytes);
   for (const { term, leafIndex } of rows) {
     const position = leafIndex - firstLeaf;
     if (position < 0 || position >= segmentLeaves) throw new RangeError(`Leaf ${leafIndex} is not of this segment.`);
-    const at = (entries.get(term) as number) + storedTermBytes + (position >> 3);
+    const place = places.get(term) ?? places.size * entryBytes;
+    if (place === places.size * entryBytes) {
+      packed.set(term, place);
+      places.set(term, place);
+    }
+    const at = place + storedTermBytes + (position >> 3);
     packed[at] = (packed[at] as number) | (1 << (position & 7));
   }
-  return packed;
+  return places.size === rows.length ? packed : packed.slice(0, places.size * entryBytes);
 }
 
-/** As `packTerms`; a term has one entry, also where rows bring it as several equal values. */
-export function packDistinctTerms(firstLeaf: number, rows: readonly TermRow[]): Uint8Array {
-  const known = new Map<string, Uint8Array>();
-  const distinct = rows.map(({ leafIndex, term }) => {
-    const name = Buffer.from(term.buffer, term.byteOffset, term.length).toString("latin1");
-    const same = known.get(name);
-    if (same === undefined) known.set(name, term);
-    return { leafIndex, term: same ?? term };
-  });
-  return packTerms(firstLeaf, distinct);
+/** The same with one entry for each term. */
+export function mergeTerms(packed: Uint8Array): Uint8Array {
+  const from = new DataView(packed.buffer, packed.byteOffset, packed.length);
+  const merged = new Uint8Array(packed.length);
+  const into = new DataView(merged.buffer);
+  const copy = (at: number, end: number) => {
+    for (let word = 0; word < entryBytes; word += 4) into.setInt32(end + word, from.getInt32(at + word));
+  };
+  const isSameTerm = (at: number, place: number) => {
+    for (let word = 0; word < storedTermBytes; word += 4)
+      if (from.getInt32(at + word) !== into.getInt32(place + word)) return false;
+    return true;
+  };
+  // By a number that their first four bytes make: numbers are found faster than texts.
+  const places = new Map<number, number>();
+  let end = 0;
+  for (let at = 0; at < packed.length; at += entryBytes) {
+    let name = from.getInt32(at);
+    let place = places.get(name);
+    // Taken by another term that begins alike.
+    for (; place !== undefined && !isSameTerm(at, place); place = places.get(name)) name += 1;
+    if (place === undefined) {
+      copy(at, end);
+      places.set(name, end);
+      end += entryBytes;
+    } else {
+      for (let word = storedTermBytes; word < entryBytes; word += 4)
+        into.setInt32(place + word, into.getInt32(place + word) | from.getInt32(at + word));
+    }
+  }
+  return merged.subarray(0, end);
 }
 
 /** The leaves that a term finds, each once, in order. */

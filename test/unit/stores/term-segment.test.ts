@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import {
   entryBytes,
   leavesOfTerm,
+  mergeTerms,
   packTerms,
   segmentLeaves,
   unpackTerms,
@@ -12,7 +13,9 @@ import {
 
 /** Of few bytes, so that one term stands across the entries of others. */
 const term = fc.constantFrom(0, 1, 255).map((byte) => new Uint8Array(16).fill(byte));
-const anyTerm = fc.oneof(term, fc.uint8Array({ minLength: 16, maxLength: 16 }));
+/** Some of them begin alike. */
+const endings = fc.nat(15).map((at) => new Uint8Array(16).fill(1, at));
+const anyTerm = fc.oneof(term, endings, fc.uint8Array({ minLength: 16, maxLength: 16 }));
 const first = fc.integer({ min: 0, max: 1_000 });
 const rowsFrom = (firstLeaf: number) =>
   fc.array(
@@ -35,6 +38,18 @@ test("a segment has what was packed into it, and no more", () => {
       expect(named(unpackTerms(firstLeaf, packed))).toEqual(named(rows));
       // Two of them, one behind the other, are one that has what both have.
       expect(named(unpackTerms(firstLeaf, Buffer.concat([packed, packed])))).toEqual(named(rows));
+    }),
+  );
+});
+
+test("merged, it has the same, each term once", () => {
+  fc.assert(
+    fc.property(segment, segment, ({ firstLeaf, rows }, other) => {
+      const others = other.rows.map((row) => ({ ...row, leafIndex: row.leafIndex - other.firstLeaf + firstLeaf }));
+      const merged = mergeTerms(Buffer.concat([packTerms(firstLeaf, rows), packTerms(firstLeaf, others)]));
+      const all = [...rows, ...others];
+      expect(named(unpackTerms(firstLeaf, merged))).toEqual(named(all));
+      expect(merged.length).toBe(entryBytes * new Set(all.map((row) => Buffer.from(row.term).toString("hex"))).size);
     }),
   );
 });

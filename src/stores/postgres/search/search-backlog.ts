@@ -4,7 +4,7 @@
  */
 import type { LeafRange } from "../../../ledger/search/search-index.ts";
 import type { IndexedRecord } from "../../../ledger/search/search-terms.ts";
-import { packDistinctTerms, segmentLeaves, type TermRow, unpackTerms } from "../../term-segment.ts";
+import { mergeTerms, packTerms, segmentLeaves, type TermRow } from "../../term-segment.ts";
 import { type IndexGeneration, type IndexMove, type IndexRow, openEnd, type SearchTerms } from "./search-index.ts";
 import type { Segment } from "./search-segments.ts";
 
@@ -112,10 +112,10 @@ export function additionOf(terms: SearchTerms, appended: AppendedLeaves, isSegme
   const move = opens || filledTo > first ? { generation, filledTo } : undefined;
   const own = isAllKnown ? terms.rowsOf([index], records) : [];
   if (filledTo === first) {
-    const waiting = packed && { generation, first, packed: Buffer.concat([packed, packDistinctTerms(first, own)]) };
+    const waiting = packed && { generation, first, packed: Buffer.concat([packed, packTerms(first, own)]) };
     return { rows, segments: [], move, opens, waiting };
   }
-  const known = packed ? unpackTerms(first, packed) : terms.rowsOf([index], appended.read?.records ?? []);
+  const known = packed ? [] : terms.rowsOf([index], appended.read?.records ?? []);
   const all = [...known, ...own];
   const left = all.filter(({ leafIndex }) => leafIndex >= filledTo);
   const damaged = packed === undefined ? (appended.read?.damaged ?? []) : [];
@@ -123,14 +123,22 @@ export function additionOf(terms: SearchTerms, appended: AppendedLeaves, isSegme
   const isLeftKnown = isAllKnown && !damaged.some((leafIndex) => leafIndex >= filledTo);
   return {
     rows,
-    segments: segmentsOf(index, { first, end: filledTo }, all, damaged),
+    segments: segmentsOf(index, { first, end: filledTo }, { packed: packed ?? noTerms, rows: all, damaged }),
     move,
     opens,
-    waiting: isLeftKnown ? { generation, first: filledTo, packed: packDistinctTerms(filledTo, left) } : undefined,
+    waiting: isLeftKnown ? { generation, first: filledTo, packed: packTerms(filledTo, left) } : undefined,
   };
 }
 
 const noTerms = new Uint8Array(0);
+
+/** What is known of leaves. */
+interface KnownLeaves {
+  /** Of the first of them, which one segment takes. */
+  readonly packed: Uint8Array;
+  readonly rows: readonly TermRow[];
+  readonly damaged: readonly number[];
+}
 
 /**
  * Segments of leaves of a range, each up to where one ends, or the range. One with a damaged leaf is empty, so that any of
@@ -139,17 +147,16 @@ const noTerms = new Uint8Array(0);
 function segmentsOf(
   index: IndexGeneration,
   { first, end }: LeafRange,
-  rows: readonly TermRow[],
-  damaged: readonly number[],
+  { packed, rows, damaged }: KnownLeaves,
 ): readonly Segment[] {
   const segments: Segment[] = [];
   for (let from = first; from < end; ) {
     const to = Math.min(end, lastBoundary(index, from + segmentLeaves));
     const isWithin = (leafIndex: number) => leafIndex >= from && leafIndex < to;
     const isDamaged = damaged.some(isWithin);
-    const own = isDamaged ? [] : rows.filter(({ leafIndex }) => isWithin(leafIndex));
-    if (isDamaged || own.length > 0)
-      segments.push({ first: from, end: to, generation: index.generation, terms: packDistinctTerms(from, own) });
+    const own = packTerms(from, isDamaged ? [] : rows.filter(({ leafIndex }) => isWithin(leafIndex)));
+    const terms = mergeTerms(from === first ? Buffer.concat([packed, own]) : own);
+    if (isDamaged || terms.length > 0) segments.push({ first: from, end: to, generation: index.generation, terms });
     from = to;
   }
   return segments;

@@ -1,6 +1,6 @@
 /**
  * One value in place of many that are alike. Most policies of a bundle have the same actions, guidance and readings: a
- * hundred thousand copies of them would be most of what the collector has to look at, and of what another thread is sent.
+ * hundred thousand copies of them would be most of what the collector has to look at.
  */
 import { serialize } from "node:v8";
 import type { PolicyContent } from "./check-policy.ts";

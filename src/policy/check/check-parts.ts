@@ -1,15 +1,12 @@
-/** How a thread hands a checked bundle over to another: in parts, so that neither is held up by all of it at once. */
+/** How a thread hands a checked bundle over to another: set by set, so that neither is held up by all of it at once. */
 import type { BundlePart } from "../load/bundle-parts.ts";
 import type { ComparedBundle } from "./check.ts";
-import type { CheckedPolicy } from "./check-policy.ts";
+import { type PolicyColumns, PolicyTable } from "./policy-table.ts";
 
-/** Some policies of a set at a time, in their order; and in the end all else. */
+/** The policies of a set, in memory that both threads have; and in the end all else. */
 export type CheckPart =
-  | { readonly set: string; readonly policies: readonly CheckedPolicy[]; readonly rest?: never }
+  | { readonly set: string; readonly policies: PolicyColumns; readonly rest?: never }
   | { readonly set?: never; readonly policies?: never; readonly rest: Omit<ComparedBundle, "sets"> };
-
-/** Policies that are handed over together: to take them costs the other thread some 10 µs each. */
-const policiesTogether = 100;
 
 /** What the thread that checks starts with: the bundle's first parts, and whether those are all. */
 export interface CheckStart {
@@ -22,25 +19,18 @@ export type ToChecker = BundlePart | "more";
 export type FromChecker = CheckPart | "next";
 
 export function* checkParts({ sets, ...rest }: ComparedBundle): Generator<CheckPart, undefined> {
-  for (const [set, policies] of sets) {
-    yield { set, policies: policies.slice(0, policiesTogether) };
-    for (let from = policiesTogether; from < policies.length; from += policiesTogether) {
-      yield { set, policies: policies.slice(from, from + policiesTogether) };
-    }
-  }
+  for (const [set, { columns }] of sets) yield { set, policies: columns };
   yield { rest };
 }
 
 /** What the parts were made of. */
 export class CheckAssembly {
-  readonly #sets = new Map<string, CheckedPolicy[]>();
+  readonly #sets = new Map<string, PolicyTable>();
 
   /** Takes the next part; gives the whole with the last. */
   take(part: CheckPart): ComparedBundle | undefined {
     if (part.rest !== undefined) return { sets: this.#sets, ...part.rest };
-    const taken = this.#sets.get(part.set) ?? [];
-    taken.push(...part.policies);
-    this.#sets.set(part.set, taken);
+    this.#sets.set(part.set, new PolicyTable(part.policies));
     return undefined;
   }
 }

@@ -9,6 +9,7 @@ import { type PolicyProblem, sortProblems } from "../load/problem.ts";
 import type { CheckedPolicy } from "./check-policy.ts";
 import { SetChecker } from "./check-set.ts";
 import { DifferentialRun } from "./differential-run.ts";
+import { PolicyTable } from "./policy-table.ts";
 
 /** Policies of each set by name, and all that is wrong with them. */
 export interface CheckedBundle {
@@ -18,8 +19,13 @@ export interface CheckedBundle {
   readonly entities?: string;
 }
 
+/** The same, as an engine takes it. */
+export interface TabledBundle extends Omit<CheckedBundle, "sets"> {
+  readonly sets: ReadonlyMap<string, PolicyTable>;
+}
+
 /** A bundle that was checked, and whose policies as they are compiled were compared with Cedar. */
-export interface ComparedBundle extends CheckedBundle {
+export interface ComparedBundle extends TabledBundle {
   /** In what a set's compiled policies differ from what Cedar makes of them, by name. Cedar alone evaluates such a set. */
   readonly disagreements: ReadonlyMap<string, string>;
 }
@@ -64,6 +70,10 @@ function check(bundle: PolicyBundle, visit: Visit = () => {}): CheckedBundle {
   return { sets, problems: sortProblems(problems), ...(entities !== undefined && { entities: entities.lines }) };
 }
 
+export function tabled(checked: CheckedBundle): TabledBundle {
+  return { ...checked, sets: new Map([...checked.sets].map(([name, policies]) => [name, PolicyTable.of(policies)])) };
+}
+
 const compared = new WeakMap<PolicyBundle, ComparedBundle>();
 
 /** Checks the bundle, and compares what is compiled of it with Cedar: before it decides anything. */
@@ -84,7 +94,7 @@ export function compareBundle(bundle: PolicyBundle): ComparedBundle {
   if (before !== undefined && !isBad) {
     for (const [name, policies] of before.sets) compare(name, policies, before.entities ?? "");
   }
-  const result: ComparedBundle = { ...checked, disagreements: isBad ? new Map() : disagreements };
+  const result: ComparedBundle = { ...tabled(checked), disagreements: isBad ? new Map() : disagreements };
   compared.set(bundle, result);
   return result;
 }

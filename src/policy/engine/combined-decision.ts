@@ -1,7 +1,7 @@
 /**
  * Combines the results of both layers. Key references, scopes and what the caller understands are checked afterwards.
  */
-import type { CheckedPolicy } from "../check/check-policy.ts";
+import type { PolicyTable } from "../check/policy-table.ts";
 import type { AnnotatedGuidance, PolicyGuidance, StrictnessOrders } from "../guidance/annotations.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
 import { fillIn, maximumObligations, mergeObligations } from "../guidance/obligations.ts";
@@ -13,15 +13,15 @@ import {
   obligationWithoutValue,
   reasonOf,
 } from "./decision.ts";
-import type { Evaluation } from "./engine-sets.ts";
 import type { InputValue } from "./inputs.ts";
+import type { SetResult } from "./prepared-set.ts";
 
 /** A policy set in the role of a layer. */
 export interface LayerSet {
   readonly layer: Layer;
   /** Folder of the set. */
   readonly set: string;
-  readonly policies: ReadonlyMap<string, CheckedPolicy>;
+  readonly policies: PolicyTable;
 }
 
 /** The combined decision of both layers. */
@@ -37,11 +37,8 @@ export interface CombinedDecision {
   readonly failed: boolean;
 }
 
-/** Combines results of one pair of sets, given by their evaluations in the order of the layers. */
-export type CombineLayers = (
-  evaluations: readonly Evaluation[],
-  inputOf: (input: string) => InputValue,
-) => CombinedDecision;
+/** Combines results of one pair of sets, given in the order of the layers. */
+export type CombineLayers = (results: readonly SetResult[], inputOf: (input: string) => InputValue) => CombinedDecision;
 
 /** Combinations of policies whose combined decision is kept, for each pair of sets. */
 const maxKnown = 256;
@@ -52,14 +49,13 @@ const maxKnown = 256;
  */
 export function layerCombiner(layers: readonly LayerSet[], strictness: StrictnessOrders): CombineLayers {
   const known = new Map<string, CombinedDecision>();
-  return (evaluations, inputOf) => {
+  return (results, inputOf) => {
     let deciding = "";
-    // No id has a space or a comma.
-    for (const { outcome, policyIds } of evaluations) deciding += `${outcome} ${policyIds.join()} `;
+    for (const { outcome, policies } of results) deciding += `${outcome} ${policies.join()} `;
     const found = known.get(deciding);
     if (found !== undefined) return found;
     let isOfQuestion = false;
-    const combined = combineLayers(layers, evaluations, strictness, (input) => {
+    const combined = combineLayers(layers, results, strictness, (input) => {
       isOfQuestion = true;
       return inputOf(input);
     });
@@ -74,26 +70,27 @@ export function layerCombiner(layers: readonly LayerSet[], strictness: Strictnes
  * Allows where both layers allow; an error in either denies. Each layer denies by default. The reasons of a denial are
  * those of the layers that did not allow.
  *
- * @param evaluations of the layers, in their order
+ * @param results of the layers, in their order
  * @param inputOf value of the input with the name, among those that the policies read
  */
 function combineLayers(
   layers: readonly LayerSet[],
-  evaluations: readonly Evaluation[],
+  results: readonly SetResult[],
   strictness: StrictnessOrders,
   inputOf: (input: string) => InputValue,
 ): CombinedDecision {
-  const said = layers.map((layer, index) => ({ ...layer, ...(evaluations[index] as Evaluation) }));
+  const said = layers.map(
+    (layer, index): Said => ({ ...layer, ...(results[index] as SetResult), table: layer.policies }),
+  );
   const failed = said.some(({ outcome }) => outcome === "error");
   const allow = !failed && said.every(({ outcome }) => outcome === "allow");
   const deciding = allow ? said : said.filter(({ outcome }) => (failed ? outcome === "error" : outcome === "deny"));
   const reasons = deciding.flatMap(reasonsOf);
   if (failed) return { ...denial, reasons: reasons.sort(), failed };
 
-  const policies = deciding.flatMap((layer) =>
-    layer.policyIds.flatMap((id) => {
-      const policy = layer.policies.get(id);
-      return policy === undefined ? [] : [{ reason: reasonOf(layer.layer, id), guidance: policy.guidance }];
+  const policies = deciding.flatMap(({ layer, table, policies: positions }) =>
+    positions.map((position): DecidingPolicy => {
+      return { reason: reasonOf(layer, table.idOf(position)), guidance: table.traitsOf(position).guidance };
     }),
   );
   const { guidance, conflicts } = mergeGuidance(
@@ -139,7 +136,12 @@ function reason({ reason: own }: DecidingPolicy): string {
 
 const denial = { allow: false, guidance: { scalars: {}, lists: {} }, obligations: [] } as const;
 
-function reasonsOf({ layer, outcome, policyIds }: LayerSet & Evaluation): readonly string[] {
-  const ids = policyIds.map((id) => reasonOf(layer, id));
+/** What a layer says. */
+interface Said extends SetResult, Pick<LayerSet, "layer"> {
+  readonly table: PolicyTable;
+}
+
+function reasonsOf({ layer, outcome, policies, table }: Said): readonly string[] {
+  const ids = policies.map((position) => reasonOf(layer, table.idOf(position)));
   return outcome === "error" ? [reasonOf(layer, evaluationError), ...ids] : ids;
 }

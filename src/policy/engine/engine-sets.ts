@@ -12,27 +12,19 @@
  *   holds; which of the two is open, and no matter: the other layer denies, and what denies without a policy has no
  *   reasons to add.
  */
-import { createHash } from "node:crypto";
-import type { CheckedPolicy } from "../check/check-policy.ts";
+import { PolicyTable } from "../check/policy-table.ts";
 import { CompiledSet, resultOf } from "../evaluate/compiled-set.ts";
 import { Paths, Scene } from "../evaluate/scene.ts";
 import { leftToCedar } from "../evaluate/values.ts";
 import type { CedarRequest } from "./cedar-request.ts";
 import { type Counting, everyPolicy, PreparedSet, type SetResult } from "./prepared-set.ts";
 
-/** Result of one layer. `error` where any policy could not be evaluated. */
-export interface Evaluation {
-  readonly outcome: SetResult["outcome"];
-  /** Ids of the policies that decided, or that failed; in no particular order. */
-  readonly policyIds: readonly string[];
-}
-
 /**
- * Evaluates layers: one evaluation each, in their order; errors where there is no request. Does not throw.
+ * Evaluates layers: one result each, in their order; errors where there is no request. Does not throw.
  *
  * @param isOnBehalfOf whether the question is about somebody else than the caller, so that not all permits count
  */
-export type EvaluateLayers = (request: CedarRequest | undefined, isOnBehalfOf: boolean) => readonly Evaluation[];
+export type EvaluateLayers = (request: CedarRequest | undefined, isOnBehalfOf: boolean) => readonly SetResult[];
 
 /**
  * What evaluates: the policies as they were compiled here; Cedar alone; or both, for whoever would rather know than be fast.
@@ -49,7 +41,7 @@ export interface EngineSetsOptions {
 }
 
 export class EngineSets {
-  readonly #policies: ReadonlyMap<string, readonly CheckedPolicy[]>;
+  readonly #policies: ReadonlyMap<string, PolicyTable>;
   readonly #options: EngineSetsOptions;
   readonly #paths = new Paths();
   /** By name of the set. Those of one text are one. */
@@ -63,7 +55,7 @@ export class EngineSets {
   #released = false;
 
   /** Checked policies by name of their set. */
-  constructor(policies: ReadonlyMap<string, readonly CheckedPolicy[]>, options: EngineSetsOptions) {
+  constructor(policies: ReadonlyMap<string, PolicyTable>, options: EngineSetsOptions) {
     this.#policies = policies;
     this.#options = options;
     this.#isOnCedar = options.evaluator === "cedar";
@@ -98,7 +90,8 @@ export class EngineSets {
       const cedar = names.map((name) => this.evaluate(name, request, isOnBehalfOf));
       const ours = compiled(request, isOnBehalfOf);
       for (const [layer, name] of names.entries()) {
-        const [one, other] = [described(cedar[layer]), described(ours[layer])];
+        const policies = this.#policiesOf(name);
+        const [one, other] = [described(cedar[layer], policies), described(ours[layer], policies)];
         if (one !== other) onDisagreement(`of the set ${name}, Cedar says ${one}; compiled: ${other}`);
       }
       return cedar;
@@ -106,8 +99,8 @@ export class EngineSets {
   }
 
   /** Evaluates a set by itself, by Cedar. The first time costs more: it is then that Cedar parses it. Does not throw. */
-  evaluate(set: string, request: CedarRequest | undefined, isOnBehalfOf: boolean): Evaluation {
-    return this.#released ? { outcome: "error", policyIds: [] } : this.#alonePrepared(set)(request, isOnBehalfOf);
+  evaluate(set: string, request: CedarRequest | undefined, isOnBehalfOf: boolean): SetResult {
+    return this.#released ? notEvaluated : this.#alonePrepared(set)(request, isOnBehalfOf);
   }
 
   /** Later evaluations are errors. Idempotent. */
@@ -124,20 +117,23 @@ export class EngineSets {
 
   /** Evaluates all layers in one call. For each, the outcome is the one that `apart` gives, or open as said above. */
   #together(layers: readonly string[]): EvaluateLayers {
-    const policies = layers.flatMap((set, layer) => this.#policiesOf(set).map((policy) => ({ ...policy, layer })));
-    const prepared = new PreparedSet(policies.map(({ text }) => text));
+    const tables = layers.map((set) => this.#policiesOf(set));
+    const prepared = new PreparedSet(tables.flatMap((policies) => textsOf(policies)));
     this.#joint.push(prepared);
     if (this.#released) prepared.release();
-    const owners = policies.map(({ layer, id, countsOnBehalfOf }) => ({ layer, id, countsOnBehalfOf }));
+    const counts: Counting = (position) => {
+      const [layer, own] = placeOf(position, tables);
+      return (tables[layer] as PolicyTable).traitsOf(own).countsOnBehalfOf;
+    };
     return (request, isOnBehalfOf) =>
-      splitByLayer(prepared.evaluate(request, counting(owners, isOnBehalfOf)), owners, layers.length);
+      splitByLayer(prepared.evaluate(request, isOnBehalfOf ? counts : everyPolicy), tables);
   }
 
   *#compile(name: string): Generator<undefined, CompiledSet> {
     const known = this.#compiled.get(name);
     if (known !== undefined) return known;
     const policies = this.#policiesOf(name);
-    const digest = yield* digestOf(policies);
+    const { digest } = policies.columns;
     const set = this.#byText.get(digest) ?? (yield* CompiledSet.of(policies, this.#paths));
     this.#byText.set(digest, set);
     this.#compiled.set(name, set);
@@ -150,25 +146,22 @@ export class EngineSets {
     scene: Scene,
     request: CedarRequest,
     isOnBehalfOf: boolean,
-  ): Evaluation {
+  ): SetResult {
     const counts = counting(this.#policiesOf(name), isOnBehalfOf);
     try {
       const { permits, forbids, failed, unknown } = set.applying(scene, request.action.id);
-      if (unknown.length === 0) return this.#named(name, resultOf({ permits, forbids, failed }, counts));
+      if (unknown.length === 0) return resultOf({ permits, forbids, failed }, counts);
       const cedar = this.#unknownPrepared(name, set).diagnose(request);
-      if (cedar === undefined) return { outcome: "error", policyIds: [] };
+      if (cedar === undefined) return notEvaluated;
       const positions = (of: readonly number[]) => of.map((position) => set.unknown[position] as number);
       // Where Cedar denies it does not say which of its permits apply, and it does not matter.
-      return this.#named(
-        name,
-        resultOf(
-          {
-            permits: [...permits, ...(cedar.allows ? positions(cedar.reasons) : [])],
-            forbids: [...forbids, ...(cedar.allows ? [] : positions(cedar.reasons))],
-            failed: [...failed, ...positions(cedar.failed)],
-          },
-          counts,
-        ),
+      return resultOf(
+        {
+          permits: [...permits, ...(cedar.allows ? positions(cedar.reasons) : [])],
+          forbids: [...forbids, ...(cedar.allows ? [] : positions(cedar.reasons))],
+          failed: [...failed, ...positions(cedar.failed)],
+        },
+        counts,
       );
     } catch (error) {
       if (error !== leftToCedar) throw error;
@@ -178,67 +171,56 @@ export class EngineSets {
 
   #unknownPrepared(name: string, { unknown }: CompiledSet): PreparedSet {
     const policies = this.#policiesOf(name);
-    const prepared =
-      this.#unknown.get(name) ?? new PreparedSet(unknown.map((position) => (policies[position] as CheckedPolicy).text));
+    const prepared = this.#unknown.get(name) ?? new PreparedSet(unknown.map((position) => policies.at(position).text));
     this.#unknown.set(name, prepared);
     return prepared;
   }
 
-  #policiesOf(set: string): readonly CheckedPolicy[] {
-    return this.#policies.get(set) ?? [];
+  #policiesOf(set: string): PolicyTable {
+    return this.#policies.get(set) ?? noPolicies;
   }
 
-  #alonePrepared(set: string): (request: CedarRequest | undefined, isOnBehalfOf: boolean) => Evaluation {
+  #alonePrepared(set: string): (request: CedarRequest | undefined, isOnBehalfOf: boolean) => SetResult {
     const policies = this.#policiesOf(set);
-    const prepared = this.#alone.get(set) ?? new PreparedSet(policies.map(({ text }) => text));
+    const prepared = this.#alone.get(set) ?? new PreparedSet(textsOf(policies));
     this.#alone.set(set, prepared);
     if (this.#released) prepared.release();
-    return (request, isOnBehalfOf) => this.#named(set, prepared.evaluate(request, counting(policies, isOnBehalfOf)));
-  }
-
-  #named(set: string, { outcome, policies: positions }: SetResult): Evaluation {
-    const policies = this.#policiesOf(set);
-    return { outcome, policyIds: positions.map((position) => (policies[position] as CheckedPolicy).id) };
+    return (request, isOnBehalfOf) => prepared.evaluate(request, counting(policies, isOnBehalfOf));
   }
 }
 
-/** Policies whose texts are hashed in a step. */
-const hashedAStep = 500;
+const noPolicies = PolicyTable.of([]);
+const notEvaluated: SetResult = { outcome: "error", policies: [] };
 
-/** The same for the same texts in the same order, and for no others; also where a text is no good Unicode. */
-function* digestOf(policies: readonly CheckedPolicy[]): Generator<undefined, string> {
-  const digest = createHash("sha256");
-  for (const [position, { text }] of policies.entries()) {
-    digest.update(`${text.length}:`).update(text, "utf16le");
-    if (position % hashedAStep === hashedAStep - 1) yield;
-  }
-  return digest.digest("base64");
+function textsOf(policies: PolicyTable): readonly string[] {
+  return Array.from(policies, ({ text }) => text);
 }
 
 /** The policies that count: all of them, or of a question about somebody else those that were written for it. */
-function counting(policies: readonly Pick<CheckedPolicy, "countsOnBehalfOf">[], isOnBehalfOf: boolean): Counting {
-  return isOnBehalfOf ? (position) => policies[position]?.countsOnBehalfOf === true : everyPolicy;
+function counting(policies: PolicyTable, isOnBehalfOf: boolean): Counting {
+  return isOnBehalfOf ? (position) => policies.traitsOf(position).countsOnBehalfOf : everyPolicy;
 }
 
-function described(evaluation: Evaluation | undefined): string {
-  return `${evaluation?.outcome} by ${[...(evaluation?.policyIds ?? [])].sort().join(", ") || "no policy"}`;
+function described(result: SetResult | undefined, policies: PolicyTable): string {
+  const ids = (result?.policies ?? []).map((position) => policies.idOf(position));
+  return `${result?.outcome} by ${ids.sort().join(", ") || "no policy"}`;
 }
 
-interface Owner extends Pick<CheckedPolicy, "id" | "countsOnBehalfOf"> {
-  readonly layer: number;
+/** Number of the layer, and position there, of a policy of the joint set. */
+function placeOf(position: number, layers: readonly PolicyTable[]): readonly [number, number] {
+  let own = position;
+  let layer = 0;
+  for (; own >= (layers[layer] as PolicyTable).length; layer++) own -= (layers[layer] as PolicyTable).length;
+  return [layer, own];
 }
 
-function splitByLayer(
-  { outcome, policies }: SetResult,
-  owners: readonly Owner[],
-  layers: number,
-): readonly Evaluation[] {
-  const ids: string[][] = Array.from({ length: layers }, () => []);
+function splitByLayer({ outcome, policies }: SetResult, layers: readonly PolicyTable[]): readonly SetResult[] {
+  const positions: number[][] = layers.map(() => []);
   for (const position of policies) {
-    const { layer, id } = owners[position] as Owner;
-    (ids[layer] as string[]).push(id);
+    const [layer, own] = placeOf(position, layers);
+    (positions[layer] as number[]).push(own);
   }
   // An error without a policy is one of the request: no layer could be evaluated.
   const isOfRequest = outcome === "error" && policies.length === 0;
-  return ids.map((own) => ({ outcome: own.length > 0 || isOfRequest ? outcome : "deny", policyIds: own }));
+  return positions.map((own) => ({ outcome: own.length > 0 || isOfRequest ? outcome : "deny", policies: own }));
 }

@@ -1,6 +1,7 @@
 /** The engine: a bundle, compiled so that it decides. */
 import { atOnce, inTurns } from "../../base/steps.ts";
-import { type CheckedBundle, type ComparedBundle, checkBundle, compareBundle } from "../check/check.ts";
+import { type ComparedBundle, checkBundle, compareBundle, type TabledBundle, tabled } from "../check/check.ts";
+import { PolicyTable } from "../check/policy-table.ts";
 import { EntityTable } from "../entities/entity-table.ts";
 import { identify, type PolicyBundle } from "../load/bundle.ts";
 import type { PolicyProblem } from "../load/problem.ts";
@@ -34,7 +35,9 @@ export type CompiledBundle =
 export function compilePolicyBundle(bundle: PolicyBundle, options: EngineOptions = {}): CompiledBundle {
   const { evaluator = "compiled" } = options;
   // What Cedar is asked about anyway need not be compared first.
-  return atOnce(compile(bundle, evaluator === "compiled" ? compareBundle(bundle) : checkBundle(bundle), options));
+  return atOnce(
+    compile(bundle, evaluator === "compiled" ? compareBundle(bundle) : tabled(checkBundle(bundle)), options),
+  );
 }
 
 /** The same for a bundle that was checked and compared before, in another thread perhaps, in turns of the event loop. */
@@ -46,10 +49,12 @@ export function compileInTurns(
   return inTurns(compile(bundle, checked, options));
 }
 
+const noPolicies = PolicyTable.of([]);
+
 /** Compiles in steps of a millisecond or so; where Cedar alone evaluates, a step is a tenant's set, at 25 µs a policy. */
 function* compile(
   bundle: PolicyBundle,
-  { sets, problems, entities, disagreements = new Map() }: CheckedBundle & Partial<ComparedBundle>,
+  { sets, problems, entities, disagreements = new Map() }: TabledBundle & Partial<ComparedBundle>,
   {
     cachedDecisions = 10_000,
     maxSharedPolicies = 64,
@@ -66,10 +71,10 @@ function* compile(
   const layer = (name: LayerSet["layer"], set: string): LayerSet => ({
     layer: name,
     set,
-    policies: new Map((sets.get(set) ?? []).map((policy) => [policy.id, policy])),
+    policies: sets.get(set) ?? noPolicies,
   });
   const platform = layer("platform", bundle.manifest.platform);
-  const isShared = platform.policies.size <= maxSharedPolicies;
+  const isShared = platform.policies.length <= maxSharedPolicies;
   const plans = new Map<string, PlansByAction>();
   for (const set of new Set(Object.values(bundle.manifest.tenants))) {
     const evaluate = yield* engineSets.layers([platform.set, set], isShared);

@@ -9,9 +9,9 @@ import type { LayerSet } from "./combined-decision.ts";
 import { neededFor } from "./condition-words.ts";
 import { type Condition, unmetConditions } from "./conditions.ts";
 import type { Layer, PolicyAction, PolicyDecision, PolicyQuery } from "./decision.ts";
-import type { Evaluation } from "./engine-sets.ts";
 import type { EntitySource } from "./entity-request.ts";
 import type { InputCatalogue, InputValue } from "./inputs.ts";
+import type { SetResult } from "./prepared-set.ts";
 
 /** One policy that applies to the action. */
 export interface ExplainedPolicy {
@@ -47,7 +47,7 @@ export interface ExplainedLayer {
   /** Folder of the set. */
   readonly set: string;
   /** What the layer says by itself. */
-  readonly outcome: Evaluation["outcome"];
+  readonly outcome: SetResult["outcome"];
   /** Policies whose scope admits the action; those that decided come first, each part in the order of the files. */
   readonly policies: readonly ExplainedPolicy[];
   /** Ids of the policies whose scope does not admit the action, in the order of the files. */
@@ -67,14 +67,13 @@ export interface Explanation {
  */
 export function explain(
   layers: readonly LayerSet[],
-  evaluate: (set: string, request: CedarRequest | undefined) => Evaluation,
+  evaluate: (set: string, request: CedarRequest | undefined) => SetResult,
   query: PolicyQuery,
   decision: PolicyDecision,
   catalogue: InputCatalogue,
   source: EntitySource | undefined,
 ): Explanation {
-  const policies = layers.flatMap((layer) => [...layer.policies.values()]);
-  const use = joinUses(policies.map(({ entities }) => entities));
+  const use = joinUses(layers.flatMap(({ policies }) => policies.traits.map(({ entities }) => entities)));
   const request = fullRequestBuilder(catalogue, { source, use })(query);
   const asked: Asked = {
     action: query.action,
@@ -100,15 +99,16 @@ interface Asked {
 
 function explainLayer(
   { layer, set, policies }: LayerSet,
-  { outcome, policyIds }: Evaluation,
+  { outcome, policies: deciding }: SetResult,
   asked: Asked,
 ): ExplainedLayer {
-  const all = [...policies.values()];
+  const all = [...policies];
+  const decided = new Set(deciding.map((position) => all[position]));
   const admitting = all.filter(({ actions }) => actions.has(asked.action));
   const texts = admitting.map(({ text }) => text);
   const conditions = asked.request === undefined ? [] : unmetConditions(texts, asked.request);
   const explained = admitting.map((policy, index) =>
-    explainPolicy(policy, policyIds.includes(policy.id), conditions[index] ?? [], asked),
+    explainPolicy(policy, decided.has(policy), conditions[index] ?? [], asked),
   );
   return {
     layer,

@@ -42,10 +42,11 @@ export function* plansOf(
   const sets = layers.map(({ set }) => set);
   const combine = layerCombiner(layers, bundle.strictness);
   const plan = (action: PolicyAction): Plan => {
-    const policies = layers
-      .flatMap((layer) => [...layer.policies.values()])
-      .filter((policy) => policy.actions.has(action));
-    const read = joinInputs([...new Set(policies.map(({ reads }) => reads))], catalogue);
+    const policies = layers.flatMap((layer) => layer.policies.traits).filter(({ actions }) => actions.has(action));
+    const read = joinInputs(
+      policies.map(({ reads }) => reads),
+      catalogue,
+    );
     // Checked after the policies for every query, so not part of the key.
     const afterwards = [
       ...(policies.some(({ guidance }) => guidance.lists.required_scopes !== undefined) ? ["caller.scopes"] : []),
@@ -55,9 +56,9 @@ export function* plansOf(
       layers,
       buildRequest: cedarRequestBuilder(
         read,
-        [...new Set([...new Set(policies.map(({ namedActions }) => namedActions))].flat())],
+        [...new Set(policies.flatMap(({ namedActions }) => namedActions))],
         catalogue,
-        { source, use: joinUses([...new Set(policies.map(({ entities }) => entities))]) },
+        { source, use: joinUses(policies.map(({ entities }) => entities)) },
       ),
       evaluate,
       combine,

@@ -15,6 +15,12 @@ export interface CompilablePolicy {
   readonly actions: ReadonlySet<PolicyAction>;
 }
 
+/** Policies by their positions. */
+export interface CompilablePolicies {
+  readonly length: number;
+  at(position: number): CompilablePolicy | undefined;
+}
+
 /** Positions in the set, from 0, in no particular order. */
 export interface Applying {
   readonly permits: readonly number[];
@@ -69,7 +75,7 @@ interface ActionIndex {
 export class CompiledSet {
   /** Positions of the policies that Cedar alone can evaluate. */
   readonly unknown: readonly number[];
-  readonly #policies: readonly CompilablePolicy[];
+  readonly #policies: CompilablePolicies;
   readonly #paths: Paths;
   readonly #runnable: (Runnable | undefined)[] = [];
   /** By their JSON. */
@@ -81,7 +87,7 @@ export class CompiledSet {
   #evaluation = 0;
 
   private constructor(
-    policies: readonly CompilablePolicy[],
+    policies: CompilablePolicies,
     unknown: readonly number[],
     paths: Paths,
     indices: readonly ActionIndex[],
@@ -94,10 +100,11 @@ export class CompiledSet {
   }
 
   /** Indexes policies, in steps. */
-  static *of(policies: readonly CompilablePolicy[], paths: Paths): Generator<undefined, CompiledSet> {
+  static *of(policies: CompilablePolicies, paths: Paths): Generator<undefined, CompiledSet> {
     const unknown: number[] = [];
     const byActions = new Map<string, IndexedPolicy[]>();
-    for (const [position, { program, actions }] of policies.entries()) {
+    for (let position = 0; position < policies.length; position++) {
+      const { program, actions } = policies.at(position) as CompilablePolicy;
       const { conditions, isKnown } = JSON.parse(program) as Program;
       if (!isKnown) unknown.push(position);
       const alike = [...actions].sort().join(" ");
@@ -152,7 +159,7 @@ export class CompiledSet {
     const known = this.#runnable[position];
     if (known !== undefined) return known;
     const { forbids, conditions, isKnown } = JSON.parse(
-      (this.#policies[position] as CompilablePolicy).program,
+      (this.#policies.at(position) as CompilablePolicy).program,
     ) as Program;
     const compiled = isKnown ? conditions.map((condition) => this.#condition(condition)) : undefined;
     const runnable: Runnable = { forbids, conditions: compiled };

@@ -4,6 +4,7 @@ import type { GoodPolicy } from "../../../src/app/live-policy.ts";
 import { readConfig } from "../../../src/config/config.ts";
 import { systemFiles } from "../../../src/config/load.ts";
 import { compareBundle } from "../../../src/policy/check/check.ts";
+import { PolicyTable } from "../../../src/policy/check/policy-table.ts";
 import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
@@ -30,7 +31,8 @@ async function misjudged(id: string): Promise<GoodPolicy> {
   const compared = compareBundle(bundle);
   const sets = [...compared.sets].map(([name, policies]) => {
     const text = `@id("${id}") permit (principal, action, resource) when { context.claimed has nothing };`;
-    return [name, name === "default" ? policies.map((policy) => ({ ...policy, text })) : policies] as const;
+    const others = Array.from(policies, (policy) => ({ ...policy, text }));
+    return [name, name === "default" ? PolicyTable.of(others) : policies] as const;
   });
   return { bundle, checked: { ...compared, sets: new Map(sets) } };
 }

@@ -5,7 +5,8 @@ import canonicalize from "canonicalize";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import { compareBundle } from "../../../src/policy/check/check.ts";
+import { type ComparedBundle, compareBundle } from "../../../src/policy/check/check.ts";
+import { CheckAssembly, checkParts } from "../../../src/policy/check/check-parts.ts";
 import { compileInTurns, compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { engineVersion, publishedSchema } from "../../../src/policy/engine/schema.ts";
 import { bundleContent, type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
@@ -53,8 +54,10 @@ test("policies that are alike but for their conditions share all else, also in a
     memoryFileSystem({ ...openFiles, "default/forbids.cedar": `${forbid("a")}\n${forbid("b")}` }),
   );
   const checked = compareBundle(bundle as PolicyBundle);
-  for (const { sets } of [checked, structuredClone(checked)]) {
-    const [one, other] = (sets.get("default") ?? []).filter(({ effect }) => effect === "forbid");
+  const assembly = new CheckAssembly();
+  const [taken] = [...checkParts(checked)].flatMap((part) => assembly.take(structuredClone(part)) ?? []);
+  for (const { sets } of [checked, taken as ComparedBundle]) {
+    const [one, other] = Array.from(sets.get("default") ?? []).filter(({ effect }) => effect === "forbid");
     expect([one?.id, other?.id]).toEqual(["a", "b"]);
     for (const member of ["actions", "guidance", "reads", "namedActions", "entities"] as const) {
       expect(one?.[member], member).toBeDefined();

@@ -22,9 +22,10 @@ export class AppendParts {
     }
   }
 
-  /** All results, which are those that were foreseen. Throws where they are not what was committed. */
-  committed({ attempt }: AppendedParts): readonly BatchResult[] {
-    if (attempt !== this.#attempt) throw new Error("The store has committed what it did not tell of.");
-    return this.#results;
+  /** All results: those that were foreseen, and those of the answer. Throws where they are not what was committed. */
+  committed({ attempt, results }: AppendedParts): readonly BatchResult[] {
+    if (attempt === this.#attempt) return [...this.#results, ...results];
+    if (results.length === 0) throw new Error("The store has committed what it did not tell of.");
+    return results;
   }
 }

@@ -6,6 +6,12 @@ import type { AppendedParts, WorkerPart } from "./protocol.ts";
 /** Records that are told of together: fewer cost a message each, more leave the other thread idle. */
 const recordsPerPart = 16;
 
+/**
+ * What the end alone would tell of so few records goes with the answer: to wake the other thread twice costs both more
+ * than what it could do meanwhile.
+ */
+const recordsOfAnswer = 1;
+
 /** Of one try of one append. */
 export class PartSender {
   readonly #to: MessagePort;
@@ -13,6 +19,7 @@ export class PartSender {
   readonly #attempt: number;
   #results: BatchResult[] = [];
   #records = 0;
+  #hasSent = false;
 
   /**
    * @param id of the call
@@ -30,14 +37,14 @@ export class PartSender {
     if (this.#records >= recordsPerPart) this.#send();
   }
 
-  /** Sends what is left. */
+  /** Sends what is left, or keeps it for the answer. */
   end(): void {
-    if (this.#results.length > 0) this.#send();
+    if (this.#hasSent ? this.#results.length > 0 : this.#records > recordsOfAnswer) this.#send();
   }
 
-  /** What the call is answered with once all that was sent is committed. */
+  /** What the call is answered with once all that was sent, and what it has itself, is committed. */
   get committed(): AppendedParts {
-    return { attempt: this.#attempt };
+    return { attempt: this.#attempt, results: this.#results };
   }
 
   #send(): void {
@@ -45,5 +52,6 @@ export class PartSender {
     this.#to.postMessage({ type: "part", id: this.#id, part } satisfies WorkerPart);
     this.#results = [];
     this.#records = 0;
+    this.#hasSent = true;
   }
 }

@@ -93,8 +93,8 @@ export interface AppendPart {
   readonly results: readonly BatchResult[];
 }
 
-/** The answer to an append: all parts of this try are committed. */
-export type AppendedParts = Pick<AppendPart, "attempt">;
+/** The answer to an append: all parts of this try are committed, and after them the results that it has itself. */
+export type AppendedParts = AppendPart;
 
 /** Goes before the answer of a call. */
 export interface WorkerPart {

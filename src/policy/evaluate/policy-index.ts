@@ -12,17 +12,18 @@ export interface IndexedPolicy extends Demands {
 interface Group {
   readonly slot: Slot;
   readonly kind: Demand["kind"];
-  readonly buckets: Map<Demand["values"][number], Bucket>;
+  readonly found: Map<Key, Found>;
   /** Lengths of the texts that values begin or end with. */
   readonly lengths: Set<number>;
 }
 
-interface Bucket {
-  /** What they demand besides. */
-  readonly policies: IndexedPolicy[];
-  readonly positions: number[];
-  /** Of many policies, by what else they demand. */
-  index?: PolicyIndex;
+type Key = Demand["values"][number];
+/** Positions of policies; of many, by what else they demand. Of one, which is what most values have, no array is kept. */
+type Found = number | readonly number[] | PolicyIndex;
+
+/** A group while policies are added: each with what it demands besides. */
+interface GroupInMaking extends Omit<Group, "found"> {
+  readonly buckets: Map<Key, IndexedPolicy[]>;
 }
 
 /** Policies that are looked at one by one. */
@@ -35,7 +36,7 @@ export class PolicyIndex {
   /** Every policy that is here, and those that demand nothing. */
   readonly #all: number[] = [];
   readonly #always: number[] = [];
-  readonly #groups = new Map<string, Group>();
+  readonly #groups: Group[] = [];
   readonly #assumptions = new Map<string, Assumption>();
 
   private constructor(paths: Paths) {
@@ -46,6 +47,7 @@ export class PolicyIndex {
   static *of(policies: readonly IndexedPolicy[], paths: Paths): Generator<undefined, PolicyIndex> {
     const index = new PolicyIndex(paths);
     const wanted = new Wanted();
+    const groups = new Map<string, GroupInMaking>();
     for (const [number, { demands }] of policies.entries()) {
       for (const demand of demands) wanted.add(demand);
       if (number % policiesATurn === policiesATurn - 1) yield;
@@ -54,18 +56,21 @@ export class PolicyIndex {
       index.#all.push(policy.position);
       const [rarest, ...others] = policy.demands.toSorted((a, b) => wanted.by(a) - wanted.by(b));
       if (rarest === undefined) index.#always.push(policy.position);
-      else index.#add(policy, rarest, others);
+      else index.#add(policy, rarest, others, groups);
       if (number % policiesATurn === policiesATurn - 1) yield;
     }
-    for (const { buckets } of index.#groups.values()) {
-      for (const bucket of buckets.values()) {
-        const isLarge = bucket.positions.length > maxTogether;
-        if (isLarge && bucket.policies.some(({ demands }) => demands.length > 0)) {
-          bucket.index = yield* PolicyIndex.of(bucket.policies, paths);
+    for (const { buckets, ...group } of groups.values()) {
+      const found = new Map<Key, Found>();
+      for (const [value, bucket] of buckets) {
+        const [first, ...others] = bucket.map(({ position }) => position);
+        const isLarge = bucket.length > maxTogether;
+        if (isLarge && bucket.some(({ demands }) => demands.length > 0)) {
+          found.set(value, yield* PolicyIndex.of(bucket, paths));
           yield;
-        }
-        bucket.policies.length = 0;
+        } else found.set(value, others.length === 0 ? (first as number) : [first as number, ...others]);
+        if (found.size % policiesATurn === 0) yield;
       }
+      index.#groups.push({ ...group, found });
     }
     return index;
   }
@@ -79,28 +84,32 @@ export class PolicyIndex {
       }
     }
     if (this.#always.length > 0) take(this.#always);
-    for (const group of this.#groups.values()) {
+    for (const group of this.#groups) {
       const value = scene.value(group.slot);
       if (value === undefined) continue; // a test before the demand is false then
       for (const key of keysOf(group, value, scene)) {
-        const found = group.buckets.get(key);
-        if (found?.index !== undefined) found.index.candidates(scene, take);
-        else if (found !== undefined) take(found.positions);
+        const found = group.found.get(key);
+        if (found instanceof PolicyIndex) found.candidates(scene, take);
+        else if (found !== undefined) take(typeof found === "number" ? [found] : found);
       }
     }
   }
 
-  #add({ position, assumptions }: IndexedPolicy, { slot, kind, values }: Demand, others: readonly Demand[]): void {
+  #add(
+    { position, assumptions }: IndexedPolicy,
+    { slot, kind, values }: Demand,
+    others: readonly Demand[],
+    groups: Map<string, GroupInMaking>,
+  ): void {
     for (const assumption of assumptions) this.#assumptions.set(`${assumption.slot} ${assumption.is}`, assumption);
     const name = `${slot} ${kind}`;
-    const group: Group = this.#groups.get(name) ?? { slot, kind, buckets: new Map(), lengths: new Set() };
-    this.#groups.set(name, group);
+    const group: GroupInMaking = groups.get(name) ?? { slot, kind, buckets: new Map(), lengths: new Set() };
+    groups.set(name, group);
     for (const value of values) {
-      const bucket = group.buckets.get(value) ?? { policies: [], positions: [] };
+      const bucket = group.buckets.get(value) ?? [];
       group.buckets.set(value, bucket);
-      bucket.positions.push(position);
       // What was assumed once need not be asked again.
-      bucket.policies.push({ position, demands: others, assumptions: [] });
+      bucket.push({ position, demands: others, assumptions: [] });
       if (typeof value === "string") group.lengths.add(value.length);
     }
   }

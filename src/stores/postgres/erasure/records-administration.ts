@@ -113,8 +113,14 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
       const wanted = (await find()).filter(({ refusal }) => refusal === undefined);
       const reapplied: ReapplyResult["reapplied"][number][] = [];
       for (const [of, came] of Map.groupBy(wanted, (one) => one.tenantId)) {
-        const removed = await this.#logs.withHeadLock(of, (connection) => removeUndone(connection, of));
-        const ids = new Set(removed.map(({ recordId }) => recordId));
+        const ids = new Set<RecordId>();
+        // Services append between the transactions, and no time limit has to hold for all of them together.
+        for (let after: number | undefined = -1; after !== undefined; ) {
+          const from: number = after;
+          const part = await this.#logs.withHeadLock(of, (connection) => removeUndone(connection, of, from));
+          for (const { recordId } of part.removed) ids.add(recordId);
+          after = part.after;
+        }
         for (const { erasureLeafIndex, ...one } of came)
           if (erasureLeafIndex !== undefined && ids.has(one.recordId)) reapplied.push({ ...one, erasureLeafIndex });
       }

@@ -1,7 +1,7 @@
 /** Finds erasures that a restored backup has undone, and removes the data again. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import { refusalOfKind } from "../../../ledger/audit/undone-erasures.ts";
-import type { UndoneErasure } from "../../../ledger/ports/records-administration.ts";
+import { maxErasedAtOnce, type UndoneErasure } from "../../../ledger/ports/records-administration.ts";
 import { readErasure } from "../../../ledger/record/operator-records.ts";
 import { blockOf } from "../../../ledger/search/search-index.ts";
 import { DamagedError } from "../../errors.ts";
@@ -22,10 +22,6 @@ const cameBack: Statement = {
                            AND kept_answers.leaf_index = erasures.leaf_index AND kept_answers.sealed IS NOT NULL)
           ORDER BY tenant_id, leaf_index`,
 };
-const ofTenant: Statement = {
-  name: "erasures_of_tenant",
-  text: `SELECT ${columns} FROM erasures WHERE tenant_id = $1 ORDER BY leaf_index`,
-};
 const entriesAt: Statement = {
   name: "entries_of_erasures",
   text: `SELECT entries.leaf_index, record_id, leaf, sealed, opening
@@ -45,8 +41,13 @@ const removeTerms: Statement = {
   name: "remove_returned_terms",
   text: "DELETE FROM search_terms WHERE tenant_id = $1 AND block = ANY ($2::bigint[]) AND leaf_index = ANY ($3::bigint[])",
 };
-/** Erasures of one look at what they are about, and of one removal: an old log may have any number. */
-const erasuresEach = 256;
+/** Erasures of one look at what they are about: an old log may have any number. */
+const erasuresEach = maxErasedAtOnce;
+const ofTenant: Statement = {
+  name: "erasures_of_tenant",
+  text: `SELECT ${columns} FROM erasures WHERE tenant_id = $1 AND leaf_index > $2
+          ORDER BY leaf_index LIMIT ${maxErasedAtOnce}`,
+};
 
 /** What came back, by tenant. */
 export async function findUndone(queries: Queries): Promise<readonly UndoneErasure[]> {
@@ -58,24 +59,29 @@ export async function findUndone(queries: Queries): Promise<readonly UndoneErasu
 }
 
 /**
- * Removes, in a transaction that the caller holds, all that erased records of the tenant left again: where anything came
- * back, what others are found by may have too. Resolves with the erasures that were carried out so.
+ * Removes, in a transaction that the caller holds, all that the next erased records of the tenant left again: where
+ * anything came back, what others are found by may have too.
+ *
+ * @param after leaf index of the last record that was looked at, -1 at first
+ * @returns the erasures that were carried out so, and the next `after`; undefined where these were the last
  */
-export async function removeUndone(queries: Queries, tenantId: TenantId): Promise<readonly UndoneErasure[]> {
-  const erasures = await withRefusals(queries, tenantId, (await queries.query(ofTenant, [tenantId])).rows);
-  const allowed = erasures.filter(({ refusal }) => refusal === undefined);
-  for (let at = 0; at < allowed.length; at += erasuresEach) {
-    const part = allowed.slice(at, at + erasuresEach);
-    const recordIds = part.map(({ recordId }) => recordId);
-    const leaves = part.map(({ leafIndex }) => leafIndex);
-    await Promise.all([
-      removeFromSegments(queries, tenantId, leaves, () => queries.query(removeOpenings, [tenantId, recordIds])),
-      queries.query(removeAnswers, [tenantId, leaves]),
-      queries.query(removeTerms, [tenantId, [...new Set(leaves.map(blockOf))], leaves]),
-      queries.query(keepRegistrations, [tenantId, leaves]),
-    ]);
-  }
-  return allowed;
+export async function removeUndone(
+  queries: Queries,
+  tenantId: TenantId,
+  after: number,
+): Promise<{ readonly removed: readonly UndoneErasure[]; readonly after: number | undefined }> {
+  const rows = (await queries.query(ofTenant, [tenantId, after])).rows;
+  const removed = (await withRefusals(queries, tenantId, rows)).filter(({ refusal }) => refusal === undefined);
+  const recordIds = removed.map(({ recordId }) => recordId);
+  const leaves = removed.map(({ leafIndex }) => leafIndex);
+  await Promise.all([
+    removeFromSegments(queries, tenantId, leaves, () => queries.query(removeOpenings, [tenantId, recordIds])),
+    queries.query(removeAnswers, [tenantId, leaves]),
+    queries.query(removeTerms, [tenantId, [...new Set(leaves.map(blockOf))], leaves]),
+    queries.query(keepRegistrations, [tenantId, leaves]),
+  ]);
+  const isLast = rows.length < maxErasedAtOnce;
+  return { removed, after: isLast ? undefined : (rows.at(-1)?.leaf_index as number) };
 }
 
 async function withRefusals(

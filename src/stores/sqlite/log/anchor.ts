@@ -99,10 +99,12 @@ export class SqliteAnchor {
 
   /** Notes committed states; those that are not newer than what is noted are passed over. */
   advance(logs: readonly LogState[]): void {
-    if (logs.length === 0) return;
-    inTransaction(this.#connection, () => {
+    const advance = () => {
       for (const { tenantId, origin, size, root } of logs) this.#advance.run(tenantId, origin, size, root);
-    });
+    };
+    // A statement by itself is a transaction, for less than one that is begun and committed.
+    if (logs.length > 1) inTransaction(this.#connection, advance);
+    else advance();
   }
 
   /** Identity of the store that is anchored here; undefined for a new anchor. */

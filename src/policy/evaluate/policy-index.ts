@@ -12,7 +12,8 @@ export interface IndexedPolicy extends Demands {
 interface Group {
   readonly slot: Slot;
   readonly kind: Demand["kind"];
-  readonly found: Map<Key, Found>;
+  /** By number of the value. */
+  readonly found: Map<number, Found>;
   /** Lengths of the texts that values begin or end with. */
   readonly lengths: Set<number>;
 }
@@ -23,7 +24,7 @@ type Found = number | readonly number[] | PolicyIndex;
 
 /** A group while policies are added: each with what it demands besides. */
 interface GroupInMaking extends Omit<Group, "found"> {
-  readonly buckets: Map<Key, IndexedPolicy[]>;
+  readonly buckets: Map<number, IndexedPolicy[]>;
 }
 
 /** Policies that are looked at one by one. */
@@ -60,7 +61,7 @@ export class PolicyIndex {
       if (number % policiesATurn === policiesATurn - 1) yield;
     }
     for (const { buckets, ...group } of groups.values()) {
-      const found = new Map<Key, Found>();
+      const found = new Map<number, Found>();
       for (const [value, bucket] of buckets) {
         const [first, ...others] = bucket.map(({ position }) => position);
         const isLarge = bucket.length > maxTogether;
@@ -88,7 +89,7 @@ export class PolicyIndex {
       const value = scene.value(group.slot);
       if (value === undefined) continue; // a test before the demand is false then
       for (const key of keysOf(group, value, scene)) {
-        const found = group.found.get(key);
+        const found = group.found.get(numberOf(key));
         if (found instanceof PolicyIndex) found.candidates(scene, take);
         else if (found !== undefined) take(typeof found === "number" ? [found] : found);
       }
@@ -106,8 +107,9 @@ export class PolicyIndex {
     const group: GroupInMaking = groups.get(name) ?? { slot, kind, buckets: new Map(), lengths: new Set() };
     groups.set(name, group);
     for (const value of values) {
-      const bucket = group.buckets.get(value) ?? [];
-      group.buckets.set(value, bucket);
+      const number = numberOf(value);
+      const bucket = group.buckets.get(number) ?? [];
+      group.buckets.set(number, bucket);
       // What was assumed once need not be asked again.
       bucket.push({ position, demands: others, assumptions: [] });
       if (typeof value === "string") group.lengths.add(value.length);
@@ -126,6 +128,17 @@ export class PolicyIndex {
     if (is === "entity") return value instanceof EntityValue;
     return typeof value === (is === "bool" ? "boolean" : is === "long" ? "number" : "string");
   }
+}
+
+/**
+ * A number in place of a value, so that none of a hundred thousand texts stays on the heap (FNV-1a, 32 bits). Of two values
+ * that have the same, the policies of both are found: that costs a look, as each is evaluated before it applies.
+ */
+function numberOf(value: Key): number {
+  const text = String(value);
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  return hash | 0;
 }
 
 /** How many policies demand each value. */

@@ -1,6 +1,6 @@
 /**
- * What a transaction of many tenants reads and writes: one statement a table, whatever the number of tenants and of their
- * records. Their rows are on one server; on a cluster every tenant has transactions of its own.
+ * What a transaction of many tenants reads and writes: one statement a table, whatever the number of tenants and of the
+ * records that are given. Their rows are on one server; on a cluster every tenant has transactions of its own.
  */
 import type { TenantId } from "../../../base/ids.ts";
 import type { SealedEntry } from "../../../ledger/append/sequence.ts";

@@ -24,8 +24,8 @@ import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../../ledger/tlog/tile-nodes.ts";
 import { Tree } from "../../../ledger/tlog/tree.ts";
 import { DamagedError } from "../../errors.ts";
-import type { PostgresConnection, Queries, Row } from "../connection/connection.ts";
-import { ConflictError, toError } from "../connection/errors.ts";
+import type { PostgresConnection, Row } from "../connection/connection.ts";
+import { toError } from "../connection/errors.ts";
 import { type SharedRegistrations, writeRegistrationsOfMany } from "../registrations/shared-registrations.ts";
 import { leavesToRead, type SearchAddition, type Waiting } from "../search/search-backlog.ts";
 import { maxBytesAgain, readToIndexOfMany } from "../search/search-fill.ts";
@@ -35,6 +35,7 @@ import { requireSound } from "./anchoring.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
 import type { StoredHead } from "./log-rows.ts";
 import type { LogTools } from "./log-tools.ts";
+import { RowSender } from "./row-sender.ts";
 import {
   findKeptOfMany,
   lockHeads,
@@ -42,7 +43,6 @@ import {
   type OwnTile,
   readTilesOfMany,
   touchMany,
-  writeOfMany,
 } from "./shared-statements.ts";
 
 /** A tenant's part of the transaction, under the lock of its head. */
@@ -92,6 +92,7 @@ export async function appendOfMany(
   const written: (OwnRows & { readonly edge: RightEdge })[] = [];
   const registering: SharedRegistrations[] = [];
   const touched: LogState[] = [];
+  const sender = new RowSender(connection, tools.clock);
   for (const part of parts) {
     try {
       const read = readAgain.get(part.tenantId);
@@ -100,6 +101,7 @@ export async function appendOfMany(
       if (added.rows === undefined) touched.push(part.head);
       else {
         written.push(added.rows);
+        sender.add(added.rows);
         registering.push({ tenantId: part.tenantId, records: added.plan.fresh, sequenced: added.sequenced });
       }
     } catch (error) {
@@ -109,7 +111,7 @@ export async function appendOfMany(
     }
   }
   const writing = Promise.all([
-    written.length === 0 ? undefined : write(connection, written, tools),
+    sender.written(),
     touchMany(
       connection,
       touched.map(({ tenantId }) => tenantId),
@@ -120,11 +122,6 @@ export async function appendOfMany(
   if (foresee !== undefined) for (const outcome of outcomes.values()) if ("results" in outcome) foresee(outcome);
   await writing;
   return { outcomes, edges: written, logs: [...written.map(({ log }) => log), ...touched] };
-}
-
-async function write(queries: Queries, rows: readonly OwnRows[], tools: LogTools): Promise<void> {
-  if (!(await writeOfMany(queries, rows, tools.clock.now())))
-    throw new ConflictError("The head of a log was moved by another writer.");
 }
 
 interface Taking {

@@ -1,0 +1,50 @@
+/** Sends what tenants add to their logs while the rows of others are made. */
+import type { Clock } from "../../../base/clock.ts";
+import type { Queries } from "../connection/connection.ts";
+import { ConflictError } from "../connection/errors.ts";
+import { type OwnRows, writeOfMany } from "./shared-statements.ts";
+
+/** So many records are sent at once, so that the server writes them while others are sealed. */
+const recordsAtOnce = 64;
+
+/** Sends what tenants add, part by part. */
+export class RowSender {
+  readonly #queries: Queries;
+  readonly #clock: Clock;
+  readonly #sent: Promise<void>[] = [];
+  #waiting: OwnRows[] = [];
+  #records = 0;
+
+  constructor(queries: Queries, clock: Clock) {
+    this.#queries = queries;
+    this.#clock = clock;
+  }
+
+  add(rows: OwnRows): void {
+    // Before they are added: the last are sent with what else is written.
+    if (this.#records >= recordsAtOnce) this.#send();
+    this.#waiting.push(rows);
+    this.#records += rows.entries.length;
+  }
+
+  /** Sends the others. Resolves when all are written; rejects with `ConflictError` where a head was moved. */
+  async written(): Promise<void> {
+    this.#send();
+    await Promise.all(this.#sent);
+  }
+
+  #send(): void {
+    if (this.#waiting.length === 0) return;
+    const sent = this.#write(this.#waiting);
+    // Nobody waits for it where another part fails.
+    sent.catch(() => {});
+    this.#sent.push(sent);
+    this.#waiting = [];
+    this.#records = 0;
+  }
+
+  async #write(rows: readonly OwnRows[]): Promise<void> {
+    if (!(await writeOfMany(this.#queries, rows, this.#clock.now())))
+      throw new ConflictError("The head of a log was moved by another writer.");
+  }
+}

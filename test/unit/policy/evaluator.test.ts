@@ -1,6 +1,9 @@
 import { expect, test } from "vitest";
+import { compareBundle } from "../../../src/policy/check/check.ts";
+import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
+import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { caseOf, disagreementOn, evaluator, noCounts } from "../../harness/policy-differential.ts";
-import { ask, engineOf, openFiles } from "./harness.ts";
+import { ask, engineOf, memoryFileSystem, openFiles } from "./harness.ts";
 
 test("policies at random do with requests at random what Cedar makes of them, errors included", () => {
   const counts = noCounts();
@@ -68,7 +71,11 @@ test("values that the index has one number for are told apart", async () => {
   const rules = values.map((value) =>
     rule("forbid", value, `context.claimed has purpose && context.claimed.purpose == "${value}"`),
   );
-  const engine = await engineOf({ ...openFiles, "default/own.cedar": rules.join("\n") });
+  const files = { ...openFiles, "default/own.cedar": rules.join("\n") };
+  const { bundle } = await loadPolicyDirectory("/policies", memoryFileSystem(files));
+  // Or Cedar alone would answer below.
+  expect(compareBundle(bundle as PolicyBundle).disagreements).toEqual(new Map());
+  const engine = await engineOf(files);
   for (const purpose of values) {
     expect(engine.decide(ask("protect", { purpose }))).toMatchObject({ allow: false, reasons: [`tenant/${purpose}`] });
   }

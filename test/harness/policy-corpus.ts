@@ -5,10 +5,14 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type EntityJson, policyToJson, schemaToJson, type TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
-import { atOnce } from "../../src/base/steps.ts";
 import type { CedarRequest } from "../../src/policy/engine/cedar-request.ts";
 import type { PolicyAction } from "../../src/policy/engine/decision.ts";
-import { type Applying, type CompilablePolicy, CompiledSet } from "../../src/policy/evaluate/compiled-set.ts";
+import {
+  type Applying,
+  type CompilablePolicy,
+  CompiledSet,
+  setIndexOf,
+} from "../../src/policy/evaluate/compiled-set.ts";
 import { type Program, programOf } from "../../src/policy/evaluate/program.ts";
 import { Paths, Scene } from "../../src/policy/evaluate/scene.ts";
 import { leftToCedar } from "../../src/policy/evaluate/values.ts";
@@ -60,12 +64,8 @@ export function corpusDisagreements(root: string, file: string, counts: CorpusCo
   const known = policies.flatMap((policy, position) => (policy === undefined ? [] : [{ policy, position }]));
   const entities = withActions(JSON.parse(read(test.entities)) as readonly EntityJson[], read(test.schema));
   const paths = new Paths();
-  const set = atOnce(
-    CompiledSet.of(
-      known.map(({ policy }) => policy),
-      paths,
-    ),
-  );
+  const policiesKnown = known.map(({ policy }) => policy);
+  const set = new CompiledSet(policiesKnown, setIndexOf(policiesKnown), paths);
   return test.requests.flatMap((request) => {
     counts.requests++;
     const applying = entities && applyingTo(set, paths, request, entities);

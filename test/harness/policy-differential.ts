@@ -95,15 +95,13 @@ export function disagreementOn(
     actions,
     program: JSON.stringify(modules.program.programOf(tree)),
   }));
-  const steps = modules.compiledSet.CompiledSet.of(compilable, paths);
-  let step = steps.next();
-  while (step.done !== true) step = steps.next();
+  const set = new modules.compiledSet.CompiledSet(compilable, modules.compiledSet.setIndexOf(compilable), paths);
   for (const { request, does } of asked) {
     const said: Does[] = policies.map(() => "nothing");
     const note = (positions: readonly number[], what: Does) => {
       for (const position of positions) said[position] = what;
     };
-    const { permits, forbids, failed, unknown } = step.value.applying(
+    const { permits, forbids, failed, unknown } = set.applying(
       new modules.scene.Scene(request, paths),
       request.action.id,
     );

@@ -15,7 +15,7 @@ import { type InputCatalogue, inputCatalogue } from "../engine/inputs.ts";
 import { policyActions } from "../engine/schema.ts";
 import { EntityTable } from "../entities/entity-table.ts";
 import { CedarPart } from "../evaluate/against-cedar.ts";
-import { CompiledSet } from "../evaluate/compiled-set.ts";
+import { CompiledSet, setIndexOf } from "../evaluate/compiled-set.ts";
 import { Paths } from "../evaluate/scene.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import type { CheckedPolicy } from "./check-policy.ts";
@@ -71,7 +71,7 @@ export class DifferentialRun {
       actions: [...new Set(policies.flatMap(({ namedActions }) => namedActions))],
     };
     const paths = new Paths();
-    const set = atOnce(CompiledSet.of(policies, paths));
+    const set = new CompiledSet(policies, setIndexOf(policies), paths);
     const all = [...policies.entries()];
     const fresh = all.filter(([, { text }]) => !this.#compared.has(text));
     const compared = fresh.length > 0 ? fresh : all.slice(0, policiesTogether);

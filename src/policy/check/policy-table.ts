@@ -5,6 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { deserialize, serialize } from "node:v8";
+import { type SetIndex, setIndexOf } from "../evaluate/compiled-set.ts";
 import type { CheckedPolicy } from "./check-policy.ts";
 
 /** What policies often have alike. */
@@ -31,6 +32,8 @@ export interface PolicyColumns {
   readonly others: Column;
   /** Serialized: values of traits, each once. */
   readonly values: Column;
+  /** What its policies are found by. */
+  readonly index: SetIndex;
   /** Numbers of the values in each combination of traits that there is, by `traitNames`; and each policy's combination. */
   readonly combinations: Uint32Array;
   readonly combinationOf: Uint32Array;
@@ -66,6 +69,7 @@ export class PolicyTable implements Iterable<CheckedPolicy> {
       programs: columnOf(policies.map(({ program }) => Buffer.from(program))),
       others: columnOf(policies.map((policy) => serialize(othersOf(policy)))),
       values: columnOf(Array.from(values.keys(), (value) => Buffer.from(value, "latin1"))),
+      index: setIndexOf(policies),
       combinations: shared([...combinations.keys()].flatMap((numbers) => numbers.split(",").map(Number))),
       combinationOf: shared(combinationOf),
     });

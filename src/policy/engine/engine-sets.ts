@@ -66,8 +66,8 @@ export class EngineSets {
     this.#isOnCedar = true;
   }
 
-  /** Compiles the layers, given by their sets, in steps. */
-  *layers(names: readonly string[], isJoint: boolean): Generator<undefined, EvaluateLayers> {
+  /** Compiles the layers, given by their sets. */
+  layers(names: readonly string[], isJoint: boolean): EvaluateLayers {
     const { evaluator, onCedar, onDisagreement } = this.#options;
     let prepared: EvaluateLayers | undefined;
     const byCedar: EvaluateLayers = (request, isOnBehalfOf) => {
@@ -78,8 +78,7 @@ export class EngineSets {
       prepared = isJoint ? this.#together(names) : this.#apart(names);
       return prepared;
     }
-    const sets: (readonly [string, CompiledSet])[] = [];
-    for (const name of names) sets.push([name, yield* this.#compile(name)]);
+    const sets = names.map((name) => [name, this.#compile(name)] as const);
     const compiled: EvaluateLayers = (request, isOnBehalfOf) => {
       if (request === undefined || this.#isOnCedar || this.#released) return byCedar(request, isOnBehalfOf);
       const scene = new Scene(request, this.#paths);
@@ -129,12 +128,12 @@ export class EngineSets {
       splitByLayer(prepared.evaluate(request, isOnBehalfOf ? counts : everyPolicy), tables);
   }
 
-  *#compile(name: string): Generator<undefined, CompiledSet> {
+  #compile(name: string): CompiledSet {
     const known = this.#compiled.get(name);
     if (known !== undefined) return known;
     const policies = this.#policiesOf(name);
-    const { digest } = policies.columns;
-    const set = this.#byText.get(digest) ?? (yield* CompiledSet.of(policies, this.#paths));
+    const { digest, index } = policies.columns;
+    const set = this.#byText.get(digest) ?? new CompiledSet(policies, index, this.#paths);
     this.#byText.set(digest, set);
     this.#compiled.set(name, set);
     return set;

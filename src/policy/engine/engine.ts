@@ -77,7 +77,7 @@ function* compile(
   const isShared = platform.policies.length <= maxSharedPolicies;
   const plans = new Map<string, PlansByAction>();
   for (const set of new Set(Object.values(bundle.manifest.tenants))) {
-    const evaluate = yield* engineSets.layers([platform.set, set], isShared);
+    const evaluate = engineSets.layers([platform.set, set], isShared);
     plans.set(set, yield* plansOf([platform, layer("tenant", set)], evaluate, bundle, catalogue, source));
   }
   const parts = { bundle, identity, policies: sets, sets: engineSets, plans, catalogue, source, cachedDecisions };

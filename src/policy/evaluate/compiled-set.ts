@@ -3,9 +3,9 @@ import type { PolicyAction } from "../engine/decision.ts";
 import { type Counting, everyPolicy, type SetResult } from "../engine/prepared-set.ts";
 import { demandsOf } from "./demands.ts";
 import { compileCondition } from "./expression.ts";
-import { type IndexedPolicy, PolicyIndex } from "./policy-index.ts";
+import { findCandidates, type IndexedPolicy, type IndexPlace, indexOf, type PolicyIndex } from "./policy-index.ts";
 import type { Expression, Program } from "./program.ts";
-import type { Paths, Scene } from "./scene.ts";
+import { Paths, type Scene, type Step } from "./scene.ts";
 import { evaluationFailed } from "./values.ts";
 
 export interface CompilablePolicy {
@@ -29,9 +29,6 @@ export interface Applying {
   /** Policies that may apply, and that Cedar alone can evaluate. */
   readonly unknown: readonly number[];
 }
-
-/** Policies that are indexed between two turns of the event loop: about a millisecond. */
-const policiesATurn = 100;
 
 interface Runnable {
   readonly forbids: boolean;
@@ -67,57 +64,57 @@ class SharedCondition {
   }
 }
 
-interface ActionIndex {
-  readonly actions: ReadonlySet<string>;
-  readonly index: PolicyIndex;
+/** What is found out of a set ahead: plain data, which another thread may have made. */
+export interface SetIndex {
+  /** Positions of the policies that Cedar alone can evaluate. */
+  readonly unknown: readonly number[];
+  /** Paths that its indices name by their numbers. */
+  readonly steps: readonly (Step | undefined)[];
+  /** Policies whose scopes admit the same actions are indexed together. */
+  readonly indices: readonly { readonly actions: ReadonlySet<string>; readonly index: PolicyIndex }[];
+}
+
+/** Indexes the policies of a set: some 20 µs each. */
+export function setIndexOf(policies: Iterable<CompilablePolicy>): SetIndex {
+  const paths = new Paths();
+  const unknown: number[] = [];
+  const byActions = new Map<string, IndexedPolicy[]>();
+  let position = 0;
+  for (const { program, actions } of policies) {
+    const { conditions, isKnown } = JSON.parse(program) as Program;
+    if (!isKnown) unknown.push(position);
+    const alike = [...actions].sort().join(" ");
+    const indexed = byActions.get(alike) ?? [];
+    byActions.set(alike, indexed);
+    indexed.push({ position, ...demandsOf(conditions, paths) });
+    position++;
+  }
+  const indices = Array.from(byActions, ([actions, indexed]) => {
+    return { actions: new Set(actions.split(" ")), index: indexOf(indexed) };
+  });
+  return { unknown, steps: paths.steps, indices };
 }
 
 export class CompiledSet {
   /** Positions of the policies that Cedar alone can evaluate. */
   readonly unknown: readonly number[];
   readonly #policies: CompilablePolicies;
-  readonly #paths: Paths;
+  readonly #indices: SetIndex["indices"];
+  readonly #place: IndexPlace;
   readonly #runnable: (Runnable | undefined)[] = [];
   /** By their JSON. */
   readonly #conditions = new Map<string, SharedCondition>();
-  /** Policies whose scopes admit the same actions are indexed together. */
-  readonly #indices: readonly ActionIndex[];
   /** When each policy was last looked at. */
   readonly #seen: Uint32Array;
   #evaluation = 0;
 
-  private constructor(
-    policies: CompilablePolicies,
-    unknown: readonly number[],
-    paths: Paths,
-    indices: readonly ActionIndex[],
-  ) {
+  /** @param paths of the scenes that are to be evaluated */
+  constructor(policies: CompilablePolicies, { unknown, steps, indices }: SetIndex, paths: Paths) {
     this.unknown = unknown;
     this.#policies = policies;
-    this.#paths = paths;
     this.#indices = indices;
+    this.#place = { paths, slots: paths.adopt(steps) };
     this.#seen = new Uint32Array(policies.length);
-  }
-
-  /** Indexes policies, in steps. */
-  static *of(policies: CompilablePolicies, paths: Paths): Generator<undefined, CompiledSet> {
-    const unknown: number[] = [];
-    const byActions = new Map<string, IndexedPolicy[]>();
-    for (let position = 0; position < policies.length; position++) {
-      const { program, actions } = policies.at(position) as CompilablePolicy;
-      const { conditions, isKnown } = JSON.parse(program) as Program;
-      if (!isKnown) unknown.push(position);
-      const alike = [...actions].sort().join(" ");
-      const indexed = byActions.get(alike) ?? [];
-      byActions.set(alike, indexed);
-      indexed.push({ position, ...demandsOf(conditions, paths) });
-      if (position % policiesATurn === policiesATurn - 1) yield;
-    }
-    const indices: ActionIndex[] = [];
-    for (const [actions, indexed] of byActions) {
-      indices.push({ actions: new Set(actions.split(" ")), index: yield* PolicyIndex.of(indexed, paths) });
-    }
-    return new CompiledSet(policies, unknown, paths, indices);
   }
 
   /** Evaluates the policies that the action and the request can meet. Throws `leftToCedar` where Cedar has to be asked. */
@@ -136,7 +133,9 @@ export class CompiledSet {
         this.#apply(position, scene, evaluation, applying);
       }
     };
-    for (const { actions, index } of this.#indices) if (actions.has(action)) index.candidates(scene, take);
+    for (const { actions, index } of this.#indices) {
+      if (actions.has(action)) findCandidates(index, this.#place, scene, take);
+    }
     return applying;
   }
 
@@ -169,7 +168,7 @@ export class CompiledSet {
 
   #condition(expression: Expression): SharedCondition {
     const text = JSON.stringify(expression);
-    const shared = this.#conditions.get(text) ?? new SharedCondition(compileCondition(expression, this.#paths));
+    const shared = this.#conditions.get(text) ?? new SharedCondition(compileCondition(expression, this.#place.paths));
     this.#conditions.set(text, shared);
     return shared;
   }

@@ -1,4 +1,7 @@
-/** Which policies a request can meet the demands of: found by what the request has, not by looking at each policy. */
+/**
+ * Which policies a request can meet the demands of: found by what the request has, not by looking at each policy. An index
+ * is plain data, so that the thread that checks policies can make it.
+ */
 import type { Assumption, Demand, Demands } from "./demands.ts";
 import type { Paths, Scene, Slot } from "./scene.ts";
 import { EntityValue, SetValue, type Value } from "./values.ts";
@@ -29,105 +32,111 @@ interface GroupInMaking extends Omit<Group, "found"> {
 
 /** Policies that are looked at one by one. */
 const maxTogether = 8;
-/** Policies that are indexed between two turns of the event loop. */
-const policiesATurn = 200;
 
-export class PolicyIndex {
-  readonly #paths: Paths;
+/** Slots are numbers of the paths that it was made with. */
+export interface PolicyIndex {
   /** Every policy that is here, and those that demand nothing. */
-  readonly #all: number[] = [];
-  readonly #always: number[] = [];
-  readonly #groups: Group[] = [];
-  readonly #assumptions = new Map<string, Assumption>();
+  readonly all: readonly number[];
+  readonly always: readonly number[];
+  readonly groups: readonly Group[];
+  readonly assumptions: readonly Assumption[];
+}
 
-  private constructor(paths: Paths) {
-    this.#paths = paths;
-  }
-
-  /** Indexes policies in steps, each by that of its demands that the fewest have. */
-  static *of(policies: readonly IndexedPolicy[], paths: Paths): Generator<undefined, PolicyIndex> {
-    const index = new PolicyIndex(paths);
-    const wanted = new Wanted();
-    const groups = new Map<string, GroupInMaking>();
-    for (const [number, { demands }] of policies.entries()) {
-      for (const demand of demands) wanted.add(demand);
-      if (number % policiesATurn === policiesATurn - 1) yield;
-    }
-    for (const [number, policy] of policies.entries()) {
-      index.#all.push(policy.position);
-      const [rarest, ...others] = policy.demands.toSorted((a, b) => wanted.by(a) - wanted.by(b));
-      if (rarest === undefined) index.#always.push(policy.position);
-      else index.#add(policy, rarest, others, groups);
-      if (number % policiesATurn === policiesATurn - 1) yield;
-    }
-    for (const { buckets, ...group } of groups.values()) {
-      const found = new Map<number, Found>();
-      for (const [value, bucket] of buckets) {
-        const [first, ...others] = bucket.map(({ position }) => position);
-        const isLarge = bucket.length > maxTogether;
-        if (isLarge && bucket.some(({ demands }) => demands.length > 0)) {
-          found.set(value, yield* PolicyIndex.of(bucket, paths));
-          yield;
-        } else found.set(value, others.length === 0 ? (first as number) : [first as number, ...others]);
-        if (found.size % policiesATurn === 0) yield;
-      }
-      index.#groups.push({ ...group, found });
-    }
-    return index;
-  }
-
-  /** Hands over the positions of all policies that may apply or fail; some more than once. */
-  candidates(scene: Scene, take: (positions: readonly number[]) => void): void {
-    for (const assumption of this.#assumptions.values()) {
-      if (!this.#isSo(assumption, scene)) {
-        take(this.#all);
-        return;
-      }
-    }
-    if (this.#always.length > 0) take(this.#always);
-    for (const group of this.#groups) {
-      const value = scene.value(group.slot);
-      if (value === undefined) continue; // a test before the demand is false then
-      for (const key of keysOf(group, value, scene)) {
-        const found = group.found.get(numberOf(key));
-        if (found instanceof PolicyIndex) found.candidates(scene, take);
-        else if (found !== undefined) take(typeof found === "number" ? [found] : found);
-      }
+/** Indexes policies, each by that of its demands that the fewest have. */
+export function indexOf(policies: readonly IndexedPolicy[]): PolicyIndex {
+  const wanted = new Wanted();
+  for (const { demands } of policies) for (const demand of demands) wanted.add(demand);
+  const always: number[] = [];
+  const groups = new Map<string, GroupInMaking>();
+  const assumptions = new Map<string, Assumption>();
+  for (const policy of policies) {
+    const [rarest, ...others] = policy.demands.toSorted((a, b) => wanted.by(a) - wanted.by(b));
+    if (rarest === undefined) always.push(policy.position);
+    else {
+      for (const assumption of policy.assumptions) assumptions.set(`${assumption.slot} ${assumption.is}`, assumption);
+      addTo(groups, policy.position, rarest, others);
     }
   }
+  return {
+    all: policies.map(({ position }) => position),
+    always,
+    groups: Array.from(groups.values(), ({ buckets, ...group }) => ({
+      ...group,
+      found: new Map(Array.from(buckets, ([number, bucket]) => [number, foundIn(bucket)] as const)),
+    })),
+    assumptions: [...assumptions.values()],
+  };
+}
 
-  #add(
-    { position, assumptions }: IndexedPolicy,
-    { slot, kind, values }: Demand,
-    others: readonly Demand[],
-    groups: Map<string, GroupInMaking>,
-  ): void {
-    for (const assumption of assumptions) this.#assumptions.set(`${assumption.slot} ${assumption.is}`, assumption);
-    const name = `${slot} ${kind}`;
-    const group: GroupInMaking = groups.get(name) ?? { slot, kind, buckets: new Map(), lengths: new Set() };
-    groups.set(name, group);
-    for (const value of values) {
-      const number = numberOf(value);
-      const bucket = group.buckets.get(number) ?? [];
-      group.buckets.set(number, bucket);
-      // What was assumed once need not be asked again.
-      bucket.push({ position, demands: others, assumptions: [] });
-      if (typeof value === "string") group.lengths.add(value.length);
+function addTo(
+  groups: Map<string, GroupInMaking>,
+  position: number,
+  { slot, kind, values }: Demand,
+  others: readonly Demand[],
+): void {
+  const name = `${slot} ${kind}`;
+  const group: GroupInMaking = groups.get(name) ?? { slot, kind, buckets: new Map(), lengths: new Set() };
+  groups.set(name, group);
+  for (const value of values) {
+    const number = numberOf(value);
+    const bucket = group.buckets.get(number) ?? [];
+    group.buckets.set(number, bucket);
+    // What was assumed once need not be asked again.
+    bucket.push({ position, demands: others, assumptions: [] });
+    if (typeof value === "string") group.lengths.add(value.length);
+  }
+}
+
+function foundIn(bucket: readonly IndexedPolicy[]): Found {
+  if (bucket.length > maxTogether && bucket.some(({ demands }) => demands.length > 0)) return indexOf(bucket);
+  const [first, ...others] = bucket.map(({ position }) => position);
+  return others.length === 0 ? (first as number) : [first as number, ...others];
+}
+
+/** The paths of scenes, and by the numbers of an index those of its paths there. */
+export interface IndexPlace {
+  readonly paths: Paths;
+  readonly slots: readonly Slot[];
+}
+
+/** Hands over the positions of all policies that may apply or fail; some more than once. */
+export function findCandidates(
+  { all, always, groups, assumptions }: PolicyIndex,
+  place: IndexPlace,
+  scene: Scene,
+  take: (positions: readonly number[]) => void,
+): void {
+  for (const assumption of assumptions) {
+    if (!isSo(assumption, place, scene)) {
+      take(all);
+      return;
     }
   }
-
-  #isSo({ slot, is }: Assumption, scene: Scene): boolean {
-    if (!scene.has(slot)) {
-      const parent = this.#paths.step(slot)?.parent;
-      return is !== "there" || parent === undefined || !scene.has(parent);
+  if (always.length > 0) take(always);
+  for (const group of groups) {
+    const value = scene.value(place.slots[group.slot] as Slot);
+    if (value === undefined) continue; // a test before the demand is false then
+    for (const key of keysOf(group, value, scene)) {
+      const found = group.found.get(numberOf(key));
+      if (typeof found === "number") take([found]);
+      else if (found !== undefined && "groups" in found) findCandidates(found, place, scene, take);
+      else if (found !== undefined) take(found);
     }
-    if (is === "there") return true;
-    if (is === "members") return scene.hasMembers(slot);
-    const value = scene.value(slot);
-    if (is === "set") return value instanceof SetValue;
-    if (is === "entity") return value instanceof EntityValue;
-    return typeof value === (is === "bool" ? "boolean" : is === "long" ? "number" : "string");
   }
+}
+
+function isSo({ slot: own, is }: Assumption, { paths, slots }: IndexPlace, scene: Scene): boolean {
+  const slot = slots[own] as Slot;
+  if (!scene.has(slot)) {
+    const parent = paths.step(slot)?.parent;
+    return is !== "there" || parent === undefined || !scene.has(parent);
+  }
+  if (is === "there") return true;
+  if (is === "members") return scene.hasMembers(slot);
+  const value = scene.value(slot);
+  if (is === "set") return value instanceof SetValue;
+  if (is === "entity") return value instanceof EntityValue;
+  return typeof value === (is === "bool" ? "boolean" : is === "long" ? "number" : "string");
 }
 
 /**

@@ -7,7 +7,8 @@ import { EntityValue, entityOf, evaluationFailed, leftToCedar, RecordValue, read
 /** Number of a path. Those of variables are their positions. */
 export type Slot = number;
 
-interface Step {
+/** How a path goes on from another. */
+export interface Step {
   readonly parent: Slot;
   readonly isTag: boolean;
   readonly name: string;
@@ -25,6 +26,20 @@ export class Paths {
   /** Undefined for a variable. */
   step(slot: Slot): Step | undefined {
     return this.#steps[slot];
+  }
+
+  /** All of them, by number. */
+  get steps(): readonly (Step | undefined)[] {
+    return this.#steps;
+  }
+
+  /** Numbers that paths of others have here, by their numbers there. */
+  adopt(steps: readonly (Step | undefined)[]): readonly Slot[] {
+    const slots: Slot[] = [];
+    for (const [slot, step] of steps.entries()) {
+      slots.push(step === undefined ? slot : this.#slot({ ...step, parent: slots[step.parent] as Slot }));
+    }
+    return slots;
   }
 
   variable(name: string): Slot {

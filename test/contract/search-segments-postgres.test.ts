@@ -254,6 +254,38 @@ test("what a backup brings back of many erasures is removed again, and other seg
   expect(await problems()).toEqual([]);
 });
 
+test("what a removal that was interrupted has left of erased records is removed by the next one", async () => {
+  const records = await append(10 * segmentLeaves);
+  await fixture.query(
+    `CREATE TABLE backup_openings AS SELECT * FROM openings; CREATE TABLE backup_segments AS SELECT * FROM search_segments`,
+  );
+  const gone = records.filter((_, at) => at % 2 === 0).map(({ recordId }) => recordId);
+  await erase(...gone.slice(0, 200));
+  await erase(...gone.slice(200));
+  const erased = await segments();
+  const [withOpening, withTerms] = [1, 9].map((at) => Number(erased[at]?.first_leaf));
+  await fixture.query(
+    `INSERT INTO openings SELECT * FROM backup_openings WHERE record_id IN
+       (SELECT record_id FROM erasures WHERE leaf_index IN
+         (SELECT min(leaf_index) FROM erasures WHERE leaf_index >= ${withOpening}));
+     UPDATE search_segments SET terms = backup.terms FROM backup_segments backup
+      WHERE backup.first_leaf = search_segments.first_leaf AND backup.generation = search_segments.generation
+        AND backup.first_leaf IN (${withTerms})`,
+  );
+  // A later transaction than the first fails, as where the command is killed.
+  await fixture.query(`
+    CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'gone'; END $$;
+    CREATE TRIGGER fails BEFORE UPDATE ON search_segments FOR EACH ROW WHEN (OLD.first_leaf = ${withTerms}) EXECUTE FUNCTION fails()`);
+  const options = { target: fixture.target, anchorPath: undefined, ...machine };
+  const administration = await PostgresRecordsAdministration.open(options);
+  await expect(administration.reapplyErasures(alice)).rejects.toThrow();
+  await fixture.query("DROP TRIGGER fails ON search_segments");
+  expect((await administration.reapplyErasures(alice)).reapplied).toHaveLength(1);
+  await administration.close();
+  expect(await segments()).toEqual(erased);
+  expect(await problems()).toEqual([]);
+});
+
 test("an erasure by the version before leaves nothing of the leaf, and the rest is found", async () => {
   const records = await append(5 * segmentLeaves);
   const log = records[0]?.log ?? "";

@@ -111,9 +111,9 @@ export interface RecordsAdministration {
   erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): Promise<ErasureResult>;
 
   /**
-   * Carries out again what has to be, of one tenant or of all, in transactions of `maxErasedAtOnce` records of one
-   * tenant. An erasure that only the anchor notes gets a leaf with the statement; the others have theirs. What is held,
-   * of a kind that is never erased, or was erased by no leaf is left, and reported.
+   * Carries out again what has to be, of one tenant or of all, in one or more transactions for each tenant; where some
+   * fail, the next call goes on. An erasure that only the anchor notes gets a leaf with the statement; the others have
+   * theirs. What is held, of a kind that is never erased, or was erased by no leaf is left, and reported.
    */
   reapplyErasures(tenantId: TenantId | undefined, statement: ErasureStatement): Promise<ReapplyResult>;
 

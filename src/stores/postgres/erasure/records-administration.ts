@@ -115,12 +115,14 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
       for (const [of, came] of Map.groupBy(wanted, (one) => one.tenantId)) {
         const ids = new Set<RecordId>();
         // Services append between the transactions, and no time limit has to hold for all of them together.
-        for (let after: number | undefined = -1; after !== undefined; ) {
-          const from: number = after;
-          const part = await this.#logs.withHeadLock(of, (connection) => removeUndone(connection, of, from));
-          for (const { recordId } of part.removed) ids.add(recordId);
-          after = part.after;
-        }
+        // What came back goes last: as long as some of it is left, a run that was interrupted is seen to be unfinished.
+        for (const isBack of [false, true])
+          for (let after: number | undefined = -1; after !== undefined; ) {
+            const next: { isBack: boolean; after: number } = { isBack, after };
+            const part = await this.#logs.withHeadLock(of, (connection) => removeUndone(connection, of, next));
+            for (const { recordId } of part.removed) ids.add(recordId);
+            after = part.after;
+          }
         for (const { erasureLeafIndex, ...one } of came)
           if (erasureLeafIndex !== undefined && ids.has(one.recordId)) reapplied.push({ ...one, erasureLeafIndex });
       }

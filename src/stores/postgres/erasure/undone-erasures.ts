@@ -12,15 +12,14 @@ import { keepRegistrations } from "./eraser.ts";
 import { holdsCovering } from "./legal-holds.ts";
 
 const columns = "tenant_id, record_id, leaf_index, erasure_leaf_index";
-const cameBack: Statement = {
-  name: "returned_erasures",
-  text: `SELECT ${columns} FROM erasures
-          WHERE EXISTS (SELECT FROM openings
+const isBackSql = `(EXISTS (SELECT FROM openings
                          WHERE openings.tenant_id = erasures.tenant_id AND openings.record_id = erasures.record_id)
              OR EXISTS (SELECT FROM kept_answers
                          WHERE kept_answers.tenant_id = erasures.tenant_id
-                           AND kept_answers.leaf_index = erasures.leaf_index AND kept_answers.sealed IS NOT NULL)
-          ORDER BY tenant_id, leaf_index`,
+                           AND kept_answers.leaf_index = erasures.leaf_index AND kept_answers.sealed IS NOT NULL))`;
+const cameBack: Statement = {
+  name: "returned_erasures",
+  text: `SELECT ${columns} FROM erasures WHERE ${isBackSql} ORDER BY tenant_id, leaf_index`,
 };
 const entriesAt: Statement = {
   name: "entries_of_erasures",
@@ -45,7 +44,7 @@ const removeTerms: Statement = {
 const erasuresEach = maxErasedAtOnce;
 const ofTenant: Statement = {
   name: "erasures_of_tenant",
-  text: `SELECT ${columns} FROM erasures WHERE tenant_id = $1 AND leaf_index > $2
+  text: `SELECT ${columns} FROM erasures WHERE tenant_id = $1 AND leaf_index > $2 AND ${isBackSql} = $3
           ORDER BY leaf_index LIMIT ${maxErasedAtOnce}`,
 };
 
@@ -62,15 +61,16 @@ export async function findUndone(queries: Queries): Promise<readonly UndoneErasu
  * Removes, in a transaction that the caller holds, all that the next erased records of the tenant left again: where
  * anything came back, what others are found by may have too.
  *
- * @param after leaf index of the last record that was looked at, -1 at first
+ * @param next whether of those whose opening or answer came back, or of all others; and the leaf index of the last record
+ *   that was looked at, -1 at first
  * @returns the erasures that were carried out so, and the next `after`; undefined where these were the last
  */
 export async function removeUndone(
   queries: Queries,
   tenantId: TenantId,
-  after: number,
+  { isBack, after }: { readonly isBack: boolean; readonly after: number },
 ): Promise<{ readonly removed: readonly UndoneErasure[]; readonly after: number | undefined }> {
-  const rows = (await queries.query(ofTenant, [tenantId, after])).rows;
+  const rows = (await queries.query(ofTenant, [tenantId, after, isBack])).rows;
   const removed = (await withRefusals(queries, tenantId, rows)).filter(({ refusal }) => refusal === undefined);
   const recordIds = removed.map(({ recordId }) => recordId);
   const leaves = removed.map(({ leafIndex }) => leafIndex);

@@ -175,44 +175,6 @@ test("a tenant whose head is held is passed by: the others are answered meanwhil
   expect(await waiting).toMatchObject({ leafIndex: 2 });
 });
 
-test("a write that waits for a moment carries those who can be, and leaves those whose heads are held for longer", async () => {
-  await Promise.all(names.map((name) => append(name)));
-  const letGo = await holding(names[0] as TenantId);
-  try {
-    const batches = names.map((tenantId) => ({
-      tenantId,
-      records: [encodeRecord(makeRecord(tenantId), 2 ** 20).json],
-    }));
-    const [held, ...others] = await (stores.shared as unknown as BatchWriter).write(batches, "moment");
-    expect(held).toEqual({ left: "apart" });
-    for (const outcome of others) expect(outcome).toMatchObject({ results: [{ leafIndex: 2 }] });
-  } finally {
-    await letGo();
-  }
-});
-
-test("a log is shared where another replica appended to it since", async () => {
-  const other = await fixture.openStores({ clock, random: seededRandom("other"), poolSize: 10 });
-  const [alice = names[0] as TenantId, bob = names[1] as TenantId] = names;
-  const shared = async (store: PostgresStores) => {
-    const batches = [alice, bob].map((tenantId) => ({
-      tenantId,
-      records: [encodeRecord(makeRecord(tenantId), 2 ** 20).json],
-    }));
-    const outcomes = await (store.shared as unknown as BatchWriter).write(batches, "none");
-    return outcomes.map((outcome) => (outcome as BatchResult).isShared);
-  };
-  try {
-    for (const name of [alice, bob]) await append(name);
-    expect(await shared(stores)).toEqual([false, false]);
-    await other.ledger.append(makeRecord(alice));
-    expect(await shared(stores)).toEqual([true, false]);
-    expect(await shared(stores)).toEqual([false, false]);
-  } finally {
-    await other.ledger.close();
-  }
-});
-
 test("a tenant whose log is not sound, or whose record is bad, fails alone", async () => {
   const taken = makeRecord(names[1] as TenantId);
   await Promise.all(names.map((name) => append(name)));

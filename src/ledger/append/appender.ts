@@ -272,7 +272,7 @@ export class Appender {
       return undefined;
     }
     if ("results" in outcome) {
-      this.#contention.noteWritten(share.tenantId, outcome);
+      this.#contention.noteWritten(share.tenantId);
       for (const record of waiting) record.written();
       if (outcome.results.length !== waiting.length) throw new Error("The store left a record unanswered.");
       if (this.#anchor === undefined) answerBatch(waiting, answers.of(outcome));

@@ -49,8 +49,6 @@ export type NotAppended = "conflict" | "erased";
 export interface BatchResult {
   readonly log: string;
   readonly results: readonly (CommittedRecord | NotAppended)[];
-  /** Whether another process was seen to have appended to the log since this one did. */
-  readonly isShared?: boolean;
 }
 
 /** A batch without a result, in a write whose other batches may have been stored. */

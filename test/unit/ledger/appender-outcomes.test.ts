@@ -76,17 +76,6 @@ test("a log that is not sound refuses its own tenant", async () => {
   ]);
 });
 
-test("a log that another process appends to as well is waited for, until it has been quiet for eight writes", async () => {
-  const patiences: Patience[] = [];
-  const write = async ([batch]: readonly TenantBatch[], patience: Patience): Promise<BatchOutcome[]> => {
-    patiences.push(patience);
-    return [{ ...resultOf(batch as TenantBatch), isShared: patiences.length === 1 || patiences.length === 4 }];
-  };
-  const appender = new Appender({ write }, signer);
-  for (let call = 0; call < 13; call++) await appender.append(makeRecord(tenant("alice")));
-  expect(patiences).toEqual(["none", ...Array(3).fill("moment"), ...Array(8).fill("moment"), "none"]);
-});
-
 test("a batch that was left because its log is held is written again, whole, by writes that wait", async () => {
   const waits: Patience[] = [];
   const { writes, results } = appendAll((batch, patience) => {

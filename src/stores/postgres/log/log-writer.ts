@@ -109,21 +109,11 @@ export class LogWriter {
       await anchoring.confirm(...appended.logs);
       return batches.map(({ tenantId }) => appended.outcomes.get(tenantId) ?? { left: "apart" });
     } catch (error) {
-      if (isLockTimeout(error)) return this.#passingBy(batches, patience, foresee);
+      // Somebody's rows are locked, and nobody knows whose: each of them for himself.
+      if (isLockTimeout(error)) return batches.map(() => ({ left: "apart" }));
       if (error instanceof UnknownOutcomeError) for (const { tenantId } of batches) doubted.add(tenantId);
       throw error;
     }
-  }
-
-  /** Of these somebody's rows are locked, and nobody knows whose: the others need not wait for them again. */
-  async #passingBy(
-    batches: readonly TenantBatch[],
-    patience: Exclude<Patience, "full">,
-    foresee?: Foresee,
-  ): Promise<readonly BatchOutcome[]> {
-    if (patience === "none") return batches.map(() => ({ left: "apart" }));
-    const outcomes = await this.appendOfMany(batches, "none", foresee);
-    return outcomes.map((outcome) => ("left" in outcome ? { left: "apart" } : outcome));
   }
 
   /**

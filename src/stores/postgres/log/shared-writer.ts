@@ -219,16 +219,15 @@ function addPart(part: Part & Pick<LogIndexes, "read">, readTile: TileReader, to
   const treeAt = (size: number) => new Tree(size, nodesOfTiles(readTile));
   requireSound(anchored, head, (size) => treeAt(size).root());
   const plan = planBatch(records, knownIn(part.kept, treeAt));
-  const isShared = part.edge !== undefined && part.edge.size < head.size;
   const edge = edgeOf(head, part.edge, readTile);
   if (plan.fresh.length === 0) {
     tools.edges.put(tenantId, edge, head.root);
-    return { result: { log: head.origin, results: plan.results([]), isShared }, rows: undefined };
+    return { result: { log: head.origin, results: plan.results([]) }, rows: undefined };
   }
   const sequenced = tools.sequence(head, plan.fresh);
   const { log, result, rows } = tools.addRecords(plan, sequenced, edge, { tenantId, indexes, waiting, read });
   const { lastRecordedAtMs } = sequenced.head;
-  return { plan, sequenced, result: { ...result, isShared }, rows: { ...rows, head, log, lastRecordedAtMs, edge } };
+  return { plan, sequenced, result, rows: { ...rows, head, log, lastRecordedAtMs, edge } };
 }
 
 function knownIn(rows: readonly Row[], treeAt: (size: number) => Tree) {

@@ -5,7 +5,7 @@ const maxBrackets = 32;
 /** Brackets and operators within each other; Cedar's evaluator goes down once for each. */
 const maxNesting = 200;
 
-const token = /"(?:[^"\\]|\\[\s\S])*"|\/\/[^\r\n]*|[([{]|[)\]}]|&&|\|\||[-+*!.,]|\b(?:if|then|else)\b/g;
+const token = /"(?:[^"\\]|\\[\s\S])*"|\/\/[^\r\n]*|[([{]|[)\]}]|&&|\|\||[-+*!.,]|\b(?:if|then|else|when|unless)\b/g;
 
 /** Operators that are open between two brackets, by how tightly they bind. */
 interface Level {
@@ -24,6 +24,7 @@ interface Level {
 export function tooDeepAt(text: string): number | undefined {
   const levels: Level[] = [closed()];
   let within = 0;
+  let clauses = 0;
   for (const { 0: found, index } of text.matchAll(token)) {
     const level = levels.at(-1) as Level;
     if ("([{".includes(found)) {
@@ -33,6 +34,9 @@ export function tooDeepAt(text: string): number | undefined {
       if (levels.length === 1) continue;
       levels.pop();
       within -= depthOf(levels.at(-1) as Level);
+    } else if (found === "when" || found === "unless") {
+      // Cedar joins clauses as `&&` does, each within the others. Elsewhere these are names.
+      if (levels.length === 1 && clauses++ > 0) level.ands += 1;
     } else note(level, found);
     const brackets = levels.length - 1;
     if (brackets > maxBrackets || within + brackets + depthOf(levels.at(-1) as Level) > maxNesting) return index;

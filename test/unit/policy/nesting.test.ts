@@ -13,6 +13,7 @@ const shapes: readonly (readonly [name: string, largest: number, of: (size: numb
   ["requirements", 196, (size) => `${no}${times(size, ` && ${kind} == "none"`)}`],
   ["alternatives of requirements", 196, (size) => `${times(size, `${no} && ${no} || `)}${no}`],
   ["cases", 196, (size) => `${times(size, `if ${no} then true else `)}${no}`],
+  ["clauses", 195, (size) => `${no} }${times(size, ` when { ${no} }`)} unless { ${no}`],
   ["sums", 199, (size) => `${times(size, "1 + ")}1 == 0`],
   ["brackets", 31, (size) => `${times(size, "(")}${no}${times(size, ")")}`],
   ["alternatives in brackets", 31, (size) => `${times(size, `${no} || (`)}${no}${times(size, ")")}`],

@@ -1,7 +1,7 @@
 /**
  * Checked policies of a set, outside the JavaScript heap: as objects, a hundred thousand of them would be most of what its
  * collector has to look at while callers wait. They lie as bytes in memory that threads share, and each is read where it is
- * wanted; an object that stays is only what policies have alike.
+ * wanted; objects that stay are what policies have alike, and the guidance of those that have decided something.
  */
 import { createHash } from "node:crypto";
 import { deserialize, serialize } from "node:v8";
@@ -11,9 +11,14 @@ import type { CheckedPolicy } from "./check-policy.ts";
 /** What policies often have alike. */
 const traitNames = [
   ...(["effect", "actions", "unconditional", "countsOnBehalfOf"] as const),
-  ...(["guidance", "reads", "namedActions", "entities"] as const),
+  ...(["reads", "namedActions", "entities"] as const),
 ] as const satisfies (keyof CheckedPolicy)[];
-export type PolicyTraits = Pick<CheckedPolicy, (typeof traitNames)[number]>;
+/** With what of its guidance is wanted of all policies: each may have guidance of its own. */
+const combinedNames = [...traitNames, "requiresScopes"] as const;
+export interface PolicyTraits extends Pick<CheckedPolicy, (typeof traitNames)[number]> {
+  /** Whether its guidance names scopes. */
+  readonly requiresScopes: boolean;
+}
 
 /** Values one behind the other, and where in the bytes each ends. */
 interface Column {
@@ -34,9 +39,11 @@ export interface PolicyColumns {
   readonly values: Column;
   /** What its policies are found by. */
   readonly index: SetIndex;
-  /** Numbers of the values in each combination of traits that there is, by `traitNames`; and each policy's combination. */
+  /** Numbers of the values in each combination of traits that there is, by `combinedNames`; and each policy's combination. */
   readonly combinations: Uint32Array;
   readonly combinationOf: Uint32Array;
+  /** Number of each policy's guidance among the values. */
+  readonly guidanceOf: Uint32Array;
 }
 
 type Others = Pick<CheckedPolicy, "file" | "line" | "text" | "description">;
@@ -57,12 +64,21 @@ export class PolicyTable implements Iterable<CheckedPolicy> {
     const digest = createHash("sha256");
     const values = new Map<string, number>();
     const combinations = new Map<string, number>();
+    const known = new Map<unknown, number>();
+    const numbered = (value: unknown): number => {
+      // Most are the very same object as in other policies (`alike.ts`).
+      const number = known.get(value) ?? numberOf(serialize(value).toString("latin1"), values);
+      known.set(value, number);
+      return number;
+    };
     const combinationOf = policies.map((policy) => {
       // Also where a text is no good Unicode.
       digest.update(`${policy.text.length}:`).update(policy.text, "utf16le");
-      const numbers = traitNames.map((name) => numberOf(serialize(policy[name]).toString("latin1"), values));
+      const requiresScopes = policy.guidance.lists.required_scopes !== undefined;
+      const numbers = [...traitNames.map((name) => policy[name]), requiresScopes].map(numbered);
       return numberOf(numbers.join(), combinations);
     });
+    const guidanceOf = policies.map(({ guidance }) => numbered(guidance));
     return new PolicyTable({
       digest: digest.digest("base64"),
       ids: columnOf(policies.map(({ id }) => Buffer.from(id))),
@@ -72,6 +88,7 @@ export class PolicyTable implements Iterable<CheckedPolicy> {
       index: setIndexOf(policies),
       combinations: shared([...combinations.keys()].flatMap((numbers) => numbers.split(",").map(Number))),
       combinationOf: shared(combinationOf),
+      guidanceOf: shared(guidanceOf),
     });
   }
 
@@ -82,18 +99,24 @@ export class PolicyTable implements Iterable<CheckedPolicy> {
   /** Traits that policies have, each combination of them once. */
   get traits(): readonly PolicyTraits[] {
     const { combinations } = this.columns;
-    return Array.from({ length: combinations.length / traitNames.length }, (_, number) => this.#combination(number));
+    return Array.from({ length: combinations.length / combinedNames.length }, (_, number) => this.#combination(number));
   }
 
   /** Made anew each time, but for its traits. */
   at(position: number): CheckedPolicy {
     const { programs, others } = this.columns;
+    const { requiresScopes: _, ...traits } = this.traitsOf(position);
     return {
       id: this.idOf(position),
       program: bytesAt(programs, position).toString("utf8"),
       ...(deserialize(bytesAt(others, position)) as Others),
-      ...this.traitsOf(position),
+      ...traits,
+      guidance: this.guidanceOf(position),
     };
+  }
+
+  guidanceOf(position: number): CheckedPolicy["guidance"] {
+    return this.#value(this.columns.guidanceOf[position] as number) as CheckedPolicy["guidance"];
   }
 
   idOf(position: number): string {
@@ -112,9 +135,11 @@ export class PolicyTable implements Iterable<CheckedPolicy> {
   #combination(number: number): PolicyTraits {
     const known = this.#traits[number];
     if (known !== undefined) return known;
-    const first = number * traitNames.length;
-    const numbers = this.columns.combinations.subarray(first, first + traitNames.length);
-    const traits = Object.fromEntries(traitNames.map((name, index) => [name, this.#value(numbers[index] as number)]));
+    const first = number * combinedNames.length;
+    const numbers = this.columns.combinations.subarray(first, first + combinedNames.length);
+    const traits = Object.fromEntries(
+      combinedNames.map((name, index) => [name, this.#value(numbers[index] as number)]),
+    );
     this.#traits[number] = traits as unknown as PolicyTraits;
     return this.#traits[number];
   }

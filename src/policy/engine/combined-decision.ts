@@ -90,7 +90,7 @@ function combineLayers(
 
   const policies = deciding.flatMap(({ layer, table, policies: positions }) =>
     positions.map((position): DecidingPolicy => {
-      return { reason: reasonOf(layer, table.idOf(position)), guidance: table.traitsOf(position).guidance };
+      return { reason: reasonOf(layer, table.idOf(position)), guidance: table.guidanceOf(position) };
     }),
   );
   const { guidance, conflicts } = mergeGuidance(

@@ -49,7 +49,7 @@ export function* plansOf(
     );
     // Checked after the policies for every query, so not part of the key.
     const afterwards = [
-      ...(policies.some(({ guidance }) => guidance.lists.required_scopes !== undefined) ? ["caller.scopes"] : []),
+      ...(policies.some(({ requiresScopes }) => requiresScopes) ? ["caller.scopes"] : []),
       ...(bundle.keyReferences.some(({ tenants }) => tenants !== undefined) ? ["key_reference"] : []),
     ];
     return {

@@ -25,11 +25,13 @@ export interface PolicyTestReport {
 /** Asks the engine every test's question, of a caller that there can be. A policy is exercised where it is a reason of some test's decision. */
 export function runPolicyTests(engine: CompiledEngine, tests: readonly PolicyTest[]): PolicyTestReport {
   const exercised = new Set<string>();
+  // Made anew whenever they are asked for.
+  const { policies } = engine;
   const results = tests.map((test): PolicyTestResult => {
     const decision = engine.decide(test.query);
     for (const layer of ["platform", "tenant"] satisfies Layer[]) {
       const set = engine.setOf(layer, test.query.caller.tenantId);
-      for (const { set: name, id } of engine.policies) {
+      for (const { set: name, id } of policies) {
         if (name === set && decision.reasons.includes(reasonOf(layer, id))) exercised.add(`${set}/${id}`);
       }
     }
@@ -39,7 +41,7 @@ export function runPolicyTests(engine: CompiledEngine, tests: readonly PolicyTes
   return {
     results,
     passed: results.every(({ differences }) => differences.length === 0),
-    unexercised: engine.policies.filter(({ set, id }) => !exercised.has(`${set}/${id}`)),
+    unexercised: policies.filter(({ set, id }) => !exercised.has(`${set}/${id}`)),
   };
 }
 

@@ -24,3 +24,11 @@ function load(): Cedar {
   if (version !== cedarVersion) throw new Error(`Cedar ${cedarVersion} is needed; installed is ${version}`);
   return found;
 }
+
+/**
+ * Whether the engine broke: WebAssembly ran over its stack or out of memory. In this thread it says nothing any more. (The
+ * types of Node know no `WebAssembly.RuntimeError`.)
+ */
+export function isBrokenEngine(error: unknown): boolean {
+  return error instanceof Error && error.name === "RuntimeError";
+}

@@ -12,6 +12,7 @@
  *   holds; which of the two is open, and no matter: the other layer denies, and what denies without a policy has no
  *   reasons to add.
  */
+import { isBrokenEngine } from "../cedar.ts";
 import { PolicyTable } from "../check/policy-table.ts";
 import { CompiledSet, resultOf } from "../evaluate/compiled-set.ts";
 import { Paths, Scene } from "../evaluate/scene.ts";
@@ -163,6 +164,7 @@ export class EngineSets {
         counts,
       );
     } catch (error) {
+      if (isBrokenEngine(error)) return notEvaluated;
       if (error !== leftToCedar) throw error;
       return this.evaluate(name, request, isOnBehalfOf);
     }

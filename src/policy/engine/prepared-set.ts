@@ -6,7 +6,7 @@
  * that made it.
  */
 import { hash } from "node:crypto";
-import { cedar } from "../cedar.ts";
+import { cedar, isBrokenEngine } from "../cedar.ts";
 import type { CedarRequest } from "./cedar-request.ts";
 
 /** Result of a set. `error` where any policy could not be evaluated, whatever Cedar decided besides. */
@@ -59,7 +59,7 @@ export class PreparedSet {
    *   them decides as if there were no others
    */
   evaluate(request: CedarRequest | undefined, counts: Counting = everyPolicy): SetResult {
-    const diagnosis = this.diagnose(request);
+    const diagnosis = this.#diagnoseIfPossible(request);
     if (diagnosis === undefined) return failed;
     const failing = diagnosis.failed.filter(counts);
     if (failing.length > 0) return { outcome: "error", policies: failing };
@@ -68,7 +68,18 @@ export class PreparedSet {
     return { outcome: permits.length > 0 ? "allow" : "deny", policies: permits };
   }
 
-  /** What Cedar says besides; undefined where it says nothing. Does not throw. */
+  #diagnoseIfPossible(request: CedarRequest | undefined): Diagnosis | undefined {
+    try {
+      return this.diagnose(request);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /**
+   * What Cedar says besides; undefined where it says nothing. Throws where its engine breaks (`isBrokenEngine`):
+   * in this thread it then says nothing any more.
+   */
   diagnose(request: CedarRequest | undefined): Diagnosis | undefined {
     if (this.#released || request === undefined) return undefined;
     try {
@@ -80,7 +91,8 @@ export class PreparedSet {
         reasons: diagnostics.reason.map(positionOf),
         failed: diagnostics.errors.map(({ policyId }) => positionOf(policyId)),
       };
-    } catch {
+    } catch (error) {
+      if (isBrokenEngine(error)) throw error;
       return undefined; // values that Cedar cannot represent
     }
   }

@@ -29,7 +29,10 @@ export class CedarPart {
     this.#prepared = new PreparedSet(texts);
   }
 
-  /** Where the compiled set, all of it, says other of these policies than Cedar. Undefined where either cannot tell. */
+  /**
+   * Where the compiled set, all of it, says other of these policies than Cedar. Undefined where either cannot tell. Throws
+   * where Cedar's engine breaks: a set that was compared with nothing does not pass.
+   */
   disagreements(set: CompiledSet, paths: Paths, request: CedarRequest): readonly Disagreement[] | undefined {
     const diagnosis = this.#prepared.diagnose(request);
     const compiled = said(set, paths, request);

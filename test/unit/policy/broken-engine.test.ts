@@ -1,0 +1,26 @@
+/** What runs over the stack of Cedar's engine. The check refuses such policies, so that none comes near it. */
+import { expect, test } from "vitest";
+import { PreparedSet } from "../../../src/policy/engine/prepared-set.ts";
+import { CedarPart } from "../../../src/policy/evaluate/against-cedar.ts";
+
+const kind = 'action == Action::"protect"';
+const request = {
+  principal: { type: "Principal", id: "a" },
+  action: { type: "Action", id: "protect" },
+  resource: { type: "Resource", id: "a" },
+  context: {},
+  entities: [],
+};
+
+test("an engine that breaks denies, and is no engine that cannot tell", () => {
+  const sound = new PreparedSet(["permit (principal, action, resource);"]);
+  expect(sound.evaluate(request).outcome).toBe("allow");
+  const clauses = Array.from({ length: 500 }, () => `when { ${kind} }`).join("\n");
+  const text = `permit (principal, action, resource) ${clauses};`;
+  const deep = new PreparedSet([text]);
+  expect(() => deep.diagnose(request)).toThrow(expect.objectContaining({ name: "RuntimeError" }));
+  expect(deep.evaluate(request).outcome).toBe("error");
+  // A set that Cedar was not asked about is not one that agrees with it.
+  const compared = () => new CedarPart([0], [text]).disagreements(undefined as never, undefined as never, request);
+  expect(compared).toThrow(expect.objectContaining({ name: "RuntimeError" }));
+});

@@ -130,9 +130,10 @@ const mutants: readonly Mutant[] = [
   ["demands.ts", 'this.assumptions.push({ slot, is: "members" });', ""],
   [
     "policy-index.ts",
-    "if (!this.#isSo(assumption, scene)) {",
-    "if (this.#isSo(assumption, scene)) continue;\n      if (this.#all.length < 0) {",
+    "if (!isSo(assumption, place, scene)) {",
+    "if (isSo(assumption, place, scene)) continue;\n    if (all.length < 0) {",
   ],
+  ["policy-index.ts", "group.found.get(numberOf(key))", "group.found.get(numberOf(key) + 1)"],
   ["policy-index.ts", 'return is !== "there" || parent === undefined || !scene.has(parent);', "return true;"],
   ["policy-index.ts", "[value.key, ...scene.ancestors(value)]", "[value.key]"],
   [
@@ -140,7 +141,7 @@ const mutants: readonly Mutant[] = [
     "lengths].map((length) => value.slice(-length))",
     "lengths].map((length) => value.slice(0, length))",
   ],
-  ["compiled-set.ts", "if (actions.has(action)) index", 'if (actions.has(action) && action !== "access") index'],
+  ["compiled-set.ts", "if (actions.has(action)) find", 'if (actions.has(action) && action !== "access") find'],
   ["compiled-set.ts", "applying.failed.push(position);", ""],
   ["compiled-set.ts", "if (holds) continue;", "if (holds !== undefined) continue;"],
   ["compiled-set.ts", "if (this.#evaluation === evaluation) return", "if (this.#evaluation > 0) return"],

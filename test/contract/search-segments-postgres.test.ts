@@ -217,7 +217,8 @@ test("what is erased is in no segment any more, and the rest is found", async ()
   expect(await problems()).toEqual([]);
 });
 
-test("what a backup brings back of many erasures is removed again, and other segments are left alone", async () => {
+/** Erases 320 records, more than one transaction takes. Resolves with the segments; two tables have what was before. */
+async function eraseAfterBackup() {
   const records = await append(10 * segmentLeaves);
   await fixture.query(
     `CREATE TABLE backup_openings AS SELECT * FROM openings; CREATE TABLE backup_segments AS SELECT * FROM search_segments`,
@@ -225,7 +226,11 @@ test("what a backup brings back of many erasures is removed again, and other seg
   const gone = records.filter((_, at) => at % 2 === 0).map(({ recordId }) => recordId);
   await erase(...gone.slice(0, 200));
   await erase(...gone.slice(200));
-  const erased = await segments();
+  return segments();
+}
+
+test("what a backup brings back of many erasures is removed again, and other segments are left alone", async () => {
+  const erased = await eraseAfterBackup();
   const [withOpening, withTerms, withBoth] = [1, 4, 9].map((at) => Number(erased[at]?.first_leaf));
   await fixture.query(
     `INSERT INTO openings SELECT * FROM backup_openings WHERE record_id IN
@@ -255,14 +260,7 @@ test("what a backup brings back of many erasures is removed again, and other seg
 });
 
 test("what a removal that was interrupted has left of erased records is removed by the next one", async () => {
-  const records = await append(10 * segmentLeaves);
-  await fixture.query(
-    `CREATE TABLE backup_openings AS SELECT * FROM openings; CREATE TABLE backup_segments AS SELECT * FROM search_segments`,
-  );
-  const gone = records.filter((_, at) => at % 2 === 0).map(({ recordId }) => recordId);
-  await erase(...gone.slice(0, 200));
-  await erase(...gone.slice(200));
-  const erased = await segments();
+  const erased = await eraseAfterBackup();
   const [withOpening, withTerms] = [1, 9].map((at) => Number(erased[at]?.first_leaf));
   await fixture.query(
     `INSERT INTO openings SELECT * FROM backup_openings WHERE record_id IN

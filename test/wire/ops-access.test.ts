@@ -88,7 +88,9 @@ async function get(gateway: Gateway, path: string, token?: string, more: Record<
 }
 
 function got(status: number, headers: Got["headers"], text: string): Got {
-  return { status, headers, text, json: text.startsWith("{") ? JSON.parse(text) : undefined };
+  // A tile is bytes, which may begin as an object does.
+  const isJson = headers["content-type"]?.startsWith("application/json") ?? false;
+  return { status, headers, text, json: isJson ? JSON.parse(text) : undefined };
 }
 
 /** Names of the logs of both tenants, as an operator sees them. */

@@ -1,7 +1,7 @@
 import { accessSync, constants, statfsSync } from "node:fs";
 import { defineConfig } from "vitest/config";
 
-/** What two workers keep at once is some 300 MiB; there are three. */
+/** What two test files keep at once is some 300 MiB; three run at a time. */
 const roomBytes = 2 * 1024 ** 3;
 
 /**
@@ -22,8 +22,6 @@ function temporaryFolder(): Record<string, string> {
 
 /** Count what a module has done since it was loaded, or put another in its place. */
 const isolated = ["test/unit/policy/prepared-set.test.ts", "test/unit/policy/disagreement.test.ts"];
-/** Has a lane of its own, `npm run test:workers`. */
-const workers = "test/wire/workers.test.ts";
 
 /** The tests that need Node alone. */
 export default defineConfig({
@@ -49,7 +47,7 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: "isolated", include: ["test/{contract,wire}/**/*.test.ts", ...isolated], exclude: [workers] },
+        test: { name: "isolated", include: ["test/{contract,wire}/**/*.test.ts", ...isolated] },
       },
       // Loading the same modules for each file takes a third of the time of these.
       {

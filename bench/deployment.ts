@@ -47,9 +47,6 @@ export interface GatewayOptions {
   readonly nodeOptions?: readonly string[];
 }
 
-/** With how many workers, where the caller does not say it. */
-const workers = process.env.SVC_TEST_WORKERS === undefined ? {} : { SVC_WORKERS: process.env.SVC_TEST_WORKERS };
-
 /** What `npm start` gives Node. */
 const startOptions = ["--max-semi-space-size=8", "--v8-pool-size=0"];
 
@@ -83,7 +80,6 @@ export async function startGatewayProcess(options: GatewayOptions): Promise<Gate
       SVC_PROOF_OF_POSSESSION: "none",
       ...storeSettings(dataDir),
       SVC_POLICY_DIR: join(root, "policies"),
-      ...workers,
       ...(program === "read-only" && { NODE_DISABLE_COMPILE_CACHE: "1" }),
       ...env,
     },

@@ -86,7 +86,7 @@ async function beside<T>(
       issuer: principals.issuer,
       dataDir: directory,
       logFile: join(directory, "gateway.log"),
-      env: { SVC_POLICY_DIR: policyDir, SVC_WORKERS: values.cores, SVC_BULK: "on" },
+      env: { SVC_POLICY_DIR: policyDir, SVC_BULK: "on" },
       ...(core !== undefined && { core }),
     });
     try {

@@ -1,8 +1,7 @@
 /**
  * The longest turn of the event loop while a gateway under load takes up every tenant's policies anew, beside the longest
- * under the same load alone: `node bench/policy-stalls.ts [--policies 1000] [--tenants 100] [--reloads 5]
- * [--workers 1]`. Every tenant's policies are its own, and each reload has others. With several workers it is the longest of
- * any of them, and of the main thread by itself.
+ * under the same load alone: `node bench/policy-stalls.ts [--policies 1000] [--tenants 100] [--reloads 5]`.
+ * Every tenant's policies are its own, and each reload has others.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,7 +20,6 @@ const { values } = parseArgs({
     policies: { type: "string", default: "1000" },
     tenants: { type: "string", default: "100" },
     reloads: { type: "string", default: "5" },
-    workers: { type: "string", default: "1" },
   },
 });
 const reloads = Number(values.reloads);
@@ -47,26 +45,16 @@ const gateway = await startGatewayProcess({
   dataDir: directory,
   logFile: join(directory, "gateway.log"),
   // Taken up when it is told to.
-  env: { SVC_POLICY_DIR: policyDir, SVC_POLICY_POLL_MS: "3600000", SVC_WORKERS: values.workers },
+  env: { SVC_POLICY_DIR: policyDir },
   nodeOptions: probe.nodeOptions,
 });
 
 async function loaded(): Promise<number> {
   const text = await (await fetch(`${gateway.listening.ops_url}/metrics`)).text();
-  return Number(/^svc_policy_loads_total\{role="active",result="loaded"\} (\d+)$/m.exec(text)?.[1]);
+  return Number(/^svc_policy_loads_total\{result="loaded"\} (\d+)$/m.exec(text)?.[1]);
 }
 
-interface Turns {
-  readonly main: number;
-  /** Of the threads that serve callers. */
-  readonly serving: number;
-}
-
-async function longest(): Promise<Turns> {
-  const { main = 0, ...workers } = await probe.longestOfEachMs(gateway.pid);
-  const others = Object.values(workers);
-  return { main, serving: others.length === 0 ? main : Math.max(...others) };
-}
+const longest = () => probe.longestMs(gateway.pid);
 
 let answers = 0;
 let isOver = false;
@@ -89,8 +77,8 @@ try {
   // A failed answer ends the run, and not only the caller.
   asking.catch(() => {});
   await delay(3_000);
-  const alone: Turns[] = [];
-  const meanwhile: Turns[] = [];
+  const alone: number[] = [];
+  const meanwhile: number[] = [];
   const seconds: number[] = [];
   for (let edition = 1; edition <= reloads; edition++) {
     await longest();
@@ -108,14 +96,8 @@ try {
   await asking;
   const show = (name: string, all: readonly number[], unit: string) =>
     process.stdout.write(`${name}: ${median(all).toFixed(1)} ${unit}, at most ${Math.max(...all).toFixed(1)}\n`);
-  const serving = ({ serving }: Turns) => serving;
-  show("longest turn alone", alone.map(serving), "ms");
-  show("longest turn of a reload", meanwhile.map(serving), "ms");
-  if (values.workers !== "1") {
-    const main = ({ main }: Turns) => main;
-    show("of the main thread alone", alone.map(main), "ms");
-    show("of the main thread in a reload", meanwhile.map(main), "ms");
-  }
+  show("longest turn alone", alone, "ms");
+  show("longest turn of a reload", meanwhile, "ms");
   show("a reload", seconds, "s");
   process.stdout.write(`${answers} answers\n`);
 } finally {

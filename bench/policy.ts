@@ -119,7 +119,7 @@ async function measureBeside(binary: string, directory: string, issuer: Issuer, 
     issuer,
     dataDir: join(directory, `data-${policies}`),
     logFile: join(directory, `gateway-${policies}.log`),
-    env: { SVC_POLICY_DIR: policyDir, SVC_WORKERS: values.cores },
+    env: { SVC_POLICY_DIR: policyDir },
     ...(serverCore !== undefined && { core: serverCore }),
   });
   try {

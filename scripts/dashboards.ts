@@ -167,11 +167,6 @@ export const dashboards: readonly Dashboard[] = [
         unit: "reqps",
         queries: [[per("alert, allow", "svc_policy_alerts_total", ofTenant), "{{alert}} allow {{allow}}"]],
       },
-      {
-        title: "Decided differently by the candidate",
-        unit: "reqps",
-        queries: [[per("difference", "svc_shadow_differences_total", ofTenant), "{{difference}}"]],
-      },
     ],
   },
   {
@@ -248,24 +243,24 @@ export const dashboards: readonly Dashboard[] = [
         title: "Revisions, and on how many replicas",
         unit: "short",
         type: "table",
-        queries: [[`count by (role, revision) (svc_policy_revision_info{${job}})`, "{{role}} {{revision}}"]],
+        queries: [[`count by (revision) (svc_policy_revision_info{${job}})`, "{{revision}}"]],
       },
       {
         title: "In force since",
         unit: "s",
         type: "stat",
-        queries: [[`time() - max by (role) (svc_policy_loaded_timestamp_seconds{${job}})`, "{{role}}"]],
+        queries: [[`time() - max(svc_policy_loaded_timestamp_seconds{${job}})`, "age"]],
       },
       {
         title: "Newest content is not in force",
         unit: "short",
         type: "stat",
-        queries: [[`max by (role) (svc_policy_stale{${job}})`, "{{role}}"]],
+        queries: [[`max(svc_policy_stale{${job}})`, "stale"]],
       },
       {
         title: "Loads",
         unit: "short",
-        queries: [[`sum by (role, result) (svc_policy_loads_total{${job}})`, "{{role}} {{result}}"]],
+        queries: [[`sum by (result) (svc_policy_loads_total{${job}})`, "{{result}}"]],
       },
       {
         title: "Decisions",
@@ -288,24 +283,9 @@ export const dashboards: readonly Dashboard[] = [
         queries: [[per("alert, allow", "svc_policy_alerts_total"), "{{alert}} allow {{allow}}"]],
       },
       {
-        title: "Asked Cedar again",
-        unit: "reqps",
-        queries: [[per("result", "svc_policy_refereed_total"), "{{result}}"]],
-      },
-      {
         title: "Sets that Cedar alone evaluates",
         unit: "short",
-        queries: [[`max by (role) (svc_policy_sets_disagreeing{${job}})`, "{{role}}"]],
-      },
-      {
-        title: "Compared with the candidate",
-        unit: "reqps",
-        queries: [[per("difference", "svc_shadow_compared_total"), "{{difference}}"]],
-      },
-      {
-        title: "Not compared, for want of time",
-        unit: "reqps",
-        queries: [[`sum(${rate(`svc_shadow_dropped_total{${job}}`)})`, "left out"]],
+        queries: [[`max(svc_policy_sets_disagreeing{${job}})`, "sets"]],
       },
     ],
   },

@@ -1,12 +1,13 @@
 /** The composition root: turns a configuration into a running service. */
 import { randomFillSync } from "node:crypto";
-import { availableParallelism } from "node:os";
 import type { Clock } from "../base/clock.ts";
 import { systemClock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { bufferedRandom } from "../base/random.ts";
 import { localSums } from "../base/sums.ts";
 import { systemTimers, type Timers } from "../base/timers.ts";
+import { type FixedLimits, fixedLimits } from "../config/limits.ts";
+import type { ConfigFor } from "../config/uses.ts";
 import { runChecks } from "../ops/readiness.ts";
 import { createLogger, type RootLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
@@ -16,7 +17,7 @@ import { openCallers } from "./callers.ts";
 import { watchKeyFiles } from "./expiries.ts";
 import type { FirstPolicy } from "./first-policy.ts";
 import { FollowedFiles } from "./followed-files.ts";
-import { type App, buildInfo, type ServeConfig } from "./gateway.ts";
+import { type App, buildInfo } from "./gateway.ts";
 import { issuerReadiness } from "./issuers.ts";
 import { bound, urlsOf } from "./listening.ts";
 import { openLivePolicy } from "./live-policy.ts";
@@ -28,7 +29,6 @@ import { openQuotas } from "./quotas.ts";
 import { openStores, storeReadiness } from "./stores.ts";
 import { tracingOf } from "./tracing.ts";
 import { witnessingOf } from "./witnessing.ts";
-import { workersOf } from "./workers/parts.ts";
 
 /** What the machine provides. Tests put their own in its place. */
 export interface Overrides {
@@ -38,6 +38,7 @@ export interface Overrides {
   readonly fetch?: typeof globalThis.fetch;
   readonly logger?: RootLogger;
   readonly admission?: AdmissionLimits;
+  readonly limits?: Partial<FixedLimits>;
   /** Where traces go; nowhere where absent. */
   readonly tracing?: TracingSettings;
   /** What was begun of the policies that it starts with, while its code was loaded. */
@@ -45,7 +46,8 @@ export interface Overrides {
 }
 
 /** Builds the service. Rejects with every problem of the policy directory, or where the store cannot be opened. */
-export async function build(config: ServeConfig, overrides: Overrides = {}): Promise<App> {
+export async function build(settings: ConfigFor<"serve">, overrides: Overrides = {}): Promise<App> {
+  const config = { ...settings, ...fixedLimits, ...overrides.limits };
   const clock = overrides.clock ?? systemClock;
   const timers = overrides.timers ?? systemTimers;
   const random = overrides.random ?? bufferedRandom((bytes) => randomFillSync(bytes));
@@ -53,17 +55,12 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
   const metrics = createMetrics({ process: true, build: buildInfo, clock });
   watchKeyFiles(config, metrics);
   const fetch = overrides.fetch ?? globalThis.fetch;
-  const workers = workersOf(config, availableParallelism());
-  if (workers > 1) {
-    const { buildSupervised } = await import("./workers/supervisor.ts");
-    return buildSupervised(config, workers, { clock, timers, random, fetch, logger, metrics }, overrides);
-  }
   const files = new FollowedFiles(config, { timers, logger, metrics });
   const tracing = await tracingOf(config, overrides.tracing, { logger, metrics });
   const machine = { clock, timers, random, fetch, logger, metrics, tracing, sumsOf: localSums, files };
   const witnessing = witnessingOf(config, machine);
   const [policy, { ledger, logs, shared, stuck }] = await policyAndStores(
-    openLivePolicy(config, machine, { ...(overrides.policy && { begun: overrides.policy }) }),
+    openLivePolicy(config, machine, overrides.policy),
     openStores(config, machine, witnessing?.open),
   );
   const giveUp = async (error: unknown) => {

@@ -19,13 +19,12 @@ import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { IssuerEntry } from "../base/issuers.ts";
 import { securityFields } from "../base/security-events.ts";
-import { createFairSemaphore, type FairSemaphore } from "../base/semaphore.ts";
-import type { Sums } from "../base/sums.ts";
+import { createFairSemaphore } from "../base/semaphore.ts";
 import type { Timers } from "../base/timers.ts";
 import { sessionIssuerOf } from "../config/issuer-file.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
-import type { Logger, RootLogger } from "../telemetry/logger.ts";
+import type { RootLogger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { type FileSource, isNamed } from "./followed-files.ts";
 import { openIssuers } from "./issuers.ts";
@@ -47,19 +46,8 @@ export interface CallersMachine {
   readonly fetch: typeof globalThis.fetch;
   readonly logger: RootLogger;
   readonly metrics: Metrics;
-  /** Counts fetches of issuer keys that unknown key ids bring about, in all threads; absent where there is one. */
-  readonly refetches?: Sums;
-  /** The same of questions about tokens, and of fetches of status lists. */
-  readonly introspections?: Sums;
-  readonly statusListFetches?: Sums;
-  /** Told when an issuer's keys were seen to change, so that other threads look; absent where there is one. */
-  readonly onKeysChanged?: (issuer: string) => void;
-  /** Slots for secrets that callers of the session route show; default: of their own. */
-  readonly slots?: FairSemaphore;
   /** Where files of clients and keys come from. */
   readonly files: FileSource;
-  /** Told of what is odd about settings and files; default: `logger`. */
-  readonly fileLogger?: Pick<Logger, "warn">;
 }
 
 export interface Callers {
@@ -80,11 +68,11 @@ export async function openCallers(
   attributes: DeclaredAttributes,
   machine: CallersMachine,
 ): Promise<Callers> {
-  const { slots = createFairSemaphore(sessionSlots), fileLogger = machine.logger } = machine;
   const unread = undeclaredNames(attributes.current, [config.attributeHeaders]);
-  if (unread.length > 0) fileLogger.warn({ attributes: unread }, "SVC_ATTRIBUTE_HEADERS names undeclared attributes");
+  if (unread.length > 0)
+    machine.logger.warn({ attributes: unread }, "SVC_ATTRIBUTE_HEADERS names undeclared attributes");
   const onEvent = reportAuthentication(machine);
-  const files = await openSessionFiles(config, attributes, machine.files, fileLogger);
+  const files = await openSessionFiles(config, attributes, machine.files, machine.logger);
   const token = files && { issuer: sessionIssuerOf(config), audience: config.oidcAudience, keys: files.keys };
   const possession = await proofOfPossessionRule(config, shared, machine);
   const count = (issuers: readonly IssuerEntry[]) =>
@@ -111,7 +99,7 @@ export async function openCallers(
             ...token,
             clients: () => files.clients.current,
             counters: shared,
-            slots,
+            slots: createFairSemaphore(sessionSlots),
             peerOf: (inbound) =>
               sessionPeer(inbound, ingressOf(config), sessionRule(config), (remoteAddress) =>
                 onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),

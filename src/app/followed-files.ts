@@ -53,7 +53,7 @@ export interface Followed<Content> {
   readonly revision: number;
 }
 
-/** Where a thread has the files from. */
+/** Follows files by what they are for. */
 export interface FileSource {
   /** Rejects, naming the settings, where a file cannot be read or is not what it should be. */
   follow<Content>(what: FollowedName, options: FollowedOptions<Content>): Promise<Followed<Content>>;
@@ -63,17 +63,13 @@ export interface FollowedFilesMachine {
   readonly timers: Timers;
   readonly logger: Pick<Logger, "info" | "error">;
   readonly metrics: Pick<Metrics, "followed" | "reloaded" | "certificatesInForce">;
-  /** Has other threads take up what was found good. Rejects where one cannot: then it is not in force here either. */
-  readonly share?: (what: FollowedName, texts: FileTexts) => Promise<void>;
 }
 
 /** Follows files by looking at them. */
 export class FollowedFiles implements FileSource {
   readonly #config: ServeConfig;
   readonly #machine: FollowedFilesMachine;
-  readonly #open = new Map<FollowedName, Pick<WatchedFiles<unknown>, "texts" | "reload" | "close">>();
-  /** What other threads are told to take up, or have. */
-  readonly #shared = new Map<FollowedName, FileTexts>();
+  readonly #open = new Map<FollowedName, Pick<WatchedFiles<unknown>, "reload" | "close">>();
 
   constructor(config: ServeConfig, machine: FollowedFilesMachine) {
     this.#config = config;
@@ -99,8 +95,7 @@ export class FollowedFiles implements FileSource {
       },
       files: { stat, readFile },
       timers,
-      onChange: async (content, texts) => {
-        await this.#share(what, texts);
+      onChange: (content, texts) => {
         onChange?.(content);
         reportCertificates(keys, texts, metrics);
         metrics.reloaded(what, "taken");
@@ -127,21 +122,6 @@ export class FollowedFiles implements FileSource {
     metrics.followed(what);
     reportCertificates(keys, files.texts, metrics);
     return files;
-  }
-
-  /** What a thread that starts now is to go by: what others are taking up at this moment it would not be told. */
-  texts(): ReadonlyMap<FollowedName, FileTexts> {
-    return new Map([...this.#open].map(([what, { texts }]) => [what, this.#shared.get(what) ?? texts]));
-  }
-
-  async #share(what: FollowedName, texts: FileTexts): Promise<void> {
-    this.#shared.set(what, texts);
-    try {
-      await this.#machine.share?.(what, texts);
-    } catch (error) {
-      this.#shared.delete(what);
-      throw error;
-    }
   }
 
   /** Takes all files as they are now, instead of when they have been seen to change. Does not reject. */
@@ -186,31 +166,4 @@ function reportCertificates(
 ): void {
   for (const [index, key] of keys.entries())
     if (certificates.includes(key)) metrics.certificatesInForce(settings[key].name, validityOf(texts[index] ?? ""));
-}
-
-/** Has them from another thread, which follows them. */
-export class ReceivedFiles implements FileSource {
-  readonly #texts: Map<FollowedName, FileTexts>;
-  readonly #take = new Map<FollowedName, (texts: FileTexts) => Promise<void>>();
-
-  /** @param texts what everything says to begin with */
-  constructor(texts: ReadonlyMap<FollowedName, FileTexts>) {
-    this.#texts = new Map(texts);
-  }
-
-  async follow<Content>(what: FollowedName, { parse, onChange }: FollowedOptions<Content>): Promise<Followed<Content>> {
-    const held = { current: await parse(this.#texts.get(what) ?? [], undefined), revision: 0 };
-    this.#take.set(what, async (texts) => {
-      const content = await parse(texts, held.current);
-      onChange?.(content);
-      held.current = content;
-      held.revision += 1;
-    });
-    return held;
-  }
-
-  /** Rejects where it is not good here: then nothing has changed. */
-  async take(what: FollowedName, texts: FileTexts): Promise<void> {
-    await this.#take.get(what)?.(texts);
-  }
 }

@@ -7,6 +7,7 @@ import { AuthorizationService } from "../../gen/platform/authzen/v1/authorizatio
 import { BulkDecisionService } from "../../gen/platform/bulk/v1/decisions_pb.ts";
 import { BulkRecordService } from "../../gen/platform/bulk/v1/records_pb.ts";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
+import type { FixedLimits } from "../config/limits.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { authzenRoutes } from "../domain/authzen-routes.ts";
 import { bulkRoutes, bulkStreams } from "../domain/bulk-routes.ts";
@@ -46,7 +47,10 @@ export interface FurtherApi {
 
 /** Those that the settings switch on. */
 export function furtherApis(
-  config: Pick<ConfigFor<"serve">, AuthzenSettings | "authzen" | "bulk" | "serviceName" | "bulkIdleTimeoutMs">,
+  config: Pick<
+    ConfigFor<"serve"> & FixedLimits,
+    AuthzenSettings | "authzen" | "bulk" | "serviceName" | "bulkIdleTimeoutMs"
+  >,
   dependencies: BulkDependencies,
   takeItems: TakeItems,
 ): readonly FurtherApi[] {

@@ -15,6 +15,7 @@ import type { RandomFill } from "../base/ids.ts";
 import { isInNetworks, isLoopbackAddress } from "../base/network.ts";
 import type { TlsFiles } from "../base/replaceable-tls.ts";
 import type { Sums, SumsOf } from "../base/sums.ts";
+import type { FixedLimits } from "../config/limits.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { bulkRoutes } from "../domain/bulk-routes.ts";
 import type { DecisionDependencies } from "../domain/decision.ts";
@@ -59,13 +60,11 @@ import type { FurtherApi } from "./further-apis.ts";
 import { memoryLimitBytes, watchMemory } from "./memory.ts";
 
 /** Configuration of the service. */
-export type ServeConfig = ConfigFor<"serve">;
+export type ServeConfig = ConfigFor<"serve"> & FixedLimits;
 
 /** A service, before and after it listens. */
 export interface App {
   readonly logger: RootLogger;
-  /** Resolves where the service cannot go on, with the reason: it is to be closed. Absent where that cannot be. */
-  readonly failed?: Promise<Error>;
   /** Begins to listen on both addresses; resolves with their base URLs. */
   listen(): Promise<{ readonly url: string; readonly opsUrl: string }>;
   /** Takes files and policy directories as they are now, not when they have been seen to change. Does not reject. */

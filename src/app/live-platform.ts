@@ -4,7 +4,7 @@ import type { DomainStatus, LivePlatform } from "../domain/platform-domains.ts";
 import type { ObservedLedger } from "../ledger/append/observed.ts";
 import type { ServeConfig } from "./gateway.ts";
 import { authConfigurations } from "./issuers.ts";
-import type { DecidingPolicy } from "./live-policy.ts";
+import type { LivePolicy } from "./live-policy.ts";
 
 /** Completes "the revision in force; a newer set …" where the newest set is not the one in force. */
 export const newerSet = { refused: "was refused", failed: "could not be taken yet" } as const;
@@ -18,7 +18,7 @@ const notWritable: DomainStatus = { configured: false, reason: "The record store
 export function livePlatform(
   config: ServeConfig,
   authenticator: Pick<Authenticator, "issuerOf" | "status">,
-  policy: DecidingPolicy,
+  policy: LivePolicy,
   ledger: ObservedLedger,
 ): LivePlatform {
   let newest: PolicyFacts | undefined;
@@ -36,12 +36,12 @@ export function livePlatform(
 
 interface PolicyFacts {
   readonly revision: string;
-  readonly newest: ReturnType<DecidingPolicy["status"]>["newest"];
+  readonly newest: ReturnType<LivePolicy["status"]>["newest"];
   readonly status: DomainStatus;
 }
 
 /** Returns what is known where it still holds. */
-function policyFacts({ engine, status }: DecidingPolicy, known: PolicyFacts | undefined): PolicyFacts {
+function policyFacts({ engine, status }: LivePolicy, known: PolicyFacts | undefined): PolicyFacts {
   const { revision } = engine;
   const { newest } = status();
   if (known?.revision === revision && known.newest === newest) return known;

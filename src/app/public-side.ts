@@ -27,13 +27,13 @@ import {
   unauthenticatedServices,
 } from "./gateway.ts";
 import { livePlatform } from "./live-platform.ts";
-import type { DecidingPolicy } from "./live-policy.ts";
+import type { LivePolicy } from "./live-policy.ts";
 import { quotaUses } from "./quotas.ts";
 import { followTls } from "./tls.ts";
 
 /** What the public side stands on. It stays the caller's to close. */
 export interface PublicParts {
-  readonly policy: DecidingPolicy;
+  readonly policy: LivePolicy;
   readonly ledger: ObservedLedger;
   readonly callers: Callers;
   /** What health checks of callers are answered from. */
@@ -74,7 +74,7 @@ export async function createPublicSide(
     decisionMaxAgeSeconds: config.decisionMaxAgeSeconds,
     isKeyReferenceAlias: keyReferenceAliases(config.keyReferences),
   };
-  const deciding = { engine: policy.engine, observe: observeDecisions(metrics, logger, policy) };
+  const deciding = { engine: policy.engine, observe: observeDecisions(metrics, logger) };
   const dependencies = { deployment, live, ledger, clock, random, hasher, ...deciding };
   const apis = furtherApis(config, dependencies, (call, count, signal) =>
     quotas === undefined ? Promise.resolve(() => {}) : takeForBatch(quotas, call, count, signal),
@@ -123,13 +123,9 @@ export async function createPublicSide(
   };
 }
 
-/** Counts each decision that is recorded, raises its alerts, and shows it to the candidate policy set and the referee. */
-function observeDecisions(
-  metrics: Metrics,
-  logger: Logger,
-  { observe }: DecidingPolicy,
-): NonNullable<DecisionDependencies["observe"]> {
-  return ({ query, decision, decisionId, isComplete, span }) => {
+/** Counts each decision that is recorded, and raises its alerts. */
+function observeDecisions(metrics: Metrics, logger: Logger): NonNullable<DecisionDependencies["observe"]> {
+  return ({ query, decision, decisionId, span }) => {
     const { tenantId } = query.caller;
     metrics.decided(tenantId, query.action, decision.allow);
     for (const alert of decision.alerts) {
@@ -138,6 +134,5 @@ function observeDecisions(
       const fields = { ...securityFields("policy_alert"), ...ids, alert, allow: decision.allow };
       logger.warn(fields, "a policy that alerts decided");
     }
-    observe(query, decision, decisionId, isComplete);
   };
 }

@@ -6,7 +6,6 @@ import { type CommitObserver, ObservedLedger } from "../ledger/append/observed.t
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
-import type { ServiceMachine, ServiceStores } from "../stores/backend.ts";
 import { storeBackend } from "../stores/backends.ts";
 import { KeyFileError } from "../stores/key-file.ts";
 import type { Machine, ServeConfig } from "./gateway.ts";
@@ -18,19 +17,13 @@ export interface OpenedStores {
   readonly shared: ReplayStore & AttemptCounters & PortionCounters;
   /** With whom the store does not get on, the longest first. */
   readonly stuck: () => readonly string[];
-  readonly share: ServiceStores["share"];
 }
 
-/**
- * Opens it. Rejects, naming the setting, where that is not possible.
- *
- * @param threads where several threads of the process take records: how many, and what another one has shared
- */
+/** Opens it. Rejects, naming the setting, if that is not possible. */
 export async function openStores(
   config: ServeConfig,
   machine: Machine,
   openAnchor: OpenSharedAnchor | undefined,
-  threads: Pick<ServiceMachine, "threads" | "shared"> = {},
 ): Promise<OpenedStores> {
   const { clock, random, logger, metrics } = machine;
   const commits: CommitObserver = {
@@ -40,15 +33,15 @@ export async function openStores(
     watchWaiting: (count) => metrics.watchQueue("append", count),
   };
   const backend = await storeBackend(config);
-  const { ledger, shared, stuck, share } = await backend
-    .openStores(config, { clock, random, logger, openAnchor, commits, ...threads })
+  const { ledger, shared, stuck } = await backend
+    .openStores(config, { clock, random, logger, openAnchor, commits })
     .catch((cause: unknown) => {
       throw new Error(`${storeSetting(cause)}: ${cause instanceof Error ? cause.message : "cannot be opened"}`, {
         cause,
       });
     });
   metrics.watchStuck(() => stuck().length);
-  return { ledger: new ObservedLedger(ledger, metrics.appendFailed), logs: ledger, shared, stuck, share };
+  return { ledger: new ObservedLedger(ledger, metrics.appendFailed), logs: ledger, shared, stuck };
 }
 
 /** The setting that a store was not opened for. */

@@ -1,4 +1,4 @@
-/** Traces of a service: what each thread that serves callers has of its own. */
+/** Traces of a service. */
 import { randomUUID } from "node:crypto";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -9,7 +9,7 @@ import { programVersion, type ServeConfig } from "./gateway.ts";
 export async function tracingOf(
   { serviceName }: ServeConfig,
   settings: TracingSettings | undefined,
-  { logger, metrics, worker }: { readonly logger: Logger; readonly metrics: Metrics; readonly worker?: number },
+  { logger, metrics }: { readonly logger: Logger; readonly metrics: Metrics },
 ): Promise<Tracing | undefined> {
   if (settings === undefined) return undefined;
   const { startTracing } = await import("../telemetry/tracing/start.ts");
@@ -19,7 +19,6 @@ export async function tracingOf(
       "service.name": serviceName,
       "service.version": programVersion,
       "service.instance.id": randomUUID(),
-      ...(worker !== undefined && { "svc.worker": worker }),
     },
     version: programVersion,
     logger,

@@ -37,10 +37,6 @@ export async function serve({ config, policy, tracing, warnings }: ServeOptions)
     stop.resolve("SIGTERM");
   };
   const unwatch = watchDefects(app.logger, end);
-  void app.failed?.then((error) => {
-    app.logger.fatal({ err: error }, "a worker cannot be replaced: stopping");
-    end();
-  });
   if (startedByNpm()) stopWithParent(() => stop.resolve("SIGTERM"));
   const { url, opsUrl } = await app.listen().catch(async (error: unknown) => {
     await app.close();

@@ -35,7 +35,6 @@ const certificates: FileRule["problem"] = (path, _config, files) => certificates
 
 const rules: readonly FileRule[] = [
   { key: "policyDir", problem: directory },
-  { key: "shadowPolicyDir", problem: directory },
   { key: "tlsCert", problem: certificates },
   { key: "tlsKey", problem: (path, { tlsCert }, files) => keyProblem(path, tlsCert, "SVC_TLS_CERT", files) },
   { key: "opsTlsCert", problem: certificates },

@@ -21,47 +21,17 @@ export const limits = {
     integer(1024, 8_388_608),
     "Largest request body of a bulk call, and largest part of it that is in memory at once, 1024 to 8388608 bytes; each item is held to the limit of its single route besides. It is also the most that the questions of one call of an enforcement point have in all, where SVC_MAX_BODY_BYTES is no more",
   ),
-  bulkIdleTimeoutMs: given(
-    "SVC_BULK_IDLE_TIMEOUT_MS",
-    "60000",
-    integer(100, 3_600_000),
-    "Time without an item after which a stream of evidence or registrations is ended, 100 to 3600000 ms",
-  ),
   quotas: optional(
     "SVC_QUOTAS",
     "none",
     path,
     "File (YAML or JSON) of what tenants may use in a period: requests, records, bytes of artifacts; followed while it runs",
   ),
-  bodyBudgetBytes: optional(
-    "SVC_BODY_BUDGET_BYTES",
-    "an eighth of the memory that the process may use, 32 to 64 MiB",
-    integer(2048, 2 ** 40),
-    "Request bodies that are in memory at once, 2048 to 1099511627776 bytes; half of it is one tenant's at most",
-  ),
-  bodyTimeoutMs: given(
-    "SVC_BODY_TIMEOUT_MS",
-    "10000",
-    integer(1, 10_000),
-    "Time for a request body to arrive, 1 to 10000 ms",
-  ),
-  answerTimeoutMs: given(
-    "SVC_ANSWER_TIMEOUT_MS",
-    "30000",
-    integer(100, 600_000),
-    "Time for a caller to take an answer, and for a silent peer with a stream open to answer a PING, 100 to 600000 ms",
-  ),
   maxConnections: given(
     "SVC_MAX_CONNECTIONS",
     "4096",
     integer(16, 1_000_000),
     "Connections that may be open at once, 16 to 1000000; one address has half of them at most, save loopback and SVC_TRUSTED_PROXIES",
-  ),
-  maxDeadlineMs: given(
-    "SVC_MAX_DEADLINE_MS",
-    "30000",
-    integer(1, 30_000),
-    "Longest time for one call, whatever deadline it asks for, 1 to 30000 ms",
   ),
   shutdownGraceMs: given(
     "SVC_SHUTDOWN_GRACE_MS",
@@ -76,3 +46,27 @@ export const limits = {
     "Age up to which a decision may be cited, 1 to 31536000 s",
   ),
 } as const satisfies Record<string, Setting<unknown>>;
+
+/** Limits that are the same in every deployment. Tests put shorter ones in their place. Milliseconds. */
+export interface FixedLimits {
+  /** Between two looks at the policy directory. */
+  readonly policyPollMs: number;
+  /** For a request body to arrive. */
+  readonly bodyTimeoutMs: number;
+  /** For one call, whatever deadline it asks for. */
+  readonly maxDeadlineMs: number;
+  /** For a caller to take an answer, and for a silent peer with an open stream to answer a PING. */
+  readonly answerTimeoutMs: number;
+  /** Without an item, after which a stream of evidence or registrations ends. */
+  readonly bulkIdleTimeoutMs: number;
+  /** Request bodies in memory at once, in bytes; one tenant has half of it. Default: an eighth of the memory, 32 to 64 MiB. */
+  readonly bodyBudgetBytes?: number;
+}
+
+export const fixedLimits: FixedLimits = {
+  policyPollMs: 1_000,
+  bodyTimeoutMs: 10_000,
+  maxDeadlineMs: 30_000,
+  answerTimeoutMs: 30_000,
+  bulkIdleTimeoutMs: 60_000,
+};

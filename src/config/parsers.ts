@@ -56,9 +56,6 @@ export function integer(min: number, max: number): Parser<number> {
   });
 }
 
-/** `auto`, or an integer from 1 to 64. */
-export const workerCount: Parser<number | "auto"> = (raw) => (raw === "auto" ? "auto" : integer(1, 64)(raw));
-
 /** A text that matches the pattern. `rule` completes "must be …". */
 export function matching(pattern: RegExp, rule: string): Parser<string> {
   return text(itemMatching(pattern, rule));

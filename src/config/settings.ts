@@ -19,7 +19,6 @@ import {
   thumbprint,
   trustedNetwork,
   wordOf,
-  workerCount,
 } from "./parsers.ts";
 import { list, nonEmpty } from "./raw.ts";
 import { defaultRouteScopes, routeScopes } from "./route-scopes.ts";
@@ -51,12 +50,6 @@ export const settings = {
     "off loopback the logs are for tenants' own tokens only",
     path,
     "File of the operators whose credentials open every log, written by the command `operators`",
-  ),
-  workers: given(
-    "SVC_WORKERS",
-    "1",
-    workerCount,
-    "Threads that serve callers on the one port, 1 to 64, or auto: as many as there are cores",
   ),
   publicUrl: optional("SVC_PUBLIC_URL", "from the request", baseUrl, "Base URL by which callers reach the service"),
   serviceName: given(
@@ -138,35 +131,11 @@ export const settings = {
     "Time for all that a record, or a lookup, waits for in PostgreSQL together: its turn, connection, locks, statements; 100 to 60000 ms",
   ),
   policyDir: optional("SVC_POLICY_DIR", "none; needed to serve", path, "Directory of the policy set"),
-  policyPollMs: given(
-    "SVC_POLICY_POLL_MS",
-    "1000",
-    integer(100, 3_600_000),
-    "Time between two looks at the policy directories for changes, 100 to 3600000 ms",
-  ),
   policyEvaluator: given(
     "SVC_POLICY_EVALUATOR",
     "compiled",
     oneOf(["compiled", "cedar"]),
-    "What evaluates policies: `compiled`, compared with Cedar before and refereed by it; or `cedar` alone, which is slower",
-  ),
-  policyRefereePercent: given(
-    "SVC_POLICY_REFEREE_PERCENT",
-    "1",
-    integer(0, 100),
-    "Share of the decisions of compiled policies that Cedar is asked about again, besides those that policies decide together for the first time; 0 to 100 percent",
-  ),
-  shadowPolicyDir: optional(
-    "SVC_SHADOW_POLICY_DIR",
-    "none",
-    path,
-    "Directory of a candidate policy set: asked beside the one in force, without a say",
-  ),
-  shadowPercent: given(
-    "SVC_SHADOW_PERCENT",
-    "100",
-    integer(1, 100),
-    "Share of the decisions that the candidate is asked about too, 1 to 100 percent",
+    "What evaluates policies: `compiled`, which is compared with Cedar when a set is loaded; or `cedar` alone, which is slower",
   ),
   keyReferences: given(
     "SVC_KEY_REFERENCES",

@@ -12,20 +12,6 @@ interface Weakness {
 
 export const weaknesses: readonly Weakness[] = [
   {
-    keys: ["bodyBudgetBytes", "maxBodyBytes", "maxArtifactBodyBytes"],
-    problem: ({ bodyBudgetBytes, maxBodyBytes, maxArtifactBodyBytes }) =>
-      bodyBudgetBytes !== undefined && bodyBudgetBytes < 2 * Math.max(maxBodyBytes, maxArtifactBodyBytes)
-        ? "has no room for the largest body in one tenant's half: raise it, or lower SVC_MAX_ARTIFACT_BODY_BYTES"
-        : undefined,
-  },
-  {
-    keys: ["workers", "store", "storePoolSize"],
-    problem: ({ workers, store, storePoolSize }) =>
-      store.kind === "postgres" && workers !== "auto" && workers > 1 && workers >= storePoolSize
-        ? "needs a connection for each worker and one for the main thread: raise SVC_STORE_POOL_SIZE"
-        : undefined,
-  },
-  {
     keys: ["oidcIssuer", "oidcIssuers", "authMode", "sessionClients"],
     problem: ({ oidcIssuer, oidcIssuers, authMode, sessionClients }) =>
       oidcIssuer === undefined &&

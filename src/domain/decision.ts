@@ -75,8 +75,7 @@ export async function decide(
   const { receipt } = await traced(call.span, "ledger.append", (span) =>
     ledger.append({ ...record, policyRevision: decision.policyRevision }, span),
   );
-  const isComplete = !namesArtifact || known !== undefined;
-  const made = { query, decision, decisionId, isComplete, span: call.span };
+  const made = { query, decision, decisionId, span: call.span };
   observe?.(made);
   call.onDecided?.(made);
   return {

@@ -26,8 +26,6 @@ export interface DecisionMade {
   readonly query: PolicyQuery;
   readonly decision: PolicyDecision;
   readonly decisionId: RecordId;
-  /** Whether the query has all that the ledger knows: where no policy reads that, it was not looked up. */
-  readonly isComplete: boolean;
   /** Of the call; absent where nothing is traced. */
   readonly span?: Span | undefined;
 }

@@ -2,7 +2,7 @@
 import type { RecordId, TenantId } from "../base/ids.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { PolicyDecision, PolicyEngine } from "../policy/engine/decision.ts";
-import { type DifferenceKind, differenceOf } from "../policy/tools/shadow.ts";
+import { type DifferenceKind, differenceOf } from "../policy/engine/difference.ts";
 import { findDecision } from "./replay.ts";
 
 /** Decisions that change from one answer for some reasons to another for others. */

@@ -2,7 +2,6 @@
  * What a store gives to the service and its commands: every port that it must implement. Another kind of store is a folder
  * with a `backend.ts` beside the others, and a case in `backends.ts`; the suites of `test/contract` hold what all share.
  */
-import type { MessagePort } from "node:worker_threads";
 import type { ReplayStore } from "../auth/proof/replay-store.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
@@ -93,17 +92,6 @@ export interface ServiceMachine {
   /** Makes an anchor that is asked over the network, such as witnesses. */
   readonly openAnchor: OpenSharedAnchor | undefined;
   readonly commits?: CommitObserver;
-  /** Threads of the process that take records: each has its part of the memory for records that wait. Default 1. */
-  readonly threads?: number;
-  /** What another thread of the process has given, which has the store open: see `ServiceStores.share`. */
-  readonly shared?: SharedStore["message"];
-}
-
-/** Goes from a thread that has opened a store to another that is to. */
-export interface SharedStore {
-  readonly message: unknown;
-  /** What of it is handed over. */
-  readonly ports: readonly MessagePort[];
 }
 
 /** What stores have to say to an operator while they run. */
@@ -118,11 +106,6 @@ export interface ServiceStores {
   readonly shared: ReplayStore & AttemptCounters & PortionCounters;
   /** Tenants, and other keys, that the store does not get on with now; the longest first. */
   stuck(): readonly string[];
-  /**
-   * For one other thread of the process, each time that it is called: with this the thread opens the same store. It ends
-   * when the store is closed here. Absent where every thread opens the store by itself.
-   */
-  readonly share?: () => SharedStore;
 }
 
 export interface AdministrationMachine {

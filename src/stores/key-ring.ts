@@ -10,7 +10,7 @@ import type { Checkpoint } from "../ledger/tlog/checkpoint.ts";
 import { type CheckpointSigner, LogSigner } from "../ledger/tlog/signer.ts";
 import { sameHash } from "../ledger/tlog/tree.ts";
 import type { StoreLogger } from "./backend.ts";
-import { KeyFileError, readKeyFile, type SigningKeys } from "./key-file.ts";
+import { readKeyFile, type SigningKeys } from "./key-file.ts";
 
 /** The log has been handed over to a later key than the one that this process would sign with. Nothing was stored. */
 export class RetiredKeyError extends Error {
@@ -41,13 +41,6 @@ export class KeyRing implements CheckpointSigner {
     this.#keys = keys;
     this.#signer = new LogSigner(keys);
     this.#options = options;
-  }
-
-  /** With this key, which is the store's newest, and those behind it in the file. Throws `KeyFileError` where it is not there. */
-  static from(newest: Uint8Array, options: KeyRingOptions): KeyRing {
-    const found = readFrom(options.keyPath, newest);
-    if (typeof found === "string") throw new KeyFileError(found);
-    return new KeyRing(found, options);
   }
 
   /** Public key that checkpoints are signed with. 32 bytes. */

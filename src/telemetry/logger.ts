@@ -25,8 +25,6 @@ export interface Logger {
 
 /** The logger that the process owns. */
 export interface RootLogger extends Logger {
-  /** Writes lines that another thread has made, each with its newline. */
-  append(lines: string): void;
   /**
    * Resolves when everything that was logged has been handed to the system. What is logged afterwards is lost. Waits
    * for the reader of standard output as long as that takes.
@@ -63,10 +61,7 @@ export function createLogger({ level, serviceName, fields, destination }: Logger
     },
     output.stream,
   );
-  return Object.assign(logger, {
-    append: (lines: string) => void output.stream.write(lines),
-    close: output.close,
-  });
+  return Object.assign(logger, { close: output.close });
 }
 
 function openStandardOutput() {

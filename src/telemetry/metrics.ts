@@ -4,12 +4,17 @@ import { type Clock, systemClock } from "../base/clock.ts";
 import { type CallMetrics, callMetrics } from "./call-metrics.ts";
 import { type ExpiryMetrics, expiryMetrics } from "./expiry-metrics.ts";
 import { type LedgerMetrics, ledgerMetrics } from "./ledger-metrics.ts";
-import type { Exposition, MetricsSnapshot } from "./merged-metrics.ts";
 import { type PolicyMetrics, policyMetrics } from "./policy-metrics.ts";
 import { type QueueMetrics, queueMetrics } from "./queue-metrics.ts";
 import { type QuotaMetrics, quotaMetrics } from "./quota-metrics.ts";
 import { type ReloadMetrics, reloadMetrics } from "./reload-metrics.ts";
 import { type TraceMetrics, traceMetrics } from "./trace-metrics.ts";
+
+/** What a scraper gets. */
+export interface Exposition {
+  readonly contentType: string;
+  readonly body: string;
+}
 
 /** What the rooms report. Every method is cheap and never throws. */
 export interface Metrics
@@ -23,8 +28,6 @@ export interface Metrics
     TraceMetrics {
   /** Text for a scraper, and its content type. */
   expose(): Promise<Exposition>;
-  /** The same as data, for a thread that exposes it together with that of others. */
-  snapshot(): Promise<MetricsSnapshot>;
   /** Every metric that there is, in order. */
   describe(): readonly MetricDescription[];
 }
@@ -37,11 +40,8 @@ export interface MetricDescription {
 }
 
 export interface MetricsOptions {
-  /**
-   * Also memory, processor time, descriptors and collections: of the process, or only what a thread has of its own.
-   * These observers stay until it ends.
-   */
-  readonly process: boolean | "thread";
+  /** Whether to measure memory, processor time, descriptors and collections too. These observers stay until the process ends. */
+  readonly process: boolean;
   /** Version of the program, and of what runs it. */
   readonly build?: { readonly version: string; readonly node: string };
   readonly clock?: Clock;
@@ -54,7 +54,7 @@ const misnamed = ["nodejs_active_handles_total", "nodejs_active_requests_total",
 export function createMetrics({ process, build, clock = systemClock }: MetricsOptions): Metrics {
   const registry = new Registry();
   const registers = [registry];
-  if (process !== false) collectDefaultMetrics({ register: registry });
+  if (process) collectDefaultMetrics({ register: registry });
   for (const name of misnamed) registry.removeSingleMetric(name);
   const info = new Gauge({
     name: "svc_build_info",
@@ -74,17 +74,8 @@ export function createMetrics({ process, build, clock = systemClock }: MetricsOp
     ...traceMetrics(registers),
     ...reloadMetrics(registers),
     expose: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
-    async snapshot() {
-      const all = await registry.getMetricsAsJSON();
-      return process === "thread" ? all.filter(({ name }) => !isOfProcess(name)) : all;
-    },
     describe: () => registry.getMetricsAsArray().map(description),
   };
-}
-
-/** Metrics of `collectDefaultMetrics` that are the same in every thread. */
-function isOfProcess(name: string): boolean {
-  return name.startsWith("process_") || name === "nodejs_version_info";
 }
 
 /** The library's types leave out the names of labels. */

@@ -3,18 +3,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";
 import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
-import {
-  openSharedSqliteStores,
-  openSqliteLedger,
-  openSqliteStores,
-  type SharedSqliteStore,
-  type SqliteLedgerOptions,
-} from "../../src/stores/sqlite/open-ledger.ts";
+import { openSqliteLedger, type SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
 import type { StorePaths } from "../../src/stores/sqlite/paths.ts";
 import { storeIn } from "./ledger-records.ts";
 import type { LedgerFixture } from "./ledger-suite.ts";
@@ -29,28 +22,6 @@ export interface SqliteFixture extends LedgerFixture {
   verify(): Promise<void>;
   /** Runs a query on a connection of its own. */
   query(sql: string, ...parameters: string[]): Record<string, unknown>[];
-}
-
-/** The same, opened in the way of a thread that another thread of the process shares its stores with. */
-export function guestFixture(): SqliteFixture {
-  const fixture = sqliteFixture();
-  return {
-    ...fixture,
-    async open(options) {
-      const { clock, random } = options;
-      const owner = await openSqliteStores({ ...fixture.store, originPrefix: "ledger.example/logs", clock, random });
-      const guest = await openSharedSqliteStores(owner.share().message as SharedSqliteStore, options);
-      return Object.assign(guest.ledger, { close: closeBoth(guest.ledger, owner.ledger) });
-    },
-  };
-}
-
-function closeBoth(guest: StoredLedger, owner: StoredLedger): () => Promise<void> {
-  const close = guest.close.bind(guest);
-  return async () => {
-    await close();
-    await owner.close();
-  };
 }
 
 export function sqliteFixture(): SqliteFixture {

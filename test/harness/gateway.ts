@@ -5,13 +5,15 @@ import { join } from "node:path";
 import { type Stack, type StackOptions, startStack } from "../../dev/stack.ts";
 import { createLogger, type RootLogger } from "../../src/telemetry/logger.ts";
 import { expectAnswerInDocument, isDocumented } from "./openapi.ts";
-import { workersOfTests } from "./process.ts";
 
 export interface Gateway extends Stack {
   /** Everything that the gateway logged so far, a line each. */
   readonly logged: readonly string[];
   readonly dataDir: string;
 }
+
+/** For a gateway that reads its policy directory again only when a test calls `reload`. */
+export const unpolled = { limits: { policyPollMs: 3_600_000 } } as const;
 
 /** Starts a deployment. `stop` removes its folder too. */
 export async function startGateway(options: Partial<StackOptions> = {}): Promise<Gateway> {
@@ -22,8 +24,7 @@ export async function startGateway(options: Partial<StackOptions> = {}): Promise
     serviceName: "svc-platform-api",
     destination: { write: (line: string) => void logged.push(line) },
   });
-  const env = { ...workersOfTests, ...options.env };
-  const stack = await startStack({ ...options, dataDir, env, overrides: { logger, ...options.overrides } });
+  const stack = await startStack({ ...options, dataDir, overrides: { logger, ...options.overrides } });
   return {
     ...stack,
     logged,

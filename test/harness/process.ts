@@ -2,12 +2,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import type { FixedLimits } from "../../src/config/limits.ts";
 
 const root = join(import.meta.dirname, "../..");
-
-/** With how many workers gateways of this run are started, where a test does not say it itself. */
-export const workersOfTests: Readonly<Record<string, string>> =
-  process.env.SVC_TEST_WORKERS === undefined ? {} : { SVC_WORKERS: process.env.SVC_TEST_WORKERS };
 
 /** How a process ended. */
 export interface Exit {
@@ -63,7 +60,7 @@ export function spawnService(
   const [command = process.execPath, ...args] = [...launcher, process.execPath, resolve(root, program)];
   const child = spawn(command, args, {
     cwd,
-    env: { PATH: process.env.PATH ?? "", ...workersOfTests, ...settings },
+    env: { PATH: process.env.PATH ?? "", ...settings },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const lines: string[] = [];
@@ -126,6 +123,15 @@ export async function startService(
     opsUrl: ops_url,
     residentBytes: () => residentBytes(service.child.pid),
   };
+}
+
+/** The same with shorter limits than a deployment can have. */
+export function startLimitedService(
+  cwd: string,
+  settings: Readonly<Record<string, string>>,
+  limits: Partial<FixedLimits>,
+): Promise<RunningService> {
+  return startService(cwd, { ...settings, LIMITS: JSON.stringify(limits) }, "test/harness/limited-service.ts");
 }
 
 /** From the kernel's own account; where there is none (not Linux), what a test compares stays at zero. */

@@ -33,11 +33,10 @@ const { SVC_OIDC_ISSUER: _issuer, ...withoutIssuer } = minimal.settings;
 const full = {
   ...minimal,
   image: { repository: "registry.example.com/svc-platform-api", tag: "0.1.0", pullSecrets: [{ name: "pull" }] },
-  workers: "auto",
   settings: {
     ...withoutIssuer,
     SVC_STORE_POOL_SIZE: 20,
-    SVC_BODY_BUDGET_BYTES: 67_108_864,
+    SVC_MAX_CONNECTIONS: 8_192,
     SVC_PUBLIC_URL: "https://api.example.com",
   },
   env: [{ name: "NODE_EXTRA_CA_CERTS", value: "/run/svc/storeCa/ca.crt" }],
@@ -251,7 +250,6 @@ test.each([
   ["no ledger key", { secrets: withoutLedgerKey }, /ledgerKey/],
   ["a secret that is not known", { secrets: { ...minimal.secrets, other: { secret: "a" } } }, /other/],
   ["neither certificate nor trusted ingress", { secrets: withoutCertificate }, /tls|SVC_TRUSTED_PROXIES/],
-  ["workers beyond 64", { workers: 65 }, /workers/],
   ["autoscaling by nothing", { autoscaling: { enabled: true, callsWaiting: 0, cpuPercent: 0 } }, /autoscaling/],
   ["a misspelt value", { replica: 3 }, /replica/],
 ])("%s is refused", async (_name, changes, message) => {

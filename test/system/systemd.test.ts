@@ -39,6 +39,15 @@ test.each(["alone", "with PostgreSQL"])("systemd finds nothing wrong with it, %s
   expect(await analyze("verify", "--man=no", path)).toBe("");
 });
 
+test("a copy of the unit is a template whose instances listen on ports of their own", async () => {
+  const template = join(folder, "svc-platform-api@.service");
+  await writeFile(template, unit.replace("/opt/svc-platform-api/usr/local/bin/node", process.execPath));
+  await cp(join(deployed, "svc-platform-api@.service.d"), `${template}.d`, { recursive: true });
+  expect(await analyze("verify", "--man=no", join(folder, "svc-platform-api@8443.service"))).toBe("");
+  const dropIn = await readFile(join(`${template}.d`, "instance.conf"), "utf8");
+  expect(valuesOf(dropIn, "Environment")).toEqual(["SVC_LISTEN=0.0.0.0:%i", "SVC_OPS_LISTEN=127.0.0.1:1%i"]);
+});
+
 test("an option that systemd does not know is found", async () => {
   const path = join(folder, "wrong.service");
   await writeFile(

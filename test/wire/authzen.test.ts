@@ -466,8 +466,7 @@ test("quotas count questions that are asked, not calls", async () => {
   const limit = { limit: 10, period_seconds: 3600 };
   const { tenantId } = defaultClient();
   writeFileSync(file, JSON.stringify({ tenants: { [tenantId]: { requests: limit, records: limit } } }));
-  // One worker: what is left is then known to whoever is asked.
-  const env = { SVC_POLICY_DIR: policies, SVC_AUTHZEN: "on", SVC_QUOTAS: file, SVC_WORKERS: "1" };
+  const env = { SVC_POLICY_DIR: policies, SVC_AUTHZEN: "on", SVC_QUOTAS: file };
   const limited = await startGateway({ env, issuer: { clients: [{ ...defaultClient(), scopes }] } });
   try {
     const token = await limited.token(delegating);

@@ -41,9 +41,8 @@ beforeAll(async () => {
     env: {
       SVC_MAX_BODY_BYTES: String(tenantBytes),
       SVC_MAX_ARTIFACT_BODY_BYTES: String(tenantBytes),
-      SVC_BODY_BUDGET_BYTES: String(budgetBytes),
-      SVC_BODY_TIMEOUT_MS: "10000",
     },
+    overrides: { limits: { bodyBudgetBytes: budgetBytes } },
   });
   token = await gateway.token({ clientId: "client-of-tenant-a" });
 });

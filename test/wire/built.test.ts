@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { writeAppFiles } from "../../scripts/app-files.ts";
 import { productionPackages } from "../../scripts/packages.ts";
@@ -45,7 +45,7 @@ afterAll(async () => {
 beforeEach(() => {
   directory = join(app, "data");
   mkdirSync(directory);
-  settings = { ...serviceSettings(directory, issuer.url), SVC_WORKERS: "1" };
+  settings = serviceSettings(directory, issuer.url);
   services = [];
 });
 afterEach(async () => {
@@ -83,42 +83,28 @@ async function callAll({ url }: Pick<Gateway, "url">): Promise<void> {
     expect([route, (await rest(`${url}${route}`, { token: token(), body })).status]).toEqual([route, 200]);
 }
 
-/** The value of a metric with exactly these labels. */
-async function metric({ opsUrl }: RunningService, series: string): Promise<number> {
-  const text = await (await fetch(`${opsUrl}/metrics`)).text();
-  return Number(
-    text
-      .split("\n")
-      .find((line) => line.startsWith(`${series} `))
-      ?.slice(series.length + 1),
-  );
-}
-
-describe.each(["1", "2"])("with SVC_WORKERS=%s", (SVC_WORKERS) => {
-  test("every thread answers: check, writer, reader, referee, hasher and workers", async () => {
-    const service = await start({ SVC_WORKERS, SVC_POLICY_REFEREE_PERCENT: "100", SVC_LOG_LEVEL: "debug" });
-    await callAll(service);
-    await expect.poll(() => metric(service, 'svc_policy_refereed_total{result="agrees"}'), patience).toBeGreaterThan(0);
-    const bytes = Buffer.from("an object");
-    const object = {
-      artifact_object_b64: bytes.toString("base64"),
-      artifact_digest: `sha256:${createHash("sha256").update(bytes).digest("hex")}`,
-    };
-    const register = sampleCalls().find(({ route }) => route.endsWith("/artifact-register"));
-    const body = { ...register?.body, ...object };
-    const registered = await rest(`${service.url}${register?.route}`, { token: token(), body });
-    expect([registered.status, registered.body]).toEqual([200, expect.anything()]);
-    const { decision } = (await rest(`${service.url}${plan?.route}`, { token: token(), body: plan?.body })).body;
-    const log = decision.receipt.log_origin.replace(/^.*\//, "");
-    const found = await rest(`${service.opsUrl}/ledger/${log}/search`, {});
-    expect(JSON.stringify(found.body)).toContain(decision.decision_id);
-    service.child.kill("SIGTERM");
-    expect(await service.ended).toEqual({ code: 0, signal: null });
-    expect(service.errors()).toBe("");
-    expect(JSON.parse(await cli("ledger", "verify", "--json"))).toMatchObject({ ok: true });
-    const replay = ["policy", "replay", "--tenant", "tenant-a", "--decision", decision.decision_id, "--json"];
-    expect(JSON.parse(await cli(...replay))).toMatchObject({ ok: true });
-  });
+test("every thread answers: policy check, writer, reader and hasher", async () => {
+  const service = await start({ SVC_LOG_LEVEL: "debug" });
+  await callAll(service);
+  const bytes = Buffer.from("an object");
+  const object = {
+    artifact_object_b64: bytes.toString("base64"),
+    artifact_digest: `sha256:${createHash("sha256").update(bytes).digest("hex")}`,
+  };
+  const register = sampleCalls().find(({ route }) => route.endsWith("/artifact-register"));
+  const body = { ...register?.body, ...object };
+  const registered = await rest(`${service.url}${register?.route}`, { token: token(), body });
+  expect([registered.status, registered.body]).toEqual([200, expect.anything()]);
+  const { decision } = (await rest(`${service.url}${plan?.route}`, { token: token(), body: plan?.body })).body;
+  const log = decision.receipt.log_origin.replace(/^.*\//, "");
+  const found = await rest(`${service.opsUrl}/ledger/${log}/search`, {});
+  expect(JSON.stringify(found.body)).toContain(decision.decision_id);
+  service.child.kill("SIGTERM");
+  expect(await service.ended).toEqual({ code: 0, signal: null });
+  expect(service.errors()).toBe("");
+  expect(JSON.parse(await cli("ledger", "verify", "--json"))).toMatchObject({ ok: true });
+  const replay = ["policy", "replay", "--tenant", "tenant-a", "--decision", decision.decision_id, "--json"];
+  expect(JSON.parse(await cli(...replay))).toMatchObject({ ok: true });
 });
 
 test("what nobody asks for at the start is there when somebody does", async () => {
@@ -136,9 +122,9 @@ test("what nobody asks for at the start is there when somebody does", async () =
   expect([refused.status, refused.body.error.reason]).toEqual([400, expect.any(String)]);
 });
 
-test("it serves over TLS, with two workers", async () => {
+test("it serves over TLS", async () => {
   const files = { SVC_TLS_CERT: join(fixtures, "server.crt.pem"), SVC_TLS_KEY: join(fixtures, "server.key.pem") };
-  const { url } = await start({ ...files, SVC_WORKERS: "2" });
+  const { url } = await start(files);
   const headers = { authorization: `Bearer ${token()}`, "content-type": "application/json" };
   const { promise, resolve, reject } = Promise.withResolvers<unknown>();
   const call = request(`${url}${plan?.route}`, { method: "POST", headers, rejectUnauthorized: false, agent: false });
@@ -153,7 +139,7 @@ test("it serves on PostgreSQL, which its command prepares", { timeout: 120_000 }
     settings.SVC_STORE = await server.createDatabase("platform");
     expect(await spawn(settings).ended).toEqual({ code: 1, signal: null });
     await cli("migrate");
-    const service = await start({ SVC_WORKERS: "2" });
+    const service = await start();
     await callAll(service);
     service.child.kill("SIGTERM");
     expect(await service.ended).toEqual({ code: 0, signal: null });

@@ -231,8 +231,7 @@ describe("scopes and quotas", () => {
       ["limited", ["platform-api.access", "policy.read"]],
       ["unscoped", ["platform-api.access", "keys.use"]],
     ] as const;
-    // One worker: what is left is then known to whoever is asked.
-    const env = { SVC_BULK: "on", SVC_QUOTAS: quotas, SVC_WORKERS: "1" };
+    const env = { SVC_BULK: "on", SVC_QUOTAS: quotas };
     const issuerClients = clients.map(([tenantId, scopes]) => ({
       ...{ clientId: tenantId, clientSecret: "a secret of the test", tenantId, principalId: "payroll", scopes },
     }));

@@ -256,7 +256,7 @@ describe("ends", () => {
   }
 
   test("without credentials or scope nothing is read; idle streams and expired tokens end, after what was recorded", async () => {
-    const gateway = await startGateway({ env: { ...settings(), SVC_BULK_IDLE_TIMEOUT_MS: "300" } });
+    const gateway = await startGateway({ env: settings(), overrides: { limits: { bulkIdleTimeoutMs: 300 } } });
     try {
       expect((await refusalOf(gateway, "none", event(1))).error?.code).toBe(Code.Unauthenticated);
       const unscoped = await refusalOf(gateway, tokenFor({ scope: "platform-api.access" }), event(1));
@@ -300,7 +300,7 @@ describe("ends", () => {
   test("a stream ends when the key of its token is withdrawn, and nothing more is recorded on it", async () => {
     const [old, young] = [newTestKey("ES256", "old"), newTestKey("ES256", "young")];
     const rotating = await startStaticIssuer([old.publicJwk]);
-    const gateway = await startGateway({ env: { ...settings(), SVC_OIDC_ISSUER: rotating.url, SVC_WORKERS: "1" } });
+    const gateway = await startGateway({ env: { ...settings(), SVC_OIDC_ISSUER: rotating.url } });
     const signed = (by: typeof old) => mintToken(by, claimsOf(rotating.url, Date.now(), { scope }));
     try {
       const { leafIndex, next } = await openStream(gateway, signed(old));
@@ -327,7 +327,7 @@ describe("ends", () => {
       renameSync(`${file}.new`, file);
     };
     write("tenant-a");
-    const env = { SVC_BULK: "on", SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file, SVC_WORKERS: "1" };
+    const env = { SVC_BULK: "on", SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file };
     const gateway = await startGateway({ env });
     try {
       const { leafIndex, next } = await openStream(gateway, tokenFor());

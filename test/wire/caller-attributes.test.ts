@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { wireClients } from "../harness/clients.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type Gateway, rest, startGateway, unpolled } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
@@ -56,10 +56,10 @@ async function write(file: string, text: string): Promise<void> {
 }
 
 /** Settings under which the directory is looked at when a test says so. */
-const settings = () => ({ SVC_POLICY_DIR: policies, SVC_POLICY_POLL_MS: "3600000", SVC_OIDC_ISSUER: issuer.url });
+const settings = () => ({ SVC_POLICY_DIR: policies, SVC_OIDC_ISSUER: issuer.url });
 
 async function start(env: Record<string, string> = {}): Promise<void> {
-  gateway = await startGateway({ env: { ...settings(), ...env } });
+  gateway = await startGateway({ env: { ...settings(), ...env }, overrides: unpolled });
   stop = gateway.stop;
 }
 

@@ -14,7 +14,7 @@ import {
 } from "../../clients/typescript/src/index.ts";
 import { createGrpcTransport } from "../../clients/typescript/src/node.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
-import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
+import { type RunningService, serviceSettings, startLimitedService, startService } from "../harness/process.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
 const key = newTestKey("ES256", "key-1");
@@ -33,8 +33,8 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-const start = (more: Readonly<Record<string, string>> = {}) =>
-  startService(folder, { ...serviceSettings(folder, issuer.url), SVC_BULK: "on", ...more });
+const settings = () => ({ ...serviceSettings(folder, issuer.url), SVC_BULK: "on" });
+const start = (more: Readonly<Record<string, string>> = {}) => startService(folder, { ...settings(), ...more });
 
 function clientOf(url: string, tokens: TokenProvider) {
   const retry = { attempts: Number.POSITIVE_INFINITY, baseDelayMs: 20, maxDelayMs: 100 };
@@ -115,7 +115,7 @@ test("a token that ends while the stream is open is replaced", async () => {
 });
 
 test("a stream that is idle for too long is opened again by what comes next", async () => {
-  service = await start({ SVC_BULK_IDLE_TIMEOUT_MS: "150" });
+  service = await startLimitedService(folder, settings(), { bulkIdleTimeoutMs: 150 });
   let opened = 0;
   const token = async () => {
     opened += 1;

@@ -21,7 +21,8 @@ const maxBodyBytes = 4096;
 
 beforeAll(async () => {
   gateway = await startGateway({
-    env: { SVC_MAX_BODY_BYTES: String(maxBodyBytes), SVC_BODY_TIMEOUT_MS: "100", SVC_MAX_DEADLINE_MS: "1000" },
+    env: { SVC_MAX_BODY_BYTES: String(maxBodyBytes) },
+    overrides: { limits: { bodyTimeoutMs: 100, maxDeadlineMs: 1_000 } },
   });
   session = await h2Connect(gateway.url);
   token = await gateway.token();

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { wireClients } from "../harness/clients.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type Gateway, rest, startGateway, unpolled } from "../harness/gateway.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { entity, entitySchema, type Json, uid } from "../unit/policy/entities.ts";
@@ -41,7 +41,7 @@ let gateway: Gateway;
 beforeEach(async () => {
   policies = await mkdtemp(join(tmpdir(), "entities-"));
   for (const [file, text] of Object.entries(files)) await write(file, text);
-  gateway = await startGateway({ env: { SVC_POLICY_DIR: policies, SVC_POLICY_POLL_MS: "3600000" } });
+  gateway = await startGateway({ env: { SVC_POLICY_DIR: policies }, overrides: unpolled });
 });
 afterEach(async () => {
   vi.unstubAllEnvs();

@@ -24,12 +24,8 @@ let token: string;
 beforeAll(async () => {
   issuer = await startStaticIssuer([key.publicJwk]);
   gateway = await startGateway({
-    env: {
-      SVC_OIDC_ISSUER: issuer.url,
-      SVC_MAX_BODY_BYTES: String(maxBodyBytes),
-      SVC_BODY_TIMEOUT_MS: "100",
-      SVC_MAX_DEADLINE_MS: "400",
-    },
+    env: { SVC_OIDC_ISSUER: issuer.url, SVC_MAX_BODY_BYTES: String(maxBodyBytes) },
+    overrides: { limits: { bodyTimeoutMs: 100, maxDeadlineMs: 400 } },
   });
   session = await h2Connect(gateway.url);
   token = mint();

@@ -18,7 +18,7 @@ import { type H2Answer, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { h2Field, h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
-import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
+import { type RunningService, serviceSettings, startLimitedService, startService } from "../harness/process.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
 const key = newTestKey("ES256", "key-1");
@@ -41,7 +41,7 @@ let reluctant: Readonly<Record<"silent" | "slowHeaders" | "partialPreface", H1Co
 beforeAll(async () => {
   issuer = await startStaticIssuer([key.publicJwk]);
   directory = mkdtempSync(join(tmpdir(), "svc-hostile-"));
-  service = await startService(directory, { ...serviceSettings(directory, issuer.url), SVC_BODY_TIMEOUT_MS: "200" });
+  service = await startLimitedService(directory, serviceSettings(directory, issuer.url), { bodyTimeoutMs: 200 });
   const scope = "platform-api.access policy.read artifacts.write";
   token = mintToken(key, claimsOf(issuer.url, Date.now(), { scope }));
   reluctant = {

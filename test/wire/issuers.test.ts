@@ -159,8 +159,7 @@ test("a token for another issuer's tenant is refused, and the log and the metric
   for (const { url } of issuers) expect(metrics).toContain(`svc_issuer_key_fetches_total{issuer="${url}",result="ok"}`);
 });
 
-describe.each(["1", "2"])("the file, with %s workers,", (workers) => {
-  /** By as many connections as reach every worker. */
+describe("the file", () => {
   const statuses = async (token: string) => {
     const all = await Promise.all(Array.from({ length: 12 }, () => statusOf(token)));
     return [...new Set(all)];
@@ -168,7 +167,7 @@ describe.each(["1", "2"])("the file, with %s workers,", (workers) => {
 
   test("counts as it is: who is gone is refused at once, who is new is let in, and what is wrong is not taken", async () => {
     write(2);
-    await start({ SVC_WORKERS: workers });
+    await start();
     const tokens = [tokenOf(0), tokenOf(1), tokenOf(2)] as const;
     expect([await statuses(tokens[0]), await statuses(tokens[1]), await statuses(tokens[2])]).toEqual([
       [200],
@@ -303,7 +302,7 @@ describe("an issuer beside the others", () => {
   afterEach(() => stop());
   const metrics = async () => (await fetch(`${gateway.opsUrl}/metrics`)).text();
 
-  test.each(["1", "2"])("is asked about its opaque tokens, with %s workers", async (workers) => {
+  test("is asked about its opaque tokens", async () => {
     const secret = join(folder, "secret");
     writeFileSync(secret, "a secret of the test", { mode: 0o600 });
     const issuer = `${base}/umbrella`;
@@ -316,7 +315,7 @@ describe("an issuer beside the others", () => {
     const jwts = { [issuers[0].url]: { tenants: { fixed: "acme" } } };
     const opaque = { tenants: { fixed: "umbrella" }, introspection };
     write(JSON.stringify({ issuers: { ...jwts, [issuer]: opaque } }));
-    await start({ SVC_WORKERS: workers });
+    await start();
     expect([await statusOf("opaque"), await statusOf("another"), await statusOf(tokenOf(0))]).toEqual([200, 401, 200]);
     const route = `${gateway.url}/v1/sdk/capabilities`;
     const { body } = await rest(route, { token: "opaque" });

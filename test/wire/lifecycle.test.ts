@@ -80,13 +80,13 @@ describe("starting", () => {
       SVC_LISTEN: "0.0.0.0:0",
       SVC_OIDC_ISSUER: "http://issuer.example/secret-value",
       SVC_LOG_LEVEL: "secret-value",
-      SVC_BODY_TIMEOUT_MS: "0",
+      SVC_STORE_TIMEOUT_MS: "0",
       SVC_LISTN: "secret-value",
       SVC_TLS_KEY: "/nowhere/secret-value",
     });
     expect(await service.ended).toEqual({ code: 1, signal: null });
     const said = service.errors();
-    for (const name of ["LISTEN", "OIDC_ISSUER", "LOG_LEVEL", "BODY_TIMEOUT_MS", "LISTN", "TLS_KEY"])
+    for (const name of ["LISTEN", "OIDC_ISSUER", "LOG_LEVEL", "STORE_TIMEOUT_MS", "LISTN", "TLS_KEY"])
       expect(said).toMatch(new RegExp(`SVC_${name}: `));
     expect(said).not.toContain("secret-value");
   });

@@ -6,7 +6,7 @@ import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type Gateway, rest, startGateway, unpolled } from "../harness/gateway.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { must } from "../unit/domain/world.ts";
 
@@ -21,7 +21,7 @@ let evidence: string;
 beforeAll(async () => {
   policies = await mkdtemp(join(tmpdir(), "policy-replay-"));
   await cp(samples, policies, { recursive: true });
-  gateway = await startGateway({ env: { SVC_POLICY_DIR: policies, SVC_POLICY_POLL_MS: "3600000" } });
+  gateway = await startGateway({ env: { SVC_POLICY_DIR: policies }, overrides: unpolled });
   const token = await gateway.token();
   tenant = (await rest(`${gateway.url}/v1/sdk/whoami`, { token })).body.caller.tenant_id;
   for (const { route, body } of sampleCalls()) {

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Field, h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
-import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
+import { type RunningService, serviceSettings, startLimitedService } from "../harness/process.ts";
 import { newTestKey } from "../harness/tokens.ts";
 
 let issuer: StaticIssuer;
@@ -18,8 +18,8 @@ let service: RunningService;
 beforeAll(async () => {
   issuer = await startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]);
   directory = mkdtempSync(join(tmpdir(), "svc-slow-"));
-  const limits = { SVC_ANSWER_TIMEOUT_MS: "500", SVC_MAX_CONNECTIONS: "16" };
-  service = await startService(directory, { ...serviceSettings(directory, issuer.url), ...limits });
+  const settings = { ...serviceSettings(directory, issuer.url), SVC_MAX_CONNECTIONS: "16" };
+  service = await startLimitedService(directory, settings, { answerTimeoutMs: 500 });
 });
 afterAll(async () => {
   service.child.kill("SIGKILL");

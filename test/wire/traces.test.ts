@@ -372,23 +372,6 @@ describe("the collector", () => {
       ...{ "service.version": expect.any(String), "service.instance.id": expect.any(String) },
     });
   });
-
-  test("hears of each worker", async () => {
-    await start({}, { SVC_WORKERS: "2" });
-    const headers = { connection: "close" };
-    const workers = () => new Set(receiver.spans.map(({ resource }) => resource["svc.worker"]));
-    await expect
-      .poll(async () => {
-        await rest(gateway.url + plan.restPath, { token, body: planCall, headers });
-        return workers();
-      }, patience)
-      .toEqual(new Set([1, 2]));
-    await expect.poll(() => receiver.spans.filter(({ name }) => name === "ledger.commit").length).toBeGreaterThan(0);
-    await stopGateway();
-    const appends = receiver.spans.filter(({ name }) => name === "ledger.append");
-    const commits = new Set(receiver.spans.filter(({ name }) => name === "ledger.commit").map(({ spanId }) => spanId));
-    expect(appends.every(({ links: [link] }) => commits.has(link?.spanId ?? ""))).toBe(true);
-  });
 });
 
 test("exchanges with witnesses are parts of the commit that they are for", async () => {

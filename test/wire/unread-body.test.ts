@@ -169,7 +169,7 @@ describe("HTTP/1.1", () => {
     "%s: a short body that came too late is read on, and the next call served",
     async (...given) => {
       const [, [path, type]] = given;
-      const hasty = await startGateway({ env: { SVC_BODY_TIMEOUT_MS: "100" } });
+      const hasty = await startGateway({ overrides: { limits: { bodyTimeoutMs: 100 } } });
       onTestFinished(() => hasty.stop());
       const connection = await h1Connect(hasty.url);
       const bearer = `Authorization: Bearer ${await hasty.token()}`;

@@ -37,10 +37,3 @@ export const defaultAppenderLimits: AppenderLimits = {
   gatherTurns: 0,
   maxRecordBytes: 1024 * 1024,
 };
-
-/** Bounds of what waits in one of several appenders that share the memory for it, each an even part. */
-export function queueLimitsFor(appenders = 1): Pick<AppenderLimits, "maxQueuedPerTenant" | "maxQueuedBytes"> {
-  const { maxQueuedPerTenant, maxQueuedBytes } = defaultAppenderLimits;
-  const part = (limit: number) => Math.ceil(limit / appenders);
-  return { maxQueuedPerTenant: part(maxQueuedPerTenant), maxQueuedBytes: part(maxQueuedBytes) };
-}

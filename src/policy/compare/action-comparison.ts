@@ -2,8 +2,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type { TenantId } from "../../base/ids.ts";
 import type { PolicyAction, PolicyDecision } from "../engine/decision.ts";
+import { type DecisionDifference, differenceOf } from "../engine/difference.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
-import { type DecisionDifference, differenceOf } from "../tools/shadow.ts";
 import {
   type Blocker,
   type ComparedPolicy,

@@ -50,8 +50,6 @@ export interface CompiledEngine extends PolicyEngine {
   setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined;
   /** Why the question is answered as it is. Slower than an answer. */
   explain(query: PolicyQuery): Explanation;
-  /** Leaves every later decision to Cedar. */
-  useCedar(): void;
   /** Gives Cedar's sets back, for others to take their memory. Later decisions are denials. Idempotent. */
   release(): void;
 }
@@ -168,11 +166,6 @@ export class BundleEngine implements CompiledEngine {
 
   get actionNames(): readonly string[] {
     return Object.keys(this.#bundle.actions ?? {}).sort();
-  }
-
-  useCedar(): void {
-    this.#sets.useCedar();
-    this.#cache?.clear();
   }
 
   release(): void {

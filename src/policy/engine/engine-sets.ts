@@ -52,19 +52,12 @@ export class EngineSets {
   /** What Cedar alone can evaluate of a set. */
   readonly #unknown = new Map<string, PreparedSet>();
   readonly #joint: PreparedSet[] = [];
-  #isOnCedar: boolean;
   #released = false;
 
   /** Checked policies by name of their set. */
   constructor(policies: ReadonlyMap<string, PolicyTable>, options: EngineSetsOptions) {
     this.#policies = policies;
     this.#options = options;
-    this.#isOnCedar = options.evaluator === "cedar";
-  }
-
-  /** Leaves every later evaluation to Cedar. */
-  useCedar(): void {
-    this.#isOnCedar = true;
   }
 
   /** Compiles the layers, given by their sets. */
@@ -81,7 +74,7 @@ export class EngineSets {
     }
     const sets = names.map((name) => [name, this.#compile(name)] as const);
     const compiled: EvaluateLayers = (request, isOnBehalfOf) => {
-      if (request === undefined || this.#isOnCedar || this.#released) return byCedar(request, isOnBehalfOf);
+      if (request === undefined || this.#released) return byCedar(request, isOnBehalfOf);
       const scene = new Scene(request, this.#paths);
       return sets.map(([name, set]) => this.#evaluateCompiled(name, set, scene, request, isOnBehalfOf));
     };

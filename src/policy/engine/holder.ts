@@ -65,11 +65,6 @@ export class PolicyHolder implements PolicyEngine {
     replaced.release();
   }
 
-  /** Leaves the decisions of a revision to Cedar, if it is the one in force. */
-  useCedar(revision: string): void {
-    if (this.#engine.revision === revision) this.#engine.useCedar();
-  }
-
   /** Gives the engine's memory back. Later decisions are denials. */
   release(): void {
     this.#engine.release();

@@ -39,12 +39,10 @@ export interface ReloaderOptions {
   check(bundle: PolicyBundle): Promise<ComparedBundle>;
   /** Keeps the content of a revision, UTF-8, before the revision decides anything. Rejects where it cannot be kept now. */
   keep(revision: string, content: Uint8Array): Promise<void>;
-  /** Has others compile it too, before it decides anything here. Rejects where one cannot. */
-  share?(bundle: PolicyBundle, checked: ComparedBundle): Promise<void>;
   /** The revision in force; undefined where there is none. */
   current(): string | undefined;
-  /** Puts the engine in force. It is the receiver's to release. Does not reject. */
-  install(engine: CompiledEngine): void | Promise<void>;
+  /** Puts the engine in force. It is the receiver's to release. Must not throw. */
+  install(engine: CompiledEngine): void;
   /** What was read last, before now. */
   readonly known?: PolicyReading;
   /** Time between two looks, in milliseconds. */
@@ -124,7 +122,7 @@ export class PolicyReloader {
 
   async #settle({ bundle, problems }: PolicyReading): Promise<void> {
     if (bundle === undefined) return this.#refuse(problems);
-    const { check, keep, share, current, install, onEvent } = this.#options;
+    const { check, keep, current, install, onEvent } = this.#options;
     const { content, revision } = await inTurns(identify(bundle));
     if (problems.length === 0 && revision === current()) {
       this.#refused = [];
@@ -136,13 +134,7 @@ export class PolicyReloader {
     await keep(revision, content);
     const { engine } = await compileInTurns(bundle, checked, this.#options.engine);
     if (engine === undefined) throw new TypeError("a bundle without problems compiles");
-    try {
-      await share?.(bundle, checked);
-    } catch (error) {
-      engine.release();
-      throw error;
-    }
-    await install(engine);
+    install(engine);
     this.#refused = [];
     onEvent({ type: "loaded", revision, disagreements: checked.disagreements });
   }

@@ -1,7 +1,6 @@
 /** PostgreSQL, for the service and its commands. */
 import { systemClock } from "../../base/clock.ts";
 import type { PostgresTarget } from "../../base/postgres-url.ts";
-import { queueLimitsFor } from "../../ledger/append/limits.ts";
 import type { StoreBackend, StoreSettings } from "../backend.ts";
 
 export function postgresBackend(
@@ -9,7 +8,7 @@ export function postgresBackend(
   { storePasswordFile: passwordFile, anchor: anchorPath }: Pick<StoreSettings, "anchor" | "storePasswordFile">,
 ): StoreBackend {
   return {
-    async openStores({ storePoolSize, storeTimeoutMs, ledgerKey, ledgerOrigin }, { threads, ...machine }) {
+    async openStores({ storePoolSize, storeTimeoutMs, ledgerKey, ledgerOrigin }, machine) {
       const { openPostgresStores } = await import("./open-ledger.ts");
       return openPostgresStores({
         target,
@@ -19,7 +18,6 @@ export function postgresBackend(
         keyPath: ledgerKey,
         anchorPath,
         originPrefix: ledgerOrigin,
-        limits: queueLimitsFor(threads),
         ...machine,
       });
     },

@@ -1,8 +1,6 @@
 /** The embedded store, for the service and its commands. */
 import { existsSync } from "node:fs";
-import { queueLimitsFor } from "../../ledger/append/limits.ts";
 import type { StoreBackend, StoreSettings } from "../backend.ts";
-import type { SharedSqliteStore } from "./open-ledger.ts";
 import { anchorPathOf } from "./paths.ts";
 
 /** How long a migration waits for another process that migrates the same file. */
@@ -11,11 +9,9 @@ const migrationBusyTimeoutMs = 60_000;
 export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anchor">): StoreBackend {
   const paths = { path, anchorPath: anchorPathOf(path, anchor) };
   return {
-    async openStores({ ledgerKey: keyPath, ledgerOrigin: originPrefix }, { shared, threads, ...machine }) {
-      const { openSharedSqliteStores, openSqliteStores } = await import("./open-ledger.ts");
-      const limits = queueLimitsFor(threads);
-      if (shared !== undefined) return openSharedSqliteStores(shared as SharedSqliteStore, { ...machine, limits });
-      return openSqliteStores({ ...paths, keyPath, originPrefix, ...machine, limits });
+    async openStores({ ledgerKey: keyPath, ledgerOrigin: originPrefix }, machine) {
+      const { openSqliteStores } = await import("./open-ledger.ts");
+      return openSqliteStores({ ...paths, keyPath, originPrefix, ...machine });
     },
     async openArchive() {
       requireFile(path);

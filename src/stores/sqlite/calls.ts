@@ -20,8 +20,6 @@ export interface CallsOptions {
   readonly port: { postMessage(message: NumberedRequest): void };
   /** How long the thread may work on one call, in milliseconds. The time that a call waits for others does not count. */
   readonly responseTimeoutMs: number;
-  /** Counts what the thread has answered, whoever asked. */
-  readonly answered: Int32Array;
   /** Told when the thread has not answered in time: it is to be replaced. */
   readonly onHang: () => void;
   /** Told of every failure. */
@@ -40,7 +38,6 @@ export class StoreCalls {
   readonly #pending = new Map<number, Pending>();
   #watch: NodeJS.Timeout | undefined;
   #nextId = 0;
-  #onIdle: (() => void) | undefined;
 
   constructor(options: CallsOptions) {
     this.#options = options;
@@ -69,7 +66,6 @@ export class StoreCalls {
       this.#options.onFailure?.(message.failure);
       pending.reject(toError(message.failure));
     }
-    if (this.#pending.size === 0) this.#onIdle?.();
   }
 
   /** The thread is no more: whoever waits for it is refused. */
@@ -77,30 +73,18 @@ export class StoreCalls {
     clearTimeout(this.#watch);
     for (const { reject } of this.#pending.values()) reject(unavailable(cause));
     this.#pending.clear();
-    this.#onIdle?.();
   }
 
-  /** Resolves when every call has its answer. */
-  idle(): Promise<void> {
-    if (this.#pending.size === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#onIdle = resolve;
-    });
-  }
-
-  /** Gives the thread its time for the first call; what it does for others meanwhile does not count. */
+  /** Gives the thread its time for the first call. */
   #watchFirst(): void {
     clearTimeout(this.#watch);
     const [first] = this.#pending.keys();
     if (first === undefined) return;
-    const { answered, responseTimeoutMs, onHang } = this.#options;
-    const answeredBefore = Atomics.load(answered, 0);
+    const { responseTimeoutMs, onHang } = this.#options;
     this.#watch = setTimeout(() => {
       // An answer may have come while this thread was busy itself: it is read first.
       setImmediate(() => {
-        if (!this.#pending.has(first)) return;
-        if (Atomics.load(answered, 0) === answeredBefore) onHang();
-        else this.#watchFirst();
+        if (this.#pending.has(first)) onHang();
       });
     }, responseTimeoutMs);
   }

@@ -2,7 +2,6 @@
 import { realpathSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
-import type { MessagePort } from "node:worker_threads";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { StoredLedger } from "../../ledger/append/ledger.ts";
@@ -14,7 +13,6 @@ import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import type { ServiceStores, StoreLogger } from "../backend.ts";
 import { KeyRing } from "../key-ring.ts";
 import { openedFile } from "./file-identity.ts";
-import { GuestThread } from "./guest.ts";
 import { LateThread } from "./late-thread.ts";
 import type { StorePaths } from "./paths.ts";
 import type { WorkerData } from "./protocol.ts";
@@ -74,9 +72,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<St
  * Opens the stores, bringing the file to this program's schema first. Rejects with `IncompatibleStoreError` for a file
  * of a newer version or another program, and where a log is not what the anchor says or the key is not its own; with `store_unavailable` or a file system error when it cannot be opened.
  */
-export async function openSqliteStores(
-  options: SqliteLedgerOptions,
-): Promise<SqliteStores & Pick<Required<ServiceStores>, "share">> {
+export async function openSqliteStores(options: SqliteLedgerOptions): Promise<SqliteStores> {
   const { originPrefix, clock, random, logger } = options;
   requireOriginPrefix(originPrefix);
   const path = resolve(options.path);
@@ -89,7 +85,7 @@ export async function openSqliteStores(
   // SQLite keeps its other files beside the file that a link leads to.
   const [realPath, realAnchorPath] = [realpathSync(path), realpathSync(anchorPath)];
   const links = [path, anchorPath].filter((each) => each !== realPath && each !== realAnchorPath);
-  const data: Omit<WorkerData, "answered" | "role"> = {
+  const data: Omit<WorkerData, "role"> = {
     path: realPath,
     anchorPath: realAnchorPath,
     storeId: prepared.storeId,
@@ -105,53 +101,13 @@ export async function openSqliteStores(
   const writer = start("writer");
   const reader = new LateThread(() => start("reader"), writer);
   const threads = { writer, reader, searcher: new LateThread(() => start("searcher")) };
-  const stores = await openStores(threads, keys, options);
-  return {
-    ...stores,
-    share() {
-      const ports = { writer: writer.share(), reader: reader.start().share() };
-      const { responseTimeoutMs } = limits;
-      const message: SharedSqliteStore = { ...ports, signingKey: keys.current, keyPath, responseTimeoutMs };
-      return { message, ports: Object.values(ports) };
-    },
-  };
+  return openStores(threads, keys, options);
 }
-
-/** What another thread of the process opens the same stores with. The ports are handed over to it. */
-export interface SharedSqliteStore {
-  readonly writer: MessagePort;
-  readonly reader: MessagePort;
-  /** Public key that signs now, and the file that it is in. */
-  readonly signingKey: Uint8Array;
-  readonly keyPath: string;
-  readonly responseTimeoutMs: number;
-}
-
-/**
- * Opens, in another thread, stores that one thread of the process has opened: their threads and files are those. Rejects
- * with `KeyFileError` where the key is not in its file any more, with `store_unavailable` where the stores are closed.
- */
-export async function openSharedSqliteStores(
-  { writer, reader, signingKey, keyPath, responseTimeoutMs }: SharedSqliteStore,
-  options: SharedSqliteOptions,
-): Promise<SqliteStores> {
-  const keys = KeyRing.from(signingKey, { keyPath, logger: options.logger });
-  const readerThread = new LateThread(() => new GuestThread(reader, responseTimeoutMs));
-  readerThread.start();
-  // Whoever searches much does so in the thread that opened the stores.
-  const threads = { writer: new GuestThread(writer, responseTimeoutMs), reader: readerThread };
-  return openStores({ ...threads, searcher: readerThread }, keys, options);
-}
-
-type SharedSqliteOptions = Pick<
-  SqliteLedgerOptions,
-  "clock" | "random" | "logger" | "openAnchor" | "commits" | "limits"
->;
 
 async function openStores(
   threads: StoreThreads,
   keys: KeyRing,
-  { clock, random, openAnchor, commits, limits }: SharedSqliteOptions,
+  { clock, random, openAnchor, commits, limits }: SqliteLedgerOptions,
 ): Promise<SqliteStores> {
   const store = await SqliteStore.open({ threads, clock, random, keys });
   const anchor = await openAnchor?.(store, keys).catch(async (error: unknown) => {

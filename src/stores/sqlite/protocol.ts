@@ -1,5 +1,4 @@
 /** What passes between the store and its two threads. */
-import type { MessagePort } from "node:worker_threads";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { AttemptLimit } from "../../domain/ports.ts";
 import type { SearchQuery } from "../../ledger/ports/search.ts";
@@ -28,8 +27,6 @@ export interface WorkerData {
   readonly connectionModule: string;
   /** Handed to that `openConnection` as its second argument. */
   readonly connectionData: unknown;
-  /** Memory that is shared: the thread counts its answers there, to whomever they go. */
-  readonly answered: Int32Array;
 }
 
 /** What the call gives will be signed. */
@@ -79,11 +76,6 @@ export type WorkerRequest =
 export interface NumberedRequest {
   readonly id: number;
   readonly request: WorkerRequest;
-}
-
-/** From now on the thread serves what comes on this port too. */
-export interface ConnectRequest {
-  readonly connect: MessagePort;
 }
 
 /** Results of an append, before it is committed: of the batches that follow those of the parts before. */

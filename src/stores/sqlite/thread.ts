@@ -1,12 +1,11 @@
-/** A supervised worker thread of the store: calls go to it, from several threads perhaps, and it is replaced when it dies. */
-import { MessageChannel, type MessagePort, Worker } from "node:worker_threads";
+/** A supervised worker thread of the store: calls go to it, and it is replaced when it dies. */
+import { Worker } from "node:worker_threads";
 import { threadEnvironment } from "../../base/thread-environment.ts";
 import type { StoreLogger } from "../backend.ts";
 import { unavailable } from "../errors.ts";
 import { type OnPart, type StoreCaller, StoreCalls } from "./calls.ts";
 import type { StoreFailure } from "./errors.ts";
-import type { GuestMessage, HostMessage } from "./guest.ts";
-import type { ConnectRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
+import type { WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 
 /** Bounds of a thread. Milliseconds. */
 export interface ThreadLimits {
@@ -24,16 +23,13 @@ export interface ThreadLimits {
 interface Running {
   readonly worker: Worker;
   readonly calls: StoreCalls;
-  readonly answered: Int32Array;
 }
 
 export class StoreThread implements StoreCaller {
-  readonly #data: Omit<WorkerData, "answered">;
+  readonly #data: WorkerData;
   readonly #limits: ThreadLimits;
   readonly #logger: StoreLogger | undefined;
   readonly #ready = Promise.withResolvers<void>();
-  /** Others who call the thread, by the port on which they are told where it is. */
-  readonly #guests = new Set<MessagePort>();
   #running: Running | undefined;
   #isReady = false;
   #failuresInARow = 0;
@@ -41,7 +37,7 @@ export class StoreThread implements StoreCaller {
   #closing = false;
   #movedReported = false;
 
-  constructor(data: Omit<WorkerData, "answered">, limits: ThreadLimits, logger: StoreLogger | undefined) {
+  constructor(data: WorkerData, limits: ThreadLimits, logger: StoreLogger | undefined) {
     this.#data = data;
     this.#limits = limits;
     this.#logger = logger;
@@ -59,26 +55,10 @@ export class StoreThread implements StoreCaller {
     return running.calls.call(request, onPart);
   }
 
-  /** A port for a `GuestThread` elsewhere in the process; closing the other one ends that. */
-  share(): MessagePort {
-    const { port1: own, port2: theirs } = new MessageChannel();
-    this.#guests.add(own);
-    own.on("message", (message: GuestMessage) => {
-      if ("failure" in message) this.#reportMoved(message.failure);
-      else if (this.#running?.worker.threadId === message.hangs)
-        this.#fail(this.#running.worker, "The store did not answer in time.");
-    });
-    own.once("close", () => this.#guests.delete(own));
-    own.unref();
-    this.#introduce(own);
-    return theirs;
-  }
-
   async close(): Promise<void> {
     const worker = this.#running?.worker;
     this.#closing = true;
     clearTimeout(this.#restart);
-    for (const guest of this.#guests) guest.close();
     if (worker === undefined) return;
     const exited = new Promise((resolve) => worker.once("exit", resolve));
     if (this.#isReady) await this.call({ call: "close" }).catch(() => worker.terminate());
@@ -87,9 +67,8 @@ export class StoreThread implements StoreCaller {
   }
 
   #start(): void {
-    const answered = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     const worker = new Worker(new URL("./worker.ts", import.meta.url), {
-      workerData: { ...this.#data, answered } satisfies WorkerData,
+      workerData: this.#data,
       name: `store-${this.#data.role}`,
       env: threadEnvironment(),
       // What a thread makes is gone after each call: a young generation of the usual size only takes memory. What the
@@ -99,11 +78,10 @@ export class StoreThread implements StoreCaller {
     const calls = new StoreCalls({
       port: worker,
       responseTimeoutMs: this.#limits.responseTimeoutMs,
-      answered,
       onHang: () => this.#fail(worker, "The store did not answer in time."),
       onFailure: (failure) => this.#reportMoved(failure),
     });
-    this.#running = { worker, calls, answered };
+    this.#running = { worker, calls };
     let cause = "The store's thread ended.";
     worker.on("message", (message: WorkerMessage) => this.#receive(calls, message));
     worker.on("error", (error: unknown) => {
@@ -116,23 +94,12 @@ export class StoreThread implements StoreCaller {
     if (message.type === "ready") {
       this.#isReady = true;
       this.#ready.resolve();
-      for (const guest of this.#guests) this.#introduce(guest);
       return;
     }
     // A part says nothing of the commit, at which a thread may hang or end time after time.
     if (message.type !== "part") this.#failuresInARow = 0;
     if (message.type === "result") this.#movedReported = false;
     calls.receive(message);
-  }
-
-  /** Has a guest and the thread talk to each other, where the thread serves. */
-  #introduce(guest: MessagePort): void {
-    const running = this.#running;
-    if (running === undefined || !this.#isReady) return;
-    const { port1: atThread, port2: atGuest } = new MessageChannel();
-    const { answered, worker } = running;
-    worker.postMessage({ connect: atThread } satisfies ConnectRequest, [atThread]);
-    guest.postMessage({ port: atGuest, answered, threadId: worker.threadId } satisfies HostMessage, [atGuest]);
   }
 
   #reportMoved({ kind, message }: StoreFailure): void {
@@ -152,7 +119,6 @@ export class StoreThread implements StoreCaller {
     this.#isReady = false;
     void worker.terminate();
     calls.fail(cause);
-    for (const guest of this.#guests) guest.postMessage({ ended: cause } satisfies HostMessage);
     if (this.#closing) return;
     this.#ready.reject(unavailable(cause));
     const { minRestartDelayMs, maxRestartDelayMs } = this.#limits;

@@ -14,21 +14,13 @@ import {
 } from "./file-identity.ts";
 import { anchorConnection, SqliteAnchor } from "./log/anchor.ts";
 import { PartSender } from "./part-sender.ts";
-import type {
-  ConnectRequest,
-  NumberedRequest,
-  WorkerAnswer,
-  WorkerData,
-  WorkerMessage,
-  WorkerRequest,
-} from "./protocol.ts";
+import type { NumberedRequest, WorkerAnswer, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 import { SqliteReader } from "./reader.ts";
 import { SqliteWriter } from "./writer.ts";
 
 const data = workerData as WorkerData;
 const { role, path, anchorPath, originPrefix, busyTimeoutMs, connectionModule, connectionData } = data;
 if (parentPort === null) throw new Error("This file runs in a worker thread.");
-/** Of whoever has started the thread. */
 const own: MessagePort = parentPort;
 
 const { openConnection } = (await import(connectionModule)) as {
@@ -101,7 +93,7 @@ function openWriter(connection: SqliteConnection): SqliteWriter {
 }
 
 /** The writer serves nothing from a file that is gone: it looks before its answer, and from then on before its work. */
-function serve(calls: readonly Waiting[]): readonly unknown[] {
+function serve(calls: readonly NumberedRequest[]): readonly unknown[] {
   store ??= openStore();
   if (isMoved) requireInPlace([...files, ...otherFiles]);
   const served = store;
@@ -110,16 +102,15 @@ function serve(calls: readonly Waiting[]): readonly unknown[] {
   const results =
     served instanceof SqliteWriter && works.length > 1 ? served.together(works) : works.map((work) => work());
   if (role === "writer") requireInPlace(files);
-  if (calls.some(({ message }) => message.request.call === "probe"))
-    requireInPlace(role === "writer" ? otherFiles : files);
+  if (calls.some(({ request }) => request.call === "probe")) requireInPlace(role === "writer" ? otherFiles : files);
   isMoved = false;
   return results;
 }
 
-function dispatch(store: SqliteWriter | SqliteReader, { from, message: { id, request } }: Waiting): unknown {
+function dispatch(store: SqliteWriter | SqliteReader, { id, request }: NumberedRequest): unknown {
   if (store instanceof SqliteWriter) {
     if (request.call === "append") {
-      const parts = new PartSender(from, id, attempt);
+      const parts = new PartSender(own, id, attempt);
       store.append(request.batches, request.nowMs, request.signingKey, parts);
       return parts.committed;
     }
@@ -155,16 +146,16 @@ function read(store: SqliteReader, request: WorkerRequest): unknown {
 }
 
 /** Answers calls in order. Those that are served together are taken apart where one of them has nothing stored of all. */
-function answer(calls: readonly Waiting[]): readonly WorkerAnswer[] {
+function answer(calls: readonly NumberedRequest[]): readonly WorkerAnswer[] {
   try {
     const results = serve(calls);
-    return calls.map(({ message: { id } }, position) => ({ type: "result", id, result: results[position] }));
+    return calls.map(({ id }, position) => ({ type: "result", id, result: results[position] }));
   } catch (error) {
     const failure = describeFailure(movedOr(error));
     if (failure.kind === "moved") keepMoved();
     if (failure.kind === "store" && !isBusy(error)) dropStore();
     if (calls.length > 1 && isOfOne(failure)) return calls.flatMap((call) => answer([call]));
-    return calls.map(({ message: { id } }) => ({ type: "failure", id, failure }));
+    return calls.map(({ id }) => ({ type: "failure", id, failure }));
   }
 }
 
@@ -188,11 +179,11 @@ const shareable: ReadonlySet<WorkerRequest["call"]> = new Set([
 const maxTogether = 16;
 
 /** All that waits, in order; those that stand side by side and may share a transaction are together. */
-function groups(waiting: readonly Waiting[]): readonly (readonly Waiting[])[] {
-  const all: Waiting[][] = [];
-  let open: Waiting[] = [];
+function groups(waiting: readonly NumberedRequest[]): readonly (readonly NumberedRequest[])[] {
+  const all: NumberedRequest[][] = [];
+  let open: NumberedRequest[] = [];
   for (const one of waiting) {
-    const isShareable = role === "writer" && shareable.has(one.message.request.call);
+    const isShareable = role === "writer" && shareable.has(one.request.call);
     if (!isShareable || open.length === maxTogether) open = [];
     if (open.length === 0) all.push(open);
     open.push(one);
@@ -244,61 +235,27 @@ function dropStore(): void {
   }
 }
 
-/** A call, and where its answer goes. */
-interface Waiting {
-  readonly from: MessagePort;
-  readonly message: NumberedRequest;
-}
-
-const guests = new Set<MessagePort>();
-
-function connect(guest: MessagePort): void {
-  guests.add(guest);
-  guest.on("message", (message: NumberedRequest) => answerAll(guest, message));
-  guest.once("close", () => guests.delete(guest));
-}
-
-/** Answers a call, with all that wait behind it and on other ports. */
-function answerAll(to: MessagePort, first: NumberedRequest): void {
-  const waiting = [{ from: to, message: first }, ...[to, ...otherPorts(to)].flatMap(received)];
-  for (const group of groups(waiting)) {
-    const [{ message: head }] = group as [Waiting];
-    if (head.request.call === "close") {
-      close(head.id);
+/** Answers a call, with all that wait behind it. */
+function answerAll(first: NumberedRequest): void {
+  for (const group of groups([first, ...received()])) {
+    const [head] = group;
+    if (head?.request.call === "close") {
+      dropStore();
+      own.postMessage({ type: "result", id: head.id, result: undefined } satisfies WorkerMessage);
+      own.close();
       return;
     }
-    const answers = answer(group);
-    group.forEach(({ from }, position) => {
-      Atomics.add(data.answered, 0, 1);
-      from.postMessage(answers[position]);
-    });
+    for (const each of answer(group)) own.postMessage(each);
   }
 }
 
-function otherPorts(than: MessagePort): readonly MessagePort[] {
-  return [own, ...guests].filter((other) => other !== than);
-}
-
-/** The calls that wait on a port. */
-function received(from: MessagePort): readonly Waiting[] {
-  const waiting: Waiting[] = [];
-  for (let next = receiveMessageOnPort(from); next !== undefined; next = receiveMessageOnPort(from)) {
-    const message = next.message as NumberedRequest | ConnectRequest;
-    if ("connect" in message) connect(message.connect);
-    else waiting.push({ from, message });
-  }
+/** The calls that wait. */
+function received(): readonly NumberedRequest[] {
+  const waiting: NumberedRequest[] = [];
+  for (let next = receiveMessageOnPort(own); next !== undefined; next = receiveMessageOnPort(own))
+    waiting.push(next.message as NumberedRequest);
   return waiting;
 }
 
-function close(id: number): void {
-  dropStore();
-  own.postMessage({ type: "result", id, result: undefined } satisfies WorkerMessage);
-  for (const guest of guests) guest.close();
-  own.close();
-}
-
-own.on("message", (message: NumberedRequest | ConnectRequest) => {
-  if ("connect" in message) connect(message.connect);
-  else answerAll(own, message);
-});
+own.on("message", answerAll);
 own.postMessage({ type: "ready" } satisfies WorkerMessage);

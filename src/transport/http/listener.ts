@@ -60,11 +60,8 @@ const admitAll: Admit = {
 
 /** A listening socket and everything that came in through it. */
 export interface Listener {
-  /**
-   * Resolves with the bound address; rejects where the address cannot be bound.
-   * @param reusePort whether others that say so too may listen on the port as well: the system shares connections out
-   */
-  listen(host: string, port: number, reusePort?: boolean): Promise<AddressInfo>;
+  /** Resolves with the bound address; rejects if the address cannot be bound. */
+  listen(host: string, port: number): Promise<AddressInfo>;
   /**
    * Stops accepting, lets what is in flight finish, closes idle connections, and resolves when all are closed. What
    * is still open after `graceMs` is cut off. Resolves with whether nothing had to be cut off.
@@ -93,10 +90,10 @@ export function createListener(options: ListenerOptions): Listener {
     socket.on("close", () => sockets.delete(socket));
   });
   return {
-    listen: (host, port, reusePort = false) =>
+    listen: (host, port) =>
       new Promise((resolve, reject) => {
         front.once("error", reject);
-        front.listen({ port, host, reusePort }, () => {
+        front.listen({ port, host }, () => {
           front.off("error", reject);
           resolve(front.address() as AddressInfo);
         });

@@ -39,10 +39,7 @@ describe("defaults", () => {
       witnesses: [],
       maxBodyBytes: 262_144,
       maxArtifactBodyBytes: 12_582_912,
-      bodyTimeoutMs: 10_000,
-      answerTimeoutMs: 30_000,
       maxConnections: 4096,
-      maxDeadlineMs: 30_000,
       shutdownGraceMs: 10_000,
       decisionMaxAgeSeconds: 86_400,
     });
@@ -153,8 +150,7 @@ describe("values", () => {
     ["SVC_MAX_BODY_BYTES", "1e5"],
     ["SVC_MAX_BODY_BYTES", "0x400"],
     ["SVC_MAX_ARTIFACT_BODY_BYTES", "12582913"],
-    ["SVC_MAX_DEADLINE_MS", "30001"],
-    ["SVC_BODY_TIMEOUT_MS", "0"],
+    ["SVC_STORE_TIMEOUT_MS", "99"],
   ])("%s=%s is refused by name, once, and the value is not repeated", (name, value) => {
     const problems = problemsOf({ [name]: value });
     expect(problems).toHaveLength(1);

@@ -82,7 +82,6 @@ describe("a weak or impossible configuration refuses to start", () => {
     ],
     ["no witnesses, said at length", { SVC_WITNESSES: "{}" }, "SVC_WITNESSES: must name 1 to 16"],
     ["a policy directory that is a file", { SVC_POLICY_DIR: "/file" }, "SVC_POLICY_DIR: is not a directory"],
-    ["a candidate that is a file", { SVC_SHADOW_POLICY_DIR: "/file" }, "SVC_SHADOW_POLICY_DIR: is not a directory"],
     ["a policy directory that is missing", { SVC_POLICY_DIR: "/none" }, "SVC_POLICY_DIR: cannot be read (ENOENT)"],
     [
       "a password file that is missing",

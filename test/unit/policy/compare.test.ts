@@ -4,11 +4,11 @@ import { describe, expect, test } from "vitest";
 import { compareBundles, type PolicyComparison } from "../../../src/policy/compare/compare.ts";
 import { policiesThatNeverApply } from "../../../src/policy/compare/never-applies.ts";
 import type { PolicyQuery } from "../../../src/policy/engine/decision.ts";
+import { differenceOf } from "../../../src/policy/engine/difference.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { describeProblem } from "../../../src/policy/load/problem.ts";
 import { parseQuery } from "../../../src/policy/tools/query.ts";
-import { differenceOf } from "../../../src/policy/tools/shadow.ts";
 import { entityConditions, knowingFiles } from "./entities.ts";
 import {
   anyQueries,

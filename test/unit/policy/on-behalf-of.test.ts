@@ -9,10 +9,8 @@ import type { Evaluator } from "../../../src/policy/engine/engine-sets.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { parseQueryText } from "../../../src/policy/tools/query.ts";
-import { PolicyShadow } from "../../../src/policy/tools/shadow.ts";
 import { anyQueries, ask, engineOf, type Files, memoryFileSystem, openFiles, permitAll } from "./harness.ts";
 import { conditions, onBehalfOfConditions } from "./pool.ts";
-import { handTimers } from "./timers.ts";
 
 const alice: OnBehalfOf = {
   type: "user",
@@ -204,29 +202,6 @@ test("an explanation says why a permit for callers does not permit what is asked
   });
   expect(engine.explain(ask("access")).layers[1]?.policies[0]).toMatchObject({ decided: true, unmet: [] });
   engine.release();
-});
-
-test("a candidate is asked for whom the one in force was asked", async () => {
-  const seen: unknown[] = [];
-  const timers = handTimers();
-  const shadow = new PolicyShadow({
-    share: 1,
-    random: () => 0,
-    timers,
-    elapsedMs: () => 0,
-    onCompared: (difference) => seen.push(difference?.kind),
-    onDropped: () => {},
-    onSample: () => {},
-  });
-  const files = { ...openFiles, "platform/b.cedar": permit("b", forAlice), "default/b.cedar": permit("b", forAlice) };
-  const active = await engineOf(files);
-  shadow.replace(await engineOf(openFiles));
-  shadow.observe(askFor(), active.decide(askFor()), "1");
-  shadow.observe(ask("access"), active.decide(ask("access")), "2");
-  timers.fire(9);
-  expect(seen).toEqual(["denies", undefined]);
-  shadow.release();
-  active.release();
 });
 
 test("what changes for somebody else is found, with an example", async () => {

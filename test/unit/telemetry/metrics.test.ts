@@ -92,40 +92,19 @@ test("the process's own are there where they are asked for", async () => {
   expect((await metrics.expose()).body).not.toContain("process_resident_memory_bytes");
 });
 
-test("the policy set in force is one, and says whether it is the newest", async () => {
-  metrics.policyLoaded("active", "sha256:a");
-  metrics.policyLoaded("active", "sha256:b");
-  metrics.policyRefused("active", "refused");
-  metrics.policyRefused("shadow", "failed");
+test("metrics name one policy revision in force, and whether it is the newest", async () => {
+  metrics.policyLoaded("sha256:a");
+  metrics.policyLoaded("sha256:b");
+  metrics.policyRefused("refused");
   const lines = (await metrics.expose()).body.split("\n");
   expect(lines.filter((line) => line.startsWith("svc_policy_"))).toEqual([
-    'svc_policy_loads_total{role="active",result="loaded"} 2',
-    'svc_policy_loads_total{role="active",result="refused"} 1',
-    'svc_policy_loads_total{role="shadow",result="failed"} 1',
-    'svc_policy_stale{role="active"} 1',
-    'svc_policy_stale{role="shadow"} 1',
-    'svc_policy_revision_info{role="active",revision="sha256:b"} 1',
-    'svc_policy_loaded_timestamp_seconds{role="active"} 5',
-    ...["agrees", "differs", "dropped", "failed"].map((result) => `svc_policy_refereed_total{result="${result}"} 0`),
+    'svc_policy_loads_total{result="loaded"} 2',
+    'svc_policy_loads_total{result="refused"} 1',
+    "svc_policy_stale 1",
+    'svc_policy_revision_info{revision="sha256:b"} 1',
+    "svc_policy_loaded_timestamp_seconds 5",
+    "svc_policy_sets_disagreeing 0",
   ]);
-});
-
-test("differences of a candidate are counted by tenant, and tenants beyond the thousandth together", async () => {
-  metrics.shadowCompared(undefined);
-  for (let tenant = 0; tenant < 1_002; tenant++) metrics.shadowCompared({ kind: "denies", tenant: `t${tenant}` });
-  metrics.shadowCompared({ kind: "denies", tenant: "t0" });
-  metrics.shadowDropped();
-  const lines = (await metrics.expose()).body.split("\n");
-  for (const line of [
-    'svc_shadow_compared_total{difference="none"} 1',
-    'svc_shadow_compared_total{difference="denies"} 1003',
-    'svc_shadow_differences_total{tenant="t0",difference="denies"} 2',
-    'svc_shadow_differences_total{tenant="t999",difference="denies"} 1',
-    'svc_shadow_differences_total{tenant="_other",difference="denies"} 2',
-    "svc_shadow_dropped_total 1",
-  ]) {
-    expect(lines).toContain(line);
-  }
 });
 
 test("alerts are counted by tenant and name, of both so many that a scraper can take them", async () => {

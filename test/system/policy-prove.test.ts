@@ -8,7 +8,7 @@ import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { askProver } from "../../src/cli/policy/prover-process.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { compareBundles } from "../../src/policy/compare/compare.ts";
+import { compareBundles } from "../../src/policy/diff/compare.ts";
 import type { PolicyQuery } from "../../src/policy/engine/decision.ts";
 import { differenceOf } from "../../src/policy/engine/difference.ts";
 import type { PolicyBundle } from "../../src/policy/load/bundle.ts";

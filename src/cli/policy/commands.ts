@@ -33,7 +33,7 @@ export function addPolicyCheckCommand(policy: Command, terminal: Terminal): void
       if (compiled === undefined) return;
       const { directory, bundle, engine, ignored } = compiled;
       // Loaded here, so that no other command pays for it.
-      const { policiesThatNeverApply } = await import("../../policy/compare/never-applies.ts");
+      const { policiesThatNeverApply } = await import("../../policy/diff/never-applies.ts");
       const never = policiesThatNeverApply(bundle).map(({ id, file, line }) => ({ id, file, line }));
       const neverLines = never.map(({ id, file, line }) => `${file}:${line}: ${id} applies to no request`);
       const value = {

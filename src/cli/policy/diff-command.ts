@@ -4,7 +4,7 @@ import { parseTenantId } from "../../base/ids.ts";
 import { parseDecimal } from "../../base/text-forms.ts";
 import { parseTimestamp } from "../../base/timestamps.ts";
 import type { RecordedComparison } from "../../domain/recorded-differences.ts";
-import { compareBundles, type PolicyComparison } from "../../policy/compare/compare.ts";
+import { compareBundles, type PolicyComparison } from "../../policy/diff/compare.ts";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import type { ProofOutcome } from "../../policy/prove/prove.ts";

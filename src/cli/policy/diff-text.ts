@@ -1,6 +1,6 @@
 /** What changes between two policy directories, for machines and for people. */
 import type { RecordedChange, RecordedComparison } from "../../domain/recorded-differences.ts";
-import { type PolicyChange, type PolicyComparison, unnamedTenant } from "../../policy/compare/compare.ts";
+import { type PolicyChange, type PolicyComparison, unnamedTenant } from "../../policy/diff/compare.ts";
 import type { PolicyDecision } from "../../policy/engine/decision.ts";
 
 type Answer = Pick<PolicyDecision, "allow" | "reasons">;

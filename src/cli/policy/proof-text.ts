@@ -1,5 +1,5 @@
 /** What was proven of two policy directories, for machines and for people. */
-import type { PolicyComparison } from "../../policy/compare/compare.ts";
+import type { PolicyComparison } from "../../policy/diff/compare.ts";
 import type { Proof } from "../../policy/prove/prove.ts";
 
 /** Whether every request is decided alike. */

@@ -1,8 +1,8 @@
 /** The question that a counterexample of the solver is, as operators write it, with nothing in it that makes no difference. */
 import { isDeepStrictEqual } from "node:util";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
-import { place, type WrittenQuestion } from "../compare/question.ts";
 import type { InputCatalogue } from "../engine/inputs.ts";
+import { place, type WrittenQuestion } from "../samples/question.ts";
 import { asObject, type Counterexample } from "./wire.ts";
 
 type Json = Readonly<Record<string, unknown>>;

@@ -4,7 +4,7 @@
  * that no question shows, such as an application without a name.
  */
 
-import { closedWords, mayBeEmpty } from "../compare/variables.ts";
+import { closedWords, mayBeEmpty } from "../diff/variables.ts";
 import { type Input, type InputCatalogue, onBehalfOfName } from "../engine/inputs.ts";
 
 export interface RequestDomain {

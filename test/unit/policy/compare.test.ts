@@ -1,8 +1,8 @@
 /** Which requests two policy directories decide differently. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { compareBundles, type PolicyComparison } from "../../../src/policy/compare/compare.ts";
-import { policiesThatNeverApply } from "../../../src/policy/compare/never-applies.ts";
+import { compareBundles, type PolicyComparison } from "../../../src/policy/diff/compare.ts";
+import { policiesThatNeverApply } from "../../../src/policy/diff/never-applies.ts";
 import type { PolicyQuery } from "../../../src/policy/engine/decision.ts";
 import { differenceOf } from "../../../src/policy/engine/difference.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";

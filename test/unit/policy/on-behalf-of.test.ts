@@ -3,7 +3,7 @@ import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { countsOnBehalfOf } from "../../../src/policy/check/delegation.ts";
-import { compareBundles } from "../../../src/policy/compare/compare.ts";
+import { compareBundles } from "../../../src/policy/diff/compare.ts";
 import type { OnBehalfOf, PolicyQuery } from "../../../src/policy/engine/decision.ts";
 import type { Evaluator } from "../../../src/policy/engine/engine-sets.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";

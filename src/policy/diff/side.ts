@@ -8,7 +8,7 @@ import { compilePolicyBundle } from "../engine/engine.ts";
 import type { Evaluator } from "../engine/engine-sets.ts";
 import { type InputCatalogue, inputCatalogue } from "../engine/inputs.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import type { KnownEntities } from "./terms.ts";
+import type { KnownEntities } from "../samples/terms.ts";
 
 export interface Side {
   readonly bundle: PolicyBundle;

@@ -1,8 +1,9 @@
 /** The question that an assignment of variables asks, as operators write it and as a bundle is asked it. */
+
+import type { Value, Variable } from "../diff/variables.ts";
 import type { PolicyQuery } from "../engine/decision.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { parseQuery } from "../tools/query.ts";
-import type { Value, Variable } from "./variables.ts";
 
 /** Members of a question as operators write it; see `tools/query.ts`. */
 export interface WrittenQuestion {

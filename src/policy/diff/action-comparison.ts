@@ -4,6 +4,7 @@ import type { TenantId } from "../../base/ids.ts";
 import type { PolicyAction, PolicyDecision } from "../engine/decision.ts";
 import { type DecisionDifference, differenceOf } from "../engine/difference.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
+import { askable, queryFor, type WrittenQuestion } from "../samples/question.ts";
 import {
   type Blocker,
   type ComparedPolicy,
@@ -13,7 +14,6 @@ import {
   PolicyTables,
   type SideIndex,
 } from "./policy-tables.ts";
-import { askable, queryFor, type WrittenQuestion } from "./question.ts";
 import type { Side } from "./side.ts";
 import { type Assignment, type Budget, solve, type Wanted } from "./solver.ts";
 

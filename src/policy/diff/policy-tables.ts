@@ -6,11 +6,11 @@ import { cedar } from "../cedar.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { Layer, PolicyAction } from "../engine/decision.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
-import { queryFor, questionOf, understood, type WrittenQuestion } from "./question.ts";
+import { queryFor, questionOf, understood, type WrittenQuestion } from "../samples/question.ts";
+import { Comparisons } from "../samples/terms.ts";
 import { combinedRule, policyRules, rowsOf } from "./rules.ts";
 import { layersOf, type Side, type SideLayer } from "./side.ts";
 import type { Assignment, Rule } from "./solver.ts";
-import { Comparisons } from "./terms.ts";
 import { type Value, type Variables, variablesOf } from "./variables.ts";
 
 /** Index of a side: what was, and what is to be. */

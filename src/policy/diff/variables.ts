@@ -2,7 +2,7 @@
 import { authSources } from "../../base/caller.ts";
 import { parsePrincipalId } from "../../base/ids.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
-import type { Comparisons, Term } from "./terms.ts";
+import type { Comparisons, Term } from "../samples/terms.ts";
 import { textValues } from "./text-values.ts";
 
 export type Value = string | number | boolean | undefined;

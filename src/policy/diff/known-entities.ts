@@ -2,7 +2,7 @@
 import { checkBundle } from "../check/check.ts";
 import type { EntityUid } from "../entities/entity-values.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import type { KnownEntities } from "./terms.ts";
+import type { KnownEntities } from "../samples/terms.ts";
 
 /** Of each type: those that differ, those that policies name, and so many of all. */
 const maximumIds = { changed: 8, named: 8, other: 2 };

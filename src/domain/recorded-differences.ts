@@ -20,8 +20,10 @@ export interface RecordedChange {
 export interface RecordedComparison {
   /** Decisions that were asked about again. */
   readonly compared: number;
-  /** Decisions that were erased, or whose record cannot be asked about again. */
-  readonly passedOver: number;
+  /** Decisions whose records are erased. */
+  readonly erased: number;
+  /** Decisions whose records do not say what was asked. */
+  readonly notAskable: number;
   /** Decisions about an artifact of which one of the engines reads what was registered, and nobody looked it up then. */
   readonly notLookedUp: number;
   /** Most first. */
@@ -47,12 +49,14 @@ export async function compareRecorded(
 ): Promise<RecordedComparison> {
   const tally = new Tally();
   let compared = 0;
-  let passedOver = 0;
+  let erased = 0;
+  let notAskable = 0;
   let notLookedUp = 0;
   for (const tenantId of tenants) {
     for await (const decisionId of decisionsSince(archive, tenantId, fromMs)) {
       const found = decisionId === undefined ? "erased" : await findDecision(archive, tenantId, decisionId);
-      if (typeof found === "string") passedOver += 1;
+      if (found === "erased") erased += 1;
+      else if (typeof found === "string") notAskable += 1;
       else if (!found.isComplete && (old.readsRegistered(found.query) || next.readsRegistered(found.query)))
         notLookedUp += 1;
       else {
@@ -65,10 +69,10 @@ export async function compareRecorded(
           tally.add({ kind: difference.kind, before, after, example }, query.claimed.workload.application);
         }
       }
-      onProgress(compared + passedOver + notLookedUp);
+      onProgress(compared + erased + notAskable + notLookedUp);
     }
   }
-  return { compared, passedOver, notLookedUp, changes: tally.changes() };
+  return { compared, erased, notAskable, notLookedUp, changes: tally.changes() };
 }
 
 /** Ids of the tenant's decisions, in the order of its log; undefined for each that was erased. */

@@ -193,7 +193,9 @@ test("what only entities that are not there make differ is neither proven nor re
   const [old, next] = [3, 4].map((least) => forbidding(`${rank} && context.claimed.label_set.max_rank >= ${least}`));
   const { found, undecided } = await prove(old as Files, next as Files);
   expect(found).toEqual([]);
-  expect(undecided).toEqual([expect.stringContaining("is none with the entities and requests that there are")]);
+  expect(undecided).toEqual([
+    expect.stringContaining("only with entities or values that no request of this service can have"),
+  ]);
 });
 
 test("guidance that others give is other guidance, and it is the same in another order", limits, async () => {
@@ -243,7 +245,7 @@ const servedQueries = anyQueries
     return { ...query, registered: { ...facts, labels_ever: [...new Set([...facts.labels_ever, ...facts.labels])] } };
   });
 
-test("pairs that are proven equal agree on requests at random, and with the search where that is exhaustive", {
+test("pairs that are proven equal agree on requests at random, and the sampled comparison finds no difference", {
   timeout: 1_200_000,
 }, async () => {
   const condition = fc.constantFrom(...readable);
@@ -254,7 +256,7 @@ test("pairs that are proven equal agree on requests at random, and with the sear
     rewriting: fc.constantFrom(...(Object.keys(rewritings) as (keyof typeof rewritings)[])),
     asked: fc.array(servedQueries, { minLength: 300, maxLength: 300 }),
   });
-  const seen = { equal: 0, different: 0, exhaustive: 0 };
+  const seen = { equal: 0, different: 0 };
   await fc.assert(
     fc.asyncProperty(chosen, async ({ one, other, effect, rewriting, asked }) => {
       const filesOf = (text: string): Files => ({
@@ -266,11 +268,7 @@ test("pairs that are proven equal agree on requests at random, and with the sear
       });
       const [before, after] = [filesOf(`(${one}) && (${other})`), filesOf(rewritings[rewriting](one, other))];
       const proof = await prove(before, after);
-      const { changes, undecided } = compareBundles(await bundleOf(before), await bundleOf(after));
-      if (undecided.length === 0 && proof.undecided.length === 0) {
-        seen.exhaustive += 1;
-        expect(isEqual(proof)).toBe(changes.length === 0);
-      }
+      const { changes } = compareBundles(await bundleOf(before), await bundleOf(after));
       if (!isEqual(proof)) {
         expect(["narrowed", "widened"].includes(rewriting) || proof.undecided.length > 0).toBe(true);
         seen.different += 1;
@@ -312,7 +310,7 @@ describe("the command", limits, () => {
     return written;
   };
 
-  test("proves a refactoring of the sample directory, which the search does not decide", async () => {
+  test("proves a refactoring of the sample directory", async () => {
     const { out, err, code } = await diff(solver, "--max-changes", "0");
     expect([err, code]).toEqual(["", 0]);
     expect(out).toMatch(/\nproven: equal for every request \(\d+ statements; cvc5 1\.3\.1\)\n$/);

@@ -187,7 +187,8 @@ test("recorded decisions are counted that another directory decides differently"
   expect((await explained(strict, "--tenant", tenant, "--decision", denied.example.decision_id)).allow).toBe(false);
   expect((await diff("--since", "1h", "--tenant", "tenant-z")).recorded).toEqual({
     compared: 0,
-    passed_over: 0,
+    erased: 0,
+    not_askable: 0,
     not_looked_up: 0,
     ways: [],
   });

@@ -1,15 +1,19 @@
 /** What changes between two policy directories, for machines and for people. */
 import type { RecordedChange, RecordedComparison } from "../../domain/recorded-differences.ts";
-import { type PolicyChange, type PolicyComparison, unnamedTenant } from "../../policy/diff/compare.ts";
+import type { PolicyChange, PolicyComparison } from "../../policy/diff/compare.ts";
+import { unnamedTenant } from "../../policy/diff/side.ts";
+import type { PolicySummary } from "../../policy/diff/summary.ts";
 import type { PolicyDecision } from "../../policy/engine/decision.ts";
 
 type Answer = Pick<PolicyDecision, "allow" | "reasons">;
 
-export function comparisonMembers({ changes, undecided }: PolicyComparison) {
+export function comparisonMembers({ changes, asked, summary }: PolicyComparison) {
   return {
-    ways: changes.map(({ difference, cause, tenants, actions, example, before, after }) => ({
+    summary,
+    asked,
+    ways: changes.map(({ difference, foundBy, tenants, actions, example, before, after }) => ({
       kind: difference.kind,
-      cause,
+      found_by: foundBy,
       tenants,
       actions,
       guidance: difference.guidance.map(memberName),
@@ -17,14 +21,14 @@ export function comparisonMembers({ changes, undecided }: PolicyComparison) {
       after: answerMembers(after),
       example,
     })),
-    undecided,
   };
 }
 
-export function recordedMembers({ compared, passedOver, notLookedUp, changes }: RecordedComparison) {
+export function recordedMembers({ compared, erased, notAskable, notLookedUp, changes }: RecordedComparison) {
   return {
     compared,
-    passed_over: passedOver,
+    erased,
+    not_askable: notAskable,
     not_looked_up: notLookedUp,
     ways: changes.map(({ kind, before, after, count, callers, example }) => ({
       kind,
@@ -45,21 +49,24 @@ function answerMembers({ allow, reasons }: Answer) {
   return { allow, reasons };
 }
 
-export function comparisonText({ changes, undecided }: PolicyComparison): string {
+export function comparisonText({ changes, asked, summary }: PolicyComparison): string {
   return [
+    ...(summary.length === 0 ? ["the directories say the same"] : summary.flatMap(summaryLines)),
+    `asked ${asked} questions: ${changes.length} ways in which they are decided differently`,
     ...changes.flatMap(changeLines),
-    ...(undecided.length === 0
-      ? [changes.length === 0 ? "every request is decided alike" : "every other request is decided alike"]
-      : ["the search was not exhaustive; it did not decide:", ...undecided.map((reason) => `  ${reason}`)]),
   ].join("\n");
 }
 
-function changeLines({ difference, cause, tenants, actions, before, after, example }: PolicyChange): readonly string[] {
+function summaryLines({ set, id, change, lines }: PolicySummary): readonly string[] {
+  const what = set === undefined ? `manifest: ${id}` : `${set}/${id}`;
+  return [`${what} is ${change}`, ...lines.map((line) => `  ${line}`)];
+}
+
+function changeLines({ difference, tenants, actions, before, after, example }: PolicyChange): readonly string[] {
   const { kind, guidance } = difference;
   const names = tenants.map((tenant) => (tenant === unnamedTenant ? "any other tenant" : tenant));
   return [
-    `${kind}: ${cause}`,
-    `  for ${listed(names)}: ${actions.join(", ")}`,
+    `${kind}: ${actions.join(", ")} for ${listed(names)}`,
     ...(guidance.length === 0 ? [] : [`  other guidance: ${guidance.map(memberName).join(", ")}`]),
     `  was ${answerText(before)}`,
     `  is ${answerText(after)}`,
@@ -84,11 +91,13 @@ function answerText({ allow, reasons }: Answer): string {
   return `${allow ? "ALLOW" : "DENY"}, because of ${reasons.join(", ") || "no policy"}`;
 }
 
-export function recordedText({ compared, passedOver, notLookedUp, changes }: RecordedComparison): string {
+export function recordedText({ compared, erased, notAskable, notLookedUp, changes }: RecordedComparison): string {
   const differing = changes.reduce((sum, { kind, count }) => sum + (kind === "reasons" ? 0 : count), 0);
   return [
-    `recorded decisions: ${compared} compared, ${differing} come out differently, ${passedOver} passed over`,
-    ...(notLookedUp === 0 ? [] : [`  not compared: ${notLookedUp}, for which nobody looked up what was registered`]),
+    `recorded decisions: ${compared} compared, ${differing} come out differently`,
+    ...(erased === 0 ? [] : [`  not compared: ${erased}, whose records are erased`]),
+    ...(notAskable === 0 ? [] : [`  not compared: ${notAskable}, whose records do not say what was asked`]),
+    ...(notLookedUp === 0 ? [] : [`  not compared: ${notLookedUp}, for which registered facts were not looked up`]),
     ...changes.flatMap(recordedLines),
   ].join("\n");
 }

@@ -1,5 +1,5 @@
 /** What was proven of two policy directories, for machines and for people. */
-import type { PolicyComparison } from "../../policy/diff/compare.ts";
+import type { PolicyChange, PolicyComparison } from "../../policy/diff/compare.ts";
 import type { Proof } from "../../policy/prove/prove.ts";
 
 /** Whether every request is decided alike. */
@@ -20,7 +20,7 @@ export function heldTo(proof: Proof, { changes }: PolicyComparison): Proof {
 
 /** The comparison with the solver's examples of what the search found no example of. */
 export function withFound(compared: PolicyComparison, { found }: Proof): PolicyComparison {
-  const isNew = ({ difference, actions }: PolicyComparison["changes"][number]) =>
+  const isNew = ({ difference, actions }: PolicyChange) =>
     !compared.changes.some(
       (known) => known.difference.kind === difference.kind && actions.every((action) => known.actions.includes(action)),
     );

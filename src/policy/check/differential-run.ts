@@ -2,11 +2,8 @@
  * Compares the compiled policies of a set with Cedar before they decide anything: on requests made of what the policies
  * themselves compare with, of what is next to that, and of anything else.
  */
-import type { PatternElem, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
-import { authSources } from "../../base/caller.ts";
+import type { PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { atOnce } from "../../base/steps.ts";
-import { artifactProfiles } from "../../base/vocabulary.ts";
-import { mayBeEmpty, type Value, type Variable } from "../diff/variables.ts";
 import { type CedarRequest, type CedarRequestBuilder, cedarRequestBuilder } from "../engine/cedar-request.ts";
 import type { EntitySource } from "../engine/entity-request.ts";
 import { type InputCatalogue, inputCatalogue } from "../engine/inputs.ts";
@@ -17,7 +14,8 @@ import { CompiledSet, setIndexOf } from "../evaluate/compiled-set.ts";
 import { Paths } from "../evaluate/scene.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { queryFor, questionOf } from "../samples/question.ts";
-import { Comparisons, type KnownEntities, type Term } from "../samples/terms.ts";
+import { merged, nameOf, numbers, type Value, variablesOf } from "../samples/samples.ts";
+import { Comparisons, type KnownEntities } from "../samples/terms.ts";
 import type { CheckedPolicy } from "./check-policy.ts";
 import { parsedPolicy } from "./check-set.ts";
 import { type EntityUse, joinUses } from "./entity-use.ts";
@@ -159,123 +157,4 @@ export class DifferentialRun {
 interface InputsRead {
   readonly names: readonly string[];
   readonly actions: readonly string[];
-}
-
-/** A variable, and those of its values that a policy asks for. */
-interface AskedVariable extends Variable {
-  readonly telling: readonly Value[];
-}
-
-const anything = "anything-else";
-const closedWords: Readonly<Record<string, readonly string[]>> = {
-  "caller.auth_source": authSources,
-  artifact_profile: artifactProfiles,
-  "registered.artifact_profile": artifactProfiles,
-};
-
-/** What a policy compares with, what is next to it, and anything else, which comes first. */
-function variablesOf({ terms, values, patterns, principals }: Comparisons): readonly AskedVariable[] {
-  const variables = [...terms.values()].flatMap((term): readonly AskedVariable[] => {
-    const own = [...(values.get(term.name) ?? [])];
-    const texts = [
-      ...own.filter((value) => typeof value === "string"),
-      ...(patterns.get(term.name) ?? []).flatMap(textsLike),
-    ];
-    return variablesOfTerm(
-      term,
-      texts,
-      own.filter((value) => typeof value === "number"),
-    );
-  });
-  const named = [...principals].map((uid) => uid.split("/", 2) as [string, string]);
-  if (named.length === 0) return variables;
-  const ids = (term: string, telling: readonly string[]) => ({ term, telling, values: [anything, ...telling] });
-  return [
-    ...variables.filter(({ term }) => term !== "caller.principal_id"),
-    ids(
-      "caller.tenant_id",
-      named.map(([tenant]) => tenant),
-    ),
-    ids(
-      "caller.principal_id",
-      named.map(([, id]) => id),
-    ),
-  ];
-}
-
-function variablesOfTerm(
-  { name, kind, optional }: Term,
-  texts: readonly string[],
-  points: readonly number[],
-): readonly AskedVariable[] {
-  const absent: readonly Value[] = optional ? [undefined] : [];
-  const scalar = (telling: readonly Value[], others: readonly Value[]) => [
-    { term: name, telling, values: [...absent, ...others, ...telling] },
-  ];
-  switch (kind) {
-    case "record":
-      return scalar([true], []);
-    case "yes_no":
-      return scalar([true, false], []);
-    case "whole_number": {
-      const near = points.flatMap((point) => [point, point - 1, point + 1]);
-      const possible = near.filter(
-        (value) => Number.isSafeInteger(value) && (name !== "content_size_bytes" || value >= 0),
-      );
-      return scalar([...possible, 1], [0]);
-    }
-    case "text": {
-      const words = closedWords[name];
-      if (words !== undefined) return scalar(words, []);
-      const telling = texts.filter((text) => text !== "" || mayBeEmpty(name));
-      return scalar(telling.length === 0 ? [anything] : telling, [anything, ...telling.map((text) => `${text}-`)]);
-    }
-    case "set_of_text": {
-      const members = [...new Set(texts)].filter((text) => text !== "" || mayBeEmpty(name));
-      const presence = optional
-        ? [{ term: name, isSet: true as const, telling: [true], values: [undefined, true] }]
-        : [];
-      return [
-        ...presence,
-        ...[anything, ...members].map((member) => ({ term: name, member, telling: [true], values: [false, true] })),
-      ];
-    }
-  }
-}
-
-/** Texts that match, and one that does not quite. */
-function textsLike(pattern: readonly PatternElem[]): readonly string[] {
-  const filled = (filling: string) => pattern.map((part) => (part === "Wildcard" ? filling : part.Literal)).join("");
-  return [filled(""), filled("-"), filled("").slice(0, -1)];
-}
-
-function merged(variables: readonly AskedVariable[]): readonly Variable[] {
-  const byName = new Map<string, Variable>();
-  for (const variable of variables) {
-    const { term, member, isSet, values } = variable;
-    const known = byName.get(nameOf(variable))?.values ?? [];
-    const all = [...new Set([...known, ...values])];
-    byName.set(nameOf(variable), {
-      term,
-      ...(member !== undefined && { member }),
-      ...(isSet && { isSet }),
-      values: all,
-    });
-  }
-  return [...byName.values()];
-}
-
-function nameOf({ term, member }: Variable): string {
-  return JSON.stringify([term, member]);
-}
-
-/** Whole numbers below a limit, the same for the same seed (mulberry32). */
-function numbers(seed: number): (limit: number) => number {
-  let state = seed;
-  return (limit) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * limit);
-  };
 }

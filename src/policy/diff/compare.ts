@@ -1,149 +1,252 @@
 /**
- * Compares two bundles: which requests would be decided differently. Cedar says of every policy by itself for which
- * values it applies; how policies decide together is a few rules (a forbid wins, each layer needs a permit), under which
- * the tables are searched. Whatever is found is put to both engines before it counts.
+ * Asks two bundles the same questions and says which they decide differently: those that their tests ask, the same with
+ * one member changed, and others made of what the policies compare with. What it does not find may differ all the same;
+ * only a proof (`prove/`) says that nothing does.
  */
-import { isDeepStrictEqual } from "node:util";
-import { parseTenantId, type TenantId } from "../../base/ids.ts";
-import { cedar } from "../cedar.ts";
+import type { TenantId } from "../../base/ids.ts";
 import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
-import type { PolicyAction } from "../engine/decision.ts";
+import type { PolicyDecision } from "../engine/decision.ts";
+import { type DecisionDifference, differenceOf } from "../engine/difference.ts";
+import { onBehalfOfName } from "../engine/inputs.ts";
 import { policyActions } from "../engine/schema.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { otherTenants } from "../load/manifest.ts";
-import { compareAction, type Found } from "./action-comparison.ts";
+import {
+  askable,
+  queryFor,
+  simplified,
+  understood,
+  usualQuestion,
+  type WrittenQuestion,
+  withValue,
+} from "../samples/question.ts";
+import { type AskedVariable, merged, nameOf, numbers, variablesOf } from "../samples/samples.ts";
 import { knownEntities } from "./known-entities.ts";
-import { comparisonsOf, hasSameGuidance, isGuided } from "./policy-tables.ts";
-import { layersOf, type Side, sideOf } from "./side.ts";
-import { textValues } from "./text-values.ts";
+import { comparisonsOf, type Side, sideOf, type TenantGroup, tenantGroups, unnamedTenant } from "./side.ts";
+import { type PolicySummary, summaryOf } from "./summary.ts";
 
-/** One way in which decisions change, over all tenants and actions that it is found for. */
-export interface PolicyChange extends Found {
-  /** Sorted; `unnamedTenant` for all that neither bundle names. */
+/** How a difference was found. */
+export type FoundBy = "test" | "mutation" | "sample" | "solver";
+
+/** One way in which decisions change: the same kind, because of the same policies. */
+export interface PolicyChange {
+  readonly difference: DecisionDifference;
+  readonly foundBy: FoundBy;
+  /** As small as it shows the difference. */
+  readonly example: WrittenQuestion;
+  readonly before: PolicyDecision;
+  readonly after: PolicyDecision;
+  /** For which it was seen, sorted; `unnamedTenant` for all that neither bundle names. */
   readonly tenants: readonly string[];
   readonly actions: readonly string[];
 }
 
 export interface PolicyComparison {
-  /** The smallest examples first. */
+  /** What is written differently. */
+  readonly summary: readonly PolicySummary[];
+  /** In the order in which they were found. */
   readonly changes: readonly PolicyChange[];
-  /** What the search could not decide; empty where it was exhaustive. Sorted. */
-  readonly undecided: readonly string[];
+  /** How many questions both were asked. */
+  readonly asked: number;
 }
 
-/** Stands for every tenant that neither bundle names. */
-export const unnamedTenant = "any-other-tenant" as TenantId;
+/** Questions with one member changed, and questions of sampled values, that are asked at most. */
+const maxMutations = 100_000;
+const maxSamples = 40_000;
+/** Samples for each policy that is not on both sides, and for each of the others if none is. */
+const samplesOfChanged = 1_000;
+const samplesOfOthers = 16;
 
-/** Steps of all searches for one tenant and action. */
-const maxSteps = 20_000;
-
-/** Compares bundles that have no problems. Throws a TypeError for others. */
-export function compareBundles(old: PolicyBundle, next: PolicyBundle): PolicyComparison {
+/**
+ * Compares bundles that have no problems. Throws a TypeError for others.
+ *
+ * @param tests questions that the tests of either bundle ask
+ */
+export function compareBundles(
+  old: PolicyBundle,
+  next: PolicyBundle,
+  tests: readonly WrittenQuestion[] = [],
+): PolicyComparison {
   const known = knownEntities([old, next]);
   const sides = [sideOf(old, known), sideOf(next, known)] as const;
-  const changes = new Map<string, PolicyChange>();
-  const undecided = new Set<string>(sharedDeclarations(old, next));
-  for (const { tenant, names } of tenantsOf(sides)) {
-    for (const actions of actionsOf(sides, tenant)) {
-      const compared = compareAction(sides, tenant, actions[0], { steps: maxSteps });
-      for (const reason of compared.undecided) undecided.add(reason);
-      for (const found of compared.found) note(changes, found, names, actions);
-    }
+  try {
+    const search = new Search(sides);
+    for (const question of tests) search.ask(question, "test");
+    const groups = tenantGroups(sides).map((group) => askedOf(sides, group));
+    for (const question of mutationsOf(tests, groups)) search.ask(question, "mutation");
+    for (const group of groups)
+      for (const question of samplesOf(group, groups.length, tests)) search.ask(question, "sample");
+    return { summary: summaryOf(old, next), changes: search.changes, asked: search.asked };
+  } finally {
+    for (const { engine } of sides) engine.release();
   }
-  for (const { engine } of sides) engine.release();
+}
+
+class Search {
+  asked = 0;
+  readonly #found = new Map<string, PolicyChange>();
+  readonly #sides: readonly [Side, Side];
+  readonly #named: ReadonlySet<string>;
+
+  constructor(sides: readonly [Side, Side]) {
+    this.#sides = sides;
+    this.#named = new Set(tenantGroups(sides).flatMap(({ names }) => names));
+  }
+
+  get changes(): readonly PolicyChange[] {
+    return [...this.#found.values()];
+  }
+
+  ask(question: WrittenQuestion, foundBy: FoundBy): void {
+    const answers = decideBoth(this.#sides, question);
+    this.asked += 1;
+    if (answers === undefined) return;
+    const key = keyOf(answers);
+    const known = this.#found.get(key);
+    const tenant = this.#named.has(question.tenant) ? question.tenant : unnamedTenant;
+    if (known?.tenants.includes(tenant) && known.actions.includes(question.action)) return;
+    this.#found.set(key, {
+      ...(known ?? { ...answers, foundBy, example: this.#example(question, key) }),
+      tenants: [...new Set([...(known?.tenants ?? []), tenant])].sort(),
+      actions: policyActions.filter((action) => action === question.action || known?.actions.includes(action)),
+    });
+    for (const action of policyActions) if (action !== question.action) this.ask({ ...question, action }, foundBy);
+  }
+
+  #example(question: WrittenQuestion, key: string): WrittenQuestion {
+    const isSame = (simpler: WrittenQuestion) => {
+      const answers = decideBoth(this.#sides, simpler);
+      return answers !== undefined && keyOf(answers) === key;
+    };
+    return askable(
+      this.#sides.map(({ bundle }) => bundle),
+      simplified(question, isSame),
+    );
+  }
+}
+
+interface Answers {
+  readonly difference: DecisionDifference;
+  readonly before: PolicyDecision;
+  readonly after: PolicyDecision;
+}
+
+/** What both sides decide; undefined if it is the same but for the reasons, or no request asks it. */
+export function decideBoth(sides: readonly [Side, Side], question: WrittenQuestion): Answers | undefined {
+  const [before, after] = sides.map((side) => {
+    const query = queryFor(side.bundle, question);
+    return query && side.engine.decide(query);
+  });
+  const difference = before && after && differenceOf(before, after);
+  if (before === undefined || after === undefined || difference === undefined) return undefined;
+  return difference.kind === "reasons" ? undefined : { difference, before, after };
+}
+
+/** The same for differences of one kind that come of the same policies. */
+export function keyOf({ difference, before, after }: Answers): string {
+  const gone = before.reasons.filter((reason) => !after.reasons.includes(reason));
+  const added = after.reasons.filter((reason) => !before.reasons.includes(reason));
+  return JSON.stringify([difference, gone, added]);
+}
+
+/** What is asked about tenants of the same sets. */
+interface AskedGroup extends TenantGroup {
+  /** Of all policies of the sets, on both sides. */
+  readonly variables: readonly AskedVariable[];
+  /** Policies that samples are made for. */
+  readonly focus: readonly (readonly [CheckedPolicy, readonly AskedVariable[]])[];
+  readonly samplesEach: number;
+}
+
+function askedOf(sides: readonly [Side, Side], group: TenantGroup): AskedGroup {
+  const policies = sides.map((side) => policiesOf(side, group.tenant));
+  const texts = policies.map((own) => new Set(own.map(({ text }) => text)));
+  const all = sides.flatMap((side, at) =>
+    (policies[at] ?? []).map((policy) => {
+      return [policy, [...variablesOf(comparisonsOf(policy, side)), ...guidanceVariables(policy)]] as const;
+    }),
+  );
+  const isChanged = ([{ text }]: (typeof all)[number]) => texts.some((own) => !own.has(text));
+  const changed = all.filter(isChanged);
   return {
-    changes: [...changes.values()].sort((a, b) => a.size - b.size || (a.cause < b.cause ? -1 : 1)),
-    undecided: [...undecided].sort(),
+    ...group,
+    variables: merged([...all.flatMap(([, own]) => own), ...besides(sides)]),
+    focus: changed.length > 0 ? changed : all,
+    samplesEach: changed.length > 0 ? samplesOfChanged : samplesOfOthers,
   };
 }
 
-function note(
-  changes: Map<string, PolicyChange>,
-  found: Found,
-  names: readonly string[],
-  actions: readonly string[],
-): void {
-  const key = `${found.difference.kind} ${found.cause}`;
-  const known = changes.get(key);
-  const smallest = known === undefined || found.size < known.size ? found : known;
-  changes.set(key, {
-    ...smallest,
-    tenants: [...new Set([...(known?.tenants ?? []), ...names])].sort(),
-    actions: [...new Set([...(known?.actions ?? []), ...actions])],
-  });
+function policiesOf({ bundle, engine }: Side, tenant: TenantId): readonly CheckedPolicy[] {
+  const own = engine.setOf("tenant", tenant);
+  const { sets } = checkBundle(bundle);
+  return [bundle.manifest.platform, ...(own === undefined ? [] : [own])].flatMap((set) => sets.get(set) ?? []);
 }
 
-/** An attribute that is of one type here and of another there has no value that both sides read. */
-function sharedDeclarations(old: PolicyBundle, next: PolicyBundle): readonly string[] {
-  const [before, after] = [old.callerAttributes ?? {}, next.callerAttributes ?? {}];
-  return Object.keys(before)
-    .filter((name) => Object.hasOwn(after, name) && before[name]?.type !== after[name]?.type)
-    .map((name) => `the attribute ${name} of callers is declared with another type`);
+/** What the guidance of a policy asks of callers: obligations that they understand, and scopes. */
+function guidanceVariables({ guidance }: CheckedPolicy): readonly AskedVariable[] {
+  const asked = (term: string) => (member: string) => ({ term, member, values: [false, true], telling: [true] });
+  return [
+    ...(guidance.obligations ?? []).map(({ id }) => asked(understood)(id)),
+    ...(guidance.lists.required_scopes ?? []).map(asked("caller.scopes")),
+  ];
 }
 
-/** Tenants that may be told apart, one for all that may not. */
-function tenantsOf(sides: readonly [Side, Side]) {
-  const named = new Set(sides.flatMap(namedTenants));
-  const special = new Set(sides.flatMap(comparedTenants));
-  const classes = new Map<string, { readonly tenant: TenantId; readonly names: string[] }>();
-  for (const tenant of [...[...named, ...special].sort(), unnamedTenant]) {
-    const sets = sides.map(({ engine }) => engine.setOf("tenant", tenant as TenantId));
-    const key = JSON.stringify([sets, special.has(tenant) ? tenant : ""]);
-    const known = classes.get(key) ?? { tenant: tenant as TenantId, names: [] };
-    known.names.push(tenant);
-    classes.set(key, known);
+/** What decides besides policies: rules for key references, and whether the question is about someone else. */
+function besides(sides: readonly [Side, Side]): readonly AskedVariable[] {
+  const references = sides.flatMap(({ bundle }) =>
+    bundle.keyReferences.map(({ pattern }) => pattern.replaceAll("*", "")),
+  );
+  return [
+    { term: "key_reference", values: [undefined, ...references], telling: references },
+    { term: onBehalfOfName, values: [undefined, true], telling: [true] },
+  ];
+}
+
+function* mutationsOf(tests: readonly WrittenQuestion[], groups: readonly AskedGroup[]): Generator<WrittenQuestion> {
+  const variables = merged(groups.flatMap((group) => group.variables));
+  const values = variables.flatMap((variable) => variable.values.map((value) => [variable, value] as const));
+  const tenants = groups.map(({ tenant }) => tenant);
+  const each = policyActions.length + tenants.length + values.length;
+  // If they are too many, every so many of them, in turn for each test.
+  const step = Math.max(1, Math.ceil((tests.length * each) / maxMutations));
+  for (const [at, question] of tests.entries()) {
+    for (const action of policyActions) yield { ...question, action };
+    for (const tenant of tenants) yield { ...question, tenant };
+    for (let index = at % step; index < values.length; index += step) {
+      const [variable, value] = values[index] as (typeof values)[number];
+      yield withValue(question, variable, value);
+    }
   }
-  return [...classes.values()];
 }
 
-function namedTenants({ bundle }: Side): readonly string[] {
-  return Object.keys(bundle.manifest.tenants).filter((tenant) => tenant !== otherTenants);
-}
-
-/** Tenants that a policy or a rule of key references names. */
-function comparedTenants(side: Side): readonly string[] {
-  const { bundle } = side;
-  const policies = [...checkBundle(bundle).sets.values()].flat();
-  const compared = policies.flatMap((policy) => {
-    const { values, patterns, principals } = comparisonsOf(policy, side);
-    const literals = [...(values.get("caller.tenant_id") ?? [])].map(String);
-    const like = patterns.get("caller.tenant_id") ?? [];
-    return [
-      ...(like.length === 0 ? literals : textValues(literals, like, 1).values),
-      ...[...principals].map((uid) => uid.slice(0, uid.indexOf("/"))),
-    ];
-  });
-  const keyed = bundle.keyReferences.flatMap(({ tenants }) => tenants ?? []);
-  return [...compared, ...keyed].filter((tenant) => parseTenantId(tenant) !== undefined);
-}
-
-/** Actions about which the same policies decide, with the same guidance, stand together. */
-function actionsOf(
-  sides: readonly [Side, Side],
-  tenant: TenantId,
-): readonly (readonly [PolicyAction, ...PolicyAction[]])[] {
-  const groups = new Map<string, [PolicyAction, ...PolicyAction[]]>();
-  for (const action of policyActions) {
-    const [old, next] = sides.map((side) => (layersOf(side, tenant, action) ?? []).map(({ policies }) => policies));
-    const policies = [...(old ?? []), ...(next ?? [])];
-    const texts = policies.map((each) => each.map(({ text }) => text));
-    // What guidance follows where nobody guides is one thing for one action, and another for another.
-    const isGuidedAlike = hasSameGuidance(sides) && isDeepStrictEqual(old?.map(guidedTexts), next?.map(guidedTexts));
-    const isAlike = isGuidedAlike && !texts.flat().some(asksForAction);
-    const key = JSON.stringify([isAlike ? "" : action, texts]);
-    const known = groups.get(key);
-    if (known === undefined) groups.set(key, [action]);
-    else known.push(action);
+function* samplesOf(
+  { tenant, variables, focus, samplesEach }: AskedGroup,
+  groups: number,
+  tests: readonly WrittenQuestion[],
+): Generator<WrittenQuestion> {
+  const below = numbers(focus.length + groups);
+  const pick = <Item>(from: readonly Item[]): Item => from[below(from.length)] as Item;
+  const count = Math.min(samplesEach, Math.max(1, Math.floor(maxSamples / (Math.max(1, focus.length) * groups))));
+  for (const [{ actions }, own] of focus) {
+    const names = new Set(own.map(nameOf));
+    const others = variables.filter((variable) => !names.has(nameOf(variable)));
+    for (let number = 0; number < count; number++) {
+      const action = actions.size === 0 || below(8) === 0 ? pick(policyActions) : pick([...actions]);
+      const isFromTest = tests.length > 0 && below(3) === 0;
+      let question: WrittenQuestion = isFromTest ? { ...pick(tests), tenant, action } : usualQuestion(tenant, action);
+      // Most questions are such that the policy applies; some are anything.
+      const isTelling = below(4) > 0;
+      for (const variable of own) {
+        const { telling, values, term } = variable;
+        if (term === "caller.tenant_id" && below(3) > 0) continue;
+        if (isTelling && telling.length > 0 && below(6) > 0) question = withValue(question, variable, pick(telling));
+        else if (below(2) === 0) question = withValue(question, variable, pick(values));
+      }
+      for (let more = below(3); more > 0 && others.length > 0; more--) {
+        const variable = pick(others);
+        question = withValue(question, variable, pick(variable.values));
+      }
+      yield question;
+    }
   }
-  return [...groups.values()];
-}
-
-function guidedTexts(policies: readonly CheckedPolicy[]): readonly string[] {
-  return policies.filter(isGuided).map(({ text }) => text);
-}
-
-function asksForAction(text: string): boolean {
-  const parsed = cedar().policyToJson(text);
-  return parsed.type === "failure" || JSON.stringify(parsed.json.conditions).includes('{"Var":"action"}');
 }

@@ -1,19 +1,21 @@
-/** Policies that no request meets, by the values that they mention: their types may be good, and yet they say nothing. */
-import type { TenantId } from "../../base/ids.ts";
+/** Policies that no request meets: their types are good, and yet they say nothing. */
 import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
+import { cedarRequestBuilder } from "../engine/cedar-request.ts";
+import { PreparedSet } from "../engine/prepared-set.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { queryFor, questionOf } from "../samples/question.ts";
-import { unnamedTenant } from "./compare.ts";
+import { merged, type Value, variablesOf } from "../samples/samples.ts";
+import type { Comparisons } from "../samples/terms.ts";
 import { knownEntities } from "./known-entities.ts";
-import { comparisonsOf } from "./policy-tables.ts";
-import { maxRows, rowsOf, verdictsOf } from "./rules.ts";
-import { type Side, sideOf } from "./side.ts";
-import { variablesOf } from "./variables.ts";
+import { comparisonsOf, type Side, sideOf } from "./side.ts";
+
+/** Combinations of values that are tried for one policy. */
+const maxRows = 4_096;
 
 /**
- * The policies that apply to no request whatever, such as one `when` a kind is "a" and is "b". Only what is certain is
- * named: where a few values do not stand for all, a policy may apply. Throws a TypeError for a bundle with problems.
+ * The policies that apply to no request, such as one `when` a kind is "a" and is "b". Only what is certain is named: if a
+ * few values do not stand for all, a policy may apply. Throws a TypeError for a bundle with problems.
  */
 export function policiesThatNeverApply(bundle: PolicyBundle): readonly CheckedPolicy[] {
   const side = sideOf(bundle, knownEntities([bundle, bundle]));
@@ -23,32 +25,39 @@ export function policiesThatNeverApply(bundle: PolicyBundle): readonly CheckedPo
   return never;
 }
 
+/** Of a pattern, or of inputs that are compared with each other, a few values are not all that there are. */
+function isExact({ inexact, patterns, joined }: Comparisons): boolean {
+  return inexact.size + patterns.size + joined.length === 0;
+}
+
 function neverApplies(policy: CheckedPolicy, side: Side): boolean {
-  if (policy.unconditional) return false;
   const comparisons = comparisonsOf(policy, side);
-  if (comparisons.inexact.size > 0 || comparisons.patterns.has("caller.tenant_id")) return false;
-  const named = [
-    ...[...comparisons.principals].map((uid) => uid.slice(0, uid.indexOf("/"))),
-    ...[...(comparisons.values.get("caller.tenant_id") ?? [])].map(String),
-  ];
-  const tenants = [unnamedTenant, ...new Set(named as TenantId[])];
-  // Every row is asked of every tenant and action.
-  const maximum = maxRows / (tenants.length * policy.actions.size);
-  const { verdictOn, release } = verdictsOf(policy, side);
-  const isCertain = tenants.every((tenant) => {
-    const { variables, inexact, of } = variablesOf([comparisons], tenant, new Map());
-    const indices = of(comparisons);
-    const sizes = indices.map((index) => variables[index]?.values.length ?? 0);
-    const { rows, isWhole } = rowsOf(sizes, maximum);
-    if (inexact.size > 0 || !isWhole) return false;
-    return [...policy.actions].every((action) =>
-      rows.every((row) => {
-        const values = indices.map((index, position) => [index, variables[index]?.values[row[position] ?? 0]] as const);
-        const query = queryFor(side.bundle, questionOf(variables, new Map(values), tenant, action));
-        return query !== undefined && verdictOn(query) === "otherwise";
-      }),
-    );
+  if (policy.unconditional || !isExact(comparisons)) return false;
+  const variables = merged(variablesOf(comparisons));
+  const rows = variables.reduce((product, { values }) => product * values.length, policy.actions.size);
+  if (rows > maxRows) return false;
+  const build = cedarRequestBuilder(policy.reads, policy.namedActions, side.catalogue, {
+    source: side.engine.entities,
+    use: policy.entities,
   });
-  release();
-  return isCertain;
+  const prepared = new PreparedSet([policy.text]);
+  try {
+    for (let row = 0; row < rows; row++) {
+      let rest = row;
+      const take = <Item>(from: readonly Item[]): Item => {
+        const item = from[rest % from.length] as Item;
+        rest = Math.floor(rest / from.length);
+        return item;
+      };
+      const action = take([...policy.actions]);
+      const assignment = new Map<number, Value>(variables.map(({ values }, index) => [index, take(values)]));
+      const query = queryFor(side.bundle, questionOf(variables, assignment, "tenant", action));
+      if (query === undefined) return false;
+      const { outcome, policies } = prepared.evaluate(build(query));
+      if (outcome === "error" || policies.length > 0) return false;
+    }
+    return true;
+  } finally {
+    prepared.release();
+  }
 }

@@ -1,14 +1,20 @@
 /** One of two bundles that are compared. */
+import { isDeepStrictEqual } from "node:util";
 import type { TenantId } from "../../base/ids.ts";
 import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
+import { parsedPolicy } from "../check/check-set.ts";
 import type { CompiledEngine } from "../engine/bundle-engine.ts";
 import type { Layer, PolicyAction } from "../engine/decision.ts";
 import { compilePolicyBundle } from "../engine/engine.ts";
 import type { Evaluator } from "../engine/engine-sets.ts";
 import { type InputCatalogue, inputCatalogue } from "../engine/inputs.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import type { KnownEntities } from "../samples/terms.ts";
+import { otherTenants } from "../load/manifest.ts";
+import { Comparisons, type KnownEntities } from "../samples/terms.ts";
+
+/** Stands for every tenant that neither bundle names. */
+export const unnamedTenant = "any-other-tenant" as TenantId;
 
 export interface Side {
   readonly bundle: PolicyBundle;
@@ -46,4 +52,40 @@ export function layersOf(
   });
   const own = engine.setOf("tenant", tenant);
   return own === undefined ? undefined : [layer("platform", bundle.manifest.platform), layer("tenant", own)];
+}
+
+/** Tenants that have the same sets, on both sides. */
+export interface TenantGroup {
+  /** One that stands for all. */
+  readonly tenant: TenantId;
+  /** `unnamedTenant` for all that neither bundle names. */
+  readonly names: readonly string[];
+}
+
+export function namedTenants(sides: readonly Side[]): readonly string[] {
+  const named = sides.flatMap(({ bundle }) => Object.keys(bundle.manifest.tenants));
+  return [...new Set(named)].filter((tenant) => tenant !== otherTenants).sort();
+}
+
+export function tenantGroups(sides: readonly Side[]): readonly TenantGroup[] {
+  const setsOf = (tenant: string) =>
+    JSON.stringify(sides.map(({ engine }) => engine.setOf("tenant", tenant as TenantId)));
+  const groups = Map.groupBy([...namedTenants(sides), unnamedTenant], setsOf);
+  return [...groups.values()].map((names) => ({ tenant: names[0] as TenantId, names }));
+}
+
+/** What the policy compares its inputs with. */
+export function comparisonsOf({ text }: CheckedPolicy, { catalogue, known }: Side): Comparisons {
+  return new Comparisons(parsedPolicy(text), catalogue, known);
+}
+
+/** Whether both manifests say the same of guidance. */
+export function hasSameGuidance(sides: readonly [Side, Side]): boolean {
+  const [old, next] = sides.map(({ bundle }) => [bundle.guidance, bundle.strictness]);
+  return isDeepStrictEqual(old, next);
+}
+
+/** Whether what the policy decides carries guidance. */
+export function isGuided({ guidance: { scalars, lists, obligations } }: CheckedPolicy): boolean {
+  return Object.keys(scalars).length + Object.keys(lists).length > 0 || obligations !== undefined;
 }

@@ -1,8 +1,7 @@
-/** The question that a counterexample of the solver is, as operators write it, with nothing in it that makes no difference. */
-import { isDeepStrictEqual } from "node:util";
+/** The question that a counterexample of the solver is, as operators write it. */
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
 import type { InputCatalogue } from "../engine/inputs.ts";
-import { place, type WrittenQuestion } from "../samples/question.ts";
+import { place, usualText, type WrittenQuestion } from "../samples/question.ts";
 import { asObject, type Counterexample } from "./wire.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -53,51 +52,4 @@ function valueAt(from: Json, path: string): unknown {
     at = record[name];
   }
   return at;
-}
-
-const usualText = "anything-else";
-/** Members that a question always has. */
-const needed: ReadonlySet<string> = new Set(["tenant", "principal", "action", "claimed"]);
-
-/** Takes out of the question, part by part, what `holds` does without. */
-export function simplified(question: WrittenQuestion, holds: (question: WrittenQuestion) => boolean): WrittenQuestion {
-  let simplest = question;
-  for (const path of pathsIn(question, [])) {
-    if (path.length === 1 && needed.has(path[0] as string)) continue;
-    for (const value of simplerThan(path, valueIn(simplest, path))) {
-      const simpler = changed(simplest, path, value) as WrittenQuestion;
-      if (isDeepStrictEqual(simpler, simplest) || !holds(simpler)) continue;
-      simplest = simpler;
-      break;
-    }
-  }
-  return simplest;
-}
-
-/** The outer ones first. */
-function pathsIn(value: unknown, path: readonly string[]): readonly (readonly string[])[] {
-  const record = Array.isArray(value) ? {} : (asObject(value) ?? {});
-  return Object.entries(record).flatMap(([name, member]) => [[...path, name], ...pathsIn(member, [...path, name])]);
-}
-
-function valueIn(from: unknown, path: readonly string[]): unknown {
-  return path.reduce<unknown>((at, name) => asObject(at)?.[name], from);
-}
-
-/** The simplest first: absent, what nobody speaks of, and of a set a part. */
-function simplerThan([first]: readonly string[], value: unknown): readonly unknown[] {
-  if (value === undefined || first === undefined) return [];
-  if (typeof value === "string") return [undefined, usualText];
-  if (typeof value === "number") return [undefined, 0];
-  if (Array.isArray(value)) return [undefined, [], ...value.map((member) => [member])];
-  return [undefined];
-}
-
-function changed(from: unknown, [name, ...rest]: readonly string[], value: unknown): unknown {
-  if (name === undefined) return value;
-  const members = Object.entries(asObject(from) ?? {}).flatMap(([own, member]) => {
-    const next = own === name ? changed(member, rest, value) : member;
-    return next === undefined ? [] : [[own, next] as const];
-  });
-  return Object.fromEntries(members);
 }

@@ -6,19 +6,25 @@
  * not have, and counts only where the bundles, with their own entities, do decide its question differently.
  */
 import { isDeepStrictEqual } from "node:util";
-import type { TenantId } from "../../base/ids.ts";
 import { cedar } from "../cedar.ts";
 import { checkBundle } from "../check/check.ts";
-import { type PolicyChange, unnamedTenant } from "../diff/compare.ts";
-import { comparisonsOf, hasSameGuidance } from "../diff/policy-tables.ts";
-import { layersOf, type Side, sideOf } from "../diff/side.ts";
+import { decideBoth, keyOf, type PolicyChange } from "../diff/compare.ts";
+import {
+  comparisonsOf,
+  hasSameGuidance,
+  layersOf,
+  namedTenants,
+  type Side,
+  sideOf,
+  type TenantGroup,
+  tenantGroups,
+  unnamedTenant,
+} from "../diff/side.ts";
 import type { PolicyAction } from "../engine/decision.ts";
-import { differenceOf } from "../engine/difference.ts";
 import { policyActions } from "../engine/schema.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { otherTenants } from "../load/manifest.ts";
-import { askable, queryFor, type WrittenQuestion } from "../samples/question.ts";
-import { questionIn, simplified } from "./counterexample.ts";
+import { askable, simplified, type WrittenQuestion } from "../samples/question.ts";
+import { questionIn } from "./counterexample.ts";
 import { type RequestDomain, requestDomain } from "./request-domain.ts";
 import { type StatementPair, statementPairs } from "./statements.ts";
 import type { Counterexample, ProverOutcome, ProverQuestion, ProverRequest } from "./wire.ts";
@@ -41,14 +47,6 @@ export interface Proof {
 /** A proof, or what is missing for one and how to get it, in one line. */
 export type ProofOutcome = Proof | { readonly missing: string };
 
-/** Of tenants that have the same pair of sets. */
-interface TenantGroup {
-  /** One that stands for all. */
-  readonly tenant: TenantId;
-  readonly names: readonly string[];
-  readonly domain: RequestDomain["tenants"];
-}
-
 interface Asked {
   readonly group: TenantGroup;
   readonly action: PolicyAction;
@@ -61,27 +59,33 @@ interface Asked {
  * Takes bundles that have no problems. Throws a TypeError for others.
  *
  * @param timeoutMs how long the solver may look at one statement
+ * @param known differences that were found without the solver
  */
 export async function proveEqual(
   old: PolicyBundle,
   next: PolicyBundle,
   timeoutMs: number,
   askProver: AskProver,
+  known: readonly PolicyChange[] = [],
 ): Promise<ProofOutcome> {
   const sides = [sideOf(old, new Map(), "cedar"), sideOf(next, new Map(), "cedar")] as const;
   try {
     const { policies, asked, statements, tooLarge } = old.schema === next.schema ? questionsOf(sides) : nothing;
     const undecided = new Set([...outsideOfProof(sides), ...tooLarge.map((each) => `${described(each)}: ${beyond}`)]);
     const questions = asked.map(({ question }) => question);
-    const outcome = await askProver({ schema: old.schema, policies, timeout_ms: timeoutMs, questions });
-    if (outcome.missing !== undefined) return outcome;
+    const outcome =
+      questions.length === 0
+        ? { solver: "by their form", answers: [] }
+        : await askProver({ schema: old.schema, policies, timeout_ms: timeoutMs, questions });
+    if ("missing" in outcome && outcome.missing !== undefined) return outcome;
     const found = new Map<string, PolicyChange>();
     let proven = statements - asked.length - tooLarge.length;
     for (const [index, answer] of outcome.answers.entries()) {
       const each = asked[index] as Asked;
       if ("equal" in answer) proven += 1;
       else if ("undecided" in answer) undecided.add(`${described(each)}: ${answer.undecided}`);
-      else if (!confirm(sides, each, answer.counterexample, found)) undecided.add(`${described(each)}: ${unconfirmed}`);
+      else if (!confirm(sides, each, answer.counterexample, found) && !isRefutedBy(known, each))
+        undecided.add(`${described(each)}: ${unconfirmed}`);
     }
     return { solver: outcome.solver, proven, statements, found: [...found.values()], undecided: [...undecided].sort() };
   } finally {
@@ -93,7 +97,8 @@ const nothing = { policies: [], asked: [], statements: 0, tooLarge: [] };
 /** Policies that all statements together name, one for each time; each takes some tens of bytes, here and in the prover. */
 const maxNamed = 2_000_000;
 const beyond = "too many policies with too many kinds of guidance";
-const unconfirmed = "the solver's counterexample is none with the entities and requests that there are";
+const unconfirmed =
+  "the solver found a difference only with entities or values that no request of this service can have";
 
 /** What makes decisions differ that no statement is about, and what statements would be wrong about. */
 function outsideOfProof(sides: readonly [Side, Side]): readonly string[] {
@@ -138,7 +143,7 @@ function questionsOf(sides: readonly [Side, Side]) {
         // Where nothing is asked, all is proven by its form: that is one statement.
         statements += Math.max(pairs.length, 1);
         const [{ catalogue }] = sides;
-        const assuming = requestDomain({ catalogue, tenants: group.domain, isOnBehalfOf, principals });
+        const assuming = requestDomain({ catalogue, tenants: domainOf(group, sides), isOnBehalfOf, principals });
         for (const { about, ...pair } of pairs) {
           named += pair.statements.reduce((sum, { evaluable }) => sum + evaluable.length, 0);
           const subject = { group, action, about, isOnBehalfOf };
@@ -175,20 +180,10 @@ function principalsNamed(sides: readonly [Side, Side]): readonly string[] {
   return [...new Set(named)].sort();
 }
 
-function tenantGroups(sides: readonly [Side, Side]): readonly TenantGroup[] {
-  const named = [...new Set(sides.flatMap(({ bundle }) => Object.keys(bundle.manifest.tenants)))]
-    .filter((tenant) => tenant !== otherTenants)
-    .sort();
-  const setsOf = (tenant: string) =>
-    JSON.stringify(sides.map(({ engine }) => engine.setOf("tenant", tenant as TenantId)));
-  const groups = Map.groupBy([...named, unnamedTenant], setsOf);
-  return [...groups.values()].map((names) => ({
-    tenant: names[0] as TenantId,
-    names,
-    domain: names.includes(unnamedTenant)
-      ? { except: named.filter((tenant) => !names.includes(tenant)) }
-      : { among: names },
-  }));
+/** The tenants of the group, as the prover assumes them. */
+function domainOf({ names }: TenantGroup, sides: readonly [Side, Side]): RequestDomain["tenants"] {
+  if (!names.includes(unnamedTenant)) return { among: names };
+  return { except: namedTenants(sides).filter((tenant) => !names.includes(tenant)) };
 }
 
 function described({ group, action, about, isOnBehalfOf }: Omit<Asked, "question">): string {
@@ -197,7 +192,7 @@ function described({ group, action, about, isOnBehalfOf }: Omit<Asked, "question
   return `${action} for ${names}${isOnBehalfOf ? ", about somebody else" : ""}${guidance}`;
 }
 
-/** Puts it to both bundles, and notes it where they do decide differently. */
+/** Asks both bundles, and notes the question if they do decide it differently. */
 function confirm(
   sides: readonly [Side, Side],
   { group, action }: Asked,
@@ -205,38 +200,37 @@ function confirm(
   found: Map<string, PolicyChange>,
 ): boolean {
   const question = questionIn(counterexample, action, group.tenant, sides[0].catalogue);
-  const difference = question && ask(sides, question);
-  if (question === undefined || difference === undefined) return false;
-  const isSame = (simpler: WrittenQuestion) => isDeepStrictEqual(outcomeOf(ask(sides, simpler)), outcomeOf(difference));
+  const answers = question && decideBoth(sides, question);
+  if (question === undefined || answers === undefined) return false;
+  const key = keyOf(answers);
+  const isSame = (simpler: WrittenQuestion) => {
+    const other = decideBoth(sides, simpler);
+    return other !== undefined && keyOf(other) === key;
+  };
   const ofUsualTenant = { ...question, tenant: group.tenant };
   const example = askable(
     sides.map(({ bundle }) => bundle),
     simplified(isSame(ofUsualTenant) ? ofUsualTenant : question, isSame),
   );
   const tenant = group.names.includes(example.tenant) ? example.tenant : unnamedTenant;
-  const key = JSON.stringify(outcomeOf(difference));
   const known = found.get(key);
   found.set(key, {
-    ...difference,
-    cause: "found by the solver",
+    ...answers,
+    foundBy: "solver",
     example: known?.example ?? example,
-    size: JSON.stringify(example).length,
     tenants: [...new Set([...(known?.tenants ?? []), tenant])].sort(),
     actions: [...new Set([...(known?.actions ?? []), action])],
   });
   return true;
 }
 
-function ask(sides: readonly [Side, Side], question: WrittenQuestion) {
-  const [before, after] = sides.map((side) => {
-    const query = queryFor(side.bundle, question);
-    return query && side.engine.decide(query);
-  });
-  const difference = before && after && differenceOf(before, after);
-  if (before === undefined || after === undefined || difference === undefined) return undefined;
-  return difference.kind === "reasons" ? undefined : { difference, before, after };
-}
-
-function outcomeOf(asked: ReturnType<typeof ask>) {
-  return asked && [asked.difference, asked.before.reasons, asked.after.reasons];
+/** Whether an example that both bundles were asked refutes what the solver refutes too, with entities that it made up. */
+function isRefutedBy(known: readonly PolicyChange[], { group, action, about, isOnBehalfOf }: Asked): boolean {
+  return known.some(
+    ({ difference, tenants, actions, example }) =>
+      (difference.kind === "guides") === (about === "guidance") &&
+      actions.includes(action) &&
+      (example.on_behalf_of !== undefined) === isOnBehalfOf &&
+      tenants.some((tenant) => group.names.includes(tenant)),
+  );
 }

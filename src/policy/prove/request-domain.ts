@@ -4,8 +4,8 @@
  * that no question shows, such as an application without a name.
  */
 
-import { closedWords, mayBeEmpty } from "../diff/variables.ts";
 import { type Input, type InputCatalogue, onBehalfOfName } from "../engine/inputs.ts";
+import { closedWords, mayBeEmpty } from "../samples/samples.ts";
 
 export interface RequestDomain {
   readonly catalogue: InputCatalogue;

@@ -6,8 +6,7 @@
  */
 import canonicalize from "canonicalize";
 import type { CheckedPolicy } from "../check/check-policy.ts";
-import { isGuided } from "../diff/policy-tables.ts";
-import type { SideLayer } from "../diff/side.ts";
+import { isGuided, type SideLayer } from "../diff/side.ts";
 import type { Formula, Statement } from "./wire.ts";
 
 /** What two statements, of what was and of what is to be, are about. */

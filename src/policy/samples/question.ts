@@ -1,9 +1,9 @@
-/** The question that an assignment of variables asks, as operators write it and as a bundle is asked it. */
-
-import type { Value, Variable } from "../diff/variables.ts";
+/** A question as operators write it and as a bundle is asked it, made of values of variables. */
+import { isDeepStrictEqual } from "node:util";
 import type { PolicyQuery } from "../engine/decision.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { parseQuery } from "../tools/query.ts";
+import type { Value, Variable } from "./samples.ts";
 
 /** Members of a question as operators write it; see `tools/query.ts`. */
 export interface WrittenQuestion {
@@ -16,6 +16,15 @@ export interface WrittenQuestion {
   readonly understood_obligations?: readonly string[];
 }
 
+/** A text that no policy names. */
+export const usualText = "anything-else";
+
+/** The question that nothing special is in. */
+export function usualQuestion(tenant: string, action: string): WrittenQuestion {
+  const claimed = { workload: { application: usualText }, resource: { kind: usualText } };
+  return { tenant, principal: {}, action, claimed };
+}
+
 /** The question that an assignment asks; variables that it does not name have their first values. */
 export function questionOf(
   variables: readonly Variable[],
@@ -23,36 +32,47 @@ export function questionOf(
   tenant: string,
   action: string,
 ): WrittenQuestion {
-  const question = {
-    tenant,
-    principal: {} as Record<string, unknown>,
-    action,
-    claimed: { workload: { application: "anything-else" }, resource: { kind: "anything-else" } },
-  };
-  const absent = new Set<string>();
-  for (const [record, usual] of optionalRecords) {
-    if (variables.some(({ term }) => term === record)) place(question, record, usual());
-  }
-  for (const [index, { term, member, isSet, values }] of variables.entries()) {
-    const value = assignment.has(index) ? assignment.get(index) : values[0];
-    if (member === undefined) {
-      if (value === undefined) absent.add(term);
-      else if (optionalRecords.has(term)) continue;
-      // That a set is there; its members follow.
-      else place(question, term, isSet ? [] : value);
-    } else if (!absent.has(term)) {
-      const set = (placed(question, term) as readonly string[] | undefined) ?? [];
-      place(question, term, value === true ? [...set, member] : set);
-    }
-  }
-  const there = Object.entries(question).filter(([name]) => !(optionalRecords.has(name) && absent.has(name)));
-  return Object.fromEntries(there) as unknown as WrittenQuestion;
+  const question = usualQuestion(tenant, action);
+  const given = (index: number) => (assignment.has(index) ? assignment.get(index) : variables[index]?.values[0]);
+  const absent = new Set<string | undefined>();
+  for (const [index, { term }] of variables.entries())
+    if (optionalRecords.has(term) && given(index) === undefined) absent.add(term);
+  for (const [index, variable] of variables.entries())
+    if (!absent.has(pathTo(variable.term)[0])) put(question, variable, given(index));
+  return question;
+}
+
+/** The question with another value of one variable. */
+export function withValue(question: WrittenQuestion, variable: Variable, value: Value): WrittenQuestion {
+  const changed = structuredClone(question);
+  put(changed, variable, value);
+  return changed;
+}
+
+function put(question: WrittenQuestion, { term, member, isSet }: Variable, value: Value): void {
+  const [record = ""] = pathTo(term);
+  const usual = optionalRecords.get(record);
+  if (value !== undefined && usual !== undefined && !Object.hasOwn(question, record)) place(question, record, usual());
+  if (term === record && usual !== undefined) {
+    if (value === undefined) remove(question, term);
+  } else if (member !== undefined) {
+    const set = placed(question, term) as readonly string[] | undefined;
+    if (value === true) place(question, term, [...new Set([...(set ?? []), member])]);
+    else if (set !== undefined)
+      place(
+        question,
+        term,
+        set.filter((each) => each !== member),
+      );
+  } else if (value === undefined) remove(question, term);
+  else if (isSet !== true) place(question, term, value);
+  else if (placed(question, term) === undefined) place(question, term, []);
 }
 
 /** Records that a question need not have, with what it says where it has one that no policy speaks of. */
 const optionalRecords: ReadonlyMap<string, () => object> = new Map<string, () => object>([
-  ["registered", () => ({ resource: { kind: "anything-else" } })],
-  ["on_behalf_of", () => ({ type: "anything-else", id: "anything-else" })],
+  ["registered", () => ({ resource: { kind: usualText } })],
+  ["on_behalf_of", () => ({ type: usualText, id: usualText })],
 ]);
 
 /** The set of obligations that the caller understands, which no policy reads. */
@@ -84,13 +104,20 @@ export function place(question: object, term: string, value: unknown): void {
   Object.defineProperty(at, path.at(-1) as string, { value, enumerable: true, configurable: true, writable: true });
 }
 
+function remove(question: object, term: string): void {
+  const path = pathTo(term);
+  const owner = path.slice(0, -1).reduce<unknown>((at, name) => memberOf(at, name), question);
+  if (typeof owner === "object" && owner !== null) delete (owner as Record<string, unknown>)[path.at(-1) as string];
+}
+
+function memberOf(of: unknown, name: string): unknown {
+  return typeof of === "object" && of !== null && Object.hasOwn(of, name)
+    ? (of as Record<string, unknown>)[name]
+    : undefined;
+}
+
 function placed(question: object, term: string): unknown {
-  let at: unknown = question;
-  for (const name of pathTo(term)) {
-    if (at === undefined || !Object.hasOwn(at as object, name)) return undefined;
-    at = (at as Record<string, unknown>)[name];
-  }
-  return at;
+  return pathTo(term).reduce<unknown>((at, name) => memberOf(at, name), question);
 }
 
 /**
@@ -133,3 +160,53 @@ export function askable(
 }
 
 const usual = { text: "anything-else", set_of_text: [], whole_number: 0, yes_no: false } as const;
+
+/** Members that a question always has. */
+const needed: ReadonlySet<string> = new Set(["tenant", "principal", "action", "claimed"]);
+
+/** Takes out of the question, part by part, what `holds` does without. */
+export function simplified(question: WrittenQuestion, holds: (question: WrittenQuestion) => boolean): WrittenQuestion {
+  let simplest = question;
+  for (const path of pathsIn(question, [])) {
+    if (path.length === 1 && needed.has(path[0] as string)) continue;
+    for (const value of simplerThan(path, valueIn(simplest, path))) {
+      const simpler = changed(simplest, path, value) as WrittenQuestion;
+      if (isDeepStrictEqual(simpler, simplest) || !holds(simpler)) continue;
+      simplest = simpler;
+      break;
+    }
+  }
+  return simplest;
+}
+
+/** The outer ones first. */
+function pathsIn(value: unknown, path: readonly string[]): readonly (readonly string[])[] {
+  const record = Array.isArray(value) ? {} : (recordOf(value) ?? {});
+  return Object.entries(record).flatMap(([name, member]) => [[...path, name], ...pathsIn(member, [...path, name])]);
+}
+
+function valueIn(from: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((at, name) => memberOf(at, name), from);
+}
+
+/** The simplest first: absent, what nobody speaks of, and of a set a part. */
+function simplerThan([first]: readonly string[], value: unknown): readonly unknown[] {
+  if (value === undefined || first === undefined) return [];
+  if (typeof value === "string") return [undefined, usualText];
+  if (typeof value === "number") return [undefined, 0];
+  if (Array.isArray(value)) return [undefined, [], ...value.map((member) => [member])];
+  return [undefined];
+}
+
+function changed(from: unknown, [name, ...rest]: readonly string[], value: unknown): unknown {
+  if (name === undefined) return value;
+  const members = Object.entries(recordOf(from) ?? {}).flatMap(([own, member]) => {
+    const next = own === name ? changed(member, rest, value) : member;
+    return next === undefined ? [] : [[own, next] as const];
+  });
+  return Object.fromEntries(members);
+}
+
+function recordOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
+  return typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
+}

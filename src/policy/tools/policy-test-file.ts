@@ -34,6 +34,7 @@ import { isNode, isSeq, LineCounter, parseDocument } from "yaml";
 import type { Obligation, PolicyQuery } from "../engine/decision.ts";
 import { guidanceMembers } from "../guidance/guidance.ts";
 import type { PolicyProblem } from "../load/problem.ts";
+import type { WrittenQuestion } from "../samples/question.ts";
 import { members, optional, parseQuery, queryMembers, string, strings } from "./query.ts";
 
 /** One expected decision. */
@@ -42,6 +43,8 @@ export interface PolicyTest {
   readonly file: string;
   readonly line: number;
   readonly query: PolicyQuery;
+  /** The question as it is written. */
+  readonly question: WrittenQuestion;
   readonly expect: {
     readonly allow: boolean;
     readonly reasons?: readonly string[];
@@ -88,6 +91,7 @@ function parseTest(value: unknown): Omit<PolicyTest, "file" | "line"> {
   return {
     name: string(test.name, "name"),
     query: parseQuery(test),
+    question: writtenQuestion(test),
     expect: {
       allow: expect.allow,
       ...(reasons !== undefined && { reasons }),
@@ -96,6 +100,13 @@ function parseTest(value: unknown): Omit<PolicyTest, "file" | "line"> {
       ...(alerts !== undefined && { alerts }),
     },
   };
+}
+
+/** Its members are parsed already. */
+function writtenQuestion(test: Readonly<Record<string, unknown>>): WrittenQuestion {
+  const { tenant, principal = {}, ...given } = test;
+  const question = Object.entries({ tenant, principal, ...given }).filter(([name]) => queryMembers.includes(name));
+  return Object.fromEntries(question) as unknown as WrittenQuestion;
 }
 
 /** Values are compared as answers have them, so that 24 is the text "24". */

@@ -39,12 +39,12 @@ const permit = (id: string, condition: string, annotations = "") =>
 const kind = (...kinds: string[]) =>
   `[${kinds.map((it) => `"${it}"`).join(", ")}].contains(context.claimed.resource.kind)`;
 
-/** What is laid over the open directory before and after, and what changes: kind, cause, and what the example claims. */
+/** What is laid over the open directory before and after, and what changes: kind, and what the example claims. */
 const table: readonly (readonly [
   name: string,
   old: Files,
   next: Files,
-  changes: readonly (readonly [string, string, object])[],
+  changes: readonly (readonly [string, object])[],
 ])[] = [
   ["nothing", {}, {}, []],
   ["another layout", {}, { "default/all.cedar": `// words\n${permitAll.replace("(", "\n(")}` }, []],
@@ -61,27 +61,27 @@ const table: readonly (readonly [
     "a forbid that is new",
     {},
     { "default/b.cedar": forbid("b", `${kind("a")} && context.claimed.labels.contains("x")`) },
-    [["denies", "tenant/b of set default, which is new", { labels: ["x"], resource: { kind: "a" } }]],
+    [["denies", { labels: ["x"], resource: { kind: "a" } }]],
   ],
   [
     "a forbid that is gone",
     { "platform/b.cedar": forbid("b", "context.claimed has purpose") },
     {},
-    [["allows", "platform/b of set platform, which is gone", { purpose: "anything-else" }]],
+    [["allows", { purpose: "anything-else" }]],
   ],
   [
     "a permit that is narrower",
     {},
     { "default/all.cedar": permit("all", 'principal.scopes.contains("s")') },
-    [["denies", "tenant/all of set default, as it was", {}]],
+    [["denies", {}]],
   ],
   [
     "a permit that is another's now",
     { "default/all.cedar": permit("all", 'context.claimed.resource.kind like "q*"') },
     { "default/all.cedar": permit("all", 'context.claimed.resource.kind like "*b"') },
     [
-      ["denies", "tenant/all of set default, as it was", { resource: { kind: "q" } }],
-      ["allows", "tenant/all of set default, as it is now", { resource: { kind: "b" } }],
+      ["denies", { resource: { kind: expect.stringMatching(/^q/) } }],
+      ["allows", { resource: { kind: expect.stringMatching(/b$/) } }],
     ],
   ],
   [
@@ -93,7 +93,7 @@ const table: readonly (readonly [
         'context.claimed.attributes.hasTag("owner") && context.claimed.attributes.getTag("owner") == context.claimed.workload.application',
       ),
     },
-    [["denies", "tenant/b of set default, which is new", { attributes: { owner: "anything-else" } }]],
+    [["denies", { attributes: { owner: "anything-else" } }]],
   ],
   [
     "numbers",
@@ -109,13 +109,13 @@ const table: readonly (readonly [
         "context.claimed has content_size_bytes && context.claimed.content_size_bytes >= 7",
       ),
     },
-    [["denies", "tenant/b of set default, as it is now", { content_size_bytes: 7 }]],
+    [["denies", { content_size_bytes: 7 }]],
   ],
   [
     "guidance of a permit",
     { "default/b.cedar": permit("b", kind("a"), '@handling_mode("one")') },
     { "default/b.cedar": permit("b", kind("a"), '@handling_mode("two")') },
-    [["guides", "tenant/b of set default, as it is now", { resource: { kind: "a" } }]],
+    [["guides", { resource: { kind: "a" } }]],
   ],
   [
     "guidance that contradicts another's",
@@ -125,8 +125,8 @@ const table: readonly (readonly [
       "default/c.cedar": permit("c", 'context.claimed.labels.contains("x")', '@handling_mode("two")'),
     },
     [
-      ["denies", "tenant/c of set default, which is new", { resource: { kind: "a" }, labels: ["x"] }],
-      ["guides", "tenant/c of set default, which is new", { labels: ["x"] }],
+      ["denies", { resource: { kind: "a" }, labels: ["x"] }],
+      ["guides", { labels: ["x"] }],
     ],
   ],
   [
@@ -134,35 +134,35 @@ const table: readonly (readonly [
     {},
     { "default/b.cedar": permit("b", kind("a"), '@required_scopes("s")') },
     [
-      ["denies", "tenant/b of set default, which is new", { resource: { kind: "a" } }],
-      ["guides", "tenant/b of set default, which is new", { resource: { kind: "a" } }],
+      ["denies", { resource: { kind: "a" } }],
+      ["guides", { resource: { kind: "a" } }],
     ],
   ],
   [
     "actions that a denial asks for",
     { "default/b.cedar": forbid("b", kind("a")) },
     { "default/b.cedar": `@required_actions("tell") ${forbid("b", kind("a"))}` },
-    [["guides", "tenant/b of set default, as it is now", { resource: { kind: "a" } }]],
+    [["guides", { resource: { kind: "a" } }]],
   ],
   [
     "guidance that follows for a key of the caller's own, and not for a managed one",
     { "default/b.cedar": permit("b", kind("a"), '@key_strategy("local_content_key")') },
     { "default/b.cedar": permit("b", kind("a")) },
-    [["guides", "tenant/b of set default, as it was", { resource: { kind: "a" }, key_reference: "kms://" }]],
+    [["guides", { resource: { kind: "a" }, key_reference: "kms://" }]],
   ],
   [
     "guidance that is the default of one action, and not of another",
     {},
     { "default/b.cedar": permit("b", kind("a"), '@evidence_expected("protect")') },
-    [["guides", "tenant/b of set default, which is new", { resource: { kind: "a" } }]],
+    [["guides", { resource: { kind: "a" } }]],
   ],
   [
     "an obligation, which callers do not understand yet",
     {},
     { "default/b.cedar": permit("b", kind("a"), '@obligation("tell; within = 3")') },
     [
-      ["denies", "tenant/b of set default, which is new", { resource: { kind: "a" } }],
-      ["guides", "tenant/b of set default, which is new", { resource: { kind: "a" } }],
+      ["denies", { resource: { kind: "a" } }],
+      ["guides", { resource: { kind: "a" } }],
     ],
   ],
   [
@@ -178,7 +178,7 @@ const table: readonly (readonly [
     "what was registered once",
     { "default/b.cedar": forbid("b", 'context has registered && context.registered.labels_ever.contains("x")') },
     { "default/b.cedar": forbid("b", 'context has registered && context.registered.labels.contains("x")') },
-    [["allows", "tenant/b of set default, as it was", { resource: { kind: "anything-else" } }]],
+    [["allows", { resource: { kind: "anything-else" } }]],
   ],
   [
     "whether anything was registered, and by whom",
@@ -189,48 +189,105 @@ const table: readonly (readonly [
         "!(context has registered && context.registered.application == context.claimed.workload.application)",
       ),
     },
-    [["denies", "tenant/b of set default, which is new", {}]],
+    [["denies", {}]],
   ],
   [
     "guidance of the manifest",
     {},
     { "manifest.yaml": 'platform: platform\ntenants: { "*": default }\nguidance: { handling_mode: careful }' },
-    [["guides", "guidance of the manifest", {}]],
+    [["guides", {}]],
   ],
 ];
 
-test.each(table)("%s", async (_name, old, next, changes) => {
-  const compared = await compare(old, next);
-  expect(compared.undecided).toEqual([]);
-  const seen = compared.changes.map(({ difference, cause, example }) => [difference.kind, cause, example.claimed]);
-  expect(seen).toHaveLength(changes.length);
-  for (const [difference, cause, claimed] of changes) {
-    expect(seen).toContainEqual([difference, cause, expect.objectContaining(claimed)]);
-  }
+test.each(table)("finds what changes: %s", async (_name, old, next, changes) => {
+  const { changes: found } = await compare(old, next);
+  const kinds = new Set(found.map(({ difference }) => difference.kind));
+  expect([...kinds].sort()).toEqual([...new Set(changes.map(([kind]) => kind))].sort());
+  const seen = found.map(({ difference, example }) => [difference.kind, example.claimed]);
+  for (const [difference, claimed] of changes)
+    expect(seen).toContainEqual([difference, expect.objectContaining(claimed)]);
 });
 
-test("a condition on entities is never taken for one that was decided", async () => {
-  for (const [index, condition] of entityConditions.entries()) {
-    const { changes, undecided } = await compare(knowingFiles, {
-      ...knowingFiles,
-      "default/b.cedar": forbid("b", condition),
-    });
-    const isConstant = /^(?:Org::|Principal::)/.test(condition);
-    expect(undecided.length > 0 || isConstant, `${index} ${condition}`).toBe(true);
-    expect(undecided.join(), condition).not.toContain("no question can have");
-    for (const { difference } of changes) expect(difference.kind).toBe("denies");
+test("what is written differently is said policy by policy", async () => {
+  const { summary } = await compare(
+    { "default/b.cedar": `@warning("w") ${permit("b", kind("a"))}`, "default/c.cedar": forbid("c", kind("c")) },
+    {
+      "default/b.cedar": `@id("b") @description("t") permit (principal, action == Action::"access", resource) when { ${kind("b")} };`,
+      "default/d.cedar": forbid("d", kind("d")),
+      "manifest.yaml": 'platform: platform\ntenants: { "*": default }\nguidance: { handling_mode: careful }',
+    },
+  );
+  const lines = summary.map(({ set = "manifest", id, change }) => `${set}/${id} ${change}`);
+  expect(lines).toEqual(["manifest/guidance changed", "default/b changed", "default/c removed", "default/d added"]);
+  expect(summary[1]?.lines).toEqual([
+    ...["protect", "rewrap", "wrap", "unwrap", "rewrapKey"].map((action) => `- action ${action}`),
+    expect.stringMatching(/^- when .*"a"/),
+    '- @warning("w")',
+    expect.stringMatching(/^\+ when .*"b"/),
+    '+ @description("t")',
+  ]);
+});
+
+test("an action that a policy newly admits is found for everyone whom the policy admits", async () => {
+  const departments = (actions: string) =>
+    `@id("departments") permit (principal, action in [${actions}], resource)
+     when { context.claimed.attributes.hasTag("department") && context.claimed.attributes.getTag("department") == "finance" };`;
+  const others = Object.fromEntries(
+    Array.from({ length: 12 }, (_, at) => [`default/o${at}.cedar`, permit(`o${at}`, kind(`k${at}`))]),
+  );
+  const base = { ...others, "default/all.cedar": permit("all", 'principal.scopes.contains("all")') };
+  const { changes } = await compare(
+    { ...base, "default/d.cedar": departments('Action::"protect", Action::"access"') },
+    {
+      ...base,
+      "default/d.cedar": departments(
+        'Action::"protect", Action::"access", Action::"wrap", Action::"unwrap", Action::"rewrapKey"',
+      ),
+    },
+  );
+  expect(changes.map(({ difference, actions }) => [difference.kind, actions])).toEqual([
+    ["allows", ["wrap", "unwrap", "rewrapKey"]],
+  ]);
+});
+
+test("every question of the tests is asked, and with each member changed", async () => {
+  const question = {
+    tenant: "tenant-a",
+    principal: { scopes: ["s"] },
+    action: "protect",
+    claimed: {
+      workload: { application: "payroll" },
+      resource: { kind: "record" },
+      labels: ["x", "y"],
+      purpose: "audit",
+    },
+  };
+  const rare = forbid(
+    "rare",
+    `context.claimed.workload.application == "payroll" && context.claimed.labels.contains("x")
+     && !context.claimed.labels.contains("y") && context.claimed has purpose && principal.scopes.contains("s")`,
+  );
+  const bundles = [await bundleOf(openFiles), await bundleOf({ ...openFiles, "default/r.cedar": rare })] as const;
+  const { changes } = compareBundles(...bundles, [question]);
+  expect(changes.map(({ foundBy }) => foundBy)).toContain("mutation");
+});
+
+test("a forbid on entities, where it is found, denies", async () => {
+  for (const condition of entityConditions) {
+    const next = { ...knowingFiles, "default/b.cedar": forbid("b", condition) };
+    const { changes } = await compare(knowingFiles, next);
+    for (const { difference } of changes) expect(difference.kind, condition).toBe("denies");
   }
 });
 
 test("attributes of callers are told apart by all their types", async () => {
   const declared = (conditions: string) => ({ ...knowingFiles, "default/b.cedar": forbid("b", conditions) });
   const roles = 'principal has roles && principal.roles.contains("r") && principal.roles.containsAny(["s", "t"])';
-  const { changes, undecided } = await compare(knowingFiles, declared(`${roles} && principal.clearance > 2`));
-  expect(undecided).toEqual([]);
+  const { changes } = await compare(knowingFiles, declared(`${roles} && principal.clearance > 2`));
   expect(changes).toMatchObject([
     {
       difference: { kind: "denies" },
-      example: { principal: { attributes: { clearance: 3, roles: ["r", expect.any(String)] } } },
+      example: { principal: { attributes: { clearance: 3, roles: expect.arrayContaining(["r"]) } } },
     },
   ]);
 });
@@ -251,28 +308,18 @@ const presences = [
 ];
 
 test.each(presences)("what a forbid changes is found where %s", async (condition) => {
-  const { changes, undecided } = await compare(declaringFiles, {
+  const { changes } = await compare(declaringFiles, {
     ...declaringFiles,
     "default/b.cedar": forbid("b", condition),
   });
-  expect(undecided).toEqual([]);
   expect(changes.map(({ difference: { kind } }) => kind)).toEqual(["denies"]);
   // The example can be asked as it stands: what is required of callers is in it.
   expect(changes[0]?.example.principal.attributes).toHaveProperty("clearance");
 });
 
-test("an identity that follows from the request is never taken for one that was decided", async () => {
-  const either = '(if context.claimed has purpose then Principal::"tenant-a/a" else Principal::"tenant-a/b")';
-  for (const condition of [`principal == ${either}`, `principal in ${either}`, `[${either}].contains(principal)`]) {
-    const { undecided } = await compare({}, { "default/b.cedar": forbid("b", condition) });
-    expect(undecided, condition).not.toEqual([]);
-  }
-});
-
 test("what a denial says is a difference for whom an enforcement point asks, although it is denied either way", async () => {
   const warned = '@id("b") @warning("w") forbid (principal, action, resource);';
-  const { changes, undecided } = await compare({}, { "default/b.cedar": warned });
-  expect(undecided).toEqual([]);
+  const { changes } = await compare({}, { "default/b.cedar": warned });
   const kinds = changes.map(({ difference: { kind }, example }) => [kind, example.on_behalf_of !== undefined]);
   expect(kinds).toContainEqual(["denies", false]);
   expect(kinds).toContainEqual(["guides", true]);
@@ -321,8 +368,8 @@ function filesOf(policies: readonly Chosen[]): Files {
   return files;
 }
 
-test("where the search was exhaustive, no request shows a difference that it did not find", async () => {
-  let exhaustive = 0;
+test("what is found differs for both engines, and what questions at random show is found", async () => {
+  let shownAndFound = 0;
   await fc.assert(
     fc.asyncProperty(
       fc.array(chosen, { maxLength: 4 }),
@@ -335,39 +382,36 @@ test("where the search was exhaustive, no request shows a difference that it did
         );
         const [old, next] = bundles;
         fc.pre(old !== undefined && next !== undefined);
-        const { changes, undecided } = compareBundles(old as PolicyBundle, next as PolicyBundle);
+        const { changes } = compareBundles(old as PolicyBundle, next as PolicyBundle);
         const [one, other] = [await engineOf(before), await engineOf(after)];
         const kindOf = (query: PolicyQuery) => differenceOf(one.decide(query), other.decide(query))?.kind;
         for (const { difference, example } of changes) expect(kindOf(parseQuery({ ...example }))).toBe(difference.kind);
         const shown = new Set(asked.map(kindOf).filter((it) => it !== undefined && it !== "reasons"));
         one.release();
         other.release();
-        if (undecided.length > 0) return;
-        exhaustive += 1;
-        for (const it of shown) expect(changes.map(({ difference }) => difference.kind)).toContain(it);
+        for (const it of shown) {
+          expect(changes.map(({ difference }) => difference.kind)).toContain(it);
+          shownAndFound += 1;
+        }
       },
     ),
     // A counterexample is a hundred requests: making it smaller takes minutes.
     { numRuns: 12, endOnFailure: true },
   );
-  expect(exhaustive).toBeGreaterThan(0);
+  expect(shownAndFound).toBeGreaterThan(0);
 });
 
-test("what the organisation knows decides too, and is never compared to the end", async () => {
+test("what the organisation knows decides too", async () => {
   const ranked = "context.claimed.label_set has max_rank && context.claimed.label_set.max_rank > 2";
   const files = { ...knowingFiles, "default/b.cedar": forbid("b", ranked) };
   const lower = `${knowingFiles["labels.json"]}`.replace('"rank": 3', '"rank": 2');
-  const change = await compare(files, { ...files, "labels.json": lower });
-  expect(change.changes.map(({ difference, example }) => [difference.kind, example.claimed.labels])).toEqual([
+  const { changes } = await compare(files, { ...files, "labels.json": lower });
+  expect(changes.map(({ difference, example }) => [difference.kind, example.claimed.labels])).toEqual([
     ["allows", ["secret"]],
   ]);
-  expect(change.undecided).toContain("values of context.claimed.label_set");
   // Nothing differs, or nothing that a policy reads.
-  expect(await compare(files, files)).toEqual({ changes: [], undecided: [] });
-  expect(await compare(knowingFiles, { ...knowingFiles, "labels.json": lower })).toEqual({
-    changes: [],
-    undecided: [],
-  });
+  expect(await compare(files, files)).toMatchObject({ changes: [], summary: [] });
+  expect(await compare(knowingFiles, { ...knowingFiles, "labels.json": lower })).toMatchObject({ changes: [] });
 });
 
 describe("a policy applies to no request", () => {
@@ -382,7 +426,6 @@ describe("a policy applies to no request", () => {
     'context.claimed.labels.isEmpty() && context.claimed.labels.contains("a")',
     "context.claimed has content_size_bytes && context.claimed.content_size_bytes > 7 && context.claimed.content_size_bytes < 7",
     "context.claimed has content_size_bytes && context.claimed.content_size_bytes < 0",
-    'principal.subject like "a*" && principal.subject like "b*"',
     'principal.tenant == "tenant-a" && principal == Principal::"tenant-b/p"',
     'principal.auth_source == "password"',
     'context.claimed has artifact_profile && context.claimed.artifact_profile == "zip"',

@@ -10,6 +10,7 @@ import { startStack } from "./stack.ts";
 
 const dataDir = resolve("data/dev");
 const secretPath = join(dataDir, "client-secret");
+const shownSettings = "data/dev/settings.yaml";
 const ports = {
   PORT: Number(process.env.PORT ?? 8080),
   OPS_PORT: Number(process.env.OPS_PORT ?? 9090),
@@ -28,6 +29,17 @@ const { url, opsUrl, issuer } = stack;
 const [client] = issuer.clients;
 if (client === undefined) throw new Error("the issuer has no client");
 
+writeFileSync(
+  shownSettings,
+  `# Written by npm run dev. For commands: npm run cli -- --config ${shownSettings} <command>
+SVC_OIDC_ISSUER: ${issuer.url}
+SVC_PROOF_OF_POSSESSION: none
+SVC_STORE: ${JSON.stringify(`sqlite:${join(dataDir, "platform.db")}`)}
+SVC_LEDGER_KEY: ${JSON.stringify(join(dataDir, "ledger.key"))}
+SVC_LEDGER_ORIGIN: localhost/dev
+SVC_POLICY_DIR: ${JSON.stringify(resolve("policies"))}
+`,
+);
 const calls = sampleCalls().map(({ route, body }) =>
   body === undefined
     ? `curl -s ${url}${route} -H "authorization: Bearer $TOKEN"`
@@ -60,6 +72,10 @@ The same methods over gRPC:
 
   npx buf curl --schema gen/image.binpb --protocol grpc --http2-prior-knowledge \\
     -H "authorization: Bearer $TOKEN" ${url}/platform.sdk.v1.DiscoveryService/WhoAmI
+
+Its ledger, in another terminal; another command is ledger verify:
+
+  npm run cli -- --config ${shownSettings} ledger search --tenant ${client.tenantId}
 
 Ctrl-C stops everything. Records and the client's secret stay in data/dev. Each call is a line from here on.
 

@@ -8,8 +8,14 @@ export function programOf(
   terminal: Terminal,
   commands: readonly ((program: Command, terminal: Terminal) => void)[],
 ): Command {
-  const program = new Command("svc-platform-api")
+  const program: Command = new Command("svc-platform-api")
     .description("Metadata-only control plane for data protection that is enforced locally")
+    .option("--config <file>", "YAML file of settings, for the command that follows")
+    .hook("preAction", (_program, action) => {
+      const { config } = program.opts<{ config?: string }>();
+      if (config !== undefined && action.getOptionValue("config") === undefined)
+        action.setOptionValueWithSource("config", config, "cli");
+    })
     .version(packageFile.version, "-V, --version", "print the version of this program")
     // An option belongs to the command that it stands behind: `pack` and `pack verify` have some of the same name.
     .enablePositionalOptions()

@@ -1,12 +1,12 @@
-/** What the README says is so: its table of settings, and every path, script, method and command that it names. */
+/** What the README and the reference pages say is so: settings, and every path, script, method and command that they name. */
 import { execFile, execFileSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import packageFile from "../../package.json" with { type: "json" };
-import { withSettingsTable } from "../../scripts/settings-table.ts";
+import { referencePages } from "../../scripts/reference.ts";
 import { readConfig } from "../../src/config/config.ts";
 import { authzenServices, bulkServices, publicServices } from "../../src/transport/calls/methods.ts";
 import { startGateway } from "../harness/gateway.ts";
@@ -14,12 +14,41 @@ import { startGateway } from "../harness/gateway.ts";
 const root = join(import.meta.dirname, "../..");
 const readme = readFileSync(join(root, "README.md"), "utf8");
 const textOf = (file: string) => readFileSync(join(root, file), "utf8");
-const blocks = (language: string) =>
-  [...readme.matchAll(RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\``, "gms"))].map(([, text = ""]) => text);
+const blocksOf = (text: string, language: string) =>
+  [...text.matchAll(RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\``, "gms"))].map(([, text = ""]) => text);
 const inline = [...readme.replaceAll(/^```.*?^```/gms, "").matchAll(/`([^`\n]+)`/g)].map(([, text = ""]) => text);
 
-test("the settings table is the one that the service reads", () => {
-  expect(readme).toBe(withSettingsTable(readme));
+test.each([...referencePages()])("%s is as generated", (path, text) => {
+  expect(textOf(path)).toBe(text);
+});
+
+test("the README has 140 lines at most", () => {
+  expect(readme.split("\n").length).toBeLessThanOrEqual(140);
+});
+
+test("every link of the README and the documentation leads to a file", () => {
+  const pages = execFileSync(
+    "git",
+    ["ls-files", "-co", "--exclude-standard", "README.md", "docs", "deploy/README.md"],
+    {
+      cwd: root,
+      encoding: "utf8",
+    },
+  );
+  const broken = pages
+    .split("\n")
+    .filter((file) => file.endsWith(".md") && existsSync(join(root, file)))
+    .flatMap((file) =>
+      [
+        ...textOf(file)
+          .replaceAll(/^```.*?^```/gms, "")
+          .matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g),
+      ]
+        .map(([, target = ""]) => target)
+        .filter((target) => !/^[a-z]+:/.test(target) && !existsSync(join(root, dirname(file), target)))
+        .map((target) => `${file}: ${target}`),
+    );
+  expect(broken).toEqual([]);
 });
 
 describe("paths", () => {
@@ -31,11 +60,6 @@ describe("paths", () => {
 
   test.each([...new Set(paths)].filter((path) => !isMadeLater(path)))("%s exists", (path) => {
     expect(existsSync(join(root, path))).toBe(true);
-  });
-
-  test("every folder of the source has its row", () => {
-    const folders = readdirSync(join(root, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
-    for (const { name } of folders) expect(readme).toContain(`| \`src/${name}\` |`);
   });
 });
 
@@ -58,7 +82,7 @@ test("every source file that a comment or a document names exists", () => {
 
 test("every npm script that is named exists", () => {
   const named = [...readme.matchAll(/npm (?:run ([\w:]+)|(test|start))/g)].map(([, script, short]) => script ?? short);
-  expect(named.length).toBeGreaterThan(8);
+  expect(named.length).toBeGreaterThan(4);
   expect(Object.keys(packageFile.scripts)).toEqual(expect.arrayContaining(named));
 });
 
@@ -66,20 +90,12 @@ test("the methods are those of the contract", () => {
   const methods = [...publicServices, ...bulkServices, BulkStreamService, ...authzenServices].flatMap((service) =>
     service.methods.map(({ name }) => `${service.name}/${name}`),
   );
-  const rows = [...readme.matchAll(/^\| `(\w+Service\/\w+)`/gm)].map(([, method]) => method);
+  const rows = [...textOf("docs/reference/api.md").matchAll(/^\| `(\w+Service\/\w+)`/gm)].map(([, method]) => method);
   expect(rows).toEqual(methods);
 });
 
-test("the commands are those of the command line", () => {
-  const help = execFileSync(process.execPath, [join(root, "src/cli/cli.ts"), "--help"], { encoding: "utf8" });
-  const commands = [...(help.split("Commands:\n")[1] ?? "").matchAll(/^ {2}(\w+)/gm)].map(([, name]) => name);
-  const table = readme.slice(readme.indexOf("## Command line"), readme.indexOf("## Where things are"));
-  const rows = [...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name);
-  expect(rows.toSorted()).toEqual(commands.filter((name) => name !== "help").toSorted());
-});
-
 test("the production start is complete but for its files", () => {
-  const start = blocks("sh").find((text) => text.includes("npm start")) ?? "";
+  const start = blocksOf(textOf("docs/operations.md"), "sh").find((text) => text.includes("npm start")) ?? "";
   const settings = Object.fromEntries([...start.matchAll(/(SVC_\w+)=(\S+)/g)].map(([, name, value]) => [name, value]));
   expect(Object.keys(settings).length).toBeGreaterThan(5);
   const pem: Readonly<Record<string, string>> = {
@@ -95,9 +111,8 @@ test("the production start is complete but for its files", () => {
   expect(readConfig(settings, undefined, { uses: "serve", files })).toHaveProperty("config");
 });
 
-test("the TypeScript call is a program that runs", async () => {
+test("the first call from TypeScript is a program that runs", async () => {
   const program = "dev/first-call.ts";
-  expect(blocks("ts")).toEqual([textOf(program)]);
   const gateway = await startGateway();
   try {
     const env = { PATH: process.env.PATH, BASE: gateway.url, TOKEN: await gateway.token() };

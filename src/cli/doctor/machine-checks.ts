@@ -32,7 +32,7 @@ export function runtimeCheck(version: string, nodeVersion: string): Check {
 }
 
 export function settingsCheck(configPath: string | undefined): Check {
-  const remedy = "set it as the table of settings in README.md says, in the environment or in the file of --config";
+  const remedy = "set it as docs/reference/settings.md says, in the environment or in the file of --config";
   return {
     name: "settings",
     remedy,

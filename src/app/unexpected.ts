@@ -1,16 +1,20 @@
 /** What a thread of the service does with what nobody expected, and with what libraries say of it. */
 import { format } from "node:util";
 import { Connection } from "../base/connection.ts";
+import { ServiceError } from "../base/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
 /**
- * A defect in the work for one connection ends that. Any other must not take the thread down in silence, nor leave it
- * half alive: its state is unknown, so `stop` is called. Returns what ends this.
+ * A defect in the work for one connection ends that connection. A refusal that rejects a promise without a handler is the
+ * answer to one call, even when work that calls share rejects it later: it is logged, and the thread goes on. Any other
+ * defect leaves the thread in an unknown state, so `stop` is called. Returns what ends this.
  */
 export function watchDefects(logger: Logger, stop: () => void): () => void {
-  const onDefect = (error: unknown) => {
+  const onDefect = (error: unknown, origin: NodeJS.UncaughtExceptionOrigin) => {
     const connection = Connection.current();
     if (connection !== undefined) return connection.fail(error);
+    if (origin === "unhandledRejection" && error instanceof ServiceError)
+      return logger.error({ err: error }, "unexpected error: a refusal reached no caller");
     logger.fatal({ err: error }, "unexpected error: stopping");
     stop();
   };

@@ -331,6 +331,16 @@ describe("a defect", () => {
     expect(failures(service)).toHaveLength(before);
   });
 
+  test("that rejects a call's promise without a handler, later and in shared work, ends no connection", async () => {
+    const connection = await h1Connect(service.url);
+    connection.write(h1Request("GET /v1/sdk/whoami", ["X-Defect: a refusal that no caller awaits"]));
+    expect((await connection.next())?.status).toBe(401);
+    await expect.poll(() => failures(service).filter((line) => line.includes("reached no caller"))).toHaveLength(1);
+    connection.write(h1Request("GET /v1/sdk/whoami", []));
+    expect((await connection.next())?.status).toBe(401);
+    connection.destroy();
+  });
+
   test("that belongs to nobody stops the service", async () => {
     await h1Exchange(service.url, h1Request("GET /v1/sdk/whoami", ["X-Defect: nobody's"]));
     expect(await service.ended).toEqual({ code: 1, signal: null });

@@ -108,7 +108,11 @@ export class Appender {
   #push(tenantId: TenantId, records: readonly ToWrite[]): void {
     const sinceMs = this.#queue?.elapsedMs() ?? 0;
     const waiting = records.map((record) => this.#limited(tenantId, record, sinceMs));
-    if (!this.#queues.push(tenantId, ...waiting)) throw overloaded("too many records are waiting to be stored");
+    if (!this.#queues.push(tenantId, ...waiting)) {
+      // Their caller is told by the throw: a time limit that is left would reject what nobody waits for.
+      for (const { written } of waiting) written();
+      throw overloaded("too many records are waiting to be stored");
+    }
     this.#queued += waiting.length;
     this.#schedule();
   }

@@ -271,7 +271,7 @@ test("when the store fails, everyone who waits is refused with its cause, and th
 
 describe("the time limit of a record", () => {
   /** Time that the test lets pass, all at once. */
-  function limited() {
+  function limited(limits: Partial<AppenderLimits> = {}) {
     const actions = new Set<() => void>();
     const timers = {
       after: (_: number, action: () => void) => {
@@ -280,7 +280,8 @@ describe("the time limit of a record", () => {
       },
     };
     const writer = new HeldWriter();
-    const appender = new Appender(writer, signer, { ...defaultAppenderLimits, maxWaitMs: 5_000 }, undefined, timers);
+    const all = { ...defaultAppenderLimits, maxWaitMs: 5_000, ...limits };
+    const appender = new Appender(writer, signer, all, undefined, timers);
     const pass = () => {
       for (const action of actions) action();
       actions.clear();
@@ -319,6 +320,23 @@ describe("the time limit of a record", () => {
     await new Promise(setImmediate);
     expect(writer.writes).toHaveLength(2);
     expect(appender.waiting).toBe(0);
+  });
+
+  test("is over for what finds no room in the queue, a record or a group", async () => {
+    const { writer, appender, pending, pass } = limited({ maxQueuedPerTenant: 2 });
+    const first = appender.append(makeRecord(alice));
+    await writer.began(0);
+    const behind = [appender.append(makeRecord(alice)), appender.append(makeRecord(alice))];
+    const armed = pending.size;
+    const group = [makeRecord(alice), makeRecord(alice)].map((record) => appender.encode(record));
+    expect(() => appender.appendTogether(alice, group)).toThrow(expect.objectContaining({ reason: "overloaded" }));
+    await expect(appender.append(makeRecord(alice))).rejects.toMatchObject({ reason: "overloaded" });
+    expect(pending.size).toBe(armed);
+    const ended = Promise.allSettled([first, ...behind]);
+    pass();
+    await ended;
+    await writer.finish(0);
+    await appender.close();
   });
 
   test("is over for what is written", async () => {

@@ -8,6 +8,11 @@
  * records nothing but a line of its log for a request.
  *
  * `node bench/bulk.ts [--seconds 2] [--rounds 3] [--callers 64] [--peer <binary>]`, the binary as in `bench/policy.ts`
+ *
+ * With `--beside`: what another tenant notices, on PostgreSQL, while one has 40 calls of 1,000 events under way at any
+ * moment, each sent again as soon as it is answered or refused: its errors and latencies beside its own alone, and whether
+ * every call was answered and the gateway went on. Ends with 1 where an aim is missed.
+ * `node bench/bulk.ts --beside [--seconds 60] [--per-second 50]`
  */
 import { randomFillSync, randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -24,6 +29,7 @@ import { migratePostgres } from "../src/stores/postgres/schema/migrate.ts";
 import { targetOf } from "../test/contract/ledger-postgres-fixture.ts";
 import { startPostgres } from "../test/harness/postgres.ts";
 import { type GatewayProcess, startGatewayProcess } from "./deployment.ts";
+import { seenOf, watch } from "./load.ts";
 import {
   maxPeerResources,
   type Peer,
@@ -39,13 +45,16 @@ import { scope, startTenants } from "./tenants.ts";
 
 const { values } = parseArgs({
   options: {
-    seconds: { type: "string", default: "2" },
+    seconds: { type: "string" },
     rounds: { type: "string", default: "3" },
     callers: { type: "string", default: "64" },
     peer: { type: "string" },
+    beside: { type: "boolean", default: false },
+    /** Calls of the other tenant. */
+    "per-second": { type: "string", default: "50" },
   },
 });
-const seconds = Number(values.seconds);
+const seconds = Number(values.seconds ?? (values.beside ? 60 : 2));
 const rounds = Number(values.rounds);
 const callers = Number(values.callers);
 /** At most as many requests at once as a tenant's queue of records takes. */
@@ -170,9 +179,74 @@ function peerBatches(): Case[] {
   });
 }
 
+/** Calls that the loud tenant has under way, what the quiet one may see at most, and how long a call may take. */
+const besideCallers = 40;
+const marginMs = 20;
+const hangingMs = 30_000;
+
+/** Makes the loud tenant's calls until the time is over; resolves with how many ended how. */
+async function flood(url: string, token: string): Promise<ReadonlyMap<string, number>> {
+  const ended = new Map<string, number>();
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+  const event = bodyOf("/v1/sdk/evidence");
+  const endsAtMs = performance.now() + seconds * 1000;
+  const agent = new http.Agent({ keepAlive: true, maxSockets: besideCallers });
+  const call = () =>
+    new Promise<string>((resolve) => {
+      const items = Array.from({ length: 1000 }, () => ({ idempotency_key: randomUUID(), event }));
+      const options = { method: "POST", agent, headers, timeout: hangingMs };
+      const request = http.request(`${url}/v1/bulk/evidence`, options, (response) => {
+        response.resume();
+        response.once("end", () => resolve(String(response.statusCode)));
+        response.once("error", ({ message }) => resolve(message));
+      });
+      request.once("timeout", () => request.destroy(new Error("hangs")));
+      request.once("error", ({ message }) => resolve(message));
+      request.end(JSON.stringify({ items }));
+    });
+  const caller = async () => {
+    while (performance.now() < endsAtMs) {
+      const how = await call();
+      ended.set(how, (ended.get(how) ?? 0) + 1);
+    }
+  };
+  await Promise.all(Array.from({ length: besideCallers }, caller));
+  agent.destroy();
+  return ended;
+}
+
+/** Measures what the quiet tenant notices. Resolves with whether the aims are met. */
+async function beside(gateway: GatewayProcess, loud: string, quiet: string): Promise<boolean> {
+  const { url } = gateway.listening;
+  const headers = { authorization: `Bearer ${quiet}`, "content-type": "application/json" };
+  const body = Buffer.from(JSON.stringify(bodyOf("/v1/sdk/protection-plan")));
+  const perSecond = Number(values["per-second"]);
+  const quietly = (forSeconds: number) =>
+    watch(`${url}/v1/sdk/protection-plan`, headers, body, { perSecond, seconds: forSeconds });
+  await quietly(5);
+  const alone = seenOf(await quietly(10));
+  const [ended, calls] = await Promise.all([flood(url, loud), quietly(seconds)]);
+  const seen = seenOf(calls);
+  const limitMs = 2 * alone.p99Ms + marginMs;
+  const isUp = (await post(`${url}/v1/sdk/protection-plan`, quiet, body.toString())) === 200;
+  const odd = [...ended.keys()].filter((how) => how !== "200" && how !== "503" && how !== "429");
+  const problems = [
+    ...(isUp ? [] : ["the gateway does not serve"]),
+    ...(seen.errors > 0 ? [`${seen.errors} errors of the other tenant`] : []),
+    ...(seen.p99Ms <= limitMs ? [] : [`p99 above ${limitMs.toFixed(1)} ms`]),
+    ...(ended.has("200") ? [] : ["no bulk call was answered"]),
+    ...odd.map((how) => `a bulk call ended with ${how}`),
+  ];
+  const text = ({ p50Ms, p99Ms }: typeof seen) => `p50 ${p50Ms.toFixed(1)} ms, p99 ${p99Ms.toFixed(1)} ms`;
+  print(`other tenant alone: ${text(alone)}; beside ${besideCallers} bulk calls: ${text(seen)}, ${seen.errors} errors`);
+  print(`bulk calls: ${[...ended].map(([how, count]) => `${count} × ${how}`).join(", ")}`);
+  print(problems.length === 0 ? "met" : `missed: ${problems.join("; ")}`);
+  return problems.length === 0;
+}
+
 const directory = mkdtempSync(join(tmpdir(), "bench-bulk-"));
 const server = await startPostgres({ settings: { shared_buffers: "128MB" } });
-const tenants = await startTenants(1);
+const tenants = await startTenants(2);
 const gateways: GatewayProcess[] = [];
 const peers: Peer[] = [];
 try {
@@ -197,7 +271,11 @@ try {
     gateways.push(gateway);
     return { store, gateway };
   };
-  const stores = [await start("SQLite"), await start("PostgreSQL")];
+  if (values.beside) {
+    const { gateway } = await start("PostgreSQL");
+    if (!(await beside(gateway, token, tenants.tokenOf("tenant-1")))) process.exitCode = 1;
+  }
+  const stores = values.beside ? [] : [await start("SQLite"), await start("PostgreSQL")];
   const kinds = [
     { kind: "decision", cases: decisions() },
     { kind: "evidence", cases: evidence() },
@@ -205,7 +283,7 @@ try {
   const targets: Target[] = stores.map(({ store, gateway }) => ({
     ...{ name: store, url: gateway.listening.url, cpuMicros: () => gateway.cpuMicros(), kinds },
   }));
-  if (values.peer !== undefined) {
+  if (values.peer !== undefined && !values.beside) {
     const peer = await startPeer(values.peer, directory, peerPolicy(peerRules));
     peers.push(peer);
     await requirePeerAllows(peer, peerQuestion(bodyOf("/v1/sdk/protection-plan") as never, scope.split(" ")));
@@ -214,7 +292,7 @@ try {
   }
   const micros = new Map<string, number[]>();
   const perSecond = new Map<string, number[]>();
-  for (let round = -1; round < rounds; round++) {
+  for (let round = -1; round < rounds && targets.length > 0; round++) {
     for (const target of targets) {
       for (const { kind, cases } of target.kinds) {
         for (const { name, run } of cases) {
@@ -231,8 +309,9 @@ try {
       }
     }
   }
-  print("| store, kind | items a call | µs of processor time an item | of the single route's | items/s |");
-  print("|---|---|---|---|---|");
+  if (targets.length > 0)
+    print("| store, kind | items a call | µs of processor time an item | of the single route's | items/s |");
+  if (targets.length > 0) print("|---|---|---|---|---|");
   for (const target of targets) {
     for (const { kind, cases } of target.kinds) {
       const single = median(micros.get(`${target.name} ${kind} single`) ?? []);

@@ -22,8 +22,8 @@ export interface BulkCall<Answer> {
   readonly stopsAfter?: StopRule;
   /** What receipts of the answers need to show. Default: all. */
   readonly shown?: ShownOfRecord;
-  /** Lets others have their turn. Rejects where this call gets none any more. */
-  readonly pause: () => Promise<void>;
+  /** Lets others have their turn, until the promise resolves if one is given. Rejects where this call gets none any more. */
+  readonly pause: (until?: Promise<void>) => Promise<void>;
 }
 
 /** Whether no item is handled after this one, which is allowed or not; what is refused is not. Asked once of each. */
@@ -56,9 +56,24 @@ export async function handleAll<Answer>(
   call: CallIdentity,
   bulk: BulkCall<Answer>,
 ): Promise<readonly ItemResult<Answer>[]> {
-  const { count, handle, stopsAfter, shown, pause } = bulk;
+  const group = ledger.group(call.caller.tenantId, bulk.shown);
+  try {
+    const room = group.enter(bulk.count);
+    if (room !== undefined) await bulk.pause(room);
+    return await handleTogether(ledger, group, call, bulk);
+  } finally {
+    group.leave();
+  }
+}
+
+async function handleTogether<Answer>(
+  ledger: BulkLedger,
+  group: RecordGroup,
+  call: CallIdentity,
+  { count, handle, stopsAfter, pause }: BulkCall<Answer>,
+): Promise<readonly ItemResult<Answer>[]> {
+  call.signal?.throwIfAborted();
   const { span: _, onDecided: __, ...identity } = call;
-  const group = ledger.group(call.caller.tenantId, shown);
   const lookups = new Lookups(ledger);
   const results: Promise<ItemResult<Answer>>[] = [];
   /** Of an item that was refused for what passes. */

@@ -1,6 +1,7 @@
 /** A gateway on PostgreSQL: every route answers, with receipts that verify; a database that is gone is said, and comes back. */
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { defaultClient } from "../../dev/issuer.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import { type GivenReceipt, verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
@@ -20,7 +21,10 @@ beforeAll(async () => {
   const url = await server.createDatabase("platform");
   await expect(startGateway({ env: { SVC_STORE: url } })).rejects.toThrow("run `migrate`");
   await migratePostgres({ target: targetOf(url), random: seededRandom() });
-  gateway = await startGateway({ env: { SVC_STORE: url, SVC_STORE_TIMEOUT_MS: "1000" } });
+  gateway = await startGateway({
+    env: { SVC_STORE: url, SVC_STORE_TIMEOUT_MS: "1000", SVC_BULK: "on" },
+    issuer: { clients: [defaultClient(), { ...defaultClient(), clientId: "quiet", tenantId: "quiet" }] },
+  });
   token = await gateway.token();
 }, 120_000);
 afterAll(async () => {
@@ -67,6 +71,31 @@ test("a retry gets the first answer, receipt included", async () => {
   ];
   expect(first.status).toBe(200);
   expect(second.body.ingestion).toEqual(first.body.ingestion);
+});
+
+test("many bulk calls of one tenant at once are all answered, or refused, and another tenant is served meanwhile", {
+  timeout: 120_000,
+}, async () => {
+  const event = sampleCalls().find(({ route }) => route.endsWith("evidence"))?.body;
+  const items = Array.from({ length: 1_000 }, (_, at) => ({ idempotency_key: `bulk-${at}`, event }));
+  const quiet = await gateway.token({ clientId: "quiet" });
+  const call = async (number: number) => {
+    const own = items.map((item) => ({ ...item, idempotency_key: `${number}-${item.idempotency_key}` }));
+    return (await rest(`${gateway.url}/v1/bulk/evidence`, { token, body: { items: own } })).status;
+  };
+  const bulk = Promise.all(Array.from({ length: 12 }, (_, number) => call(number)));
+  let areEnded = false;
+  void bulk.finally(() => {
+    areEnded = true;
+  });
+  const others = new Set<number>();
+  const other = async () => (await rest(`${gateway.url}/v1/sdk/evidence`, { token: quiet, body: event })).status;
+  while (!areEnded) others.add(await other());
+  const statuses = new Set(await bulk);
+  expect(statuses).toContain(200);
+  expect([...statuses].filter((status) => status !== 200 && status !== 503)).toEqual([]);
+  expect(others).toContain(200);
+  expect(await other()).toBe(200);
 });
 
 test("a database that is gone is 503 with Retry-After, and is used again when it is back", {

@@ -1,6 +1,7 @@
 /** Records that one durable commit carries, collected before it. */
-import { ServiceError } from "../../base/errors.ts";
+import { overloaded, ServiceError } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
+import { systemTimers, type Timers } from "../../base/timers.ts";
 import { type Span, traced } from "../../base/trace.ts";
 import type { Appended, RecordGroup, ShownOfRecord } from "../ports/ledger.ts";
 import type { NewRecord } from "../ports/record.ts";
@@ -10,20 +11,102 @@ import type { EncodedRecord } from "./encode.ts";
 /** Records whose results are told in one turn of the event loop. */
 const toldAtOnce = 64;
 
+/** How long a group waits until others of its tenant have ended. Milliseconds. */
+const maxRoomWaitMs = 1_000;
+
+interface Room {
+  records: number;
+  /** In the order in which they came. */
+  readonly waiting: Set<() => void>;
+}
+
+/**
+ * Records of groups under way, by tenant, from before they are made until they are committed. A group that found the
+ * tenant's queue full after its records were made would have cost its whole work for a refusal.
+ */
+export class GroupRooms {
+  readonly #maxRecords: number;
+  readonly #timers: Timers;
+  readonly #rooms = new Map<TenantId, Room>();
+
+  /** @param maxRecords from which on a tenant's next group waits */
+  constructor(maxRecords: number, timers: Timers = systemTimers) {
+    this.#maxRecords = maxRecords;
+    this.#timers = timers;
+  }
+
+  /** As `RecordGroup.enter`; `onEntered` is called with what gives the room back. */
+  enter(tenantId: TenantId, count: number, onEntered: (leave: () => void) => void): Promise<void> | undefined {
+    const room = this.#rooms.get(tenantId) ?? { records: 0, waiting: new Set() };
+    this.#rooms.set(tenantId, room);
+    const take = () => {
+      room.records += count;
+      onEntered(() => this.#leave(tenantId, room, count));
+    };
+    if (room.records >= this.#maxRecords || room.waiting.size > 0) return this.#turn(room, take);
+    take();
+    return undefined;
+  }
+
+  #turn(room: Room, take: () => void): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const enter = () => {
+        cancel();
+        room.waiting.delete(enter);
+        take();
+        resolve();
+      };
+      const cancel = this.#timers.after(maxRoomWaitMs, () => {
+        room.waiting.delete(enter);
+        reject(overloaded("too many records are waiting to be stored"));
+      });
+      room.waiting.add(enter);
+    });
+  }
+
+  #leave(tenantId: TenantId, room: Room, count: number): void {
+    room.records -= count;
+    for (const enter of room.waiting) {
+      if (room.records >= this.#maxRecords) break;
+      enter();
+    }
+    if (room.records === 0) this.#rooms.delete(tenantId);
+  }
+}
+
 interface Member extends PromiseWithResolvers<Appended> {
   readonly encoded: EncodedRecord;
 }
 
 export class QueuedGroup implements RecordGroup {
   readonly #appender: Pick<Appender, "encode" | "appendTogether">;
+  readonly #rooms: GroupRooms;
   readonly #tenantId: TenantId;
   readonly #shown: ShownOfRecord;
   readonly #members: Member[] = [];
+  #leave: (() => void) | undefined;
 
-  constructor(appender: Pick<Appender, "encode" | "appendTogether">, tenantId: TenantId, shown: ShownOfRecord = "all") {
+  constructor(
+    appender: Pick<Appender, "encode" | "appendTogether">,
+    rooms: GroupRooms,
+    tenantId: TenantId,
+    shown: ShownOfRecord = "all",
+  ) {
     this.#appender = appender;
+    this.#rooms = rooms;
     this.#tenantId = tenantId;
     this.#shown = shown;
+  }
+
+  enter(count: number): Promise<void> | undefined {
+    return this.#rooms.enter(this.#tenantId, count, (leave) => {
+      this.#leave = leave;
+    });
+  }
+
+  leave(): void {
+    this.#leave?.();
+    this.#leave = undefined;
   }
 
   add(place: number, record: NewRecord): Promise<Appended> {

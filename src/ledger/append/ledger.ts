@@ -12,8 +12,8 @@ import { logNameOf, parseLogName } from "../tlog/log-name.ts";
 import { type CheckpointSigner, cosigning } from "../tlog/signer.ts";
 import { parseTilePath } from "../tlog/tiles.ts";
 import { Appender } from "./appender.ts";
-import { QueuedGroup } from "./group.ts";
-import type { AppenderLimits } from "./limits.ts";
+import { GroupRooms, QueuedGroup } from "./group.ts";
+import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
 import { type CommitObserver, observedWriter } from "./observed.ts";
 
 export class StoredLedger implements Ledger, PublishedLogs {
@@ -21,6 +21,7 @@ export class StoredLedger implements Ledger, PublishedLogs {
   readonly #signer: CheckpointSigner;
   readonly #anchor: SharedAnchor | undefined;
   readonly #appender: Appender;
+  readonly #rooms: GroupRooms;
   #checking: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
@@ -28,7 +29,7 @@ export class StoredLedger implements Ledger, PublishedLogs {
   constructor(
     store: LedgerStore,
     signer: CheckpointSigner,
-    limits?: AppenderLimits,
+    limits: AppenderLimits = defaultAppenderLimits,
     anchor?: SharedAnchor,
     commits?: CommitObserver,
   ) {
@@ -37,6 +38,7 @@ export class StoredLedger implements Ledger, PublishedLogs {
     this.#anchor = anchor;
     const writer = commits === undefined ? store : observedWriter(store, commits);
     this.#appender = new Appender(writer, this.#signer, limits, anchor, undefined, commits);
+    this.#rooms = new GroupRooms(limits.maxQueuedPerTenant);
     commits?.watchWaiting?.(() => this.#appender.waiting);
   }
 
@@ -45,7 +47,7 @@ export class StoredLedger implements Ledger, PublishedLogs {
   }
 
   group(tenantId: TenantId, shown?: ShownOfRecord): RecordGroup {
-    return new QueuedGroup(this.#appender, tenantId, shown);
+    return new QueuedGroup(this.#appender, this.#rooms, tenantId, shown);
   }
 
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {

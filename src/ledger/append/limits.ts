@@ -30,6 +30,7 @@ export const defaultAppenderLimits: AppenderLimits = {
   maxTenantsPerWrite: 256,
   maxRecordsPerWrite: 256,
   maxBytesPerWrite: 4 * 1024 * 1024,
+  maxTogetherShared: Number.POSITIVE_INFINITY,
   maxWritesInFlight: 1,
   maxWritesApart: 1,
   slowWriteMs: Number.POSITIVE_INFINITY,

@@ -30,6 +30,8 @@ export class ObservedLedger implements Ledger {
   group(tenantId: TenantId, shown?: ShownOfRecord): RecordGroup {
     const group = this.#ledger.group(tenantId, shown);
     return {
+      enter: (count) => group.enter(count),
+      leave: () => group.leave(),
       add: (place, record) => group.add(place, record),
       commit: (span) => this.#observe(group.commit(span), this.#onFailure),
     };

@@ -52,6 +52,8 @@ export interface QueueLimits {
   readonly maxRecordsPerWrite: number;
   /** A write takes at least one record, or all that must go together, whatever their size. */
   readonly maxBytesPerWrite: number;
+  /** More records that one write must carry get a write of their own, so that no other tenant waits for its end. */
+  readonly maxTogetherShared: number;
 }
 
 /** The share as a store takes it. */
@@ -203,7 +205,8 @@ export class TenantQueues {
 
   /** One that was ready keeps its turn. */
   #makeReady(queue: TenantQueue): void {
-    const ready = this.#ready[this.#patienceFor(queue.tenantId)];
+    const isLarge = (queue.waiting[0]?.together ?? 1) > this.#limits.maxTogetherShared;
+    const ready = this.#ready[isLarge ? "full" : this.#patienceFor(queue.tenantId)];
     if (ready.has(queue)) return;
     this.#unready(queue);
     ready.add(queue);

@@ -40,6 +40,13 @@ export type ShownOfRecord = "all" | "opening" | "nothing";
 /** Records of one tenant that one durable commit carries. */
 export interface RecordGroup {
   /**
+   * Takes room for so many records, before they are made. Undefined if there is room; else resolves once enough of the
+   * tenant's groups have ended, or rejects with `overloaded` after a second.
+   */
+  enter(count: number): Promise<void> | undefined;
+  /** Gives back the room that was taken, however the group ended. Idempotent. */
+  leave(): void;
+  /**
    * Adds a record at its place in the group, whenever that is filled. Settles as `Ledger.append` does, once the group is
    * committed. Throws `invalid_request` for a record that cannot be recorded, which then is no part of the group.
    */

@@ -55,6 +55,9 @@ const defaultTimeoutMs = 5_000;
 /** Writes of many tenants at a time: while one commits, the next is made. */
 const sharedWrites = 1;
 
+/** A write of more records takes longer than a call of another tenant should wait. */
+const maxTogetherShared = 64;
+
 /** How many writes there are at a time. They leave two connections to those who read. */
 function concurrencyOf(poolSize: number, isDistributed: boolean): Partial<AppenderLimits> {
   const writes = Math.max(1, poolSize - 2);
@@ -62,7 +65,8 @@ function concurrencyOf(poolSize: number, isDistributed: boolean): Partial<Append
   if (isDistributed) return { maxTenantsPerWrite: 1, maxWritesInFlight: writes, slowWriteMs: slowAfterMs };
   const maxWritesInFlight = Math.min(sharedWrites, Math.max(1, writes >> 1));
   // One is left for those who wait together for a moment.
-  return { maxWritesInFlight, maxWritesApart: Math.max(1, writes - maxWritesInFlight - 1), slowWriteMs: slowAfterMs };
+  const maxWritesApart = Math.max(1, writes - maxWritesInFlight - 1);
+  return { maxWritesInFlight, maxWritesApart, maxTogetherShared, slowWriteMs: slowAfterMs };
 }
 
 /** The stores, with the ledger as suites and benchmarks look at it too. */

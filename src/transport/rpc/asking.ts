@@ -42,7 +42,7 @@ export function createAsking(evaluations: Evaluations, { takeItems }: AskingOpti
       // The call itself was counted as one of them.
       const others = requests.length - 1;
       const settle = others > 0 ? await takeItems(call, others, context.signal) : undefined;
-      const answers = await evaluations.evaluate(identity, requests, () => pause(call), stopsAfter);
+      const answers = await evaluations.evaluate(identity, requests, (until) => pause(call, until), stopsAfter);
       settle?.(answers.length - 1, answers.length - 1);
       return answers;
     },

@@ -135,7 +135,7 @@ async function* acknowledged<Item, Request extends Numbered<Item>, Answer>(
       handle: async (index, identity, own) =>
         handle(itemOf<Item, Request>(batch[index] as Request, desc, options.rules), identity, own),
       shown: shownBy[receiptDetailOf(call)],
-      pause: () => pause(call),
+      pause: (until) => pause(call, until),
     });
     call.ticket?.park();
     call.streamedItems += batch.length;

@@ -34,7 +34,7 @@ export async function handleItems<Answer>(
     handle: async (index, identity, own) => handle(items.read(index), identity, own, index),
     ...(stopsAfter !== undefined && { stopsAfter }),
     shown: shownBy[receiptDetailOf(call)],
-    pause: () => pause(call),
+    pause: (until) => pause(call, until),
   });
   call.recordedItems = results.filter((result) => result !== undefined && "answer" in result).length;
   return results;
@@ -48,10 +48,10 @@ export const shownBy: Readonly<Record<ReceiptDetail, NonNullable<BulkCall<unknow
   none: "nothing",
 };
 
-/** The call goes on once it is its turn again, as a call that comes now. */
-export async function pause({ ticket }: Call): Promise<void> {
+/** The call goes on once it is its turn again, as a call that comes now, or once the promise resolves. */
+export async function pause({ ticket }: Call, until?: Promise<void>): Promise<void> {
   ticket?.park();
-  await new Promise(setImmediate);
+  await (until ?? new Promise<void>((resolve) => setImmediate(resolve)));
   if (ticket !== undefined && !(await ticket.resume())) throw overloaded();
 }
 

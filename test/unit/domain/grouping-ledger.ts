@@ -8,6 +8,8 @@ export class GroupingLedger extends FakeLedger implements BulkLedger {
   override group(): RecordGroup {
     const added: (readonly [NewRecord, PromiseWithResolvers<Awaited<ReturnType<FakeLedger["append"]>>>])[] = [];
     return {
+      enter: () => undefined,
+      leave: () => {},
       add(_place, record) {
         const result = Promise.withResolvers<Awaited<ReturnType<FakeLedger["append"]>>>();
         added.push([record, result]);

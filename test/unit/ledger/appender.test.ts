@@ -1,5 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
+import type { TenantId } from "../../../src/base/ids.ts";
 import { Appender } from "../../../src/ledger/append/appender.ts";
+import { GroupRooms } from "../../../src/ledger/append/group.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../../src/ledger/append/limits.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import {
@@ -345,6 +347,72 @@ describe("the time limit of a record", () => {
     await writer.finish(0);
     await Promise.all(appended);
     expect(pending.size).toBe(0);
+  });
+});
+
+test("a group that is too large to share a write gets one of its own, and holds up no other tenant", async () => {
+  const { writer, appender } = setup({ maxTogetherShared: 2 });
+  const group = Array.from({ length: 3 }, () => appender.encode(makeRecord(alice)));
+  const large = Promise.all(appender.appendTogether(alice, group));
+  const other = appender.append(makeRecord(bob));
+  await writer.began(1);
+  const apart = writer.writes.findIndex(({ batches }) => batches[0]?.tenantId === alice);
+  expect(writer.writes.map(({ batches }) => counts(batches)).sort()).toEqual([[["alice", 3]], [["bob", 1]]]);
+  await writer.finish(1 - apart);
+  expect(await other).toMatchObject({ log: "o/bob" });
+  await writer.finish(apart);
+  expect((await large).map(({ leafIndex }) => leafIndex)).toEqual([0, 1, 2]);
+});
+
+describe("room for groups of a tenant", () => {
+  function rooms() {
+    const actions = new Set<() => void>();
+    const after = (_: number, action: () => void) => {
+      actions.add(action);
+      return () => void actions.delete(action);
+    };
+    const kept = new GroupRooms(10, { after });
+    const leaves: (() => void)[] = [];
+    const enter = (tenantId: TenantId, count = 10) => kept.enter(tenantId, count, (leave) => leaves.push(leave));
+    return {
+      enter,
+      leaves,
+      pass: () => {
+        for (const action of actions) action();
+      },
+      pending: actions,
+    };
+  }
+
+  test("is there for one more while it is not full; others wait for it in their order", async () => {
+    const { enter, leaves, pending } = rooms();
+    expect([enter(alice, 4), enter(alice), enter(bob)]).toEqual([undefined, undefined, undefined]);
+    const order: string[] = [];
+    const [second, third] = [enter(alice, 10), enter(alice, 1)];
+    void second?.then(() => order.push("second"));
+    void third?.then(() => order.push("third"));
+    leaves[1]?.();
+    await second;
+    expect(order).toEqual(["second"]);
+    leaves[0]?.();
+    expect(leaves).toHaveLength(4);
+    leaves[3]?.();
+    await third;
+    expect(order).toEqual(["second", "third"]);
+    expect(pending.size).toBe(0);
+    for (const at of [2, 4]) leaves[at]?.();
+    expect(enter(alice)).toBeUndefined();
+  });
+
+  test("is refused to one that waits for too long, which then takes none", async () => {
+    const { enter, leaves, pass } = rooms();
+    expect(enter(alice)).toBeUndefined();
+    const refused = expect(enter(alice)).rejects.toMatchObject({ reason: "overloaded" });
+    pass();
+    await refused;
+    leaves[0]?.();
+    expect(leaves).toHaveLength(1);
+    expect(enter(alice)).toBeUndefined();
   });
 });
 

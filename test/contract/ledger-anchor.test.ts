@@ -4,9 +4,11 @@ import { syncBuiltinESMExports } from "node:module";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { LogState } from "../../src/ledger/ports/store.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { openConnection } from "../../src/stores/sqlite/connection.ts";
+import { anchorConnection, SqliteAnchor } from "../../src/stores/sqlite/log/anchor.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { expectGapless } from "./ledger-suite.ts";
@@ -113,6 +115,20 @@ test("a log that is missing is refused", async () => {
     ...refused,
     message: expect.stringContaining("is missing from the store"),
   });
+});
+
+test("an anchor takes no tree of the same size with another root, nor of another log, and notes nothing with it", async () => {
+  await append(3);
+  const anchor = SqliteAnchor.open({ ...anchorConnection, path: fixture.store.anchorPath, busyTimeoutMs: 1_000 });
+  const noted = anchor.find(alice) as LogState;
+  const other = { ...noted, root: new Uint8Array(32) };
+  const [newer, origin] = [{ ...noted, tenantId: bob, size: 9 }, `${noted.origin}0`];
+  for (const wrong of [other, { ...noted, origin }, { ...noted, origin, size: noted.size + 1 }])
+    expect(() => anchor.advance([newer, wrong])).toThrow(/has another tree of \d leaves there/);
+  anchor.advance([noted]);
+  anchor.advance([{ ...other, size: noted.size - 1 }]);
+  expect([anchor.find(alice), anchor.find(bob)]).toEqual([noted, undefined]);
+  anchor.close();
 });
 
 test("a log that was rewritten at its size, or before it, is refused", async () => {

@@ -1,14 +1,18 @@
 /** Replicas on one database, whose only anchor is a witness. */
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { witnessingOf } from "../../src/app/witnessing.ts";
-import { systemTimers } from "../../src/base/timers.ts";
+import { systemTimers, type Timers } from "../../src/base/timers.ts";
 import { witnesses as parseWitnesses } from "../../src/config/witnesses.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
+import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { parseNote } from "../../src/ledger/tlog/note.ts";
 import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
+import { verifyConsistency } from "../../src/ledger/tlog/tree-verify.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
+import { movingAddress } from "../harness/moving-address.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { startStandby } from "../harness/postgres-standby.ts";
 import { startWitness } from "../harness/witness.ts";
 import { postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
@@ -18,12 +22,89 @@ const clock = manualClock(Date.now());
 const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
+const retryMs = 1_000;
 let server: PostgresServer;
 
 beforeAll(async () => {
   server = await startPostgres();
 }, 60_000);
 afterAll(() => server.stop());
+
+test("after a failover to a standby that lacks it, no record is acknowledged by a cosignature of another history", {
+  timeout: 60_000,
+}, async () => {
+  const primary = await startPostgres({ settings: { wal_keep_size: "128MB" } });
+  const fixture = await postgresFixture(primary);
+  const [link, address] = [await movingAddress(primary.port), await movingAddress(primary.port)];
+  const standby = await startStandby(primary, { name: "standby", primaryPort: link.port });
+  const logKeys = () => (readKeyFile(fixture.keyPath) ?? []).map(({ publicKey }) => publicKey);
+  const named = (seed: number) => startWitness({ logKeys, seed, name: `witness.example/w${seed}` });
+  const witnesses = [await named(1), await named(2), await named(3)];
+  const settings = {
+    witnesses: parseWitnesses(Object.fromEntries(witnesses.map(({ key, url }) => [key, url]))),
+    witnessQuorum: 2,
+    store: { kind: "postgres" },
+    anchor: undefined,
+  } as const;
+  const logger = createLogger({ level: "fatal", serviceName: "test" });
+  let gate = Promise.withResolvers<void>();
+  gate.resolve();
+  const asked: string[] = [];
+  const held: typeof fetch = async (url, init) => {
+    asked.push(String(url));
+    await gate.promise;
+    return fetch(url, init);
+  };
+  /** No exchange is given up; witnesses that found fault are asked again. */
+  const patient: Timers = {
+    after: (delayMs, action) => (delayMs === retryMs ? systemTimers.after(delayMs, action) : () => {}),
+  };
+  const open = (exchange: typeof fetch, timers: Timers) =>
+    fixture.open({
+      ...{ clock, random, target: { ...fixture.target, port: address.port } },
+      openAnchor: witnessingOf(settings, {
+        ...{ clock, timers, fetch: exchange, logger, metrics: { witnessChanged: () => {} } },
+      })?.open,
+    });
+  const first = await open(held, patient);
+  const acknowledged = [await first.append(makeRecord(alice))];
+  const position = "SELECT pg_current_wal_lsn() AS at";
+  const [{ at }] = (await primary.query(position)) as [{ at: string }];
+  await vi.waitFor(async () =>
+    expect(await standby.query(`SELECT pg_last_wal_replay_lsn() >= '${at}' AS is_there`)).toEqual([{ is_there: true }]),
+  );
+  link.moveTo(undefined);
+
+  gate = Promise.withResolvers();
+  const before = asked.length;
+  const lost = makeRecord(alice);
+  const ended = Promise.allSettled([first.append(lost)]);
+  await vi.waitFor(() => expect(asked.length).toBe(before + witnesses.length));
+  await standby.query("SELECT pg_promote()");
+  address.moveTo(standby.port);
+  const second = await open(fetch, systemTimers);
+  for (let count = 0; count < 2; count++) acknowledged.push(await second.append(makeRecord(alice)));
+  gate.resolve();
+  expect(await ended).toMatchObject([{ status: "rejected", reason: { reason: "store_unavailable" } }]);
+  expect(await second.find(alice, lost.recordId)).toBe("unknown");
+
+  // The first goes on with the history that the witnesses have seen.
+  await vi.waitFor(async () => acknowledged.push(await first.append(makeRecord(alice))), { timeout: 10_000 });
+  for (const { recordId } of acknowledged) expect(await second.find(alice, recordId)).not.toBe("unknown");
+  const trees = acknowledged.map(({ receipt }) => parseCheckpoint(parseTlogProof(receipt.proof).checkpoint));
+  expect(trees.map(({ size }) => size)).toEqual([2, 3, 4, 5]);
+  const later = trees.slice(1).map(async (tree, i) => {
+    const earlier = trees[i] as (typeof trees)[number];
+    const proof = await second.consistencyProof(logNameOf(tree.origin), earlier.size, tree.size);
+    expect(verifyConsistency(earlier, tree, proof as Uint8Array[])).toBe(true);
+  });
+  await Promise.all(later);
+
+  await Promise.all([first.close(), second.close()]);
+  await Promise.all(witnesses.map((witness) => witness.stop()));
+  await logger.close();
+  await Promise.all([address.close(), link.close(), fixture.remove(), standby.stop(), primary.stop()]);
+});
 
 test("every answer of two replicas is cosigned, and a database that was put back is found out", async () => {
   const fixture = await postgresFixture(server);

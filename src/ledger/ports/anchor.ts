@@ -31,7 +31,10 @@ export interface LogAnchor {
   storeId(): Promise<string | undefined>;
   /** Makes a new anchor the store's, with all the logs that it has. */
   adopt(storeId: string, logs: readonly LogState[]): Promise<void>;
-  /** Notes committed states; those that are not newer than what is noted are passed over. */
+  /**
+   * Notes committed states; those that are older than what is noted are passed over. Rejects if one is of another log, or
+   * has another root at the same size.
+   */
   advance(logs: readonly LogState[]): Promise<void>;
   /** Makes a small write. */
   probe(nowMs: number): Promise<void>;

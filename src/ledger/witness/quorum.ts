@@ -3,7 +3,7 @@ import { ServiceError } from "../../base/errors.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { Span } from "../../base/trace.ts";
 import type { AnchoredLog } from "../ports/anchor.ts";
-import type { LedgerStore, LogState } from "../ports/store.ts";
+import type { LedgerStore, LogState, StoredTree } from "../ports/store.ts";
 import { logNameOf } from "../tlog/log-name.ts";
 import type { WitnessLog } from "./witness-log.ts";
 
@@ -96,7 +96,7 @@ export class WitnessQuorum {
   /** As `follow`; resolves when they have answered or failed. */
   async catchUp(): Promise<void> {
     const following = this.atWitnesses.filter(({ status }) => status.kind !== "failed");
-    await Promise.all(following.map((each) => each.cosign(each.log.size)));
+    await Promise.all(following.map((each) => each.cosign(each.log)));
   }
 
   /** Asks those again that failed or found fault. Resolves with whether all is well. */
@@ -110,10 +110,10 @@ export class WitnessQuorum {
   }
 
   /**
-   * Resolves when the quorum has cosigned so much of the log. Rejects with `store_unavailable` where that cannot be, or
+   * Resolves when the quorum has cosigned this tree, or trees that go on from it. Rejects with `store_unavailable` where that cannot be, or
    * takes longer than `waitMs`.
    */
-  quorum(size: number, waitMs: number, span?: Span): Promise<void> {
+  quorum(tree: StoredTree, waitMs: number, span?: Span): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     let missing = this.#context.quorum;
     let toFail = this.atWitnesses.length - missing + 1;
@@ -123,7 +123,7 @@ export class WitnessQuorum {
       );
     const cancel = this.#context.timers.after(waitMs, refuse);
     for (const each of this.atWitnesses) {
-      void each.cosign(size, span).then((done) => {
+      void each.cosign(tree, span).then((done) => {
         if (done && --missing === 0) resolve();
         if (!done && --toFail === 0) refuse();
       });

@@ -5,6 +5,7 @@ import { type LedgerStore, type LogState, type StoredTree, UnsoundLogError } fro
 import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
 import { type LogName, logNameOf } from "../tlog/log-name.ts";
 import { sameHash } from "../tlog/tree.ts";
+import { verifyConsistency } from "../tlog/tree-verify.ts";
 import { type CosignatureVerifier, findCosignature } from "./cosignature.ts";
 import { formatAddCheckpoint, type WitnessAnswer, type WitnessClient } from "./witness-protocol.ts";
 
@@ -86,23 +87,43 @@ export class WitnessLog {
     return this.#newest;
   }
 
-  /** Whether the witness has cosigned this tree, or one that begins with it, since this process asks it. */
+  /** Whether the witness has cosigned a tree of this size or a larger one since this process asks it. Of which log it does not say. */
   hasCosigned(size: number): boolean {
     return this.#status.kind === "cosigned" && (this.#newest?.size ?? 0) >= size;
   }
 
-  /** Resolves with whether the witness has cosigned so much of the log, asking it where that is not known. */
-  async cosign(size: number, span?: Span): Promise<boolean> {
-    while (!this.hasCosigned(size)) {
+  /** Resolves with whether the witness has cosigned this tree, or one that provably goes on from it; asks it if need be. */
+  async cosign(tree: StoredTree, span?: Span): Promise<boolean> {
+    while (!this.hasCosigned(tree.size)) {
       await this.submit(span);
       if (this.#status.kind !== "cosigned") return false;
     }
-    return true;
+    return this.#goesOnFrom(tree);
+  }
+
+  /**
+   * Whether the cosigned tree begins with this one. After a failover to a database that lacks it, another replica may have
+   * brought a larger tree to the witness, with other records in its place.
+   */
+  async #goesOnFrom(tree: StoredTree): Promise<boolean> {
+    const newest: StoredTree = this.#newest as CosignedTree;
+    if (newest.size === tree.size && sameHash(newest.root, tree.root)) return true;
+    const proof = await this.#logs.consistencyProof(this.#name, tree.size, newest.size).catch(() => undefined);
+    if (proof !== undefined && verifyConsistency(tree, newest, proof)) return true;
+    this.#status = {
+      kind: proof === undefined ? "failed" : "unsound",
+      message:
+        `nothing proves that the tree of ${newest.size} leaves of log ${this.#target.origin} that witness ` +
+        `${this.witness.name} has cosigned goes on from the one of ${tree.size} leaves that is to be answered`,
+    };
+    this.#onEnded(this);
+    return false;
   }
 
   /** Notes a committed state of the log, to be brought to the witness by the next `submit`. */
   note(log: LogState): void {
-    if (log.size > this.#target.size) this.#target = log;
+    const { size, root } = this.#target;
+    if (log.size > size || (log.size === size && !sameHash(log.root, root))) this.#target = log;
   }
 
   /**
@@ -133,6 +154,8 @@ export class WitnessLog {
 
   /** Gets the newest state cosigned. Throws `UnsoundLogError` where the log does not go on from what the witness saw. */
   async #bring(span: Span | undefined): Promise<void> {
+    // What was noted before may be of a database that was failed over.
+    if (this.#status.kind === "unsound") this.#target = (await this.#logs.head(this.#name)) ?? this.#target;
     let log = this.#target;
     let oldSize = this.#newest?.size ?? 0;
     let inVain = 0;

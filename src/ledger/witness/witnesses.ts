@@ -91,13 +91,13 @@ export class Witnesses implements SharedAnchor {
     const log = this.#noted(state);
     if (since !== undefined) log.requireProgress(state, since);
     await requireSound(log, () =>
-      this.#options.awaited ? log.quorum(state.size, quorumWaitMs, span) : Promise.resolve(log.follow(span)),
+      this.#options.awaited ? log.quorum(state, quorumWaitMs, span) : Promise.resolve(log.follow(span)),
     );
   }
 
   async confirm(state: LogState): Promise<void> {
     const log = this.#noted(state);
-    await requireSound(log, () => (this.#options.awaited ? log.quorum(state.size, quorumWaitMs) : log.catchUp()));
+    await requireSound(log, () => (this.#options.awaited ? log.quorum(state, quorumWaitMs) : log.catchUp()));
   }
 
   cosignatures({ origin, size, root }: Checkpoint): string {

@@ -2,6 +2,7 @@
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
+import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { AnchorFileError, IncompatibleStoreError } from "../../errors.ts";
 import {
   type ConnectionOptions,
@@ -51,12 +52,14 @@ export interface ErasureNote {
  */
 export class SqliteAnchor {
   readonly #connection: SqliteConnection;
+  readonly #path: string;
   readonly #find: SqliteStatement;
   readonly #advance: SqliteStatement;
   readonly #version: SqliteStatement;
 
-  private constructor(connection: SqliteConnection) {
+  private constructor(connection: SqliteConnection, path: string) {
     this.#connection = connection;
+    this.#path = path;
     this.#find = connection.prepare("SELECT * FROM anchored_logs WHERE tenant_id = ?");
     this.#version = connection.prepare("PRAGMA data_version");
     // Never back, and never to another log.
@@ -73,7 +76,7 @@ export class SqliteAnchor {
     return naming(path, () => {
       const connection = openConnection(options);
       try {
-        return new SqliteAnchor(namedConnection(path, connection));
+        return new SqliteAnchor(namedConnection(path, connection), path);
       } catch (error) {
         connection.close();
         throw error;
@@ -97,14 +100,25 @@ export class SqliteAnchor {
       yield anchoredOf(row);
   }
 
-  /** Notes committed states; those that are not newer than what is noted are passed over. */
+  /**
+   * Notes committed states; those that are older than what is noted are passed over. Throws `AnchorFileError`, and notes
+   * none of them, if one is of another log, or of the same size with another root.
+   */
   advance(logs: readonly LogState[]): void {
     const advance = () => {
-      for (const { tenantId, origin, size, root } of logs) this.#advance.run(tenantId, origin, size, root);
+      for (const log of logs) this.#note(log);
     };
     // A statement by itself is a transaction, for less than one that is begun and committed.
     if (logs.length > 1) inTransaction(this.#connection, advance);
     else advance();
+  }
+
+  #note({ tenantId, origin, size, root }: LogState): void {
+    if (Number(this.#advance.run(tenantId, origin, size, root).changes) === 1) return;
+    const noted = this.find(tenantId);
+    const isSame = noted?.origin === origin && (noted.size !== size || sameHash(noted.root, root));
+    if (!isSame)
+      throw new AnchorFileError(this.#path, new Error(`log ${origin} has another tree of ${size} leaves there`));
   }
 
   /** Identity of the store that is anchored here; undefined for a new anchor. */
@@ -116,7 +130,7 @@ export class SqliteAnchor {
   adopt(storeId: string, logs: readonly LogState[]): void {
     inTransaction(this.#connection, () => {
       this.#connection.prepare("INSERT INTO anchored_store (singleton, store_id) VALUES (1, ?)").run(storeId);
-      for (const { tenantId, origin, size, root } of logs) this.#advance.run(tenantId, origin, size, root);
+      for (const log of logs) this.#note(log);
     });
   }
 

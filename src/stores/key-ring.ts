@@ -24,6 +24,9 @@ export class RetiredKeyError extends Error {
   }
 }
 
+/** Rotations in a row that one piece of work follows. */
+const maxRotations = 8;
+
 interface KeyRingOptions {
   /** Path of the key file. It may be replaced while the process runs. */
   readonly keyPath: string;
@@ -93,14 +96,16 @@ export class KeyRing implements CheckpointSigner {
     );
   }
 
-  /** Does work that names the current key, once more where that was retired meanwhile. Rejects like `follow`. */
+  /** Does work that names the current key, again after each rotation that retired it meanwhile. Rejects like `follow`. */
   async following<Result>(work: (current: Uint8Array) => Promise<Result>): Promise<Result> {
-    try {
-      return await work(this.current);
-    } catch (error) {
-      if (!(error instanceof RetiredKeyError)) throw error;
-      this.follow(error.newest);
-      return work(this.current);
+    for (let rotations = 0; ; rotations++) {
+      try {
+        return await work(this.current);
+      } catch (error) {
+        if (!(error instanceof RetiredKeyError)) throw error;
+        this.follow(error.newest);
+        if (rotations === maxRotations) throw retired(error.message);
+      }
     }
   }
 }

@@ -10,7 +10,8 @@ import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { formatVerifierKey, parseVerifierKey, signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile, replaceKeyFile, type SigningKeys } from "../../src/stores/key-file.ts";
+import { KeyRing, RetiredKeyError } from "../../src/stores/key-ring.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 
 type OpenLedger = Ledger & PublishedLogs;
@@ -123,6 +124,31 @@ export function rotationSuite(name: string, makeFixture: () => Promise<RotationF
         expect(isSignedBy(current, await running.append(makeRecord(tenantId)))).toBe(true);
       const { size } = parseCheckpoint((await running.checkpoint(logNameOf(log))) ?? "");
       expect(size).toBe((await fixture.rows("alice")).length);
+    });
+
+    test("and others right behind it are followed by every kind of work, by whoever was two behind", async () => {
+      const running = await open();
+      const { log } = await running.append(makeRecord(alice));
+      const keys = new KeyRing(readKeyFile(fixture.keyPath) as SigningKeys, {
+        keyPath: fixture.keyPath,
+        logger: undefined,
+      });
+      const tried: string[] = [];
+      const rotations = 3;
+      const done = await keys.following(async (current) => {
+        tried.push(Buffer.from(current).toString("hex"));
+        if (tried.length > rotations) return "done";
+        throw new RetiredKeyError(rotate());
+      });
+      expect([done, new Set(tried).size]).toEqual(["done", rotations + 1]);
+      const endless = keys.following(async () => {
+        throw new RetiredKeyError(rotate());
+      });
+      await expect(endless).rejects.toMatchObject({ reason: "store_unavailable" });
+      await open();
+      const current = readKeyFile(fixture.keyPath)?.[0].publicKey as Uint8Array;
+      expect(await running.checkpoint(logNameOf(log))).toBeDefined();
+      expect(isSignedBy(current, await running.append(makeRecord(alice)))).toBe(true);
     });
 
     test("counts for a log that begins after it", async () => {

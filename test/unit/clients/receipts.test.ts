@@ -3,6 +3,7 @@ import { fromJson, type JsonValue } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import vectors from "../../../clients/conformance/vectors/receipts.json" with { type: "json" };
+import { canonicalText } from "../../../clients/typescript/src/receipts/record.ts";
 import {
   continues,
   ReceiptError,
@@ -66,4 +67,17 @@ test("nor by a key that did not sign", async () => {
     (each) => each.log_key.split("@")[0] !== first?.log_key.split("@")[0],
   ) as Vector;
   await expect(verify(first as Vector, log_key)).rejects.toThrow(ReceiptError);
+});
+
+test("what no record holds is refused as no record's, wherever an answer has it", () => {
+  fc.assert(
+    fc.property(fc.constantFrom("\0", "\ud800", "\udfff"), fc.string(), fc.string(), (bad, before, after) => {
+      const text = before + bad + after;
+      fc.pre(!text.isWellFormed() || text.includes("\0"));
+      for (const value of [text, [text], { text }, { [text]: 1 }, { a: [{ b: text }] }])
+        expect(() => canonicalText(value)).toThrow(ReceiptError);
+    }),
+  );
+  const nested = Array.from({ length: 64 }).reduce<JsonValue>((inner) => [inner], 1);
+  expect(() => canonicalText(nested)).toThrow(ReceiptError);
 });

@@ -102,11 +102,16 @@ function readCanonical(bytes: Uint8Array): JsonObject | undefined {
   }
 }
 
-/** RFC 8785: members in the order of their UTF-16 units, everything else as ECMAScript writes it. */
+/**
+ * RFC 8785: members in the order of their UTF-16 units, everything else as ECMAScript writes it.
+ *
+ * @throws ReceiptError for what no record holds: U+0000, a lone surrogate, more than so many levels
+ */
 export function canonicalText(value: JsonValue, depth = 0): string {
-  if (typeof value === "string" && /[\0\p{Cs}]/u.test(value)) throw new TypeError("text is not clean");
+  if (typeof value === "string" && /[\0\p{Cs}]/u.test(value))
+    throw new ReceiptError("a text is none that a record holds");
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  if (depth === maxDepth) throw new TypeError("is nested too deep");
+  if (depth === maxDepth) throw new ReceiptError("a value is nested deeper than in any record");
   if (Array.isArray(value)) return `[${value.map((item) => canonicalText(item, depth + 1)).join(",")}]`;
   const names = Object.keys(value).sort();
   const members = names.map((name) => `${canonicalText(name)}:${canonicalText(value[name] as JsonValue, depth + 1)}`);

@@ -117,6 +117,43 @@ test("a log that is missing is refused", async () => {
   });
 });
 
+test("an older copy of the store under a newer -wal file is refused, and so is the reverse, and neither is touched", async () => {
+  const files = (name: string) =>
+    ["", "-wal"].map((suffix) => [fixture.path + suffix, `${fixture.path}.${name}${suffix}`]);
+  const keep = (name: string) => {
+    for (const [from, to] of files(name)) copyFileSync(from as string, to as string);
+  };
+  const put = (file: string, log: string) => {
+    rmSync(`${fixture.path}-shm`, { force: true });
+    copyFileSync(`${fixture.path}.${file}`, fixture.path);
+    copyFileSync(`${fixture.path}.${log}-wal`, `${fixture.path}-wal`);
+  };
+  const fold = () => fixture.query("PRAGMA wal_checkpoint(TRUNCATE)");
+  for (const name of ["first", "second", "third"]) {
+    await append(2);
+    fold();
+    await append(1);
+    // As a crash leaves them.
+    keep(name);
+  }
+  await ledger.close();
+  const names = ["first", "second", "third"];
+  for (const file of names)
+    for (const log of names.filter((name) => name !== file)) {
+      put(file, log);
+      await expect(open()).rejects.toMatchObject({
+        ...refused,
+        message: expect.stringContaining("do not belong together"),
+      });
+      expect(readFileSync(fixture.path).equals(readFileSync(`${fixture.path}.${file}`))).toBe(true);
+      expect(readFileSync(`${fixture.path}-wal`).equals(readFileSync(`${fixture.path}.${log}-wal`))).toBe(true);
+    }
+  put("third", "third");
+  await open();
+  await append(1);
+  await fixture.verify();
+});
+
 test("an anchor takes no tree of the same size with another root, nor of another log, and notes nothing with it", async () => {
   await append(3);
   const anchor = SqliteAnchor.open({ ...anchorConnection, path: fixture.store.anchorPath, busyTimeoutMs: 1_000 });

@@ -68,11 +68,11 @@ function expectIndexed(): void {
 }
 
 /**
- * BEGIN, whether others wrote to store or anchor, signing key; of the log that is known: 2 entries, 2 openings, tile,
+ * BEGIN, whether others wrote to store or anchor, the mark of changes, signing key; of the log that is known: 2 entries, 2 openings, tile,
  * advance; of the new one: head, anchor, signing key, 2 entries, 2 openings, tile, search key, leaves that wait for it,
  * open log; COMMIT.
  */
-const commitOfThree = 22;
+const commitOfThree = 23;
 /** And on the anchor: BEGIN, 2 advances, COMMIT. */
 const operationsOfThree = commitOfThree + 4;
 const persisting = new Set<Fault>(["failAfter", "dieAfter"]);

@@ -13,6 +13,7 @@ import { Cosignatures } from "./log/cosignatures.ts";
 import { type AppendedBatch, LogWriter, type SeededBatch } from "./log/log-writer.ts";
 import type { PartSender } from "./part-sender.ts";
 import { Attempts, DpopReplays } from "./shared.ts";
+import { countChange } from "./wal-binding.ts";
 
 /**
  * Size of what a probe writes. A disk too full for records often still has a page or two, so one page proves little;
@@ -29,6 +30,7 @@ export class SqliteWriter {
   readonly #cosignatures: Cosignatures;
   readonly #policyRevision: SqliteStatement;
   readonly #probe: SqliteStatement;
+  readonly #count: SqliteStatement;
   readonly #newestKey: SqliteStatement;
   /** Appended in the transaction that is under way. */
   #appended: AppendedBatch[] = [];
@@ -45,6 +47,7 @@ export class SqliteWriter {
       "INSERT INTO policy_revisions (revision, content) VALUES (?, ?) ON CONFLICT DO NOTHING",
     );
     this.#newestKey = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1");
+    this.#count = countChange(connection);
     this.#probe = connection.prepare(
       `UPDATE store SET probed_at_ms = ?, probe = randomblob(${probeBytes}) WHERE singleton = 1`,
     );
@@ -131,6 +134,7 @@ export class SqliteWriter {
   probe(nowMs: number, signingKey: Uint8Array): void {
     inTransaction(this.#connection, () => {
       this.#requireNewest(signingKey);
+      this.#count.run();
       if (Number(this.#probe.run(nowMs).changes) !== 1) throw new Error("The store has lost its identity.");
     });
     this.#anchor.probe(nowMs);
@@ -154,6 +158,7 @@ export class SqliteWriter {
     try {
       const result = inTransaction(this.#connection, () => {
         this.#logs.begin();
+        this.#count.run();
         return work();
       });
       this.#anchor.advance(this.#appended.map(({ log }) => log));

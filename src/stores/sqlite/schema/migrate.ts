@@ -4,6 +4,7 @@ import { IncompatibleStoreError } from "../../errors.ts";
 import { openConnection, type SqliteConnection } from "../connection.ts";
 import { createDatabaseFile } from "../files.ts";
 import { addSegments } from "../search/search-segments.ts";
+import { addChangeMark, requireOwnLog } from "../wal-binding.ts";
 import { orderEmptyByRecord } from "./record-order.ts";
 import { applicationId, type Migration, migrations } from "./schema.ts";
 import { requireUnsealed } from "./seal.ts";
@@ -21,11 +22,12 @@ export interface MigrateOptions {
 /**
  * Creates the file and its directory where they are missing, and applies what is missing of the schema, all or
  * nothing. Safe when several processes start at once: they take turns. Throws `IncompatibleStoreError` when the file
- * is another program's, is sealed, was written by a newer version of this one, or holds a log that does not verify, and an SQLite or file system error when it
+ * is another program's, is sealed, has another file's write-ahead log, was written by a newer version of this one, or holds a log that does not verify, and an SQLite or file system error when it
  * cannot be opened. Returns the names of the migrations that were applied.
  */
 export function migrateSqlite(options: MigrateOptions): readonly string[] {
   createDatabaseFile(options.path);
+  requireOwnLog(options.path);
   // Looked at before the first write: opening for writing changes the journal mode, which is the file's owner's affair.
   const looking = openConnection({ ...options, readOnly: true });
   try {
@@ -120,6 +122,7 @@ function applyMissing(connection: SqliteConnection, options: MigrateOptions): re
 /** What a store of the newest schema gets besides, with which the version before goes on. */
 function addWhatVersionsShare(connection: SqliteConnection): void {
   addSegments(connection);
+  addChangeMark(connection);
   orderEmptyByRecord(connection);
 }
 

@@ -21,10 +21,7 @@ beforeAll(async () => {
   const url = await server.createDatabase("platform");
   await expect(startGateway({ env: { SVC_STORE: url } })).rejects.toThrow("run `migrate`");
   await migratePostgres({ target: targetOf(url), random: seededRandom() });
-  gateway = await startGateway({
-    env: { SVC_STORE: url, SVC_STORE_TIMEOUT_MS: "1000", SVC_BULK: "on" },
-    issuer: { clients: [defaultClient(), { ...defaultClient(), clientId: "quiet", tenantId: "quiet" }] },
-  });
+  gateway = await startGateway({ env: { SVC_STORE: url, SVC_STORE_TIMEOUT_MS: "1000" } });
   token = await gateway.token();
 }, 120_000);
 afterAll(async () => {
@@ -76,9 +73,15 @@ test("a retry gets the first answer, receipt included", async () => {
 test("many bulk calls of one tenant at once are all answered, or refused, and another tenant is served meanwhile", {
   timeout: 120_000,
 }, async () => {
+  const url = await server.createDatabase("bulk");
+  await migratePostgres({ target: targetOf(url), random: seededRandom() });
+  const gateway = await startGateway({
+    env: { SVC_STORE: url, SVC_STORE_TIMEOUT_MS: "30000", SVC_BULK: "on" },
+    issuer: { clients: [defaultClient(), { ...defaultClient(), clientId: "quiet", tenantId: "quiet" }] },
+  });
   const event = sampleCalls().find(({ route }) => route.endsWith("evidence"))?.body;
   const items = Array.from({ length: 1_000 }, (_, at) => ({ idempotency_key: `bulk-${at}`, event }));
-  const quiet = await gateway.token({ clientId: "quiet" });
+  const [token, quiet] = [await gateway.token(), await gateway.token({ clientId: "quiet" })];
   const call = async (number: number) => {
     const own = items.map((item) => ({ ...item, idempotency_key: `${number}-${item.idempotency_key}` }));
     return (await rest(`${gateway.url}/v1/bulk/evidence`, { token, body: { items: own } })).status;
@@ -96,6 +99,7 @@ test("many bulk calls of one tenant at once are all answered, or refused, and an
   expect([...statuses].filter((status) => status !== 200 && status !== 503)).toEqual([]);
   expect(others).toContain(200);
   expect(await other()).toBe(200);
+  await gateway.stop();
 });
 
 test("a database that is gone is 503 with Retry-After, and is used again when it is back", {

@@ -77,7 +77,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   auth: { knows: ["base"], packages: ["jose", "lru-cache", "node:https"] },
   credentials: { knows: ["base", "files"], packages: [] },
   files: { knows: ["base"], packages: [] },
-  domain: { knows: ["base", "ledger", "policy"], packages: ["lru-cache"] },
+  domain: { knows: ["base", "gen/record-relations.ts", "ledger", "policy"], packages: ["lru-cache"] },
   ledger: { knows: ["base"], packages: ["canonicalize", "lru-cache", "multiformats", "uuid"] },
   "ledger/tlog": { knows: ["base"], packages: ["lru-cache"] },
   policy: {

@@ -7,6 +7,8 @@ import canonicalize from "canonicalize";
 export interface LoggedRecord {
   readonly kind: string;
   readonly record_id: string;
+  /** Default: now. */
+  readonly recorded_at?: string;
   readonly tenant_id: string;
   readonly caller: { readonly principal_id: string; readonly subject: string; readonly auth_source: string };
   readonly route: string;
@@ -78,8 +80,7 @@ export class ScriptedLog {
   }
 
   #append(given: LoggedRecord): void {
-    const { kind, record_id } = given;
-    const recorded_at = "2026-01-02T03:04:05.678Z";
+    const { kind, record_id, recorded_at = new Date().toISOString() } = given;
     const opening = randomBytes(32);
     const request_digest = `sha256:${sha256(canonical(given.request)).toString("hex")}`;
     const request_id = "request-42";

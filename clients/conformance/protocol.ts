@@ -48,6 +48,13 @@ export interface DriverOptions {
   readonly receipts: "brief" | "whole";
   /** Verifier keys of logs; any of them will do. */
   readonly log_keys?: readonly string[];
+  /** Who the program is, as `whoami` says it, in the words of the JSON route. */
+  readonly caller?: {
+    readonly tenant_id: string;
+    readonly principal_id: string;
+    readonly subject: string;
+    readonly auth_source: string;
+  };
   readonly understood_obligations?: readonly string[];
   /** Parameters that are understood of these obligations; of any other id all are. */
   readonly understood_parameters?: Readonly<Record<string, readonly string[]>>;

@@ -49,9 +49,11 @@ function receiptsOf(
   const { script, log } = state;
   const { receipts } = script;
   if (receipts === undefined || log === undefined || detail === "none" || records.length === 0) return [];
-  const { record: edit = {}, change = (receipt) => receipt, only } = receipts;
-  const isChanged = records.map(() => [undefined, state.receipts++].includes(only));
-  const whole = log.appendAll(records.map((record, i) => (isChanged[i] ? merged(record, edit) : record)));
+  const { record: edit = {}, records: edits = [], change = (receipt) => receipt, only } = receipts;
+  const numbers = records.map(() => state.receipts++);
+  const isChanged = numbers.map((number) => [undefined, number].includes(only));
+  const edited = records.map((record, i) => (isChanged[i] ? merged(record, edit) : record));
+  const whole = log.appendAll(edited.map((record, i) => merged(record, edits[numbers[i] as number] ?? {})));
   return whole.map((receipt, i) => {
     const sent = detail === "full" ? receipt : briefOf(receipt);
     return isChanged[i] ? change(sent) : sent;

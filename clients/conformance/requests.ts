@@ -13,7 +13,7 @@ import { DiscoveryService } from "../../gen/platform/sdk/v1/discovery_pb.ts";
 import { EvidenceService } from "../../gen/platform/sdk/v1/evidence_pb.ts";
 import { ProtectionService } from "../../gen/platform/sdk/v1/protection_pb.ts";
 import { RegistrationService } from "../../gen/platform/sdk/v1/registration_pb.ts";
-import { toRouteJson } from "../typescript/src/json-spelling.ts";
+import { recordedForm } from "../typescript/src/receipts/relations.ts";
 import type { LoggedRecord } from "./log.ts";
 import type { BulkRoute, Route } from "./protocol.ts";
 
@@ -50,6 +50,7 @@ export const singleRoutes: Readonly<Record<BulkRoute, Route>> = {
 const common = {
   workload: { application: "payroll-export", environment: "production" },
   resource: { kind: "customer-record", id: "cust-8841", mimeType: "application/pdf" },
+  purpose: "archive",
   labels: ["confidential"],
   attributes: { region: "eu" },
 };
@@ -79,7 +80,11 @@ export function itemsOf(route: BulkRoute, count: number): JsonObject[] {
   return route === "bulk/artifact-registrations" ? made.map((registration) => ({ registration })) : made;
 }
 
-const caller = { tenantId: "tenant-a", principalId: "payroll-service", subject: "payroll", authSource: "bearer_token" };
+const scopes = ["platform-api.access", "policy.read"];
+const caller = {
+  ...{ tenantId: "tenant-a", principalId: "payroll-service", subject: "payroll", authSource: "bearer_token" },
+  scopes,
+};
 export const heading = { service: "svc-platform-api", status: "ready", caller };
 const decision = {
   allow: true,
@@ -93,13 +98,22 @@ const requestSummary = {
   resourceKind: "customer-record",
   resourceId: "cust-8841",
   mimeType: "application/pdf",
+  purpose: "archive",
   labelCount: 1,
   attributeCount: 1,
 };
 const protect = { ...requestSummary, operation: "PROTECTION_OPERATION_PROTECT" };
 const authConfiguration = { mode: "oauth_client_credentials", proofOfPossession: "mtls", mtlsReady: true };
 
-/** Answers as protobuf JSON. */
+const plaintextTransport = "forbidden_by_default";
+const keyTransport = {
+  mode: "wrapped_key_reference",
+  keyMaterialOrigin: "kms",
+  stableKeyReferencePreferred: true,
+  rawKeyDeliveryForbidden: true,
+};
+
+/** Answers as protobuf JSON, with every member that the record of the same call settles. */
 export const answers: Readonly<Record<Route, JsonObject>> = {
   whoami: { ...heading, status: "ok" },
   capabilities: {
@@ -118,31 +132,67 @@ export const answers: Readonly<Record<Route, JsonObject>> = {
   },
   "protection-plan": {
     ...heading,
-    requestSummary: protect,
-    decision,
-    execution: { protectLocally: true, artifactProfile: "ARTIFACT_PROFILE_TDF" },
+    requestSummary: { ...protect, preferredArtifactProfile: "ARTIFACT_PROFILE_TDF", contentSizeBytes: "48213" },
+    decision: { ...decision, handlingMode: "local_embedded_enforcement", plaintextTransport },
+    execution: {
+      protectLocally: true,
+      localEnforcementLibrary: "sdk_embedded_library",
+      sendOnly: ["workload", "resource"],
+      artifactProfile: "ARTIFACT_PROFILE_TDF",
+      keyStrategy: "caller_managed",
+      policyResolution: "metadata_only",
+      keyTransport,
+    },
   },
   "policy-resolve": {
     ...heading,
     requestSummary: { ...requestSummary, operation: "PROTECTION_OPERATION_ACCESS" },
-    decision,
-    handling: { protectLocally: true },
+    decision: { ...decision, enforcementMode: "local_embedded_enforcement", requiredActions: ["record_evidence"] },
+    handling: {
+      protectLocally: true,
+      plaintextTransport,
+      bindPolicyTo: ["artifact_digest", "content_digest"],
+      evidenceExpected: ["access"],
+    },
   },
   "key-access-plan": {
     ...heading,
-    requestSummary: { ...requestSummary, operation: "KEY_ACCESS_OPERATION_WRAP", keyReferencePresent: true },
-    decision: { ...decision, operation: "KEY_ACCESS_OPERATION_WRAP" },
-    execution: { localCryptographicOperation: true, platformRole: "authorize_only" },
+    requestSummary: {
+      ...requestSummary,
+      operation: "KEY_ACCESS_OPERATION_WRAP",
+      artifactProfile: "ARTIFACT_PROFILE_TDF",
+      keyReferencePresent: true,
+    },
+    decision: { ...decision, operation: "KEY_ACCESS_OPERATION_WRAP", keyReferencePresent: true },
+    execution: {
+      localCryptographicOperation: true,
+      platformRole: "authorize_only",
+      sendOnly: ["workload", "resource"],
+      artifactProfile: "ARTIFACT_PROFILE_TDF",
+      authorizationStrategy: "policy",
+      keyTransport,
+    },
   },
   "artifact-register": {
     ...heading,
     requestSummary: { ...protect, ...artifact },
-    registration: { accepted: true, artifactTransport: "metadata_only" },
+    registration: {
+      accepted: true,
+      artifactTransport: "metadata_only",
+      catalogActions: ["record_artifact_metadata"],
+      evidenceExpected: ["protect"],
+    },
   },
   evidence: {
     ...heading,
-    requestSummary: { ...requestSummary, eventType: "EVIDENCE_EVENT_TYPE_PROTECT", outcome: "completed" },
-    ingestion: { accepted: true, plaintextTransport: "forbidden_by_default" },
+    requestSummary: {
+      ...requestSummary,
+      eventType: "EVIDENCE_EVENT_TYPE_PROTECT",
+      artifactProfile: artifact.artifactProfile,
+      artifactDigestPresent: true,
+      outcome: "completed",
+    },
+    ingestion: { accepted: true, plaintextTransport, correlateBy: ["artifact_digest", "resource.id"] },
   },
 };
 
@@ -159,17 +209,38 @@ export function recordOf(route: Route, request: MessageShape<DescMessage>, recor
   const { allow, policyRevision, reasons } = decision;
   const member = resultMembers[route];
   const kind = member === "ingestion" ? "evidence" : (member ?? "");
-  const decided = { allow, policy_revision: policyRevision, reasons };
+  const decided = { allow, policy_revision: policyRevision, reasons, caller_scopes: scopes, guidance };
   return {
     kind,
     record_id: recordId,
     tenant_id: tenantId,
     caller: { principal_id: principalId, subject, auth_source: authSource },
     route: `/v1/sdk/${route}`,
-    request: toRouteJson(methods[route].input, request),
+    request: recordedForm(methods[route].input, request),
     outcome: kind === "decision" ? decided : { accepted: true, citation: "none" },
   };
 }
+
+/** What the log keeps of the guidance of every decision. */
+const guidance = {
+  artifact_profile: "tdf",
+  authorization_strategy: "policy",
+  bind_policy_to: ["artifact_digest", "content_digest"],
+  enforcement_mode: "local_embedded_enforcement",
+  evidence_expected: ["access"],
+  handling_mode: "local_embedded_enforcement",
+  key_strategy: "caller_managed",
+  key_transport: {
+    mode: "wrapped_key_reference",
+    key_material_origin: "kms",
+    stable_key_reference_preferred: true,
+    raw_key_delivery_forbidden: true,
+  },
+  local_enforcement_library: "sdk_embedded_library",
+  policy_resolution: "metadata_only",
+  required_actions: ["record_evidence"],
+  send_only: ["workload", "resource"],
+};
 
 /** Members of the second over those of the first, objects member by member. */
 export function merged<T extends object>(first: T, second: object): T {

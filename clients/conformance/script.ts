@@ -82,6 +82,8 @@ export interface ReceiptScript {
   readonly key: LogKey;
   /** Members of the record that say otherwise than the answer: merged into it. */
   readonly record?: object;
+  /** The same of each record, by its number, over `record`. */
+  readonly records?: readonly object[];
   /** What becomes of the receipt on its way: protobuf JSON. */
   readonly change?: (receipt: JsonObject) => JsonObject;
   /** Both are of the receipt with this number alone, counted from 0. Default: of all. */

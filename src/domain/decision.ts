@@ -69,7 +69,8 @@ export async function decide(
   const decision = decideTraced(engine, query, call.span);
   const guidance = guidanceGiven(decision);
   const decisionId = newRecordId(clock, random);
-  const outcome = decisionOutcome(decision, call.caller, known && reliedOnMembers(known.reliedOn));
+  const reliedOn = known && reliedOnMembers(known.reliedOn);
+  const outcome = decisionOutcome(decision, call.caller, reliedOn, deployment.showReasons ? undefined : true);
   const record = newRecord("decision", decisionId, call, route, request, outcome);
   call.span?.set({ "svc.decision.id": decisionId });
   const { receipt } = await traced(call.span, "ledger.append", (span) =>
@@ -128,12 +129,14 @@ type Members<T> = Readonly<Record<SnakeCase<keyof T>, JsonValue | undefined>>;
 
 /**
  * The recorded outcome, its members in the order of canonical JSON. The caller's attributes and scopes are in it because
- * policies read them: without them the decision could not be evaluated again.
+ * policies read them: without them the decision could not be evaluated again. `withheld` is true if the answer keeps the
+ * reasons back, so that an answer without them can be told from one that lost them on the way.
  */
 export function decisionOutcome(
   decision: PolicyDecision,
   { attributes, scopes }: Caller,
   registered: JsonValue | undefined,
+  withheld: JsonValue | undefined,
 ): JsonObject {
   const guidance = guidanceGiven(decision);
   return {
@@ -161,6 +164,7 @@ export function decisionOutcome(
     obligations: decision.obligations.length === 0 ? undefined : decision.obligations.map(obligationMembers),
     policy_revision: decision.policyRevision,
     reasons: decision.reasons,
+    reasons_withheld: withheld,
     registered,
   };
 }

@@ -162,8 +162,9 @@ function isDecisionRoute(route: string | undefined): route is DecisionRequest["r
 
 function evaluate(record: StoredRecord, { caller }: PolicyQuery, decision: PolicyDecision): Evaluated {
   // As it would have been recorded: absent members are left out there.
+  const { registered, reasons_withheld } = record.outcome;
   const outcome = JSON.parse(
-    JSON.stringify(decisionOutcome(decision, caller, record.outcome.registered)),
+    JSON.stringify(decisionOutcome(decision, caller, registered, reasons_withheld)),
   ) as JsonObject;
   const [before, after] = [flatten(record.outcome), flatten(outcome)];
   const members = [...new Set([...before.keys(), ...after.keys()])].filter((member) => member !== "policy_revision");

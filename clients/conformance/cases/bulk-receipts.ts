@@ -1,6 +1,7 @@
 /** Receipts of items, on bulk calls and on streams: which ones a client believes, and of which items. */
 import assert from "node:assert/strict";
 import type { JsonObject } from "@bufbuild/protobuf";
+import { itemChanges, named } from "../changes.ts";
 import { answered, both, type Case, call, receiptIs } from "../check.ts";
 import { stream, streamed } from "../check-streams.ts";
 import { logKey } from "../log.ts";
@@ -23,6 +24,7 @@ interface Row {
   readonly says: string;
   readonly receipts?: Partial<ReceiptScript>;
   readonly keys?: readonly string[];
+  readonly caller?: NonNullable<DriverOptions["caller"]>;
   readonly word: NonNullable<StepAnswer["receipt"]>;
 }
 
@@ -42,11 +44,14 @@ function ofCall(route: BulkRoute, detail: Detail, { name, says, receipts, keys =
   };
 }
 
-function ofStream(detail: Detail, { name, says, receipts, keys = [own.text], word }: Row): Case {
+function ofStream(detail: Detail, { name, says, receipts, keys = [own.text], caller, word }: Row): Case {
   return {
     name: `streams/receipts-${name}-${detail}`,
     says,
-    request: { steps: [stream("events", 3)], options: { receipts: detail, log_keys: keys } },
+    request: {
+      steps: [stream("events", 3)],
+      options: { receipts: detail, log_keys: keys, ...(caller && { caller }) },
+    },
     server: { receipts: { key: own, ...receipts } },
     answers: [both(streamed(), receiptIs(word))],
     sees(seen) {
@@ -100,7 +105,19 @@ const requested: readonly Row[] = [
   another("application", { request: { workload: { application: "another" } } }),
   another("resource-kind", { request: { resource: { kind: "another" } } }),
   another("resource-id", { request: { resource: { id: "record-2" } } }),
+  another("label", { request: { labels: ["public"] } }),
+  another("attribute", { request: { attributes: { region: "us" } } }),
+  another("purpose", { request: { purpose: "another" } }),
 ];
+const digest = another("digest", { request: { artifact_digest: `sha256:${"3d".repeat(32)}` } });
+const toCome = another("time", { recorded_at: new Date(Date.now() + 3_600_000).toISOString() });
+/** Of the program itself, as it knows. */
+const ownCaller = {
+  tenant_id: "tenant-a",
+  principal_id: "payroll-service",
+  subject: "payroll",
+  auth_source: "bearer_token",
+};
 const called: readonly Row[] = [
   another("tenant", { tenant_id: "tenant-b" }),
   another("principal", { caller: { principal_id: "somebody-else" } }),
@@ -127,11 +144,24 @@ export const bulkReceipts: readonly Case[] = [
     ...[...rows, anotherDecision].map((row) => ofCall("bulk/protection-plans", detail, row)),
     ...[held, ...rows].map((row) => ofStream(detail, row)),
   ]),
-  ...wholeDecisions.map((row) => ofCall("bulk/protection-plans", "whole", row)),
-  ...[...called, ...requested, event, rejected].map((row) => ofCall("bulk/evidence", "whole", row)),
-  ...[...called, ...requested, rejected].map((row) => ofCall("bulk/artifact-registrations", "whole", row)),
+  ...[...wholeDecisions, toCome].map((row) => ofCall("bulk/protection-plans", "whole", row)),
+  ...[...called, ...requested, event, rejected, digest].map((row) => ofCall("bulk/evidence", "whole", row)),
+  ...[...called, ...requested, rejected, digest].map((row) => ofCall("bulk/artifact-registrations", "whole", row)),
   // Acknowledgements do not say who the caller is.
-  ...[...requested, event, rejected].map((row) => ofStream("whole", row)),
+  ...[...requested, event, rejected, digest, toCome].map((row) => ofStream("whole", row)),
+  // The program may know who it is.
+  ...called.map((row) => ofStream("whole", { ...row, caller: ownCaller })),
+  ofStream("whole", { ...held, name: "own-caller", caller: ownCaller }),
+  ...bulkRoutes.map((route): Case => {
+    const changes = itemChanges(route);
+    return {
+      name: `${route}-receipts-another-member-whole`,
+      says: "An item of which one member is not what its record settles is refused, whichever member it is.",
+      request: { steps: changes.map(() => call(route)), options: { receipts: "whole", log_keys: [own.text] } },
+      server: { receipts: { key: own }, acts: changes.map(({ change }) => ({ does: "answer", items: { 1: change } })) },
+      answers: changes.map(({ member }) => both(answered(), named(member, receiptIs("refused")))),
+    };
+  }),
   {
     name: "bulk/receipts-of-answered-items",
     says: "Items that were not answered have no receipt; where none was answered, none is verified.",

@@ -1,6 +1,7 @@
 /** Receipts: which ones a client believes, and of which answers. Keys of logs come from the operator. */
 import assert from "node:assert/strict";
 import type { JsonObject } from "@bufbuild/protobuf";
+import { answerChanges, named, requestChanges } from "../changes.ts";
 import { answered, both, type Case, call, receiptIs } from "../check.ts";
 import { logKey } from "../log.ts";
 import type { DriverOptions, Route } from "../protocol.ts";
@@ -22,15 +23,34 @@ interface Row {
   /** Members of the answer that are not the sample's. */
   readonly answer?: JsonObject;
   readonly keys?: readonly string[];
+  readonly caller?: NonNullable<DriverOptions["caller"]>;
+  readonly understood?: readonly string[];
   readonly word?: "verified" | "refused" | "absent";
 }
 
 function of(detail: DriverOptions["receipts"], row: Row): Case {
-  const { name, says, route = "protection-plan", receipts, answer, keys = [own.text], word = "refused" } = row;
+  const {
+    name,
+    says,
+    route = "protection-plan",
+    receipts,
+    answer,
+    keys = [own.text],
+    caller,
+    understood,
+    word = "refused",
+  } = row;
   return {
     name: `receipts/${name}-${detail}`,
     says,
-    request: { steps: [call(route)], options: { receipts: detail, log_keys: keys } },
+    request: {
+      steps: [call(route)],
+      options: {
+        ...{ receipts: detail, log_keys: keys },
+        ...(caller && { caller }),
+        ...(understood && { understood_obligations: understood }),
+      },
+    },
     server: {
       receipts: { key: own, ...receipts },
       ...(answer && { acts: [{ does: "answer", change: answer }] }),
@@ -102,6 +122,13 @@ const rows: readonly Row[] = [
   },
 ];
 
+const caller = {
+  tenant_id: "tenant-a",
+  principal_id: "payroll-service",
+  subject: "payroll",
+  auth_source: "bearer_token",
+};
+const hourMs = 3_600_000;
 const obligation = { id: "log-use", parameters: { audience: "dpo" } };
 
 /** Whole receipts have the record, which must be the answer's. */
@@ -130,9 +157,57 @@ const contents: readonly Row[] = [
   },
   {
     name: "reasons-kept-back",
-    says: "A deployment may keep the reasons of the record to itself.",
+    says: "A deployment that keeps the reasons of the record to itself says so in the record.",
+    receipts: { record: { outcome: { reasons_withheld: true } } },
     answer: { decision: { reasons: [] } },
     word: "verified",
+  },
+  {
+    name: "reasons-emptied",
+    says: "An answer that lost its reasons on the way is refused.",
+    answer: { decision: { reasons: [] } },
+  },
+  {
+    name: "understood-obligations",
+    says: "Obligations that the client lists for the program are part of what was asked.",
+    understood: ["log-use"],
+    word: "verified",
+  },
+  {
+    name: "own-caller",
+    says: "A receipt of a record of the program's own calls is verified where the program knows who it is.",
+    caller,
+    word: "verified",
+  },
+  ...(["tenant_id", "principal_id"] as const).map(
+    (member): Row => ({
+      name: `of-another-callers-${member.replace("_id", "")}`,
+      says: "An answer and its receipt that agree, but are another caller's than the program, are refused.",
+      receipts: { record: member === "tenant_id" ? { tenant_id: "another" } : { caller: { principal_id: "another" } } },
+      answer: { caller: member === "tenant_id" ? { tenantId: "another" } : { principalId: "another" } },
+      caller,
+    }),
+  ),
+  {
+    name: "of-another-question",
+    says: "An answer and its receipt that agree, but on another question than was asked, are refused.",
+    receipts: { record: { request: { resource: { id: "cust-1" } } } },
+    answer: { requestSummary: { resourceId: "cust-1" } },
+  },
+  {
+    name: "of-an-earlier-call",
+    says: "A decision of an hour before the call is another one.",
+    receipts: { record: { recorded_at: new Date(Date.now() - hourMs).toISOString() } },
+  },
+  {
+    name: "of-a-time-to-come",
+    says: "A record of an hour after the call is none of it.",
+    receipts: { record: { recorded_at: new Date(Date.now() + hourMs).toISOString() } },
+  },
+  {
+    name: "signed-twice",
+    says: "A proof with two signatures of the trusted key is refused: there is one text of a proof.",
+    receipts: edited(({ proof }) => ({ proof: `${proof}${proof.split("\n").at(-2)}\n` })),
   },
   ...[
     ["tenant", { tenant_id: "tenant-b" }],
@@ -182,7 +257,33 @@ const contents: readonly Row[] = [
   },
 ];
 
+/** Each member of an answer that a record settles, changed by itself. */
+function changedAnswers(route: Route): Case {
+  const changes = answerChanges(route);
+  return {
+    name: `receipts/another-member-${route}-whole`,
+    says: "An answer of which one member is not what the record settles is refused, whichever member it is.",
+    request: { steps: changes.map(() => call(route)), options: { receipts: "whole", log_keys: [own.text] } },
+    server: { receipts: { key: own }, acts: changes.map(({ change }) => ({ does: "answer", change })) },
+    answers: changes.map(({ member }) => both(answered(), named(member, receiptIs("refused")))),
+  };
+}
+
+/** Each member of a request, changed in the record alone. */
+function changedRequests(route: Route): Case {
+  const changes = requestChanges(route);
+  return {
+    name: `receipts/another-request-${route}-whole`,
+    says: "A record of which one member of the request is not what was sent is refused, whichever member it is.",
+    request: { steps: changes.map(() => call(route)), options: { receipts: "whole", log_keys: [own.text] } },
+    server: { receipts: { key: own, records: changes.map(({ change }) => ({ request: change })) } },
+    answers: changes.map(({ member }) => both(answered(), named(member, receiptIs("refused")))),
+  };
+}
+
 export const receipts: readonly Case[] = [
   ...rows.flatMap((row) => [of("brief", row), of("whole", row)]),
   ...contents.map((row) => of("whole", row)),
+  ...recorded.map(changedAnswers),
+  ...recorded.map(changedRequests),
 ];

@@ -36,6 +36,7 @@ import {
 import { createGrpcTransport, createHttpClient } from "svc-platform-client/node";
 import {
   type BulkAnswer,
+  type CallKnowledge,
   type RecordedAnswer,
   type RecordedItem,
   verifyAnswer,
@@ -172,6 +173,7 @@ async function runCall(step: CallStep, { client, bulk }: Clients, options: Drive
   const headers = step.idempotency_key === undefined ? {} : { "idempotency-key": step.idempotency_key };
   const services = [client.discovery, client.protection, client.registration, client.evidence, bulk];
   const call = services.map((each) => (each as unknown as Record<string, AnyCall>)[method.localName]).find(Boolean);
+  const sentAtMs = Date.now();
   const answer = (await call?.(request, { headers })) as AnyMessage;
   const json = toJson(method.output, answer) as JsonObject;
   const { log_keys: logKeys = [] } = options;
@@ -189,8 +191,8 @@ async function runCall(step: CallStep, { client, bulk }: Clients, options: Drive
   const singles = asked.map((item) => item.event ?? item.registration ?? item);
   const verified: Promise<unknown> =
     "items" in request
-      ? verifyItems(answer as BulkAnswer, singles as never, logKeys)
-      : verifyAnswer(answer as unknown as RecordedAnswer, logKeys);
+      ? verifyItems(answer as BulkAnswer, singles as never, logKeys, knowledgeOf(options, sentAtMs))
+      : verifyAnswer(answer as unknown as RecordedAnswer, request as never, logKeys, knowledgeOf(options, sentAtMs));
   return { answer: json, receipt: await verdictOf(verified) };
 }
 
@@ -221,8 +223,10 @@ async function drive(
   stream: EventStream | RegistrationStream,
   { input }: DescMethodUnary,
   output: typeof EventResultSchema | typeof RegistrationResultSchema,
-  { log_keys: logKeys = [] }: DriverOptions,
+  options: DriverOptions,
 ): Promise<StepAnswer> {
+  const { log_keys: logKeys = [] } = options;
+  const sentAtMs = Date.now();
   const asked = items.map(({ event, registration }) => fromJson(input, event ?? registration ?? {}));
   const sent: Sent<EventResult | RegistrationResult>[] = [];
   let failure: unknown;
@@ -239,7 +243,7 @@ async function drive(
   const words = await Promise.all(
     results.map(async (result, i) => {
       if (result?.outcome !== ItemOutcome.ANSWERED || logKeys.length === 0) return "absent";
-      return verdictOf(verifyItem(result as RecordedItem, asked[i] as never, logKeys));
+      return verdictOf(verifyItem(result as RecordedItem, asked[i] as never, logKeys, knowledgeOf(options, sentAtMs)));
     }),
   );
   return {
@@ -250,6 +254,13 @@ async function drive(
       unacknowledged: stream.unacknowledged().map(({ idempotencyKey }) => idempotencyKey),
     }),
   };
+}
+
+/** What the program knows of its calls besides what it asks. */
+function knowledgeOf({ caller }: DriverOptions, sentAtMs: number): CallKnowledge {
+  if (caller === undefined) return { sentAtMs };
+  const { tenant_id: tenantId, principal_id: principalId, subject, auth_source: authSource } = caller;
+  return { sentAtMs, caller: { tenantId, principalId, subject, authSource } };
 }
 
 type Result = { readonly receipt?: Receipt };

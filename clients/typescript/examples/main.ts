@@ -129,16 +129,17 @@ async function record(client: PlatformClient, decisionId: string, logKey: string
     artifactLocator: "s3://archive/2026/cust-8841.tdf",
   });
   console.log("artifact-register accepted", registration?.accepted, registration?.receipt?.recordId);
-  const recorded = await client.evidence.recordEvidence({
+  const event = {
     ...artifact,
     eventType: EvidenceEventType.PROTECT,
     outcome: "completed",
     occurredAt: "2026-03-01T12:00:00Z",
-  });
+  };
+  const recorded = await client.evidence.recordEvidence(event);
   const { ingestion } = recorded;
   console.log("evidence accepted", ingestion?.accepted, ingestion?.receipt?.recordId);
   if (logKey === undefined) return;
-  const { leafIndex, logOrigin } = await verifyAnswer(recorded, logKey);
+  const { leafIndex, logOrigin } = await verifyAnswer(recorded, event, logKey);
   console.log("receipt leaf", leafIndex, "of", logOrigin);
 }
 

@@ -3,12 +3,20 @@
  * that it goes on holding it.
  */
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { RangeLeaf } from "../../../gen/platform/bulk/v1/common_pb.ts";
-import type { Caller, Receipt } from "../../../gen/platform/sdk/v1/common_pb.ts";
-import { type RecordedAnswer, receiptOf, requireAnswers } from "./receipts/answer.ts";
+import { ItemOutcome, type RangeLeaf } from "../../../gen/platform/bulk/v1/common_pb.ts";
+import type { Receipt } from "../../../gen/platform/sdk/v1/common_pb.ts";
+import {
+  type AskedOfAnswer,
+  type CallKnowledge,
+  type RecordedAnswer,
+  receiptOf,
+  requireAnswers,
+} from "./receipts/answer.ts";
 import {
   type AskedOf,
   type BulkAnswer,
+  type ItemKnowledge,
+  isWithResult,
   type RecordedItem,
   receiptOfItem,
   requireAnswersItem,
@@ -19,8 +27,8 @@ import { leafOf, verifyMaterial } from "./receipts/record.ts";
 import { parseBase64, parseDecimal } from "./receipts/text-forms.ts";
 import { hashBytes, verifyConsistency, verifyInclusion } from "./receipts/tree.ts";
 
-export type { RecordedAnswer } from "./receipts/answer.ts";
-export type { AskedOf, BulkAnswer, RecordedItem } from "./receipts/items.ts";
+export type { AskedOfAnswer, CallKnowledge, RecordedAnswer } from "./receipts/answer.ts";
+export type { AskedOf, BulkAnswer, ItemKnowledge, RecordedItem } from "./receipts/items.ts";
 export { ReceiptError } from "./receipts/note.ts";
 export type { RangeAnswer, RangeItem } from "./receipts/range.ts";
 
@@ -64,37 +72,40 @@ export async function verifyReceipt(receipt: Receipt, logKeys: string | readonly
 }
 
 /**
- * Checks the receipt of an answer as `verifyReceipt` does, and that it is this answer's: that what the answer says of the
- * caller, the request and the outcome was recorded. Of a brief receipt only the id of a decision is compared.
+ * Checks the receipt of an answer as `verifyReceipt` does, that it is this answer's, and that it answers this question:
+ * what the record settles of the answer is what the answer says, and its request is what was asked. Of a brief receipt
+ * only the id of a decision is compared.
  *
+ * @param asked the request that was sent. Undefined where it was not kept: then an answer to another question passes
  * @throws ReceiptError where the answer has no receipt, too
  */
-export async function verifyAnswer(
-  answer: RecordedAnswer,
+export async function verifyAnswer<Answer extends RecordedAnswer>(
+  answer: Answer,
+  asked: AskedOfAnswer<Answer> | undefined,
   logKeys: string | readonly string[],
+  knowledge: CallKnowledge = {},
 ): Promise<VerifiedReceipt> {
   const receipt = receiptOf(answer) ?? fail("place in the answer is empty");
   const verified = await verifyReceipt(receipt, logKeys);
-  requireAnswers(answer, receipt.recordId, verified.record);
+  requireAnswers(answer, asked, receipt.recordId, verified.record, knowledge);
   return verified;
 }
 
 /**
- * Checks the receipt of an item of a bulk call, or of its result on a stream, as `verifyAnswer` does. The record is compared with what was asked, too.
+ * Checks the receipt of an item of a bulk call, or of its result on a stream, as `verifyAnswer` does.
  *
  * @param asked the request that was sent: of an event or registration, the one inside its item
- * @param caller of the bulk answer; absent on streams, whose results do not name the caller
  * @throws ReceiptError where the item has no receipt, too
  */
 export async function verifyItem<Item extends RecordedItem>(
   item: Item,
   asked: AskedOf<Item>,
   logKeys: string | readonly string[],
-  caller?: Caller,
+  knowledge: ItemKnowledge = {},
 ): Promise<VerifiedReceipt> {
   const receipt = receiptOfItem(item) ?? fail("place in the item is empty");
   const verified = await verifyReceipt(receipt, logKeys);
-  requireAnswersItem(item, asked, receipt.recordId, verified.record, caller);
+  requireAnswersItem(item, asked, receipt.recordId, verified.record, knowledge);
   return verified;
 }
 
@@ -108,17 +119,18 @@ export async function verifyItems<Answer extends BulkAnswer>(
   { items, caller }: Answer,
   asked: readonly AskedOf<Answer["items"][number]>[],
   logKeys: string | readonly string[],
+  knowledge: CallKnowledge = {},
 ): Promise<(VerifiedReceipt | undefined)[]> {
   if (asked.length !== items.length) throw new ReceiptError("the answer has not as many items as were asked");
   return Promise.all(
-    items.map(async (item: RecordedItem, i) =>
-      item.outcome === answered ? verifyItem(item, asked[i] as AskedOf<RecordedItem>, logKeys, caller) : undefined,
-    ),
+    items.map(async (item: RecordedItem, i) => {
+      const isAnswered = item.outcome === ItemOutcome.ANSWERED;
+      if (!isAnswered && isWithResult(item)) throw new ReceiptError("an item has a result that it says it has not");
+      const known = { ...knowledge, answerCaller: caller };
+      return isAnswered ? verifyItem(item, asked[i] as AskedOf<RecordedItem>, logKeys, known) : undefined;
+    }),
   );
 }
-
-/** `ITEM_OUTCOME_ANSWERED`. */
-const answered = 1;
 
 /**
  * Checks the answer to a bulk call that asked for one receipt for all of its items (`x-svc-receipt: range`), as

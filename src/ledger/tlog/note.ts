@@ -75,13 +75,14 @@ function parseSignatureLine(line: string): NoteSignature {
 
 /**
  * Text of a note that the verifier's key signed. Signatures of other keys are ignored, those that share only its name
- * or only its id included. Throws a NoteError when the note is malformed, when the key did not sign it, or when any
- * signature under its name and id is wrong.
+ * or only its id included. Throws a NoteError when the note is malformed, or when the signatures under the key's name and
+ * id are not exactly one that verifies.
  */
 export function openNote(note: string, verifier: NoteVerifier): string {
   const { text, signatures } = parseNote(note);
   const own = signatures.filter(({ name, keyId }) => name === verifier.name && keyId === verifier.keyId);
   if (own.length === 0) throw new NoteError("The note is not signed by the trusted key.");
+  if (own.length > 1) throw new NoteError("The trusted key signed the note twice.");
   const bytes = Buffer.from(text, "utf8");
   if (!own.every(({ signature }) => verifier.verify(bytes, signature)))
     throw new NoteError("The signature of the trusted key does not verify.");

@@ -4,7 +4,7 @@ import { fromJson, type JsonValue } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type VerifiedReceipt, verifyOpening, verifyRange } from "../../../clients/typescript/src/receipts.ts";
-import { RangeLeafSchema, RangeReceiptSchema } from "../../../gen/platform/bulk/v1/common_pb.ts";
+import { ItemOutcome, RangeLeafSchema, RangeReceiptSchema } from "../../../gen/platform/bulk/v1/common_pb.ts";
 import { type RangeVector, rangeVectors } from "../ledger/range-vectors.ts";
 
 const file = join(import.meta.dirname, "../../../clients/conformance/vectors/ranges.json");
@@ -23,8 +23,9 @@ const leafOf = (leaf: unknown) => (leaf === undefined ? undefined : fromJson(Ran
 
 async function verify({ answer, log_key, records }: RangeVector): Promise<readonly (VerifiedReceipt | undefined)[]> {
   const { receipt } = answer;
-  const items = answer.items.map(({ leaf, decision, ...members }) => ({
+  const items = answer.items.map(({ outcome, leaf, decision, ...members }) => ({
     ...members,
+    outcome: ItemOutcome[outcome.toUpperCase() as keyof typeof ItemOutcome],
     leaf: leafOf(leaf),
     decision: decision && { decisionId: decision.decision_id },
   }));

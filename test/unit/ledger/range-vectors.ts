@@ -145,6 +145,16 @@ function changed(log: MemoryLog): RangeVector[] {
       { ...good, items: items.with(0, { outcome: "refused", leaf: first }) },
       "only answered items have one",
     ),
+    vector(
+      "an answered item that says it was refused",
+      { ...good, items: items.with(0, { ...(items[0] as RangeItem), outcome: "refused" }) },
+      "outcome is not what came of the item",
+    ),
+    vector(
+      "an item without a result that says it was answered",
+      { ...good, items: [...items, { outcome: "answered" }] },
+      "outcome is not what came of the item",
+    ),
     vector("no leaves at all", { ...good, items: [refusedItem] }, "it proves nothing"),
     vector("no receipt", { items }, "there is none"),
     vector(

@@ -183,6 +183,11 @@ function changed(log: MemoryLog): ReceiptVector[] {
       { ...good, proof: `${head}\n\n${text}\nmore\n\n${signature}` },
       "the signature does not verify",
     ),
+    vector(
+      "a signature that stands twice",
+      proof((of) => of + signature),
+      "the trusted key signs once",
+    ),
     vector("no signature", { ...good, proof: `${head}\n\n${text}\n\n` }, "nobody signed"),
     vector(
       "a wrong signature",

@@ -1,25 +1,39 @@
-/** Whether a record is the one of an answer: what the answer says is what was recorded. */
-import type { DescMessage, JsonObject, JsonValue, MessageShape } from "@bufbuild/protobuf";
-import type { Receipt } from "../../../../gen/platform/sdk/v1/common_pb.ts";
+/** Whether a record is the one of an answer: what was asked, what the answer says, who called, and when. */
+import type { DescMessage, JsonObject, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import type { Caller, Receipt } from "../../../../gen/platform/sdk/v1/common_pb.ts";
 import {
+  RecordEvidenceRequestSchema,
   type RecordEvidenceResponse,
   RecordEvidenceResponseSchema,
 } from "../../../../gen/platform/sdk/v1/evidence_pb.ts";
 import {
+  PlanKeyAccessRequestSchema,
   type PlanKeyAccessResponse,
   PlanKeyAccessResponseSchema,
+  PlanProtectionRequestSchema,
   type PlanProtectionResponse,
   PlanProtectionResponseSchema,
+  ResolvePolicyRequestSchema,
   type ResolvePolicyResponse,
   ResolvePolicyResponseSchema,
 } from "../../../../gen/platform/sdk/v1/protection_pb.ts";
 import {
+  RegisterArtifactRequestSchema,
   type RegisterArtifactResponse,
   RegisterArtifactResponseSchema,
 } from "../../../../gen/platform/sdk/v1/registration_pb.ts";
+import { recordRelations } from "../../../../gen/record-relations.ts";
 import { toRouteJson } from "../json-spelling.ts";
 import { ReceiptError } from "./note.ts";
-import { canonicalText } from "./record.ts";
+import {
+  answerDifferences,
+  callerDifferences,
+  isTimely,
+  objectOf,
+  type RecordedRoute,
+  recordedForm,
+  requestDifferences,
+} from "./relations.ts";
 
 /** An answer that comes with a receipt. */
 export type RecordedAnswer =
@@ -29,13 +43,50 @@ export type RecordedAnswer =
   | RegisterArtifactResponse
   | RecordEvidenceResponse;
 
-const kinds = [
-  { desc: PlanProtectionResponseSchema, route: "protection-plan", kind: "decision" },
-  { desc: ResolvePolicyResponseSchema, route: "policy-resolve", kind: "decision" },
-  { desc: PlanKeyAccessResponseSchema, route: "key-access-plan", kind: "decision" },
-  { desc: RegisterArtifactResponseSchema, route: "artifact-register", kind: "registration" },
-  { desc: RecordEvidenceResponseSchema, route: "evidence", kind: "evidence" },
-] as const;
+/** Of each route: the answer, the request, and the member that has the receipt. */
+export const recordedCalls = {
+  "platform.sdk.v1.PlanProtectionResponse": {
+    route: "protection-plan",
+    answer: PlanProtectionResponseSchema,
+    asked: PlanProtectionRequestSchema,
+  },
+  "platform.sdk.v1.ResolvePolicyResponse": {
+    route: "policy-resolve",
+    answer: ResolvePolicyResponseSchema,
+    asked: ResolvePolicyRequestSchema,
+  },
+  "platform.sdk.v1.PlanKeyAccessResponse": {
+    route: "key-access-plan",
+    answer: PlanKeyAccessResponseSchema,
+    asked: PlanKeyAccessRequestSchema,
+  },
+  "platform.sdk.v1.RegisterArtifactResponse": {
+    route: "artifact-register",
+    answer: RegisterArtifactResponseSchema,
+    asked: RegisterArtifactRequestSchema,
+  },
+  "platform.sdk.v1.RecordEvidenceResponse": {
+    route: "evidence",
+    answer: RecordEvidenceResponseSchema,
+    asked: RecordEvidenceRequestSchema,
+  },
+} as const;
+
+/** What an answer was asked with. */
+export type AskedOfAnswer<Answer extends RecordedAnswer> = MessageInitShape<
+  (typeof recordedCalls)[Answer["$typeName"]]["asked"]
+>;
+
+/** What the caller knows of a call besides its request. */
+export interface CallKnowledge {
+  /** What `whoami` says of the caller, or a part of it. Default: the record's caller is not compared. */
+  readonly caller?: Partial<Pick<Caller, "tenantId" | "principalId" | "subject" | "authSource">> | undefined;
+  /**
+   * When the call was first sent, in milliseconds since the Unix epoch. Records that are more than five minutes older are
+   * another call's. Default: a record may be of any time up to now.
+   */
+  readonly sentAtMs?: number | undefined;
+}
 
 /** Undefined where it has none. */
 export function receiptOf(answer: RecordedAnswer): Receipt | undefined {
@@ -52,83 +103,72 @@ export function receiptOf(answer: RecordedAnswer): Receipt | undefined {
 /**
  * Throws a ReceiptError where the receipt is not the answer's.
  *
+ * @param asked undefined where the request was not kept: then the answer's summary of it is compared alone
  * @param record as a whole receipt shows it; absent of a brief one, which names a decision and nothing else of it
  */
-export function requireAnswers(answer: RecordedAnswer, recordId: string, record: JsonObject | undefined): void {
-  const found = kinds.find(({ desc }) => desc.typeName === answer.$typeName);
+export function requireAnswers<Answer extends RecordedAnswer>(
+  answer: Answer,
+  asked: AskedOfAnswer<Answer> | undefined,
+  recordId: string,
+  record: JsonObject | undefined,
+  knowledge: CallKnowledge,
+): void {
+  const found:
+    | { readonly route: RecordedRoute; readonly answer: DescMessage; readonly asked: DescMessage }
+    | undefined = recordedCalls[answer.$typeName];
   if (found === undefined) throw new ReceiptError("the answer is of a call that records nothing");
-  const { desc, route, kind } = found;
-  const said = toRouteJson(desc as DescMessage, answer as MessageShape<DescMessage>);
-  const summary = objectAt(said, "request_summary");
-  const result = objectAt(said, kind === "evidence" ? "ingestion" : kind);
-  requireRecorded({ route, kind, result, summary, caller: objectAt(said, "caller") }, recordId, record);
+  const said = toRouteJson(found.answer, answer as MessageShape<DescMessage>);
+  requireRecorded({ route: found.route, said }, recordId, record);
   if (record === undefined) return;
-  const request = objectAt(record, "request");
-  const { artifact_cid: cid = request.artifact_cid } = objectAt(record, "outcome");
-  // No other answer says it, nor which object it was derived from.
-  requireSame([
-    ["artifact_digest", summary.artifact_digest, kind === "registration" ? request.artifact_digest : undefined],
-    ["artifact_cid", summary.artifact_cid, kind === "decision" ? undefined : cid],
-  ]);
+  if (asked !== undefined) requireAsked(found.asked, asked, record);
+  requireCall(found.route, record, knowledge);
 }
 
 /** What is said of one record, in the spelling of the JSON routes. */
 export interface Said {
   /** Of the single call. */
-  readonly route: string;
-  readonly kind: "decision" | "registration" | "evidence";
-  readonly result: JsonObject;
-  /** Of the request, as answers have it. */
-  readonly summary: JsonObject;
-  /** Absent where nothing is said of the caller. */
-  readonly caller?: JsonObject;
+  readonly route: RecordedRoute;
+  readonly said: JsonObject;
+  /** Default: the answer is whole. */
+  readonly isTold?: (member: string) => boolean;
 }
 
 /** Throws a ReceiptError where the record is another than is said. */
-export function requireRecorded(said: Said, recordId: string, record: JsonObject | undefined): void {
-  const { route, kind, result, summary, caller } = said;
-  const isDecision = kind === "decision";
-  if (isDecision && recordId !== result.decision_id) fail("decision_id");
-  if (record === undefined) return;
-  const [outcome, request] = [objectAt(record, "outcome"), objectAt(record, "request")];
-  const [workload, resource] = [objectAt(request, "workload"), objectAt(request, "resource")];
-  requireSame([
-    ["kind", kind, record.kind],
-    ["route", `/v1/sdk/${route}`, record.route],
-    ["tenant_id", caller ? caller.tenant_id : record.tenant_id, record.tenant_id],
-    ["principal_id", caller ? caller.principal_id : principalOf(record), principalOf(record)],
-    ["allow", result.allow, isDecision ? outcome.allow : undefined],
-    ["accepted", result.accepted, isDecision ? undefined : outcome.accepted],
-    ["policy_revision", result.policy_revision, isDecision ? outcome.policy_revision : undefined],
-    // A deployment may keep them to itself.
-    ["reasons", result.reasons, isDecision && !isEmpty(result.reasons) ? outcome.reasons : result.reasons],
-    ["obligations", result.obligations, isDecision ? (outcome.obligations ?? []) : undefined],
-    ["operation", summary.operation, request.operation],
-    ["event_type", summary.event_type, request.event_type],
-    ["workload_application", summary.workload_application, workload.application],
-    ["resource_kind", summary.resource_kind, resource.kind],
-    ["resource_id", summary.resource_id, resource.id],
-  ]);
+export function requireRecorded({ route, said, isTold }: Said, recordId: string, record: JsonObject | undefined): void {
+  const decisionId = objectOf(said.decision).decision_id;
+  if (said.decision !== undefined && decisionId !== recordId) fail("decision_id");
+  const [member] = record === undefined ? [] : answerDifferences(route, said, record, isTold);
+  if (member !== undefined) fail(member);
 }
 
-function principalOf(record: JsonObject): JsonValue | undefined {
-  return objectAt(record, "caller").principal_id;
-}
-
-function requireSame(
-  rows: readonly (readonly [member: string, said: JsonValue | undefined, recorded: JsonValue | undefined])[],
+/** Throws a ReceiptError where the record is of another question than was asked. */
+export function requireAsked<Desc extends DescMessage>(
+  desc: Desc,
+  asked: MessageInitShape<Desc>,
+  record: JsonObject,
 ): void {
-  for (const [member, said = null, recorded = null] of rows)
-    if (canonicalText(said) !== canonicalText(recorded)) fail(member);
+  const sent = recordedForm(desc, asked);
+  // The client lists for the program what it understands, in requests that list nothing themselves.
+  const { left_out_if_empty: added } = recordRelations.request;
+  const isAdded = (name: string) => sent[name] === undefined && (added as readonly string[]).includes(name);
+  const [member] = requestDifferences(sent, record).filter((name) => !isAdded(name));
+  if (member !== undefined) throw new ReceiptError(`the receipt is of another ${member} than was asked`);
 }
 
-export function objectAt(value: JsonObject, member: string): JsonObject {
-  const inner = value[member];
-  return typeof inner === "object" && inner !== null && !Array.isArray(inner) ? inner : {};
-}
-
-function isEmpty(value: JsonValue | undefined): boolean {
-  return Array.isArray(value) && value.length === 0;
+/** Throws a ReceiptError where the record is of another caller or time. */
+export function requireCall(
+  route: RecordedRoute,
+  record: JsonObject,
+  { caller, sentAtMs }: CallKnowledge,
+  nowMs = Date.now(),
+): void {
+  if (caller !== undefined) {
+    const { tenantId: tenant_id, principalId: principal_id, subject, authSource: auth_source } = caller;
+    const known = { tenant_id, principal_id, subject, auth_source };
+    const [member] = callerDifferences(route, known, record);
+    if (member !== undefined) fail(`caller.${member}`);
+  }
+  if (!isTimely(record, sentAtMs, nowMs)) throw new ReceiptError("the receipt is of another time than the call");
 }
 
 function fail(member: string): never {

@@ -1,70 +1,62 @@
 /** Whether a record is the one of an item of a bulk call or stream: what was asked, and what its result says. */
+import type { DescMessage, JsonObject, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import { ItemOutcome } from "../../../../gen/platform/bulk/v1/common_pb.ts";
 import {
-  create,
-  type DescMessage,
-  type JsonObject,
-  type MessageInitShape,
-  type MessageShape,
-} from "@bufbuild/protobuf";
-import type {
-  KeyAccessPlanItem,
-  PlanKeyAccessesResponse,
-  PlanProtectionsResponse,
-  PolicyResolutionItem,
-  ProtectionPlanItem,
-  ResolvePoliciesResponse,
+  type KeyAccessPlanItem,
+  KeyAccessPlanItemSchema,
+  type PlanKeyAccessesResponse,
+  type PlanProtectionsResponse,
+  type PolicyResolutionItem,
+  PolicyResolutionItemSchema,
+  type ProtectionPlanItem,
+  ProtectionPlanItemSchema,
+  type ResolvePoliciesResponse,
 } from "../../../../gen/platform/bulk/v1/decisions_pb.ts";
-import type {
-  EventResult,
-  RecordEventsResponse,
-  RegisterArtifactsResponse,
-  RegistrationResult,
+import {
+  type EventResult,
+  EventResultSchema,
+  type RecordEventsResponse,
+  type RegisterArtifactsResponse,
+  type RegistrationResult,
+  RegistrationResultSchema,
 } from "../../../../gen/platform/bulk/v1/records_pb.ts";
 import { type Caller, CallerSchema, type Receipt } from "../../../../gen/platform/sdk/v1/common_pb.ts";
-import { IngestionSchema, RecordEvidenceRequestSchema } from "../../../../gen/platform/sdk/v1/evidence_pb.ts";
+import { RecordEvidenceRequestSchema } from "../../../../gen/platform/sdk/v1/evidence_pb.ts";
 import {
-  KeyAccessDecisionSchema,
   PlanKeyAccessRequestSchema,
   PlanProtectionRequestSchema,
-  PolicyDecisionSchema,
-  ProtectionDecisionSchema,
   ResolvePolicyRequestSchema,
 } from "../../../../gen/platform/sdk/v1/protection_pb.ts";
-import { RegisterArtifactRequestSchema, RegistrationSchema } from "../../../../gen/platform/sdk/v1/registration_pb.ts";
+import { RegisterArtifactRequestSchema } from "../../../../gen/platform/sdk/v1/registration_pb.ts";
 import { toRouteJson } from "../json-spelling.ts";
-import { objectAt, requireRecorded, type Said } from "./answer.ts";
+import { type CallKnowledge, requireAsked, requireCall, requireRecorded } from "./answer.ts";
 import { ReceiptError } from "./note.ts";
 
 const kinds = {
   "platform.bulk.v1.ProtectionPlanItem": {
     route: "protection-plan",
-    kind: "decision",
     asked: PlanProtectionRequestSchema,
-    result: ProtectionDecisionSchema,
+    item: ProtectionPlanItemSchema,
   },
   "platform.bulk.v1.PolicyResolutionItem": {
     route: "policy-resolve",
-    kind: "decision",
     asked: ResolvePolicyRequestSchema,
-    result: PolicyDecisionSchema,
+    item: PolicyResolutionItemSchema,
   },
   "platform.bulk.v1.KeyAccessPlanItem": {
     route: "key-access-plan",
-    kind: "decision",
     asked: PlanKeyAccessRequestSchema,
-    result: KeyAccessDecisionSchema,
+    item: KeyAccessPlanItemSchema,
   },
   "platform.bulk.v1.EventResult": {
     route: "evidence",
-    kind: "evidence",
     asked: RecordEvidenceRequestSchema,
-    result: IngestionSchema,
+    item: EventResultSchema,
   },
   "platform.bulk.v1.RegistrationResult": {
     route: "artifact-register",
-    kind: "registration",
     asked: RegisterArtifactRequestSchema,
-    result: RegistrationSchema,
+    item: RegistrationResultSchema,
   },
 } as const;
 
@@ -99,6 +91,10 @@ function resultOf(item: RecordedItem): { readonly receipt?: Receipt | undefined 
   }
 }
 
+export function isWithResult(item: RecordedItem): boolean {
+  return resultOf(item) !== undefined;
+}
+
 export function receiptOfItem(item: RecordedItem): Receipt | undefined {
   return resultOf(item)?.receipt;
 }
@@ -107,34 +103,31 @@ export function receiptOfItem(item: RecordedItem): Receipt | undefined {
  * Throws a ReceiptError where the receipt is not the item's.
  *
  * @param record as a whole receipt shows it; absent of a brief one
- * @param caller of the answer; absent where it names none
  */
 export function requireAnswersItem<Item extends RecordedItem>(
   item: Item,
   asked: AskedOf<Item>,
   recordId: string,
   record: JsonObject | undefined,
-  caller?: Caller,
+  { answerCaller, ...knowledge }: ItemKnowledge,
 ): void {
-  const { route, kind, asked: askedDesc, result: resultDesc } = kinds[item.$typeName];
-  const result = resultOf(item);
-  if (result === undefined) throw new ReceiptError("the item was not answered");
-  const json = (desc: DescMessage, value: unknown) =>
-    toRouteJson(desc, create(desc, value as MessageInitShape<typeof desc>) as MessageShape<typeof desc>);
-  const request = json(askedDesc, asked);
-  const [workload, resource] = [objectAt(request, "workload"), objectAt(request, "resource")];
-  const said: Said = {
-    route,
-    kind,
-    result: json(resultDesc, result),
-    summary: {
-      ...(request.operation !== undefined && { operation: request.operation }),
-      ...(request.event_type !== undefined && { event_type: request.event_type }),
-      workload_application: workload.application ?? null,
-      resource_kind: resource.kind ?? null,
-      resource_id: resource.id ?? null,
-    },
-    ...(caller !== undefined && { caller: json(CallerSchema, caller) }),
-  };
-  requireRecorded(said, recordId, record);
+  const { route, item: itemDesc, asked: askedDesc } = kinds[item.$typeName];
+  if (resultOf(item) === undefined || item.outcome !== ItemOutcome.ANSWERED)
+    throw new ReceiptError("the item was not answered");
+  const said = toRouteJson(itemDesc as DescMessage, item as MessageShape<DescMessage>);
+  const isTold = (member: string) =>
+    member.startsWith("caller.")
+      ? answerCaller !== undefined
+      : member !== "status" && !member.startsWith("request_summary.");
+  const caller = answerCaller && toRouteJson(CallerSchema, answerCaller);
+  requireRecorded({ route, said: { ...said, ...(caller && { caller }) }, isTold }, recordId, record);
+  if (record === undefined) return;
+  requireAsked(askedDesc as DescMessage, asked as MessageInitShape<DescMessage>, record);
+  requireCall(route, record, knowledge);
+}
+
+/** What is known of the call of an item. */
+export interface ItemKnowledge extends CallKnowledge {
+  /** The caller that the bulk answer names; absent on streams, whose results name none. */
+  readonly answerCaller?: Caller | undefined;
 }

@@ -57,6 +57,8 @@ export async function openCheckpoint(note: string, keys: readonly LogKey[]): Pro
   const signing: LogKey[] = [];
   for (const key of keys) {
     const own = signatures.filter(({ name, keyId }) => name === key.name && keyId === key.keyId);
+    // A line that stands twice says nothing more, and would make two texts of one proof.
+    if (own.length > 1) throw new ReceiptError("the trusted key signed twice");
     for (const { signature } of own) {
       if (!(await crypto.subtle.verify("Ed25519", key.key, signature, bytes)))
         throw new ReceiptError("the signature of the trusted key does not verify");

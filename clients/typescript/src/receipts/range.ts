@@ -1,5 +1,5 @@
 /** What a bulk answer says of its records, where it has one receipt for all of them. */
-import type { RangeLeaf, RangeReceipt } from "../../../../gen/platform/bulk/v1/common_pb.ts";
+import { ItemOutcome, type RangeLeaf, type RangeReceipt } from "../../../../gen/platform/bulk/v1/common_pb.ts";
 import { type Leaf, rootOfLeaves } from "./multi-proof.ts";
 import { type Checkpoint, type LogKey, openCheckpoint, ReceiptError } from "./note.ts";
 import { parseBase64, sameBytes } from "./text-forms.ts";
@@ -12,6 +12,7 @@ export interface RangeAnswer {
 
 /** One of its items. One that was answered has a decision, an ingestion or a registration. */
 export interface RangeItem {
+  readonly outcome: ItemOutcome;
   readonly leaf?: RangeLeaf | undefined;
   readonly decision?: { readonly decisionId: string } | undefined;
   readonly ingestion?: object | undefined;
@@ -22,8 +23,9 @@ export interface RangeItem {
 export async function verifyLeaves({ receipt, items }: RangeAnswer, keys: readonly LogKey[]): Promise<Checkpoint> {
   const given = receipt ?? fail("place in the answer is empty");
   const leaves = new Map<number, RangeLeaf>();
-  for (const { leaf, decision, ingestion, registration } of items) {
-    if ((leaf !== undefined) !== ((decision ?? ingestion ?? registration) !== undefined))
+  for (const { outcome, leaf, decision, ingestion, registration } of items) {
+    const isAnswered = outcome === ItemOutcome.ANSWERED;
+    if ((leaf !== undefined) !== isAnswered || ((decision ?? ingestion ?? registration) !== undefined) !== isAnswered)
       fail("leaves are not those of the answered items");
     if (leaf === undefined) continue;
     if (decision !== undefined && decision.decisionId !== leaf.recordId)

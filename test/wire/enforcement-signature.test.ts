@@ -97,7 +97,10 @@ test("a file is signed, opened, signed anew, opened with the new key, and shown 
   const shown = { logKeys, data: at("data"), keys: [key, otherKey] };
   expect(await verifyArtifact({ ...shown, artifact: at("sig") })).toMatchObject({ operation: "protect" });
   expect(await verifyArtifact({ ...shown, artifact: at("anew") })).toMatchObject({ operation: "rewrap" });
-  expect(await verifyArtifact({ logKeys, artifact: at("opened") })).toMatchObject({ operation: "access" });
+  expect(await verifyArtifact({ logKeys, artifact: at("opened"), kind: "opened" })).toMatchObject({
+    operation: "access",
+    isContentProven: true,
+  });
   expect(spool()).toEqual([]);
   expect(files().filter((name) => name.endsWith(".partial"))).toEqual([]);
 });

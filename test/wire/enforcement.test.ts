@@ -75,8 +75,12 @@ describe("a file", () => {
       ["rewrapped", "rewrap"],
       ["opened", "access"],
     ] as const) {
-      const verified = await verifyArtifact({ artifact: at(artifact), logKeys });
-      expect(verified).toMatchObject({ operation, isEvidencePending: false });
+      const kind = operation === "access" ? "opened" : "artifact";
+      const verified = await verifyArtifact({ artifact: at(artifact), kind, logKeys });
+      expect(verified).toMatchObject({ operation, resource, principalId: "payroll-service", isEvidencePending: false });
+      expect(verified.origin?.decisionId).toBe(kind === "artifact" ? sealed.decisionId : undefined);
+      const other = kind === "artifact" ? "opened" : "artifact";
+      expect(await failureOf(verifyArtifact({ artifact: at(artifact), kind: other, logKeys }))).toBe("not_authentic");
     }
     expect(spool()).toEqual([]);
     expect(files().filter((name) => name.endsWith(".partial"))).toEqual([]);
@@ -363,6 +367,82 @@ test("where decisions read registered facts, a label that is left out is still t
   expect(files()).not.toContain("opened");
   const rewrapped = { input: at("sealed"), output: at("rewrapped"), newKeyReference: otherKey.reference };
   expect(await failureOf(enforcer({ client: stack.platform("reports-c") }).rewrap(rewrapped))).toBe("not_permitted");
+});
+
+/** Questions that an intermediary may put in the place of the one that came. */
+const others: Readonly<Record<string, object>> = {
+  "another resource": { resource: { kind: "customer-record", id: "cust-1" } },
+  "other labels": { labels: ["internal"] },
+  "another purpose": { purpose: "payroll" },
+  "other attributes": { attributes: { region: "us" } },
+  "another workload": { workload: { application: "another" } },
+  "another digest": { artifact_digest: `sha256:${"3d".repeat(32)}` },
+};
+
+describe("an intermediary with a token of the tenant", () => {
+  test.each(Object.entries(others))("does not answer with its own receipts for %s", async (_, other) => {
+    const logKeys = [await stack.logKey()];
+    const own = stack.platform();
+    const calls: readonly Partial<Platform>[] = [
+      { planProtection: (question, signal) => own.planProtection({ ...question, ...other }, signal) },
+      { planKeyAccess: (question, signal) => own.planKeyAccess({ ...question, ...other }, signal) },
+      {
+        registerArtifact: (registration, id, signal) =>
+          own.registerArtifact({ ...registration, ...other }, `its-${id}`, signal),
+      },
+      { recordEvidence: (event, id, signal) => own.recordEvidence({ ...event, ...other }, `its-${id}`, signal) },
+    ];
+    for (const call of calls) {
+      const request = {
+        input: at("plain"),
+        output: at("sealed"),
+        resource,
+        labels: ["confidential"],
+        purpose: "audit",
+      };
+      expect(await failureOf(enforcer({ client: altered(call), logKeys }).protect(request))).toBe("unavailable");
+      expect(files()).not.toContain("sealed");
+      // The event is kept, for a platform that records it.
+      await enforcer().flush();
+    }
+  });
+
+  test("does not answer with a decision of an hour ago, or for a workload that is another", async () => {
+    const logKeys = [await stack.logKey()];
+    const now = () => Date.now() + 3_600_000;
+    expect(await failureOf(protectFile({ logKeys, now }))).toBe("unavailable");
+    const caller = { tenantId: "tenant-a", principalId: "somebody-else" };
+    expect(await failureOf(protectFile({ logKeys, caller }))).toBe("unavailable");
+    const ownCaller = { tenantId: "tenant-a", principalId: "payroll-service" };
+    await enforcer().flush();
+    await protectFile({ logKeys, caller: ownCaller });
+  });
+
+  test("does not change what is to be done", async () => {
+    const logKeys = [await stack.logKey()];
+    const own = stack.platform();
+    for (const plan of [
+      { keyTransport: "wrapped_key_reference" },
+      { library: "another" },
+      { handlingMode: "another" },
+    ]) {
+      const client = altered({
+        planProtection: async (question, signal) => {
+          const decision = await own.planProtection(question, signal);
+          return { ...decision, plan: { ...decision.plan, ...plan } };
+        },
+      });
+      expect(await failureOf(protectFile({ client, logKeys }))).toBe("unavailable");
+    }
+    const client = altered({
+      planProtection: async (question, signal) => {
+        const { receipt, ...decision } = await own.planProtection(question, signal);
+        const { leaf: _, opening: __, record: ___, ...brief } = receipt ?? {};
+        return { ...decision, receipt: brief };
+      },
+    });
+    expect(await failureOf(protectFile({ client, logKeys }))).toBe("unavailable");
+  });
 });
 
 describe("key files", () => {

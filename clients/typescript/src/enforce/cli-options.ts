@@ -31,6 +31,7 @@ options
   --key-file FILE        key-encryption key; several may be given, the first protects   (PLATFORM_KEY_FILE)
   --profile PROFILE      of protect, rewrap, new-key: envelope, or detached_signature, where OUT is the signature
   --signature FILE       of open: the signature of IN
+  --opened               of verify: FILE is one that was opened, not one that is protected
   --data FILE            of verify: what was signed; with --key-file, whose signature it is
   --resource-kind KIND, --resource-id ID, --mime-type TYPE     what the data is
   --purpose TEXT         why; --label LABEL and --attribute NAME=VALUE may be repeated
@@ -54,6 +55,7 @@ const flags = {
   "new-key-file": { type: "string" },
   profile: { type: "string" },
   signature: { type: "string" },
+  opened: { type: "boolean" },
   data: { type: "string" },
   "resource-kind": { type: "string" },
   "resource-id": { type: "string" },

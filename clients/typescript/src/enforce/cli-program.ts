@@ -23,6 +23,7 @@ import {
   createSigningKeyFile,
   keyFile,
   type Outcome,
+  type VerifiedArtifact,
   verifyArtifact,
 } from "./index.ts";
 
@@ -146,6 +147,7 @@ async function verify(file: string, values: Flags, around: Surroundings): Promis
   const { data, "key-file": keyFiles } = values;
   const verified = await verifyArtifact({
     artifact: file,
+    kind: values.opened === true ? "opened" : "artifact",
     logKeys,
     ...(data !== undefined && { data }),
     ...(keyFiles !== undefined && {
@@ -154,8 +156,23 @@ async function verify(file: string, values: Flags, around: Surroundings): Promis
   });
   const records = verified.records.map(({ name, recordedAt }) => `  ${recordedAt}  ${name}`);
   const pending = verified.isEvidencePending ? ["  its event was still on its way"] : [];
-  const lines = [`${file}: ${verified.operation} under decision ${verified.decisionId}`, ...records, ...pending];
+  const lines = [
+    `${file}: ${verified.operation} under decision ${verified.decisionId}`,
+    `  by ${verified.principalId} of ${verified.tenantId}, artifact ${verified.artifactDigest}`,
+    ...records,
+    ...pending,
+    ...unprovenLines(verified),
+  ];
   print(around, values, verified, lines.join("\n"));
+}
+
+/** What the receipts leave open. */
+function unprovenLines({ operation, isContentProven, origin }: VerifiedArtifact): readonly string[] {
+  if (operation === "access")
+    return isContentProven === true ? [] : ["  no record names the content: that it is of this artifact is not proven"];
+  if (origin === undefined)
+    return ["  the receipts of what was first protected are not here: what its header says of it is not proven"];
+  return operation === "rewrap" ? [`  first protected under decision ${origin.decisionId}`] : [];
 }
 
 async function enforcerOf(values: Flags, around: Surroundings, keyFiles: readonly string[]) {

@@ -44,15 +44,17 @@ const usedRoutes = ["protection-plan", "key-access-plan", "artifact-register", "
 export function platformOf(client: PlatformClient): Platform {
   return {
     async deployment(signal) {
-      const [capabilities, bootstrap] = await Promise.all([
+      const [capabilities, bootstrap, { caller }] = await Promise.all([
         client.discovery.getCapabilities({}, callOf(signal)),
         client.discovery.getBootstrap({}, callOf(signal)),
+        client.discovery.whoAmI({}, callOf(signal)),
       ]);
       const held = new Set(capabilities.caller?.scopes);
       const needed = capabilities.routes
         .filter(({ route }) => usedRoutes.some((name) => route.endsWith(`/${name}`)))
         .flatMap(({ requiredScopes }) => requiredScopes);
       return {
+        ...(caller !== undefined && { caller: { tenantId: caller.tenantId, principalId: caller.principalId } }),
         plaintextToPlatform: bootstrap.plaintextToPlatform,
         operations: wordsOf(operations, bootstrap.supportedOperations),
         profiles: wordsOf(profiles, bootstrap.supportedArtifactProfiles),

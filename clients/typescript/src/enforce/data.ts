@@ -1,7 +1,7 @@
 /** Where data comes from and goes to: files, and streams of any size. */
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { type FileHandle, lstat, mkdir, open, rm, stat } from "node:fs/promises";
+import { constants, type FileHandle, lstat, mkdir, open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { CID } from "multiformats/cid";
@@ -59,13 +59,30 @@ export async function digestOf(file: FileHandle, count: Count = () => {}): Promi
 export async function openFile(path: string): Promise<FileHandle> {
   let file: FileHandle | undefined;
   try {
-    // Opening a FIFO would wait for ever for whoever writes to it.
-    if (!(await stat(path)).isFile()) throw new Error("it is no regular file");
-    file = await open(path, "r");
+    // Opening a FIFO would wait for ever for whoever writes to it; and what has the name may change before it is opened.
+    file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+    if (!(await file.stat()).isFile()) throw new Error("it is no regular file");
     return file;
   } catch (cause) {
     await file?.close();
     throw new EnforcementError("invalid", `${path} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** The bytes of a regular file. Rejects with `invalid` where it cannot be read, or has more than so many. */
+export async function readSmallFile(path: string, maxBytes: number): Promise<Buffer> {
+  const file = await openFile(path);
+  try {
+    const pieces: Uint8Array[] = [];
+    let sizeBytes = 0;
+    for await (const piece of chunksOf(file)) {
+      sizeBytes += piece.length;
+      if (sizeBytes > maxBytes) throw new EnforcementError("invalid", `${path} is larger than ${maxBytes} bytes`);
+      pieces.push(Uint8Array.from(piece));
+    }
+    return Buffer.concat(pieces);
+  } finally {
+    await file.close();
   }
 }
 

@@ -3,7 +3,7 @@
  * of which data it is, under which decision. It is canonical JSON inside and outside, and what DSSE leaves unsigned is said
  * in the payload again, so that nothing of it can change without being noticed. docs/enforcement.md has the members.
  */
-import { Digesting, openFile } from "./data.ts";
+import { Digesting, readSmallFile } from "./data.ts";
 import { EnforcementError } from "./errors.ts";
 import { areTexts, type Binding, canonical, hasMembers, isBinding, malformed, parseCanonical } from "./header.ts";
 import type { SigningKey } from "./signing-keys.ts";
@@ -60,7 +60,7 @@ export async function encodeSignature(header: SignatureHeader, key: SigningKey):
 
 /** Reads a signature file and names it. Rejects with `invalid` or `not_authentic`. */
 export async function readSignature(path: string) {
-  const bytes = await readSmallFile(path);
+  const bytes = await readSmallFile(path, maxFileBytes);
   const artifact = new Digesting();
   artifact.update(bytes);
   return { ...parseSignature(bytes), artifact: artifact.finish() };
@@ -100,17 +100,6 @@ export async function* requireContent(
 }
 
 const otherData = () => new EnforcementError("not_authentic", "the data is not what was signed");
-
-async function readSmallFile(path: string): Promise<Buffer> {
-  const file = await openFile(path);
-  try {
-    const { size } = await file.stat();
-    if (size > maxFileBytes) throw malformed("it is too long for a signature");
-    return await file.readFile();
-  } finally {
-    await file.close();
-  }
-}
 
 /** RFC 4648 section 4, in its one spelling. */
 function decode(text: string): Buffer {

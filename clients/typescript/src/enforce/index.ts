@@ -3,9 +3,6 @@
  * the platform, which sees metadata only. docs/enforcement.md has the format and the order of things.
  */
 import { join, resolve } from "node:path";
-import { isDeepStrictEqual } from "node:util";
-import type { JsonObject } from "@bufbuild/protobuf";
-import { verifyReceipt } from "../receipts.ts";
 import type { PlatformClient } from "./client.ts";
 import { platformOf } from "./client-platform.ts";
 import { EnforcementError } from "./errors.ts";
@@ -15,12 +12,12 @@ import type { Context } from "./operation.ts";
 import type { ObligationHandler } from "./permission.ts";
 import type { Deployment, Platform, Workload } from "./platform.ts";
 import { type LocalProfile, localProfiles, type Outcome, type ProtectOptions, protectAsEnvelope } from "./protect.ts";
+import { type Exchange, type ExpectedCaller, requireReceipt } from "./receipt-check.ts";
 import { requireLogKeys } from "./receipts.ts";
 import { type RewrapOptions, rewrapEnvelope } from "./rewrap.ts";
 import { openSigned, signAnew, signData } from "./sign.ts";
 import type { SigningKey } from "./signing-keys.ts";
 import { EvidenceSpool } from "./spool.ts";
-import { messageOf } from "./verify.ts";
 
 export { EnforcementError, type EnforcementFailure } from "./errors.ts";
 export { createKeyFile, createPublicKeyFile, createSigningKeyFile, keyFile } from "./key-files.ts";
@@ -28,6 +25,7 @@ export { type KeyProvider, localKey } from "./keys.ts";
 export type { ObligationHandler } from "./permission.ts";
 export type { Platform, Resource, Workload } from "./platform.ts";
 export type { LocalProfile, Outcome } from "./protect.ts";
+export type { ExpectedCaller } from "./receipt-check.ts";
 export { type ReceiptsFile, receiptsPathOf } from "./receipts.ts";
 export { localSigningKey, type SigningKey } from "./signing-keys.ts";
 export type { StreamingAead } from "./streaming-aead.ts";
@@ -44,6 +42,11 @@ export interface EnforcerOptions {
   readonly spoolDirectory: string;
   /** C2SP verifier keys of the tenant's log: with them, an answer whose receipt does not verify is none. */
   readonly logKeys?: readonly string[];
+  /**
+   * Who this workload is: with log keys, an answer whose receipt is of another caller is none. Default: whom `whoami`
+   * names, which is the word of whatever answers at the platform's address.
+   */
+  readonly caller?: ExpectedCaller;
   /** What this workload does where a decision demands it. Everything else that is demanded is a refusal. */
   readonly obligations?: Readonly<Record<string, ObligationHandler>>;
   /** Ways of handling offered here. Default `local_embedded_enforcement` alone. */
@@ -104,7 +107,25 @@ function contextOf(options: EnforcerOptions): Context {
     throw new EnforcementError("invalid", "two keys have the same reference");
   const platform = "discovery" in options.client ? platformOf(options.client) : options.client;
   const directory = resolve(options.spoolDirectory);
+  // An answer whose receipt is not of what was asked is none.
+  const checkReceipt = async (exchange: Exchange, sinceMs: number, signal: AbortSignal | undefined) => {
+    if (logKeys === undefined) return;
+    try {
+      const { caller = (await deployment(signal)).caller } = options;
+      await requireReceipt(exchange, { logKeys, caller, sinceMs, nowMs: now() });
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      throw new EnforcementError("unavailable", `the answer's receipt is not one of the trusted log: ${why}`, {
+        cause,
+      });
+    }
+  };
   let kept: { readonly deployment: Deployment; readonly untilMs: number } | undefined;
+  const deployment = async (signal?: AbortSignal) => {
+    if (kept === undefined || now() >= kept.untilMs)
+      kept = { deployment: await platform.deployment(signal), untilMs: now() + deploymentKeptMs };
+    return kept.deployment;
+  };
   return {
     platform,
     workload,
@@ -112,37 +133,18 @@ function contextOf(options: EnforcerOptions): Context {
     evidenceToleranceMs,
     directory: join(directory, "passing"),
     now,
-    spool: new EvidenceSpool({ directory, platform, now }),
+    spool: new EvidenceSpool({
+      ...{ directory, platform, now },
+      // What was begun by another process is as old as it says.
+      checkReceipt: (event, answer, signal) =>
+        checkReceipt({ route: "evidence", asked: event, answer }, Date.parse(event.occurred_at), signal),
+    }),
     understanding: {
       obligations: new Map(Object.entries(options.obligations ?? {})),
       handlingModes: options.handlingModes ?? ["local_embedded_enforcement"],
       libraries: ["sdk_embedded_library"],
     },
-    async deployment(signal) {
-      if (kept === undefined || now() >= kept.untilMs)
-        kept = { deployment: await platform.deployment(signal), untilMs: now() + deploymentKeptMs };
-      return kept.deployment;
-    },
-    async checkReceipt(receipt, decision) {
-      if (logKeys === undefined) return;
-      try {
-        if (receipt === undefined) throw new Error("there is none");
-        const message = messageOf(receipt);
-        const { record } = await verifyReceipt(message, logKeys);
-        if (decision === undefined) return;
-        const { allow, decisionId, policyRevision: policy_revision, obligations } = decision;
-        const said = { kind: "decision", record_id: decisionId, allow, policy_revision, obligations };
-        if (message.recordId !== decisionId || (record !== undefined && !isDeepStrictEqual(said, decidedBy(record))))
-          throw new Error("it is of another decision");
-      } catch (cause) {
-        throw new EnforcementError("unavailable", "the answer's receipt is not one of the trusted log", { cause });
-      }
-    },
+    deployment,
+    checkReceipt,
   };
-}
-
-/** What the record of a decision says of what counts here. */
-function decidedBy({ kind, record_id, outcome }: JsonObject): JsonObject {
-  const { allow = null, policy_revision = null, obligations = [] } = outcome as JsonObject;
-  return { kind: kind ?? null, record_id: record_id ?? null, allow, policy_revision, obligations };
 }

@@ -23,6 +23,7 @@ import type {
   Resource,
   Workload,
 } from "./platform.ts";
+import type { Exchange } from "./receipt-check.ts";
 import type { SigningKey } from "./signing-keys.ts";
 import type { EvidenceSpool, PendingEvidence } from "./spool.ts";
 
@@ -46,8 +47,12 @@ export interface Context {
   readonly directory: string;
   readonly evidenceToleranceMs: number | undefined;
   readonly deployment: (signal?: AbortSignal) => Promise<Deployment>;
-  /** Rejects where a receipt is not one of the log that is trusted, or not of the decision that it came with. */
-  readonly checkReceipt: (receipt: Accepted["receipt"], decision?: Decision) => Promise<void>;
+  /**
+   * Rejects where the receipt is not one of the log that is trusted, or not of this exchange.
+   *
+   * @param sinceMs when it began, in milliseconds since the Unix epoch
+   */
+  readonly checkReceipt: (exchange: Exchange, sinceMs: number, signal: AbortSignal | undefined) => Promise<void>;
   readonly now: () => number;
 }
 
@@ -102,29 +107,40 @@ export async function requestPermission(context: Context, options: RequestOption
     understood_obligations: [...understanding.obligations.keys(), "evidence-within"],
   };
   const decisions: Decision[] = [];
-  const decide = async (answer: Promise<Decision>, transports: readonly string[]) => {
-    const decision = await answered(answer);
+  const decide = async (
+    ask: () => Promise<Decision>,
+    exchangeOf: (answer: Decision) => Exchange,
+    transports: readonly string[],
+  ) => {
+    const sinceMs = context.now();
+    const decision = await answered(ask());
     decisions.push(decision);
-    await context.checkReceipt(decision.receipt, decision);
+    await context.checkReceipt(exchangeOf(decision), sinceMs, signal);
     requirePermission(decision, { profile: asked.profile, transports }, understanding);
     return decision;
   };
   try {
     const transports = ["local_provided", ...asked.keys.map(({ transport }) => transport)];
-    const planned = platform.planProtection(
-      {
-        ...question,
-        operation: asked.operation,
-        preferred_artifact_profile: asked.profile,
-        ...(content_size_bytes !== undefined && { content_size_bytes }),
-      },
-      signal,
+    const planned = {
+      ...question,
+      operation: asked.operation,
+      preferred_artifact_profile: asked.profile,
+      ...(content_size_bytes !== undefined && { content_size_bytes }),
+    };
+    const plan = await decide(
+      () => platform.planProtection(planned, signal),
+      (answer) => ({ route: "protection-plan", asked: planned, answer }),
+      transports,
     );
-    const plan = await decide(planned, transports);
     const keys: Decision[] = [];
     for (const { operation, reference, transport } of asked.keys) {
       const access = { ...question, operation, artifact_profile: asked.profile, key_reference: reference };
-      keys.push(await decide(platform.planKeyAccess(access, signal), [transport]));
+      const decision = await decide(
+        () => platform.planKeyAccess(access, signal),
+        (answer) => ({ route: "key-access-plan", asked: access, answer }),
+        [transport],
+      );
+      keys.push(decision);
     }
     const toleranceMs = evidenceTolerance(decisions, context.evidenceToleranceMs);
     await meetObligations(decisions, understanding);
@@ -186,8 +202,9 @@ export async function register(
   idempotencyKey: string,
   signal: AbortSignal | undefined,
 ): Promise<Accepted> {
+  const sinceMs = context.now();
   const answer = await answered(context.platform.registerArtifact(registration, idempotencyKey, signal));
-  await context.checkReceipt(answer.receipt);
+  await context.checkReceipt({ route: "artifact-register", asked: registration, answer }, sinceMs, signal);
   if (answer.accepted !== true)
     throw new EnforcementError("not_permitted", `the registration does not stand: ${answer.warnings.join("; ")}`, {
       decisionId: registration.decision_id,
@@ -232,7 +249,6 @@ export async function recordCompletion(
     if (toleranceMs > 0) return { isPending: true };
     throw evidenceNotRecorded(sent.problem);
   }
-  await context.checkReceipt(sent.receipt);
   return { isPending: false, receipt: sent.receipt };
 }
 

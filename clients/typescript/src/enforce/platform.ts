@@ -107,6 +107,8 @@ export interface Deployment {
   readonly profiles: readonly string[];
   /** Scopes that the routes used here need and the caller's credentials lack. */
   readonly missingScopes: readonly string[];
+  /** Who the credentials are: what receipts must say. Absent: not compared. */
+  readonly caller?: { readonly tenantId: string; readonly principalId: string };
 }
 
 /** The calls. Each rejects where there is no answer; retries, tokens and deadlines are the client's. */

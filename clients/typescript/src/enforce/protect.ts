@@ -151,6 +151,8 @@ async function* envelopeOf(
 /** What is asked where an artifact is made; the last of its keys is the one that the artifact then names. */
 export interface Making extends Asked {
   readonly operation: Operation & ("protect" | "rewrap");
+  /** Of a rewrap: the receipts of what it is made of, where they are there. */
+  readonly previous?: ReceiptsFile | undefined;
 }
 
 /**
@@ -164,7 +166,7 @@ export async function produce(
   write: (sink: Sink, permitted: Permitted) => Promise<Digest>,
 ): Promise<Outcome> {
   const { output, signal, replace = false } = options;
-  const { operation, profile, keys } = making;
+  const { operation, profile, keys, previous } = making;
   const permitted = await requestPermission(context, options, making);
   const { toleranceMs } = permitted;
   const decisionId = permitted.plan.decisionId;
@@ -184,7 +186,11 @@ export async function produce(
       };
       const registration = { ...description, ...artifact, operation, key_reference: keys.at(-1)?.reference ?? "" };
       const { receipt } = await register(context, registration, randomUUID(), signal);
-      return await complete(context, { output, operation, artifact, permitted, evidence, sink, signal }, receipt);
+      return await complete(
+        context,
+        { output, operation, previous, artifact, permitted, evidence, sink, signal },
+        receipt,
+      );
     } catch (error) {
       await sink.abandon();
       throw error;
@@ -195,6 +201,7 @@ export async function produce(
 export interface Completion {
   readonly output: Output;
   readonly operation: Operation;
+  readonly previous?: ReceiptsFile | undefined;
   readonly artifact: Artifact;
   readonly permitted: Permitted;
   readonly evidence: PendingEvidence;
@@ -205,14 +212,17 @@ export interface Completion {
 /** Puts the event of what was written on the ledger and its receipts beside it, and then gives the output its name. */
 export async function complete(
   context: Context,
-  { output, operation, artifact, permitted, evidence, sink, signal }: Completion,
+  { output, operation, previous, artifact, permitted, evidence, sink, signal }: Completion,
   registration: Accepted["receipt"],
 ): Promise<Outcome> {
   const receiptsFile = typeof output === "string" ? receiptsPathOf(output) : undefined;
   const { toleranceMs } = permitted;
   const completed = { artifact, ...(receiptsFile !== undefined && { receiptsFile }), toleranceMs };
   const recorded = await recordCompletion(context, evidence, completed, signal);
-  const receipts = receiptsOf(operation, artifact, permitted, evidence, registration, recorded.receipt);
+  const receipts = {
+    ...receiptsOf(operation, artifact, permitted, evidence, registration, recorded.receipt),
+    ...(previous && { previous }),
+  };
   if (receiptsFile !== undefined) await writeReceipts(receiptsFile, receipts);
   await sink.commit();
   return {

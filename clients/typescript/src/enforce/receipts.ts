@@ -1,9 +1,11 @@
 /** The file beside an artifact that shows, offline, what the ledger has of it. */
-import { readFile } from "node:fs/promises";
 import type { JsonObject } from "@bufbuild/protobuf";
+import { recordRelations } from "../../../../gen/record-relations.ts";
 import { parseLogKey } from "../receipts/note.ts";
+import { readSmallFile } from "./data.ts";
 import { EnforcementError } from "./errors.ts";
 import { replaceFile } from "./files.ts";
+import { areTexts, hasMembers } from "./header.ts";
 import type { Operation, Profile } from "./platform.ts";
 
 export const receiptsFormat = "svc-platform-receipts/v1";
@@ -18,6 +20,8 @@ export interface ReceiptsFile {
   readonly decision_id: string;
   /** Idempotency key of the event; its receipt is added when the ledger has it. */
   readonly evidence_id: string;
+  /** Of a rewrap: what lay beside the artifact that it was made of. Absent where nothing did. */
+  readonly previous?: ReceiptsFile;
   /** Receipts in the JSON of the contract. */
   readonly receipts: {
     readonly plan?: JsonObject;
@@ -47,15 +51,50 @@ export async function requireLogKeys(logKeys: readonly string[]): Promise<void> 
   }
 }
 
-/** Rejects with `invalid` where the file is none. */
+/** Rejects with `invalid` where the file is none, or has a receipt that no operation of its kind has. */
 export async function readReceipts(path: string): Promise<ReceiptsFile> {
+  const bytes = await readSmallFile(path, recordRelations.artifact.max_file_bytes);
+  let value: unknown;
   try {
-    const value = JSON.parse(await readFile(path, "utf8")) as ReceiptsFile;
-    if (value.format === receiptsFormat && typeof value.receipts === "object") return value;
+    value = JSON.parse(bytes.toString("utf8"));
   } catch (cause) {
     throw new EnforcementError("invalid", `${path} cannot be read`, { cause });
   }
-  throw new EnforcementError("invalid", `${path} is no receipts file of this format`);
+  if (!isReceiptsFile(value)) throw new EnforcementError("invalid", `${path} is no receipts file of this format`);
+  return value;
+}
+
+/** Names of the receipts that an operation leaves: those that it must, and those that come later. */
+export function receiptNames(operation: Operation): {
+  readonly needs: readonly string[];
+  readonly may: readonly string[];
+} {
+  return recordRelations.artifact.parts[operation];
+}
+
+function isReceiptsFile(value: unknown, links = 0): value is ReceiptsFile {
+  if (typeof value !== "object" || value === null) return false;
+  const members = value as Readonly<Record<string, unknown>>;
+  const texts = ["artifact_profile", "artifact_digest", "artifact_cid", "decision_id", "evidence_id"];
+  const { format, operation, receipts, previous } = members;
+  if (format !== receiptsFormat || !areTexts(members, texts) || !isOperation(operation)) return false;
+  const { needs, may } = receiptNames(operation);
+  if (!hasMembers(receipts, [], [...needs, ...may])) return false;
+  if (!Object.values(receipts).every((receipt) => typeof receipt === "object" && receipt !== null)) return false;
+  if (previous === undefined) return true;
+  return operation === "rewrap" && links < recordRelations.artifact.max_chain && isReceiptsFile(previous, links + 1);
+}
+
+function isOperation(value: unknown): value is Operation {
+  return typeof value === "string" && Object.hasOwn(recordRelations.artifact.parts, value);
+}
+
+/** The receipts of an artifact that is rewrapped, where they lie beside it: what its successor shows of what was first. */
+export async function previousOf(input: unknown, artifactDigest: string): Promise<ReceiptsFile | undefined> {
+  const found =
+    typeof input === "string" ? await readReceipts(receiptsPathOf(input)).catch(() => undefined) : undefined;
+  const previous = found?.operation !== "access" && found?.artifact_digest === artifactDigest ? found : undefined;
+  return isReceiptsFile(previous, 1) ? previous : undefined;
 }
 
 /** Adds the receipt of an event that was sent later. A file that is gone, or tells of another event, is left alone. */

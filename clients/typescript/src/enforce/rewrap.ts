@@ -8,6 +8,7 @@ import { inspect, labelsOf } from "./open.ts";
 import { type Context, type RequestOptions, wrappingKeyOf } from "./operation.ts";
 import type { Resource } from "./platform.ts";
 import { counted, type LocalProfile, type Making, type Outcome, produce } from "./protect.ts";
+import { previousOf } from "./receipts.ts";
 
 export interface RewrapOptions extends RequestOptions {
   /** The envelope; or the path of the signature, which is then made anew with the new key. */
@@ -43,6 +44,7 @@ export async function rewrapEnvelope(context: Context, options: RewrapOptions): 
         { operation: "wrap", reference: newProvider.reference, transport: newProvider.transport },
       ],
       about: { artifact_digest: artifact.digest, artifact_cid: artifact.cid },
+      previous: await previousOf(options.input, artifact.digest),
     };
     return await produce(context, options, making, async (sink, { keys }) => {
       const newKey = {

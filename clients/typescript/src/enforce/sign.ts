@@ -13,6 +13,7 @@ import { chunksOf } from "./files.ts";
 import { access, labelsOf, type OpenOptions, requireResource } from "./open.ts";
 import { type Context, type RequestOptions, signingKeyOf } from "./operation.ts";
 import { counted, type Making, type Outcome, type ProtectOptions, produce, progress } from "./protect.ts";
+import { previousOf } from "./receipts.ts";
 import type { RewrapOptions } from "./rewrap.ts";
 import type { SigningKey } from "./signing-keys.ts";
 
@@ -114,6 +115,7 @@ export async function signAnew(context: Context, options: RewrapOptions): Promis
       artifact_cid: signed.artifact.cid,
       content_digest: binding.content_digest,
     },
+    previous: await previousOf(input, signed.artifact.digest),
   };
   return produce(context, options, making, async (sink, { keys }) => {
     await requireSignature(signed, oldKey);

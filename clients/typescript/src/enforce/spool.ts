@@ -8,7 +8,7 @@ import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { callProblem, EnforcementError } from "./errors.ts";
 import { createFile, replaceFile, syncDirectory } from "./files.ts";
-import type { EvidenceEvent, Platform } from "./platform.ts";
+import type { Accepted, EvidenceEvent, Platform } from "./platform.ts";
 import { isRunning, ownProcess, type ProcessMark } from "./processes.ts";
 import { addReceipt } from "./receipts.ts";
 
@@ -29,6 +29,8 @@ export interface SpoolOptions {
   /** Folder on a local disk, of one machine; made where missing. Holds metadata only. */
   readonly directory: string;
   readonly platform: Pick<Platform, "recordEvidence">;
+  /** Rejects where the answer shows no record of this event: then it is not known to be on the ledger. */
+  readonly checkReceipt?: (event: EvidenceEvent, answer: Accepted, signal: AbortSignal | undefined) => Promise<void>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
@@ -113,7 +115,9 @@ export class EvidenceSpool {
   }
 
   async #send(entry: Entry, signal?: AbortSignal): Promise<JsonObject | undefined> {
-    const { accepted, receipt } = await this.#options.platform.recordEvidence(entry.event, entry.id, signal);
+    const answer = await this.#options.platform.recordEvidence(entry.event, entry.id, signal);
+    const { accepted, receipt } = answer;
+    await this.#options.checkReceipt?.(entry.event, answer, signal);
     if (!accepted) throw new EnforcementError("unavailable", "the event was not accepted");
     if (entry.receipts_file !== undefined && receipt !== undefined)
       await addReceipt(entry.receipts_file, entry.id, receipt);

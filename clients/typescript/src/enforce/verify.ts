@@ -1,6 +1,7 @@
 /** What the receipts beside an artifact prove, offline: against the keys of the log that the verifier trusts. */
-import type { JsonObject } from "@bufbuild/protobuf";
-import { create } from "@bufbuild/protobuf";
+import { create, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
+import { recordRelations } from "../../../../gen/record-relations.ts";
+import { at, same } from "../receipts/relations.ts";
 import { verifyReceipt } from "../receipts.ts";
 import { ByteReader } from "./byte-reader.ts";
 import { type Receipt, ReceiptSchema } from "./client.ts";
@@ -9,22 +10,18 @@ import { type DetachedSignature, readSignature, requireContent, requireSignature
 import { readHeader } from "./envelope.ts";
 import { EnforcementError } from "./errors.ts";
 import { chunksOf } from "./files.ts";
-import type { Binding } from "./header.ts";
-import { type ReceiptsFile, readReceipts, receiptsPathOf, requireLogKeys } from "./receipts.ts";
+import type { Operation, Resource } from "./platform.ts";
+import { type ReceiptsFile, readReceipts, receiptNames, receiptsPathOf, requireLogKeys } from "./receipts.ts";
 import type { SigningKey } from "./signing-keys.ts";
-
-/** A record of the ledger, as far as it is looked at here. */
-interface LedgerRecord {
-  readonly kind: string;
-  readonly record_id: string;
-  readonly recorded_at: string;
-  readonly request: Readonly<Record<string, unknown>>;
-  readonly outcome: Readonly<Record<string, unknown>>;
-}
 
 export interface VerifyOptions {
   /** Path of the artifact, or of the file that was opened. */
   readonly artifact: string;
+  /**
+   * What the path is of. Default `artifact`: what was protected or rewrapped, which is read. `opened`: what came of opening
+   * one. The receipts never say which of them it is.
+   */
+  readonly kind?: "artifact" | "opened";
   /** Default: the file beside it. */
   readonly receipts?: string;
   /** Of a detached signature: path of the data, which must be what was signed. Default: it is not looked at. */
@@ -35,15 +32,42 @@ export interface VerifyOptions {
   readonly logKeys: readonly string[];
 }
 
+/** What records of the log prove. */
 export interface VerifiedArtifact {
-  readonly operation: string;
+  readonly operation: Operation;
+  readonly profile: string;
+  /** Of the artifact; of an opened file, that of the artifact that was opened. */
   readonly artifactDigest: string;
+  readonly artifactCid: string;
   readonly decisionId: string;
+  readonly tenantId: string;
+  readonly principalId: string;
+  readonly resource: Resource;
+  /** Those that were decided on. */
+  readonly labels: readonly string[];
+  /** Of the key that the artifact is under, or that opened it. */
+  readonly keyReference: string;
   /** What was shown, in the order of the log. */
   readonly records: readonly { readonly name: string; readonly kind: string; readonly recordedAt: string }[];
   /** Whether the event is not among them: it was still on its way. */
   readonly isEvidencePending: boolean;
+  /** Of an opened file: whether its bytes are those that were decided on. No record names the plaintext of an envelope. */
+  readonly isContentProven?: boolean;
+  /**
+   * What was first protected, to which every rewrap since leads. Absent of an opened file, and where a rewrap was made
+   * without the receipts of what it was made of: then nothing shows that its header's decision and labels were decided so.
+   */
+  readonly origin?: { readonly decisionId: string; readonly artifactDigest: string; readonly recordedAt: string };
 }
+
+/** A record, and its place in the log. */
+interface Proven {
+  readonly record: JsonObject;
+  readonly leafIndex: number;
+}
+
+/** What is compared, by the names of the table: records, and members of the artifact and of the receipts file. */
+type Parts = ReadonlyMap<string, JsonObject>;
 
 /**
  * Checks that the log holds the decisions, the registration and the event of this very artifact, and that its header is
@@ -51,27 +75,39 @@ export interface VerifiedArtifact {
  * data where it is given keys and data.
  */
 export async function verifyArtifact(options: VerifyOptions): Promise<VerifiedArtifact> {
+  const { kind = "artifact", artifact: path } = options;
   await requireLogKeys(options.logKeys);
-  const found = await readReceipts(options.receipts ?? receiptsPathOf(options.artifact));
-  const proven = new Map<string, LedgerRecord>();
-  for (const [name, receipt] of Object.entries(found.receipts)) {
-    if (receipt !== undefined) proven.set(name, await provenRecord(name, receipt, options.logKeys));
-  }
-  const required = found.operation === "access" ? ["plan", "key_access"] : ["plan", "key_access", "registration"];
-  for (const name of required) if (!proven.has(name)) fail(`there is no receipt of the ${name}`);
-  checkDecisions(found, proven);
+  const found = await readReceipts(options.receipts ?? receiptsPathOf(path));
+  const isOpened = found.operation === "access";
+  if (isOpened !== (kind === "opened"))
+    fail(isOpened ? "the receipts are of a file that was opened" : "the receipts are of no file that was opened");
   if ((options.data ?? options.keys) !== undefined) requireSignatureFile(found);
-  if (found.operation !== "access") await checkArtifact(options, found, proven);
-  const event = proven.get("evidence");
-  if (event !== undefined && (event.kind !== "evidence" || event.request.artifact_digest !== found.artifact_digest))
-    fail("the event is of another artifact");
-  return {
-    operation: found.operation,
-    artifactDigest: found.artifact_digest,
-    decisionId: found.decision_id,
-    records: [...proven].map(([name, { kind, recorded_at }]) => ({ name, kind, recordedAt: recorded_at })),
-    isEvidencePending: event === undefined,
-  };
+  const proven = await provenRecords(found, options.logKeys);
+  if (isOpened) {
+    const content = await openedContent(path, proven);
+    checkRelations(found, proven, content === undefined ? new Map() : new Map([["content", content]]));
+    return { ...verified(found, proven), isContentProven: content !== undefined };
+  }
+  const file = await openFile(path);
+  try {
+    const { digest, cid } = await digestOf(file);
+    const signed = found.artifact_profile === "detached_signature" ? await readSignature(path) : undefined;
+    if (signed !== undefined && signed.artifact.digest !== digest) fail("the artifact changed while it was read");
+    const { binding, key } = signed?.header ?? (await readHeader(new ByteReader(chunksOf(file))));
+    const parts = { binding: { ...binding, resource: namedOf(binding.resource) } };
+    const { previous, origin } = await chainOf(found, proven, parts, options.logKeys);
+    const own = { ...parts, key, artifact: { digest, cid }, ...(previous && { previous: previous.record }) };
+    checkRelations(
+      found,
+      proven,
+      new Map(Object.entries(own as unknown as JsonObject) as [string, JsonObject][]),
+      previous,
+    );
+    if (signed !== undefined) await checkSignature(signed, options);
+    return { ...verified(found, proven), ...(origin && { origin }) };
+  } finally {
+    await file.close();
+  }
 }
 
 /** What is asked for is looked at, or it fails. */
@@ -80,11 +116,23 @@ function requireSignatureFile({ artifact_profile, operation }: ReceiptsFile): vo
     throw new EnforcementError("invalid", "data and keys are those of a detached signature");
 }
 
-async function provenRecord(name: string, receipt: JsonObject, logKeys: readonly string[]): Promise<LedgerRecord> {
+async function provenRecords(
+  { operation, receipts }: ReceiptsFile,
+  logKeys: readonly string[],
+): Promise<ReadonlyMap<string, Proven>> {
+  const proven = new Map<string, Proven>();
+  for (const [name, receipt] of Object.entries(receipts)) {
+    if (receipt !== undefined) proven.set(name, await provenRecord(name, receipt, logKeys));
+  }
+  for (const name of receiptNames(operation).needs) if (!proven.has(name)) fail(`there is no receipt of the ${name}`);
+  return proven;
+}
+
+async function provenRecord(name: string, receipt: JsonObject, logKeys: readonly string[]): Promise<Proven> {
   try {
-    const { record } = await verifyReceipt(messageOf(receipt), logKeys);
+    const { record, leafIndex } = await verifyReceipt(messageOf(receipt), logKeys);
     if (record === undefined) throw new Error("it is a brief one, and shows a position only");
-    return record as unknown as LedgerRecord;
+    return { record, leafIndex };
   } catch (error) {
     return fail(`the receipt of the ${name} does not verify: ${error instanceof Error ? error.message : error}`);
   }
@@ -107,68 +155,124 @@ export function messageOf(receipt: JsonObject): Receipt {
   });
 }
 
-function checkDecisions(found: ReceiptsFile, proven: ReadonlyMap<string, LedgerRecord>): void {
-  for (const name of ["plan", "key_access", "new_key_access"]) {
-    const record = proven.get(name);
-    if (record === undefined) continue;
-    if (record.kind !== "decision" || record.outcome.allow !== true) fail(`the ${name} is no decision that allows`);
-  }
-  if (proven.get("plan")?.record_id !== found.decision_id) fail("the plan is another decision");
-  if (proven.get("plan")?.request.operation !== found.operation) fail("the plan is for another operation");
-}
-
-async function checkArtifact(
-  options: VerifyOptions,
-  found: ReceiptsFile,
-  proven: ReadonlyMap<string, LedgerRecord>,
-): Promise<void> {
-  const path = options.artifact;
+/** The digest of an opened file, where the decision was about its content: that of a detached signature is. */
+async function openedContent(path: string, proven: ReadonlyMap<string, Proven>): Promise<JsonObject | undefined> {
   const file = await openFile(path);
   try {
-    const { digest, cid } = await digestOf(file);
-    if (digest !== found.artifact_digest || cid !== found.artifact_cid) fail("the artifact is not the one registered");
-    const registration = proven.get("registration");
-    if (registration?.kind !== "registration" || registration.outcome.accepted !== true)
-      fail("the registration does not stand");
-    if (registration?.request.artifact_digest !== digest) fail("the registration is of another artifact");
-    if (registration?.request.decision_id !== found.decision_id) fail("the registration cites another decision");
-    if (registration?.request.artifact_profile !== found.artifact_profile)
-      fail("the registration is of another profile");
-    if (found.artifact_profile === "detached_signature") {
-      const signed = await readSignature(path);
-      if (signed.artifact.digest !== digest) fail("the artifact changed while it was read");
-      checkHeader(signed.header, found, proven);
-      await checkSignature(signed, options, proven);
-    } else checkHeader(await readHeader(new ByteReader(chunksOf(file))), found, proven);
+    const isNamed = at(proven.get("plan")?.record, "request.content_digest") !== undefined;
+    return isNamed ? { digest: (await digestOf(file)).digest } : undefined;
   } finally {
     await file.close();
   }
 }
 
-function checkHeader(
-  { binding, key }: { readonly binding: Binding; readonly key: { readonly decision_id: string } },
-  { operation }: ReceiptsFile,
-  proven: ReadonlyMap<string, LedgerRecord>,
-): void {
-  const plan = proven.get("plan");
-  if (operation === "protect") {
-    if (plan?.record_id !== binding.decision_id) fail("the artifact is bound to another decision");
-    if (plan?.outcome.policy_revision !== binding.policy_revision) fail("the artifact names another policy revision");
+/** What a rewrap was made of, back to what was first protected, as far as the receipts show it. */
+async function chainOf(
+  found: ReceiptsFile,
+  proven: ReadonlyMap<string, Proven>,
+  parts: { readonly binding: object },
+  logKeys: readonly string[],
+): Promise<{ readonly previous?: Proven | undefined; readonly origin?: VerifiedArtifact["origin"] }> {
+  if (found.operation === "protect") {
+    const { plan, registration } = Object.fromEntries(proven);
+    return { origin: originOf(found, (registration ?? plan) as Proven) };
   }
-  const keyAccess = proven.get(operation === "rewrap" ? "new_key_access" : "key_access");
-  if (keyAccess?.record_id !== key.decision_id) fail("the key is bound to another decision");
-  const resource = plan?.request.resource as Readonly<Record<string, unknown>> | undefined;
-  for (const member of ["kind", "id"] as const)
-    if (resource?.[member] !== binding.resource[member]) fail("the decision is about another resource");
+  if (found.previous === undefined) return {};
+  const records = await provenRecords(found.previous, logKeys);
+  const { previous, origin } = await chainOf(found.previous, records, parts, logKeys);
+  const own = { ...parts, ...(previous && { previous: previous.record }) };
+  checkRelations(found.previous, records, new Map(Object.entries(own) as [string, JsonObject][]), previous);
+  return { previous: records.get("registration"), ...(origin && { origin }) };
 }
 
-async function checkSignature(
-  signed: DetachedSignature,
-  { data, keys }: VerifyOptions,
-  proven: ReadonlyMap<string, LedgerRecord>,
-): Promise<void> {
+function originOf({ decision_id, artifact_digest }: ReceiptsFile, { record }: Proven): VerifiedArtifact["origin"] {
+  return { decisionId: decision_id, artifactDigest: artifact_digest, recordedAt: String(record.recorded_at) };
+}
+
+interface Relation {
+  readonly same?: readonly string[];
+  readonly is?: JsonValue;
+  readonly within?: readonly string[];
+  readonly operations?: readonly string[];
+  readonly profiles?: readonly string[];
+}
+
+const relations: readonly Relation[] = recordRelations.artifact.relations;
+
+/** Rejects with `not_authentic` where members that must be the same are not (`artifact.relations` of the table). */
+function checkRelations(
+  found: ReceiptsFile,
+  proven: ReadonlyMap<string, Proven>,
+  others: Parts,
+  previous?: Proven,
+): void {
+  const { receipts: _, previous: __, ...file } = found;
+  const records = [...proven].map(([name, { record }]) => [name, record] as const);
+  const parts: Parts = new Map([...others, ...records, ["file", file as JsonObject]]);
+  const valuesOf = (references: readonly string[] = []) =>
+    references.flatMap((reference) => {
+      const [part = "", path = ""] = reference.split(/\.(.*)/s);
+      const holder = parts.get(part);
+      return holder === undefined ? [] : [{ reference, value: at(holder, path) }];
+    });
+  for (const relation of relations) {
+    if (!(relation.operations?.includes(found.operation) ?? true)) continue;
+    if (!(relation.profiles?.includes(found.artifact_profile) ?? true)) continue;
+    const [first, ...rest] = valuesOf(relation.same);
+    if (first !== undefined && "is" in relation && !same(first.value, relation.is))
+      fail(`${first.reference} is not ${JSON.stringify(relation.is)}`);
+    const differing = rest.find(({ value }) => !same(value, first?.value));
+    if (differing !== undefined) fail(`${differing.reference} is not ${first?.reference}`);
+    const [inner, outer] = valuesOf(relation.within);
+    if (inner !== undefined && outer !== undefined && !isWithin(inner.value, outer.value))
+      fail(`${inner.reference} is more than ${outer.reference}`);
+  }
+  const places = { ...Object.fromEntries(proven), ...(previous && { previous }) } as Record<string, Proven | undefined>;
+  const inOrder = recordRelations.artifact.order.flatMap((name) => places[name] ?? []);
+  inOrder.forEach(({ leafIndex }, i) => {
+    if (i > 0 && leafIndex <= (inOrder[i - 1] as Proven).leafIndex)
+      fail("the records are not in the order of the work");
+  });
+}
+
+function isWithin(inner: JsonValue | undefined, outer: JsonValue | undefined): boolean {
+  return Array.isArray(inner) && Array.isArray(outer) && inner.every((item) => outer.includes(item));
+}
+
+/** As records have it: an option that was given empty is none. */
+function namedOf(resource: Resource): object {
+  return Object.fromEntries(Object.entries(resource).filter(([name, text]) => name === "kind" || text !== ""));
+}
+
+/** What the records say, after all of it was compared. */
+function verified(found: ReceiptsFile, proven: ReadonlyMap<string, Proven>): VerifiedArtifact {
+  const { plan, key_access, new_key_access, evidence } = Object.fromEntries(proven);
+  const { record } = plan as Proven;
+  const request = record.request as { readonly resource: Resource; readonly labels: readonly string[] } & JsonObject;
+  return {
+    operation: found.operation,
+    profile: found.artifact_profile,
+    artifactDigest: found.artifact_digest,
+    artifactCid: found.artifact_cid,
+    decisionId: found.decision_id,
+    tenantId: String(record.tenant_id),
+    principalId: String(at(record, "caller.principal_id")),
+    resource: request.resource,
+    labels: request.labels,
+    keyReference: String(at((new_key_access ?? (key_access as Proven)).record, "request.key_reference")),
+    records: [...proven]
+      .sort(([, a], [, b]) => a.leafIndex - b.leafIndex)
+      .map(([name, { record: shown }]) => ({
+        name,
+        kind: String(shown.kind),
+        recordedAt: String(shown.recorded_at),
+      })),
+    isEvidencePending: evidence === undefined,
+  };
+}
+
+async function checkSignature(signed: DetachedSignature, { data, keys }: VerifyOptions): Promise<void> {
   const { binding, key } = signed.header;
-  if (proven.get("plan")?.request.content_digest !== binding.content_digest) fail("the decision is about other data");
   if (keys !== undefined) {
     const signer = keys.find(({ reference }) => reference === key.reference);
     if (signer === undefined) throw new EnforcementError("invalid", `there is no key ${key.reference} here`);

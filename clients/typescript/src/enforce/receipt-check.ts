@@ -1,0 +1,88 @@
+/** Whether a receipt is of the answer that it came with: of this question, this outcome, this caller and this time. */
+import type { DescMessage, JsonObject } from "@bufbuild/protobuf";
+import { fromRouteJson } from "../json-spelling.ts";
+import { requireCall } from "../receipts/answer.ts";
+import { answerDifferences, at, type RecordedRoute, recordedForm, requestDifferences } from "../receipts/relations.ts";
+import { verifyReceipt } from "../receipts.ts";
+import {
+  PlanKeyAccessRequestSchema,
+  PlanProtectionRequestSchema,
+  RecordEvidenceRequestSchema,
+  RegisterArtifactRequestSchema,
+} from "./client.ts";
+import type { Accepted, Decision, EvidenceEvent, KeyQuestion, ProtectionQuestion, Registration } from "./platform.ts";
+import { messageOf } from "./verify.ts";
+
+/** A question, and the answer that came. */
+export type Exchange =
+  | { readonly route: "protection-plan"; readonly asked: ProtectionQuestion; readonly answer: Decision }
+  | { readonly route: "key-access-plan"; readonly asked: KeyQuestion; readonly answer: Decision }
+  | { readonly route: "artifact-register"; readonly asked: Registration; readonly answer: Accepted }
+  | { readonly route: "evidence"; readonly asked: EvidenceEvent; readonly answer: Accepted };
+
+/** Who this workload is to the platform, as `whoami` says it. */
+export interface ExpectedCaller {
+  readonly tenantId: string;
+  readonly principalId: string;
+}
+
+export interface Expectation {
+  readonly logKeys: readonly string[];
+  readonly caller: ExpectedCaller | undefined;
+  /** Milliseconds since the Unix epoch: the record is not older than that. */
+  readonly sinceMs: number;
+  readonly nowMs: number;
+}
+
+const requests: Readonly<Partial<Record<RecordedRoute, DescMessage>>> = {
+  "protection-plan": PlanProtectionRequestSchema,
+  "key-access-plan": PlanKeyAccessRequestSchema,
+  "artifact-register": RegisterArtifactRequestSchema,
+  evidence: RecordEvidenceRequestSchema,
+};
+
+/** Rejects unless the log that is trusted holds the record of this very exchange. */
+export async function requireReceipt(exchange: Exchange, expected: Expectation): Promise<void> {
+  const { route, asked, answer } = exchange;
+  if (answer.receipt === undefined) throw new Error("there is none");
+  const message = messageOf(answer.receipt);
+  const { record } = await verifyReceipt(message, expected.logKeys);
+  if (record === undefined) throw new Error("it is a brief one, which shows no record");
+  const said = saidBy(exchange);
+  const differing = [
+    ...answerDifferences(route, said, record, (member) => at(said, member) !== undefined),
+    ...requestDifferences(requestOf(route, asked), record),
+  ];
+  if ("plan" in answer && answer.plan.keyTransport !== transportOf(record)) differing.push("execution.key_transport");
+  if (differing.length > 0) throw new Error(`it is of another ${differing.join(", ")}`);
+  requireCall(route, record, { caller: expected.caller, sentAtMs: expected.sinceMs }, expected.nowMs);
+}
+
+/** All that is acted on. */
+function saidBy({ route, answer }: Exchange): JsonObject {
+  if (!("plan" in answer))
+    return { [route === "evidence" ? "ingestion" : "registration"]: { accepted: answer.accepted } };
+  const { allow, decisionId: decision_id, policyRevision: policy_revision, plan } = answer;
+  const obligations = answer.obligations.map(({ id, parameters }) => ({ id, parameters: { ...parameters } }));
+  return {
+    decision: {
+      ...{ decision_id, allow, policy_revision, obligations },
+      ...(plan.handlingMode !== undefined && { handling_mode: plan.handlingMode }),
+    },
+    execution: {
+      [route === "protection-plan" ? "protect_locally" : "local_cryptographic_operation"]: plan.isLocal,
+      send_plaintext_to_platform: plan.sendPlaintextToPlatform,
+      artifact_profile: plan.artifactProfile,
+      ...(plan.library !== undefined && { local_enforcement_library: plan.library }),
+    },
+  };
+}
+
+function requestOf(route: RecordedRoute, asked: Exchange["asked"]): JsonObject {
+  const desc = requests[route] as DescMessage;
+  return recordedForm(desc, fromRouteJson(desc, JSON.parse(JSON.stringify(asked))) as never);
+}
+
+function transportOf(record: JsonObject): string {
+  return String(at(record, "outcome.guidance.key_transport.mode") ?? "local_provided");
+}

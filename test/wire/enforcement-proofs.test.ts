@@ -1,0 +1,147 @@
+/** Proofs beside artifacts that are put together from several valid ones, or were made by a dishonest producer. */
+import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  createEnforcer,
+  localKey,
+  receiptsPathOf,
+  verifyArtifact,
+} from "../../clients/typescript/src/enforce/index.ts";
+import type { Platform } from "../../clients/typescript/src/enforce/platform.ts";
+import { type EnforcementStack, failureOf } from "../harness/enforcement.ts";
+import { makeProofs, type Proof, startProvers, trySwaps } from "../harness/swapped-proofs.ts";
+
+/** One in so many of all swaps; test/system/enforcement-swaps.test.ts tries thousands. */
+const oneIn = 503;
+
+let stack: EnforcementStack;
+let logKeys: readonly string[];
+let proofs: readonly Proof[];
+const folder = mkdtempSync(join(tmpdir(), "proofs-"));
+const at = (name: string) => join(folder, name);
+
+beforeAll(async () => {
+  stack = await startProvers();
+  logKeys = [await stack.logKey(), await stack.logKey("payroll-c")];
+  proofs = await makeProofs(stack, folder);
+});
+afterAll(async () => {
+  await stack.stop();
+  rmSync(folder, { recursive: true });
+});
+
+test("every proof holds, and only as what it is", async () => {
+  for (const { path, kind } of proofs) {
+    const { origin, isContentProven } = await verifyArtifact({ artifact: path, kind, logKeys });
+    expect(origin !== undefined).toBe(kind === "artifact");
+    if (kind === "opened") expect(isContentProven).toBe(path.endsWith("signed-opened"));
+    const other = kind === "artifact" ? "opened" : "artifact";
+    expect(await failureOf(verifyArtifact({ artifact: path, kind: other, logKeys }))).toBe("not_authentic");
+  }
+});
+
+test("no proof holds of which a part is another one's", async () => {
+  const { tried, held } = await trySwaps(proofs, at("swapped"), oneIn, logKeys);
+  expect(tried).toBeGreaterThan(200);
+  expect(held).toEqual([]);
+});
+
+test("the receipts of an opened file are no proof of an artifact", async () => {
+  writeFileSync(at("evil.sealed"), randomBytes(1_000));
+  copyFileSync(receiptsPathOf(at("opened")), receiptsPathOf(at("evil.sealed")));
+  expect(await failureOf(verifyArtifact({ artifact: at("evil.sealed"), logKeys }))).toBe("not_authentic");
+  const file = JSON.parse(readFileSync(receiptsPathOf(at("opened")), "utf8"));
+  const zeros = { ...file, artifact_digest: `sha256:${"00".repeat(32)}` };
+  writeFileSync(receiptsPathOf(at("evil.sealed")), JSON.stringify(zeros));
+  const asOpened = { artifact: at("evil.sealed"), kind: "opened", logKeys } as const;
+  expect(await failureOf(verifyArtifact(asOpened))).toBe("not_authentic");
+});
+
+/** A rewrap may be made of what came without receipts. */
+test("a rewrap without the receipts of what it was made of says so", async () => {
+  const { previous: _, ...file } = JSON.parse(readFileSync(receiptsPathOf(at("rewrapped")), "utf8"));
+  copyFileSync(at("rewrapped"), at("alone"));
+  writeFileSync(receiptsPathOf(at("alone")), JSON.stringify(file));
+  expect((await verifyArtifact({ artifact: at("alone"), logKeys })).origin).toBeUndefined();
+});
+
+/** A producer that asks about something else than it does. */
+const dishonest: Readonly<Record<string, (honest: Platform) => Partial<Platform>>> = {
+  "labels that were not decided": (honest) => ({
+    planProtection: (question, signal) => honest.planProtection({ ...question, labels: [] }, signal),
+    planKeyAccess: (question, signal) => honest.planKeyAccess({ ...question, labels: [] }, signal),
+    registerArtifact: (registration, key, signal) =>
+      honest.registerArtifact({ ...registration, labels: [] }, key, signal),
+    recordEvidence: (event, key, signal) => honest.recordEvidence({ ...event, labels: [] }, key, signal),
+  }),
+  "labels that were decided of the plan alone": (honest) => ({
+    planKeyAccess: (question, signal) => honest.planKeyAccess({ ...question, labels: [] }, signal),
+  }),
+  "a key about which nothing was decided": (honest) => ({
+    planKeyAccess: (question, signal) => honest.planKeyAccess({ ...question, key_reference: "another-key" }, signal),
+    registerArtifact: (registration, key, signal) =>
+      honest.registerArtifact({ ...registration, key_reference: "another-key" }, key, signal),
+  }),
+  "the plan in place of the key decision": (honest) => {
+    let plan: ReturnType<Platform["planProtection"]> | undefined;
+    return {
+      planProtection: (question, signal) => {
+        plan = honest.planProtection(question, signal);
+        return plan;
+      },
+      planKeyAccess: () => plan as NonNullable<typeof plan>,
+    };
+  },
+  "another resource": (honest) => ({
+    planProtection: (question, signal) =>
+      honest.planProtection({ ...question, resource: { kind: "public-notice", id: "1" } }, signal),
+  }),
+  "another event": (honest) => ({
+    recordEvidence: (event, key, signal) => honest.recordEvidence({ ...event, event_type: "deny" }, key, signal),
+  }),
+  "an event that failed": (honest) => ({
+    recordEvidence: (event, key, signal) => honest.recordEvidence({ ...event, outcome: "failed" }, key, signal),
+  }),
+};
+
+test.each(Object.entries(dishonest))("a producer does not pass with %s", async (name, alter) => {
+  const enforcer = createEnforcer({
+    client: { ...stack.platform(), ...alter(stack.platform()) },
+    workload: { application: "payroll-export" },
+    keys: [localKey("one-key", Buffer.alloc(32, 1))],
+    spoolDirectory: at(`spool-${name.replaceAll(" ", "-")}`),
+  });
+  const output = at(`dishonest-${name.replaceAll(" ", "-")}`);
+  const resource = { kind: "customer-record", id: "cust-8841" };
+  const made = await enforcer
+    .protect({ input: at("plain"), output, resource, labels: ["confidential"] })
+    .catch(() => undefined);
+  // The service itself may refuse it.
+  if (made !== undefined) expect(await failureOf(verifyArtifact({ artifact: output, logKeys }))).toBe("not_authentic");
+});
+
+test("a name that no receipt has, a file that is too large and a pipe are refused at once", async () => {
+  const path = receiptsPathOf(at("odd"));
+  copyFileSync(at("sealed"), at("odd"));
+  const file = JSON.parse(readFileSync(receiptsPathOf(at("sealed")), "utf8"));
+  const verified = () => failureOf(verifyArtifact({ artifact: at("odd"), logKeys }));
+  writeFileSync(path, JSON.stringify({ ...file, receipts: { ...file.receipts, more: file.receipts.plan } }));
+  expect(await verified()).toBe("invalid");
+  const isNewKey = { ...file.receipts, new_key_access: file.receipts.key_access };
+  writeFileSync(path, JSON.stringify({ ...file, receipts: isNewKey }));
+  expect(await verified()).toBe("invalid");
+  writeFileSync(path, `${JSON.stringify(file)}${" ".repeat(5_000_000)}`);
+  expect(await verified()).toBe("invalid");
+  rmSync(path);
+  execFileSync("mkfifo", [path]);
+  expect(await verified()).toBe("invalid");
+  rmSync(path);
+  writeFileSync(path, JSON.stringify(file));
+  rmSync(at("odd"));
+  execFileSync("mkfifo", [at("odd")]);
+  expect(await verified()).toBe("invalid");
+});

@@ -73,6 +73,7 @@ async function makeAll(name: LanguageName): Promise<void> {
 
 interface Asked {
   readonly artifact: string;
+  readonly kind?: "artifact" | "opened";
   readonly log_keys: readonly string[];
   readonly data?: string;
   readonly signers?: typeof signers;
@@ -81,19 +82,22 @@ interface Asked {
 /** What each language says of the artifact; they agree. */
 async function shown(asked: Asked): Promise<unknown> {
   const [inPython] = await pythonProgram<unknown[]>("verify_artifacts.py", [asked]);
-  const { artifact, log_keys: logKeys, data } = asked;
+  const { artifact, kind = "artifact", log_keys: logKeys, data } = asked;
   const own = asked.signers?.map((jwk) => localSigningKey(jwk.kid, jwk));
   const inTypeScript = await verifyArtifact({
     artifact,
+    kind,
     logKeys,
     ...(data !== undefined && { data }),
     ...(own !== undefined && { keys: own }),
   }).then(
-    ({ operation, decisionId, records, isEvidencePending }) => ({
+    ({ operation, decisionId, records, isEvidencePending, isContentProven = null, origin }) => ({
       operation,
       decision_id: decisionId,
       names: records.map(({ name }) => name),
       is_pending: isEvidencePending,
+      is_content_proven: isContentProven,
+      origin: origin?.decisionId ?? null,
     }),
     (error: unknown) => {
       if (error instanceof EnforcementError) return { failure: error.failure };
@@ -116,7 +120,11 @@ const made = [
 test.each(languageNames)("both show what %s made", async (name) => {
   for (const [file, operation, names] of made) {
     const artifact = at(`${name}-${file}`);
-    expect(await shown({ artifact, log_keys: [logKey] })).toMatchObject({ operation, names, is_pending: false });
+    const [kind, other] =
+      operation === "access" ? (["opened", "artifact"] as const) : (["artifact", "opened"] as const);
+    const asked = { artifact, log_keys: [logKey] };
+    expect(await shown({ ...asked, kind })).toMatchObject({ operation, names, is_pending: false });
+    expect(await shown({ ...asked, kind: other })).toEqual({ failure: "not_authentic" });
   }
   const artifact = at(`${name}-anew`);
   const whole = { artifact, log_keys: [logKey], data: at("plain"), signers };

@@ -130,10 +130,10 @@ test("a name that no receipt has, a file that is too large and a pipe are refuse
   const file = JSON.parse(readFileSync(receiptsPathOf(at("sealed")), "utf8"));
   const verified = () => failureOf(verifyArtifact({ artifact: at("odd"), logKeys }));
   writeFileSync(path, JSON.stringify({ ...file, receipts: { ...file.receipts, more: file.receipts.plan } }));
-  expect(await verified()).toBe("invalid");
+  expect(await verified()).toBe("not_authentic");
   const isNewKey = { ...file.receipts, new_key_access: file.receipts.key_access };
   writeFileSync(path, JSON.stringify({ ...file, receipts: isNewKey }));
-  expect(await verified()).toBe("invalid");
+  expect(await verified()).toBe("not_authentic");
   writeFileSync(path, `${JSON.stringify(file)}${" ".repeat(5_000_000)}`);
   expect(await verified()).toBe("invalid");
   rmSync(path);

@@ -3,7 +3,7 @@
  * that it goes on holding it.
  */
 import type { JsonObject } from "@bufbuild/protobuf";
-import { ItemOutcome, type RangeLeaf } from "../../../gen/platform/bulk/v1/common_pb.ts";
+import type { RangeLeaf } from "../../../gen/platform/bulk/v1/common_pb.ts";
 import type { Receipt } from "../../../gen/platform/sdk/v1/common_pb.ts";
 import {
   type AskedOfAnswer,
@@ -14,6 +14,7 @@ import {
 } from "./receipts/answer.ts";
 import {
   type AskedOf,
+  answered,
   type BulkAnswer,
   type ItemKnowledge,
   isWithResult,
@@ -124,7 +125,7 @@ export async function verifyItems<Answer extends BulkAnswer>(
   if (asked.length !== items.length) throw new ReceiptError("the answer has not as many items as were asked");
   return Promise.all(
     items.map(async (item: RecordedItem, i) => {
-      const isAnswered = item.outcome === ItemOutcome.ANSWERED;
+      const isAnswered = item.outcome === answered;
       if (!isAnswered && isWithResult(item)) throw new ReceiptError("an item has a result that it says it has not");
       const known = { ...knowledge, answerCaller: caller };
       return isAnswered ? verifyItem(item, asked[i] as AskedOf<RecordedItem>, logKeys, known) : undefined;

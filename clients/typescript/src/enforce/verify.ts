@@ -120,11 +120,14 @@ async function provenRecords(
   { operation, receipts }: ReceiptsFile,
   logKeys: readonly string[],
 ): Promise<ReadonlyMap<string, Proven>> {
+  const { needs, may } = receiptNames(operation);
+  const odd = Object.keys(receipts).find((name) => ![...needs, ...may].includes(name));
+  if (odd !== undefined) fail(`no ${operation} has a receipt of the name ${JSON.stringify(odd)}`);
   const proven = new Map<string, Proven>();
   for (const [name, receipt] of Object.entries(receipts)) {
     if (receipt !== undefined) proven.set(name, await provenRecord(name, receipt, logKeys));
   }
-  for (const name of receiptNames(operation).needs) if (!proven.has(name)) fail(`there is no receipt of the ${name}`);
+  for (const name of needs) if (!proven.has(name)) fail(`there is no receipt of the ${name}`);
   return proven;
 }
 

@@ -1,64 +1,68 @@
 /** Whether a record is the one of an item of a bulk call or stream: what was asked, and what its result says. */
-import type { DescMessage, JsonObject, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
-import { ItemOutcome } from "../../../../gen/platform/bulk/v1/common_pb.ts";
-import {
-  type KeyAccessPlanItem,
-  KeyAccessPlanItemSchema,
-  type PlanKeyAccessesResponse,
-  type PlanProtectionsResponse,
-  type PolicyResolutionItem,
-  PolicyResolutionItemSchema,
-  type ProtectionPlanItem,
-  ProtectionPlanItemSchema,
-  type ResolvePoliciesResponse,
+import { create, type DescMessage, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
+import type {
+  KeyAccessPlanItem,
+  PlanKeyAccessesResponse,
+  PlanProtectionsResponse,
+  PolicyResolutionItem,
+  ProtectionPlanItem,
+  ResolvePoliciesResponse,
 } from "../../../../gen/platform/bulk/v1/decisions_pb.ts";
-import {
-  type EventResult,
-  EventResultSchema,
-  type RecordEventsResponse,
-  type RegisterArtifactsResponse,
-  type RegistrationResult,
-  RegistrationResultSchema,
+import type {
+  EventResult,
+  RecordEventsResponse,
+  RegisterArtifactsResponse,
+  RegistrationResult,
 } from "../../../../gen/platform/bulk/v1/records_pb.ts";
 import { type Caller, CallerSchema, type Receipt } from "../../../../gen/platform/sdk/v1/common_pb.ts";
-import { RecordEvidenceRequestSchema } from "../../../../gen/platform/sdk/v1/evidence_pb.ts";
+import { IngestionSchema, RecordEvidenceRequestSchema } from "../../../../gen/platform/sdk/v1/evidence_pb.ts";
 import {
+  KeyAccessDecisionSchema,
+  KeyAccessExecutionSchema,
   PlanKeyAccessRequestSchema,
   PlanProtectionRequestSchema,
+  PolicyDecisionSchema,
+  PolicyHandlingSchema,
+  ProtectionDecisionSchema,
+  ProtectionExecutionSchema,
   ResolvePolicyRequestSchema,
 } from "../../../../gen/platform/sdk/v1/protection_pb.ts";
-import { RegisterArtifactRequestSchema } from "../../../../gen/platform/sdk/v1/registration_pb.ts";
+import { RegisterArtifactRequestSchema, RegistrationSchema } from "../../../../gen/platform/sdk/v1/registration_pb.ts";
 import { toRouteJson } from "../json-spelling.ts";
 import { type CallKnowledge, requireAsked, requireCall, requireRecorded } from "./answer.ts";
 import { ReceiptError } from "./note.ts";
 
+/** Of each item: the route and request of its single call, and the parts of its answer. */
 const kinds = {
   "platform.bulk.v1.ProtectionPlanItem": {
     route: "protection-plan",
     asked: PlanProtectionRequestSchema,
-    item: ProtectionPlanItemSchema,
+    parts: { decision: ProtectionDecisionSchema, execution: ProtectionExecutionSchema },
   },
   "platform.bulk.v1.PolicyResolutionItem": {
     route: "policy-resolve",
     asked: ResolvePolicyRequestSchema,
-    item: PolicyResolutionItemSchema,
+    parts: { decision: PolicyDecisionSchema, handling: PolicyHandlingSchema },
   },
   "platform.bulk.v1.KeyAccessPlanItem": {
     route: "key-access-plan",
     asked: PlanKeyAccessRequestSchema,
-    item: KeyAccessPlanItemSchema,
+    parts: { decision: KeyAccessDecisionSchema, execution: KeyAccessExecutionSchema },
   },
   "platform.bulk.v1.EventResult": {
     route: "evidence",
     asked: RecordEvidenceRequestSchema,
-    item: EventResultSchema,
+    parts: { ingestion: IngestionSchema },
   },
   "platform.bulk.v1.RegistrationResult": {
     route: "artifact-register",
     asked: RegisterArtifactRequestSchema,
-    item: RegistrationResultSchema,
+    parts: { registration: RegistrationSchema },
   },
 } as const;
+
+/** `ITEM_OUTCOME_ANSWERED`. */
+export const answered = 1;
 
 /** An item of the answer to a bulk call, or the result of one on a stream. */
 export type RecordedItem =
@@ -111,10 +115,13 @@ export function requireAnswersItem<Item extends RecordedItem>(
   record: JsonObject | undefined,
   { answerCaller, ...knowledge }: ItemKnowledge,
 ): void {
-  const { route, item: itemDesc, asked: askedDesc } = kinds[item.$typeName];
-  if (resultOf(item) === undefined || item.outcome !== ItemOutcome.ANSWERED)
-    throw new ReceiptError("the item was not answered");
-  const said = toRouteJson(itemDesc as DescMessage, item as MessageShape<DescMessage>);
+  const { route, parts, asked: askedDesc } = kinds[item.$typeName];
+  if (resultOf(item) === undefined || item.outcome !== answered) throw new ReceiptError("the item was not answered");
+  const said: JsonObject = {};
+  for (const [name, desc] of Object.entries<DescMessage>(parts)) {
+    const part = item[name as keyof Item] as MessageInitShape<typeof desc> | undefined;
+    if (part !== undefined) said[name] = toRouteJson(desc, create(desc, part));
+  }
   const isTold = (member: string) =>
     member.startsWith("caller.")
       ? answerCaller !== undefined

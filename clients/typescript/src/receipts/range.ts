@@ -1,5 +1,5 @@
 /** What a bulk answer says of its records, where it has one receipt for all of them. */
-import { ItemOutcome, type RangeLeaf, type RangeReceipt } from "../../../../gen/platform/bulk/v1/common_pb.ts";
+import type { ItemOutcome, RangeLeaf, RangeReceipt } from "../../../../gen/platform/bulk/v1/common_pb.ts";
 import { type Leaf, rootOfLeaves } from "./multi-proof.ts";
 import { type Checkpoint, type LogKey, openCheckpoint, ReceiptError } from "./note.ts";
 import { parseBase64, sameBytes } from "./text-forms.ts";
@@ -19,12 +19,15 @@ export interface RangeItem {
   readonly registration?: object | undefined;
 }
 
+/** `ITEM_OUTCOME_ANSWERED`. */
+const answered = 1;
+
 /** The state of the log that holds the leaves of all answered items. Throws a ReceiptError. */
 export async function verifyLeaves({ receipt, items }: RangeAnswer, keys: readonly LogKey[]): Promise<Checkpoint> {
   const given = receipt ?? fail("place in the answer is empty");
   const leaves = new Map<number, RangeLeaf>();
   for (const { outcome, leaf, decision, ingestion, registration } of items) {
-    const isAnswered = outcome === ItemOutcome.ANSWERED;
+    const isAnswered = outcome === answered;
     if ((leaf !== undefined) !== isAnswered || ((decision ?? ingestion ?? registration) !== undefined) !== isAnswered)
       fail("leaves are not those of the answered items");
     if (leaf === undefined) continue;

@@ -180,7 +180,10 @@ export function serverOptions(
       bodyTimeoutMs: config.bodyTimeoutMs,
       maxDeadlineMs: config.maxDeadlineMs,
     },
-    watchWaiting: (count) => metrics.watchQueue("admission", count),
+    watchAdmission: (waiting, places) => {
+      metrics.watchQueue("admission", waiting);
+      metrics.watchPlaces(places);
+    },
     tenantHeader: `${config.headerPrefix}tenant-id`,
     listener: {
       ...(tls !== undefined && { tls }),

@@ -10,6 +10,8 @@ export type QueueStage = "admission" | "artifact" | "append";
 export interface QueueMetrics {
   /** From now on what this returns is shown as how many wait at the stage. */
   watchQueue(stage: QueueStage, depth: () => number): void;
+  /** From now on what this returns is shown as how many calls have a place. */
+  watchPlaces(places: () => number): void;
   /** The wait of one is over, and it goes on. */
   queueWaited(stage: QueueStage, waitedMs: number): void;
 }
@@ -38,6 +40,16 @@ export function queueMetrics(registers: Registry[]): QueueMetrics {
       else this.set(depth());
     },
   });
+  let placesOf: (() => number) | undefined;
+  new Gauge({
+    name: "svc_calls_in_progress",
+    help: "Calls that have a place: they have begun, are not answered, and do not wait for their caller",
+    registers,
+    collect() {
+      if (placesOf === undefined) this.remove();
+      else this.set(placesOf());
+    },
+  });
   const waits = new Histogram({
     name: "svc_queue_wait_seconds",
     help: "Time that those waited who went on; none is 0",
@@ -47,6 +59,9 @@ export function queueMetrics(registers: Registry[]): QueueMetrics {
   });
   return {
     watchQueue: (stage, depth) => void depths.set(stage, depth),
+    watchPlaces(places) {
+      placesOf = places;
+    },
     queueWaited: (stage, waitedMs) => waits.observe({ stage }, waitedMs / 1000),
   };
 }

@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { afterEach, expect } from "vitest";
 import { type Stack, type StackOptions, startStack } from "../../dev/stack.ts";
 import { createLogger, type RootLogger } from "../../src/telemetry/logger.ts";
 import { expectAnswerInDocument, isDocumented } from "./openapi.ts";
@@ -15,6 +16,23 @@ export interface Gateway extends Stack {
 /** For a gateway that reads its policy directory again only when a test calls `reload`. */
 export const unpolled = { limits: { policyPollMs: 3_600_000 } } as const;
 
+const running = new Set<Gateway>();
+
+/** Calls that have a place, as the gateway says; undefined where its operator listener does not answer. */
+export async function inProgress(opsUrl: string): Promise<number | undefined> {
+  const metrics = await fetch(`${opsUrl}/metrics`).then(
+    (response) => response.text(),
+    () => "",
+  );
+  const [, count] = /^svc_calls_in_progress (\d+)$/m.exec(metrics) ?? [];
+  return count === undefined ? undefined : Number(count);
+}
+
+// Whatever a test did to its calls, none of them has a place any more.
+afterEach(async () => {
+  for (const { opsUrl } of running) await expect.poll(() => inProgress(opsUrl)).toBeOneOf([0, undefined]);
+});
+
 /** Starts a deployment. `stop` removes its folder too. */
 export async function startGateway(options: Partial<StackOptions> = {}): Promise<Gateway> {
   const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), "svc-test-")));
@@ -25,15 +43,18 @@ export async function startGateway(options: Partial<StackOptions> = {}): Promise
     destination: { write: (line: string) => void logged.push(line) },
   });
   const stack = await startStack({ ...options, dataDir, overrides: { logger, ...options.overrides } });
-  return {
+  const gateway: Gateway = {
     ...stack,
     logged,
     dataDir,
     stop: async () => {
+      running.delete(gateway);
       await stack.stop();
       if (options.dataDir === undefined) await rm(dataDir, { recursive: true });
     },
   };
+  running.add(gateway);
+  return gateway;
 }
 
 /** An answer of a JSON route. */

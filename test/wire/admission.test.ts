@@ -1,7 +1,7 @@
 /** One tenant asks for more than can be done: others are served, and it is told when to come back. */
 import { randomFillSync } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus } from "../../gen/grpc/health/v1/health_pb.ts";
 import {
   DiscoveryService,
@@ -41,6 +41,7 @@ let url: string;
 let release = Promise.withResolvers<void>();
 let begun = 0;
 let waiting: () => number;
+let placesTaken: () => number;
 const logged: string[] = [];
 const metrics = createMetrics({ process: false });
 
@@ -87,8 +88,9 @@ beforeAll(async () => {
     tenantHeader: "x-svc-tenant-id",
     admissionLimits: limits,
     isShortOfMemory: () => isShort,
-    watchWaiting: (count) => {
+    watchAdmission: (count, places) => {
       waiting = count;
+      placesTaken = places;
     },
     bodies: createBodyBudget({ maxBytes: 1_048_576, addressOf: ({ remoteAddress }) => remoteAddress }),
     limits: { maxBodyBytes: () => 1024, bodyTimeoutMs: 10_000, maxDeadlineMs: 30_000 },
@@ -111,6 +113,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await server.close(0);
 });
+afterEach(() => expect.poll(() => placesTaken()).toBe(0));
 
 const slow = methodOn("/v1/sdk/capabilities");
 const fast = methodOn("/v1/sdk/whoami");

@@ -37,7 +37,8 @@ export class Accounts {
     const credentials = this.#credentials(inbound);
     const tenant = credentials === undefined ? undefined : this.#tenants.get(credentials);
     if (tenant !== undefined) return { group: tenant, member: "" };
-    return { group: unknownGroup, member: this.#options.addressOf(inbound) };
+    // Callers without an address are one.
+    return { group: unknownGroup, member: this.#options.addressOf(inbound) || "nowhere" };
   }
 
   /** The call was found to be the tenant's. */

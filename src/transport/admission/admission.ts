@@ -6,6 +6,9 @@
  * A call that waits costs its headers in memory and no time. Its caller sends nothing else on that connection or stream
  * meanwhile, so that an overload is slowed down to what can be done, where refusing at once would invite the next try.
  */
+import { overloaded } from "../../base/errors.ts";
+import { callerGone } from "../calls/deadline.ts";
+import { operatorGroup, probeGroup } from "./accounts.ts";
 import type { AdmissionMachine } from "./machine.ts";
 import { type Account, type Waiter, WaitQueue } from "./wait-queue.ts";
 
@@ -42,7 +45,10 @@ const sweepMs = 50;
 const fullShare = 0.97;
 const idleShare = 0.9;
 
-/** What part of the limits one group has while others have work too: all of them wait for what is begun. */
+/**
+ * What part of the limits one group has while others have work too: all of them wait for what is begun. The same part of
+ * a group's limit is the most that one of its members has.
+ */
 const sharedPart = 0.25;
 /** How long it is remembered that others have work, in milliseconds. */
 const sharedForMs = 1_000;
@@ -55,13 +61,26 @@ export interface AdmissionTicket {
   readonly waitedMs: number;
   /** Its tenant is known now. */
   belongsTo(group: string): void;
-  /** It waits for its caller, such as for a body: it is not worked on meanwhile. */
+  /** It waits for its caller: to send a body or the next items, or to read its answer. It has no place meanwhile. */
   park(): void;
-  /** Resolves with whether it may go on, in its turn; false: it is refused. */
-  resume(): Promise<boolean>;
-  /** It is over, however it ended. Idempotent. */
+  /** Resolves when it may go on, in its turn. Rejects with `overloaded`, or with `canceled` once it has left. */
+  resume(): Promise<void>;
+  /** It is over, however it ended, and stays so. */
   leave(): void;
 }
+
+/**
+ * Where a call is. `running` and `stalled` are those that have a place, and count for their group and member.
+ *
+ * ```
+ * new ──enter──► waiting ──► running ──► stalled        a call that may begin at once does not wait
+ *                  ▲            │           │
+ *                resume         └──park─────┴──► parked
+ *                  └──────────────────────────────┘
+ * each of them ──leave, refusal──► over, which is the end
+ * ```
+ */
+type State = "new" | "waiting" | "running" | "stalled" | "parked" | "over";
 
 export class Admission {
   readonly #limits: AdmissionLimits;
@@ -71,12 +90,12 @@ export class Admission {
   readonly #byAge = new Set<Entry>();
   /** Calls worked on, stalled ones left out, in the order of their starts. */
   readonly #running = new Set<Entry>();
-  /** Calls that were started and are not over, by group. */
+  /** Calls that have a place, by group, and by group and member. */
   readonly #started = new Map<string, number>();
   readonly #moves: Moves = {
     enter: (entry) => this.#enter(entry),
     regroup: (entry, group) => this.#regroup(entry, group),
-    leave: (entry) => this.#leave(entry),
+    leave: (entry, next) => this.#leave(entry, next),
   };
   #atOnce: number;
   #startsThisTurn = 0;
@@ -98,16 +117,24 @@ export class Admission {
     return this.#queue.size;
   }
 
+  /** How many calls have a place, those on the operator listener left out. */
+  get places(): number {
+    let places = 0;
+    for (const [name, count] of this.#started)
+      if (!name.includes(memberMark) && name !== operatorGroup && name !== probeGroup) places += count;
+    return places;
+  }
+
   /** Makes the ticket of one call, which has yet to enter. */
   ticket(account: Account, start: () => void, refuse: () => void): AdmissionTicket {
     return new Entry(this.#moves, account, start, refuse);
   }
 
   #enter(entry: Entry): void {
-    const { group } = entry.account;
-    if (this.#queue.sizeOf(group) === 0 && this.#may(group)) this.#start(entry);
+    const { group, member } = entry.account;
+    if (this.#queue.sizeOf(group) === 0 && this.#may(group, member)) this.#start(entry);
     else if (this.#queue.size < this.#limits.maxWaiting || this.#makeSpace(entry.account)) this.#wait(entry);
-    else entry.refuse();
+    else this.#refuse(entry);
   }
 
   #wait(entry: Entry): void {
@@ -120,12 +147,13 @@ export class Admission {
   }
 
   /**
-   * Whether one more call of the group may be worked on. A group alone may take the whole limit; then a half more is
-   * there for groups that have next to nothing, so that they need not wait until one of its calls is over.
+   * Whether one more call of the group, and of its member, may be worked on. A group alone may take the whole limit; then
+   * a half more is there for groups that have next to nothing, so that they need not wait until one of its calls is over.
    */
-  #may(group: string): boolean {
+  #may(group: string, member = ""): boolean {
     if (!this.#mayThisTurn(group)) return false;
-    const started = this.#started.get(group) ?? 0;
+    if (member !== "" && this.#startedOf(memberName(group, member)) >= partOf(this.#mostOfOne())) return false;
+    const started = this.#startedOf(group);
     if (this.#running.size < this.#atOnce) return started < this.#mostOfOne();
     return this.#running.size < this.#atOnce * 1.5 && started < this.#atOnce / 8;
   }
@@ -154,49 +182,70 @@ export class Admission {
   }
 
   #start(entry: Entry): void {
-    const { group } = entry.account;
+    const { account } = entry;
+    const { group } = account;
     const nowMs = this.#machine.nowMs();
     if (entry.state === "waiting") entry.waitedMs = nowMs - entry.sinceMs;
     entry.state = "running";
     entry.sinceMs = nowMs;
     this.#running.add(entry);
-    this.#started.set(group, (this.#started.get(group) ?? 0) + 1);
+    this.#count(account, 1);
     this.#startsThisTurn += 1;
     this.#startsThisTurnOf.set(group, (this.#startsThisTurnOf.get(group) ?? 0) + 1);
     this.#scheduleTurn();
     entry.start();
   }
 
-  #leave(entry: Entry): void {
-    const { state } = entry;
-    if (state === "over") return;
-    entry.end();
+  /** Gives up its place, or its turn. */
+  #leave(entry: Entry, next: "parked" | "over"): void {
+    const { state, gone } = entry;
+    if (state === "over" || state === next) return;
+    entry.rest(next);
     if (state === "waiting") {
       this.#queue.delete(entry);
       this.#byAge.delete(entry);
-    } else {
-      const { group } = entry.account;
+      gone();
+    } else if (hasPlace(state)) {
+      const { account } = entry;
       this.#running.delete(entry);
-      this.#count(group, -1);
-      if (group !== (this.#lastGroup ?? group)) this.#sharedUntilMs = this.#machine.nowMs() + sharedForMs;
-      this.#lastGroup = group;
+      this.#count(account, -1);
+      if (account.group !== (this.#lastGroup ?? account.group))
+        this.#sharedUntilMs = this.#machine.nowMs() + sharedForMs;
+      this.#lastGroup = account.group;
     }
     if (this.#queue.size > 0) this.#scheduleTurn();
     else this.#endSweep();
   }
 
-  #count(group: string, change: 1 | -1): void {
-    const count = (this.#started.get(group) ?? 0) + change;
-    if (count > 0) this.#started.set(group, count);
-    else this.#started.delete(group);
+  #refuse(entry: Entry): void {
+    const { refuse } = entry;
+    this.#queue.delete(entry);
+    this.#byAge.delete(entry);
+    entry.rest("over");
+    refuse();
+  }
+
+  #startedOf(name: string): number {
+    return this.#started.get(name) ?? 0;
+  }
+
+  #count({ group, member }: Account, change: 1 | -1): void {
+    for (const name of member === "" ? [group] : [group, memberName(group, member)]) {
+      const count = this.#startedOf(name) + change;
+      if (count > 0) this.#started.set(name, count);
+      else this.#started.delete(name);
+    }
   }
 
   #regroup(entry: Entry, group: string): void {
-    if (entry.account.group === group) return;
-    const isStarted = entry.state === "running" || entry.state === "stalled";
-    if (isStarted) this.#count(entry.account.group, -1);
+    const { account, state } = entry;
+    if (account.group === group) return;
+    if (state === "waiting") this.#queue.delete(entry);
     entry.account = { group, member: "" };
-    if (isStarted) this.#count(group, 1);
+    if (state === "waiting") this.#queue.add(entry);
+    if (!hasPlace(state)) return;
+    this.#count(account, -1);
+    this.#count(entry.account, 1);
   }
 
   /** Refuses one of the largest group's calls; where that is the group that asks for room, one of a larger member's. */
@@ -205,10 +254,7 @@ export class Admission {
     const victim =
       largest === account.group ? this.#queue.takeFromLarger(account) : this.#queue.take((name) => name === largest);
     if (victim === undefined) return false;
-    this.#byAge.delete(victim);
-    const { refuse } = victim;
-    victim.end();
-    refuse();
+    this.#refuse(victim);
     return true;
   }
 
@@ -227,7 +273,7 @@ export class Admission {
 
   #startWaiting(): void {
     for (;;) {
-      const next = this.#queue.take((group) => this.#may(group));
+      const next = this.#queue.take((group, member) => this.#may(group, member));
       if (next === undefined) return;
       this.#byAge.delete(next);
       this.#start(next);
@@ -239,9 +285,7 @@ export class Admission {
     let refused = 0;
     for (const entry of this.#byAge) {
       if (entry.sinceMs > expiredSinceMs || refused === this.#limits.maxRefusalsPerTurn) break;
-      const { refuse } = entry;
-      this.#leave(entry);
-      refuse();
+      this.#refuse(entry);
       refused += 1;
     }
     if (refused === this.#limits.maxRefusalsPerTurn) this.#scheduleTurn();
@@ -280,13 +324,24 @@ function partOf(limit: number): number {
   return Math.max(1, Math.floor(limit * sharedPart));
 }
 
+/** Between a group and its member; no name of either has one. */
+const memberMark = "\n";
+
+function memberName(group: string, member: string): string {
+  return group + memberMark + member;
+}
+
+function hasPlace(state: State): boolean {
+  return state === "running" || state === "stalled";
+}
+
 function nothing(): void {}
 
 /** What happens to a call in its admission. */
 interface Moves {
   readonly enter: (entry: Entry) => void;
   readonly regroup: (entry: Entry, group: string) => void;
-  readonly leave: (entry: Entry) => void;
+  readonly leave: (entry: Entry, next: "parked" | "over") => void;
 }
 
 class Entry implements Waiter, AdmissionTicket {
@@ -294,8 +349,9 @@ class Entry implements Waiter, AdmissionTicket {
   account: Account;
   start: () => void;
   refuse: () => void;
-  /** `over` also while it is parked. */
-  state: "waiting" | "running" | "stalled" | "over" = "over";
+  /** In place of both, where it leaves while it waits. */
+  gone = nothing;
+  state: State = "new";
   /** When it came into its state. */
   sinceMs = 0;
   waitedMs = 0;
@@ -308,14 +364,15 @@ class Entry implements Waiter, AdmissionTicket {
   }
 
   enter(): void {
-    this.#moves.enter(this);
+    if (this.state === "new") this.#moves.enter(this);
   }
 
   /** What it was for is let go of: tables that the sets of entries have outgrown keep entries for longer than their calls. */
-  end(): void {
-    this.state = "over";
+  rest(state: "parked" | "over"): void {
+    this.state = state;
     this.start = nothing;
     this.refuse = nothing;
+    this.gone = nothing;
   }
 
   belongsTo(group: string): void {
@@ -323,18 +380,22 @@ class Entry implements Waiter, AdmissionTicket {
   }
 
   park(): void {
-    this.#moves.leave(this);
+    if (hasPlace(this.state)) this.#moves.leave(this, "parked");
   }
 
-  resume(): Promise<boolean> {
-    return new Promise((resolve) => {
-      this.start = () => resolve(true);
-      this.refuse = () => resolve(false);
-      this.enter();
+  resume(): Promise<void> {
+    if (hasPlace(this.state)) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      const gone = () => reject(callerGone);
+      if (this.state !== "parked") return gone();
+      this.start = resolve;
+      this.refuse = () => reject(overloaded());
+      this.gone = gone;
+      this.#moves.enter(this);
     });
   }
 
   leave(): void {
-    this.#moves.leave(this);
+    this.#moves.leave(this, "over");
   }
 }

@@ -40,7 +40,7 @@ export interface AdmitOptions extends CallLifecycle {
   readonly methods: readonly ServedMethod[];
   /** Whether there is next to no memory left, of which calls that wait take some. Default: there always is some. */
   readonly isShortOfMemory?: () => boolean;
-  /** Paths of services that need no credentials. Their calls take turns, and do not count once they have begun. */
+  /** Paths of services that need no credentials. Their calls take turns, and have no place once they have begun. */
   readonly unauthenticatedPaths: readonly string[];
 }
 
@@ -86,11 +86,12 @@ export function createAdmit(options: AdmitOptions): Admit {
 
   function enter(
     source: object,
+    answer: ServerResponse | ServerHttp2Stream,
     inbound: InboundRequest,
     start: () => void,
     refuse: () => void,
     accountOf: (inbound: InboundRequest) => Account = (inbound) => accounts.of(inbound),
-  ): AdmissionTicket {
+  ): void {
     const isUnauthenticated = open.has(pathOf(inbound.url));
     const account = accountOf(inbound);
     // Its turn may come while the event loop is busy with somebody else's.
@@ -99,16 +100,16 @@ export function createAdmit(options: AdmitOptions): Admit {
     const ticket: AdmissionTicket = isUnauthenticated
       ? admission.ticket(
           { ...account, group: unauthenticatedGroup },
-          () => startAndLeave(own(start), ticket),
+          () => startAndPark(own(start), ticket),
           own(refuse),
         )
       : admission.ticket(account, own(start), own(refuse));
     (source as Ticketed)[ticketKey] = ticket;
+    follow(answer, ticket);
     // One at a time may wait, or it would never be known that there is memory again.
     const mayWait = isUnauthenticated || account.group === operatorGroup || admission.waiting === 0;
     if (mayWait || !isShortOfMemory()) ticket.enter();
     else own(refuse)();
-    return ticket;
   }
 
   function refuse(inbound: InboundRequest, rawHeaders: readonly string[], httpVersion: string, send: Send): void {
@@ -130,8 +131,9 @@ export function createAdmit(options: AdmitOptions): Admit {
     return (request, response, start) => {
       const { rawHeaders, httpVersion } = request;
       const inbound = inboundOf(request);
-      const ticket = enter(
+      enter(
         request,
+        response,
         inbound,
         start,
         () =>
@@ -142,7 +144,6 @@ export function createAdmit(options: AdmitOptions): Admit {
           }),
         accountOf,
       );
-      response.on("close", () => ticket.leave());
     };
   }
 
@@ -155,13 +156,13 @@ export function createAdmit(options: AdmitOptions): Admit {
       const connection = Connection.current();
       const own = connection === undefined ? start : () => connection.run(start);
       const ticket = admission.ticket(account, own, own);
+      follow(response, ticket);
       ticket.enter();
-      response.on("close", () => ticket.leave());
     },
     stream(stream, headers, rawHeaders, start) {
       const { ":method": method = "", ":path": url = "" } = headers;
       const inbound = inboundOf({ rawHeaders, socket: stream.session?.socket, method, url });
-      const ticket = enter(stream, inbound, start, () =>
+      enter(stream, stream, inbound, start, () =>
         refuse(inbound, rawHeaders, "2.0", (call, { status, headers, body }) => {
           if (stream.destroyed || stream.closed) return;
           const endStream = body.byteLength === 0;
@@ -172,16 +173,30 @@ export function createAdmit(options: AdmitOptions): Admit {
           stream.setTimeout(unreadBodyGraceMs, () => stream.destroy());
         }),
       );
-      stream.on("close", () => ticket.leave());
     },
+  };
+}
+
+/**
+ * A call has no place from the head of its answer on, which is handed over as a whole: how long its caller takes to read
+ * is no matter of admission. An answer that goes on, of a stream, takes its turns again.
+ */
+function follow(answer: ServerResponse | ServerHttp2Stream, ticket: AdmissionTicket): void {
+  answer.on("close", () => ticket.leave());
+  const name = "respond" in answer ? "respond" : "writeHead";
+  const heads = answer as unknown as Record<typeof name, (...head: unknown[]) => unknown>;
+  const writeHead = heads[name];
+  heads[name] = (...head) => {
+    ticket.park();
+    return writeHead.apply(answer, head);
   };
 }
 
 type Send = (call: Call, written: Written) => void;
 
-function startAndLeave(start: () => void, ticket: AdmissionTicket): void {
+function startAndPark(start: () => void, ticket: AdmissionTicket): void {
   start();
-  ticket.leave();
+  ticket.park();
 }
 
 /** Writes the refusal, and notes it on the call. */

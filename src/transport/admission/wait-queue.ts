@@ -60,17 +60,21 @@ export class WaitQueue<W extends Waiter> {
     this.#size -= 1;
   }
 
-  /** Takes out the call whose turn it is, among the groups that may have one now. */
-  take(may: (group: string) => boolean): W | undefined {
+  /**
+   * Takes out the call whose turn it is, among the groups that may have one now, and their members that may. `may` is
+   * asked of a group alone first: members of one that may not are not looked at.
+   */
+  take(may: (group: string, member?: string) => boolean): W | undefined {
     for (const [name, group] of this.#groups) {
       if (!may(name)) continue;
-      const [[member, waiters] = []] = group.members;
-      const [waiter] = waiters ?? [];
-      if (member === undefined || waiters === undefined || waiter === undefined) continue;
-      this.delete(waiter);
-      if (waiters.size > 0) toEnd(group.members, member, waiters);
-      if (group.size > 0) toEnd(this.#groups, name, group);
-      return waiter;
+      for (const [member, waiters] of group.members) {
+        const [waiter] = waiters;
+        if (waiter === undefined || !may(name, member)) continue;
+        this.delete(waiter);
+        if (waiters.size > 0) toEnd(group.members, member, waiters);
+        if (group.size > 0) toEnd(this.#groups, name, group);
+        return waiter;
+      }
     }
     return undefined;
   }

@@ -1,6 +1,6 @@
 /** Reading a request body: bounded in size, in memory and in time, and never past the caller's going away. */
 import type { Readable } from "node:stream";
-import { overloaded, ServiceError } from "../../base/errors.ts";
+import { ServiceError } from "../../base/errors.ts";
 import type { AdmissionTicket } from "../admission/admission.ts";
 import { abortRefusal } from "../calls/deadline.ts";
 import type { BodyLease } from "./body-budget.ts";
@@ -70,8 +70,10 @@ export async function readBody(
 async function awayFrom(ticket: AdmissionTicket, reading: Promise<Buffer>, signal: AbortSignal): Promise<Buffer> {
   ticket.park();
   const body = await reading;
-  if (await ticket.resume()) return body;
-  throw signal.aborted ? abortRefusal(signal) : overloaded();
+  await ticket.resume().catch((refusal) => {
+    throw signal.aborted ? abortRefusal(signal) : refusal;
+  });
+  return body;
 }
 
 function readOn(stream: Readable, announced: Announced, limits: BodyLimits, signal: AbortSignal): Promise<Buffer> {
@@ -93,8 +95,9 @@ function readOn(stream: Readable, announced: Announced, limits: BodyLimits, sign
         settle(refusal as ServiceError);
       }
     };
-    const onEnd = () => settle();
     const onGone = () => settle(new ServiceError("canceled", "the request ended early"));
+    // A stream of HTTP/2 whose caller is gone ends too, and is no whole body.
+    const onEnd = () => ("aborted" in stream && stream.aborted === true ? onGone() : settle());
     const onAbort = () => settle(abortRefusal(signal));
     stream.on("data", onData).on("end", onEnd).on("error", onGone).on("close", onGone);
     signal.addEventListener("abort", onAbort, { once: true });

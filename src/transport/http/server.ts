@@ -56,8 +56,8 @@ export interface ServerOptions extends AdapterOptions, CallLifecycle {
   readonly admissionLimits?: AdmissionLimits;
   /** Whether the process has next to no memory left. Default: it never is. */
   readonly isShortOfMemory?: () => boolean;
-  /** Gets what tells how many calls wait for their turn. */
-  readonly watchWaiting: (count: () => number) => void;
+  /** Gets what tells how many calls wait for their turn, and how many have a place. */
+  readonly watchAdmission: (waiting: () => number, places: () => number) => void;
   readonly listener: Omit<
     ListenerOptions,
     "handler" | "onStream" | "admit" | "onClientError" | "onVersion" | "onTunnel"
@@ -106,7 +106,10 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
   await app.register(async (scope) => registerUnauthenticated(scope, unauthenticatedServices, unauthenticatedOptions));
   await app.ready();
   const admission = new Admission(options.admissionLimits ?? defaultAdmissionLimits, admissionMachine());
-  options.watchWaiting(() => admission.waiting);
+  options.watchAdmission(
+    () => admission.waiting,
+    () => admission.places,
+  );
   const admit = createAdmit({
     ...options,
     admission,

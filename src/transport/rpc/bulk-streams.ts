@@ -129,7 +129,7 @@ async function* acknowledged<Item, Request extends Numbered<Item>, Answer>(
     // A token may live for long: whatever called it back since the last items, nothing more is recorded for it.
     await values.get(kStillAllowed)();
     const settle = await options.takeItems(call, batch.length, signal);
-    if (call.ticket !== undefined && !(await call.ticket.resume())) throw overloaded();
+    await call.ticket?.resume();
     const results = await handleAll(ledger, identityOf(context), {
       count: batch.length,
       handle: async (index, identity, own) =>

@@ -2,7 +2,7 @@
 import type { Message } from "@bufbuild/protobuf";
 import type { HandlerContext } from "@connectrpc/connect";
 import { type ItemError, ItemOutcome } from "../../../gen/platform/bulk/v1/common_pb.ts";
-import { overloaded, ServiceError } from "../../base/errors.ts";
+import { ServiceError } from "../../base/errors.ts";
 import { type BulkCall, type BulkLedger, handleAll, type ItemResult } from "../../domain/bulk.ts";
 import type { RecordingLedger } from "../../domain/deployment.ts";
 import type { CallIdentity } from "../../domain/record.ts";
@@ -52,7 +52,7 @@ export const shownBy: Readonly<Record<ReceiptDetail, NonNullable<BulkCall<unknow
 export async function pause({ ticket }: Call, until?: Promise<void>): Promise<void> {
   ticket?.park();
   await (until ?? new Promise<void>((resolve) => setImmediate(resolve)));
-  if (ticket !== undefined && !(await ticket.resume())) throw overloaded();
+  await ticket?.resume();
 }
 
 /** Results whose messages are made in one turn of the event loop. */

@@ -75,7 +75,7 @@ const server = await createServer({
   ...chain,
   jsonTypes: registry,
   tenantHeader: "x-conformance-tenant-id",
-  watchWaiting: () => {},
+  watchAdmission: () => {},
   addressOf,
   bodies: createBodyBudget({ maxBytes: 2 ** 30, addressOf }),
   limits: {

@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Accounts } from "../../../src/transport/admission/accounts.ts";
 import {
@@ -7,6 +8,7 @@ import {
   defaultAdmissionLimits,
 } from "../../../src/transport/admission/admission.ts";
 import { type Waiter, WaitQueue } from "../../../src/transport/admission/wait-queue.ts";
+import { callerGone } from "../../../src/transport/calls/deadline.ts";
 
 /** Admission on a machine whose turns and time pass when the test says so. */
 function setup(limits: Partial<AdmissionLimits> = {}) {
@@ -76,6 +78,88 @@ test("turns go round groups, and within a group round its members", () => {
   expect([room.size, room.take(() => true)]).toEqual([0, undefined]);
 });
 
+test("of a group that may begin, members that may not are passed over", () => {
+  const room = new WaitQueue<Waiter>();
+  for (const member of ["x", "x", "y"]) room.add({ account: { group: "unknown", member } });
+  expect(room.take((_group, member) => member !== "x")?.account.member).toBe("y");
+  expect(room.take((_group, member) => member !== "x")).toBeUndefined();
+  expect(room.size).toBe(2);
+});
+
+describe("whatever the order of its moves, a call", () => {
+  const moves = ["enter", "park", "resume", "leave", "regroup", "turn", "wait"] as const;
+  const orders = fc.array(fc.tuple(fc.nat({ max: 3 }), fc.constantFrom(...moves)), { maxLength: 40 });
+
+  test("starts or is refused once at most, and gives up its place and its turn once", async () => {
+    await fc.assert(
+      fc.asyncProperty(orders, async (order) => {
+        const { admission, enter, enterAll, started, turn, pass } = setup({ minAtOnce: 2, maxWaiting: 2 });
+        const outcomes = [0, 1, 2, 3].map(() => 0);
+        const calls = outcomes.map((_, call) => {
+          const settled = () => {
+            outcomes[call] = (outcomes[call] ?? 0) + 1;
+          };
+          return admission.ticket({ group: `group ${call % 2}`, member: String(call) }, settled, settled);
+        });
+        const resumed: Promise<void>[] = [];
+        const over = new Set<number>();
+        for (const [call, move] of order) {
+          const ticket = calls[call] as AdmissionTicket;
+          if (move === "turn") turn();
+          else if (move === "wait") pass(1_001);
+          else if (move === "regroup") ticket.belongsTo("tenant");
+          else if (move === "resume") {
+            const resume = ticket.resume();
+            resumed.push(resume.catch(() => {}));
+            if (over.has(call)) await expect(resume).rejects.toBe(callerGone);
+          } else ticket[move]();
+          if (move === "leave") over.add(call);
+          expect(admission.places).toBeLessThanOrEqual(calls.length - over.size);
+        }
+        for (const ticket of calls) ticket.leave();
+        // None of those who wait for their turn is forgotten.
+        await Promise.all(resumed);
+        turn();
+        expect([admission.places, admission.waiting]).toEqual([0, 0]);
+        expect(outcomes.filter((count) => count > 1)).toEqual([]);
+        pass(2_000);
+        enterAll(2, "next");
+        expect(started).toHaveLength(2);
+        enter("last").leave();
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+test("one member has a part of what its group may have, those that stall included, and others the rest", () => {
+  const { admission, pass, turn } = setup({ minAtOnce: 8 });
+  const started: string[] = [];
+  const come = (member: string, group = "unknown") => {
+    const ticket = admission.ticket(
+      { group, member },
+      () => void started.push(member),
+      () => {},
+    );
+    ticket.enter();
+    return ticket;
+  };
+  for (let call = 0; call < 20; call++) come("x");
+  pass(300);
+  turn();
+  expect(started).toEqual(["x", "x"]);
+  const [first] = ["y", "z"].map((member) => come(member));
+  turn();
+  expect(started).toEqual(["x", "x", "y", "z"]);
+  // Whose tenant is known counts for that, and for no member.
+  first?.belongsTo("tenant");
+  come("y");
+  come("y");
+  turn();
+  expect(started.filter((member) => member === "y")).toHaveLength(3);
+  expect(admission.places).toBe(6);
+});
+
 describe("strangers", () => {
   /** Calls with credentials that nobody knows, each with its own. */
   function strangers(limits: Partial<AdmissionLimits> = {}) {
@@ -129,7 +213,7 @@ describe("strangers", () => {
 
   test("addresses that share the queue evenly take nothing from each other", () => {
     const { enter, refused } = strangers({ maxWaiting: 20 });
-    for (let call = 0; call < 8; call++) enter(crowd);
+    for (let call = 0; call < 2; call++) enter(crowd);
     for (let call = 0; call < 10; call++) for (const address of [crowd, alone]) enter(address);
     expect(refused).toEqual([]);
     for (const address of [crowd, alone]) enter(address);
@@ -258,13 +342,13 @@ describe("calls", () => {
     const resumed = tickets[0]?.resume();
     tickets[1]?.leave();
     turn();
-    expect(await resumed).toBe(true);
+    await resumed;
     tickets[2]?.park();
     enter("another", "a");
     const late = tickets[2]?.resume();
     pass(1001);
     turn();
-    expect(await late).toBe(false);
+    await expect(late).rejects.toMatchObject({ reason: "overloaded" });
     expect(refused).toEqual([]);
   });
 

@@ -3,6 +3,7 @@ import { create, type DescMethodUnary, type MessageInitShape } from "@bufbuild/p
 import { createContextValues, createHandlerContext, type HandlerContext } from "@connectrpc/connect";
 import { expect, test } from "vitest";
 import { AuthorizationService } from "../../../../gen/platform/authzen/v1/authorization_pb.ts";
+import { overloaded } from "../../../../src/base/errors.ts";
 import { createEvaluations, delegationScope } from "../../../../src/domain/evaluation.ts";
 import { type Call, kCall } from "../../../../src/transport/calls/call.ts";
 import { createAuthorizationService } from "../../../../src/transport/rpc/authorization.ts";
@@ -30,7 +31,7 @@ function setUp() {
     waitedMs: 0,
     belongsTo() {},
     park() {},
-    resume: async () => turns.push(engine.queries.length) > 0,
+    resume: async () => void turns.push(engine.queries.length),
     leave() {},
   };
   const { caller, requestId } = identity();
@@ -81,7 +82,7 @@ test.each(Object.entries(large))("%s takes its turn again for every 16 questions
 
 test("a call that gets no turn any more is refused, and leaves nothing", async () => {
   const { ask, call, ledger } = setUp();
-  Object.assign(call.ticket ?? {}, { resume: async () => false });
+  Object.assign(call.ticket ?? {}, { resume: () => Promise.reject(overloaded()) });
   await expect(ask("searchSubjects", large.searchSubjects)).rejects.toMatchObject({ reason: "overloaded" });
   expect(ledger.records).toEqual([]);
 });

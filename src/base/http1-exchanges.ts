@@ -5,6 +5,7 @@ import { Connection } from "./connection.ts";
 import type { ServiceError } from "./errors.ts";
 import type { OpenAnswers } from "./open-answers.ts";
 import { type Http1Handler, invalidVersion } from "./raw-answer.ts";
+import { canonicalize } from "./request-target.ts";
 
 /**
  * Requests of one connection that may be under way at once. Node stops reading while answers are not taken, but serves
@@ -18,6 +19,7 @@ export type RefuseVersion = (refusal: ServiceError, response: ServerResponse) =>
 export class Http1Exchanges {
   readonly #answers: OpenAnswers;
   readonly #refuseVersion: RefuseVersion;
+  readonly #addressOf: ((request: IncomingMessage) => string) | undefined;
   /** Answers that are not out yet, by connection, in their order. */
   readonly #open = new Map<Duplex, Set<ServerResponse>>();
   /** Answers that would have left their connection open, had the server not begun to stop. */
@@ -27,21 +29,24 @@ export class Http1Exchanges {
   /** For connections that were no connections of HTTP/1.1 yet when the server began to stop. */
   #draining = false;
 
-  constructor(answers: OpenAnswers, refuseVersion: RefuseVersion) {
+  /** @param addressOf the caller's address, as `OpenAnswers.add` takes it */
+  constructor(answers: OpenAnswers, refuseVersion: RefuseVersion, addressOf?: (request: IncomingMessage) => string) {
     this.#answers = answers;
     this.#refuseVersion = refuseVersion;
+    this.#addressOf = addressOf;
   }
 
   /**
    * The handler, for exchanges that cannot end more than themselves: streams that are cut off say so with an `error`,
    * which needs a listener for as long as they live, and requests of another version than 1.0 and 1.1 never reach what
-   * takes them for HTTP/2. Node's parser lets 0.9 and 2.0 through (RFC 9110 §2.5).
+   * takes them for HTTP/2. Node's parser lets 0.9 and 2.0 through (RFC 9110 §2.5). Their target is the canonical one.
    */
   guard(handler: Http1Handler): Http1Handler {
     return (request, response) => {
       // What it means for the exchange is in its `close`.
       request.on("error", () => {});
       response.on("error", () => {});
+      canonicalize(request);
       if (!this.#begin(request, response)) return;
       if (request.httpVersionMajor === 1) handler(request, response);
       else this.#refuseVersion(invalidVersion(), response);
@@ -65,7 +70,9 @@ export class Http1Exchanges {
   }
 
   /** Whether the request is to be served. */
-  #begin({ socket }: IncomingMessage, response: ServerResponse): boolean {
+  #begin(request: IncomingMessage, response: ServerResponse): boolean {
+    const { socket } = request;
+    const addressOf = this.#addressOf;
     const open = this.#openOn(socket);
     if (open.size >= maxPipelined) {
       socket.destroy();
@@ -82,7 +89,7 @@ export class Http1Exchanges {
     }
     open.add(response);
     response.once("close", () => open.delete(response));
-    this.#answers.add(response, () => socket.destroy());
+    this.#answers.add(response, () => socket.destroy(), addressOf && (() => addressOf(request)));
     Connection.current()?.begin(response);
     return true;
   }

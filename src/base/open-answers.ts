@@ -19,6 +19,9 @@ export interface AnswerLimits {
   readonly maxWaitingBytes?: number;
 }
 
+/** What part of the limits one address has, so that who reads nothing is cut off before others are. */
+const addressPart = 1 / 4;
+
 /** How often it is looked who waits, and the shortest wait that counts, in milliseconds. */
 const pollIntervalMs = 500;
 /** Ordinary answers are some kilobytes, and are taken at once: there is room for a moment's bad network. */
@@ -28,6 +31,16 @@ const defaultMaxWaitingBytes = 64 * 1024 * 1024;
 interface Exchange {
   readonly answer: OpenAnswer;
   readonly cut: () => void;
+  /** Asked when it has waited. */
+  readonly addressOf: (() => string) | undefined;
+}
+
+/** What waits in all, or of one address. */
+interface Share {
+  count: number;
+  bytes: number;
+  /** Part of the limits that it has. */
+  readonly part: number;
 }
 
 interface Entry {
@@ -37,6 +50,7 @@ interface Entry {
    */
   exchange: Exchange | undefined;
   waitingSinceMs: number | undefined;
+  address?: string | undefined;
 }
 
 /** The answers that are not out yet, the oldest first. */
@@ -51,9 +65,12 @@ export class OpenAnswers {
     this.#pollTimer.unref();
   }
 
-  /** Counts an exchange from its beginning; `cut` ends it where its answer is not taken. */
-  add(answer: OpenAnswer, cut: () => void): void {
-    const entry: Entry = { exchange: { answer, cut }, waitingSinceMs: undefined };
+  /**
+   * Counts an exchange from its beginning; `cut` ends it if its answer is not taken.
+   * @param addressOf the caller's address, if those who read nothing are told apart by it
+   */
+  add(answer: OpenAnswer, cut: () => void, addressOf?: () => string): void {
+    const entry: Entry = { exchange: { answer, cut, addressOf }, waitingSinceMs: undefined };
     this.#open.add(entry);
     answer.once("close", () => {
       this.#open.delete(entry);
@@ -66,11 +83,12 @@ export class OpenAnswers {
     clearInterval(this.#pollTimer);
   }
 
-  /** Cuts off those whose time is up, and beyond the limits those that have waited longest. */
+  /** Cuts off those whose time is up, and beyond the limits those that have waited longest: of an address, or of all. */
   #poll(nowMs: number): void {
     const { answerTimeoutMs, maxWaiting, maxWaitingBytes } = this.#limits;
-    const waiting: (Exchange & { readonly sinceMs: number })[] = [];
-    let bytes = 0;
+    const waiting: { readonly exchange: Exchange; readonly sinceMs: number; readonly shares: readonly Share[] }[] = [];
+    const all: Share = { count: 0, bytes: 0, part: 1 };
+    const ofAddresses = new Map<string, Share>();
     for (const entry of this.#open) {
       const { exchange } = entry;
       if (exchange === undefined || !isWaiting(exchange.answer)) {
@@ -79,16 +97,29 @@ export class OpenAnswers {
       }
       entry.waitingSinceMs ??= nowMs;
       if (nowMs - entry.waitingSinceMs < pollIntervalMs) continue;
-      waiting.push({ ...exchange, sinceMs: entry.waitingSinceMs });
-      bytes += exchange.answer.writableLength;
+      entry.address ??= exchange.addressOf?.();
+      const shares = [all];
+      if (entry.address !== undefined) {
+        const share = ofAddresses.get(entry.address) ?? { count: 0, bytes: 0, part: addressPart };
+        ofAddresses.set(entry.address, share);
+        shares.push(share);
+      }
+      count(shares, 1, exchange.answer.writableLength);
+      waiting.push({ exchange, sinceMs: entry.waitingSinceMs, shares });
     }
-    let count = waiting.length;
-    for (const { answer, cut, sinceMs } of waiting) {
-      if (nowMs - sinceMs < answerTimeoutMs && count <= maxWaiting && bytes <= maxWaitingBytes) continue;
-      count -= 1;
-      bytes -= answer.writableLength;
-      cut();
+    for (const { exchange, sinceMs, shares } of waiting) {
+      const isWithin = ({ count, bytes, part }: Share) => count <= maxWaiting * part && bytes <= maxWaitingBytes * part;
+      if (nowMs - sinceMs < answerTimeoutMs && shares.every(isWithin)) continue;
+      count(shares, -1, -exchange.answer.writableLength);
+      exchange.cut();
     }
+  }
+}
+
+function count(shares: readonly Share[], answers: number, bytes: number): void {
+  for (const share of shares) {
+    share.count += answers;
+    share.bytes += bytes;
   }
 }
 

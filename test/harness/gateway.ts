@@ -30,7 +30,8 @@ export async function inProgress(opsUrl: string): Promise<number | undefined> {
 
 // Whatever a test did to its calls, none of them has a place any more.
 afterEach(async () => {
-  for (const { opsUrl } of running) await expect.poll(() => inProgress(opsUrl)).toBeOneOf([0, undefined]);
+  for (const { opsUrl } of running)
+    await expect.poll(() => inProgress(opsUrl), { timeout: 10_000 }).toBeOneOf([0, undefined]);
 });
 
 /** Starts a deployment. `stop` removes its folder too. */

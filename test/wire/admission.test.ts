@@ -113,7 +113,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await server.close(0);
 });
-afterEach(() => expect.poll(() => placesTaken()).toBe(0));
+afterEach(() => expect.poll(() => placesTaken(), { timeout: 10_000 }).toBe(0));
 
 const slow = methodOn("/v1/sdk/capabilities");
 const fast = methodOn("/v1/sdk/whoami");

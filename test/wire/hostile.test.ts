@@ -572,7 +572,6 @@ describe("HTTP/1.1", () => {
     "/__proto__",
     "/constructor/prototype",
     "/platform.sdk.v1.DiscoveryService/",
-    "http://[::1/v1/sdk/whoami",
   ])("the target %s is no route", async (target) => {
     const answer = await h1Exchange(service.url, h1Request(`GET ${target}`, [authorization()]));
     expect(refusedWith(answer)).toMatchObject({ status: 404, reason: "no_route" });

@@ -3,7 +3,9 @@ import http2 from "node:http2";
 import { Connection } from "../../base/connection.ts";
 import type { OpenAnswers } from "../../base/open-answers.ts";
 import type { Http1Handler } from "../../base/raw-answer.ts";
+import { canonicalTarget } from "../../base/request-target.ts";
 import type { Admit } from "../admission/admit.ts";
+import type { InboundSource } from "./inbound-request.ts";
 
 /**
  * Takes an HTTP/2 stream as it is, or returns false: then it becomes a request and a response for the handler, which
@@ -20,11 +22,15 @@ export interface Http2ServerOptions {
   readonly onStream?: StreamHandler;
   readonly admit: Admit;
   readonly maxHeaderBytes: number;
+  readonly addressOf?: AddressOf;
 }
+
+/** The address that a call comes from. */
+export type AddressOf = (source: InboundSource) => string;
 
 /** Makes the server, which never listens itself. */
 export function createHttp2(
-  { handler, onStream, admit, maxHeaderBytes }: Http2ServerOptions,
+  { handler, onStream, admit, maxHeaderBytes, addressOf }: Http2ServerOptions,
   answers: OpenAnswers,
   sessions: Http2Sessions,
 ) {
@@ -35,10 +41,13 @@ export function createHttp2(
   });
   server.on("request", handler as never);
   askFirst(server, admit, onStream);
-  server.prependListener("stream", (stream) => {
+  server.prependListener("stream", (stream, headers, _flags, rawHeaders) => {
+    const { ":path": path } = headers;
+    if (path !== undefined) headers[":path"] = canonicalTarget(path);
     // A stream that was reset says so here, and closes.
     stream.on("error", ignore);
-    answers.add(stream, () => stream.destroy());
+    const address = addressOf && (() => addressOf({ rawHeaders, socket: stream.session?.socket }));
+    answers.add(stream, () => stream.destroy(), address);
     Connection.current()?.begin(stream);
   });
   server.on("checkContinue", handler as never);

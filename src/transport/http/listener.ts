@@ -19,7 +19,7 @@ import {
   type TlsFiles,
 } from "../../base/replaceable-tls.ts";
 import type { Admit } from "../admission/admit.ts";
-import { createHttp2, Http2Sessions, type StreamHandler } from "./http2-server.ts";
+import { type AddressOf, createHttp2, Http2Sessions, type StreamHandler } from "./http2-server.ts";
 import { isLingering, TruthfulResponse } from "./unread-body.ts";
 
 const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
@@ -31,6 +31,8 @@ export interface ListenerOptions extends ConnectionOptions {
   readonly onStream?: StreamHandler;
   /** Holds back what comes in until its turn; where absent everything starts as it comes. */
   readonly admit?: Admit;
+  /** By which those who do not read their answers are told apart; where absent they are one. */
+  readonly addressOf?: AddressOf;
   /** TLS settings; plaintext where absent. */
   readonly tls?: TlsFiles;
   /** Longest time until the request headers are complete, in milliseconds. */
@@ -74,7 +76,7 @@ export interface Listener {
 /** Makes the listener. Nothing is bound until `listen`. */
 export function createListener(options: ListenerOptions): Listener {
   const answers = new OpenAnswers(options);
-  const exchanges = new Http1Exchanges(answers, options.onVersion);
+  const exchanges = new Http1Exchanges(answers, options.onVersion, options.addressOf);
   const h1 = createHttp1(options, exchanges);
   const sessions = new Http2Sessions(options);
   const h2 = createHttp2({ ...options, admit: options.admit ?? admitAll }, answers, sessions);

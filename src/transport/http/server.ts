@@ -60,7 +60,7 @@ export interface ServerOptions extends AdapterOptions, CallLifecycle {
   readonly watchAdmission: (waiting: () => number, places: () => number) => void;
   readonly listener: Omit<
     ListenerOptions,
-    "handler" | "onStream" | "admit" | "onClientError" | "onVersion" | "onTunnel"
+    "handler" | "onStream" | "admit" | "addressOf" | "onClientError" | "onVersion" | "onTunnel"
   >;
 }
 
@@ -119,6 +119,7 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
   const listener = createListener({
     ...options.listener,
     admit,
+    addressOf: (source) => options.addressOf(inboundOf(source)),
     handler: (request, response) => app.routing(request, response),
     onStream: serveGrpc(methods, options),
     onClientError: (error, socket) => answerClientError(options, error, socket),

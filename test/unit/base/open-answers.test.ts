@@ -14,14 +14,15 @@ function setup(limits: Partial<AnswerLimits> = {}) {
   const answers = new OpenAnswers({ answerTimeoutMs: 30_000, ...limits });
   const cut: string[] = [];
   /** An exchange, of whose answer so much is made and not taken. */
-  const begin = (name: string, writableLength: number, writableEnded = true) => {
+  const begin = (name: string, writableLength: number, writableEnded = true, address?: string) => {
     const answer = Object.assign(new EventEmitter(), { writableLength, writableEnded }) as EventEmitter & {
       -readonly [Member in keyof OpenAnswer]: OpenAnswer[Member];
     };
-    answers.add(answer, () => {
+    const onCut = () => {
       cut.push(name);
       answer.emit("close");
-    });
+    };
+    answers.add(answer, onCut, address === undefined ? undefined : () => address);
     return answer;
   };
   return { answers, cut, begin };
@@ -68,6 +69,21 @@ test("they may hold so many bytes together", () => {
     begin(name, sizeBytes);
   vi.advanceTimersByTime(1_000);
   expect(cut).toEqual(["large"]);
+});
+
+test("an address has a quarter of both: of more, its own that have waited longest are cut off", () => {
+  const { cut, begin } = setup({ maxWaiting: 8, maxWaitingBytes: 400 });
+  begin("other", 10, true, "b");
+  for (const name of ["first", "second", "third"]) begin(name, 10, true, "a");
+  vi.advanceTimersByTime(1_000);
+  expect(cut).toEqual(["first"]);
+  begin("large", 90, true, "b");
+  begin("larger", 90, true, "c");
+  vi.advanceTimersByTime(1_000);
+  expect(cut).toEqual(["first"]);
+  begin("more", 20, true, "c");
+  vi.advanceTimersByTime(1_000);
+  expect(cut).toEqual(["first", "larger"]);
 });
 
 test("out of the box there is room for no more than a thousand and 64 MiB", () => {

@@ -3,7 +3,9 @@
  * recorded plans that are asked for at a fixed rate, beside those of the same tenant alone, and the gateway's memory.
  *
  * The server, with all its threads, is pinned to one core and the floods to another. There they have a lower priority
- * than this process, which is the quiet tenant: its own waits for a core would count as the server's.
+ * than this process, which is the quiet tenant: its own waits for a core would count as the server's. Those who hold
+ * what they can instead (`holders.ts`) do next to nothing, and are part of this process; beside them each call of the
+ * quiet tenant has a token that the gateway has not seen yet.
  *
  * `node bench/flood.ts [--seconds 10] [--connections 256] [--only "evidence"]`. Ends with 1 where an aim is missed.
  */
@@ -19,6 +21,7 @@ import { startIssuer } from "../dev/issuer.ts";
 import { sampleCalls } from "../dev/requests.ts";
 import { benchCalls } from "./calls.ts";
 import { fetchToken, startGatewayProcess } from "./deployment.ts";
+import { type Holder, unreadConnections, unreadStreams, vanishing } from "./holders.ts";
 import { seenOf, watch } from "./load.ts";
 import { luaScript } from "./load-script.ts";
 import { requireTools } from "./tools.ts";
@@ -125,6 +128,16 @@ function floods(url: string, opsUrl: string, hot: string): readonly Flood[] {
   ].filter(({ name }) => values.only === undefined || name.includes(values.only));
 }
 
+/** What callers can hold without asking for much. */
+function holders(url: string, hot: string, body: Uint8Array): readonly { name: string; hold: Holder }[] {
+  return [
+    { name: "held: streams with a window of 0", hold: unreadStreams(url, 20, "/") },
+    { name: "held: pipelined, not read", hold: unreadConnections(url, 24, "/openapi.json") },
+    { name: "held: watches", hold: unreadStreams(url, 16, "/grpc.health.v1.Health/Watc%68", true) },
+    { name: "held: clients that vanish", hold: vanishing(url, 8, "/v1/sdk/protection-plan", hot, body) },
+  ].filter(({ name }) => values.only === undefined || name.includes(values.only));
+}
+
 requireTools("wrk", "h2load", "taskset");
 const directory = mkdtempSync(join(tmpdir(), "bench-flood-"));
 const client = (tenantId: string) => ({
@@ -143,28 +156,40 @@ try {
   });
   const { url, ops_url: opsUrl } = gateway.listening;
   const body = Buffer.from(JSON.stringify(sampleCalls().find(({ route }) => route.endsWith("protection-plan"))?.body));
-  const headers = { authorization: `Bearer ${quiet}`, "content-type": "application/json" };
-  const quietly = async () =>
-    seenOf(await watch(`${url}/v1/sdk/protection-plan`, headers, body, { perSecond, seconds }));
+  const headersOf = (token: string) => ({ authorization: `Bearer ${token}`, "content-type": "application/json" });
+  const quietly = async (tokens = [quiet]) => {
+    const headers = (call: number) => headersOf(tokens[call % tokens.length] as string);
+    return seenOf(await watch(`${url}/v1/sdk/protection-plan`, headers, body, { perSecond, seconds }));
+  };
+  const freshTokens = () => Promise.all(Array.from({ length: perSecond * seconds }, () => fetchToken(issuer, "quiet")));
   await quietly();
   let maxBytes = 0;
   const sampling = setInterval(() => {
     maxBytes = Math.max(maxBytes, gateway.residentBytes());
   }, 100);
   const rows: Record<string, string | number>[] = [];
-  for (const flood of floods(url, opsUrl, hot)) {
-    const alone = await quietly();
+  const cases = [
+    ...floods(url, opsUrl, hot).map((flood) => ({
+      name: flood.name,
+      begin: () => start(flood, directory),
+      tokens: undefined,
+    })),
+    ...holders(url, hot, body).map(({ name, hold }) => ({ name, begin: hold, tokens: freshTokens })),
+  ];
+  for (const { name, begin, tokens } of cases) {
+    const alone = await quietly(await tokens?.());
+    const fresh = await tokens?.();
     maxBytes = 0;
-    const stop = start(flood, directory);
+    const stop = begin();
     await delay(settleMs);
-    const beside = await quietly();
+    const beside = await quietly(fresh);
     await stop();
     const limitMs = 2 * alone.p99Ms + 20;
     const memoryMiB = Math.round(maxBytes / 1024 ** 2);
     const isMissed = beside.errors > 0 || !(beside.p99Ms <= limitMs) || memoryMiB > maxMemoryMiB;
     if (isMissed) missed += 1;
     rows.push({
-      flood: flood.name,
+      flood: name,
       errors: beside.errors,
       "p50 ms": beside.p50Ms.toFixed(1),
       "p99 ms": beside.p99Ms.toFixed(1),

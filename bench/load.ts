@@ -158,18 +158,24 @@ export function seenOf(calls: readonly Watched[]): Seen {
   return { errors: calls.length - latenciesMs.length, p50Ms: at(0.5), p99Ms: at(0.99) };
 }
 
-/** Posts at fixed times, whatever the answers do, from this process and on connections of its own. */
+type Headers = Readonly<Record<string, string>>;
+
+/**
+ * Posts at fixed times, whatever the answers do, from this process and on connections of its own.
+ * @param headers of every call, or what makes those of each
+ */
 export async function watch(
   url: string,
-  headers: Readonly<Record<string, string>>,
+  headers: Headers | ((call: number) => Headers),
   body: Uint8Array,
   { perSecond, seconds }: { readonly perSecond: number; readonly seconds: number },
 ): Promise<readonly Watched[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: 256 });
-  const ask = (dueAtMs: number) =>
+  const ask = (dueAtMs: number, call: number) =>
     new Promise<Watched>((resolve) => {
       const end = (isOk: boolean) => resolve({ dueAtMs, latencyMs: performance.now() - dueAtMs, isOk });
-      const sent = request(url, { method: "POST", headers, agent }, (response) => {
+      const own = typeof headers === "function" ? headers(call) : headers;
+      const sent = request(url, { method: "POST", headers: own, agent }, (response) => {
         response.resume();
         response.once("end", () => end(response.statusCode === 200));
         response.once("error", () => end(false));
@@ -183,7 +189,7 @@ export async function watch(
     const dueAt = began + (call / perSecond) * 1_000;
     const waitMs = dueAt - performance.now();
     if (waitMs > 0) await delay(waitMs);
-    pending.push(ask(Math.max(dueAt, performance.now())));
+    pending.push(ask(Math.max(dueAt, performance.now()), call));
   }
   const calls = await Promise.all(pending);
   agent.destroy();

@@ -1,6 +1,11 @@
-/** Callers who hold what they can instead of asking for much: they do not read, or vanish. Each begins again when cut off. */
+/**
+ * Callers who hold what they can instead of asking for much: they do not read, or vanish. Each begins again when cut off,
+ * from an address that is not the quiet tenant's: those of one address wait behind each other.
+ */
 import http2 from "node:http2";
 import net from "node:net";
+
+const localAddress = "127.0.0.2";
 
 /** Begins, and returns what ends it. */
 export type Holder = () => () => void;
@@ -28,7 +33,10 @@ function keep(count: number, open: (onClosed: () => void) => { destroy(): unknow
 export function unreadStreams(url: string, count: number, path: string, watches = false): Holder {
   return () =>
     keep(1, (onClosed) => {
-      const session = http2.connect(url, { settings: { initialWindowSize: 0 } });
+      const session = http2.connect(url, {
+        localAddress,
+        settings: { initialWindowSize: 0 },
+      } as http2.ClientSessionOptions);
       session.on("error", () => {}).once("close", onClosed);
       const method = watches ? "POST" : "GET";
       const headers = watches ? { "content-type": "application/grpc", te: "trailers" } : {};
@@ -47,7 +55,7 @@ export function unreadConnections(url: string, count: number, path: string): Hol
   const { hostname, port } = new URL(url);
   return () =>
     keep(count, (onClosed) => {
-      const socket = net.connect(Number(port), hostname).pause();
+      const socket = net.connect({ host: hostname, port: Number(port), localAddress }).pause();
       socket.on("error", () => {}).once("close", onClosed);
       socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(200));
       return socket;
@@ -58,7 +66,7 @@ export function unreadConnections(url: string, count: number, path: string): Hol
 export function vanishing(url: string, count: number, path: string, token: string, body: Uint8Array): Holder {
   return () =>
     keep(count, (onClosed) => {
-      const session = http2.connect(url);
+      const session = http2.connect(url, { localAddress } as http2.ClientSessionOptions);
       session.on("error", () => {}).once("close", onClosed);
       const headers = { ":method": "POST", ":path": path, authorization: `Bearer ${token}`, expect: "100-continue" };
       const stream = session.request({ ...headers, "content-type": "application/json" }, { endStream: false });

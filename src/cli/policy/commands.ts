@@ -36,16 +36,25 @@ export function addPolicyCheckCommand(policy: Command, terminal: Terminal): void
       const { policiesThatNeverApply } = await import("../../policy/diff/never-applies.ts");
       const never = policiesThatNeverApply(bundle).map(({ id, file, line }) => ({ id, file, line }));
       const neverLines = never.map(({ id, file, line }) => `${file}:${line}: ${id} applies to no request`);
+      const uncounted = engine.policies
+        .filter((policy) => !policy.countsOnBehalfOf && policy.reads.some((name) => name.startsWith("on_behalf_of.")))
+        .map(({ id, file, line }) => ({ id, file, line }));
+      const uncountedLines = uncounted.map(
+        ({ id, file, line }) =>
+          `${file}:${line}: ${id} reads context.on_behalf_of, but can permit whatever it says: it counts for callers alone`,
+      );
       const value = {
         directory,
         policy_revision: engine.revision,
         policies: engine.policies.length,
         ignored,
         never_apply: never,
+        never_on_behalf_of: uncounted,
       };
       const lines = [
         `${directory}: ${engine.policies.length} policies, revision ${engine.revision}`,
         ...(ignored.length === 0 ? [] : [`not read: ${ignored.join(", ")}`]),
+        ...uncountedLines,
       ];
       engine.release();
       if (options.strict === true && never.length > 0) output.fail(neverLines, value, lines.join("\n"));

@@ -30,9 +30,10 @@ import type { InputCatalogue } from "./inputs.ts";
 import type { Plan, PlansByAction } from "./plan.ts";
 
 /** A policy of a compiled bundle, for tests and explanations. */
-export type CompiledPolicy = Pick<CheckedPolicy, "id" | "file" | "line" | "text" | "effect" | "description"> & {
-  readonly set: string;
-};
+export type CompiledPolicy = Pick<
+  CheckedPolicy,
+  "id" | "file" | "line" | "text" | "effect" | "description" | "reads" | "countsOnBehalfOf"
+> & { readonly set: string };
 
 /** An engine over one bundle. It belongs to the thread that compiled it. */
 export interface CompiledEngine extends PolicyEngine {

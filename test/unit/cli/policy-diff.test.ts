@@ -162,3 +162,23 @@ test("check names what applies to no request, and fails by it where it is strict
   });
   expect(await run("check", join(root, "old"), "--strict")).toMatchObject({ code: 0 });
 });
+
+test("check names a permit whose reading of the subject cannot depend on it", async () => {
+  const permit = (id: string, condition: string) =>
+    `@id("${id}") permit (principal, action, resource) when { context has on_behalf_of && ${condition} };\n`;
+  const vain = [
+    "context.on_behalf_of.id == context.on_behalf_of.id",
+    'context.on_behalf_of.id like "*"',
+    "context.on_behalf_of.property_values.containsAll(context.on_behalf_of.property_values)",
+    "context has on_behalf_of.id",
+  ].map((condition, index) => permit(`vain-${index}`, condition));
+  write("new", "vain.cedar", `${permit("counts", 'context.on_behalf_of.id == "a"')}${vain.join("")}`);
+  const { code, out } = await run("check", join(root, "new"), "--json");
+  expect(code).toBe(0);
+  expect(JSON.parse(out).never_on_behalf_of).toEqual(
+    vain.map((_, index) => ({ id: `vain-${index}`, file: "set/vain.cedar", line: index + 2 })),
+  );
+  expect((await run("check", join(root, "new"))).out).toContain(
+    "set/vain.cedar:2: vain-0 reads context.on_behalf_of, but",
+  );
+});

@@ -36,10 +36,14 @@ function counts(clauses: string, effect = "permit"): boolean {
   return countsOnBehalfOf(parsed.json);
 }
 
-test.each([
+function manyNames(step: 1 | -1): string {
+  const names = Array.from({ length: 2_000 }, (_, index) => `"n${index}"`);
+  return `[${(step === 1 ? names : names.reverse()).join()}]`;
+}
+
+test.each<[string, boolean]>([
   ['when { context has on_behalf_of && context.on_behalf_of.type == "user" }', true],
   ['when { context has on_behalf_of.id && context.on_behalf_of.id == "alice" }', true],
-  ["when { context has on_behalf_of.id }", true],
   ['when { context has on_behalf_of && context.on_behalf_of.properties.hasTag("role") }', true],
   ['when { context has on_behalf_of && ["alice"].contains(context.on_behalf_of.id) }', true],
   ['when { context has on_behalf_of && context.on_behalf_of["id"] like "a*" }', true],
@@ -58,6 +62,37 @@ test.each([
   ["when { true }", false],
   ["when { context has on_behalf_of }", false],
   ["when { !(context has on_behalf_of) }", true],
+  ...["id", "type", "properties", "property_values"].flatMap((member): [string, boolean][] => [
+    [`when { context has on_behalf_of.${member} }`, false],
+    [`when { context has on_behalf_of && context.on_behalf_of has ${member} }`, false],
+    [`unless { !(context has on_behalf_of.${member}) }`, false],
+    [`when { if context has on_behalf_of.${member} then true else context.on_behalf_of.id == "a" }`, false],
+    [`when { !(context has on_behalf_of.${member}) }`, true],
+  ]),
+  ["when { context has on_behalf_of && { it: context.on_behalf_of.id } has it }", false],
+  // Readings that say the same of everybody.
+  ...[
+    "context.on_behalf_of.id == context.on_behalf_of.id",
+    'context.on_behalf_of.id like "*"',
+    'context.on_behalf_of.id like "**"',
+    "context.on_behalf_of.property_values.containsAll([])",
+    "context.on_behalf_of.property_values.containsAll(context.on_behalf_of.property_values)",
+    "!(context.on_behalf_of.property_values.containsAny([]))",
+    "[context.on_behalf_of.id].contains(context.on_behalf_of.id)",
+    '["a", context.on_behalf_of.id].containsAll(["a"])',
+    "[context.on_behalf_of.id].containsAll(context.claimed.labels)",
+    'context.on_behalf_of.id == "a" || context.on_behalf_of.id != "a"',
+    'context.on_behalf_of.id like "a*" || !(context.on_behalf_of.id like "a**")',
+    '{ it: context.on_behalf_of.id, of: principal.subject }.of == "a"',
+    'if context.on_behalf_of.id == "a" then true else principal.scopes.isEmpty()',
+    '(context.on_behalf_of.id == "a") == (context.on_behalf_of.id == "a")',
+  ].map((condition): [string, boolean] => [`when { context has on_behalf_of && (${condition}) }`, false]),
+  // A list of many names, and the same in another order.
+  [`when { context has on_behalf_of && ${manyNames(1)}.contains(context.on_behalf_of.id) }`, true],
+  [
+    `when { context has on_behalf_of && (${manyNames(1)}.contains(context.on_behalf_of.id) || !${manyNames(-1)}.contains(context.on_behalf_of.id)) }`,
+    false,
+  ],
   ["when { context == context }", false],
   ['when { principal.subject == "context.on_behalf_of.id" }', false],
   ['when { context.claimed.attributes.hasTag("on_behalf_of") }', false],
@@ -75,6 +110,154 @@ test.each([
   ],
   ['when { [context has on_behalf_of && context.on_behalf_of.id == "a", true].contains(true) }', false],
 ])("a permit %s counts for somebody else: %s", (clauses, expected) => expect(counts(clauses)).toBe(expected));
+
+/** A condition in several ways of writing it. */
+type Tree = string | readonly ["!", Tree] | readonly ["&&" | "||", Tree, Tree] | readonly ["if", Tree, Tree, Tree];
+
+const aboutSubject = [
+  'context.on_behalf_of.id == "alice"',
+  'context.on_behalf_of.type == "user"',
+  'context.on_behalf_of.property_values.contains("groups=payroll")',
+  'context.on_behalf_of.properties.hasTag("department")',
+];
+const aboutOthers = [
+  'principal.scopes.contains("a")',
+  'context.claimed.labels.contains("b")',
+  'context.claimed.resource.kind == "c"',
+];
+const always = [
+  "true",
+  "context.on_behalf_of has id",
+  "context has on_behalf_of.property_values",
+  "context has on_behalf_of",
+];
+
+const { tree: trees } = fc.letrec<{ tree: Tree }>((tie) => ({
+  tree: fc.oneof(
+    { maxDepth: 4, withCrossShrink: true },
+    fc.constantFrom<Tree>(...aboutSubject, ...aboutSubject, ...aboutOthers, ...always, "false"),
+    fc.tuple(fc.constant("!" as const), tie("tree")),
+    fc.tuple(fc.constantFrom("&&" as const, "||" as const), tie("tree"), tie("tree")),
+    fc.tuple(fc.constant("if" as const), tie("tree"), tie("tree"), tie("tree")),
+  ),
+}));
+
+/** Other ways of writing a comparison that stands for itself. */
+function spellings(atom: string): readonly string[] {
+  const [, left, right] = /^(.*) == (".*")$/.exec(atom) ?? [];
+  const [, set, member] = /^(.*)\.contains\((.*)\)$/.exec(atom) ?? [];
+  return [
+    atom,
+    `(${atom}) == true`,
+    `false != (${atom})`,
+    `[${atom}].contains(true)`,
+    ...(always.includes(atom) ? always : []),
+    ...(left === undefined
+      ? []
+      : [
+          `${right} == ${left}`,
+          `[${right}].contains(${left})`,
+          `${left} like ${right}`,
+          `{ it: ${left} }.it == ${right}`,
+        ]),
+    ...(set === undefined ? [] : [`${set}.containsAll([${member}])`, `[${member}].containsAny(${set})`]),
+  ];
+}
+
+/** The same condition, written otherwise: `choose` gives a number below the given one. */
+function respelled(tree: Tree, choose: (below: number) => number): Tree {
+  const oneOf = <T>(choices: readonly T[]): T => choices[choose(choices.length)] as T;
+  const again = (it: Tree) => respelled(it, choose);
+  if (typeof tree === "string") return oneOf(spellings(tree));
+  const [operator, ...operands] = tree;
+  const [a = "", b = "", c = ""] = operands.map(again);
+  const not = (it: Tree): Tree => ["!", it];
+  const choices: Readonly<Record<string, readonly Tree[]>> = {
+    "!": [
+      ["!", a],
+      ["if", a, "false", "true"],
+      ["!", not(not(a))],
+    ],
+    "&&": [["&&", a, b], ["&&", b, a], ["if", a, b, "false"], ["if", not(a), "false", b], not(["||", not(a), not(b)])],
+    "||": [["||", a, b], ["||", b, a], ["if", a, "true", b], not(["&&", not(a), not(b)]), ["||", a, ["&&", not(a), b]]],
+    if: [
+      ["if", a, b, c],
+      ["if", not(a), c, b],
+      ["||", ["&&", a, b], ["&&", not(a), c]],
+      ["&&", ["||", not(a), b], ["||", a, c]],
+    ],
+  };
+  return oneOf(choices[operator] as readonly Tree[]);
+}
+
+function written(tree: Tree): string {
+  if (typeof tree === "string") return `(${tree})`;
+  const [operator, ...operands] = tree;
+  const [a, b, c] = operands.map(written);
+  if (operator === "!") return `(!${a})`;
+  return operator === "if" ? `(if ${a} then ${b} else ${c})` : `(${a} ${operator} ${b})`;
+}
+
+const choosing = fc.infiniteStream(fc.nat({ max: 1_000 })).map((numbers) => (below: number) => {
+  const { value } = numbers.next();
+  return (value ?? 0) % below;
+});
+
+test("however a condition is written, it gets one verdict", () => {
+  const verdicts = { true: 0, false: 0 };
+  fc.assert(
+    fc.property(trees, choosing, (tree, choose) => {
+      const other = written(respelled(tree, choose));
+      const expected = counts(`when { context has on_behalf_of && ${written(tree)} }`);
+      verdicts[`${expected}`]++;
+      expect(counts(`when { context has on_behalf_of && ${other} }`)).toBe(expected);
+      expect(counts(`when { context has on_behalf_of } when { ${other} }`)).toBe(expected);
+      expect(counts(`when { context has on_behalf_of.id && ${other} }`)).toBe(expected);
+      expect(counts(`when { context has on_behalf_of } unless { !${other} }`)).toBe(expected);
+      expect(counts(`unless { !(context has on_behalf_of) || !${other} }`)).toBe(expected);
+    }),
+    { numRuns: 500 },
+  );
+  expect(Math.min(...Object.values(verdicts))).toBeGreaterThan(50);
+});
+
+/** Some of every kind that the comparisons above tell apart, and people of whom no policy has heard. */
+const subjects = ["alice", "zoe"].flatMap((id) =>
+  ["user", "service"].flatMap((type) =>
+    [[], ["groups=payroll"]].flatMap((property_values) =>
+      [{}, { department: "finance" }].map((properties): OnBehalfOf => ({ id, type, property_values, properties })),
+    ),
+  ),
+);
+const others = [[], ["a"]].flatMap((scopes) =>
+  [[], ["b"]].flatMap((labels) =>
+    ["c", "d"].map((kind) => {
+      const query = ask("access", { labels, resource: { kind } });
+      return { ...query, caller: { ...query.caller, scopes } };
+    }),
+  ),
+);
+
+test("a permit counts exactly if, whatever else is said, it refuses somebody", async () => {
+  const verdicts = { true: 0, false: 0 };
+  await fc.assert(
+    fc.asyncProperty(trees, choosing, async (tree, choose) => {
+      const condition = `context has on_behalf_of && ${written(respelled(tree, choose))}`;
+      // As a forbid, which is always asked: the reasons then say where the condition holds.
+      const forbid = `@id("it") forbid (principal, action, resource) when { ${condition} };`;
+      const engine = await engineOf({ ...openFiles, "platform/it.cedar": forbid }).catch(() => undefined);
+      // Cedar refuses what can never apply.
+      fc.pre(engine !== undefined);
+      const holds = (query: PolicyQuery) => engine?.decide(query).reasons.includes("platform/it") === true;
+      const refusesSomebody = others.every((other) => subjects.some((onBehalfOf) => !holds({ ...other, onBehalfOf })));
+      engine?.release();
+      verdicts[`${refusesSomebody}`]++;
+      expect(counts(`when { ${condition} }`)).toBe(refusesSomebody);
+    }),
+    { numRuns: 100 },
+  );
+  expect(Math.min(...Object.values(verdicts))).toBeGreaterThan(10);
+});
 
 test("a forbid always counts", () => expect(counts("", "forbid")).toBe(true));
 

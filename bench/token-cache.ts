@@ -8,8 +8,9 @@ import type { InboundRequest } from "../src/auth/inbound-request.ts";
 import { requireUnbound } from "../src/auth/proof/confirmation-method.ts";
 import type { TokenOptions } from "../src/auth/tokens/access-tokens.ts";
 import { createIssuerKeys } from "../src/auth/tokens/issuer-keys.ts";
-import { verifyToken } from "../src/auth/tokens/token-verifier.ts";
+import { signatureLimits, verifyToken } from "../src/auth/tokens/token-verifier.ts";
 import { systemClock } from "../src/base/clock.ts";
+import { createFairSemaphore } from "../src/base/semaphore.ts";
 import { systemTimers } from "../src/base/timers.ts";
 import { headerValues } from "../src/transport/http/inbound-request.ts";
 import { issuerEntry, startStaticIssuer } from "../test/harness/issuer.ts";
@@ -69,6 +70,7 @@ async function measure(algorithm: string): Promise<Readonly<Record<"uncached" | 
     { tokens: { ...options, issuers: [...others, ours] }, identityHeaders: undefined },
     { ...machine, onEvent() {} },
   );
+  const signatures = createFairSemaphore(signatureLimits);
   keys.start();
   authenticator.start();
   // Of the issuer alone: the others are never asked.
@@ -82,11 +84,12 @@ async function measure(algorithm: string): Promise<Readonly<Record<"uncached" | 
           clockToleranceSeconds: 30,
           onOverreach() {},
           authSource: "bearer_token",
+          signatures,
           readAttributes: () => ({}),
         },
         keys.find,
         systemClock,
-        { signal: patient, mayFetch() {} },
+        { signal: patient, mayVerify: async () => {} },
       );
       if ("refusal" in verification) throw verification.refusal;
       requireUnbound(verification.binding);

@@ -150,7 +150,13 @@ export function serverOptions(
   const memory = watchMemory();
   const report = createReport(logger, metrics, clock);
   const ingress = ingressOf(config);
-  const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress);
+  const onMalformed = once((entry: string) =>
+    logger.warn(
+      { entry: entry.slice(0, 64) },
+      "an entry of X-Forwarded-For is no address: such callers count as the ingress, all as one",
+    ),
+  );
+  const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress, onMalformed);
   const chain = createChain({
     service: config.serviceName,
     headerPrefix: config.headerPrefix,
@@ -287,4 +293,13 @@ function maxItemBytesOf(config: ServeConfig): (rpc: string) => number {
   const single = new Map(bulkRoutes.map(({ rpc, single }) => [rpc, routes.find(({ route }) => route === single)?.rpc]));
   const maxBytes = maxBodyBytesOf(config);
   return (rpc) => maxBytes(single.get(rpc) ?? rpc);
+}
+
+/** Does it the first time, and never again. */
+function once(tell: (entry: string) => void): (entry: string) => void {
+  let isTold = false;
+  return (entry) => {
+    if (!isTold) tell(entry);
+    isTold = true;
+  };
 }

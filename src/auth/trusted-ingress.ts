@@ -1,6 +1,6 @@
 /** Identifies the trusted ingress: the one peer whose identity headers are believed. */
 import { timingSafeEqual } from "node:crypto";
-import { addressGroup, isInNetworks, isLoopbackAddress, type Network } from "../base/network.ts";
+import { addressGroup, isInNetworks, isLoopbackAddress, type Network, parseAddress } from "../base/network.ts";
 import { thumbprintOf } from "../base/text-forms.ts";
 import type { InboundRequest } from "./inbound-request.ts";
 
@@ -41,16 +41,31 @@ function showsOneOf(certificates: readonly Uint8Array[], inbound: InboundRequest
 const maximumEntries = 16;
 
 /**
- * Returns the caller's address as `addressGroup` writes it: the socket's peer, or, where that is the ingress, the last
- * address in `X-Forwarded-For` that is not a trusted proxy's. What stands before it is the caller's own word. Where
- * the ingress names nobody it is the ingress itself.
+ * Returns the caller's address as `addressGroup` writes it: the socket's peer, or, if that is the ingress, the last
+ * address in `X-Forwarded-For` that is not a trusted proxy's. What stands before it is the caller's own word. If the
+ * ingress names nobody, or what is no address, it is the ingress itself.
+ * @param onMalformed called with an entry that is no address
  */
-export function callerAddress(inbound: InboundRequest, ingress: TrustedIngress): string {
+export function callerAddress(
+  inbound: InboundRequest,
+  ingress: TrustedIngress,
+  onMalformed: (entry: string) => void = () => {},
+): string {
   if (!isFromIngress(inbound, ingress)) return addressGroup(inbound.remoteAddress);
   const entries = inbound.headerValues("x-forwarded-for").flatMap((value) => value.split(","));
   for (const entry of entries.slice(-maximumEntries).reverse()) {
-    const address = entry.trim();
+    const address = forwardedAddress(entry.trim());
+    if (address === undefined) {
+      onMalformed(entry.trim());
+      break;
+    }
     if (!isInNetworks(ingress.networks, address)) return addressGroup(address);
   }
   return addressGroup(inbound.remoteAddress);
+}
+
+/** The address of an entry, which may have a port: `192.0.2.1:5`, `[2001:db8::1]:5`. Undefined for what is no address. */
+function forwardedAddress(entry: string): string | undefined {
+  const [, bracketed, plain] = /^(?:\[([^\]]*:[^\]]*)\]|([\d.]+))(?::\d{1,5})?$/.exec(entry) ?? [];
+  return parseAddress(bracketed ?? plain ?? entry)?.toString();
 }

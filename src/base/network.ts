@@ -98,7 +98,8 @@ export function isLoopbackNetwork({ address, prefixLength }: Network): boolean {
   return address.range() === "loopback" && prefixLength >= (address.kind() === "ipv4" ? 8 : 128);
 }
 
-function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
+/** Parses an address in a usual form: IPv4 as four decimal numbers, IPv6 without a zone identifier. */
+export function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text);
   if (!text.includes(":") || text.includes("%") || !ipaddr.IPv6.isValid(text)) return undefined;
   return ipaddr.IPv6.parse(text);

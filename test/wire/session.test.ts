@@ -200,6 +200,24 @@ describe("where they are", () => {
     expect(logged).not.toMatch(/eyJ[A-Za-z0-9_-]{20}/);
   });
 
+  test("behind a proxy that writes ports, a guesser locks out nobody else", async () => {
+    const from = (address: string) => ({ "x-forwarded-for": address });
+    const wrong = { ...ask, clientSecret: "w".repeat(43) };
+    const outcome = async (secret: typeof ask, address: string) => {
+      const answer = await sessionByRest(gateway.url, secret, from(address));
+      return "token" in answer ? "let in" : answer.reason;
+    };
+    await expect.poll(() => outcome(wrong, "192.0.2.50:1234"), { timeout: 20_000, interval: 0 }).toBe("rate_limited");
+    expect(await outcome(ask, "[2001:db8:50::1]:1234")).toBe("let in");
+    expect(await outcome(ask, "192.0.2.51:1234")).toBe("let in");
+    for (let call = 0; call < 3; call++) await outcome(ask, `198.51.100.200, unknown-${call}`);
+    const lines = gateway.logged
+      .join("")
+      .split("\n")
+      .filter((line) => line.includes("entry of X-Forwarded-For is no address"));
+    expect(lines.map((line) => JSON.parse(line).entry)).toEqual(["unknown-0"]);
+  });
+
   test("a client that is added, rotated or removed is so within seconds, without a restart", async () => {
     const added = { ...client, clientId: "added", secret: "u".repeat(43) };
     const askAdded = { ...ask, ...credentialsOf(added) };

@@ -2,18 +2,18 @@
 import { hash } from "node:crypto";
 import {
   calculateJwkThumbprint,
+  decodeJwt,
+  decodeProtectedHeader,
   EmbeddedJWK,
   errors,
-  type JWTHeaderParameters,
-  type JWTPayload,
-  type JWTVerifyGetKey,
   jwtVerify,
+  type ProtectedHeaderParameters,
 } from "jose";
-import { ServiceError } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
 import { isLoopbackHost } from "../../base/network.ts";
 import { refusedProof, refusedToken, signatureAlgorithms } from "../challenge.ts";
 import type { InboundRequest } from "../inbound-request.ts";
+import { rsaProblem } from "../tokens/candidate-keys.ts";
 
 /** Longest proof that is looked at. One with an RSA key of 4096 bits is around 2 KiB. */
 const maximumProofBytes = 4 * 1024;
@@ -36,8 +36,10 @@ export interface ProofExpectation {
   readonly clockToleranceSeconds: number;
 }
 
-/** What a proof that stands says besides. */
+/** A proof, and what it says besides. */
 export interface DpopProof {
+  readonly text: string;
+  readonly expected: ProofExpectation;
   /** Its `jti`: 1 to 256 characters. */
   readonly id: string;
   /** Its `iat`, in seconds since the Unix epoch. */
@@ -47,22 +49,15 @@ export interface DpopProof {
 }
 
 /**
- * Verifies a proof: RFC 9449 §4.3, items 2 to 9, 11 and 12. The key is compared with the token's before it is used,
- * so that only keys which the issuer has seen are ever computed with. Does NOT check the nonce (item 10) nor whether
- * the proof was used before.
+ * Reads a proof and judges all but its signature: RFC 9449 §4.3, items 2 to 6, 8, 9, 11 and 12, and that the key is none
+ * that costs more than others to compute with. Does NOT check the signature (item 7, `verifyProof`), the nonce (item 10),
+ * nor whether the proof was used before.
  * @throws ServiceError `proof_of_possession_failed`
  */
-export async function verifyProof(proof: string, expected: ProofExpectation): Promise<DpopProof> {
-  if (proof.length > maximumProofBytes) throw refusedProof("the DPoP proof is too long");
-  const findKey: JWTVerifyGetKey = async (header, jws) => {
-    await checkHeader(header, expected.boundKey);
-    return EmbeddedJWK(header, jws);
-  };
-  const payload = await verifySignature(proof, findKey, {
-    algorithms: signatureAlgorithms,
-    clockTolerance: expected.clockToleranceSeconds,
-    currentDate: new Date(expected.nowMs),
-  });
+export async function readDpopProof(text: string, expected: ProofExpectation): Promise<DpopProof> {
+  if (text.length > maximumProofBytes) throw refusedProof("the DPoP proof is too long");
+  const [header, payload] = await readable(async () => [decodeProtectedHeader(text), decodeJwt(text)] as const);
+  await checkHeader(header, expected.boundKey);
   const { htm, htu, ath, jti, iat, nonce } = payload;
   if (htm !== expected.method) throw refusedProof("the DPoP proof is for another method");
   if (typeof htu !== "string" || expected.target === undefined || normalTarget(htu) !== expected.target) {
@@ -75,16 +70,32 @@ export async function verifyProof(proof: string, expected: ProofExpectation): Pr
     throw refusedProof("the DPoP proof has no valid jti");
   }
   if (nonce !== undefined && typeof nonce !== "string") throw refusedProof("the DPoP proof has no valid nonce");
-  return { id: jti, issuedAtSeconds: checkAge(iat, expected), nonce };
+  return { text, expected, id: jti, issuedAtSeconds: checkAge(iat, expected), nonce };
+}
+
+/**
+ * Verifies the signature of a proof that was read. Its key is the token's, so that only keys which the issuer has seen are
+ * ever computed with.
+ * @throws ServiceError `proof_of_possession_failed`
+ */
+export async function verifyProof({ text, expected }: DpopProof): Promise<void> {
+  const options = {
+    algorithms: signatureAlgorithms,
+    clockTolerance: expected.clockToleranceSeconds,
+    currentDate: new Date(expected.nowMs),
+  };
+  await readable(() => jwtVerify(text, EmbeddedJWK, options));
 }
 
 /** Items 4, 6 and 12: the type, and the key that the token is bound to. That it is public is `EmbeddedJWK`'s. */
-async function checkHeader({ typ, jwk }: JWTHeaderParameters, boundKey: string): Promise<void> {
+async function checkHeader({ typ, jwk }: ProtectedHeaderParameters, boundKey: string): Promise<void> {
   if (typ !== "dpop+jwt") throw refusedProof("the DPoP proof is of another type");
   if (jwk === undefined) throw refusedProof("the DPoP proof carries no key");
-  if ((await calculateJwkThumbprint(jwk)) !== boundKey) {
+  if ((await readable(() => calculateJwkThumbprint(jwk))) !== boundKey) {
     throw refusedToken("proof_of_possession_failed", "the access token is bound to another DPoP key");
   }
+  const problem = rsaProblem(jwk);
+  if (problem !== undefined) throw refusedProof("the DPoP proof's key is not one that is computed with", problem);
 }
 
 function checkAge(iat: number | undefined, { nowMs, clockToleranceSeconds }: ProofExpectation): number {
@@ -95,15 +106,11 @@ function checkAge(iat: number | undefined, { nowMs, clockToleranceSeconds }: Pro
   return iat;
 }
 
-async function verifySignature(
-  proof: string,
-  findKey: JWTVerifyGetKey,
-  options: Parameters<typeof jwtVerify>[2],
-): Promise<JWTPayload> {
+/** What the library makes of a proof; its refusal as ours. */
+async function readable<T>(read: () => Promise<T>): Promise<T> {
   try {
-    return (await jwtVerify(proof, findKey, options)).payload;
+    return await read();
   } catch (error) {
-    if (error instanceof ServiceError) throw error;
     const cause = error instanceof errors.JOSEError ? error.code : error instanceof Error ? error.name : "unknown";
     throw refusedProof("the DPoP proof is not valid", cause);
   }

@@ -1,12 +1,13 @@
 /** Proof of possession by DPoP (RFC 9449): every call is signed with the key that its token is bound to. */
 import { hash } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
+import type { FairSemaphore } from "../../base/semaphore.ts";
 import { missingNonce, refusedProof } from "../challenge.ts";
 import type { InboundRequest } from "../inbound-request.ts";
 import type { VerifiedToken } from "../tokens/token-cache.ts";
 import { boundThumbprint } from "./confirmation-method.ts";
 import type { DpopNonces } from "./dpop-nonce.ts";
-import { proofLifetimeSeconds, targetOf, verifyProof } from "./dpop-proof.ts";
+import { type DpopProof, proofLifetimeSeconds, readDpopProof, targetOf, verifyProof } from "./dpop-proof.ts";
 import type { ReplayStore } from "./replay-store.ts";
 
 export interface DpopRule {
@@ -23,34 +24,54 @@ export interface DpopContext {
   readonly clock: Clock;
   /** Seconds by which the clocks of callers and replicas may differ from ours. */
   readonly clockToleranceSeconds: number;
+  /** As `VerifierRules` has it. */
+  readonly signatures: FairSemaphore;
 }
 
 /**
- * Checks that the call carries a fresh proof by the key that the verified token is bound to, and notes its use. To be
- * called on every call, last of all that looks at its token.
- * @throws ServiceError `proof_of_possession_failed`, `store_unavailable`
+ * Reads the call's proof, which is good but for its signature: it says all that it must, and carries the key that the
+ * token is bound to. Costs far less than a signature.
+ * @throws ServiceError `proof_of_possession_failed`
  */
-export async function confirmDpopPossession(
+export async function expectProof(
   accessToken: string,
-  { caller, binding }: VerifiedToken,
+  { binding }: VerifiedToken,
   inbound: InboundRequest,
-  { publicUrl, replayStore, nonces }: DpopRule,
+  { publicUrl }: DpopRule,
   { clock, clockToleranceSeconds }: DpopContext,
-): Promise<void> {
-  const boundKey = boundThumbprint(binding, "jkt");
-  const proof = await verifyProof(readProof(inbound), {
-    boundKey,
+): Promise<DpopProof> {
+  return readDpopProof(readProof(inbound), {
+    boundKey: boundThumbprint(binding, "jkt"),
     accessToken,
     method: inbound.method,
     target: targetOf(inbound, publicUrl),
     nowMs: clock.now(),
     clockToleranceSeconds,
   });
+}
+
+/**
+ * Checks that the call carries a fresh proof by the key that the verified token is bound to, and notes its use. To be
+ * called on every call, last of all that looks at its token.
+ * @throws ServiceError `proof_of_possession_failed`, `store_unavailable`; the signal's reason once aborted
+ */
+export async function confirmDpopPossession(
+  accessToken: string,
+  verified: VerifiedToken,
+  inbound: InboundRequest,
+  rule: DpopRule,
+  context: DpopContext,
+  signal: AbortSignal,
+): Promise<void> {
+  const proof = await expectProof(accessToken, verified, inbound, rule, context);
+  const { tenantId } = verified.caller;
+  await context.signatures.run(`proofs of ${tenantId}`, () => verifyProof(proof), signal);
+  const { nonces } = rule;
   if (nonces !== undefined && !nonces.accepts(proof.nonce ?? "")) throw missingNonce(nonces.current());
-  const use = { tenantId: caller.tenantId, proof: hash("sha256", `${boundKey} ${proof.id}`, "base64url") };
+  const use = { tenantId, proof: hash("sha256", `${proof.expected.boundKey} ${proof.id}`, "base64url") };
   // A replica whose clock is behind takes the proof for longer than this one.
-  const expiresAtMs = (proof.issuedAtSeconds + proofLifetimeSeconds + clockToleranceSeconds) * 1000;
-  if (!(await replayStore.firstUse(use, expiresAtMs))) throw refusedProof("the DPoP proof was used before");
+  const expiresAtMs = (proof.issuedAtSeconds + proofLifetimeSeconds + context.clockToleranceSeconds) * 1000;
+  if (!(await rule.replayStore.firstUse(use, expiresAtMs))) throw refusedProof("the DPoP proof was used before");
 }
 
 /** RFC 9449 §4.3 item 1: not more than one. Two that a proxy joined are no JWT. */

@@ -4,14 +4,14 @@ import { type DeclaredAttributes, noDeclaredAttributes } from "../../base/caller
 import type { Clock } from "../../base/clock.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { everyTenant, type IntrospectionRule, type IssuerEntry } from "../../base/issuers.ts";
+import { createFairSemaphore, type FairSemaphore } from "../../base/semaphore.ts";
 import type { Sums } from "../../base/sums.ts";
 import type { Timers } from "../../base/timers.ts";
 import { attributesWithin, claimedAttributes } from "../attributes.ts";
 import { readAccessToken } from "../authorization-header.ts";
 import type { InboundRequest } from "../inbound-request.ts";
 import type { OnCertificateIgnored } from "../proof/confirmation.ts";
-import type { TokenBinding } from "../proof/confirmation-method.ts";
-import { type ProofOfPossessionRule, possessionMethod } from "../proof/possession.ts";
+import { type PossessionMethod, type ProofOfPossessionRule, possessionMethod } from "../proof/possession.ts";
 import type { FindKeys } from "./candidate-keys.ts";
 import { createIntrospection, type IntrospectionResult } from "./introspection.ts";
 import { createIssuerKeys, type IssuerKeys } from "./issuer-keys.ts";
@@ -23,9 +23,8 @@ import {
 } from "./session-tokens.ts";
 import { createStatusLists } from "./status-lists.ts";
 import { cacheVerifications, type VerifiedToken, type Verify } from "./token-cache.ts";
-import type { TokenRules } from "./token-claims.ts";
 import { createTokenIssuers, type NamedStatus, type TokenIssuers, type TokenSource } from "./token-issuers.ts";
-import { type VerifierRules, verifyToken } from "./token-verifier.ts";
+import { signatureLimits, type VerifierRules, verifyToken } from "./token-verifier.ts";
 
 const defaultMaximumTokenBytes = 8 * 1024;
 const defaultClockToleranceSeconds = 30;
@@ -96,23 +95,26 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
   const { clock, onCertificateIgnored } = dependencies;
   const maximumTokenBytes = options.maximumTokenBytes ?? defaultMaximumTokenBytes;
   const clockToleranceSeconds = options.clockToleranceSeconds ?? defaultClockToleranceSeconds;
+  const signatures = createFairSemaphore(signatureLimits);
   const possession = possessionMethod(options.proofOfPossession, {
     clock,
     clockToleranceSeconds,
     onCertificateIgnored,
+    signatures,
   });
-  const { verify, ...issuers } = openIssuers(options, clockToleranceSeconds, dependencies);
+  const { verify, ...issuers } = openIssuers(options, clockToleranceSeconds, signatures, dependencies);
 
   async function callerBy(
-    confirm: (token: string, verified: VerifiedToken, inbound: InboundRequest) => void | Promise<void>,
+    confirm: (...shown: Parameters<PossessionMethod["confirm"]>) => void | Promise<void>,
     inbound: InboundRequest,
     signal: AbortSignal,
   ): Promise<Caller> {
     try {
       const token = readAccessToken(inbound, possession.scheme, maximumTokenBytes);
-      const mayFetch = (claimed: TokenBinding | "unknown") => possession.beforeFetch(claimed, inbound);
-      const verified = await verify(token, { signal, mayFetch });
-      await confirm(token, verified, inbound);
+      const mayVerify = async (claimed: VerifiedToken | "unknown") =>
+        possession.beforeSignature(token, claimed, inbound);
+      const verified = await verify(token, { signal, mayVerify });
+      await confirm(token, verified, inbound, signal);
       noteExpiry(verified.caller, verified.expiresAtMs + clockToleranceSeconds * 1000);
       return verified.caller;
     } catch (thrown) {
@@ -132,6 +134,7 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
 function openIssuers(
   { issuers, session, attributes = noDeclaredAttributes, fetchTimeoutMs = defaultFetchTimeoutMs }: TokenOptions,
   clockToleranceSeconds: number,
+  signatures: FairSemaphore,
   dependencies: TokenDependencies,
 ): TokenIssuers {
   const { clock, refetches, introspections, statusListFetches } = dependencies;
@@ -153,11 +156,12 @@ function openIssuers(
       onFetched: (status) => onKeysFetched({ issuer, ...status }),
       onChanged: onKeysChanged && (() => onKeysChanged(issuer)),
     });
-  const rulesOf = (entry: IssuerEntry): TokenRules => ({
+  const rulesOf = (entry: IssuerEntry): VerifierRules => ({
     ...entry,
     clockToleranceSeconds,
     readAttributes: claimedAttributes(attributes),
     authSource: "bearer_token",
+    signatures,
     onOverreach: (tenantId) => onOverreach(entry.issuer, tenantId),
   });
   const verifier =
@@ -188,7 +192,7 @@ function openIssuers(
   const openOwn = ({ issuer, audience, keys }: SessionTokenRule) => {
     const entry = { issuer, audience, requireAtJwt: true, claims: sessionClaimNames, tenants: everyTenant };
     const readAttributes = attributesWithin(sessionAttributesClaim, attributes);
-    const rules = { ...entry, clockToleranceSeconds, readAttributes, onOverreach: () => {} };
+    const rules = { ...entry, clockToleranceSeconds, readAttributes, signatures, onOverreach: () => {} };
     const verify = verifier({ ...rules, authSource: "session_token" }, sessionKeyFinder(keys));
     return { issuer, source: { verify: remember(verify, () => keys.revision) } };
   };

@@ -1,7 +1,12 @@
-import { type CryptoKey, type createLocalJWKSet, errors } from "jose";
+import { type CryptoKey, createLocalJWKSet, errors, type JWK } from "jose";
+import { signatureAlgorithms } from "../challenge.ts";
 import type { TokenHeader } from "./token-claims.ts";
 
 export type KeySet = ReturnType<typeof createLocalJWKSet>;
+
+/** Keys of a set that one token is checked against: those that come first in it. */
+const maximumCandidates = 8;
+const rsaBits = { least: 2_048, most: 4_096, exponent: 32 };
 
 /**
  * Finds the keys that a token may be signed with. `mayFetch` is called before a fetch is made for this token alone;
@@ -24,7 +29,40 @@ export async function candidateKeys(keys: KeySet, { alg, kid }: TokenHeader): Pr
     if (error instanceof errors.JWKSNoMatchingKey) return [];
     if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
     const candidates: CryptoKey[] = [];
-    for await (const key of error) candidates.push(key);
+    for await (const key of error) if (candidates.push(key) === maximumCandidates) break;
     return candidates;
   }
+}
+
+/**
+ * Whether signatures of a published key can be checked, at a cost that is known: "other" where none of our algorithms is
+ * for it, else what is wrong with it, if anything. Public, and importable; RSA of 2,048 to 4,096 bits (RFC 7518 §3.3)
+ * with an odd exponent from 3 on of at most 32 bits.
+ */
+export async function keyProblem(key: JWK): Promise<string | undefined> {
+  for (const alg of signatureAlgorithms) {
+    try {
+      await createLocalJWKSet({ keys: [key] })({ alg });
+      return rsaProblem(key);
+    } catch (error) {
+      if (!(error instanceof errors.JWKSNoMatchingKey)) return "cannot be imported";
+    }
+  }
+  return "other";
+}
+
+/** As `keyProblem`, of RSA alone: what is not well formed is for the import to find. */
+export function rsaProblem({ kty, n, e }: JWK): string | undefined {
+  if (kty !== "RSA" || typeof n !== "string" || typeof e !== "string") return undefined;
+  const [modulus, exponent] = [bigEndian(n), bigEndian(e)];
+  if (modulus.bits < rsaBits.least || modulus.bits > rsaBits.most) return `has ${modulus.bits} bits`;
+  if (exponent.bits > rsaBits.exponent) return `has an exponent of ${exponent.bits} bits`;
+  return exponent.bits < 2 || !exponent.isOdd ? "has an exponent that is no odd number from 3 on" : undefined;
+}
+
+function bigEndian(text: string): { readonly bits: number; readonly isOdd: boolean } {
+  const bytes = Buffer.from(text, "base64url");
+  const first = bytes.findIndex((byte) => byte !== 0);
+  const bits = first < 0 ? 0 : (bytes.length - first) * 8 - Math.clz32(bytes[first] as number) + 24;
+  return { bits, isOdd: ((bytes.at(-1) ?? 0) & 1) === 1 };
 }

@@ -40,6 +40,15 @@ export interface Introspection {
   status(): IssuerStatus;
 }
 
+/** A question that is under way; it ends with the last of those who wait for its answer. */
+interface Asking {
+  readonly answer: Promise<Record<string, unknown> | ServiceError>;
+  readonly left: AbortController;
+  waiting: number;
+}
+
+const late = () => issuerSilent(retryAfterSeconds, "the caller's deadline came first");
+
 /** Asks about each token once at a time, whoever waits for it. */
 export function createIntrospection(
   introspection: IntrospectionRule,
@@ -49,19 +58,21 @@ export function createIntrospection(
   const { clock, calls, signal: closing, onAnswered } = dependencies;
   const budget = createRefetchBudget(callsEachSecond, 1_000, clock, calls);
   const slots = createSemaphore(maximumCalls, maximumWaiting);
-  const asked = new Map<string, Promise<Record<string, unknown> | ServiceError>>();
+  const asked = new Map<string, Asking>();
   let failure: string | undefined;
 
   /** Resolves with the refusal where there is no answer: it is everybody's who waits. */
-  async function ask(token: string): Promise<Record<string, unknown> | ServiceError> {
+  async function ask(token: string, left: AbortSignal): Promise<Record<string, unknown> | ServiceError> {
+    const signal = AbortSignal.any([closing, left]);
     try {
-      const answer = await slots.run(() => askIssuer(token, introspection, dependencies), closing);
+      const answer = await slots.run(() => askIssuer(token, introspection, { ...dependencies, signal }), signal);
       if (typeof answer.active !== "boolean")
         throw new Error("the issuer's introspection says not whether it is active");
       failure = undefined;
       onAnswered(answer.active ? "active" : "inactive");
       return answer;
     } catch (error) {
+      if (left.aborted) return late();
       // Of the semaphore: too many wait.
       const isUnasked = error instanceof ServiceError;
       if (!isUnasked) failure = error instanceof Error ? error.message : "unknown error";
@@ -71,15 +82,15 @@ export function createIntrospection(
   }
 
   /** @throws ServiceError `issuer_unavailable` */
-  function answerAbout(token: string): Promise<Record<string, unknown> | ServiceError> {
-    const key = hash("sha256", token, "base64");
+  function answerAbout(key: string, token: string): Asking {
     const known = asked.get(key);
     if (known !== undefined) return known;
     if (!budget.take()) {
       onAnswered("unasked");
       throw issuerSilent(retryAfterSeconds, "no more tokens are asked about in this second");
     }
-    const asking = ask(token).finally(() => asked.delete(key));
+    const left = new AbortController();
+    const asking = { answer: ask(token, left.signal), left, waiting: 0 };
     asked.set(key, asking);
     return asking;
   }
@@ -111,11 +122,16 @@ export function createIntrospection(
   }
 
   return {
-    async verify(token, { signal, mayFetch }) {
-      mayFetch("unknown");
-      const answer = await untilAborted(answerAbout(token), signal, () =>
-        issuerSilent(retryAfterSeconds, "the caller's deadline came first"),
-      );
+    async verify(token, { signal, mayVerify }) {
+      await mayVerify("unknown");
+      const key = hash("sha256", token, "base64");
+      const asking = answerAbout(key, token);
+      asking.waiting += 1;
+      const answer = await untilAborted(asking.answer, signal, late).finally(() => {
+        asking.waiting -= 1;
+        if (asked.get(key) === asking && (asking.waiting === 0 || !signal.aborted)) asked.delete(key);
+        if (asking.waiting === 0) asking.left.abort();
+      });
       if (answer instanceof ServiceError) throw answer;
       return judge(answer);
     },

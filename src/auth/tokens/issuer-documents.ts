@@ -1,10 +1,24 @@
 /** Fetching what an issuer publishes, such as its discovery document and its key set, and what it answers. */
-import type { JSONWebKeySet, JWK } from "jose";
+import type { JWK } from "jose";
 import { isLoopbackHost } from "../../base/network.ts";
 import type { Timers } from "../../base/timers.ts";
+import { keyProblem } from "./candidate-keys.ts";
 
 /** Longest document that is read. Key sets of large issuers are around 10 KiB. */
 const longestDocumentBytes = 256 * 1024;
+/** Signature keys of a set that are looked at: those that come first. Sets of large issuers have around 10. */
+const maximumKeys = 64;
+/** Keys that one remark names. */
+const maximumNamed = 4;
+
+/** What an issuer publishes, as far as it can be used. */
+export interface PublishedKeys {
+  readonly keys: readonly JWK[];
+  /** Of keys that are left out, although they are for signatures. */
+  readonly leftOutIds: readonly unknown[];
+  /** For operators: what was left out, and why; undefined if nothing was. */
+  readonly remark: string | undefined;
+}
 
 export interface FetchContext {
   readonly fetch: (url: URL, init: RequestInit) => Promise<Response>;
@@ -47,14 +61,33 @@ export async function discoverKeySetUrl(issuer: string, context: FetchContext): 
 }
 
 /**
- * Fetches the public signature keys (RFC 7517 §5). Keys of other types or uses are left out, as §5 asks; so are
- * symmetric ones, which have no place in a published set.
+ * Fetches the public signature keys (RFC 7517 §5). Keys of other types, uses or algorithms are left out, as §5 asks; so are
+ * symmetric ones, which have no place in a published set. With a remark are left out those that cannot be imported, or
+ * cost more than `keyProblem` allows, and what comes after the first 64: no token can make either matter.
  * @throws Error naming what is wrong
  */
-export async function fetchKeySet(url: URL, context: FetchContext): Promise<JSONWebKeySet> {
-  const { keys } = await fetchJsonObject(url, "key set", context);
-  if (!Array.isArray(keys)) throw new Error("the issuer's key set is malformed");
-  return { keys: (keys as unknown[]).filter(isSignatureKey) };
+export async function fetchKeySet(url: URL, context: FetchContext): Promise<PublishedKeys> {
+  const document = await fetchJsonObject(url, "key set", context);
+  if (!Array.isArray(document.keys)) throw new Error("the issuer's key set is malformed");
+  const published = (document.keys as unknown[]).filter(isSignatureKey);
+  const keys: JWK[] = [];
+  const leftOut: { readonly kid: unknown; readonly problem: string }[] = [];
+  for (const key of published.slice(0, maximumKeys)) {
+    const problem = await keyProblem(key);
+    if (problem === undefined) keys.push(key);
+    else if (problem !== "other") leftOut.push({ kid: key.kid, problem });
+  }
+  const beyond = published.slice(maximumKeys);
+  const named = leftOut
+    .slice(0, maximumNamed)
+    .map(({ kid, problem }) => `${JSON.stringify(String(kid ?? "").slice(0, 64))} ${problem}`);
+  const more = leftOut.length - named.length + beyond.length;
+  const remark = `keys of the issuer are left out: ${[...named, ...(more > 0 ? [`${more} more`] : [])].join(", ")}`;
+  return {
+    keys,
+    leftOutIds: [...leftOut, ...beyond].map(({ kid }) => kid),
+    remark: leftOut.length + beyond.length === 0 ? undefined : remark,
+  };
 }
 
 function isSignatureKey(key: unknown): key is JWK {

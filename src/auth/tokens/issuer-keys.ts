@@ -78,9 +78,11 @@ export interface IssuerKeysDependencies extends Omit<FetchContext, "signal"> {
 
 interface HeldKeys {
   readonly keys: KeySet;
+  /** Of keys that are left out too: no fetch finds another one under them. */
   readonly ids: ReadonlySet<unknown>;
   /** The set as JSON, to tell whether another one came. */
   readonly published: string;
+  readonly remark: string | undefined;
   readonly count: number;
   readonly fetchedAtMs: number;
 }
@@ -106,21 +108,22 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
   /** Resolves with whether other keys than before are held. */
   async function load(): Promise<boolean> {
     const context = { ...dependencies, signal: closing.signal };
-    const keySet = await fetchKeySet(await discoverKeySetUrl(issuer, context), context);
-    if (keySet.keys.length === 0) {
+    const { keys, leftOutIds, remark } = await fetchKeySet(await discoverKeySetUrl(issuer, context), context);
+    if (keys.length === 0) {
       // All keys withdrawn is the issuer's word, not an outage: the old ones must not outlive it.
       held = undefined;
-      throw new Error("the issuer publishes no signature keys");
+      throw new Error(["the issuer publishes no signature keys", ...(remark === undefined ? [] : [remark])].join("; "));
     }
-    const published = JSON.stringify(keySet);
+    const published = JSON.stringify(keys);
     const changed = held !== undefined && published !== held.published;
     if (published !== held?.published) revision += 1;
-    for (const { kid } of keySet.keys) if (kid !== undefined) everPublished.set(kid, true);
+    for (const { kid } of keys) if (kid !== undefined) everPublished.set(kid, true);
     held = {
-      keys: createLocalJWKSet(keySet),
-      ids: new Set(keySet.keys.map(({ kid }) => kid)),
+      keys: createLocalJWKSet({ keys: [...keys] }),
+      ids: new Set([...keys.map(({ kid }) => kid), ...leftOutIds]),
       published,
-      count: keySet.keys.length,
+      remark,
+      count: keys.length,
       fetchedAtMs: clock.now(),
     };
     return changed;
@@ -189,7 +192,9 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
     const ready = usable();
     if (failure !== undefined) return { issuerReady: ready, detail: failure };
     if (held === undefined) return { issuerReady: false, detail: "the issuer's keys are not fetched yet" };
-    return { issuerReady: ready, detail: ready ? `${held.count} keys` : "the issuer's keys are too old" };
+    const { count, remark } = held;
+    const detail = ready ? `${count} keys` : "the issuer's keys are too old";
+    return { issuerReady: ready, detail: remark ?? detail, ...(remark !== undefined && { remark }) };
   }
 
   return {

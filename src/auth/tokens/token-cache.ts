@@ -40,8 +40,11 @@ export type Verification = VerifiedToken | RefusedToken;
 export interface CallContext {
   /** Its deadline: ends the wait for the issuer's keys. */
   readonly signal: AbortSignal;
-  /** Throws the refusal where nothing is to be fetched for a token that is bound like this, as far as is known. */
-  readonly mayFetch: (binding: TokenBinding | "unknown") => void;
+  /**
+   * Rejects with the refusal if nothing is to be computed, fetched or asked for a token that claims this; `unknown` if
+   * it says nothing to us.
+   */
+  readonly mayVerify: (claimed: VerifiedToken | "unknown") => Promise<void>;
 }
 
 /** Verifies an access token, as `verifyToken` does. */

@@ -162,7 +162,7 @@ export function statusOfAll(statuses: readonly NamedStatus[]): IssuerStatus {
   const named = away.slice(0, maximumNamed).map(({ issuer, detail }) => `${issuer}: ${detail}`);
   const more = away.length - named.length;
   if (away.length === 0) return { issuerReady: true, detail: `the keys of ${statuses.length} issuers` };
-  const remark = `${away.length} of ${statuses.length} issuers are away: ${named.join("; ")}${more > 0 ? `; and ${more} more` : ""}`;
+  const remark = `${away.length} of ${statuses.length} issuers are not as they should be: ${named.join("; ")}${more > 0 ? `; and ${more} more` : ""}`;
   return { issuerReady: statuses.some(({ issuerReady }) => issuerReady), detail: remark, remark };
 }
 

@@ -2,43 +2,53 @@
 import { type CryptoKey, errors, type JWTPayload, jwtVerify } from "jose";
 import type { Clock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
+import type { FairLimits, FairSemaphore } from "../../base/semaphore.ts";
 import { refusedToken, signatureAlgorithms } from "../challenge.ts";
 import type { FindKeys } from "./candidate-keys.ts";
 import type { CheckStatus } from "./status-lists.ts";
 import type { CallContext, RefusedToken, Verification, VerifiedToken } from "./token-cache.ts";
 import { checkBegun, foreignTenant, judgeClaims, type ReadToken, readToken, type TokenRules } from "./token-claims.ts";
 
+/**
+ * Signatures that one thread checks at a time: as many as there are threads for it. What strangers sent waits before that,
+ * in turns of the issuers, and of the tenants whose callers send proofs.
+ */
+export const signatureLimits: FairLimits = { maximum: 4, maximumWaitingEach: 2_000, maximumWaiting: 20_000 };
+
 export interface VerifierRules extends TokenRules {
+  /** Turns at checking signatures; see `signatureLimits`. */
+  readonly signatures: FairSemaphore;
   /** Whether a verified token was called back; absent where what it says of that does not count. */
   readonly checkStatus?: CheckStatus;
 }
 
 /**
  * Verifies an access token: shape, `typ`, kind, algorithm, `iss`, `aud`, `exp` (required), the claims that name the
- * caller, `nbf`, `iat`; then its signature, so that no key is looked for, fetched or computed with for a token that is
- * refused anyway; then that its issuer may speak for the tenant, and has not called it back. Does NOT check `jti`, or possession of a bound key.
+ * caller, `nbf`, `iat`; then what its call can show without a signature (`mayVerify`); then its signature, so that no key
+ * is looked for, fetched or computed with for a token that is refused anyway; then that its issuer may speak for the tenant, and has not called it back. Does NOT check `jti`, or possession of a bound key.
  * @returns the token, or the refusal where another look would not change it unless the keys do
  * @throws ServiceError `invalid_token` of an unknown key or before its time, `issuer_unavailable`, what the context's
- *   `mayFetch` throws
+ *   `mayVerify` throws, the signal's reason once aborted
  */
 export async function verifyToken(
   token: string,
   rules: VerifierRules,
   findKeys: FindKeys,
   clock: Clock,
-  { signal, mayFetch }: CallContext,
+  { signal, mayVerify }: CallContext,
 ): Promise<Verification> {
   const nowSeconds = Math.floor(clock.now() / 1000);
   const claimed = readAndJudge(token, rules, nowSeconds);
   if ("refusal" in claimed) return claimed;
   const latestSeconds = nowSeconds + rules.clockToleranceSeconds;
   checkBegun(claimed.payload, latestSeconds);
+  await mayVerify(claimed.judged);
   const keys = await findKeys(claimed.header, signal, () => {
     const refusal = foreignTenant(claimed.judged, rules);
     if (refusal !== undefined) throw refusal;
-    mayFetch(claimed.judged.binding);
   });
-  const payload = await verifiedPayload(token, keys, {
+  const turn = <T>(check: () => Promise<T>) => rules.signatures.run(rules.issuer, check, signal);
+  const payload = await verifiedPayload(token, keys, turn, {
     algorithms: signatureAlgorithms,
     issuer: rules.issuer,
     audience: rules.audience,
@@ -78,18 +88,23 @@ function readAndJudge(token: string, rules: TokenRules, nowSeconds: number): Jud
   }
 }
 
-/** The payload of a token that one of the keys signed; undefined where none did. */
+/** The payload of a token that one of the keys signed; undefined where none did. Waits for a turn for each key. */
 async function verifiedPayload(
   token: string,
   keys: readonly CryptoKey[],
+  turn: <T>(check: () => Promise<T>) => Promise<T>,
   options: Parameters<typeof jwtVerify>[2],
 ): Promise<JWTPayload | undefined> {
   for (const key of keys) {
-    try {
-      return (await jwtVerify(token, key, options)).payload;
-    } catch (error) {
-      if (!isAboutKey(error)) throw toRefusal(error);
-    }
+    const payload = await turn(async () => {
+      try {
+        return (await jwtVerify(token, key, options)).payload;
+      } catch (error) {
+        if (isAboutKey(error)) return undefined;
+        throw toRefusal(error);
+      }
+    });
+    if (payload !== undefined) return payload;
   }
   return undefined;
 }

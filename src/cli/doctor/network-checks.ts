@@ -7,7 +7,7 @@ import { createSemaphore } from "../../base/semaphore.ts";
 import { systemTimers } from "../../base/timers.ts";
 import { parseIssuerFile } from "../../config/issuer-file.ts";
 import { loadConfig, systemFiles } from "../../config/load.ts";
-import { type Check, clockFinding, type Finding, failed, ok, skipped } from "./finding.ts";
+import { type Check, clockFinding, type Finding, failed, ok, skipped, warning } from "./finding.ts";
 
 /** For one exchange; the service itself waits no longer. */
 const exchangeTimeoutMs = 5_000;
@@ -69,6 +69,8 @@ async function lookAtIntrospection(
   }
 }
 
+const leftOutRemedy = "have the issuer publish keys that can be used; tokens that the others sign are refused";
+
 async function lookAtIssuer(issuer: string, signal: AbortSignal): Promise<readonly Finding[]> {
   const clocks: Finding[] = [];
   const context = {
@@ -78,9 +80,11 @@ async function lookAtIssuer(issuer: string, signal: AbortSignal): Promise<readon
     signal,
   };
   try {
-    const { keys } = await fetchKeySet(await discoverKeySetUrl(issuer, context), context);
-    if (keys.length === 0) return [failed("issuer", `${issuer} publishes no signature keys`, issuerRemedy)];
-    return [ok("issuer", `${issuer} publishes ${keys.length} signature keys`), ...clocks.slice(0, 1)];
+    const { keys, remark } = await fetchKeySet(await discoverKeySetUrl(issuer, context), context);
+    const found = `${issuer} publishes ${keys.length === 0 ? "no" : keys.length} signature keys`;
+    const detail = remark === undefined ? found : `${found}; ${remark}`;
+    if (keys.length === 0) return [failed("issuer", detail, issuerRemedy)];
+    return [(remark === undefined ? ok : warning)("issuer", detail, leftOutRemedy), ...clocks.slice(0, 1)];
   } catch (error) {
     return [failed("issuer", `${issuer}: ${error instanceof Error ? error.message : "unknown error"}`, issuerRemedy)];
   }

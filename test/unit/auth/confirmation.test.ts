@@ -7,11 +7,13 @@ import { bindingOf } from "../../../src/auth/proof/confirmation-method.ts";
 import type { ForwardedCertificateFormat } from "../../../src/auth/proof/forwarded-certificate.ts";
 import { possessionMethod } from "../../../src/auth/proof/possession.ts";
 import type { VerifiedToken } from "../../../src/auth/tokens/token-cache.ts";
+import { signatureLimits } from "../../../src/auth/tokens/token-verifier.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import { systemClock } from "../../../src/base/clock.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
+import { createFairSemaphore } from "../../../src/base/semaphore.ts";
 import { thumbprintOf } from "../../../src/base/text-forms.ts";
-import { inboundOf, refusalOf } from "./world.ts";
+import { inboundOf, patient, refusalOf } from "./world.ts";
 
 const fixture = (name: string) => readFileSync(new URL(`fixtures/${name}.crt.pem`, import.meta.url), "utf8");
 const pem = fixture("client");
@@ -37,10 +39,12 @@ const session = (bytes: Uint8Array | undefined = der) => ({ clientCertificate: (
 async function confirm(confirmation: unknown, inbound: InboundRequest, rule: Rule = mtls()): Promise<string[]> {
   const ignored: string[] = [];
   const context = { clock: systemClock, clockToleranceSeconds: 30 };
-  const method = possessionMethod(rule, { ...context, onCertificateIgnored: (address) => ignored.push(address) });
+  const signatures = createFairSemaphore(signatureLimits);
+  const onCertificateIgnored = (address: string) => ignored.push(address);
+  const method = possessionMethod(rule, { ...context, onCertificateIgnored, signatures });
   const caller = { scopes: [] } as unknown as Caller;
   const verified: VerifiedToken = { caller, binding: bindingOf(confirmation), expiresAtMs: 0 };
-  await method.confirm("token", verified, inbound);
+  await method.confirm("token", verified, inbound, patient);
   return ignored;
 }
 

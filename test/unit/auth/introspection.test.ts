@@ -79,6 +79,25 @@ afterEach(async () => {
 });
 
 describe("an opaque token", () => {
+  test("is asked about no longer once all who wait have left, and no answer is a failure of the issuer", async () => {
+    const ended = Promise.withResolvers<void>();
+    answer = (response) => void response.once("close", () => ended.resolve());
+    const [first, second] = [new AbortController(), new AbortController()];
+    const calls = [first, second].map(({ signal }) => refusalOf(world.authenticate(bearer("opaque-1"), signal)));
+    await expect.poll(() => asked.length).toBe(1);
+    first.abort();
+    expect((await calls[0])?.reason).toBe("issuer_unavailable");
+    // The other one still waits, and so the question goes on; then nobody does.
+    expect(await Promise.race([ended.promise, new Promise((resolve) => setImmediate(resolve, "goes on"))])).toBe(
+      "goes on",
+    );
+    second.abort();
+    await Promise.all([ended.promise, ...calls]);
+    expect(world.status()).not.toHaveProperty("remark");
+    answer = (response) => sendJson(response, good());
+    expect(await tenantOf("opaque-1")).toBe("umbrella");
+  });
+
   test("is what its issuer says, who is asked as its client", async () => {
     const caller = await world.authenticate(bearer("opaque-1"), patient);
     expect(caller).toMatchObject({ tenantId: "umbrella", principalId: "payroll-service", authSource: "bearer_token" });

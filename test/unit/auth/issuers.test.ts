@@ -158,7 +158,7 @@ test("an issuer that is away is named, and takes nothing from the other's caller
   await b.stop();
   world.start();
   await expect.poll(() => world.status().issuerReady).toBe(true);
-  expect(world.status().remark).toContain(`1 of 2 issuers are away: ${b.url}: `);
+  expect(world.status().remark).toContain(`1 of 2 issuers are not as they should be: ${b.url}: `);
   expect(await tenantOf(tokenOf(a))).toBe("acme");
   expect(await reasonOf(tokenOf(b))).toBe("issuer_unavailable");
   expect(world.issuerOf(idOf("acme"))).toMatchObject({ entry: { issuer: a.url }, issuerReady: true });
@@ -170,7 +170,7 @@ test("both away is not ready", async () => {
   await a.stop();
   await b.stop();
   world.start();
-  await expect.poll(() => world.status().detail).toContain(`2 of 2 issuers are away: ${a.url}: `);
+  await expect.poll(() => world.status().detail).toContain(`2 of 2 issuers are not as they should be: ${a.url}: `);
   expect(world.status().issuerReady).toBe(false);
 });
 

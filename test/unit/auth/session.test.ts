@@ -1,5 +1,7 @@
 /** The service's own tokens: their keys, what verifies them, and that nothing of another issuer passes for one. */
+
 import { generateKeyPairSync } from "node:crypto";
+import fc from "fast-check";
 import { decodeJwt, decodeProtectedHeader } from "jose";
 import { describe, expect, test } from "vitest";
 import { parseSessionKeys } from "../../../src/auth/tokens/session-keys.ts";
@@ -156,9 +158,53 @@ describe("the address that attempts are counted under", () => {
     ["10.0.0.1", ["2001:db8:1:2:3:4:5:6"], "2001:db8:1:2::/64"],
     ["10.0.0.1", [], "10.0.0.1"],
     ["10.0.0.1", ["10.0.0.2"], "10.0.0.1"],
-    ["10.0.0.1", ["203.0.113.9, unknown"], ""],
+    // With ports, as some proxies write them.
+    ["10.0.0.1", ["198.51.100.1:5"], "198.51.100.1"],
+    ["10.0.0.1", ["198.51.100.1:65535, 10.0.0.2:443"], "198.51.100.1"],
+    ["10.0.0.1", ["[2001:db8:1:2::3]:5"], "2001:db8:1:2::/64"],
+    ["10.0.0.1", ["[2001:db8:1:2::3]"], "2001:db8:1:2::/64"],
+    ["10.0.0.1", ["::ffff:198.51.100.1"], "198.51.100.1"],
+    // What is no address counts as the ingress, whatever stands before it.
+    ...[
+      "unknown",
+      "",
+      "_hidden:1",
+      "198.51.100",
+      "0x7f.1",
+      "198.51.100.1:",
+      "198.51.100.1:x",
+      "[198.51.100.1]:5",
+      "fe80::1%eth0",
+    ].map((entry): [string, string[], string] => ["10.0.0.1", [`203.0.113.9, ${entry}`], "10.0.0.1"]),
   ])("from %j with %j is %j", (remoteAddress, forwarded, address) => {
     expect(from(remoteAddress, ...forwarded)).toBe(address);
+  });
+
+  test("is the same however an entry writes it, and never the empty one of all others", () => {
+    const written = fc.oneof(
+      fc.ipV4().map((address) => [address, address, `${address}:443`]),
+      fc
+        .ipV6()
+        .filter((it) => !it.includes("."))
+        .map((address) => [address, `[${address}]`, `[${address}]:443`]),
+    );
+    fc.assert(
+      fc.property(written, ([plain = "", ...others]) => {
+        const expected = from("10.0.0.1", plain);
+        for (const other of others) expect(from("10.0.0.1", other)).toBe(expected);
+      }),
+    );
+    fc.assert(fc.property(fc.string(), (entry) => from("10.0.0.1", entry) !== ""));
+  });
+
+  test("is told of where it is none", () => {
+    const told: string[] = [];
+    const call = (entry: string) =>
+      callerAddress(inboundOf({ "x-forwarded-for": entry }, { remoteAddress: "10.0.0.1" }), ingress, (it) =>
+        told.push(it),
+      );
+    for (const entry of ["198.51.100.1:5", "10.0.0.2", "198.51.100.1, unknown "]) call(entry);
+    expect(told).toEqual(["unknown"]);
   });
 
   test("is the ingress' only with the certificate that is pinned", () => {

@@ -45,7 +45,7 @@ function cached(livesMs: number) {
       clockToleranceSeconds: 30,
     },
   );
-  return { world, verify: (token: string) => verify(token, { signal: patient, mayFetch() {} }) };
+  return { world, verify: (token: string) => verify(token, { signal: patient, mayVerify: async () => {} }) };
 }
 
 describe("a token is verified again", () => {

@@ -1,4 +1,5 @@
 /** `doctor` says what is wrong with a deployment, and what to do about it. */
+
 import { generateKeyPairSync } from "node:crypto";
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
@@ -8,6 +9,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { newTestKey } from "../../harness/tokens.ts";
 import { enterWithStore, leave, run } from "./surroundings.ts";
 
 const random = seededRandom();
@@ -36,7 +38,7 @@ async function listen(server: Server): Promise<string> {
 }
 
 /** An issuer whose clock differs by so much. */
-async function startIssuer(offMs = 0, keys: readonly object[] = [{ kty: "EC", kid: "a" }]): Promise<string> {
+async function startIssuer(offMs = 0, keys: readonly object[] = [newTestKey("ES256", "a").publicJwk]): Promise<string> {
   const server = createHttpServer(({ url }, response) => {
     response.setHeader("date", new Date(Date.now() + offMs).toUTCString());
     response.setHeader("connection", "close");
@@ -183,6 +185,15 @@ describe("names what is wrong:", () => {
       "issuer",
       "failed",
       /no signature keys/,
+    ],
+    "an issuer of which a key is left out": [
+      async () => {
+        const { publicJwk } = newTestKey("ES256", "a");
+        vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer(0, [publicJwk, { ...publicJwk, kid: "b", y: publicJwk.x }]));
+      },
+      "issuer",
+      "warning",
+      /publishes 1 signature keys; keys of the issuer are left out: "b" cannot be imported/,
     ],
     "a clock that is behind": [
       async () => vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer(60_000)),

@@ -102,7 +102,7 @@ async function read(
   const directory = await Directory.open(path, fileSystem);
   const supportedProfiles = settings.supportedProfiles ?? artifactProfiles;
   const manifestFile = directory.manifestFile();
-  const manifestText = manifestFile === undefined ? undefined : await directory.read(manifestFile);
+  const manifestText = manifestFile === undefined ? undefined : await directory.read(manifestFile, limits.manifest);
   if (manifestFile === undefined || manifestText === undefined) {
     return { reading: { problems: sortProblems(directory.problems) }, ignored: [] };
   }
@@ -185,11 +185,11 @@ async function readEntities(
   directory: Directory,
   { schemaFile, files, references }: EntitiesMember,
 ): Promise<DeclaredEntities | undefined> {
-  const schema = await directory.read(schemaFile);
+  const schema = await directory.read(schemaFile, limits.manifest);
   const texts: Record<string, string> = {};
   let sizeBytes = 0;
   for (const file of files) {
-    const text = await directory.read(file, maximumEntityBytes - sizeBytes);
+    const text = await directory.read(file, { ...limits.entities, bytes: maximumEntityBytes - sizeBytes });
     if (text === undefined) continue;
     texts[file] = text;
     sizeBytes += Buffer.byteLength(text, "utf8");
@@ -201,7 +201,7 @@ async function readEntities(
 async function checkSchemaCopy(directory: Directory, declared: DeclaredInputs): Promise<void> {
   const file = "schema.cedarschema";
   if (!directory.names.includes(file)) return;
-  const text = await directory.read(file);
+  const text = await directory.read(file, limits.manifest);
   if (text === undefined || isSchemaCopy(text, declared)) return;
   const hint =
     "remove it, or replace it with what `policy schema` writes; inputs of your own are declared in the manifest";
@@ -218,6 +218,7 @@ class Directory {
   readonly #listed = new Map<string, readonly string[]>();
   readonly #root: string;
   readonly #fileSystem: PolicyFileSystem;
+  #leftBytes: number = limits.shared.bytes;
 
   private constructor(root: string, names: readonly string[], fileSystem: PolicyFileSystem) {
     this.#root = root;
@@ -273,15 +274,19 @@ class Directory {
     return unread;
   }
 
-  /** Text of the file; undefined, and a problem, where it cannot be read, is too large or is not UTF-8. */
-  async read(file: string, maximumBytes = Number.POSITIVE_INFINITY): Promise<string | undefined> {
+  /**
+   * Text of the file; undefined, and a problem, where it cannot be read, is too large or is not UTF-8.
+   * @param limit default: what is left of the one that all files without a limit of their own share
+   */
+  async read(file: string, limit: Limit = { ...limits.shared, bytes: this.#leftBytes }): Promise<string | undefined> {
     this.#asked.add(join(file));
     return await this.#attempt(file, async (path) => {
       // A pipe or a device might keep the reader for ever, and with it everybody who waits for the directory.
       const found = await this.#fileSystem.stat(path);
       if (!found.isFile() && !found.isDirectory()) throw Object.assign(new Error(), { code: "no regular file" });
-      if (found.size > maximumBytes) throw Object.assign(new Error(), { code: tooLarge });
+      if (found.size > limit.bytes) throw Object.assign(new Error(), { code: tooLarge, limit });
       const bytes = await this.#fileSystem.readFile(path);
+      if (limit.of === limits.shared.of) this.#leftBytes -= bytes.length;
       return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     });
   }
@@ -300,9 +305,21 @@ class Directory {
 
 const tooLarge = "too large";
 
+/** What files may take: their texts are decoded, hashed and compared in single turns of the event loop. */
+interface Limit {
+  readonly bytes: number;
+  readonly of: string;
+}
+const mebibyte = 1024 * 1024;
+const limits = {
+  manifest: { bytes: 4 * mebibyte, of: "a manifest or schema may take 4 MiB" },
+  entities: { bytes: maximumEntityBytes, of: `entities may take ${maximumEntityBytes / mebibyte} MiB together` },
+  shared: { bytes: 32 * mebibyte, of: "policies, and their tests, may take 32 MiB together" },
+} as const satisfies Readonly<Record<string, Limit>>;
+
 function unreadable(error: unknown): string {
-  const { code, name } = error as { readonly code?: string; readonly name?: string };
-  if (code === tooLarge) return `is too large: entities may take ${maximumEntityBytes / 1024 / 1024} MiB together`;
+  const { code, name, limit } = error as { readonly code?: string; readonly name?: string; readonly limit?: Limit };
+  if (code === tooLarge) return `is too large: ${limit?.of}`;
   if (code === "ERR_ENCODING_INVALID_ENCODED_DATA") return "is not UTF-8 text";
   return `cannot be read (${code ?? name ?? "unknown error"})`;
 }

@@ -130,3 +130,36 @@ test.each([
     message instanceof RegExp ? message : new RegExp(message.replaceAll(".", "\\.")),
   );
 });
+
+test.each<[string, number, string]>([
+  ["default/large.cedar", 200, "policies, and their tests, may take 32 MiB together"],
+  ["platform/large.cedar", 33, "policies, and their tests, may take 32 MiB together"],
+  ["manifest.yaml", 5, "a manifest or schema may take 4 MiB"],
+  ["schema.cedarschema", 5, "a manifest or schema may take 4 MiB"],
+])("%s of %i MiB is refused without being read", async (file, mebibytes, limit) => {
+  const small = memoryFileSystem({ ...openFiles, [file]: openFiles[file] ?? "" });
+  const read: string[] = [];
+  const large: typeof small = {
+    ...small,
+    stat: async (path) => ({
+      ...(await small.stat(path)),
+      ...(path === `/policies/${file}` && { size: mebibytes * 1024 * 1024 }),
+    }),
+    readFile: (path) => {
+      read.push(path);
+      return small.readFile(path);
+    },
+  };
+  const { problems } = await loadPolicyDirectory("/policies", large);
+  expect(problems?.map(describeProblem)).toContain(`${file}: is too large: ${limit}`);
+  expect(read).not.toContain(`/policies/${file}`);
+});
+
+test("many files are together as large as one may be", async () => {
+  const half = `// ${"x".repeat(17 * 1024 * 1024)}\n`;
+  const { problems } = await loadPolicyDirectory(
+    "/policies",
+    memoryFileSystem({ ...openFiles, "default/a.cedar": half, "platform/b.cedar": half }),
+  );
+  expect(problems?.map(describeProblem)).toContainEqual(expect.stringMatching(/^\w+\/[ab]\.cedar: is too large/));
+});

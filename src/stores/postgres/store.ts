@@ -25,7 +25,7 @@ import type { Hash } from "../../ledger/tlog/tree.ts";
 import { upToDate } from "../found-registrations.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import type { Statement } from "./connection/connection.ts";
-import { isConnectionLost, toError } from "./connection/errors.ts";
+import { isConnectionLost, isLockTimeout, toError } from "./connection/errors.ts";
 import type { ConnectionPool } from "./connection/pool.ts";
 import { readCosignatures, storeCosignatures } from "./log/cosignatures.ts";
 import { LogReader } from "./log/log-reader.ts";
@@ -38,6 +38,13 @@ import { Attempts, DpopReplays } from "./shared.ts";
 const keepRevision: Statement = {
   name: "keep_revision",
   text: "INSERT INTO policy_revisions (revision, content) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+};
+/** Wait for the lock of what no call needs, in milliseconds. */
+const probeLockMs = 100;
+const emptyCommit: Statement = {
+  name: "empty_commit",
+  text: `SELECT pg_logical_emit_message(true, 'svc-platform-api', ''),
+                current_setting('transaction_read_only') AS is_read_only`,
 };
 const probe: Statement = { name: "probe", text: "UPDATE store SET probed_at_ms = $1 WHERE singleton = 1" };
 
@@ -221,11 +228,28 @@ export class PostgresStore implements LedgerStore {
 
   async check(): Promise<void> {
     await this.#translated(async () => {
-      const { count } = await this.#pool.retrying(() => this.#pool.write(probe, [this.#clock.now()]));
-      if (count !== 1) throw new Error("The store has lost its identity.");
+      await this.#pool.retrying(() => this.#probe());
       await this.#anchor?.probe(this.#clock.now());
-      await this.#keys.follow(this.#pool);
     });
+  }
+
+  /**
+   * Commits what takes the same way to the disk and to standbys as records do. The row that is written is needed by no
+   * call: if another session has it or its table locked, the commit alone is made.
+   */
+  async #probe(): Promise<void> {
+    const nowMs = this.#clock.now();
+    try {
+      await this.#pool.transaction(async (connection) => {
+        const { count } = await connection.query(probe, [nowMs]);
+        if (count !== 1) throw new Error("The store has lost its identity.");
+        await this.#keys.follow(connection);
+      }, probeLockMs);
+    } catch (error) {
+      if (!isLockTimeout(error)) throw error;
+      const { rows } = await this.#pool.transaction((connection) => connection.query(emptyCommit, []));
+      if (rows[0]?.is_read_only !== "off") throw new Error("The database takes no writes.");
+    }
   }
 
   /** Tenants, and other keys, that the database does not get on with; the longest first. */

@@ -41,15 +41,19 @@ export function clientOptions({ target, passwordFile }: ConnectionSettings, time
 }
 
 /**
- * Prepares a new connection, and refuses a server that may lose what it has committed. A commit waits for the disk and
+ * Prepares a new connection, and refuses a server that may lose what it has committed. Tables are looked for in the
+ * schemas that role or database name, else in `public`, and never in one for its having the role's name: whoever can make
+ * that schema would put tables before ours. A commit waits for the disk and
  * for synchronous standbys, whatever role or database say, and longer where they ask for more. Notices must come: one
  * of them says that the wait was called off.
  */
-const prepare = `
+const prepare = String.raw`
   SELECT set_config('synchronous_commit',
            CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false),
          set_config('client_min_messages', 'notice', false),
          set_config('bytea_output', 'hex', false),
+         set_config('search_path', coalesce(nullif(btrim(regexp_replace(
+           current_setting('search_path'), '(^|,)\s*"\$user"\s*(?=,|$)', '', 'g'), ', '), ''), 'public'), false),
          current_setting('fsync') AS fsync,
          current_setting('full_page_writes') AS full_page_writes,
          pg_is_in_recovery() AS is_standby`;

@@ -57,6 +57,11 @@ export function isLockTimeout(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === "55P03";
 }
 
+/** Whether the server has no connection left for this role, this database, or at all. */
+export function isTooManyConnections(error: unknown): boolean {
+  return error instanceof DatabaseError && error.code === "53300";
+}
+
 /** Whether a statement was refused because one before it in the transaction failed. */
 export function isInFailedTransaction(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === "25P02";

@@ -9,7 +9,7 @@ import type { StoreLogger } from "../../backend.ts";
 import { Bulkhead } from "./bulkhead.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "./client-options.ts";
 import { type Answer, PostgresConnection, type Queries, type Statement } from "./connection.ts";
-import { CalledOffError, isRetryable, TimeLimitError, UnknownOutcomeError } from "./errors.ts";
+import { CalledOffError, isRetryable, isTooManyConnections, TimeLimitError, UnknownOutcomeError } from "./errors.ts";
 
 export interface ConnectionPoolOptions extends ConnectionSettings {
   /** Connections at a time. */
@@ -27,6 +27,11 @@ export const beginSnapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /** Attempts at work that failed for no fault of its own, the first included. */
 const maxAttempts = 4;
 
+/** How long the pool asks for no more connections than a server with too few has given, in milliseconds. */
+const scarceMs = 10_000;
+/** Pause of a pool that has none at all. */
+const emptyPauseMs = 50;
+
 export class ConnectionPool implements Queries {
   readonly #pool: Pool;
   readonly #timeoutMs: number;
@@ -34,6 +39,9 @@ export class ConnectionPool implements Queries {
   readonly #options: ConnectionPoolOptions;
   readonly #bulkhead: Bulkhead;
   readonly #turns = new AsyncLocalStorage<Turn>();
+  /** Connections that the server has given. */
+  #established = 0;
+  #isScarce = false;
 
   /** Connects when it is first asked. Throws a file system error where a certificate cannot be read. */
   constructor(options: ConnectionPoolOptions) {
@@ -53,6 +61,7 @@ export class ConnectionPool implements Queries {
       onConnect: prepareConnection,
     });
     // A connection that fails while nobody uses it: the pool makes another when one is needed.
+    this.#pool.on("connect", () => void this.#established++).on("remove", () => void this.#established--);
     this.#pool.on("error", (error) => options.logger?.warn({ cause: error.message }, "a database connection was lost"));
   }
 
@@ -80,7 +89,7 @@ export class ConnectionPool implements Queries {
   ): Promise<Result> {
     const bound = lockTimeoutMs === undefined ? "" : `; SET LOCAL lock_timeout = ${lockTimeoutMs}`;
     return this.#withConnection(ownKey, async (connection) => {
-      const begun = connection.command(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE${bound}`);
+      const begun = connection.command(`BEGIN ISOLATION LEVEL READ COMMITTED${bound}`);
       try {
         const [result] = await Promise.all([work(connection), begun]);
         await commit(connection);
@@ -203,15 +212,36 @@ export class ConnectionPool implements Queries {
     }
   }
 
-  /** A connection that comes too late goes back to the pool. */
+  /** A connection that comes too late goes back to the pool. If the server gives no further one, waits for one of ours. */
   async #connect(turn: Turn): Promise<PoolClient> {
-    const connecting = outsideConnections(() => this.#pool.connect());
-    try {
-      return await this.#inTime(turn, connecting);
-    } catch (error) {
-      connecting.then((client) => client.release()).catch(() => {});
-      throw error;
+    for (;;) {
+      const connecting = outsideConnections(() => this.#pool.connect());
+      try {
+        return await this.#inTime(turn, connecting);
+      } catch (error) {
+        connecting.then((client) => client.release()).catch(() => {});
+        if (!isTooManyConnections(error) || remainingMs(turn) === 0) throw error;
+        await this.#makeDo(turn);
+      }
     }
+  }
+
+  /** Asks the server for no more connections than it has given, for some time; without any, waits a little. */
+  async #makeDo(turn: Turn): Promise<void> {
+    const { options } = this.#pool;
+    if (!this.#isScarce) {
+      this.#isScarce = true;
+      this.#options.logger?.warn({ connections: this.#established }, "the database gives no more connections");
+      this.#timers.after(scarceMs, () => {
+        this.#isScarce = false;
+        options.max = this.#options.poolSize;
+      });
+    }
+    options.max = Math.max(1, this.#established);
+    if (this.#established > 0) return;
+    const paused = Promise.withResolvers<void>();
+    this.#timers.after(Math.min(emptyPauseMs, remainingMs(turn)), paused.resolve);
+    await paused.promise;
   }
 
   async #inTime<Result>(turn: Turn, waitedFor: Promise<Result>): Promise<Result> {

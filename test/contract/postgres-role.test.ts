@@ -1,0 +1,158 @@
+/** What the service's role may do, which connections it gets, and that readiness says what calls would. */
+import { Client } from "pg";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
+import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const tenants = Array.from({ length: 40 }, (_, at) => tenant(`tenant-${at}`));
+const first = tenant("tenant-0");
+const refusal = { reason: "store_unavailable" };
+let server: PostgresServer;
+let fixture: PostgresFixture;
+let stores: PostgresStores | undefined;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  await server.query("CREATE ROLE svc LOGIN");
+}, 60_000);
+afterAll(() => server.stop());
+beforeEach(async () => {
+  fixture = await postgresFixture(server);
+  // As docs/postgresql.md has it.
+  await fixture.query("GRANT USAGE ON SCHEMA public TO svc");
+  await fixture.query("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO svc");
+});
+afterEach(async () => {
+  await stores?.ledger.close();
+  stores = undefined;
+  await server.query("ALTER ROLE svc CONNECTION LIMIT -1");
+  await fixture.remove();
+});
+
+async function open(changes: Partial<Parameters<PostgresFixture["openStores"]>[0]> = {}): Promise<PostgresStores> {
+  stores = await fixture.openStores({ clock, random, target: { ...fixture.target, user: "svc" }, ...changes });
+  return stores;
+}
+
+/** Ends the sessions of the service, so that new ones have what was set. */
+async function endSessions(): Promise<void> {
+  await server.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'svc'");
+}
+
+test("a role that may read and write rows, and nothing else, does all that calls need", async () => {
+  const { ledger, shared } = await open();
+  await Promise.all(tenants.map((tenantId) => ledger.append(makeRecord(tenantId))));
+  const limit = { counter: "a", maximum: 1, windowMs: 60_000, tenantId: first };
+  expect(await shared.takeAttempt([limit])).toEqual([]);
+  expect(await shared.firstUse({ tenantId: first, proof: "p".repeat(43) }, clock.now() + 1_000)).toBe(true);
+  await ledger.check();
+});
+
+test("a schema of the role's name puts no tables before ours", async () => {
+  await fixture.query("CREATE SCHEMA svc");
+  await fixture.query("CREATE TABLE svc.entries (LIKE public.entries); CREATE TABLE svc.store (LIKE public.store)");
+  await fixture.query("GRANT USAGE ON SCHEMA svc TO svc; GRANT ALL ON ALL TABLES IN SCHEMA svc TO svc");
+  const { ledger } = await open();
+  await ledger.append(makeRecord(first));
+  await ledger.check();
+  expect(await fixture.query("SELECT count(*) > 0 AS some FROM public.entries")).toEqual([{ some: true }]);
+  expect(await fixture.query("SELECT count(*) AS rows FROM svc.entries")).toEqual([{ rows: "0" }]);
+});
+
+test.each([
+  ['"$user", public', "public"],
+  ['"$user"', "public"],
+  ['public, "$user"', "public"],
+  ['elsewhere, "$user", public', "elsewhere, public"],
+  ['"a schema", "$user"', '"a schema"'],
+  ['"not$user", public', '"not$user", public'],
+])("of the search path %s, %s counts", async (given, expected) => {
+  await server.query(`ALTER ROLE svc SET search_path = ${given}`);
+  const { prepareConnection } = await import("../../src/stores/postgres/connection/client-options.ts");
+  const client = new Client({ connectionString: fixture.url.replace("postgres@", "svc@") });
+  await client.connect();
+  try {
+    await prepareConnection(client);
+    expect((await client.query("SHOW search_path")).rows).toEqual([{ search_path: expected }]);
+  } finally {
+    await client.end();
+    await server.query("ALTER ROLE svc RESET search_path");
+  }
+});
+
+describe("readiness and calls agree", () => {
+  test("if the database takes no writes by default: neither goes on, and both do afterwards", async () => {
+    const { ledger } = await open();
+    await ledger.append(makeRecord(first));
+    await server.query("ALTER ROLE svc SET default_transaction_read_only = on");
+    await endSessions();
+    await expect(ledger.append(makeRecord(first))).rejects.toMatchObject(refusal);
+    await expect(ledger.check()).rejects.toMatchObject(refusal);
+    await server.query("ALTER ROLE svc RESET default_transaction_read_only");
+    await endSessions();
+    await ledger.append(makeRecord(first));
+    await ledger.check();
+  });
+
+  test.each(["SELECT FROM store FOR UPDATE", "LOCK TABLE store", "LOCK TABLE signing_keys"])(
+    "if another session holds what no call needs (%s): both go on",
+    async (lock) => {
+      const { ledger } = await open({ timeoutMs: 2_000 });
+      await ledger.append(makeRecord(first));
+      const holder = new Client({ connectionString: fixture.url });
+      await holder.connect();
+      try {
+        await holder.query("BEGIN");
+        await holder.query(lock);
+        await ledger.append(makeRecord(first));
+        await ledger.check();
+        // And still it is not said that the database takes writes if it takes none.
+        await server.query("ALTER ROLE svc SET default_transaction_read_only = on");
+        await endSessions();
+        await expect(ledger.check()).rejects.toMatchObject(refusal);
+      } finally {
+        await server.query("ALTER ROLE svc RESET default_transaction_read_only");
+        await holder.end();
+      }
+    },
+  );
+});
+
+describe("a server that gives fewer connections than the pool may have", () => {
+  test("is waited for, not given up: every call is answered", async () => {
+    await server.query("ALTER ROLE svc CONNECTION LIMIT 3");
+    const lines: object[] = [];
+    const logger = { warn: (fields: object) => void lines.push(fields) };
+    const { ledger, shared } = await open({ poolSize: 10, logger });
+    for (let round = 0; round < 5; round++) {
+      const calls = tenants.flatMap((tenantId) => [
+        ledger.append(makeRecord(tenantId)),
+        shared.takeAttempt([{ counter: "a", maximum: 1_000, windowMs: 60_000, tenantId }]),
+      ]);
+      const outcomes = await Promise.allSettled(calls);
+      expect(outcomes.filter(({ status }) => status === "rejected")).toEqual([]);
+    }
+    expect(lines).toEqual([{ connections: expect.any(Number) }]);
+    await ledger.check();
+  }, 60_000);
+
+  test("is waited for within the time limit if others have all of them", async () => {
+    const { ledger } = await open({ timeoutMs: 3_000 });
+    await ledger.append(makeRecord(first));
+    await server.query("ALTER ROLE svc CONNECTION LIMIT 0");
+    await endSessions();
+    const [waiting] = await Promise.all([
+      ledger.append(makeRecord(first)),
+      server.query("ALTER ROLE svc CONNECTION LIMIT -1"),
+    ]);
+    expect(waiting.receipt.leafIndex).toBe(2);
+    await server.query("ALTER ROLE svc CONNECTION LIMIT 0");
+    await endSessions();
+    await expect(ledger.append(makeRecord(first))).rejects.toMatchObject(refusal);
+  });
+});

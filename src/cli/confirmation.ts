@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { ErasureStatement } from "../ledger/ports/record.ts";
 import { isStatementText, maxOperatorLength, maxReasonLength } from "../ledger/record/operator-records.ts";
-import { type Output, visibleLine } from "./output.ts";
+import { type Output, visibleLine, visibleText } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
 export interface ConfirmationOptions {
@@ -105,7 +105,8 @@ export async function logStep(
   terminal: Terminal,
 ): Promise<void> {
   const { createLogger } = await import("../telemetry/logger.ts");
-  const logger = createLogger({ level: "info", serviceName: "svc-platform-api", destination: { write: terminal.err } });
+  const destination = { write: (line: string) => terminal.err(visibleText(line)) };
+  const logger = createLogger({ level: "info", serviceName: "svc-platform-api", destination });
   logger.info({ category: "administration", command, operator, reason, ...fields }, "done by an operator");
 }
 

@@ -10,11 +10,11 @@ export interface Output {
 
 /**
  * With `json`, everything goes to standard output as one object with `ok`, and with `problems` where it is false.
- * Without, problems go to standard error, one a line, and nothing in either steers the terminal: records, packs and
+ * Without, problems go to standard error, one a line. Nothing in any of it steers the terminal: records, packs and
  * policies are other people's text. A failure ends the process with 1.
  */
 export function createOutput(json: boolean, terminal: Terminal): Output {
-  const writeJson = (value: unknown) => terminal.out(`${JSON.stringify(value, undefined, 2)}\n`);
+  const writeJson = (value: unknown) => terminal.out(`${visibleText(JSON.stringify(value, undefined, 2))}\n`);
   return {
     succeed(value, text) {
       if (json) writeJson({ ok: true, ...value });
@@ -29,8 +29,8 @@ export function createOutput(json: boolean, terminal: Terminal): Output {
   };
 }
 
-/** Controls, what turns the direction of text, and separators that terminals take for the end of a line. */
-const unseen = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+/** Controls, what turns the direction of text, separators that end a line for terminals, and halves of characters. */
+const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 /**
  * One line: whatever would steer a terminal, end the line or show it in another order is written as JSON escapes it

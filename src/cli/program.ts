@@ -1,6 +1,7 @@
 /** The program around its commands: how a command line becomes one of them, and what comes of failures. */
 import { Command, CommanderError } from "commander";
 import packageFile from "../../package.json" with { type: "json" };
+import { createOutput, visibleText } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** The program with these commands, each of which adds itself. */
@@ -20,7 +21,10 @@ export function programOf(
     // An option belongs to the command that it stands behind: `pack` and `pack verify` have some of the same name.
     .enablePositionalOptions()
     .exitOverride()
-    .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
+    .configureOutput({
+      writeOut: (text) => terminal.out(visibleText(text)),
+      writeErr: (text) => terminal.err(visibleText(text)),
+    })
     .showHelpAfterError("(--help says more)");
   for (const add of commands) add(program, terminal);
   refuseRepeated(program);
@@ -34,8 +38,9 @@ export async function runProgram(program: Command, commandLine: readonly string[
   } catch (error) {
     // Commander has said what was wrong; asking for help is no failure.
     if (error instanceof CommanderError) return terminal.exitCode(error.exitCode);
-    terminal.exitCode(1);
-    reportFailure(commandLine, terminal, error);
+    // A failure that no command foresaw.
+    const message = error instanceof Error ? error.message : String(error);
+    createOutput(commandLine.includes("--json"), terminal).fail([message]);
   }
 }
 
@@ -55,11 +60,4 @@ function refuseRepeated(command: Command): void {
     });
   }
   for (const each of command.commands) refuseRepeated(each);
-}
-
-/** A failure that no command foresaw: its message for a person, in the form that was asked for. */
-function reportFailure(commandLine: readonly string[], terminal: Terminal, error: unknown): void {
-  const message = error instanceof Error ? error.message : String(error);
-  if (commandLine.includes("--json")) terminal.out(`${JSON.stringify({ ok: false, problems: [message] })}\n`);
-  else terminal.err(`${message}\n`);
 }

@@ -1,4 +1,8 @@
-/** Makes `clients/conformance/vectors/envelope.json`: envelopes that open, and changed ones that must not, each with why. */
+/**
+ * Makes `clients/conformance/vectors/committed-envelope.json`: envelopes that open, and changed ones that must not, each
+ * with why. `envelope.json` beside it has those of the old form, without a commitment to the content key: it was made by
+ * earlier versions, and is kept as it is.
+ */
 import { createHash, randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,6 +10,7 @@ import {
   type EnvelopeHeader,
   encodeHeader,
   keyAssociatedData,
+  keyCommitment,
   payloadAssociatedData,
 } from "../clients/typescript/src/enforce/envelope.ts";
 import { localKey } from "../clients/typescript/src/enforce/keys.ts";
@@ -21,15 +26,22 @@ const key = randomBytes(32);
 const reference = "local-vector-key";
 const provider = localKey(reference, key);
 
-async function make(aead: StreamingAead, plaintextBytes: number, decision: string): Promise<Parts> {
+/** `committed` is what the binding says of the content key, if it is not the truth. */
+async function make(
+  aead: StreamingAead,
+  plaintextBytes: number,
+  decision: string,
+  committed?: { readonly key_commitment?: string },
+): Promise<Parts> {
+  const contentKey = randomBytes(32);
   const binding = {
     aead,
     decision_id: `01890a5d-ac96-774b-bcce-b302099a80${decision}`,
     labels: ["confidential", 'über\u2028\u0001"\\'],
     policy_revision: "sha256:5f1e",
     resource: { id: "cust-8841 \u{1f512}", kind: "customer-record", mime_type: "application/pdf" },
+    ...(committed ?? { key_commitment: keyCommitment(contentKey) }),
   };
-  const contentKey = randomBytes(32);
   const keyBlock = { decision_id: binding.decision_id.replace("80", "90"), provider: "local", reference };
   const wrapped = await provider.wrap(contentKey, keyAssociatedData(binding, keyBlock));
   const plaintext = Buffer.from(Array.from({ length: plaintextBytes }, (_, i) => i % 251));
@@ -43,6 +55,7 @@ async function make(aead: StreamingAead, plaintextBytes: number, decision: strin
     about: {
       plaintext_size: plaintextBytes,
       content_key: contentKey.toString("hex"),
+      key_commitment: keyCommitment(contentKey),
       payload_associated_data: associatedData.toString("hex"),
       key_associated_data: keyAssociatedData(binding, keyBlock).toString("hex"),
     },
@@ -65,6 +78,13 @@ const [a, b, c] = [0, 1, 2].map((n) => several.payload.subarray(n * segment, (n 
   Buffer,
 ];
 const { binding, key: wrappedKey } = small.header;
+const another = `hmac-sha256:${"00".repeat(32)}`;
+const ofTheOldForm = await make("AES256_GCM_HKDF_4KB", 100, "04", {});
+// Right in everything else: only the commitment says that this is not the content key.
+const toAnotherKey = await make("AES256_GCM_HKDF_4KB", 100, "05", { key_commitment: another });
+const withCommitment = (parts: Parts, key_commitment: string) =>
+  whole({ ...parts, header: { ...parts.header, binding: { ...parts.header.binding, key_commitment } } });
+const { key_commitment: _, ...uncommitted } = binding;
 
 /** A header's text in another form, in its place. */
 function respelt(spell: (text: string) => string): Buffer {
@@ -114,6 +134,16 @@ const refused: readonly (readonly [string, Buffer])[] = [
   ["a byte cut off", whole({ ...several, payload: several.payload.subarray(0, -1) })],
   ["a byte added", whole({ ...several, payload: Buffer.concat([several.payload, Buffer.alloc(1)]) })],
   ["no payload", whole({ ...small, payload: Buffer.alloc(0) })],
+  ["a commitment to another content key", whole(toAnotherKey)],
+  ["another commitment", withCommitment(small, another)],
+  ["the commitment left out", whole({ ...small, header: { binding: uncommitted, key: wrappedKey } })],
+  ["a commitment put into a header of the old form", withCommitment(ofTheOldForm, another)],
+  [
+    "a commitment in capitals",
+    respelt((text) => text.replace(/hmac-sha256:\w+/, (it) => `hmac-sha256:${it.slice(12).toUpperCase()}`)),
+  ],
+  ["a commitment of another kind", respelt((text) => text.replace("hmac-sha256:", "sha256:"))],
+  ["a reference that steers a terminal", respelt((text) => text.replace(reference, `${reference}\\u001b]52;`))],
 ];
 
 const vectors = {
@@ -124,7 +154,7 @@ const vectors = {
     ...refused.map(([reason, bytes]) => ({ refused: reason, envelope: bytes.toString("base64") })),
   ],
 };
-const path = join(import.meta.dirname, "../clients/conformance/vectors/envelope.json");
+const path = join(import.meta.dirname, "../clients/conformance/vectors/committed-envelope.json");
 writeFileSync(path, `${JSON.stringify(vectors, undefined, 1)}\n`);
 process.stdout.write(
   `${path}: ${vectors.vectors.length} vectors, ${createHash("sha256").update(key).digest("hex").slice(0, 8)}\n`,

@@ -166,3 +166,89 @@ test("help is what is printed, and no failure", async () => {
   expect(code).toBe(0);
   expect(out.toString()).toContain("exit codes:");
 });
+
+test("what is opened stands beside the file that was opened, under whose digest it is registered", async () => {
+  await run("new-key @/named.key --reference local-named");
+  const key = "--key-file @/named.key";
+  const sealed = await run(`protect @/plain @/named ${key} --resource-kind note --json`);
+  const { artifactDigest, isKeyCommitted } = JSON.parse(sealed.out.toString());
+  expect(isKeyCommitted).toBe(true);
+  const opened = await run(`open @/named @/named-plain ${key}`);
+  expect(opened.out.toString()).toContain(`${at("named-plain")}: opened from ${at("named")}, ${artifactDigest}, `);
+  await run("new-key @/named-signer.key --profile detached_signature");
+  const signing = "--key-file @/named-signer.key --profile detached_signature";
+  await run(`protect @/plain @/named.sig ${signing} --resource-kind note`);
+  const verified = await run(`open @/plain @/named-checked ${signing} --signature @/named.sig`);
+  expect(verified.out.toString()).toContain(`: opened from ${at("named.sig")}, sha256:`);
+});
+
+/** Ways for a stranger's text to what is printed: the command line with it, after files that hold it. */
+const ways: readonly (readonly [string, (hostile: string) => string])[] = [
+  ["a command", (hostile) => `${hostile} @/plain`],
+  ["an option", (hostile) => `protect @/plain @/new --${hostile}`],
+  ["the name of an input", (hostile) => `protect @/${hostile} @/new --resource-kind x`],
+  ["the name of an output", (hostile) => `protect @/plain @/${hostile} --resource-kind x --replace`],
+  ["the name of an output, as JSON", (hostile) => `protect @/plain @/${hostile} --resource-kind x --replace --json`],
+  ["a folder", (hostile) => `protect @/plain @/${hostile}/new --resource-kind x`],
+  ["a log's key", (hostile) => `verify @/sealed --log-key ${hostile}`],
+  ["a new key's reference", (hostile) => `new-key @/hostile-new.key --reference ${hostile}`],
+  [
+    "a resource's kind, refused by the service",
+    (hostile) => `protect @/plain @/new --resource-kind ${hostile.repeat(300)}`,
+  ],
+  [
+    "a key file's reference",
+    (hostile) => {
+      const jwk = { kty: "oct", kid: hostile, k: Buffer.alloc(32).toString("base64url") };
+      writeFileSync(at("hostile.key"), JSON.stringify(jwk), { mode: 0o600 });
+      return "protect @/plain @/new --resource-kind x --key-file @/hostile.key";
+    },
+  ],
+  [
+    "a header's reference, and a resource of it",
+    (hostile) => {
+      const [binding, key] = [{ aead: "AES256_GCM_HKDF_1MB", decision_id: hostile, labels: [hostile] }, hostile];
+      const block = { decision_id: key, provider: key, reference: key, wrapped: key };
+      const header = { binding: { ...binding, policy_revision: "", resource: { kind: hostile } }, key: block };
+      const bytes = Buffer.from(JSON.stringify(header));
+      const length = Buffer.alloc(4);
+      length.writeUInt32BE(bytes.length);
+      writeFileSync(at("hostile"), Buffer.concat([Buffer.from("svc-platform-envelope/v1\n"), length, bytes]));
+      return "open @/hostile @/new";
+    },
+  ],
+  [
+    "members of a receipts file",
+    (hostile) => {
+      const receipts = JSON.parse(readFileSync(at("sealed.receipts.json"), "utf8"));
+      const named = { ...receipts, receipts: { ...receipts.receipts, [hostile]: receipts.receipts.plan } };
+      writeFileSync(at("hostile.receipts.json"), JSON.stringify({ ...named, artifact_digest: hostile }));
+      writeFileSync(at("hostile"), readFileSync(at("sealed")));
+      return "verify @/hostile";
+    },
+  ],
+  [
+    "the name of a receipt that holds",
+    (hostile) => {
+      const receipts = JSON.parse(readFileSync(at("opened.receipts.json"), "utf8"));
+      const named = { ...receipts, receipts: { ...receipts.receipts, [hostile]: receipts.receipts.plan } };
+      writeFileSync(at("hostile.receipts.json"), JSON.stringify(named));
+      writeFileSync(at("hostile"), readFileSync(at("opened")));
+      return "verify @/hostile";
+    },
+  ],
+];
+const controls = [...Array(0xa0).keys(), 0x61c, 0x200e, 0x200f, 0x2028, 0x2029]
+  .concat([0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069])
+  .filter((code) => code < 0x20 || code >= 0x7f)
+  .map((code) => String.fromCharCode(code));
+
+test.each(ways)("steers no terminal: %s", async (_, way) => {
+  // No command line and no name of a file has a zero in it; a space separates words here.
+  for (const hostile of [controls.slice(1).join(""), ...controls.slice(1).map((control) => `x${control}]52;c;eA==`)]) {
+    const { out, err } = await run(way(hostile));
+    const written = out.toString() + err;
+    expect(written).not.toBe("");
+    for (const control of controls) if (control !== "\n") expect(written.includes(control), control).toBe(false);
+  }
+});

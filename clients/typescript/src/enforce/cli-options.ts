@@ -47,7 +47,8 @@ The platform: PLATFORM_URL, PLATFORM_ISSUER, PLATFORM_CLIENT_ID, PLATFORM_CLIENT
 PLATFORM_CA, PLATFORM_CERT, PLATFORM_KEY.
 
 exit codes: 0 done, 1 the input or an option cannot be used, 2 usage, 3 not permitted, 4 not authentic, 5 no answer
-that counts, 6 evidence is overdue, 130 interrupted. Unless it is 0 there is nothing under the output's name that was not there.
+that counts, 6 evidence is overdue, 7 a disk or stream failed, 130 interrupted. Unless it is 0 there is nothing under
+the output's name that was not there.
 `;
 
 const flags = {

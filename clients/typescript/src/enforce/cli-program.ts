@@ -26,6 +26,7 @@ import {
   type VerifiedArtifact,
   verifyArtifact,
 } from "./index.ts";
+import { visibleLine } from "./text.ts";
 
 /** What the process ends with, by what failed. 2 is for a command line that cannot be understood. */
 export const exitCodes: Readonly<Record<EnforcementFailure, number>> = {
@@ -35,6 +36,7 @@ export const exitCodes: Readonly<Record<EnforcementFailure, number>> = {
   not_authentic: 4,
   unavailable: 5,
   evidence_overdue: 6,
+  io_failed: 7,
 };
 
 /** Runs a command line, without program and script. Resolves with the exit code; never rejects. */
@@ -54,10 +56,10 @@ export async function runCommandLine(commandLine: readonly string[], surrounding
     return 0;
   } catch (error) {
     if (error instanceof UsageError) {
-      stderr.write(`svc-platform: ${error.message}\n\n${usage}`);
+      stderr.write(`svc-platform: ${visibleLine(error.message)}\n\n${usage}`);
       return 2;
     }
-    stderr.write(`svc-platform: ${error instanceof Error ? error.message : String(error)}\n`);
+    warn(surroundings, error instanceof Error ? error.message : String(error));
     if (signal?.aborted === true) return 130;
     return error instanceof EnforcementError ? exitCodes[error.failure] : 1;
   }
@@ -85,7 +87,7 @@ const commands: ReadonlyMap<string, Command> = new Map<string, Command>([
       operands: 0,
       run: async (_, values, around) => {
         const { sent, waiting } = await (await enforcerOf(values, around, [])).flush(around.signal);
-        print(around, values, { sent, waiting }, `${sent} sent, ${waiting} waiting`);
+        print(around, values, { sent, waiting }, [`${sent} sent, ${waiting} waiting`]);
       },
     },
   ],
@@ -114,7 +116,8 @@ async function protect(input: string, output: string, values: Flags, around: Sur
   const enforcer = await enforcerOf(values, around, keyFilesOf(values, around));
   const aead = values["small-segments"] === true ? "AES256_GCM_HKDF_4KB" : "AES256_GCM_HKDF_1MB";
   const request = { ...requestOf(input, output, values, around), profile: profileOf(values), resource, aead } as const;
-  report(around, values, output, await withProgress(around, "protecting", request, (it) => enforcer.protect(it)));
+  const outcome = await withProgress(around, "protecting", request, (it) => enforcer.protect(it));
+  report(around, values, output, outcome, (artifact) => `${output}: ${artifact}`);
 }
 
 async function open(input: string, output: string, values: Flags, around: Surroundings): Promise<void> {
@@ -128,7 +131,9 @@ async function open(input: string, output: string, values: Flags, around: Surrou
     ...(signature !== undefined && { signature }),
     ...(resource !== undefined && { resource }),
   };
-  report(around, values, output, await withProgress(around, "opening", request, (it) => enforcer.open(it)));
+  const outcome = await withProgress(around, "opening", request, (it) => enforcer.open(it));
+  const from = signature ?? (input === "-" ? "standard input" : input);
+  report(around, values, output, outcome, (artifact) => `${output}: opened from ${from}, ${artifact}`);
 }
 
 async function rewrap(input: string, output: string, values: Flags, around: Surroundings): Promise<void> {
@@ -138,7 +143,8 @@ async function rewrap(input: string, output: string, values: Flags, around: Surr
   const enforcer = await enforcerOf(values, around, [...keyFilesOf(values, around), newKeyFile]);
   const asked = requestOf(input, output, values, around);
   const request = { ...asked, profile: profileOf(values), newKeyReference: reference };
-  report(around, values, output, await withProgress(around, "rewrapping", request, (it) => enforcer.rewrap(it)));
+  const outcome = await withProgress(around, "rewrapping", request, (it) => enforcer.rewrap(it));
+  report(around, values, output, outcome, (artifact) => `${output}: ${artifact}`);
 }
 
 async function verify(file: string, values: Flags, around: Surroundings): Promise<void> {
@@ -163,7 +169,7 @@ async function verify(file: string, values: Flags, around: Surroundings): Promis
     ...pending,
     ...unprovenLines(verified),
   ];
-  print(around, values, verified, lines.join("\n"));
+  print(around, values, verified, lines);
 }
 
 /** What the receipts leave open. */
@@ -230,14 +236,27 @@ async function withProgress<Request extends object>(
   }
 }
 
-function report(around: Surroundings, values: Flags, output: string, outcome: Outcome): void {
-  if (outcome.evidence === "pending") around.stderr.write("svc-platform: the evidence waits to be sent\n");
+function report(
+  around: Surroundings,
+  values: Flags,
+  output: string,
+  outcome: Outcome,
+  line: (artifact: string) => string,
+): void {
+  if (outcome.evidence === "pending") warn(around, "the evidence waits to be sent");
+  if (outcome.isKeyCommitted === false)
+    warn(around, "the artifact is of the old form: its header does not commit to its content key");
   // Standard output is the data's.
   if (output === "-") return;
   const { receipts, ...brief } = outcome;
-  print(around, values, brief, `${output}: ${outcome.artifactDigest}, decision ${outcome.decisionId}`);
+  print(around, values, brief, [line(`${outcome.artifactDigest}, decision ${outcome.decisionId}`)]);
 }
 
-function print({ stdout }: Surroundings, { json }: Flags, value: object, text: string): void {
-  stdout.write(json === true ? `${JSON.stringify(value)}\n` : `${text}\n`);
+function warn({ stderr }: Surroundings, text: string): void {
+  stderr.write(`svc-platform: ${visibleLine(text)}\n`);
+}
+
+/** Names, references and reasons are other people's text: none of it steers the terminal, as JSON neither. */
+function print({ stdout }: Surroundings, { json }: Flags, value: object, lines: readonly string[]): void {
+  for (const line of json === true ? [JSON.stringify(value)] : lines) stdout.write(`${visibleLine(line)}\n`);
 }

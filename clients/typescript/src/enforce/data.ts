@@ -1,13 +1,13 @@
 /** Where data comes from and goes to: files, and streams of any size. */
 import { createHash, randomBytes } from "node:crypto";
-import { once } from "node:events";
-import { constants, type FileHandle, lstat, mkdir, open, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { constants, type FileHandle, lstat, open, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import type { Writable } from "node:stream";
 import { CID } from "multiformats/cid";
 import { create as createDigest } from "multiformats/hashes/digest";
-import { EnforcementError } from "./errors.ts";
-import { chunksOf, PartialFile } from "./files.ts";
+import { EnforcementError, enforcementError, failureOfSystem } from "./errors.ts";
+import { alone, chunksOf, ownFolder, PartialFile } from "./files.ts";
+import { receiptsPathOf } from "./receipts.ts";
 
 /** Path of a file, or a stream of bytes. */
 export type Input = string | AsyncIterable<Uint8Array>;
@@ -55,6 +55,25 @@ export async function digestOf(file: FileHandle, count: Count = () => {}): Promi
   return { ...digesting.finish(), sizeBytes: digesting.sizeBytes };
 }
 
+/** A path as it is, or the pieces of a stream, which rejects with `io_failed` if it breaks. */
+export function unbroken(input: Input): Input {
+  return typeof input === "string" ? input : streamed(input);
+}
+
+/** Pieces of a stream. Rejects with `io_failed` if it breaks. */
+export async function* streamed(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* stream;
+  } catch (cause) {
+    throw broken("input", cause);
+  }
+}
+
+function broken(stream: "input" | "output", cause: unknown): EnforcementError {
+  if (cause instanceof EnforcementError) return cause;
+  return new EnforcementError("io_failed", `the ${stream} broke: ${enforcementError(cause).message}`, { cause });
+}
+
 /** Opens a file to read. Rejects with `invalid` where that cannot be, or it is no regular file. */
 export async function openFile(path: string): Promise<FileHandle> {
   let file: FileHandle | undefined;
@@ -65,7 +84,9 @@ export async function openFile(path: string): Promise<FileHandle> {
     return file;
   } catch (cause) {
     await file?.close();
-    throw new EnforcementError("invalid", `${path} cannot be read: ${(cause as Error).message}`, { cause });
+    throw new EnforcementError(failureOfSystem(cause), `${path} cannot be read: ${(cause as Error).message}`, {
+      cause,
+    });
   }
 }
 
@@ -92,7 +113,8 @@ export async function readSmallFile(path: string, maxBytes: number): Promise<Buf
  */
 export async function rereadable(input: Input, directory: string): Promise<FileHandle> {
   if (typeof input === "string") return openFile(input);
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await ownFolder(dirname(directory));
+  await ownFolder(directory);
   const path = join(directory, `passing-${randomBytes(12).toString("hex")}`);
   const file = await open(path, "wx+", 0o600);
   try {
@@ -110,7 +132,8 @@ export interface Sink {
   write(piece: Uint8Array): Promise<void>;
   /** All of it is durable, under no name yet. */
   sync(): Promise<void>;
-  commit(): Promise<void>;
+  /** Gives it its name and, in the same step, puts beside it what `place` does. */
+  commit(place?: () => Promise<void>): Promise<void>;
   abandon(): Promise<void>;
 }
 
@@ -122,7 +145,18 @@ export async function openSink(output: Output, replace: boolean): Promise<Sink> 
   return {
     write: (piece) => file.write(piece),
     sync: () => file.sync(),
-    commit: () => file.commit({ replace }),
+    // Another writer of the name does all of this before, and then this one leaves what it finds, or afterwards.
+    commit: (place) =>
+      alone(receiptsPathOf(output), async () => {
+        if (!replace) await requireAbsent(output);
+        await place?.();
+        try {
+          await file.commit({ replace });
+        } catch (error) {
+          if (place !== undefined) await rm(receiptsPathOf(output), { force: true });
+          throw error;
+        }
+      }),
     abandon: () => file.abandon(),
   };
 }
@@ -135,26 +169,44 @@ export async function requireAbsent(path: string): Promise<void> {
 
 function streamSink(stream: Writable): Sink {
   let failure: Error | undefined;
-  const onError = (error: Error) => {
-    failure = error;
+  /** What waits for the last write. */
+  let wake = () => {};
+  let last: Promise<void> = Promise.resolve();
+  const settle = (error: Error) => {
+    failure ??= error;
+    wake();
   };
-  stream.on("error", onError);
-  const settle = async () => {
-    stream.off("error", onError);
+  const onClose = () => settle(new Error("it was closed"));
+  stream.on("error", settle);
+  stream.on("close", onClose);
+  const requireWhole = () => {
+    if (failure !== undefined || stream.destroyed) throw broken("output", failure ?? new Error("it was closed"));
+  };
+  const leave = async () => {
+    stream.off("close", onClose);
+    // A stream that failed may have yet to say so.
+    if (failure === undefined) stream.off("error", settle);
   };
   return {
     async write(piece) {
-      if (failure !== undefined || stream.destroyed) throw failure ?? new Error("the output was closed");
-      // The piece is used again once this resolves, and a stream keeps what it cannot write at once.
-      if (stream.write(Buffer.from(piece))) return;
-      const closed = once(stream, "close").then(() => {
-        throw failure ?? new Error("the output was closed");
+      requireWhole();
+      let isFull = false;
+      last = new Promise((resolve) => {
+        wake = resolve;
+        // The piece is used again once this resolves, and a stream keeps what it cannot write at once.
+        isFull = !stream.write(Buffer.from(piece), (error) => {
+          failure ??= error ?? undefined;
+          resolve();
+        });
       });
-      await Promise.race([once(stream, "drain"), closed]);
-      closed.catch(() => {});
+      if (isFull) await last;
+      requireWhole();
     },
-    async sync() {},
-    commit: settle,
-    abandon: settle,
+    async sync() {
+      await last;
+      requireWhole();
+    },
+    commit: leave,
+    abandon: leave,
   };
 }

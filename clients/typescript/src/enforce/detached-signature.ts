@@ -5,7 +5,16 @@
  */
 import { Digesting, readSmallFile } from "./data.ts";
 import { EnforcementError } from "./errors.ts";
-import { areTexts, type Binding, canonical, hasMembers, isBinding, malformed, parseCanonical } from "./header.ts";
+import {
+  areTexts,
+  type Binding,
+  encodeCanonical,
+  hasMembers,
+  isBinding,
+  isReference,
+  malformed,
+  parseCanonical,
+} from "./header.ts";
 import type { SigningKey } from "./signing-keys.ts";
 
 export const signaturePayloadType = "application/vnd.svc-platform.detached-signature.v1+json";
@@ -46,14 +55,15 @@ export function preAuthenticationEncoding(payloadType: string, payload: Uint8Arr
 /** Bytes of a signature file. Rejects with `invalid` where the key only verifies. */
 export async function encodeSignature(header: SignatureHeader, key: SigningKey): Promise<Buffer> {
   if (key.sign === undefined) throw new EnforcementError("invalid", `key ${key.reference} verifies only`);
-  const payload = canonical(header);
+  const payload = encodeCanonical(header, isHeader);
   const message = preAuthenticationEncoding(signaturePayloadType, payload);
   const signature = Buffer.from(await key.sign(message));
   // What a key service made is looked at before anything depends on it.
   if (signature.length !== signatureBytes || !(await key.verify(message, signature)))
     throw new EnforcementError("unavailable", `key ${key.reference} gave no signature that it verifies`);
   const signatures = [{ keyid: key.reference, sig: signature.toString("base64") }];
-  const bytes = canonical({ payload: payload.toString("base64"), payloadType: signaturePayloadType, signatures });
+  const dsse = { payload: payload.toString("base64"), payloadType: signaturePayloadType, signatures };
+  const bytes = encodeCanonical(dsse, isDsse);
   if (bytes.length > maxFileBytes) throw new EnforcementError("invalid", "the header would be too long");
   return bytes;
 }
@@ -125,6 +135,7 @@ function isHeader(value: unknown): value is SignatureHeader {
     Number.isSafeInteger(binding.content_size_bytes) &&
     (binding.content_size_bytes as number) >= 0 &&
     hasMembers(key, ["decision_id", "reference"]) &&
-    areTexts(key, ["decision_id", "reference"])
+    areTexts(key, ["decision_id", "reference"]) &&
+    isReference(key.reference)
   );
 }

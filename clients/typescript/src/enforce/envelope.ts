@@ -4,10 +4,21 @@
  * into that of the wrapped content key. So nothing of it can change without being noticed. docs/enforcement.md has the
  * bytes.
  */
-import { createHash } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import type { ByteReader } from "./byte-reader.ts";
 import { EnforcementError } from "./errors.ts";
-import { areTexts, type Binding, canonical, hasMembers, isBinding, malformed, parseCanonical } from "./header.ts";
+import {
+  areTexts,
+  type Binding,
+  canonical,
+  encodeCanonical,
+  hasMembers,
+  isBinding,
+  isReference,
+  malformed,
+  parseCanonical,
+} from "./header.ts";
+import { keySize } from "./keys.ts";
 import { type StreamingAead, segmentSizes } from "./streaming-aead.ts";
 
 export const envelopeFormat = "svc-platform-envelope/v1";
@@ -16,6 +27,21 @@ const maxHeaderBytes = 131_072;
 
 export interface EnvelopeBinding extends Binding {
   readonly aead: StreamingAead;
+  /** Names the content key, and no other one: AES-GCM alone may open under two. Absent in files of the old form. */
+  readonly key_commitment?: string;
+}
+
+/** What a binding says of its content key. */
+export function keyCommitment(contentKey: Uint8Array): string {
+  const commitment = createHmac("sha256", contentKey).update(`${envelopeFormat}/commitment`);
+  return `hmac-sha256:${commitment.digest("hex")}`;
+}
+
+/** Throws `not_authentic` if it is no content key, or another than the binding commits to. */
+export function requireContentKey(contentKey: Uint8Array, { key_commitment }: EnvelopeBinding): void {
+  const isCommitted = key_commitment === undefined || keyCommitment(contentKey) === key_commitment;
+  if (contentKey.length !== keySize || !isCommitted)
+    throw new EnforcementError("not_authentic", "the content key is not the one that the header commits to");
 }
 
 /** Which key wraps the content key, and the key-access decision that allowed it. */
@@ -43,7 +69,7 @@ export function keyAssociatedData(binding: EnvelopeBinding, { decision_id, provi
 
 /** Bytes in front of the ciphertext. */
 export function encodeHeader(header: EnvelopeHeader): Buffer {
-  const bytes = canonical(header);
+  const bytes = encodeCanonical(header, isHeader);
   if (bytes.length > maxHeaderBytes) throw new EnforcementError("invalid", "the header would be too long");
   const length = Buffer.alloc(4);
   length.writeUInt32BE(bytes.length);
@@ -68,10 +94,12 @@ function isHeader(value: unknown): value is EnvelopeHeader {
   if (!hasMembers(value, ["binding", "key"])) return false;
   const { binding, key } = value;
   return (
-    isBinding(binding, ["aead"]) &&
+    isBinding(binding, ["aead"], ["key_commitment"]) &&
     areTexts(binding, ["aead"]) &&
+    (!("key_commitment" in binding) || /^hmac-sha256:[0-9a-f]{64}$/.test(String(binding.key_commitment))) &&
     Object.hasOwn(segmentSizes, binding.aead as string) &&
     hasMembers(key, ["decision_id", "provider", "reference", "wrapped"]) &&
-    areTexts(key, Object.keys(key))
+    areTexts(key, Object.keys(key)) &&
+    isReference(key.reference)
   );
 }

@@ -1,5 +1,6 @@
 /** What local enforcement can fail with: a closed list, so that callers and exit codes tell cases apart. */
 import { PlatformError } from "./client.ts";
+import { visibleLine } from "./text.ts";
 
 export type EnforcementFailure =
   /** The platform denied it, or demands what cannot be met. */
@@ -12,6 +13,8 @@ export type EnforcementFailure =
   | "evidence_overdue"
   /** The input, an option or a key file cannot be used as it is. */
   | "invalid"
+  /** A disk is full or fails, or a stream broke: what was asked may be right. */
+  | "io_failed"
   /** The output is there already. */
   | "exists";
 
@@ -27,10 +30,31 @@ export class EnforcementError extends Error {
     message: string,
     { cause, decisionId }: { readonly cause?: unknown; readonly decisionId?: string } = {},
   ) {
-    super(message, cause === undefined ? undefined : { cause });
+    // It may repeat what a file or a peer says, and is printed.
+    super(visibleLine(message), cause === undefined ? undefined : { cause });
     this.failure = failure;
     if (decisionId !== undefined) this.decisionId = decisionId;
   }
+}
+
+/** What the system says of a path that cannot be used as it is; whatever else it says is of its disk. */
+const pathMistakes: readonly unknown[] = [
+  ...["EACCES", "EEXIST", "EINVAL", "EISDIR", "ELOOP", "ENAMETOOLONG", "ENOENT", "ENOTDIR", "ENOTEMPTY", "EPERM"],
+  ...["EROFS", "EXDEV"],
+];
+
+/** The failure that an error of the system is: a mistake of the caller, or of a disk or stream. */
+export function failureOfSystem(error: unknown): EnforcementFailure & ("invalid" | "io_failed") {
+  const { code, errno } = (error ?? {}) as NodeJS.ErrnoException;
+  return typeof errno === "number" && !pathMistakes.includes(code) ? "io_failed" : "invalid";
+}
+
+/** Any error, as one of the closed list. */
+export function enforcementError(cause: unknown): EnforcementError {
+  if (cause instanceof EnforcementError) return cause;
+  return new EnforcementError(failureOfSystem(cause), cause instanceof Error ? cause.message : String(cause), {
+    cause,
+  });
 }
 
 /** Why a call failed, for a person: a refusal by the service's reason, which is not the same as silence. */

@@ -2,11 +2,12 @@
  * Files that are there whole or not at all: written beside their final name under one of their own, synced, and only
  * then given the name. What a killed process left is swept by the next that works on the same name.
  */
-import { createHash, randomBytes } from "node:crypto";
-import { type FileHandle, link, open, readdir, rename, rm } from "node:fs/promises";
+import { createHash, randomBytes, randomInt } from "node:crypto";
+import { type FileHandle, link, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
-import { EnforcementError } from "./errors.ts";
+import { setTimeout } from "node:timers/promises";
+import { EnforcementError, failureOfSystem } from "./errors.ts";
 import { isRunning, ownProcess } from "./processes.ts";
 
 const chunkBytes = 1_048_576;
@@ -49,14 +50,8 @@ export class PartialFile {
   /** Opens it, readable by its owner alone, and sweeps what killed processes left of the same name. */
   static async create(finalPath: string): Promise<PartialFile> {
     await sweepPartials(finalPath);
-    const { pid, started } = ownProcess();
-    const suffix = [hostMark(), pid, started, randomBytes(6).toString("hex")].join("-");
-    const path = join(dirname(finalPath), `${partialPrefix(finalPath)}${suffix}${partialSuffix}`);
-    try {
-      return new PartialFile(await open(path, "wx", 0o600), path, finalPath);
-    } catch (cause) {
-      throw new EnforcementError("invalid", `${dirname(finalPath)} takes no file`, { cause });
-    }
+    const { file, path } = await openPartial(finalPath);
+    return new PartialFile(file, path, finalPath);
   }
 
   /** Takes a copy of the piece, which is written while the next one is made. */
@@ -141,19 +136,69 @@ async function writeWhole(path: string, bytes: Uint8Array, replace: boolean): Pr
 
 const partialSuffix = ".partial";
 const partialPrefix = (finalPath: string) => `.${basename(finalPath)}.`;
+
+/** Makes a file whose name says whose it is, until it gets its final one. */
+async function openPartial(finalPath: string): Promise<{ readonly file: FileHandle; readonly path: string }> {
+  const { pid, started } = ownProcess();
+  const suffix = [hostMark(), pid, started, randomBytes(6).toString("hex")].join("-");
+  const path = join(dirname(finalPath), `${partialPrefix(finalPath)}${suffix}${partialSuffix}`);
+  try {
+    return { file: await open(path, "wx", 0o600), path };
+  } catch (cause) {
+    throw new EnforcementError(failureOfSystem(cause), `${dirname(finalPath)} takes no file`, { cause });
+  }
+}
+
 /** Process ids mean something on one machine only. */
 const hostMark = () => createHash("sha256").update(hostname()).digest("hex").slice(0, 12);
 
-/** Removes partial files of this name whose process is gone. */
-export async function sweepPartials(finalPath: string): Promise<void> {
+/** Removes partial files of this name whose process is gone. Resolves with how many are left of this machine. */
+export async function sweepPartials(finalPath: string): Promise<number> {
+  let left = 0;
   const prefix = partialPrefix(finalPath);
   const names = await readdir(dirname(finalPath)).catch(() => []);
   for (const name of names) {
     if (!name.startsWith(prefix) || !name.endsWith(partialSuffix)) continue;
     const [host, pid, started, ...others] = name.slice(prefix.length, -partialSuffix.length).split("-");
     if (host !== hostMark() || pid === undefined || started === undefined || others.length !== 1) continue;
-    if (!isRunning({ pid: Number(pid), started })) await rm(join(dirname(finalPath), name), { force: true });
+    if (isRunning({ pid: Number(pid), started })) left++;
+    else await rm(join(dirname(finalPath), name), { force: true });
   }
+  return left;
+}
+
+/** The longest pause between two attempts, in milliseconds. */
+const maxPauseMs = 256;
+
+/**
+ * Does the work while no other process of this machine does such under the same name. Each says first that it wants to,
+ * by a file; if there is another's, it takes its own away and tries again later. The file of a killed process does not
+ * count.
+ */
+export async function alone<T>(name: string, work: () => Promise<T>): Promise<T> {
+  const claimed = `${name}.placing`;
+  for (let pauseMs = 2; ; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
+    const { file, path } = await openPartial(claimed);
+    try {
+      if ((await sweepPartials(claimed)) === 1) return await work();
+    } finally {
+      await file.close();
+      await rm(path, { force: true });
+    }
+    await setTimeout(randomInt(pauseMs));
+  }
+}
+
+/** Makes a folder of this user's own. Rejects with `invalid` if others may write to it: what is in it is believed. */
+export async function ownFolder(path: string): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o700 });
+  await requireOwn(path);
+}
+
+/** Rejects with `invalid` if others than its owner may write to the folder. */
+export async function requireOwn(path: string): Promise<void> {
+  if (process.platform !== "win32" && ((await stat(path)).mode & 0o022) !== 0)
+    throw new EnforcementError("invalid", `${path} is writable by others than its owner: make it 0700`);
 }
 
 /** What was renamed stays so after a loss of power. Windows has no such thing and needs none. */

@@ -2,6 +2,7 @@
 import canonicalize from "canonicalize";
 import { EnforcementError } from "./errors.ts";
 import type { Resource } from "./platform.ts";
+import { isVisible } from "./text.ts";
 
 /** What is protected under which decision; stays the same whatever key comes later. */
 export interface Binding {
@@ -16,6 +17,27 @@ export function canonical(value: unknown): Buffer {
   const text = canonicalize(value);
   if (text === undefined || !text.isWellFormed()) throw new EnforcementError("invalid", "not a JSON value");
   return Buffer.from(text);
+}
+
+/** Bytes of a header, which can be read again. Throws `invalid` otherwise: what is made must open. */
+export function encodeCanonical<Header>(header: Header, isHeader: (value: unknown) => value is Header): Buffer {
+  const bytes = canonical(header);
+  try {
+    parseCanonical(bytes, isHeader);
+  } catch (cause) {
+    throw new EnforcementError("invalid", "a header of this could not be read again", { cause });
+  }
+  return bytes;
+}
+
+/** The members of a resource that the contract has, of what a caller calls one. Throws `invalid` if one is no text. */
+export function resourceOf(given: Resource): Resource {
+  const { kind, id, mime_type, mimeType } = given as Resource & { readonly mimeType?: unknown };
+  const members = Object.entries({ kind, id, mime_type: mime_type ?? mimeType });
+  const present = members.filter(([, text]) => text !== undefined && text !== null);
+  for (const [name, text] of present)
+    if (typeof text !== "string") throw new EnforcementError("invalid", `${name} of the resource is no text`);
+  return Object.fromEntries(present) as unknown as Resource;
 }
 
 /** Reads JSON in its canonical form alone: no duplicate member, no other order, no space rides along unauthenticated. */
@@ -41,9 +63,10 @@ export function malformed(what: string, cause?: unknown): EnforcementError {
 export function isBinding(
   binding: unknown,
   added: readonly string[],
+  optional: readonly string[] = [],
 ): binding is Binding & Readonly<Record<string, unknown>> {
   return (
-    hasMembers(binding, ["decision_id", "labels", "policy_revision", "resource", ...added]) &&
+    hasMembers(binding, ["decision_id", "labels", "policy_revision", "resource", ...added], optional) &&
     areTexts(binding, ["decision_id", "policy_revision"]) &&
     Array.isArray(binding.labels) &&
     binding.labels.every((label) => typeof label === "string") &&
@@ -63,6 +86,11 @@ export function hasMembers(
     required.every((name) => names.includes(name)) &&
     names.every((name) => required.includes(name) || optional.includes(name))
   );
+}
+
+/** Whether it names a key: no control characters, nor what turns the direction of text. */
+export function isReference(value: unknown): boolean {
+  return typeof value === "string" && isVisible(value);
 }
 
 export function areTexts(value: Readonly<Record<string, unknown>>, members: readonly string[]): boolean {

@@ -5,12 +5,13 @@
 import { join, resolve } from "node:path";
 import type { PlatformClient } from "./client.ts";
 import { platformOf } from "./client-platform.ts";
-import { EnforcementError } from "./errors.ts";
-import type { KeyProvider } from "./keys.ts";
+import { EnforcementError, enforcementError } from "./errors.ts";
+import { resourceOf } from "./header.ts";
+import { type KeyProvider, requireReference } from "./keys.ts";
 import { type OpenOptions, openEnvelope } from "./open.ts";
-import type { Context } from "./operation.ts";
+import type { Context, RequestOptions } from "./operation.ts";
 import type { ObligationHandler } from "./permission.ts";
-import type { Deployment, Platform, Workload } from "./platform.ts";
+import type { Deployment, Platform, Resource, Workload } from "./platform.ts";
 import { type LocalProfile, localProfiles, type Outcome, type ProtectOptions, protectAsEnvelope } from "./protect.ts";
 import { type Exchange, type ExpectedCaller, requireReceipt } from "./receipt-check.ts";
 import { requireLogKeys } from "./receipts.ts";
@@ -76,19 +77,34 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
       await requireLogKeys(options.logKeys ?? []);
       return await work();
     } catch (cause) {
-      if (cause instanceof EnforcementError) throw cause;
-      throw new EnforcementError("invalid", cause instanceof Error ? cause.message : String(cause), { cause });
+      throw enforcementError(cause);
     }
   };
   return {
-    protect: (request) => enclosed(() => (isSignature(request) ? signData : protectAsEnvelope)(context, request)),
-    open: ({ signature, ...request }) =>
-      enclosed(() =>
-        signature === undefined ? openEnvelope(context, request) : openSigned(context, { ...request, signature }),
-      ),
-    rewrap: (request) => enclosed(() => (isSignature(request) ? signAnew : rewrapEnvelope)(context, request)),
+    protect: (request) =>
+      enclosed(() => {
+        const resource = resourceOf(request.resource);
+        return (isSignature(request) ? signData : protectAsEnvelope)(context, { ...described(request), resource });
+      }),
+    open: (given) =>
+      enclosed(() => {
+        const { signature, ...request } = described(given);
+        return signature === undefined
+          ? openEnvelope(context, request)
+          : openSigned(context, { ...request, signature });
+      }),
+    rewrap: (request) =>
+      enclosed(() => (isSignature(request) ? signAnew : rewrapEnvelope)(context, described(request))),
     flush: (signal) => enclosed(() => context.spool.flush(signal)),
   };
+}
+
+/** What the request says of the data, in the contract's members. Throws `invalid`: a text is no list of labels. */
+function described<Request extends RequestOptions & { readonly resource?: Resource }>(request: Request): Request {
+  const { labels = [], resource } = request;
+  if (!Array.isArray(labels) || labels.some((label) => typeof label !== "string"))
+    throw new EnforcementError("invalid", "labels are a list of texts");
+  return { ...request, ...(resource !== undefined && { resource: resourceOf(resource) }) };
 }
 
 /** Throws where no such profile is made here; a caller in JavaScript may ask for any. */
@@ -105,6 +121,7 @@ function contextOf(options: EnforcerOptions): Context {
   const { workload, keys, evidenceToleranceMs, logKeys, now = Date.now } = options;
   if (new Set(keys.map(({ reference }) => reference)).size < keys.length)
     throw new EnforcementError("invalid", "two keys have the same reference");
+  for (const { reference } of keys) requireReference(reference);
   const platform = "discovery" in options.client ? platformOf(options.client) : options.client;
   const directory = resolve(options.spoolDirectory);
   // An answer whose receipt is not of what was asked is none.

@@ -2,9 +2,9 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
-import { EnforcementError } from "./errors.ts";
+import { EnforcementError, failureOfSystem } from "./errors.ts";
 import { createFile } from "./files.ts";
-import { type KeyProvider, keySize, localKey } from "./keys.ts";
+import { type KeyProvider, keySize, localKey, requireReference } from "./keys.ts";
 import { localSigningKey, type SigningKey } from "./signing-keys.ts";
 
 /** Makes a key file that is not there yet, readable by its owner alone: a key that wraps, of type `oct`. */
@@ -24,7 +24,7 @@ export async function createPublicKeyFile(signingKeyPath: string, path: string):
   if (keyOf(jwk, signingKeyPath).provider !== "local" || jwk.kty !== "OKP")
     throw new EnforcementError("invalid", `${signingKeyPath} has no public half`);
   const { d: _, ...others } = jwk;
-  await create(path, others);
+  await create(path, { ...others, kid: String(jwk.kid) });
 }
 
 /** The key of a key file. Rejects with `invalid` where it is none, or others than the owner may read a secret. */
@@ -34,13 +34,15 @@ export async function keyFile(path: string): Promise<KeyProvider | SigningKey> {
 
 const newReference = () => `local-${randomBytes(8).toString("hex")}`;
 
-async function create(path: string, jwk: Jwk): Promise<void> {
+async function create(path: string, jwk: Jwk & { readonly kid: string }): Promise<void> {
+  requireReference(jwk.kid);
   await createFile(path, Buffer.from(`${JSON.stringify(jwk)}\n`));
 }
 
 function keyOf(jwk: Jwk, path: string): KeyProvider | SigningKey {
   const { kty, kid, k } = jwk;
   if (typeof kid === "string" && kid !== "") {
+    requireReference(kid);
     if (kty === "OKP") return localSigningKey(kid, jwk);
     const key = typeof k === "string" ? Buffer.from(k, "base64url") : Buffer.alloc(0);
     if (kty === "oct" && key.length === keySize) return localKey(kid, key);
@@ -57,7 +59,7 @@ async function readJwk(path: string): Promise<Jwk> {
     // To open a FIFO would wait for whoever writes to it.
     file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   } catch (cause) {
-    throw new EnforcementError("invalid", `${path} cannot be read`, { cause });
+    throw new EnforcementError(failureOfSystem(cause), `${path} cannot be read`, { cause });
   }
   try {
     const stat = await file.stat();

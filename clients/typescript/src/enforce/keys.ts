@@ -1,6 +1,7 @@
 /** What wraps content keys: keys that this process holds. `transit.ts` has the one of a key service. */
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { EnforcementError } from "./errors.ts";
+import { isReference } from "./header.ts";
 
 /** Wraps and unwraps content keys under one key-encryption key. */
 export interface KeyProvider {
@@ -20,6 +21,11 @@ export interface KeyProvider {
 export const keySize = 32;
 const nonceSize = 12;
 const tagSize = 16;
+
+/** Throws `invalid` if the reference holds what a terminal obeys or does not show. */
+export function requireReference(reference: string): void {
+  if (!isReference(reference)) throw new EnforcementError("invalid", `${reference} is no reference of a key`);
+}
 
 /** A key of 32 bytes in this process: AES-256-GCM with a random nonce, for at most 2^32 content keys (SP 800-38D §8.3). */
 export function localKey(reference: string, key: Uint8Array): KeyProvider {

@@ -1,8 +1,24 @@
 /** Opening: data comes out as it was protected, for a decision about this very artifact. Of an envelope comes plaintext. */
 import type { FileHandle } from "node:fs/promises";
 import { ByteReader } from "./byte-reader.ts";
-import { type Digest, Digesting, digestOf, type Input, type Output, openSink, rereadable, type Sink } from "./data.ts";
-import { type EnvelopeHeader, keyAssociatedData, payloadAssociatedData, readHeader } from "./envelope.ts";
+import {
+  type Digest,
+  Digesting,
+  digestOf,
+  type Input,
+  type Output,
+  openSink,
+  rereadable,
+  type Sink,
+  unbroken,
+} from "./data.ts";
+import {
+  type EnvelopeHeader,
+  keyAssociatedData,
+  payloadAssociatedData,
+  readHeader,
+  requireContentKey,
+} from "./envelope.ts";
 import { EnforcementError } from "./errors.ts";
 import { chunksOf } from "./files.ts";
 import type { Binding } from "./header.ts";
@@ -34,16 +50,17 @@ export interface OpenOptions extends RequestOptions {
 
 export async function openEnvelope(context: Context, options: OpenOptions): Promise<Outcome> {
   const { signal } = options;
-  const file = await rereadable(options.input, context.directory);
+  const file = await rereadable(unbroken(options.input), context.directory);
   try {
     const { header, artifact, count } = await inspect(file, options);
     const { binding, key } = header;
     const provider = wrappingKeyOf(context, key.reference);
     if (provider.provider !== key.provider) throw new EnforcementError("not_authentic", "the key is of another kind");
     const opening = { profile: "envelope", binding, artifact, key: provider } as const;
-    return await access(context, options, opening, async (release) => {
+    const outcome = await access(context, options, opening, async (release) => {
       const contentKey = await provider.unwrap(key.wrapped, keyAssociatedData(binding, key));
       try {
+        requireContentKey(contentKey, binding);
         return await release((sink) =>
           decrypt(file, header, contentKey, artifact, sink, (sizeBytes) => {
             signal?.throwIfAborted();
@@ -54,6 +71,7 @@ export async function openEnvelope(context: Context, options: OpenOptions): Prom
         contentKey.fill(0);
       }
     });
+    return { ...outcome, isKeyCommitted: binding.key_commitment !== undefined };
   } finally {
     await file.close();
   }

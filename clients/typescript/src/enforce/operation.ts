@@ -1,5 +1,5 @@
 /** What protect, open and rewrap have in common: what comes before the cryptography, and what comes after it. */
-import { callProblem, EnforcementError } from "./errors.ts";
+import { callProblem, EnforcementError, enforcementError } from "./errors.ts";
 import type { KeyProvider } from "./keys.ts";
 import {
   evidenceTolerance,
@@ -191,8 +191,17 @@ async function recordRefusal(
     { ...event, event_type: "deny", ...(decision?.decisionId && { decision_id: decision.decisionId }) },
     context.evidenceToleranceMs ?? 0,
   );
-  await evidence.settle(failureOf("refused", error, options));
-  await evidence.send(options.signal);
+  await conclude(evidence, failureOf("refused", error, options), options.signal);
+}
+
+/** Sends how work ended that came to nothing; or, if that cannot be written down, what was written when it began. */
+async function conclude(
+  evidence: PendingEvidence,
+  ending: Partial<EvidenceEvent>,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  await evidence.settle(ending).catch(() => {});
+  await evidence.send(signal);
 }
 
 /** Registers the artifact. Rejects where the registration does not stand. */
@@ -226,8 +235,7 @@ export async function withEvidence<T>(
   try {
     return await work(evidence);
   } catch (error) {
-    await evidence.settle(failureOf("failed", error, event));
-    await evidence.send(signal);
+    await conclude(evidence, failureOf("failed", error, event), signal);
     throw error;
   }
 }
@@ -296,7 +304,7 @@ function failureOf(
   error: unknown,
   { attributes = {} }: Pick<RequestOptions, "attributes">,
 ): Pick<EvidenceEvent, "outcome"> & Partial<EvidenceEvent> {
-  const failure = error instanceof EnforcementError ? error.failure : "invalid";
+  const { failure } = enforcementError(error);
   return Object.keys(attributes).length < maxAttributes
     ? { outcome, attributes: { ...attributes, enforcement_failure: failure } }
     : { outcome };

@@ -1,6 +1,7 @@
 /** Protecting: what is made is registered, under a decision that it is bound to. Of plaintext comes an envelope. */
 import { randomBytes, randomUUID } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
+import { resolve } from "node:path";
 import {
   type Count,
   type Digest,
@@ -11,11 +12,18 @@ import {
   openFile,
   openSink,
   type Sink,
+  streamed,
 } from "./data.ts";
-import { type EnvelopeBinding, encodeHeader, keyAssociatedData, payloadAssociatedData } from "./envelope.ts";
+import {
+  type EnvelopeBinding,
+  encodeHeader,
+  keyAssociatedData,
+  keyCommitment,
+  payloadAssociatedData,
+} from "./envelope.ts";
 import { EnforcementError } from "./errors.ts";
 import { chunksOf } from "./files.ts";
-import type { KeyProvider } from "./keys.ts";
+import { type KeyProvider, keySize } from "./keys.ts";
 import {
   type Asked,
   type Context,
@@ -63,6 +71,8 @@ export interface Outcome {
   readonly evidence: "recorded" | "pending";
   /** As it lies beside the output, where that is a file. */
   readonly receipts: ReceiptsFile;
+  /** Of an envelope: whether its header commits to the content key. One of the old form does not, nor rewrapped. */
+  readonly isKeyCommitted?: boolean;
 }
 
 export async function protectAsEnvelope(context: Context, options: ProtectOptions): Promise<Outcome> {
@@ -88,8 +98,8 @@ export async function protectAsEnvelope(context: Context, options: ProtectOption
         ...(sizeBytes !== undefined && { content_size_bytes: sizeBytes }),
       },
     };
-    return await produce(context, options, making, async (sink, permitted) => {
-      const binding: EnvelopeBinding = {
+    const outcome = await produce(context, options, making, async (sink, permitted) => {
+      const binding = {
         aead,
         decision_id: permitted.plan.decisionId,
         labels,
@@ -97,7 +107,8 @@ export async function protectAsEnvelope(context: Context, options: ProtectOption
         resource,
       };
       const plaintext = new Digesting();
-      const source = counted(file === undefined ? (input as AsyncIterable<Uint8Array>) : chunksOf(file), (piece) => {
+      const pieces = file === undefined ? streamed(input as AsyncIterable<Uint8Array>) : chunksOf(file);
+      const source = counted(pieces, (piece) => {
         signal?.throwIfAborted();
         plaintext.update(piece);
         count(piece.length);
@@ -111,6 +122,7 @@ export async function protectAsEnvelope(context: Context, options: ProtectOption
         throw new EnforcementError("invalid", "the input changed while it was read");
       return artifact.finish();
     });
+    return { ...outcome, isKeyCommitted: true };
   } finally {
     await file?.close();
   }
@@ -128,12 +140,13 @@ async function contentDigest(
 
 async function* envelopeOf(
   source: AsyncIterable<Uint8Array>,
-  binding: EnvelopeBinding,
+  named: EnvelopeBinding,
   provider: KeyProvider,
   { keys }: Permitted,
 ): AsyncGenerator<Uint8Array> {
-  const contentKey = randomBytes(32);
+  const contentKey = randomBytes(keySize);
   try {
+    const binding: EnvelopeBinding = { ...named, key_commitment: keyCommitment(contentKey) };
     const key = {
       decision_id: keys[0]?.decisionId ?? "",
       provider: provider.provider,
@@ -215,7 +228,8 @@ export async function complete(
   { output, operation, previous, artifact, permitted, evidence, sink, signal }: Completion,
   registration: Accepted["receipt"],
 ): Promise<Outcome> {
-  const receiptsFile = typeof output === "string" ? receiptsPathOf(output) : undefined;
+  // Its receipt may be added from another directory.
+  const receiptsFile = typeof output === "string" ? resolve(receiptsPathOf(output)) : undefined;
   const { toleranceMs } = permitted;
   const completed = { artifact, ...(receiptsFile !== undefined && { receiptsFile }), toleranceMs };
   const recorded = await recordCompletion(context, evidence, completed, signal);
@@ -223,8 +237,7 @@ export async function complete(
     ...receiptsOf(operation, artifact, permitted, evidence, registration, recorded.receipt),
     ...(previous && { previous }),
   };
-  if (receiptsFile !== undefined) await writeReceipts(receiptsFile, receipts);
-  await sink.commit();
+  await sink.commit(receiptsFile === undefined ? undefined : () => writeReceipts(receiptsFile, receipts));
   return {
     decisionId: artifact.decision_id,
     artifactDigest: artifact.artifact_digest,

@@ -1,7 +1,10 @@
-/** Rewrapping: the content key goes under another key; the payload and what it is bound to stay as they are. */
+/**
+ * Rewrapping: the content key goes under another key; the payload and what it is bound to stay as they are. So a header that
+ * commits to the content key still does, and one of the old form cannot begin to.
+ */
 import { ByteReader } from "./byte-reader.ts";
-import { Digesting, type Input, type Output, rereadable } from "./data.ts";
-import { encodeHeader, keyAssociatedData, readHeader } from "./envelope.ts";
+import { Digesting, type Input, type Output, rereadable, unbroken } from "./data.ts";
+import { encodeHeader, keyAssociatedData, readHeader, requireContentKey } from "./envelope.ts";
 import { EnforcementError } from "./errors.ts";
 import { chunksOf } from "./files.ts";
 import { inspect, labelsOf } from "./open.ts";
@@ -26,7 +29,7 @@ export interface RewrapOptions extends RequestOptions {
 
 export async function rewrapEnvelope(context: Context, options: RewrapOptions): Promise<Outcome> {
   const { signal } = options;
-  const file = await rereadable(options.input, context.directory);
+  const file = await rereadable(unbroken(options.input), context.directory);
   try {
     const { header, artifact, count } = await inspect(file, options);
     const { binding, key } = header;
@@ -46,7 +49,7 @@ export async function rewrapEnvelope(context: Context, options: RewrapOptions): 
       about: { artifact_digest: artifact.digest, artifact_cid: artifact.cid },
       previous: await previousOf(options.input, artifact.digest),
     };
-    return await produce(context, options, making, async (sink, { keys }) => {
+    const outcome = await produce(context, options, making, async (sink, { keys }) => {
       const newKey = {
         decision_id: keys[1]?.decisionId ?? "",
         provider: newProvider.provider,
@@ -55,6 +58,7 @@ export async function rewrapEnvelope(context: Context, options: RewrapOptions): 
       const contentKey = await oldProvider.unwrap(key.wrapped, keyAssociatedData(binding, key));
       let wrapped: string;
       try {
+        requireContentKey(contentKey, binding);
         wrapped = await newProvider.wrap(contentKey, keyAssociatedData(binding, newKey));
       } finally {
         contentKey.fill(0);
@@ -77,6 +81,7 @@ export async function rewrapEnvelope(context: Context, options: RewrapOptions): 
         throw new EnforcementError("not_authentic", "the artifact changed while it was rewrapped");
       return after.finish();
     });
+    return { ...outcome, isKeyCommitted: binding.key_commitment !== undefined };
   } finally {
     await file.close();
   }

@@ -1,6 +1,6 @@
 /** Profile `detached_signature`: data stays as it is, and a file beside it says under which decision it was signed. */
 import { stat } from "node:fs/promises";
-import { Digesting, digestOf, type Input, type Output, openFile, rereadable } from "./data.ts";
+import { Digesting, digestOf, type Input, type Output, openFile, rereadable, streamed } from "./data.ts";
 import {
   encodeSignature,
   readSignature,
@@ -73,7 +73,7 @@ export async function openSigned(
       });
     return await access(context, options, opening, async (release) => {
       await requireSignature(signed, signer);
-      const data = file === undefined ? (input as AsyncIterable<Uint8Array>) : chunksOf(file);
+      const data = file === undefined ? streamed(input as AsyncIterable<Uint8Array>) : chunksOf(file);
       const passOn = (pieces: AsyncIterable<Uint8Array>) =>
         release(async (sink) => {
           for await (const piece of verified(pieces)) await sink.write(piece);
@@ -151,7 +151,7 @@ async function contentOf(input: Input, options: RequestOptions) {
     };
     if (file !== undefined) return await digestOf(file, look);
     const content = new Digesting();
-    for await (const piece of input as AsyncIterable<Uint8Array>) {
+    for await (const piece of streamed(input as AsyncIterable<Uint8Array>)) {
       content.update(piece);
       look(piece.length);
     }

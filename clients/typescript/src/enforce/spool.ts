@@ -3,14 +3,14 @@
  * the ledger has it. What a killed process began is sent as `aborted` by the next one.
  */
 import { randomUUID } from "node:crypto";
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { callProblem, EnforcementError } from "./errors.ts";
-import { createFile, replaceFile, syncDirectory } from "./files.ts";
+import { alone, createFile, ownFolder, replaceFile, requireOwn, syncDirectory } from "./files.ts";
 import type { Accepted, EvidenceEvent, Platform } from "./platform.ts";
 import { isRunning, ownProcess, type ProcessMark } from "./processes.ts";
-import { addReceipt } from "./receipts.ts";
+import { addReceipt, readReceipts } from "./receipts.ts";
 
 interface Entry {
   readonly version: 1;
@@ -38,7 +38,10 @@ export interface SpoolOptions {
 /** An event on its way. */
 export interface PendingEvidence {
   readonly id: string;
-  /** Replaces what is known of the event, or after it was sent tells more; durable when it resolves. */
+  /**
+   * Replaces what is known of the event, or after it was sent tells more; durable when it resolves. If it cannot be
+   * written, the event stays what it was, and nobody is at it any more.
+   */
   settle(changes: Partial<EvidenceEvent>, receiptsFile?: string): Promise<void>;
   /** Sends it. Where that did not succeed it is kept, and `problem` is why. */
   send(signal?: AbortSignal): Promise<{ readonly receipt: JsonObject | undefined } | { readonly problem: unknown }>;
@@ -46,6 +49,8 @@ export interface PendingEvidence {
 
 export class EvidenceSpool {
   readonly #options: SpoolOptions;
+  /** Ids of events that this process left as they were. */
+  readonly #left = new Set<string>();
 
   constructor(options: SpoolOptions) {
     this.#options = options;
@@ -54,7 +59,7 @@ export class EvidenceSpool {
   /** Keeps an event of work that begins now, with the outcome it has if nobody comes back to it. */
   async begin(event: Omit<EvidenceEvent, "outcome" | "occurred_at">, toleranceMs: number): Promise<PendingEvidence> {
     const nowMs = this.#options.now();
-    await mkdir(this.#options.directory, { recursive: true, mode: 0o700 });
+    await ownFolder(this.#options.directory);
     let entry: Entry = {
       version: 1,
       id: randomUUID(),
@@ -67,16 +72,24 @@ export class EvidenceSpool {
     return {
       id: entry.id,
       settle: async (changes, receiptsFile) => {
-        const { at_work, ...settled } = entry;
-        entry = {
-          ...settled,
+        const { at_work, ...others } = entry;
+        const settled: Entry = {
+          ...others,
           // What was sent may have arrived, and an idempotency key stands for one event: this is another.
           ...(isTried && { id: randomUUID() }),
           event: { ...entry.event, ...changes },
           ...(receiptsFile !== undefined && { receipts_file: receiptsFile }),
         };
+        try {
+          await replaceFile(this.#pathOf(settled.id), bytesOf(settled));
+        } catch (error) {
+          // After it was sent, this is another event, which nothing on disk is of: it can be sent all the same.
+          if (isTried) entry = settled;
+          else await this.#leave(entry.id);
+          throw error;
+        }
+        entry = settled;
         isTried = false;
-        await replaceFile(this.#pathOf(entry.id), bytesOf(entry));
       },
       send: async (signal) => {
         isTried = true;
@@ -98,7 +111,7 @@ export class EvidenceSpool {
     let waiting = 0;
     let overdue: { readonly id: string; readonly cause: unknown } | undefined;
     for (const entry of await this.#entries()) {
-      if (entry.at_work !== undefined && isRunning(entry.at_work)) continue;
+      if (entry.at_work !== undefined && !this.#left.has(entry.id) && isRunning(entry.at_work)) continue;
       try {
         await this.#send(entry, signal);
         sent++;
@@ -120,10 +133,17 @@ export class EvidenceSpool {
     await this.#options.checkReceipt?.(entry.event, answer, signal);
     if (!accepted) throw new EnforcementError("unavailable", "the event was not accepted");
     if (entry.receipts_file !== undefined && receipt !== undefined)
-      await addReceipt(entry.receipts_file, entry.id, receipt);
-    await rm(this.#pathOf(entry.id), { force: true });
+      await placeReceipt(entry.receipts_file, entry.id, receipt);
+    for (const path of [this.#pathOf(entry.id), this.#leftPathOf(entry.id)]) await rm(path, { force: true });
+    this.#left.delete(entry.id);
     await syncDirectory(this.#options.directory);
     return receipt;
+  }
+
+  /** Lets every process send an event that is on disk. A new name takes no room on a disk that is full. */
+  async #leave(id: string): Promise<void> {
+    this.#left.add(id);
+    await rename(this.#pathOf(id), this.#leftPathOf(id)).catch(() => {});
   }
 
   /** Oldest first. A file that is no entry fails: what it was is not known to be sent. */
@@ -132,11 +152,15 @@ export class EvidenceSpool {
       if (error.code === "ENOENT") return [];
       throw new EnforcementError("evidence_overdue", "the evidence spool cannot be read", { cause: error });
     });
+    if (names.length > 0) await requireOwn(this.#options.directory);
     const entries: Entry[] = [];
     for (const name of names) {
-      if (!/^[0-9a-f-]{36}\.json$/.test(name)) continue;
+      const [, left] = /^[0-9a-f-]{36}(\.left)?\.json$/.exec(name) ?? [undefined, "none"];
+      if (left === "none") continue;
       const entry = await readEntry(join(this.#options.directory, name));
-      if (entry !== undefined) entries.push(entry);
+      if (entry === undefined) continue;
+      const { at_work, ...others } = entry;
+      entries.push(left === undefined ? entry : others);
     }
     return entries.sort((a, b) => (a.event.occurred_at < b.event.occurred_at ? -1 : 1));
   }
@@ -144,6 +168,16 @@ export class EvidenceSpool {
   #pathOf(id: string): string {
     return join(this.#options.directory, `${id}.json`);
   }
+
+  #leftPathOf(id: string): string {
+    return join(this.#options.directory, `${id}.left.json`);
+  }
+}
+
+/** Adds a receipt, if the file is of this event, while no writer of the same output places its own. */
+async function placeReceipt(path: string, id: string, receipt: JsonObject): Promise<void> {
+  const found = await readReceipts(path).catch(() => undefined);
+  if (found?.evidence_id === id) await alone(path, () => addReceipt(path, id, receipt));
 }
 
 async function readEntry(path: string): Promise<Entry | undefined> {

@@ -20,7 +20,9 @@ from svc_platform_client.enforce._streams import SEGMENT_SIZES, decrypt, encrypt
 
 VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
 STREAMS = json.loads((VECTORS / "streaming-aead.json").read_text())["vectors"]
-ENVELOPES = json.loads((VECTORS / "envelope.json").read_text())
+OLD_ENVELOPES, ENVELOPES = (
+    json.loads((VECTORS / name).read_text()) for name in ("envelope.json", "committed-envelope.json")
+)
 RESOURCE = {"kind": "test"}
 
 
@@ -43,9 +45,9 @@ def platform() -> PermissivePlatform:
     return PermissivePlatform()
 
 
-def enforcer(platform: PermissivePlatform, folder: Path, **options: Any) -> Enforcer:
-    key = base64.urlsafe_b64decode(ENVELOPES["key"]["k"] + "=")
-    keys = [LocalKey(ENVELOPES["key"]["kid"], key), LocalKey("local-other", bytes(32))]
+def enforcer(platform: PermissivePlatform, folder: Path, file: dict[str, Any] = ENVELOPES, **options: Any) -> Enforcer:
+    key = base64.urlsafe_b64decode(file["key"]["k"] + "=")
+    keys = [LocalKey(file["key"]["kid"], key), LocalKey("local-other", bytes(32))]
     return Enforcer(platform, application="test", keys=keys, spool_directory=folder / "spool", **options)
 
 
@@ -55,19 +57,35 @@ def failure(work: Any) -> str:
     return caught.value.failure
 
 
-@pytest.mark.parametrize("vector", ENVELOPES["vectors"], ids=lambda it: it.get("refused", "opens"))
-def test_envelopes(vector: dict[str, Any], platform: PermissivePlatform, tmp_path: Path) -> None:
-    (tmp_path / "sealed").write_bytes(base64.b64decode(vector["envelope"]))
+@pytest.mark.parametrize("file", [OLD_ENVELOPES, ENVELOPES], ids=["old form", "committed"])
+def test_envelopes(file: dict[str, Any], platform: PermissivePlatform, tmp_path: Path) -> None:
+    sealed, opened, rewrapped = (tmp_path / name for name in ("sealed", "opened", "rewrapped"))
+    subject = enforcer(platform, tmp_path, file)
+    for vector in file["vectors"]:
+        sealed.write_bytes(base64.b64decode(vector["envelope"]))
+        if "refused" in vector:
+            assert failure(lambda: subject.open(sealed, opened)) == "not_authentic", vector["refused"]
+            assert not opened.exists()
+            continue
+        is_committed = file is ENVELOPES
+        for source in (sealed, rewrapped):
+            if source == rewrapped:
+                again = subject.rewrap(sealed, rewrapped, new_key_reference="local-other", replace=True)
+                assert again.is_key_committed == is_committed
+            assert subject.open(source, opened).is_key_committed == is_committed
+            assert opened.read_bytes() == pattern(vector["plaintext_size"])
+            opened.unlink()
 
-    def work() -> object:
-        return enforcer(platform, tmp_path).open(tmp_path / "sealed", tmp_path / "opened")
 
-    if "refused" in vector:
-        assert failure(work) == "not_authentic"
-        assert not (tmp_path / "opened").exists()
-    else:
-        work()
-        assert (tmp_path / "opened").read_bytes() == pattern(vector["plaintext_size"])
+def test_another_content_key_than_the_header_commits_to_is_not_rewrapped(
+    platform: PermissivePlatform, tmp_path: Path
+) -> None:
+    [vector] = [it for it in ENVELOPES["vectors"] if it.get("refused") == "a commitment to another content key"]
+    source = io.BytesIO(base64.b64decode(vector["envelope"]))
+    subject, target = enforcer(platform, tmp_path), tmp_path / "chosen"
+    assert failure(lambda: subject.rewrap(source, target, new_key_reference="local-other")) == "not_authentic"
+    assert not target.exists()
+    assert subject.protect(io.BytesIO(b"text"), target, resource=RESOURCE).is_key_committed
 
 
 def test_every_byte_of_an_envelope_counts(platform: PermissivePlatform, tmp_path: Path) -> None:

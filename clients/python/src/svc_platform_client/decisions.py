@@ -33,6 +33,8 @@ def require_allow(
 def unknown_obligations(
     obligations: Iterable[v1.Obligation], understood: Sequence[str], parameters: Mapping[str, Sequence[str]]
 ) -> list[str]:
+    if isinstance(understood, str):
+        raise TypeError("understood is a list of ids: a text would hold every part of itself")
     unknown = [
         obligation.id
         for obligation in obligations

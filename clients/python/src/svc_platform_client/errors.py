@@ -11,6 +11,8 @@ from google.protobuf.message import DecodeError, Message
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
+from ._text import visible_line
+
 Detail = TypeVar("Detail", bound=Message)
 Metadata = Sequence[tuple[str, str | bytes]]
 
@@ -54,7 +56,7 @@ class PlatformError(Exception):
     def __str__(self) -> str:
         reason = f" ({self.reason})" if self.reason else ""
         request_id = f"; request id: {self.request_id}" if self.request_id else ""
-        return f"{self.code.name}{reason}: {self.message}{request_id}"
+        return visible_line(f"{self.code.name}{reason}: {self.message}{request_id}")
 
 
 class ReceiptRefused(Exception):
@@ -71,7 +73,7 @@ class NotPermitted(Exception):
         """Ids of the policies that decided."""
         self.unknown_obligations = tuple(unknown_obligations)
         why = f"obligations not understood: {', '.join(unknown_obligations)}" if unknown_obligations else "denied"
-        super().__init__(f"{why} ({', '.join(reasons)})" if reasons else why)
+        super().__init__(visible_line(f"{why} ({', '.join(reasons)})" if reasons else why))
 
 
 def read_refusal(code: grpc.StatusCode, message: str, metadata: Metadata) -> PlatformError:

@@ -54,6 +54,7 @@ class ClientCredentials:
 
     def __post_init__(self) -> None:
         require_safe_url(self.issuer)
+        _require_lists(scopes=self.scopes)
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,9 @@ class SessionTokens:
     client_secret: str = field(repr=False)
     scopes: Sequence[str] = ()
     """What to ask for. Default: all that the client was granted."""
+
+    def __post_init__(self) -> None:
+        _require_lists(scopes=self.scopes)
 
 
 Tokens = ClientCredentials | SessionTokens | TokenFunction
@@ -116,8 +120,16 @@ class Options:
     def __post_init__(self) -> None:
         if not self.deadline > 0:
             raise ValueError("the deadline must be above 0")
+        _require_lists(log_keys=self.log_keys, understood_obligations=self.understood_obligations)
         for key in self.log_keys:
             parse_log_key(key)
+
+
+def _require_lists(**given: Sequence[str]) -> None:
+    """A text is a list too, of its letters."""
+    for name, texts in given.items():
+        if isinstance(texts, (str, bytes)):
+            raise ValueError(f"{name} are a list of texts")
 
 
 def require_safe_url(url: str) -> None:

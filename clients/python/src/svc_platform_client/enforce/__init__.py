@@ -14,15 +14,16 @@ from typing import Literal
 
 from ._artifacts import Outcome, receipts_path_of
 from ._data import Input, OnProgress, Output
+from ._header import resource_of
 from ._operation import Context, Request
 from ._permission import ObligationHandler
 from ._platform import Platform
 from ._seal import reseal, seal, unseal
 from ._sign import open_signed, sign_anew, sign_data
 from ._spool import Spool
-from .errors import EnforcementError, Failure
+from .errors import EnforcementError, Failure, failure_of_system
 from .key_files import create_key_file, create_public_key_file, create_signing_key_file, key_file
-from .keys import Key, KeyProvider, LocalKey, SigningKey
+from .keys import Key, KeyProvider, LocalKey, SigningKey, require_reference
 from .signing_keys import LocalSigningKey
 from .transit import TransitKey
 from .verify import VerifiedArtifact, VerifiedRecord, verify_artifact
@@ -87,6 +88,9 @@ class Enforcer:
         """
         if len({key.reference for key in keys}) < len(keys):
             raise EnforcementError("invalid", "two keys have the same reference")
+        for key in keys:
+            require_reference(key.reference)
+        _require_lists(handling_modes=handling_modes, log_keys=log_keys)
         workload = {"application": application, "environment": environment, "component": component}
         directory = Path(spool_directory).absolute()
         self._context = Context(
@@ -135,9 +139,11 @@ class Enforcer:
         """
         request = Request(purpose, labels, attributes or {}, replace, on_progress)
         with _enclosed():
+            _require_lists(labels=labels)
+            named = resource_of(resource)
             if _is_signature(profile):
-                return sign_data(self._context, request, source, target, resource, key_reference)
-            return seal(self._context, request, source, target, resource, key_reference, aead, with_content_digest)
+                return sign_data(self._context, request, source, target, named, key_reference)
+            return seal(self._context, request, source, target, named, key_reference, aead, with_content_digest)
 
     def open(
         self,
@@ -159,9 +165,11 @@ class Enforcer:
         """
         request = Request(purpose, labels, attributes or {}, replace, on_progress)
         with _enclosed():
+            _require_lists(labels=labels)
+            expected = None if resource is None else resource_of(resource)
             if signature is not None:
-                return open_signed(self._context, request, source, target, signature, resource)
-            return unseal(self._context, request, source, target, resource)
+                return open_signed(self._context, request, source, target, signature, expected)
+            return unseal(self._context, request, source, target, expected)
 
     def rewrap(
         self,
@@ -183,8 +191,10 @@ class Enforcer:
         """
         request = Request(purpose, labels, attributes or {}, replace, on_progress)
         with _enclosed():
+            _require_lists(labels=labels)
+            expected = None if resource is None else resource_of(resource)
             work = sign_anew if _is_signature(profile) else reseal
-            return work(self._context, request, source, target, new_key_reference, resource)
+            return work(self._context, request, source, target, new_key_reference, expected)
 
 
 def _is_signature(profile: str) -> bool:
@@ -201,4 +211,11 @@ def _enclosed() -> Iterator[None]:
     except EnforcementError:
         raise
     except Exception as error:
-        raise EnforcementError("invalid", str(error)) from error
+        raise EnforcementError(failure_of_system(error), str(error)) from error
+
+
+def _require_lists(**given: Sequence[str] | None) -> None:
+    """A text is a list too, of its letters: whatever it says would not be asked about. Raises `invalid`."""
+    for name, texts in given.items():
+        if isinstance(texts, (str, bytes)) or not all(isinstance(text, str) for text in texts or ()):
+            raise EnforcementError("invalid", f"{name} are a list of texts")

@@ -28,6 +28,11 @@ class Outcome:
     """Whether the event is kept, and sent by a later operation or flush."""
     receipts: Json
     """As they lie beside the output, where that is a file."""
+    is_key_committed: bool | None = None
+    """
+    Of an envelope: whether its header commits to the content key. One of the old form does not, nor does what is
+    rewrapped of it.
+    """
 
 
 def receipts_path_of(path: str | os.PathLike[str]) -> Path:
@@ -147,9 +152,7 @@ def _complete(
         context.check_receipt(recorded)
     ingestion = None if recorded is None else recorded.ingestion
     receipts = _receipts_of(asked.operation, named, permitted, evidence.id, registration, ingestion)
-    if path is not None:
-        write_receipts(path, receipts)
-    sink.commit()
+    sink.commit(path, lambda path: write_receipts(path, receipts))
     return Outcome(named["decision_id"], named["artifact_digest"], named["artifact_cid"], ingestion is None, receipts)
 
 

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from ._files import PartialFile
+from ._files import PartialFile, alone, own_folder
 from ._platform import Json
 from ._streams import Readable
-from .errors import EnforcementError
+from .errors import EnforcementError, failure_of_system
 
 Input = str | os.PathLike[str] | BinaryIO
 """Path of a file, or a stream that is read."""
@@ -59,6 +59,21 @@ class Watched:
         return piece
 
 
+class _Unbroken:
+    """A stream that is read; where it breaks, that is `io_failed`."""
+
+    def __init__(self, stream: Readable) -> None:
+        self._stream = stream
+
+    def read(self, size: int, /) -> bytes:
+        try:
+            return self._stream.read(size)
+        except EnforcementError:
+            raise
+        except Exception as error:
+            raise EnforcementError("io_failed", f"the input broke: {error}") from error
+
+
 def progress(on_progress: OnProgress | None, total: int | None) -> Callable[[bytes], None]:
     """Reports the sum of the pieces that it is shown."""
     done = 0
@@ -100,7 +115,7 @@ def opened(source: Input, staging: Path | None = None) -> Iterator[BinaryIO]:
     it may be opened is asked about the whole of it.
     """
     if is_stream(source):
-        stream = cast(BinaryIO, source)
+        stream = cast(BinaryIO, _Unbroken(cast(BinaryIO, source)))
         if staging is None:
             yield stream
             return
@@ -114,7 +129,7 @@ def opened(source: Input, staging: Path | None = None) -> Iterator[BinaryIO]:
     try:
         named = path.open("rb")
     except OSError as error:
-        raise EnforcementError("invalid", f"{path} cannot be read: {error}") from error
+        raise EnforcementError(failure_of_system(error), f"{path} cannot be read: {error}") from error
     with named:
         yield named
 
@@ -122,7 +137,8 @@ def opened(source: Input, staging: Path | None = None) -> Iterator[BinaryIO]:
 @contextmanager
 def staged(pieces: Iterator[bytes], directory: Path) -> Iterator[BinaryIO]:
     """The pieces in a file without a name, which nobody else can change."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own_folder(directory.parent)
+    own_folder(directory)
     with tempfile.TemporaryFile(dir=directory) as file:
         for piece in pieces:
             file.write(piece)
@@ -138,17 +154,19 @@ class Sink:
 
     def write(self, piece: bytes) -> None:
         rest = memoryview(piece)
-        while rest:
-            # Streams without a buffer may take a part only.
-            written = self._stream.write(rest)
-            rest = rest[len(rest) if written is None else written :]
+        with _unbroken_output():
+            while rest:
+                # Streams without a buffer may take a part only.
+                written = self._stream.write(rest)
+                rest = rest[len(rest) if written is None else written :]
 
     def sync(self) -> None:
         """All of it is durable, under no name yet."""
-        self._stream.flush()
+        with _unbroken_output():
+            self._stream.flush()
 
-    def commit(self) -> None:
-        """Gives it its name."""
+    def commit(self, receipts: Path | None, place: Callable[[Path], None]) -> None:
+        """Gives it its name and, in the same step, puts its receipts beside it."""
 
     def abandon(self) -> None:
         """Removes it, unless it has its name."""
@@ -158,9 +176,9 @@ class _FileSink(Sink):
     """A file that is there whole or not at all."""
 
     def __init__(self, path: Path, replace: bool) -> None:
-        if not replace and os.path.lexists(path):
-            raise EnforcementError("exists", f"{path} is there already")
-        self._file, self._replace = PartialFile(path), replace
+        if not replace:
+            _require_absent(path)
+        self._file, self._replace, self._path = PartialFile(path), replace, path
 
     def write(self, piece: bytes) -> None:
         self._file.write(piece)
@@ -168,11 +186,35 @@ class _FileSink(Sink):
     def sync(self) -> None:
         self._file.sync()
 
-    def commit(self) -> None:
-        self._file.commit(self._replace)
+    def commit(self, receipts: Path | None, place: Callable[[Path], None]) -> None:
+        if receipts is None:
+            return self._file.commit(self._replace)
+        # Another writer of the name does all of this before, and then this one leaves what it finds, or afterwards.
+        with alone(receipts):
+            if not self._replace:
+                _require_absent(self._path)
+            place(receipts)
+            try:
+                self._file.commit(self._replace)
+            except BaseException:
+                receipts.unlink(missing_ok=True)
+                raise
 
     def abandon(self) -> None:
         self._file.abandon()
+
+
+def _require_absent(path: Path) -> None:
+    if os.path.lexists(path):
+        raise EnforcementError("exists", f"{path} is there already")
+
+
+@contextmanager
+def _unbroken_output() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise EnforcementError("io_failed", f"the output broke: {error}") from error
 
 
 @contextmanager

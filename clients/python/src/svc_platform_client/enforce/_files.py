@@ -7,10 +7,13 @@ import hashlib
 import os
 import secrets
 import socket
+import stat
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .errors import EnforcementError
+from .errors import EnforcementError, failure_of_system
 
 _SUFFIX = ".partial"
 
@@ -54,13 +57,8 @@ class PartialFile:
 
     def __init__(self, final: Path) -> None:
         sweep(final)
-        mark = own_process()
-        name = f"{_prefix(final)}{_host()}-{mark.pid}-{mark.started}-{secrets.token_hex(6)}{_SUFFIX}"
-        self._final, self._path = final, final.parent / name
-        try:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except OSError as error:
-            raise EnforcementError("invalid", f"{final.parent} takes no file") from error
+        self._final = final
+        descriptor, self._path = _open_partial(final)
         self._file = open(descriptor, "wb", buffering=1_048_576)  # noqa: SIM115
 
     def write(self, piece: bytes) -> None:
@@ -93,6 +91,53 @@ class PartialFile:
         self._path.unlink(missing_ok=True)
 
 
+def _open_partial(final: Path) -> tuple[int, Path]:
+    """Makes a file whose name says whose it is, until it gets its final one."""
+    mark = own_process()
+    path = final.parent / f"{_prefix(final)}{_host()}-{mark.pid}-{mark.started}-{secrets.token_hex(6)}{_SUFFIX}"
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), path
+    except OSError as error:
+        raise EnforcementError(failure_of_system(error), f"{final.parent} takes no file") from error
+
+
+_MAX_PAUSE = 0.256
+"""The longest pause between two attempts, in seconds."""
+
+
+@contextlib.contextmanager
+def alone(name: Path) -> Iterator[None]:
+    """
+    No other process of this machine is within this for the same name. Each says first that it wants to, by a file; if
+    there is another's, it takes its own away and tries again later. The file of a killed process does not count.
+    """
+    claimed = name.with_name(f"{name.name}.placing")
+    pause = 0.002
+    while True:
+        descriptor, path = _open_partial(claimed)
+        os.close(descriptor)
+        try:
+            if sweep(claimed) == 1:
+                yield
+                return
+        finally:
+            path.unlink(missing_ok=True)
+        time.sleep(pause * secrets.randbelow(1024) / 1024)
+        pause = min(2 * pause, _MAX_PAUSE)
+
+
+def own_folder(path: Path) -> None:
+    """Makes a folder of this user's own. Raises `invalid` where others may write to it: what is in it is believed."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    require_own(path)
+
+
+def require_own(path: Path) -> None:
+    """Raises `invalid` where others than its owner may write to the folder."""
+    if stat.S_IMODE(path.stat().st_mode) & 0o022:
+        raise EnforcementError("invalid", f"{path} is writable by others than its owner: make it 0700")
+
+
 def create_file(path: Path, data: bytes) -> None:
     """Writes a small file whole; raises `exists` where something has its name."""
     _write(path, data, replace=False)
@@ -122,9 +167,9 @@ def _host() -> str:
     return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12]
 
 
-def sweep(final: Path) -> None:
-    """Removes partial files of this name whose process is gone."""
-    prefix = _prefix(final)
+def sweep(final: Path) -> int:
+    """Removes partial files of this name whose process is gone; how many are left of this machine."""
+    prefix, left = _prefix(final), 0
     names = os.listdir(final.parent) if final.parent.is_dir() else []
     for name in names:
         if not name.startswith(prefix) or not name.endswith(_SUFFIX):
@@ -132,8 +177,11 @@ def sweep(final: Path) -> None:
         parts = name[len(prefix) : -len(_SUFFIX)].split("-")
         if len(parts) != 4 or parts[0] != _host() or not parts[1].isdecimal():
             continue
-        if not is_running(ProcessMark(int(parts[1]), parts[2])):
+        if is_running(ProcessMark(int(parts[1]), parts[2])):
+            left += 1
+        else:
             (final.parent / name).unlink(missing_ok=True)
+    return left
 
 
 def sync_directory(path: Path) -> None:

@@ -21,7 +21,7 @@ from ._permission import (
 )
 from ._platform import KEY_OPERATIONS, OPERATIONS, PROFILES, Json, Platform
 from ._spool import Pending, Spool
-from .errors import EnforcementError
+from .errors import EnforcementError, failure_of_system
 from .keys import Key, KeyProvider, SigningKey
 
 _USED_ROUTES = ("protection-plan", "key-access-plan", "artifact-register", "evidence")
@@ -171,8 +171,7 @@ class Context:
             event["decision_id"] = decisions[-1].decision_id
         # Nothing was released, so that this event may wait as long as the next operation.
         evidence = self.spool.begin(event, self.limit or 0)
-        evidence.settle(_failed("refused", error, event))
-        evidence.send()
+        evidence.conclude(_failed("refused", error, event))
 
     @contextmanager
     def evidence(self, event: Json, tolerance: float) -> Iterator[Pending]:
@@ -181,8 +180,7 @@ class Context:
         try:
             yield evidence
         except BaseException as error:
-            evidence.settle(_failed("failed", error, event))
-            evidence.send()
+            evidence.conclude(_failed("failed", error, event))
             raise
 
     def check_receipt(self, answer: RecordedAnswer) -> None:
@@ -213,7 +211,7 @@ def _failed(outcome: str, error: BaseException, event: Json) -> Json:
     """The ledger's word for what did not happen; why is an attribute, where there is room for one."""
     if len(event["attributes"]) >= _MAX_ATTRIBUTES:
         return {"outcome": outcome}
-    failure = error.failure if isinstance(error, EnforcementError) else "invalid"
+    failure = error.failure if isinstance(error, EnforcementError) else failure_of_system(error)
     return {"outcome": outcome, "attributes": event["attributes"] | {"enforcement_failure": failure}}
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 from ._artifacts import Outcome, access, labels_of, produce, require_resource
 from ._data import Digesting, Input, Output, Watched, digest_of, is_stream, opened, pieces_of, progress, size_of
-from ._envelope import Header, encode_header, key_associated_data, read_header
+from ._envelope import Header, encode_header, key_associated_data, key_commitment, read_header
 from ._operation import Asked, Context, Permitted, Request
 from ._platform import Json
 from ._streams import SEGMENT_SIZES, decrypt, encrypt
 from .errors import EnforcementError
-from .keys import KeyProvider
+from .keys import KEY_SIZE, KeyProvider
 
 PROFILE = "envelope"
-_KEY = 32
 Count = Callable[[bytes], None]
 
 
@@ -47,14 +47,15 @@ def seal(
         asked = Asked("protect", PROFILE, resource, labels, [("wrap", provider)], about)
 
         def make(permitted: Permitted) -> Iterator[bytes]:
+            content_key = os.urandom(KEY_SIZE)
             binding: dict[str, Any] = {
                 "aead": aead,
                 "decision_id": permitted.plan.decision_id,
+                "key_commitment": key_commitment(content_key),
                 "labels": labels,
                 "policy_revision": permitted.plan.policy_revision,
                 "resource": dict(resource),
             }
-            content_key = os.urandom(_KEY)
             key = _key_block(permitted.keys[0].decision_id, provider)
             key["wrapped"] = provider.wrap(content_key, key_associated_data(binding, key))
             header = Header(binding, key)
@@ -65,7 +66,7 @@ def seal(
             if with_content_digest and plaintext.digest() != about["content_digest"]:
                 raise EnforcementError("invalid", "the input changed while it was read")
 
-        return produce(context, request, target, asked, make)
+        return replace(produce(context, request, target, asked, make), is_key_committed=True)
 
 
 def unseal(
@@ -88,7 +89,7 @@ def unseal(
             if again.names() != about:
                 raise EnforcementError("not_authentic", "the artifact changed while it was opened")
 
-        return access(context, request, target, asked, prepare)
+        return replace(access(context, request, target, asked, prepare), is_key_committed=header.is_key_committed)
 
 
 def reseal(
@@ -99,7 +100,10 @@ def reseal(
     new_key_reference: str,
     expected: Mapping[str, str] | None,
 ) -> Outcome:
-    """Puts the content key under another key; the payload and what it is bound to stay as they are."""
+    """
+    Puts the content key under another key; the payload and what it is bound to stay as they are. So a header that
+    commits to the content key still does, and one of the old form cannot begin to.
+    """
     with opened(source, context.directory) as file:
         header, about, count = _inspect(file, request, expected)
         old, new = context.wrapping_key(header.key["reference"]), context.wrapping_key(new_key_reference)
@@ -116,7 +120,7 @@ def reseal(
             if again.names() != about:
                 raise EnforcementError("not_authentic", "the artifact changed while it was rewrapped")
 
-        return produce(context, request, target, asked, make)
+        return replace(produce(context, request, target, asked, make), is_key_committed=header.is_key_committed)
 
 
 def _inspect(file: BinaryIO, request: Request, expected: Mapping[str, str] | None) -> tuple[Header, Json, Count]:
@@ -143,4 +147,5 @@ def _key_block(decision_id: str, provider: KeyProvider) -> dict[str, str]:
 def _unwrap(provider: KeyProvider, header: Header) -> bytes:
     if provider.provider != header.key["provider"]:
         raise EnforcementError("not_authentic", "the key is of another kind")
-    return provider.unwrap(header.key["wrapped"], key_associated_data(header.binding, header.key))
+    content_key = provider.unwrap(header.key["wrapped"], key_associated_data(header.binding, header.key))
+    return header.require_content_key(content_key)

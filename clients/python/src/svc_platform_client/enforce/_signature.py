@@ -15,7 +15,15 @@ from os import PathLike
 from typing import Any
 
 from ._data import Digesting, opened
-from ._header import are_texts, canonical, has_members, is_binding, malformed, parse_canonical
+from ._header import (
+    are_texts,
+    encode_canonical,
+    has_members,
+    is_binding,
+    is_reference,
+    malformed,
+    parse_canonical,
+)
 from ._platform import Json
 from ._streams import read_exactly
 from .errors import EnforcementError
@@ -49,7 +57,7 @@ def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
 def encode_signature(binding: dict[str, Any], key_decision_id: str, key: SigningKey) -> bytes:
     """Bytes of a signature file. Raises `unavailable` where the key gives no signature that it verifies."""
     header = {"binding": binding, "key": {"decision_id": key_decision_id, "reference": key.reference}}
-    payload = canonical(header)
+    payload = encode_canonical(header, _is_header)
     message = pre_authentication_encoding(PAYLOAD_TYPE, payload)
     signature = key.sign(message)
     # What a key service made is looked at before anything depends on it.
@@ -57,7 +65,8 @@ def encode_signature(binding: dict[str, Any], key_decision_id: str, key: Signing
         raise EnforcementError("unavailable", f"key {key.reference} gave no signature that it verifies")
     signatures = [{"keyid": key.reference, "sig": base64.b64encode(signature).decode()}]
     encoded = base64.b64encode(payload).decode()
-    data = canonical({"payload": encoded, "payloadType": PAYLOAD_TYPE, "signatures": signatures})
+    dsse = {"payload": encoded, "payloadType": PAYLOAD_TYPE, "signatures": signatures}
+    data = encode_canonical(dsse, _is_dsse)
     if len(data) > _MAX_FILE:
         raise EnforcementError("invalid", "the header would be too long")
     return data
@@ -133,4 +142,5 @@ def _is_header(value: Any) -> bool:
         and 0 <= binding["content_size_bytes"] <= _MAX_SAFE_INTEGER
         and has_members(key, {"decision_id", "reference"})
         and are_texts(key, {"decision_id", "reference"})
+        and is_reference(key["reference"])
     )

@@ -5,6 +5,7 @@ the ledger has it. The format is that of the TypeScript package.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import uuid
@@ -13,7 +14,17 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from .. import v1
-from ._files import ProcessMark, create_file, is_running, own_process, replace_file, sync_directory
+from ._files import (
+    ProcessMark,
+    alone,
+    create_file,
+    is_running,
+    own_folder,
+    own_process,
+    replace_file,
+    require_own,
+    sync_directory,
+)
 from ._platform import Json, Platform, evidence_request, receipt_json
 from .errors import EnforcementError
 
@@ -35,7 +46,10 @@ class Pending:
         create_file(spool.path_of(entry), _bytes(entry))
 
     def settle(self, changes: Json, receipts_file: Path | None = None) -> None:
-        """Replaces what is known of the event, or after it was sent tells more; durable when it returns."""
+        """
+        Replaces what is known of the event, or after it was sent tells more; durable when it returns. If it cannot be
+        written, the event stays what it was, and nobody is at it any more.
+        """
         entry = {name: value for name, value in self._entry.items() if name != "at_work"}
         if self._is_tried:
             # What was sent may have arrived, and an idempotency key stands for one event: this is another.
@@ -43,8 +57,22 @@ class Pending:
         entry["event"] = entry["event"] | changes
         if receipts_file is not None:
             entry["receipts_file"] = str(receipts_file)
+        try:
+            replace_file(self._spool.path_of(entry), _bytes(entry))
+        except BaseException:
+            # After it was sent, this is another event, which nothing on disk is of: it can be sent all the same.
+            if self._is_tried:
+                self._entry = entry
+            else:
+                self._spool.leave(self._entry)
+            raise
         self._entry, self._is_tried = entry, False
-        replace_file(self._spool.path_of(entry), _bytes(entry))
+
+    def conclude(self, changes: Json) -> None:
+        """Sends how work ended that came to nothing; or, if that cannot be written, what was written when it began."""
+        with contextlib.suppress(Exception):
+            self.settle(changes)
+        self.send()
 
     def send(self) -> v1.RecordEvidenceResponse | None:
         """Sends it; None where that did not succeed: it is kept."""
@@ -60,11 +88,13 @@ class Spool:
 
     def __init__(self, directory: Path, platform: Platform, now: Callable[[], float]) -> None:
         self._directory, self._platform, self._now = directory, platform, now
+        self._left: set[str] = set()
+        """Ids of events that this process left as they were."""
 
     def begin(self, event: Json, tolerance: float) -> Pending:
         """Keeps an event of work that begins now, with the outcome it has if nobody comes back to it."""
         now = self._now()
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own_folder(self._directory)
         mark = own_process()
         entry: Json = {
             "version": 1,
@@ -84,7 +114,8 @@ class Spool:
         overdue: str | None = None
         for entry in self._entries():
             mark = entry.get("at_work")
-            if mark is not None and is_running(ProcessMark(mark["pid"], mark["started"])):
+            is_left = entry["id"] in self._left
+            if mark is not None and not is_left and is_running(ProcessMark(mark["pid"], mark["started"])):
                 continue
             try:
                 self.send(entry)
@@ -106,7 +137,9 @@ class Spool:
             raise EnforcementError("unavailable", "the event was not accepted")
         if "receipts_file" in entry and ingestion.HasField("receipt"):
             _add_receipt(Path(entry["receipts_file"]), entry["id"], receipt_json(ingestion.receipt))
-        self.path_of(entry).unlink(missing_ok=True)
+        for path in (self.path_of(entry), self._left_path_of(entry)):
+            path.unlink(missing_ok=True)
+        self._left.discard(entry["id"])
         sync_directory(self._directory)
         return answer
 
@@ -114,18 +147,31 @@ class Spool:
         """Where the entry is kept."""
         return self._directory / f"{entry['id']}.json"
 
+    def _left_path_of(self, entry: Json) -> Path:
+        return self._directory / f"{entry['id']}.left.json"
+
+    def leave(self, entry: Json) -> None:
+        """Lets every process send an event that is on disk. A new name takes no room on a disk that is full."""
+        self._left.add(entry["id"])
+        with contextlib.suppress(OSError):
+            self.path_of(entry).rename(self._left_path_of(entry))
+
     def _entries(self) -> list[Json]:
         """Oldest first. A file that is no entry fails: what it was is not known to be sent."""
         if not self._directory.exists():
             return []
+        require_own(self._directory)
         entries: list[Json] = []
         for path in self._directory.iterdir():
-            if not re.fullmatch(r"[0-9a-f-]{36}\.json", path.name):
+            named = re.fullmatch(r"[0-9a-f-]{36}(\.left)?\.json", path.name)
+            if named is None:
                 continue
             try:
                 entry = json.loads(path.read_bytes())
                 if entry["version"] != 1 or not isinstance(entry["event"], dict):
                     raise ValueError("no entry")
+                if named[1] is not None:
+                    entry.pop("at_work", None)
                 entries.append(entry)
             except FileNotFoundError:
                 # Another process sent it meanwhile.
@@ -142,14 +188,23 @@ def write_receipts(path: Path, receipts: Json) -> None:
 
 def _add_receipt(path: Path, evidence_id: str, receipt: Json) -> None:
     """Adds the receipt of an event that was sent later. A file that is gone, or of another event, is left alone."""
-    try:
-        found = json.loads(path.read_bytes())
-        if found["format"] != RECEIPTS_FORMAT or found["evidence_id"] != evidence_id:
-            return
-    except (OSError, ValueError, KeyError, TypeError):
+    if _receipts_of(path, evidence_id) is None:
         return
-    found["receipts"]["evidence"] = receipt
-    write_receipts(path, found)
+    # While no writer of the same output places its own.
+    with alone(path):
+        found = _receipts_of(path, evidence_id)
+        if found is not None:
+            found["receipts"]["evidence"] = receipt
+            write_receipts(path, found)
+
+
+def _receipts_of(path: Path, evidence_id: str) -> Json | None:
+    try:
+        found: Json = json.loads(path.read_bytes())
+        is_own = found["format"] == RECEIPTS_FORMAT and found["evidence_id"] == evidence_id
+        return found if is_own and isinstance(found["receipts"], dict) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _bytes(entry: Json) -> bytes:

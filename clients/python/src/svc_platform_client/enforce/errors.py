@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Literal
 
-Failure = Literal["not_permitted", "not_authentic", "unavailable", "evidence_overdue", "invalid", "exists"]
+from .._text import visible_line
+
+Failure = Literal["not_permitted", "not_authentic", "unavailable", "evidence_overdue", "invalid", "io_failed", "exists"]
 
 
 class EnforcementError(Exception):
@@ -13,10 +16,27 @@ class EnforcementError(Exception):
 
     `failure`: `not_permitted` (the platform denied it, or demands what cannot be met), `not_authentic` (bytes are not
     what was protected), `unavailable` (no answer that counts), `evidence_overdue`, `invalid` (input, option or key
-    file), `exists` (the output's name is taken). `decision_id`: the decision that denied, where there is one.
+    file), `io_failed` (a disk is full or fails, or a stream broke), `exists` (the output's name is taken).
+    `decision_id`: the decision that denied, where there is one. The message steers no terminal, whatever it repeats.
     """
 
     def __init__(self, failure: Failure, message: str, decision_id: str = "") -> None:
-        super().__init__(message)
+        super().__init__(visible_line(message))
         self.failure: Failure = failure
         self.decision_id = decision_id
+
+
+_PATH_MISTAKES = frozenset(
+    getattr(errno, name)
+    for name in (
+        *("EACCES", "EEXIST", "EINVAL", "EISDIR", "ELOOP", "ENAMETOOLONG", "ENOENT", "ENOTDIR", "ENOTEMPTY", "EPERM"),
+        *("EROFS", "EXDEV"),
+    )
+)
+"""What the system says of a path that cannot be used as it is; whatever else it says is of its disk."""
+
+
+def failure_of_system(error: BaseException) -> Failure:
+    """The failure that an error is: a mistake of the caller, or of a disk or stream."""
+    is_system = isinstance(error, OSError) and error.errno is not None and error.errno not in _PATH_MISTAKES
+    return "io_failed" if is_system else "invalid"

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ._files import create_file
 from .errors import EnforcementError
-from .keys import KEY_SIZE, LocalKey
+from .keys import KEY_SIZE, LocalKey, require_reference
 from .signing_keys import LocalSigningKey, decode_base64url, encode_base64url
 
 File = str | os.PathLike[str]
@@ -50,6 +50,7 @@ def _key_of(jwk: dict[str, Any], path: File) -> LocalKey | LocalSigningKey:
     kid = jwk.get("kid")
     try:
         if isinstance(kid, str) and kid:
+            require_reference(kid)
             if jwk.get("kty") == "OKP":
                 return LocalSigningKey(kid, jwk)
             if jwk.get("kty") == "oct":
@@ -80,6 +81,7 @@ def _read(path: File) -> dict[str, Any]:
 
 
 def _create(path: File, jwk: dict[str, str]) -> None:
+    require_reference(jwk["kid"])
     create_file(Path(path), f"{json.dumps(jwk)}\n".encode())
 
 

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from ._header import is_reference
 from .errors import EnforcementError
 
 KEY_SIZE = 32
@@ -82,6 +83,12 @@ class LocalKey:
         except (InvalidTag, ValueError):
             content_key = b""
         return require_content_key(content_key)
+
+
+def require_reference(reference: str) -> None:
+    """Raises `invalid` where the reference holds what a terminal obeys or does not show."""
+    if not is_reference(reference):
+        raise EnforcementError("invalid", f"{reference} is no reference of a key")
 
 
 def require_content_key(content_key: bytes) -> bytes:

@@ -4,6 +4,7 @@ import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
+import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {
   createEnforcer,
@@ -11,6 +12,7 @@ import {
   type EnforcerOptions,
   keyFile,
   localKey,
+  localSigningKey,
   type Platform,
   receiptsPathOf,
   verifyArtifact,
@@ -464,4 +466,47 @@ describe("key files", () => {
     expect(await failureOf(keyFile(at("missing")))).toBe("invalid");
     expect(await failureOf(keyFile(at("")))).toBe("invalid");
   });
+});
+
+test("whatever is sealed opens and verifies", async () => {
+  const logKeys = [await stack.logKey()];
+  writeFileSync(at("plain"), "text");
+  const crv = "Ed25519";
+  const d = "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A";
+  const signer = localSigningKey("local-signer", {
+    kty: "OKP",
+    crv,
+    d,
+    x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+  });
+  const subject = enforcer({ keys: [key, otherKey, signer], logKeys });
+  const text = fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 });
+  const members = { kind: text, id: text, mime_type: text, mimeType: text, more: fc.anything() };
+  const given = fc.record({
+    resource: fc.record(members, { requiredKeys: ["kind"] }),
+    labels: fc.array(text, { maxLength: 3 }),
+    profile: fc.constantFrom("envelope", "detached_signature"),
+  });
+  let sealed = 0;
+  const property = fc.asyncProperty(given, async ({ profile, ...described }) => {
+    const named = { profile, output: at("sealed"), replace: true, purpose: "audit" } as const;
+    try {
+      await subject.protect({ ...named, ...described, input: at("plain") });
+    } catch (error) {
+      // What the service does not take is asked about, and not sealed.
+      expect(error).toMatchObject({ failure: expect.stringMatching(/unavailable|not_permitted/) });
+      return;
+    }
+    sealed++;
+    expect(await verifyArtifact({ artifact: at("sealed"), logKeys })).toMatchObject({ operation: "protect" });
+    const signature = profile === "envelope" ? undefined : at("sealed");
+    const opening = { input: at(signature === undefined ? "sealed" : "plain"), ...(signature && { signature }) };
+    await subject.open({ ...opening, output: at("opened"), replace: true, purpose: "audit" });
+    expect(readFileSync(at("opened"), "utf8")).toBe("text");
+    const newKeyReference = profile === "envelope" ? otherKey.reference : signer.reference;
+    await subject.rewrap({ ...named, input: at("sealed"), output: at("again"), newKeyReference });
+    expect(await verifyArtifact({ artifact: at("again"), logKeys })).toMatchObject({ operation: "rewrap" });
+  });
+  await fc.assert(property, { numRuns: 25 });
+  expect(sealed).toBeGreaterThan(5);
 });

@@ -24,6 +24,7 @@ import { permissivePlatform } from "../harness/permissive-platform.ts";
 
 const root = join(import.meta.dirname, "../..");
 const python = join(root, "clients/python/.venv/bin/python");
+const table = join(root, "clients/python/src/svc_platform_client/receipts/record-relations.json");
 const harness = (name: string) => [process.execPath, join(root, "test/harness", name)] as const;
 const inPython = (name: string) => [python, join(root, "clients/python/tests", name)] as const;
 
@@ -32,7 +33,7 @@ export const programEnv = { ...process.env, PYTHONPATH: join(root, "clients/pyth
 
 /** Makes what the programs of other languages need, where it is not there. */
 export function buildLanguages(): void {
-  if (existsSync(python)) return;
+  if (existsSync(python) && existsSync(table)) return;
   execFileSync(process.execPath, ["scripts/proto-deps.ts"], { cwd: root, stdio: "ignore" });
   execFileSync("bash", [join(root, "clients/python/build.sh")], { stdio: "ignore" });
 }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from . import bulk_v1
-from ._calls import Calls, made_key
+from . import bulk_v1, v1
+from ._calls import Calls, made_key, refusing, require_detail, sent_with
 from ._methods import Method
 from .errors import ReceiptRefused
-from .receipts import ItemRequest, RecordedItem, receipt_of, verify_item
+from .receipts import ItemRequest, RecordedItem, receipt_of, require_outcome, verify_item
 
 Question = TypeVar(
     "Question", bulk_v1.PlanProtectionsRequest, bulk_v1.ResolvePoliciesRequest, bulk_v1.PlanKeyAccessesRequest
@@ -34,8 +34,9 @@ async def ask_all(
     for item in asked.items:
         if not item.understood_obligations:
             item.understood_obligations.extend(calls.options.understood_obligations)
+    sent_at = sent_with(None)
     answer = await calls.carry_out(method, asked, deadline, calls.wanted_receipts())
-    require_receipts(calls, list(asked.items), answer)
+    await require_receipts(calls, [(item, sent_at) for item in asked.items], answer)
     return answer
 
 
@@ -45,10 +46,11 @@ async def record_all(
     """Events or registrations, each with a key that all attempts keep."""
     sent = type(request)()
     sent.CopyFrom(request)
+    sent_at = [sent_with(item.idempotency_key or None) for item in sent.items]
     for item in sent.items:
         item.idempotency_key = made_key(item.idempotency_key)
     answer = await calls.carry_out(method, sent, deadline, calls.wanted_receipts())
-    require_receipts(calls, [payload_of(item) for item in sent.items], answer)
+    await require_receipts(calls, list(zip(map(payload_of, sent.items), sent_at, strict=True)), answer)
     return answer
 
 
@@ -56,17 +58,30 @@ def payload_of(item: bulk_v1.EventItem | bulk_v1.RegistrationItem) -> ItemReques
     return item.event if isinstance(item, bulk_v1.EventItem) else item.registration
 
 
-def require_receipts(calls: Calls, requests: Sequence[ItemRequest], answer: BulkAnswer) -> None:
-    """Raises ReceiptRefused where log keys are known and the receipt of an item that was answered does not hold."""
-    if not calls.options.log_keys:
+async def require_receipts(calls: Calls, asked: Sequence[tuple[ItemRequest, float]], answer: BulkAnswer) -> None:
+    """Raises ReceiptRefused if log keys are known and the receipt of an item that was answered does not hold."""
+    if not calls.are_verified():
         return
     items: Sequence[RecordedItem] = answer.items
-    try:
-        if len(items) != len(requests):
+    with refusing(answer):
+        if len(items) != len(asked):
             raise ReceiptRefused("the answer has more or fewer items than the request")
-        for request, item in zip(requests, items, strict=True):
-            if receipt_of(item) is not None:
-                verify_item(request, item, calls.options.log_keys, answer.caller)
-    except ReceiptRefused as refused:
-        refused.answer = answer
-        raise
+        caller = await calls.known_caller(map(receipt_of, items))
+        for (request, sent_at), item in zip(asked, items, strict=True):
+            require_item_receipt(calls, request, item, answer.caller, caller, sent_at)
+
+
+def require_item_receipt(
+    calls: Calls,
+    request: ItemRequest,
+    item: RecordedItem,
+    told_caller: v1.Caller | None,
+    caller: v1.Caller | None,
+    sent_at: float,
+) -> None:
+    """The same of one item. One that was not answered has nothing to verify."""
+    require_outcome(item)
+    if item.outcome == bulk_v1.ITEM_OUTCOME_ANSWERED:
+        # Brief ones come unasked.
+        require_detail(receipt_of(item), is_whole=calls.options.receipts == "whole")
+        verify_item(request, item, calls.options.log_keys, told_caller, caller=caller, sent_at=sent_at)

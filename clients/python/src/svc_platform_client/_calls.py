@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import grpc
+from google.protobuf.message import Message
 
 from . import _methods as methods
 from . import v1
@@ -24,13 +27,13 @@ from ._runtime import Runtime, SingleFlight
 from ._tokens import GivenTokens, IssuedTokens, OwnTokens, TokenSource
 from .errors import Metadata, PlatformError, ReceiptRefused, read_refusal
 from .options import ClientCredentials, Options, SessionTokens, Tls, Tokens
-from .receipts import RecordedAnswer, receipt_of, verify_answer
+from .receipts import ItemRequest, RecordedAnswer, receipt_of, verify_answer
 
 Question = TypeVar("Question", v1.PlanProtectionRequest, v1.ResolvePolicyRequest, v1.PlanKeyAccessRequest)
 T = TypeVar("T")
 Send = Callable[[Any, Metadata], Awaitable[Reply[T]]]
 """Sends something once, over a channel, with its metadata."""
-Discovered = TypeVar("Discovered", v1.GetCapabilitiesResponse, v1.GetBootstrapResponse)
+Discovered = TypeVar("Discovered", v1.GetCapabilitiesResponse, v1.GetBootstrapResponse, v1.WhoAmIResponse)
 
 
 @dataclass
@@ -77,6 +80,7 @@ class Calls:
             runtime, lambda: self._discover(methods.GET_CAPABILITIES, v1.GetCapabilitiesRequest())
         )
         self._bootstrap = SingleFlight(runtime, lambda: self._discover(methods.GET_BOOTSTRAP, v1.GetBootstrapRequest()))
+        self._identity = SingleFlight(runtime, lambda: self._discover(methods.WHO_AM_I, v1.WhoAmIRequest()))
 
     async def call(
         self,
@@ -87,17 +91,31 @@ class Calls:
     ) -> Answer:
         """Raises PlatformError, and ReceiptRefused where log keys are known."""
         metadata = self.wanted_receipts()
+        sent_at = sent_with(idempotency_key if method.recorded else None)
         if method.recorded:
             # One for all attempts: however often it arrives, it is recorded once.
             metadata.append(("idempotency-key", made_key(idempotency_key)))
         answer = await self.carry_out(method, request, deadline, metadata)
-        if isinstance(answer, RecordedAnswer) and receipt_of(answer) is not None and self.options.log_keys:
-            try:
-                verify_answer(answer, self.options.log_keys)
-            except ReceiptRefused as refused:
-                refused.answer = answer
-                raise
+        if isinstance(answer, RecordedAnswer) and self.are_verified():
+            assert isinstance(request, ItemRequest)
+            with refusing(answer):
+                # Whole ones come unasked.
+                require_detail(receipt_of(answer), is_whole=self.options.receipts != "brief")
+                caller = await self.known_caller([receipt_of(answer)])
+                verify_answer(answer, self.options.log_keys, request=request, caller=caller, sent_at=sent_at)
         return answer
+
+    def are_verified(self) -> bool:
+        return len(self.options.log_keys) > 0 and self.options.receipts != "none"
+
+    async def known_caller(self, receipts: Iterable[v1.Receipt | None]) -> v1.Caller | None:
+        """
+        Whom `who_am_i` names, if a receipt has a record to compare it with. It is asked after an answer, and kept as
+        capabilities are. Raises PlatformError.
+        """
+        if not any(receipt is not None and receipt.HasField("record") for receipt in receipts):
+            return None
+        return (await self._cached(self._identity, None)).caller
 
     def wanted_receipts(self) -> list[tuple[str, str]]:
         wanted = self.options.receipts
@@ -225,3 +243,30 @@ def made_key(given: str | None) -> str:
     if not re.fullmatch(r"[\x21-\x7e]{1,128}", key):
         raise ValueError("an idempotency key is 1 to 128 visible characters")
     return key
+
+
+def sent_with(given_key: str | None) -> float:
+    """When a record can have been made at the earliest: now, or at any time if its key may have been used before."""
+    return time.time() if given_key is None else -math.inf
+
+
+def require_detail(receipt: v1.Receipt | None, is_whole: bool) -> None:
+    """What was asked for is not left out on the way. Raises ReceiptRefused."""
+    if receipt is None:
+        raise ReceiptRefused("the answer has no receipt")
+    if is_whole and not receipt.HasField("record"):
+        raise ReceiptRefused("the receipt is a brief one, and a whole one was asked for")
+
+
+@contextmanager
+def refusing(answer: Message) -> Iterator[None]:
+    """Names the answer in a refusal; an answer whose caller cannot be compared is refused too."""
+    try:
+        yield
+    except ReceiptRefused as refused:
+        refused.answer = answer
+        raise
+    except PlatformError as error:
+        unknown = ReceiptRefused(f"the receipt's caller cannot be compared: {error}")
+        unknown.answer = answer
+        raise unknown from error

@@ -16,15 +16,15 @@ import grpc
 
 from . import _methods as methods
 from . import bulk_v1, v1
-from ._bulk import payload_of
-from ._calls import Attempts, Calls, made_key, may_retry
+from ._bulk import payload_of, require_item_receipt
+from ._calls import Attempts, Calls, made_key, may_retry, sent_with
 from ._methods import Method
 from ._replies import Reply
 from ._runtime import Flight, Runtime
 from ._stream_calls import StreamCall
 from ._window import Bounds, Item, Promise, Result, Window
 from .errors import Metadata, PlatformError, ReceiptRefused
-from .receipts import receipt_of, verify_item
+from .receipts import receipt_of
 
 Payload = TypeVar("Payload", bound=v1.RecordEvidenceRequest | v1.RegisterArtifactRequest)
 
@@ -82,7 +82,7 @@ class Shipping(Generic[Payload, Item, Result]):
                 self._require_open()
                 await self._signal.wait(lambda: self._failure is not None or self._window.has_room(size))
                 self._require_open()
-                self._window.add(item, size, promise)
+                self._window.add(item, size, promise, sent_with(idempotency_key))
                 self._signal.changed()
                 if not self._is_working:
                     self._is_working = True
@@ -205,7 +205,7 @@ class Shipping(Generic[Payload, Item, Result]):
                 call.cancel()
         try:
             while (answer := await call.read()) is not None:
-                self._acknowledge(answer.items)
+                await self._acknowledge(answer.items)
             return await call.reply()
         finally:
             call.cancel()
@@ -228,7 +228,10 @@ class Shipping(Generic[Payload, Item, Result]):
             pending = self._window.take_unsent()
             return self._kind.request(pending.sequence, pending.item)
 
-    def _acknowledge(self, acknowledgements: Any) -> None:
+    async def _acknowledge(self, acknowledgements: Any) -> None:
+        caller = None
+        if self._calls.are_verified():
+            caller = await self._calls.known_caller(receipt_of(one.result) for one in acknowledgements)
         with self._signal:
             settled = self._window.acknowledge(acknowledgements)
             self._attempts = 0
@@ -237,9 +240,9 @@ class Shipping(Generic[Payload, Item, Result]):
             if pending.promise.done():  # its awaiter left
                 continue
             try:
-                log_keys = self._calls.options.log_keys
-                if log_keys and receipt_of(result) is not None:
-                    verify_item(payload_of(pending.item), result, log_keys)
+                if self._calls.are_verified():
+                    request = payload_of(pending.item)
+                    require_item_receipt(self._calls, request, result, None, caller, pending.sent_at)
                 pending.promise.set_result(result)
             except ReceiptRefused as refused:
                 refused.answer = result

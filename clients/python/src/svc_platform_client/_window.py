@@ -53,6 +53,8 @@ class Pending(Generic[Item, Result]):
     item: Item
     size: int
     promise: Promise[Result]
+    sent_at: float
+    """When its record can have been made at the earliest, in seconds of `time.time`."""
 
 
 class Window(Generic[Item, Result]):
@@ -79,10 +81,10 @@ class Window(Generic[Item, Result]):
             return True
         return len(self._pending) < self._bounds.max_items and self._bytes + size <= self._bounds.max_bytes
 
-    def add(self, item: Item, size: int, promise: Promise[Result]) -> None:
+    def add(self, item: Item, size: int, promise: Promise[Result], sent_at: float) -> None:
         sequence = self._next_sequence
         self._next_sequence += 1
-        self._pending[sequence] = Pending(sequence, item, size, promise)
+        self._pending[sequence] = Pending(sequence, item, size, promise, sent_at)
         self._bytes += size
 
     def rewind(self) -> None:

@@ -21,6 +21,7 @@ from ._platform import Platform
 from ._seal import reseal, seal, unseal
 from ._sign import open_signed, sign_anew, sign_data
 from ._spool import Spool
+from ._trust import TrustedLog
 from .errors import EnforcementError, Failure, failure_of_system
 from .key_files import create_key_file, create_public_key_file, create_signing_key_file, key_file
 from .keys import Key, KeyProvider, LocalKey, SigningKey, require_reference
@@ -81,7 +82,8 @@ class Enforcer:
         `client`: a PlatformClient whose answers carry whole receipts.
         `keys`: the first that fits is what protects, unless told otherwise.
         `spool_directory`: on a local disk, where evidence waits.
-        `log_keys`: with them, an answer whose receipt does not verify is none.
+        `log_keys`: with them, an answer is none unless its receipt shows that the log holds it, as the answer to what
+        was asked.
         `obligations`: what this workload does where a decision demands it.
         `evidence_tolerance`: how long evidence may be on its way where no decision says it, in seconds; by default
         nothing is released before its event is on the ledger.
@@ -93,13 +95,14 @@ class Enforcer:
         _require_lists(handling_modes=handling_modes, log_keys=log_keys)
         workload = {"application": application, "environment": environment, "component": component}
         directory = Path(spool_directory).absolute()
+        log = TrustedLog(client, log_keys)
         self._context = Context(
             platform=client,
             workload={name: text for name, text in workload.items() if text is not None},
             keys=tuple(keys),
-            spool=Spool(directory, client, now),
+            spool=Spool(directory, client, log, now),
             directory=directory / "passing",
-            log_keys=log_keys,
+            log=log,
             obligations=dict(obligations or {}),
             handling_modes=handling_modes,
             limit=evidence_tolerance,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -123,9 +124,10 @@ def _register(context: Context, asked: Asked, described: Json, named: Json) -> v
         labels=described["labels"],
         attributes=described["attributes"],
     )
+    sent_at = time.time()
     answer = answered(lambda: context.platform.register_artifact(request, idempotency_key=str(uuid.uuid4())))
     registration = answer.registration
-    context.check_receipt(answer)
+    context.log.require(request, answer, sent_at)
     if not registration.accepted:
         why = f"the registration does not stand: {'; '.join(answer.warnings)}"
         raise EnforcementError("not_permitted", why, named["decision_id"])
@@ -148,8 +150,6 @@ def _complete(
     recorded = evidence.send()
     if recorded is None and permitted.tolerance == 0:
         raise no_delay()
-    if recorded is not None:
-        context.check_receipt(recorded)
     ingestion = None if recorded is None else recorded.ingestion
     receipts = _receipts_of(asked.operation, named, permitted, evidence.id, registration, ingestion)
     sink.commit(path, lambda path: write_receipts(path, receipts))

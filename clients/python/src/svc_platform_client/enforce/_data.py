@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from ._files import PartialFile, alone, own_folder
+from ._files import PartialFile, alone, open_regular, own_folder
 from ._platform import Json
 from ._streams import Readable
 from .errors import EnforcementError, failure_of_system
@@ -123,11 +123,8 @@ def opened(source: Input, staging: Path | None = None) -> Iterator[BinaryIO]:
             yield file
         return
     path = Path(cast(str, source))
-    # Opening a FIFO would wait for ever for whoever writes to it.
-    if not path.is_file():
-        raise EnforcementError("invalid", f"{path} cannot be read: it is no regular file")
     try:
-        named = path.open("rb")
+        named = open_regular(path)
     except OSError as error:
         raise EnforcementError(failure_of_system(error), f"{path} cannot be read: {error}") from error
     with named:

@@ -11,7 +11,7 @@ import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from .errors import EnforcementError, failure_of_system
 
@@ -50,6 +50,24 @@ def _start_of(pid: int) -> str:
         return text[text.rindex(")") + 2 :].split(" ")[19]
     except (OSError, ValueError, IndexError):
         return "0"
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Opens a file to read. What is no regular file is refused, and a FIFO not waited for: raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError("it is no regular file")
+    return open(descriptor, "rb")
+
+
+def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
+    """All of a regular file of at most so many bytes. Raises OSError."""
+    with open_regular(path) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(f"it has more than {limit} bytes")
+    return data
 
 
 class PartialFile:

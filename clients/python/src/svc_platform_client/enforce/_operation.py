@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from .. import v1
-from ..receipts import RecordedAnswer, verify_answer
 from ._data import OnProgress
 from ._permission import (
     EVIDENCE_WITHIN,
@@ -21,6 +21,7 @@ from ._permission import (
 )
 from ._platform import KEY_OPERATIONS, OPERATIONS, PROFILES, Json, Platform
 from ._spool import Pending, Spool
+from ._trust import TrustedLog
 from .errors import EnforcementError, failure_of_system
 from .keys import Key, KeyProvider, SigningKey
 
@@ -28,6 +29,8 @@ _USED_ROUTES = ("protection-plan", "key-access-plan", "artifact-register", "evid
 _MAX_ATTRIBUTES = 64
 _T = TypeVar("_T")
 _K = TypeVar("_K", bound=Key)
+_Q = TypeVar("_Q", v1.PlanProtectionRequest, v1.PlanKeyAccessRequest)
+_A = TypeVar("_A", v1.PlanProtectionResponse, v1.PlanKeyAccessResponse)
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Context:
     spool: Spool
     directory: Path
     """For what is only passing through."""
-    log_keys: Sequence[str] | None
+    log: TrustedLog
     obligations: Mapping[str, ObligationHandler]
     handling_modes: Sequence[str]
     limit: float | None
@@ -116,9 +119,11 @@ class Context:
         common["resource"] = v1.ResourceDescriptor(**asked.resource)
         common["understood_obligations"] = [*self.obligations, EVIDENCE_WITHIN]
 
-        def check(answer: v1.PlanProtectionResponse | v1.PlanKeyAccessResponse, transports: Sequence[str]) -> None:
+        def decide(ask: Callable[[_Q], _A], question: _Q, transports: Sequence[str]) -> None:
+            sent_at = time.time()
+            answer = answered(lambda: ask(question))
             decisions.append(answer.decision)
-            self.check_receipt(answer)
+            self.log.require(question, answer, sent_at)
             require_permission(
                 answer.decision, answer.execution, asked.profile, transports, self.obligations, self.handling_modes
             )
@@ -129,8 +134,8 @@ class Context:
             **common,
             **asked.about,
         )
-        planned = answered(lambda: self.platform.plan_protection(question))
-        check(planned, ["local_provided", *(key.transport for _, key in asked.keys)])
+        transports = ["local_provided", *(key.transport for _, key in asked.keys)]
+        decide(self.platform.plan_protection, question, transports)
         about = {name: text for name, text in asked.about.items() if name != "content_size_bytes"}
         for operation, key in asked.keys:
             access = v1.PlanKeyAccessRequest(
@@ -140,8 +145,7 @@ class Context:
                 **common,
                 **about,
             )
-            answer = answered(lambda access=access: self.platform.plan_key_access(access))  # type: ignore[misc]
-            check(answer, [key.transport])
+            decide(self.platform.plan_key_access, access, [key.transport])
 
     def _require_deployment(self, asked: Asked) -> None:
         capabilities = answered(self.platform.capabilities)
@@ -182,15 +186,6 @@ class Context:
         except BaseException as error:
             evidence.conclude(_failed("failed", error, event))
             raise
-
-    def check_receipt(self, answer: RecordedAnswer) -> None:
-        """Raises `unavailable` where its receipt is not one of the log that is trusted, or is of another answer."""
-        if self.log_keys is None:
-            return
-        try:
-            verify_answer(answer, self.log_keys)
-        except Exception as error:
-            raise EnforcementError("unavailable", "the answer's receipt is not one of the trusted log") from error
 
 
 def answered(call: Callable[[], _T]) -> _T:

@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from .. import v1
+from ..receipts._relations import TABLE
 from ._files import (
     ProcessMark,
     alone,
@@ -21,14 +22,18 @@ from ._files import (
     is_running,
     own_folder,
     own_process,
+    read_regular,
     replace_file,
     require_own,
     sync_directory,
 )
 from ._platform import Json, Platform, evidence_request, receipt_json
+from ._trust import TrustedLog, moment_of
 from .errors import EnforcementError
 
 RECEIPTS_FORMAT = "svc-platform-receipts/v1"
+MAX_RECEIPTS_FILE: int = TABLE["artifact"]["max_file_bytes"]
+_MAX_ENTRY = 1_048_576
 
 
 def timestamp(now: float) -> str:
@@ -86,8 +91,8 @@ class Pending:
 class Spool:
     """The folder, on a local disk of one machine. Holds metadata only."""
 
-    def __init__(self, directory: Path, platform: Platform, now: Callable[[], float]) -> None:
-        self._directory, self._platform, self._now = directory, platform, now
+    def __init__(self, directory: Path, platform: Platform, log: TrustedLog, now: Callable[[], float]) -> None:
+        self._directory, self._platform, self._log, self._now = directory, platform, log, now
         self._left: set[str] = set()
         """Ids of events that this process left as they were."""
 
@@ -129,10 +134,12 @@ class Spool:
         return sent, waiting
 
     def send(self, entry: Json) -> v1.RecordEvidenceResponse:
-        """Sends one, and forgets it when the ledger has it."""
+        """Sends one, and forgets it when the ledger has it, as far as a trusted log's keys are known."""
         request = evidence_request(entry["event"])
         answer = self._platform.record_evidence(request, idempotency_key=entry["id"])
         ingestion = answer.ingestion
+        # Another process may have sent it before; not before it happened.
+        self._log.require(request, answer, moment_of(entry["event"]["occurred_at"]))
         if not ingestion.accepted:
             raise EnforcementError("unavailable", "the event was not accepted")
         if "receipts_file" in entry and ingestion.HasField("receipt"):
@@ -167,7 +174,7 @@ class Spool:
             if named is None:
                 continue
             try:
-                entry = json.loads(path.read_bytes())
+                entry = json.loads(read_regular(path, _MAX_ENTRY))
                 if entry["version"] != 1 or not isinstance(entry["event"], dict):
                     raise ValueError("no entry")
                 if named[1] is not None:
@@ -200,7 +207,7 @@ def _add_receipt(path: Path, evidence_id: str, receipt: Json) -> None:
 
 def _receipts_of(path: Path, evidence_id: str) -> Json | None:
     try:
-        found: Json = json.loads(path.read_bytes())
+        found: Json = json.loads(read_regular(path, MAX_RECEIPTS_FILE))
         is_own = found["format"] == RECEIPTS_FORMAT and found["evidence_id"] == evidence_id
         return found if is_own and isinstance(found["receipts"], dict) else None
     except (OSError, ValueError, KeyError, TypeError):

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from .. import bulk_v1, v1
 from ..errors import ReceiptRefused
-from ._answers import require_answers, require_item
+from ._answers import Asked, holder_of, require_answers, require_item
+from ._answers import require_outcome as require_outcome
 from ._notes import LogKey as LogKey
 from ._notes import parse_log_key as parse_log_key
 from ._notes import parse_proof, require_signed
@@ -108,45 +109,59 @@ def verify_receipt(receipt: v1.Receipt, log_keys: str | Sequence[str]) -> Verifi
     return VerifiedReceipt(checkpoint.origin, index, checkpoint.size, checkpoint.root, record)
 
 
-def verify_answer(answer: RecordedAnswer, log_keys: str | Sequence[str]) -> VerifiedReceipt:
+def verify_answer(
+    answer: RecordedAnswer,
+    log_keys: str | Sequence[str],
+    *,
+    request: ItemRequest | None,
+    caller: v1.Caller | None = None,
+    sent_at: float | None = None,
+) -> VerifiedReceipt:
     """
-    Checks the receipt of an answer as `verify_receipt` does, and that it is this answer's: that what the answer says of
-    the caller, the request and the outcome was recorded. Of a brief receipt only the id of a decision is compared.
+    Checks the receipt of an answer as `verify_receipt` does, and that it is this answer's: that the record has what was
+    asked, by whom and when, and every member of the answer that a record determines. Of a brief receipt only the id of
+    a decision is compared.
 
-    Raises ReceiptRefused also where the answer has no receipt.
+    `request`: what was sent, with the obligations that were named as understood. None if it was not kept: then nothing
+    shows that the answer is to the question that was asked.
+    `caller`: whom `who_am_i` names; not compared if None.
+    `sent_at`: when the call was made, in seconds of `time.time`; not compared if None.
+
+    Raises ReceiptRefused also if the answer has no receipt.
     """
     receipt = receipt_of(answer)
     if receipt is None:
         raise ReceiptRefused("the answer has no receipt")
     verified = verify_receipt(receipt, log_keys)
-    require_answers(answer, receipt.record_id, verified.record)
+    require_answers(answer, Asked(request, caller, sent_at), receipt.record_id, verified.record)
     return verified
 
 
 def verify_item(
-    request: ItemRequest, item: RecordedItem, log_keys: str | Sequence[str], caller: v1.Caller | None = None
+    request: ItemRequest | None,
+    item: RecordedItem,
+    log_keys: str | Sequence[str],
+    told_caller: v1.Caller | None = None,
+    *,
+    caller: v1.Caller | None = None,
+    sent_at: float | None = None,
 ) -> VerifiedReceipt:
     """
-    The same of an item: its receipt is compared with what it answers and with the request that it answers, since items
-    do not repeat that. `caller`: of the answer around the item; streams tell of none, and then it is not compared.
+    The same of an item. `told_caller`: the one that the answer around the item names; streams name none, and then it is
+    not compared.
     """
     receipt = receipt_of(item)
     if receipt is None:
         raise ReceiptRefused("the item has no receipt")
     verified = verify_receipt(receipt, log_keys)
-    require_item(request, item, caller, receipt.record_id, verified.record)
+    require_item(item, told_caller, Asked(request, caller, sent_at), receipt.record_id, verified.record)
     return verified
 
 
 def receipt_of(answer: RecordedAnswer | RecordedItem) -> v1.Receipt | None:
-    holder: v1.ProtectionDecision | v1.PolicyDecision | v1.KeyAccessDecision | v1.Registration | v1.Ingestion
-    if isinstance(answer, v1.RegisterArtifactResponse | bulk_v1.RegistrationResult):
-        holder = answer.registration
-    elif isinstance(answer, v1.RecordEvidenceResponse | bulk_v1.EventResult):
-        holder = answer.ingestion
-    else:
-        holder = answer.decision
-    return holder.receipt if holder.HasField("receipt") else None
+    holder = getattr(answer, holder_of(answer))
+    receipt: v1.Receipt | None = holder.receipt if holder.HasField("receipt") else None
+    return receipt
 
 
 def continues(earlier: VerifiedReceipt, later: VerifiedReceipt, proof: str) -> bool:

@@ -13,7 +13,13 @@ def verdict(request: dict[str, Any]) -> dict[str, Any]:
     signers = request.get("signers")
     keys = None if signers is None else [LocalSigningKey(jwk["kid"], jwk) for jwk in signers]
     try:
-        shown = verify_artifact(request["artifact"], log_keys=request["log_keys"], data=request.get("data"), keys=keys)
+        shown = verify_artifact(
+            request["artifact"],
+            kind=request.get("kind", "artifact"),
+            log_keys=request["log_keys"],
+            data=request.get("data"),
+            keys=keys,
+        )
     except EnforcementError as error:
         print(error, file=sys.stderr)
         return {"failure": error.failure}
@@ -22,6 +28,8 @@ def verdict(request: dict[str, Any]) -> dict[str, Any]:
         "decision_id": shown.decision_id,
         "names": [record.name for record in shown.records],
         "is_pending": shown.is_evidence_pending,
+        "is_content_proven": shown.is_content_proven,
+        "origin": None if shown.origin is None else shown.origin.decision_id,
     }
 
 

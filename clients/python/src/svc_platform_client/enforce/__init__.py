@@ -27,7 +27,7 @@ from .key_files import create_key_file, create_public_key_file, create_signing_k
 from .keys import Key, KeyProvider, LocalKey, SigningKey, require_reference
 from .signing_keys import LocalSigningKey
 from .transit import TransitKey
-from .verify import VerifiedArtifact, VerifiedRecord, verify_artifact
+from .verify import VerifiedArtifact, VerifiedOrigin, VerifiedRecord, verify_artifact
 
 __all__ = [
     "EnforcementError",
@@ -47,6 +47,7 @@ __all__ = [
     "SigningKey",
     "TransitKey",
     "VerifiedArtifact",
+    "VerifiedOrigin",
     "VerifiedRecord",
     "create_key_file",
     "create_public_key_file",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import uuid
@@ -11,10 +12,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from .. import v1
-from ._data import Digesting, Output, Sink, is_stream, sink_to
+from ._data import Digesting, Input, Output, Sink, is_stream, sink_to
 from ._operation import Asked, Context, Permitted, Request, answered, no_delay
 from ._platform import OPERATIONS, PROFILES, Json, receipt_json
-from ._spool import RECEIPTS_FORMAT, Pending, timestamp, write_receipts
+from ._receipts import MAX_CHAIN, read_receipts
+from ._spool import MAX_RECEIPTS_FILE, RECEIPTS_FORMAT, Pending, timestamp, write_receipts
 from .errors import EnforcementError
 
 
@@ -102,6 +104,26 @@ def require_resource(binding: Mapping[str, Any], expected: Mapping[str, str] | N
             raise EnforcementError("invalid", "the artifact is of another resource")
 
 
+def previous_of(source: Input, names: Json) -> Json | None:
+    """
+    The receipts beside an artifact that is rewrapped, which show what was first protected. None if they are not there,
+    are another artifact's, or are too many to go along.
+    """
+    if is_stream(source):
+        return None
+    try:
+        found = read_receipts(receipts_path_of(cast(str, source)))
+    except EnforcementError:
+        return None
+    depth, link = 1, found
+    while (link := link.get("previous", {})) and depth <= MAX_CHAIN:
+        depth += 1
+    # What the next receipts add to these is less than half of a whole file.
+    is_small = len(json.dumps(found)) <= MAX_RECEIPTS_FILE // 2
+    is_own = all(found[name] == text for name, text in names.items())
+    return found if is_own and is_small and depth <= MAX_CHAIN else None
+
+
 def _named(names: Json, asked: Asked, decision_id: str) -> Json:
     kind = {"artifact_kind": "data_object", "artifact_profile": asked.profile, "decision_id": decision_id}
     return names | kind
@@ -151,13 +173,13 @@ def _complete(
     if recorded is None and permitted.tolerance == 0:
         raise no_delay()
     ingestion = None if recorded is None else recorded.ingestion
-    receipts = _receipts_of(asked.operation, named, permitted, evidence.id, registration, ingestion)
+    receipts = _receipts_of(asked, named, permitted, evidence.id, registration, ingestion)
     sink.commit(path, lambda path: write_receipts(path, receipts))
     return Outcome(named["decision_id"], named["artifact_digest"], named["artifact_cid"], ingestion is None, receipts)
 
 
 def _receipts_of(
-    operation: str,
+    asked: Asked,
     named: Json,
     permitted: Permitted,
     evidence_id: str,
@@ -170,9 +192,10 @@ def _receipts_of(
     if len(keys) > 1:
         holders["new_key_access"] = keys[1]
     holders |= {"registration": registration, "evidence": ingestion}
+    previous = {} if asked.previous is None else {"previous": asked.previous}
     return {
         "format": RECEIPTS_FORMAT,
-        "operation": operation,
+        "operation": asked.operation,
         **{name: named[name] for name in ("artifact_profile", "artifact_digest", "artifact_cid", "decision_id")},
         "evidence_id": evidence_id,
         "receipts": {
@@ -180,4 +203,5 @@ def _receipts_of(
             for name, holder in holders.items()
             if holder is not None and holder.HasField("receipt")
         },
+        **previous,
     }

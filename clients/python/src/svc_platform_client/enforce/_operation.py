@@ -56,6 +56,8 @@ class Asked:
     """Keys to be used, and for what; the last of them is the one that an artifact then names."""
     about: Json
     """artifact_digest, artifact_cid, content_digest, content_size_bytes: those that are known."""
+    previous: Json | None = None
+    """Receipts of the artifact that is rewrapped, which go along."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, BinaryIO
 
-from ._artifacts import Outcome, access, labels_of, produce, require_resource
+from ._artifacts import Outcome, access, labels_of, previous_of, produce, require_resource
 from ._data import Digesting, Input, Output, Watched, digest_of, is_stream, opened, pieces_of, progress, size_of
 from ._envelope import Header, encode_header, key_associated_data, key_commitment, read_header
 from ._operation import Asked, Context, Permitted, Request
@@ -108,7 +108,8 @@ def reseal(
         header, about, count = _inspect(file, request, expected)
         old, new = context.wrapping_key(header.key["reference"]), context.wrapping_key(new_key_reference)
         labels, resource = labels_of(header.binding, request), header.binding["resource"]
-        asked = Asked("rewrap", PROFILE, resource, labels, [("rewrap", old), ("wrap", new)], about)
+        keys = [("rewrap", old), ("wrap", new)]
+        asked = Asked("rewrap", PROFILE, resource, labels, keys, about, previous_of(source, about))
 
         def make(permitted: Permitted) -> Iterator[bytes]:
             key = _key_block(permitted.keys[1].decision_id, new)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
-from ._artifacts import Outcome, access, labels_of, produce, require_resource
+from ._artifacts import Outcome, access, labels_of, previous_of, produce, require_resource
 from ._data import Input, Output, Watched, digest_of, is_stream, opened, pieces_of, progress, size_of, staged
 from ._operation import Asked, Context, Permitted, Request
 from ._signature import encode_signature, read_signature, require_content, require_signature
@@ -102,7 +102,8 @@ def sign_anew(
     old, new = context.signing_key(signed.key["reference"]), _signer(context.signing_key(new_key_reference))
     about = signed.artifact | {"content_digest": binding["content_digest"]}
     keys = [("rewrap", old), ("wrap", new)]
-    asked = Asked("rewrap", PROFILE, binding["resource"], labels_of(binding, request), keys, about)
+    previous = previous_of(source, signed.artifact)
+    asked = Asked("rewrap", PROFILE, binding["resource"], labels_of(binding, request), keys, about, previous)
 
     def make(permitted: Permitted) -> Iterator[bytes]:
         require_signature(signed, old)

@@ -1,32 +1,39 @@
-"""What the receipts beside an artifact prove, offline: against the keys of the log that the verifier trusts."""
+"""
+What the receipts beside a file prove, offline: against the keys of the log that the verifier trusts, and for what the
+verifier says that the file is. The receipts file and the artifact are what anybody may have written.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal
 
 from google.protobuf.json_format import ParseDict, ParseError
 
 from .. import v1
 from ..errors import ReceiptRefused
-from ..receipts import verify_receipt
+from ..receipts import parse_log_key, verify_receipt
+from ..receipts._relations import ABSENT, TABLE, Value, at, is_within, path_of, same
 from ._artifacts import receipts_path_of
 from ._data import digest_of, opened, pieces_of
 from ._envelope import read_header
 from ._platform import Json
+from ._receipts import MAX_CHAIN, is_receipts, read_receipts
 from ._signature import DetachedSignature, read_signature, require_content, require_signature
-from ._spool import RECEIPTS_FORMAT
 from .errors import EnforcementError
 from .keys import SigningKey
 
 File = str | os.PathLike[str]
-Record = Mapping[str, Any]
-"""A record of the ledger."""
-_MAX_RECEIPTS_FILE = 16 * 1_048_576
+Kind = Literal["artifact", "opened"]
+"""A file that was protected, sealed or signed; or one that was opened."""
+
+_RULES: Json = TABLE["artifact"]
+_OPERATIONS: Mapping[str, Sequence[str]] = {"artifact": ("protect", "rewrap"), "opened": ("access",)}
+_PROFILES = ("envelope", "detached_signature")
 
 
 @dataclass(frozen=True)
@@ -39,171 +46,255 @@ class VerifiedRecord:
 
 
 @dataclass(frozen=True)
-class VerifiedArtifact:
-    operation: str
-    artifact_digest: str
+class VerifiedOrigin:
+    """What was protected first, of which an artifact is a rewrap."""
+
     decision_id: str
+    artifact_digest: str
+    principal_id: str
+    policy_revision: str
+
+
+@dataclass(frozen=True)
+class VerifiedArtifact:
+    """All of it stands in records of the log."""
+
+    operation: str
+    """protect, access, rewrap."""
+    artifact_digest: str
+    """SHA-256 of the artifact; of an opened file, of the artifact that it was opened from."""
+    artifact_cid: str
+    decision_id: str
+    tenant_id: str
+    principal_id: str
+    """Who asked, and was allowed."""
+    resource: Mapping[str, str]
+    labels: Sequence[str]
+    """Those that were decided on."""
+    key_reference: str
+    """Of the key that the operation was allowed to use; of a rewrap, of the new one."""
     records: Sequence[VerifiedRecord]
-    """What was shown."""
+    """What was shown, in the order of the log."""
     is_evidence_pending: bool
     """Whether the event is not among them: it was still on its way."""
+    is_content_proven: bool
+    """
+    Whether the bytes of the file, or of a signature's `data`, are those that the records name. Of a file that was
+    opened from an envelope they name none, unless the digest of the plaintext was asked about.
+    """
+    origin: VerifiedOrigin | None
+    """
+    What was protected first. None if a rewrap does not carry the receipts that show it: then what the header says of
+    the first decision, and of the policy that decided, is proven by nothing.
+    """
 
 
 def verify_artifact(
     artifact: File,
     *,
     log_keys: str | Sequence[str],
+    kind: Kind = "artifact",
     receipts: File | None = None,
     data: File | None = None,
     keys: Sequence[SigningKey] | None = None,
 ) -> VerifiedArtifact:
     """
-    Checks that the log holds the decisions, the registration and the event of this very artifact, or of the file that
-    was opened, and that its header is bound to them. Decrypts nothing.
+    Checks that the log holds the decisions, the registration and the event of this very artifact, that they belong to
+    each other, and that its header is bound to them. Decrypts nothing.
 
     `log_keys`: C2SP verifier keys of the tenant's log, from the operator; one of them must hold.
+    `kind`: what the file is: one that was protected, or with `opened` one that was opened.
     `receipts`: the receipts file; by default the one beside the artifact.
     `data`, `keys`: of a detached signature: what must be what was signed, and keys of which the one that it names must
     have made it. Neither is looked at by default.
 
-    Raises EnforcementError: `not_authentic` where something does not hold, `invalid` where a file is none.
+    Raises EnforcementError: `not_authentic` if something does not hold, `invalid` if a file or an option is none.
     """
-    found = _read_receipts(receipts_path_of(artifact) if receipts is None else Path(receipts))
-    proven = {name: _proven_record(name, receipt, log_keys) for name, receipt in found["receipts"].items()}
-    required = ["plan", "key_access"] if found["operation"] == "access" else ["plan", "key_access", "registration"]
-    for name in required:
-        _require(name in proven, f"there is no receipt of the {name}")
-    _check_decisions(found, proven)
-    is_signature = found["artifact_profile"] == "detached_signature" and found["operation"] != "access"
+    if kind not in _OPERATIONS:
+        raise EnforcementError("invalid", f"there is no kind {kind} here: {', '.join(_OPERATIONS)}")
+    keys_of_log = [log_keys] if isinstance(log_keys, str) else list(log_keys)
+    try:
+        for text in keys_of_log:
+            parse_log_key(text)
+    except ValueError as error:
+        raise EnforcementError("invalid", str(error)) from error
+    found = read_receipts(receipts_path_of(artifact) if receipts is None else Path(receipts))
+    _require(found["operation"] in _OPERATIONS[kind], f"the receipts are of {found['operation']}, not of such a file")
+    _require(found["artifact_profile"] in _PROFILES, f"there is no profile {found['artifact_profile']} here")
+    is_signature = found["artifact_profile"] == "detached_signature" and kind == "artifact"
     if (data is not None or keys is not None) and not is_signature:
         raise EnforcementError("invalid", "data and keys are those of a detached signature")
-    if found["operation"] != "access":
-        _check_artifact(artifact, found, proven, data, keys)
-    event = proven.get("evidence")
-    if event is not None:
-        is_own = event["kind"] == "evidence" and _asked(event, "artifact_digest") == found["artifact_digest"]
-        _require(is_own, "the event is of another artifact")
-    records = [VerifiedRecord(name, record["kind"], record["recorded_at"]) for name, record in proven.items()]
-    return VerifiedArtifact(found["operation"], found["artifact_digest"], found["decision_id"], records, event is None)
+    links = _links_of(found, keys_of_log)
+    if kind == "opened":
+        return _verify_opened(artifact, links)
+    measured = _signature_parts(artifact, data, keys) if is_signature else _envelope_parts(artifact)
+    return _verify_links(links, measured, is_content_proven=not is_signature or data is not None)
 
 
-def _read_receipts(path: Path) -> Json:
-    """Raises `invalid` where the file is none."""
-    with opened(path) as file:
-        data = file.read(_MAX_RECEIPTS_FILE + 1)
-    texts = ("operation", "artifact_profile", "artifact_digest", "artifact_cid", "decision_id")
+@dataclass(frozen=True)
+class _Link:
+    """One receipts file, and the records that its receipts show."""
+
+    file: Json
+    records: Mapping[str, Json]
+
+
+def _links_of(found: Json, log_keys: Sequence[str]) -> Sequence[_Link]:
+    """The file, and those that it carries of what it was made of, the newest first."""
+    links: list[_Link] = []
+    link: Any = found
+    while link is not None:
+        _require(len(links) <= MAX_CHAIN, "too many artifacts are said to be made of each other")
+        _require(is_receipts(link), "receipts of the artifact before are none")
+        # What is before a rewrap is an artifact, and before any other operation there is nothing.
+        is_made = len(links) == 0 or link["operation"] in _OPERATIONS["artifact"]
+        _require(is_made, "an artifact is said to be made of none")
+        links.append(_Link(link, _records_of(link, log_keys)))
+        _require("previous" not in link or link["operation"] == "rewrap", "what is no rewrap was made of nothing")
+        link = link.get("previous")
+    return links
+
+
+def _records_of(found: Json, log_keys: Sequence[str]) -> Mapping[str, Json]:
+    parts: Json = _RULES["parts"][found["operation"]]
+    for name in parts["needs"]:
+        _require(name in found["receipts"], f"there is no receipt of the {name}")
+    allowed = {*parts["needs"], *parts["may"]}
+    _require(found["receipts"].keys() <= allowed, "there is a receipt that such an artifact does not have")
+    return {
+        name: _proven_record(name, found["receipts"][name], log_keys)
+        for name in _RULES["order"]
+        if name in found["receipts"]
+    }
+
+
+def _proven_record(name: str, receipt: Any, log_keys: Sequence[str]) -> Json:
     try:
-        found = json.loads(data)
-        is_own = (
-            len(data) <= _MAX_RECEIPTS_FILE
-            and found["format"] == RECEIPTS_FORMAT
-            and isinstance(found["receipts"], dict)
-            and all(isinstance(found[name], str) for name in texts)
-        )
-    except (ValueError, KeyError, TypeError, RecursionError):
-        is_own = False
-    if not is_own:
-        raise EnforcementError("invalid", f"{path} is no receipts file of this format")
-    return dict(found)
-
-
-def _proven_record(name: str, receipt: Any, log_keys: str | Sequence[str]) -> Record:
-    try:
-        record = verify_receipt(ParseDict(receipt, v1.Receipt(), ignore_unknown_fields=True), log_keys).record
+        shown = verify_receipt(ParseDict(receipt, v1.Receipt()), log_keys)
     except (ReceiptRefused, ParseError, ValueError, TypeError, AttributeError) as error:
         raise EnforcementError("not_authentic", f"the receipt of the {name} does not verify: {error}") from error
-    if record is None:
-        _fail(f"the receipt of the {name} is a brief one, and shows a position only")
-    return record
+    if shown.record is None:
+        raise EnforcementError("not_authentic", f"the receipt of the {name} is a brief one, and shows a position only")
+    return {**shown.record, "leaf_index": shown.leaf_index}
 
 
-def _check_decisions(found: Json, proven: Mapping[str, Record]) -> None:
-    for name in ("plan", "key_access", "new_key_access"):
-        record = proven.get(name)
-        if record is not None:
-            allows = record["kind"] == "decision" and record["outcome"].get("allow") is True
-            _require(allows, f"the {name} is no decision that allows")
-    _require(proven["plan"]["record_id"] == found["decision_id"], "the plan is another decision")
-    _require(_asked(proven["plan"], "operation") == found["operation"], "the plan is for another operation")
-
-
-def _check_artifact(
-    path: File,
-    found: Json,
-    proven: Mapping[str, Record],
-    data: File | None,
-    keys: Sequence[SigningKey] | None,
-) -> None:
+def _envelope_parts(path: File) -> Json:
+    """What the bytes of an envelope say, and are."""
     with opened(path) as file:
         names = digest_of(file).names()
-        same = all(found[name] == text for name, text in names.items())
-        _require(same, "the artifact is not the one registered")
-        registration = proven["registration"]
-        stands = registration["kind"] == "registration" and registration["outcome"].get("accepted") is True
-        _require(stands, "the registration does not stand")
-        for member, what in (
-            ("artifact_digest", "is of another artifact"),
-            ("decision_id", "cites another decision"),
-            ("artifact_profile", "is of another profile"),
-        ):
-            _require(_asked(registration, member) == found[member], f"the registration {what}")
-        if found["artifact_profile"] == "detached_signature":
-            signed = read_signature(path)
-            _require(signed.artifact == names, "the artifact changed while it was read")
-            _check_header(signed.binding, signed.key, found["operation"], proven)
-            _check_signature(signed, proven, data, keys)
-        else:
-            file.seek(0)
-            header = read_header(file)
-            _check_header(header.binding, header.key, found["operation"], proven)
+        file.seek(0)
+        header = read_header(file)
+    return _parts(header.binding, header.key, names)
 
 
-def _check_header(
-    binding: Mapping[str, Any], key: Mapping[str, str], operation: str, proven: Mapping[str, Record]
-) -> None:
-    plan = proven["plan"]
-    if operation == "protect":
-        _require(plan["record_id"] == binding["decision_id"], "the artifact is bound to another decision")
-        revision = plan["outcome"].get("policy_revision")
-        _require(revision == binding["policy_revision"], "the artifact names another policy revision")
-    key_access = proven.get("new_key_access" if operation == "rewrap" else "key_access")
-    bound = key_access is not None and key_access["record_id"] == key["decision_id"]
-    _require(bound, "the key is bound to another decision")
-    resource = _asked(plan, "resource")
-    for member in ("kind", "id"):
-        named = resource.get(member) if isinstance(resource, dict) else None
-        _require(named == binding["resource"].get(member), "the decision is about another resource")
-
-
-def _check_signature(
-    signed: DetachedSignature,
-    proven: Mapping[str, Record],
-    data: File | None,
-    keys: Sequence[SigningKey] | None,
-) -> None:
-    same = _asked(proven["plan"], "content_digest") == signed.binding["content_digest"]
-    _require(same, "the decision is about other data")
+def _signature_parts(path: File, data: File | None, keys: Sequence[SigningKey] | None) -> Json:
+    signed = read_signature(path)
     if keys is not None:
-        reference = signed.key["reference"]
-        signer = next((key for key in keys if key.reference == reference), None)
-        if signer is None:
-            raise EnforcementError("invalid", f"there is no key {reference} here")
-        require_signature(signed, signer)
-    if data is not None:
-        with opened(data) as file:
-            for _ in require_content(pieces_of(file), signed.binding):
-                pass
+        _require_signer(signed, keys)
+    parts = _parts(signed.binding, signed.key, signed.artifact)
+    if data is None:
+        return parts
+    with opened(data) as file:
+        for _ in require_content(pieces_of(file), signed.binding):
+            pass
+    return parts | {"content": {"digest": signed.binding["content_digest"]}}
 
 
-def _asked(record: Record, member: str) -> Any:
-    """What the request said; records have been checked to hold one."""
-    return record["request"].get(member)
+def _require_signer(signed: DetachedSignature, keys: Sequence[SigningKey]) -> None:
+    reference = signed.key["reference"]
+    signer = next((key for key in keys if key.reference == reference), None)
+    if signer is None:
+        raise EnforcementError("invalid", f"there is no key {reference} here")
+    require_signature(signed, signer)
+
+
+def _parts(binding: Mapping[str, Any], key: Mapping[str, str], names: Mapping[str, str]) -> Json:
+    # An optional member that was sent empty is recorded as absent.
+    resource = {name: text for name, text in binding["resource"].items() if text != ""}
+    artifact = {"digest": names["artifact_digest"], "cid": names["artifact_cid"]}
+    return {"binding": {**binding, "resource": resource}, "key": dict(key), "artifact": artifact}
+
+
+def _verify_opened(path: File, links: Sequence[_Link]) -> VerifiedArtifact:
+    [link] = links
+    asked = link.records["plan"]["request"].get("content_digest")
+    is_named = asked is not None or link.file["artifact_profile"] == "detached_signature"
+    measured: Json = {}
+    with opened(path) as file:
+        if is_named:
+            measured["content"] = {"digest": digest_of(file).digest()}
+            _require(measured["content"]["digest"] == asked, "the file is not what was asked to be opened")
+    _require_related(link, measured)
+    return _shown(link, is_named, None)
+
+
+def _verify_links(links: Sequence[_Link], measured: Json, is_content_proven: bool) -> VerifiedArtifact:
+    for number, link in enumerate(links):
+        parts = dict(measured) if number == 0 else {"binding": measured["binding"]}
+        if number > 0 and "content" in measured:
+            parts["content"] = measured["content"]
+        if number + 1 < len(links):
+            parts["previous"] = links[number + 1].records["registration"]
+        _require_related(link, parts)
+    last = links[-1]
+    origin = None
+    if last.file["operation"] == "protect":
+        plan, registration = last.records["plan"], last.records["registration"]
+        origin = VerifiedOrigin(
+            plan["record_id"],
+            registration["request"]["artifact_digest"],
+            plan["caller"]["principal_id"],
+            plan["outcome"]["policy_revision"],
+        )
+    return _shown(links[0], is_content_proven, origin)
+
+
+def _require_related(link: _Link, measured: Json) -> None:
+    """Every relation of the table that is of this operation and profile."""
+    parts: Json = {**link.records, **measured, "file": link.file}
+    operation, profile = link.file["operation"], link.file["artifact_profile"]
+    for relation in _RULES["relations"]:
+        if operation in relation.get("operations", [operation]) and profile in relation.get("profiles", [profile]):
+            _require_relation(relation, parts)
+    indices = [parts[name]["leaf_index"] for name in _RULES["order"] if name in parts]
+    _require(all(one < other for one, other in pairwise(indices)), "the records are out of order")
+
+
+def _require_relation(relation: Json, parts: Json) -> None:
+    named: list[str] = relation["within"] if "within" in relation else relation["same"]
+    paths = [path for path in named if path_of(path)[0] in parts]
+    values: list[Value] = [at(parts, path_of(path)) for path in paths]
+    if "within" in relation:
+        if len(values) == 2:
+            _require(is_within(*values), f"{paths[0]} has what {paths[1]} has not")
+        return
+    expected = relation.get("is", values[0] if values else ABSENT)
+    for path, value in zip(paths, values, strict=True):
+        _require(same(value, expected), f"{path} is not {relation['is'] if 'is' in relation else paths[0]}")
+
+
+def _shown(link: _Link, is_content_proven: bool, origin: VerifiedOrigin | None) -> VerifiedArtifact:
+    plan = link.records["plan"]
+    named = plan if link.file["operation"] == "access" else link.records["registration"]
+    key = link.records.get("new_key_access", link.records["key_access"])["request"].get("key_reference")
+    _require(isinstance(key, str), "the decision about the key names none")
+    return VerifiedArtifact(
+        operation=plan["request"]["operation"],
+        artifact_digest=named["request"]["artifact_digest"],
+        artifact_cid=named["request"]["artifact_cid"],
+        decision_id=plan["record_id"],
+        tenant_id=plan["tenant_id"],
+        principal_id=plan["caller"]["principal_id"],
+        resource=plan["request"]["resource"],
+        labels=plan["request"]["labels"],
+        key_reference=key,
+        records=[VerifiedRecord(name, one["kind"], one["recorded_at"]) for name, one in link.records.items()],
+        is_evidence_pending="evidence" not in link.records,
+        is_content_proven=is_content_proven,
+        origin=origin,
+    )
 
 
 def _require(holds: bool, what: str) -> None:
     if not holds:
-        _fail(what)
-
-
-def _fail(what: str) -> NoReturn:
-    raise EnforcementError("not_authentic", what)
+        raise EnforcementError("not_authentic", what)

@@ -67,6 +67,7 @@ def settings(case: Json) -> tuple[str, Tls, ClientCredentials | None, Options]:
         ),
         receipts=given.get("receipts"),
         log_keys=given.get("log_keys", []),
+        caller=v1.Caller(**given["caller"]) if "caller" in given else None,
         understood_obligations=given.get("understood_obligations", []),
         understood_parameters=given.get("understood_parameters", {}),
         discovery_max_age=given.get("cache_ms", 60_000) / 1000,

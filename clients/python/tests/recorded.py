@@ -81,9 +81,6 @@ class RecordingPlatform(PermissivePlatform):
     def capabilities(self) -> v1.GetCapabilitiesResponse:
         return v1.GetCapabilitiesResponse(caller=self.caller)
 
-    def who_am_i(self) -> v1.WhoAmIResponse:
-        return v1.WhoAmIResponse(caller=self.caller)
-
     def record(self, request: ItemRequest, outcome: Json) -> v1.Receipt:
         caller, route = self.caller, ROUTES[type(request)]
         return self.log.append(

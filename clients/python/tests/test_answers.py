@@ -305,7 +305,7 @@ def test_a_signature_of_the_trusted_key_stands_once() -> None:
 
 
 class Intermediary:
-    """Answers what it likes; `who_am_i` it passes on."""
+    """Answers what it likes."""
 
     def __init__(self, answer: Callable[[Any], Any]) -> None:
         self.own = RecordingPlatform(Log(SIGNER))
@@ -347,7 +347,6 @@ class Intermediary:
             stream, bulk_v1.StreamEventsRequest.FromString, lambda answer: answer.SerializeToString()
         )
         return [
-            unary("DiscoveryService", "WhoAmI", lambda _: self.own.who_am_i()),
             unary("ProtectionService", "PlanProtection", self.answer),
             unary("ProtectionService", "ResolvePolicy", self.answer),
             unary("ProtectionService", "PlanKeyAccess", self.answer),
@@ -418,7 +417,7 @@ FORGERIES = [
     brief,
     without_receipt,
 ]
-OPTIONS = Options(log_keys=[SIGNER.log_key], receipts="whole")
+OPTIONS = Options(log_keys=[SIGNER.log_key], receipts="whole", caller=RecordingPlatform(Log(SIGNER)).caller)
 METHODS = ["plan_protection", "resolve_policy", "plan_key_access", "register_artifact", "record_evidence"]
 
 
@@ -483,12 +482,6 @@ def test_a_key_that_was_used_before_may_have_been_recorded_then() -> None:
         assert blocking(url, lambda it: it.record_evidence(request, idempotency_key="kept")).ingestion.accepted
         with pytest.raises(ReceiptRefused, match="earlier"):
             blocking(url, lambda it: it.record_evidence(request))
-
-
-def test_an_answer_whose_caller_cannot_be_compared_is_refused() -> None:
-    handlers = [it for it in Intermediary(honest).handlers() if not it[0].endswith("WhoAmI")]
-    with served(*handlers) as url, pytest.raises(ReceiptRefused, match="caller"):
-        blocking(url, lambda it: it.plan_protection(questions(1)[0]))
 
 
 # The enforcement library.

@@ -190,7 +190,7 @@ def test_what_is_no_regular_file_is_refused_and_not_waited_for(
     files = {"artifact": tmp_path / "file", "receipts": tmp_path / "file.receipts.json", "data": tmp_path / "data"}
     verified(tmp_path, proof)
     files["data"].write_bytes(b"plaintext 1")
-    assert verify_artifact(files["artifact"], data=files["data"], log_keys=LOG_KEYS).is_content_proven
+    assert verify_artifact(files["artifact"], data=files["data"], log_keys=LOG_KEYS).operation == "protect"
     files[place].unlink()
     os.mkfifo(files[place])
     arguments = json.dumps([{"artifact": str(files["artifact"]), "data": str(files["data"]), "log_keys": LOG_KEYS}])

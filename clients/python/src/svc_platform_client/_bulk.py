@@ -36,7 +36,7 @@ async def ask_all(
             item.understood_obligations.extend(calls.options.understood_obligations)
     sent_at = sent_with(None)
     answer = await calls.carry_out(method, asked, deadline, calls.wanted_receipts())
-    await require_receipts(calls, [(item, sent_at) for item in asked.items], answer)
+    require_receipts(calls, [(item, sent_at) for item in asked.items], answer)
     return answer
 
 
@@ -50,7 +50,7 @@ async def record_all(
     for item in sent.items:
         item.idempotency_key = made_key(item.idempotency_key)
     answer = await calls.carry_out(method, sent, deadline, calls.wanted_receipts())
-    await require_receipts(calls, list(zip(map(payload_of, sent.items), sent_at, strict=True)), answer)
+    require_receipts(calls, list(zip(map(payload_of, sent.items), sent_at, strict=True)), answer)
     return answer
 
 
@@ -58,7 +58,7 @@ def payload_of(item: bulk_v1.EventItem | bulk_v1.RegistrationItem) -> ItemReques
     return item.event if isinstance(item, bulk_v1.EventItem) else item.registration
 
 
-async def require_receipts(calls: Calls, asked: Sequence[tuple[ItemRequest, float]], answer: BulkAnswer) -> None:
+def require_receipts(calls: Calls, asked: Sequence[tuple[ItemRequest, float]], answer: BulkAnswer) -> None:
     """Raises ReceiptRefused if log keys are known and the receipt of an item that was answered does not hold."""
     if not calls.are_verified():
         return
@@ -66,9 +66,8 @@ async def require_receipts(calls: Calls, asked: Sequence[tuple[ItemRequest, floa
     with refusing(answer):
         if len(items) != len(asked):
             raise ReceiptRefused("the answer has more or fewer items than the request")
-        caller = await calls.known_caller(map(receipt_of, items))
         for (request, sent_at), item in zip(asked, items, strict=True):
-            require_item_receipt(calls, request, item, answer.caller, caller, sent_at)
+            require_item_receipt(calls, request, item, answer.caller, sent_at)
 
 
 def require_item_receipt(
@@ -76,7 +75,6 @@ def require_item_receipt(
     request: ItemRequest,
     item: RecordedItem,
     told_caller: v1.Caller | None,
-    caller: v1.Caller | None,
     sent_at: float,
 ) -> None:
     """The same of one item. One that was not answered has nothing to verify."""
@@ -84,4 +82,5 @@ def require_item_receipt(
     if item.outcome == bulk_v1.ITEM_OUTCOME_ANSWERED:
         # Brief ones come unasked.
         require_detail(receipt_of(item), is_whole=calls.options.receipts == "whole")
-        verify_item(request, item, calls.options.log_keys, told_caller, caller=caller, sent_at=sent_at)
+        caller, log_keys = calls.options.caller, calls.options.log_keys
+        verify_item(request, item, log_keys, told_caller, caller=caller, sent_at=sent_at)

@@ -7,7 +7,7 @@ import random
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +33,7 @@ Question = TypeVar("Question", v1.PlanProtectionRequest, v1.ResolvePolicyRequest
 T = TypeVar("T")
 Send = Callable[[Any, Metadata], Awaitable[Reply[T]]]
 """Sends something once, over a channel, with its metadata."""
-Discovered = TypeVar("Discovered", v1.GetCapabilitiesResponse, v1.GetBootstrapResponse, v1.WhoAmIResponse)
+Discovered = TypeVar("Discovered", v1.GetCapabilitiesResponse, v1.GetBootstrapResponse)
 
 
 @dataclass
@@ -80,7 +80,6 @@ class Calls:
             runtime, lambda: self._discover(methods.GET_CAPABILITIES, v1.GetCapabilitiesRequest())
         )
         self._bootstrap = SingleFlight(runtime, lambda: self._discover(methods.GET_BOOTSTRAP, v1.GetBootstrapRequest()))
-        self._identity = SingleFlight(runtime, lambda: self._discover(methods.WHO_AM_I, v1.WhoAmIRequest()))
 
     async def call(
         self,
@@ -101,21 +100,12 @@ class Calls:
             with refusing(answer):
                 # Whole ones come unasked.
                 require_detail(receipt_of(answer), is_whole=self.options.receipts != "brief")
-                caller = await self.known_caller([receipt_of(answer)])
+                caller = self.options.caller
                 verify_answer(answer, self.options.log_keys, request=request, caller=caller, sent_at=sent_at)
         return answer
 
     def are_verified(self) -> bool:
         return len(self.options.log_keys) > 0 and self.options.receipts != "none"
-
-    async def known_caller(self, receipts: Iterable[v1.Receipt | None]) -> v1.Caller | None:
-        """
-        Whom `who_am_i` names, if a receipt has a record to compare it with. It is asked after an answer, and kept as
-        capabilities are. Raises PlatformError.
-        """
-        if not any(receipt is not None and receipt.HasField("record") for receipt in receipts):
-            return None
-        return (await self._cached(self._identity, None)).caller
 
     def wanted_receipts(self) -> list[tuple[str, str]]:
         wanted = self.options.receipts
@@ -260,13 +250,9 @@ def require_detail(receipt: v1.Receipt | None, is_whole: bool) -> None:
 
 @contextmanager
 def refusing(answer: Message) -> Iterator[None]:
-    """Names the answer in a refusal; an answer whose caller cannot be compared is refused too."""
+    """Names the answer in a refusal."""
     try:
         yield
     except ReceiptRefused as refused:
         refused.answer = answer
         raise
-    except PlatformError as error:
-        unknown = ReceiptRefused(f"the receipt's caller cannot be compared: {error}")
-        unknown.answer = answer
-        raise unknown from error

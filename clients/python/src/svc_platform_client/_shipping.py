@@ -24,7 +24,6 @@ from ._runtime import Flight, Runtime
 from ._stream_calls import StreamCall
 from ._window import Bounds, Item, Promise, Result, Window
 from .errors import Metadata, PlatformError, ReceiptRefused
-from .receipts import receipt_of
 
 Payload = TypeVar("Payload", bound=v1.RecordEvidenceRequest | v1.RegisterArtifactRequest)
 
@@ -205,7 +204,7 @@ class Shipping(Generic[Payload, Item, Result]):
                 call.cancel()
         try:
             while (answer := await call.read()) is not None:
-                await self._acknowledge(answer.items)
+                self._acknowledge(answer.items)
             return await call.reply()
         finally:
             call.cancel()
@@ -228,10 +227,7 @@ class Shipping(Generic[Payload, Item, Result]):
             pending = self._window.take_unsent()
             return self._kind.request(pending.sequence, pending.item)
 
-    async def _acknowledge(self, acknowledgements: Any) -> None:
-        caller = None
-        if self._calls.are_verified():
-            caller = await self._calls.known_caller(receipt_of(one.result) for one in acknowledgements)
+    def _acknowledge(self, acknowledgements: Any) -> None:
         with self._signal:
             settled = self._window.acknowledge(acknowledgements)
             self._attempts = 0
@@ -242,7 +238,7 @@ class Shipping(Generic[Payload, Item, Result]):
             try:
                 if self._calls.are_verified():
                     request = payload_of(pending.item)
-                    require_item_receipt(self._calls, request, result, None, caller, pending.sent_at)
+                    require_item_receipt(self._calls, request, result, None, pending.sent_at)
                 pending.promise.set_result(result)
             except ReceiptRefused as refused:
                 refused.answer = result

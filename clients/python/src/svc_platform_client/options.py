@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
+from . import v1
 from .errors import PlatformError
 from .receipts import parse_log_key
 
@@ -107,7 +108,15 @@ class Options:
     whole ones, and brief ones in bulk calls.
     """
     log_keys: Sequence[str] = ()
-    """Verifier keys of the tenant's log, from whoever you trust. With any, every receipt is verified."""
+    """
+    Verifier keys of the tenant's log, from the operator. With any, every answer must have a receipt of the question
+    that was asked.
+    """
+    caller: v1.Caller | None = None
+    """
+    Who the program is, as `who_am_i` names it: its tenant, principal, subject and source. With log keys, records of any
+    other caller are refused.
+    """
     understood_obligations: Sequence[str] = ()
     """Ids of the obligations that the program meets. Named in every question that names none itself."""
     understood_parameters: Mapping[str, Sequence[str]] = field(default_factory=dict)

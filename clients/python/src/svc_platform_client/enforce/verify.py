@@ -51,8 +51,8 @@ class VerifiedOrigin:
 
     decision_id: str
     artifact_digest: str
-    principal_id: str
-    policy_revision: str
+    recorded_at: str
+    """When it was registered; RFC 3339, in UTC."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class VerifiedArtifact:
 
     operation: str
     """protect, access, rewrap."""
+    profile: str
     artifact_digest: str
     """SHA-256 of the artifact; of an opened file, of the artifact that it was opened from."""
     artifact_cid: str
@@ -77,10 +78,10 @@ class VerifiedArtifact:
     """What was shown, in the order of the log."""
     is_evidence_pending: bool
     """Whether the event is not among them: it was still on its way."""
-    is_content_proven: bool
+    is_content_proven: bool | None
     """
-    Whether the bytes of the file, or of a signature's `data`, are those that the records name. Of a file that was
-    opened from an envelope they name none, unless the digest of the plaintext was asked about.
+    Of an opened file: whether its bytes are those that were decided on. No record names the plaintext of an envelope,
+    unless its digest was asked about. None of an artifact.
     """
     origin: VerifiedOrigin | None
     """
@@ -128,7 +129,7 @@ def verify_artifact(
     if kind == "opened":
         return _verify_opened(artifact, links)
     measured = _signature_parts(artifact, data, keys) if is_signature else _envelope_parts(artifact)
-    return _verify_links(links, measured, is_content_proven=not is_signature or data is not None)
+    return _verify_links(links, measured)
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,7 @@ def _verify_opened(path: File, links: Sequence[_Link]) -> VerifiedArtifact:
     return _shown(link, is_named, None)
 
 
-def _verify_links(links: Sequence[_Link], measured: Json, is_content_proven: bool) -> VerifiedArtifact:
+def _verify_links(links: Sequence[_Link], measured: Json) -> VerifiedArtifact:
     for number, link in enumerate(links):
         parts = dict(measured) if number == 0 else {"binding": measured["binding"]}
         if number > 0 and "content" in measured:
@@ -239,14 +240,13 @@ def _verify_links(links: Sequence[_Link], measured: Json, is_content_proven: boo
     last = links[-1]
     origin = None
     if last.file["operation"] == "protect":
-        plan, registration = last.records["plan"], last.records["registration"]
+        registration = last.records["registration"]
         origin = VerifiedOrigin(
-            plan["record_id"],
+            last.records["plan"]["record_id"],
             registration["request"]["artifact_digest"],
-            plan["caller"]["principal_id"],
-            plan["outcome"]["policy_revision"],
+            registration["recorded_at"],
         )
-    return _shown(links[0], is_content_proven, origin)
+    return _shown(links[0], None, origin)
 
 
 def _require_related(link: _Link, measured: Json) -> None:
@@ -273,13 +273,14 @@ def _require_relation(relation: Json, parts: Json) -> None:
         _require(same(value, expected), f"{path} is not {relation['is'] if 'is' in relation else paths[0]}")
 
 
-def _shown(link: _Link, is_content_proven: bool, origin: VerifiedOrigin | None) -> VerifiedArtifact:
+def _shown(link: _Link, is_content_proven: bool | None, origin: VerifiedOrigin | None) -> VerifiedArtifact:
     plan = link.records["plan"]
     named = plan if link.file["operation"] == "access" else link.records["registration"]
     key = link.records.get("new_key_access", link.records["key_access"])["request"].get("key_reference")
     _require(isinstance(key, str), "the decision about the key names none")
     return VerifiedArtifact(
         operation=plan["request"]["operation"],
+        profile=plan["request"]["preferred_artifact_profile"],
         artifact_digest=named["request"]["artifact_digest"],
         artifact_cid=named["request"]["artifact_cid"],
         decision_id=plan["record_id"],

@@ -377,9 +377,10 @@ class Checkpoint:
         signing = [key for key in keys if key.signatures(self.note)]
         require(signing, "the note is not signed by a trusted key")
         for key in signing:
-            for signature in key.signatures(self.note):
-                good = ed25519_verify(key.public_key, self.note.text.encode(), signature)
-                require(good, "the signature of a trusted key does not verify")
+            signature, *others = key.signatures(self.note)
+            require(not others, "a trusted key signed twice")
+            good = ed25519_verify(key.public_key, self.note.text.encode(), signature)
+            require(good, "the signature of a trusted key does not verify")
         believed = [key for key in signing if key.max_size is None or self.size <= key.max_size]
         require(signing[0].name == self.origin, "the checkpoint is of another log")
         require(believed, "the key was retired before the tree had this size")
@@ -579,7 +580,8 @@ def read_leaves(items):
     found = {}
     for item in items:
         answered = any(name in item for name in ("decision", "registration", "ingestion"))
-        require(answered == ("leaf" in item), "the leaves are not those of the answered items")
+        told = item.get("outcome") == "answered"
+        require(answered == told == ("leaf" in item), "the leaves are not those of the answered items")
         if not answered:
             continue
         leaf = item["leaf"]

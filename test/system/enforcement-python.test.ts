@@ -4,7 +4,14 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { buildLanguages, type LanguageName, languageNames, languages, type Work } from "./enforcement-languages.ts";
+import {
+  buildLanguages,
+  type LanguageName,
+  languageNames,
+  languages,
+  pythonProgram,
+  type Work,
+} from "./enforcement-languages.ts";
 
 const keys = {
   local: { "local-old": randomBytes(32).toString("hex"), "local-new": randomBytes(32).toString("hex") },
@@ -78,6 +85,12 @@ test.each(pairs)("$from signs, $to verifies, signs anew, and is verified", async
     expect(await run(name)(other)).toEqual(notAuthentic);
   }
   expect(existsSync(at("no"))).toBe(false);
+});
+
+test("no part of another proof, nor of a dishonest producer, is taken in Python", { timeout: 1_200_000 }, async () => {
+  const wanted = { swaps: 12_000, dishonest: 4_000 };
+  const found = await pythonProgram<{ readonly count: number; readonly taken: string[] }>("swaps.py", wanted);
+  expect(found).toEqual({ count: 16_000, taken: [] });
 });
 
 const notAuthentic = { failure: "not_authentic" };

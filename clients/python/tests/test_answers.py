@@ -347,6 +347,7 @@ class Intermediary:
             stream, bulk_v1.StreamEventsRequest.FromString, lambda answer: answer.SerializeToString()
         )
         return [
+            unary("DiscoveryService", "WhoAmI", lambda _: v1.WhoAmIResponse(caller=self.own.caller)),
             unary("ProtectionService", "PlanProtection", self.answer),
             unary("ProtectionService", "ResolvePolicy", self.answer),
             unary("ProtectionService", "PlanKeyAccess", self.answer),
@@ -484,6 +485,20 @@ def test_a_key_that_was_used_before_may_have_been_recorded_then() -> None:
             blocking(url, lambda it: it.record_evidence(request))
 
 
+def test_the_caller_is_whom_who_am_i_named_unless_the_program_says_it() -> None:
+    request = questions(1)[0]
+    named = Options(log_keys=[SIGNER.log_key])
+    with (
+        served(*Intermediary(of_its_own).handlers()) as url,
+        PlatformClient(url, options=named) as client,
+    ):
+        # Whoever answers is believed about it, as long as nothing else is known.
+        assert client.plan_protection(request).status == "ready"
+        client.who_am_i()
+        with pytest.raises(ReceiptRefused, match="principal_id"):
+            client.plan_protection(request)
+
+
 # The enforcement library.
 
 
@@ -530,6 +545,17 @@ def test_the_enforcement_library_protects_and_opens_nothing_for_another_answer(
                 subject.open(io.BytesIO(sealed.getvalue()), released, **asked)
         assert caught.value.failure == "unavailable", (operation, number)
         assert not released.exists()
+
+
+def test_the_enforcement_library_believes_its_program_about_the_caller(tmp_path: Path) -> None:
+    intermediary, own = RecordingPlatform(Log(SIGNER), "intermediary"), RecordingPlatform(Log(SIGNER)).caller
+    for caller in (None, own):
+        subject = enforcer(intermediary, tmp_path / f"spool-{caller is None}", caller=caller)
+        if caller is None:
+            subject.protect(io.BytesIO(b"text"), io.BytesIO(), resource={"kind": "invoice"})
+            continue
+        with pytest.raises(EnforcementError, match="principal_id"):
+            subject.protect(io.BytesIO(b"text"), io.BytesIO(), resource={"kind": "invoice"})
 
 
 def test_an_event_of_which_the_log_shows_another_stays_until_it_is_shown(tmp_path: Path) -> None:

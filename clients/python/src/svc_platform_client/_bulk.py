@@ -82,5 +82,5 @@ def require_item_receipt(
     if item.outcome == bulk_v1.ITEM_OUTCOME_ANSWERED:
         # Brief ones come unasked.
         require_detail(receipt_of(item), is_whole=calls.options.receipts == "whole")
-        caller, log_keys = calls.options.caller, calls.options.log_keys
-        verify_item(request, item, log_keys, told_caller, caller=caller, sent_at=sent_at)
+        log_keys = calls.options.log_keys
+        verify_item(request, item, log_keys, told_caller, caller=calls.caller, sent_at=sent_at)

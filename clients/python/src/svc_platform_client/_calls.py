@@ -62,6 +62,8 @@ class Calls:
     ) -> None:
         self.options = options
         self._runtime = runtime
+        self._named_caller: v1.Caller | None = None
+        """By the latest `who_am_i`."""
         parts = urlsplit(base_url)
         self._origin = f"{parts.scheme}://{parts.netloc}"
         self._prover: Prover | None = None
@@ -100,9 +102,15 @@ class Calls:
             with refusing(answer):
                 # Whole ones come unasked.
                 require_detail(receipt_of(answer), is_whole=self.options.receipts != "brief")
-                caller = self.options.caller
-                verify_answer(answer, self.options.log_keys, request=request, caller=caller, sent_at=sent_at)
+                verify_answer(answer, self.options.log_keys, request=request, caller=self.caller, sent_at=sent_at)
+        if isinstance(answer, v1.WhoAmIResponse):
+            self._named_caller = answer.caller
         return answer
+
+    @property
+    def caller(self) -> v1.Caller | None:
+        """Who the program is, as far as it was told so."""
+        return self.options.caller or self._named_caller
 
     def are_verified(self) -> bool:
         return len(self.options.log_keys) > 0 and self.options.receipts != "none"

@@ -114,8 +114,8 @@ class Options:
     """
     caller: v1.Caller | None = None
     """
-    Who the program is, as `who_am_i` names it: its tenant, principal, subject and source. With log keys, records of any
-    other caller are refused.
+    Who the program is: its tenant, principal, subject and source. With log keys, records of any other caller are
+    refused. Default: whom the latest `who_am_i` named, which is the word of whatever answers at the service's address.
     """
     understood_obligations: Sequence[str] = ()
     """Ids of the obligations that the program meets. Named in every question that names none itself."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from .. import v1
 from ._artifacts import Outcome, receipts_path_of
 from ._data import Input, OnProgress, Output
 from ._header import resource_of
@@ -74,6 +75,7 @@ class Enforcer:
         keys: Sequence[KeyProvider | SigningKey],
         spool_directory: str | os.PathLike[str],
         log_keys: Sequence[str] | None = None,
+        caller: v1.Caller | None = None,
         obligations: Mapping[str, ObligationHandler] | None = None,
         handling_modes: Sequence[str] = ("local_embedded_enforcement",),
         evidence_tolerance: float | None = None,
@@ -85,6 +87,7 @@ class Enforcer:
         `spool_directory`: on a local disk, where evidence waits.
         `log_keys`: with them, an answer is none unless its receipt shows that the log holds it, as the answer to what
         was asked.
+        `caller`: who this workload is, of whom records must be then; by default whom the platform names.
         `obligations`: what this workload does where a decision demands it.
         `evidence_tolerance`: how long evidence may be on its way where no decision says it, in seconds; by default
         nothing is released before its event is on the ledger.
@@ -96,7 +99,7 @@ class Enforcer:
         _require_lists(handling_modes=handling_modes, log_keys=log_keys)
         workload = {"application": application, "environment": environment, "component": component}
         directory = Path(spool_directory).absolute()
-        log = TrustedLog(client, log_keys)
+        log = TrustedLog(client, log_keys, caller)
         self._context = Context(
             platform=client,
             workload={name: text for name, text in workload.items() if text is not None},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from .. import v1
 from ..receipts import ItemRequest, RecordedAnswer, verify_answer
 from ._platform import Platform
 from .errors import EnforcementError
@@ -13,8 +14,8 @@ from .errors import EnforcementError
 class TrustedLog:
     """The log of the tenant."""
 
-    def __init__(self, platform: Platform, log_keys: Sequence[str] | None) -> None:
-        self._platform, self._log_keys = platform, log_keys
+    def __init__(self, platform: Platform, log_keys: Sequence[str] | None, caller: v1.Caller | None) -> None:
+        self._platform, self._log_keys, self._caller = platform, log_keys, caller
 
     def require(self, request: ItemRequest, answer: RecordedAnswer, sent_at: float) -> None:
         """
@@ -24,7 +25,7 @@ class TrustedLog:
         if self._log_keys is None:
             return
         try:
-            caller = self._platform.capabilities().caller
+            caller = self._caller or self._platform.capabilities().caller
             shown = verify_answer(answer, self._log_keys, request=request, caller=caller, sent_at=sent_at)
         except Exception as error:
             message = f"the answer's receipt is not one of the trusted log and of what was asked: {error}"

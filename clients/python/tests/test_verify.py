@@ -195,7 +195,10 @@ def test_what_is_no_regular_file_is_refused_and_not_waited_for(
     os.mkfifo(files[place])
     arguments = json.dumps([{"artifact": str(files["artifact"]), "data": str(files["data"]), "log_keys": LOG_KEYS}])
     program = [sys.executable, str(Path(__file__).parent / "verify_artifacts.py")]
-    found = subprocess.run(program, input=arguments, capture_output=True, text=True, timeout=60, check=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run(
+        program, input=arguments, capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
     assert json.loads(found.stdout) == [{"failure": "invalid"}]
     files[place].unlink()
     files[place].mkdir()

@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { cases } from "../../clients/conformance/cases/index.ts";
 import { runCases } from "../../clients/conformance/suite.ts";
+import { type Stack, startStack } from "../../dev/stack.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { parseRecordId, parseTenantId } from "../../src/base/ids.ts";
 import type { StoredRecord } from "../../src/ledger/ports/record.ts";
@@ -24,6 +25,8 @@ import { type ClientProgram, clientPrograms, type Run, startCommand } from "./cl
 
 const buildTimeoutMs = 600_000;
 let deployment: Deployment;
+/** Without TLS, as `npm run dev` is. */
+let plain: Stack;
 const installed = new Map<string, Installed>();
 /** Without nonces, and with them. */
 let dpopDeployments: readonly DpopDeployment[] = [];
@@ -34,11 +37,26 @@ beforeAll(async () => {
   execFileSync(process.execPath, ["scripts/proto-deps.ts"], { cwd: root });
   deployment = await startDeployment();
   await deployment.startGateway();
+  plain = await startStack({ dataDir: join(deployment.folder, "plain") });
   dpopDeployments = await Promise.all([false, true].map((withNonces) => startDpopDeployment({ withNonces })));
 });
 afterAll(async () => {
-  await Promise.all([deployment, ...dpopDeployments].map((started) => started?.stop()));
+  await Promise.all([plain, ...dpopDeployments].map((started) => started?.stop()));
+  await deployment?.stop();
 });
+
+/** What `npm run dev` says to paste. */
+function plainEnv(): Readonly<Record<string, string>> {
+  const [client] = plain.issuer.clients;
+  if (client === undefined) throw new Error("the issuer has no client");
+  return {
+    PLATFORM_URL: plain.url,
+    PLATFORM_ISSUER: plain.issuer.url,
+    PLATFORM_CLIENT_ID: client.clientId,
+    PLATFORM_CLIENT_SECRET: client.clientSecret,
+    PLATFORM_SCOPE: client.scopes.join(" "),
+  };
+}
 
 /** Fails where the program was not installed. */
 function startOf({ language, start = installed.get(language)?.start }: ClientProgram) {
@@ -81,7 +99,9 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
       installed.set(language, { start });
       if (readme === undefined) return;
       const { code, stdout, stderr } = await startCommand(readme.start, deployment.clientEnv()).done;
-      expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: expect.stringMatching(readme.prints), stderr: "" });
+      const answered = { code: 0, stdout: expect.stringMatching(readme.prints), stderr: "" };
+      expect({ code, stdout, stderr }).toEqual(answered);
+      expect(await startCommand(readme.start, plainEnv()).done).toEqual(answered);
     });
   }
 

@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startStack } from "../../dev/stack.ts";
 import { type Deployment, root, startDeployment } from "./clients-deployment.ts";
 import {
   bundlerNames,
@@ -27,7 +28,8 @@ beforeAll(async () => {
   const nodes = versions.map((version) => `node${version}@npm:${platform}@${version}`);
   installed = await installClient("typescript", "@types/node", ...nodes);
   for (const [i, name] of programs.entries())
-    await writeFile(join(installed.folder, `${name}.ts`), (await readmePrograms())[i] ?? "");
+    for (const ending of ["ts", "mjs"])
+      await writeFile(join(installed.folder, `${name}.${ending}`), (await readmePrograms())[i] ?? "");
   deployment = await startDeployment();
   await deployment.startGateway();
 }, timeout);
@@ -47,18 +49,11 @@ test("the README's programs are right in strict mode, declarations of libraries 
   const options = ["--strict", "--skipLibCheck", "false", "--module", "nodenext", "--target", "es2022"];
   const compiler = createRequire(import.meta.url).resolve("typescript/package.json");
   const tsc = join(dirname(compiler), "bin/tsc");
-  await run(process.execPath, [
-    tsc,
-    ...options,
-    "--types",
-    "node",
-    "--outDir",
-    "built",
-    ...programs.map((name) => `${name}.ts`),
-  ]);
+  const files = programs.map((name) => `${name}.ts`);
+  await run(process.execPath, [tsc, ...options, "--types", "node", "--noEmit", ...files]);
 });
 
-describe("the README's programs are answered", () => {
+describe("the README's programs are answered, as they are written", () => {
   test.each(versions)("by Node %i", { timeout }, async (version) => {
     const env = deployment.clientEnv();
     const given = ["URL", "ISSUER", "CLIENT_ID", "CLIENT_SECRET", "CA", "CERT", "KEY"].map(
@@ -66,8 +61,20 @@ describe("the README's programs are answered", () => {
     );
     const node = join(installed.folder, `node_modules/node${version}/bin/node`);
     expect(await run(node, ["--version"])).toMatch(new RegExp(`^v${version}\\.`));
-    for (const [i, name] of programs.entries())
-      expect(await run(node, [`built/${name}.js`, ...given])).toBe(printed[i]);
+    for (const [i, name] of programs.entries()) expect(await run(node, [`${name}.mjs`, ...given])).toBe(printed[i]);
+  });
+
+  test("without TLS, and without files", { timeout }, async () => {
+    const stack = await startStack({ dataDir: join(installed.folder, "data"), env: { SVC_BULK: "on" } });
+    try {
+      const { url, issuer } = stack;
+      const [client] = issuer.clients;
+      const given = [url, issuer.url, client?.clientId ?? "", client?.clientSecret ?? ""];
+      for (const [i, name] of programs.entries())
+        expect(await run(process.execPath, [`${name}.mjs`, ...given])).toBe(printed[i]);
+    } finally {
+      await stack.stop();
+    }
   });
 });
 

@@ -81,17 +81,20 @@ public final class Tls {
    * the issuer.
    *
    * @param authorities PEM file of certificates; null for the machine's authorities
-   * @param certificate PEM file of the certificate, and of those that lead to its authority
-   * @param key PEM file of its private key, PKCS #8 without a password
+   * @param certificate PEM file of the certificate, and of those that lead to its authority; null for no certificate
+   * @param key PEM file of its private key, PKCS #8 without a password; null for no certificate
    * @return to be given to the client and the token source
-   * @throws IOException where a file cannot be read
-   * @throws IllegalArgumentException where one holds something else
+   * @throws IOException if a file cannot be read
+   * @throws IllegalArgumentException if one holds something else, or a certificate comes without a key or a key without one
    */
   public static Tls fromPem(Path authorities, Path certificate, Path key) throws IOException {
-    return new Tls(
-        authorities == null ? null : Files.readAllBytes(authorities),
-        Files.readAllBytes(certificate),
-        Files.readAllBytes(key));
+    if ((certificate == null) != (key == null))
+      throw new IllegalArgumentException("a certificate and its key are both given, or neither is");
+    return new Tls(read(authorities), read(certificate), read(key));
+  }
+
+  private static byte[] read(Path file) throws IOException {
+    return file == null ? null : Files.readAllBytes(file);
   }
 
   ChannelCredentials channelCredentials() {

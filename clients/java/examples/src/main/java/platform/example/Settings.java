@@ -27,9 +27,11 @@ record Settings(
 
   /** Of no file where the service has no TLS, or where the machine's authorities and no certificate of one's own will do. */
   private static Tls presented() throws IOException {
-    Path authorities = optional("CA").isEmpty() ? null : Path.of(optional("CA"));
-    if (!optional("CERT").isEmpty()) return Tls.fromPem(authorities, Path.of(optional("CERT")), Path.of(required("KEY")));
-    return authorities == null ? Tls.systemTrust() : Tls.fromPem(authorities);
+    return Tls.fromPem(file("CA"), file("CERT"), file("KEY"));
+  }
+
+  private static Path file(String name) {
+    return optional(name).isEmpty() ? null : Path.of(optional(name));
   }
 
   private static String required(String name) {

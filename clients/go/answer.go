@@ -1,125 +1,88 @@
 package platform
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
-	"slices"
-	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"svc-platform-client/bulkv1"
 	"svc-platform-client/sdkv1"
 )
 
-// VerifyAnswer checks the receipt of an answer as [VerifyReceipt] does, and that it is this answer's: that what the
-// answer says of the caller, the request and the outcome was recorded. Of a brief receipt only the id of a decision is
-// compared. Errors wrap [ErrReceipt], also where the answer has none.
-func (c *Client) VerifyAnswer(answer proto.Message) (*VerifiedReceipt, error) {
-	return verifyAnswer(answer, c.keys)
+// VerifyAnswer checks the receipt of an answer as [VerifyReceipt] does, and that it is this answer's, to this request:
+// that every member of the answer that its record settles is the record's, that the whole request was recorded as it was
+// given to the client, and that the record's caller is that of the latest answer to [Client.WhoAmI], if there was one.
+// Since is when the request was given to the client; it is zero if it may have been recorded before under the program's
+// own idempotency key. The request is nil if it was not kept. Of a brief receipt only the id of a decision is compared.
+// Errors wrap [ErrReceipt], also if the answer has none.
+func (c *Client) VerifyAnswer(request, answer proto.Message, since time.Time) (*VerifiedReceipt, error) {
+	return verifyAnswer(c.understanding(request), answer, c.sender(since), c.keys)
 }
 
-// VerifyAnswer is [Client.VerifyAnswer] with the verifier keys of the tenant's log: see [Options.LogKeys].
-func VerifyAnswer(answer proto.Message, logKeys ...string) (*VerifiedReceipt, error) {
+// VerifyAnswer is [Client.VerifyAnswer] with the verifier keys of the tenant's log: see [Options.LogKeys]. The request is
+// the one that was sent, with the obligations that the client lists.
+func VerifyAnswer(request, answer proto.Message, sender Sender, logKeys ...string) (*VerifiedReceipt, error) {
 	keys, err := parseLogKeys(logKeys)
 	if err != nil {
 		return nil, err
 	}
-	return verifyAnswer(answer, keys)
+	return verifyAnswer(request, answer, sender, keys)
 }
 
-func verifyAnswer(answer proto.Message, keys []logKey) (*VerifiedReceipt, error) {
-	said, receipt := readAnswer(answer)
-	return said.verify(receipt, keys)
+// answers are the types of what comes with a receipt by the route that its record names, and of what asks for it.
+var answers = map[string]struct{ request, answer, item protoreflect.FullName }{
+	"protection-plan":   {nameOf(&sdkv1.PlanProtectionRequest{}), nameOf(&sdkv1.PlanProtectionResponse{}), nameOf(&bulkv1.ProtectionPlanItem{})},
+	"policy-resolve":    {nameOf(&sdkv1.ResolvePolicyRequest{}), nameOf(&sdkv1.ResolvePolicyResponse{}), nameOf(&bulkv1.PolicyResolutionItem{})},
+	"key-access-plan":   {nameOf(&sdkv1.PlanKeyAccessRequest{}), nameOf(&sdkv1.PlanKeyAccessResponse{}), nameOf(&bulkv1.KeyAccessPlanItem{})},
+	"artifact-register": {nameOf(&sdkv1.RegisterArtifactRequest{}), nameOf(&sdkv1.RegisterArtifactResponse{}), nameOf(&bulkv1.RegistrationResult{})},
+	"evidence":          {nameOf(&sdkv1.RecordEvidenceRequest{}), nameOf(&sdkv1.RecordEvidenceResponse{}), nameOf(&bulkv1.EventResult{})},
 }
 
-// recordedAnswer is what an answer says that was recorded.
-type recordedAnswer struct {
-	kind, route string
-	caller      caller           // nil where the answer does not name it
-	decision    recordedDecision // nil of what is not decided
-	accepted    bool             // of a registration or event
-	asked       asked
-	// operation or event type, as the JSON routes spell it.
-	operation, eventType string
-	// digest and cid of the artifact; nil where nothing says them.
-	digest, cid *string
+func nameOf(message proto.Message) protoreflect.FullName {
+	return message.ProtoReflect().Descriptor().FullName()
 }
 
-type caller interface {
-	GetTenantId() string
-	GetPrincipalId() string
+// answered is an answer or an item, with the receipt of its record.
+type answered struct {
+	route   string
+	said    map[string]any
+	receipt *sdkv1.Receipt
+	// others are members of answers that this one does not have.
+	others []string
 }
 
-type recordedDecision interface {
-	Decision
-	GetPolicyRevision() string
-}
-
-// asked is what was asked: as an answer repeats it, or an item of a bulk request says it.
-type asked struct{ application, resourceKind, resourceID string }
-
-type summary interface {
-	GetWorkloadApplication() string
-	GetResourceKind() string
-	GetResourceId() string
-}
-
-func askedOf(summary summary) asked {
-	return asked{summary.GetWorkloadApplication(), summary.GetResourceKind(), summary.GetResourceId()}
-}
-
-// readAnswer reads what was recorded, and its receipt, nil where there is none.
-func readAnswer(answer proto.Message) (recordedAnswer, *sdkv1.Receipt) {
-	switch answer := answer.(type) {
-	case *sdkv1.PlanProtectionResponse:
-		summary := answer.GetRequestSummary()
-		return recordedAnswer{
-			kind: "decision", route: "protection-plan", caller: answer.GetCaller(), decision: answer.GetDecision(),
-			asked: askedOf(summary), operation: wordOf(summary.GetOperation()),
-		}, answer.GetDecision().GetReceipt()
-	case *sdkv1.ResolvePolicyResponse:
-		summary := answer.GetRequestSummary()
-		return recordedAnswer{
-			kind: "decision", route: "policy-resolve", caller: answer.GetCaller(), decision: answer.GetDecision(),
-			asked: askedOf(summary), operation: wordOf(summary.GetOperation()),
-		}, answer.GetDecision().GetReceipt()
-	case *sdkv1.PlanKeyAccessResponse:
-		summary := answer.GetRequestSummary()
-		return recordedAnswer{
-			kind: "decision", route: "key-access-plan", caller: answer.GetCaller(), decision: answer.GetDecision(),
-			asked: askedOf(summary), operation: wordOf(summary.GetOperation()),
-		}, answer.GetDecision().GetReceipt()
-	case *sdkv1.RegisterArtifactResponse:
-		summary := answer.GetRequestSummary()
-		return recordedAnswer{
-			kind: "registration", route: "artifact-register", caller: answer.GetCaller(),
-			accepted: answer.GetRegistration().GetAccepted(), asked: askedOf(summary), operation: wordOf(summary.GetOperation()),
-			digest: new(summary.GetArtifactDigest()), cid: new(summary.GetArtifactCid()),
-		}, answer.GetRegistration().GetReceipt()
-	case *sdkv1.RecordEvidenceResponse:
-		summary := answer.GetRequestSummary()
-		return recordedAnswer{
-			kind: "evidence", route: "evidence", caller: answer.GetCaller(), accepted: answer.GetIngestion().GetAccepted(),
-			asked: askedOf(summary), eventType: wordOf(summary.GetEventType()), cid: new(summary.GetArtifactCid()),
-		}, answer.GetIngestion().GetReceipt()
+func verifyAnswer(request, answer proto.Message, sender Sender, keys []logKey) (*VerifiedReceipt, error) {
+	for route, names := range answers {
+		if answer == nil || nameOf(answer) != names.answer {
+			continue
+		}
+		read := answered{route, normalForm(answer.ProtoReflect(), false), receiptIn(answer, route), nil}
+		return read.verify(request, sender, keys)
 	}
-	return recordedAnswer{}, nil
+	return nil, fmt.Errorf("%w: no answer that is recorded", ErrReceipt)
 }
 
-// verify checks the receipt, and that it is this answer's.
-func (a recordedAnswer) verify(receipt *sdkv1.Receipt, keys []logKey) (*VerifiedReceipt, error) {
-	verified, err := verifyReceipt(receipt, keys)
+// receiptIn is the receipt of an answer or an item, nil if there is none.
+func receiptIn(answer proto.Message, route string) *sdkv1.Receipt {
+	message := answer.ProtoReflect()
+	held := message.Get(message.Descriptor().Fields().ByName(protoreflect.Name(relations.Routes[route].Holder)))
+	holder, _ := held.Message().Interface().(interface{ GetReceipt() *sdkv1.Receipt })
+	return holder.GetReceipt()
+}
+
+// verify checks the receipt, and that it is that of the answer, the request and the sender.
+func (a answered) verify(request proto.Message, sender Sender, keys []logKey) (*VerifiedReceipt, error) {
+	verified, err := verifyReceipt(a.receipt, keys)
 	if err != nil {
 		return nil, err
 	}
-	if a.decision != nil && a.decision.GetDecisionId() != receipt.GetRecordId() {
+	if id, isDecided := at(a.said, "decision.decision_id"); isDecided && id != a.receipt.GetRecordId() {
 		err = errors.New("is of another decision than the answer")
 	} else if verified.Record != nil {
-		err = a.check(verified.Record)
+		err = a.check(verified.Record, request, sender)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrReceipt, err)
@@ -127,83 +90,29 @@ func (a recordedAnswer) verify(receipt *sdkv1.Receipt, keys []logKey) (*Verified
 	return verified, nil
 }
 
-// check compares the answer with its record.
-func (a recordedAnswer) check(record *Record) error {
-	var request struct {
-		Workload       struct{ Application string }
-		Resource       struct{ Kind, ID string }
-		Operation      string
-		EventType      string `json:"event_type"`
-		ArtifactDigest string `json:"artifact_digest"`
-		ArtifactCID    string `json:"artifact_cid"`
+func (a answered) check(record *Record, request proto.Message, sender Sender) error {
+	if record.Route != "/v1/sdk/"+a.route || record.Kind != relations.Routes[a.route].Kind {
+		return fmt.Errorf("is of %s, not of %s", record.Route, a.route)
 	}
-	var outcome struct {
-		Allow, Accepted *bool
-		PolicyRevision  string `json:"policy_revision"`
-		Reasons         []string
-		Obligations     []obligation
-		ArtifactCID     string `json:"artifact_cid"`
+	if request != nil && nameOf(request) != answers[a.route].request {
+		return fmt.Errorf("is of %s, and the request is none", a.route)
 	}
-	if err := errors.Join(json.Unmarshal(record.Request, &request), json.Unmarshal(record.Outcome, &outcome)); err != nil {
+	value, err := record.asValue()
+	if err != nil {
 		return err
 	}
-	same := map[string]bool{
-		"kind":                 a.kind == record.Kind,
-		"route":                "/v1/sdk/"+a.route == record.Route,
-		"tenant_id":            a.caller == nil || a.caller.GetTenantId() == record.TenantID,
-		"principal_id":         a.caller == nil || a.caller.GetPrincipalId() == record.Caller.PrincipalID,
-		"operation":            a.operation == request.Operation,
-		"event_type":           a.eventType == request.EventType,
-		"workload_application": a.asked.application == request.Workload.Application,
-		"resource_kind":        a.asked.resourceKind == request.Resource.Kind,
-		"resource_id":          a.asked.resourceID == request.Resource.ID,
-		"artifact_digest":      a.digest == nil || *a.digest == request.ArtifactDigest,
-		// Of an object that came with the call it was derived.
-		"artifact_cid": a.cid == nil || *a.cid == orDefault(outcome.ArtifactCID, request.ArtifactCID),
+	if err := compare(relations.Answer, a.route, a.said, value, a.others...); err != nil {
+		return err
 	}
-	if decision := a.decision; decision != nil {
-		// A deployment may keep the reasons to itself.
-		same["reasons"] = len(decision.GetReasons()) == 0 || reflect.DeepEqual(decision.GetReasons(), outcome.Reasons)
-		same["allow"] = outcome.Allow != nil && decision.GetAllow() == *outcome.Allow
-		same["policy_revision"] = decision.GetPolicyRevision() == outcome.PolicyRevision
-		same["obligations"] = reflect.DeepEqual(obligationsOf(decision), outcome.Obligations)
-	} else {
-		same["accepted"] = outcome.Accepted != nil && a.accepted == *outcome.Accepted
-	}
-	for _, member := range slices.Sorted(maps.Keys(same)) {
-		if !same[member] {
-			return fmt.Errorf("is of another %s than the answer", member)
+	if request != nil {
+		if err := compareRequest(request.ProtoReflect(), value); err != nil {
+			return err
 		}
 	}
-	return nil
-}
-
-type obligation struct {
-	ID         string
-	Parameters map[string]string
-}
-
-// obligationsOf is nil where there are none.
-func obligationsOf(decision Decision) []obligation {
-	var listed []obligation
-	for _, demanded := range decision.GetObligations() {
-		// Not nil, as a record's are.
-		parameters := map[string]string{}
-		for name, value := range demanded.GetParameters() {
-			parameters[name] = value
+	if sender.Caller != nil {
+		if err := compare(relations.WhoAmI, a.route, normalForm(sender.Caller.ProtoReflect(), false), value); err != nil {
+			return err
 		}
-		listed = append(listed, obligation{demanded.GetId(), parameters})
 	}
-	return listed
-}
-
-// wordOf spells an enumeration's value as the JSON routes do: "protect" for PROTECTION_OPERATION_PROTECT.
-func wordOf(value protoreflect.Enum) string {
-	descriptor := value.Descriptor().Values()
-	named, none := descriptor.ByNumber(value.Number()), descriptor.ByNumber(0)
-	if named == nil || none == nil {
-		return ""
-	}
-	prefix := strings.TrimSuffix(string(none.Name()), "UNSPECIFIED")
-	return strings.ToLower(strings.TrimPrefix(string(named.Name()), prefix))
+	return compareTime(record.RecordedAt, sender.Since)
 }

@@ -5,6 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 (cd ../.. && node_modules/.bin/buf generate --template buf.gen.go.yaml)
+# What a record settles, for all packages; an embedded file is one of the module's own.
+cp ../conformance/vectors/record-relations.json .
 go build -o target/ ./conformance ./examples
 
 version=$(sed -n 's/^const Version = "\(.*\)"$/\1/p' client.go)
@@ -12,7 +14,7 @@ name=svc-platform-client-$version
 rm -rf dist
 mkdir -p "dist/$name"
 # Tests stay here: they read the vectors of the whole project.
-cp -r README.md go.mod go.sum sdkv1 bulkv1 examples "dist/$name"
+cp -r README.md go.mod go.sum record-relations.json sdkv1 bulkv1 examples "dist/$name"
 find . -maxdepth 1 -name '*.go' ! -name '*_test.go' -exec cp {} "dist/$name" \;
 # The archive's own sums: what the driver and the tests need besides is left out.
 go -C "dist/$name" mod tidy

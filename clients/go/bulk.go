@@ -2,8 +2,8 @@ package platform
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -58,36 +58,44 @@ func (c *Client) RegisterArtifacts(
 }
 
 // VerifyItems checks the receipts of all items that a bulk call answered as [Client.VerifyAnswer] checks that of one
-// call: what the record holds is compared with the item that was asked, and with its answer. The receipts are in the
-// order of the items, nil for one that was not answered. Errors wrap [ErrReceipt].
-func (c *Client) VerifyItems(request, answer proto.Message) ([]*VerifiedReceipt, error) {
-	return verifyItems(request, answer, c.keys)
+// call: with the item that was asked, its answer, and who sent it when. An item with an idempotency key of the program's
+// own may have been recorded before. The receipts are in the order of the items, nil for one that was not answered.
+// Errors wrap [ErrReceipt].
+func (c *Client) VerifyItems(request, answer proto.Message, since time.Time) ([]*VerifiedReceipt, error) {
+	return verifyItems(c.understanding(request), answer, c.sender(since), c.keys)
 }
 
-// VerifyItems is [Client.VerifyItems] with the verifier keys of the tenant's log: see [Options.LogKeys].
-func VerifyItems(request, answer proto.Message, logKeys ...string) ([]*VerifiedReceipt, error) {
+// VerifyItems is [Client.VerifyItems] with the verifier keys of the tenant's log: see [Options.LogKeys]. The request is
+// the one that was sent, with the obligations that the client lists.
+func VerifyItems(request, answer proto.Message, sender Sender, logKeys ...string) ([]*VerifiedReceipt, error) {
 	keys, err := parseLogKeys(logKeys)
 	if err != nil {
 		return nil, err
 	}
-	return verifyItems(request, answer, keys)
+	return verifyItems(request, answer, sender, keys)
 }
 
-func verifyItems(request, answer proto.Message, keys []logKey) ([]*VerifiedReceipt, error) {
+func verifyItems(request, answer proto.Message, sender Sender, keys []logKey) ([]*VerifiedReceipt, error) {
 	asked, results := itemsOf(request), itemsOf(answer)
 	if len(asked) != len(results) {
 		return nil, fmt.Errorf("%w: %d items were asked, and %d answered", ErrReceipt, len(asked), len(results))
 	}
-	var from caller
+	var from *sdkv1.Caller
 	if named, isNamed := answer.(interface{ GetCaller() *sdkv1.Caller }); isNamed {
 		from = named.GetCaller()
 	}
 	verified := make([]*VerifiedReceipt, len(results))
 	for i, result := range results {
-		said, receipt, err := readItem(asked[i], result)
-		if err == nil && said != nil {
-			said.caller = from
-			verified[i], err = said.verify(receipt, keys)
+		sender := sender
+		if keyed, isKeyed := asked[i].(Keyed); isKeyed && keyed.GetIdempotencyKey() != "" {
+			sender.Since = time.Time{}
+		}
+		read, request, err := readItem(asked[i], result)
+		if err == nil && read != nil {
+			if from != nil {
+				read.said["caller"] = normalForm(from.ProtoReflect(), false)
+			}
+			verified[i], err = read.verify(request, sender, keys)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("item %d: %w", i, err)
@@ -110,61 +118,34 @@ func itemsOf(message proto.Message) []proto.Message {
 	return items
 }
 
-// readItem reads what was recorded of one item, and its receipt: nil where the item was not answered, and where there is
-// none.
-func readItem(item, result proto.Message) (*recordedAnswer, *sdkv1.Receipt, error) {
-	if answered, ok := result.(interface{ GetOutcome() bulkv1.ItemOutcome }); ok &&
-		answered.GetOutcome() != bulkv1.ItemOutcome_ITEM_OUTCOME_ANSWERED {
-		return nil, nil, nil
-	}
-	switch item := item.(type) {
-	case *sdkv1.PlanProtectionRequest:
-		if result, ok := result.(*bulkv1.ProtectionPlanItem); ok {
-			return &recordedAnswer{
-				kind: "decision", route: "protection-plan", decision: result.GetDecision(), asked: askedIn(item),
-				operation: wordOf(item.GetOperation()),
-			}, result.GetDecision().GetReceipt(), nil
-		}
-	case *sdkv1.ResolvePolicyRequest:
-		if result, ok := result.(*bulkv1.PolicyResolutionItem); ok {
-			return &recordedAnswer{
-				kind: "decision", route: "policy-resolve", decision: result.GetDecision(), asked: askedIn(item),
-				operation: wordOf(item.GetOperation()),
-			}, result.GetDecision().GetReceipt(), nil
-		}
-	case *sdkv1.PlanKeyAccessRequest:
-		if result, ok := result.(*bulkv1.KeyAccessPlanItem); ok {
-			return &recordedAnswer{
-				kind: "decision", route: "key-access-plan", decision: result.GetDecision(), asked: askedIn(item),
-				operation: wordOf(item.GetOperation()),
-			}, result.GetDecision().GetReceipt(), nil
-		}
+// readItem reads what became of an item, nil if it was not answered, and the request that it is.
+func readItem(item, result proto.Message) (*answered, proto.Message, error) {
+	switch asked := item.(type) {
 	case *bulkv1.EventItem:
-		if result, ok := result.(*bulkv1.EventResult); ok {
-			event := item.GetEvent()
-			return &recordedAnswer{
-				kind: "evidence", route: "evidence", accepted: result.GetIngestion().GetAccepted(), asked: askedIn(event),
-				eventType: wordOf(event.GetEventType()),
-			}, result.GetIngestion().GetReceipt(), nil
-		}
+		item = asked.GetEvent()
 	case *bulkv1.RegistrationItem:
-		if result, ok := result.(*bulkv1.RegistrationResult); ok {
-			registration := item.GetRegistration()
-			return &recordedAnswer{
-				kind: "registration", route: "artifact-register", accepted: result.GetRegistration().GetAccepted(),
-				asked: askedIn(registration), operation: wordOf(registration.GetOperation()),
-			}, result.GetRegistration().GetReceipt(), nil
-		}
+		item = asked.GetRegistration()
 	}
-	return nil, nil, errors.New("the answer is not of this request")
-}
-
-type describedRequest interface {
-	GetWorkload() *sdkv1.WorkloadDescriptor
-	GetResource() *sdkv1.ResourceDescriptor
-}
-
-func askedIn(request describedRequest) asked {
-	resource := request.GetResource()
-	return asked{request.GetWorkload().GetApplication(), resource.GetKind(), resource.GetId()}
+	for route, names := range answers {
+		if nameOf(item) != names.request || nameOf(result) != names.item {
+			continue
+		}
+		outcome, _ := result.(interface{ GetOutcome() bulkv1.ItemOutcome })
+		isAnswered := outcome.GetOutcome() == bulkv1.ItemOutcome_ITEM_OUTCOME_ANSWERED
+		hasResult := false
+		result.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+			hasResult = hasResult || field.Message() != nil && field.Name() != "error"
+			return true
+		})
+		switch {
+		case isAnswered != hasResult:
+			return nil, nil, fmt.Errorf("%w: an item has a result if it was answered, and only then", ErrReceipt)
+		case !isAnswered:
+			return nil, nil, nil
+		}
+		// What only the answer around the items has, or nothing of a stream.
+		others := []string{"status", "request_summary"}
+		return &answered{route, normalForm(result.ProtoReflect(), false), receiptIn(result, route), others}, item, nil
+	}
+	return nil, nil, fmt.Errorf("%w: the answer is not of this request", ErrReceipt)
 }

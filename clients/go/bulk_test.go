@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -107,29 +108,26 @@ func TestBulkKeys(t *testing.T) {
 
 // Receipts are those of their items: not another's, nor of another question.
 func TestVerifyItems(t *testing.T) {
-	log := newTestLog(t, 3)
-	request := &bulkv1.PlanProtectionsRequest{}
-	answer := &bulkv1.PlanProtectionsResponse{Caller: &sdkv1.Caller{TenantId: "tenant-a", PrincipalId: "p"}}
-	for i := range int64(3) {
-		receipt := log.receipt(t, i, 3)
-		request.Items = append(request.Items, &sdkv1.PlanProtectionRequest{
-			Operation: sdkv1.ProtectionOperation_PROTECTION_OPERATION_PROTECT,
-		})
-		answer.Items = append(answer.Items, &bulkv1.ProtectionPlanItem{
-			Outcome: bulkv1.ItemOutcome_ITEM_OUTCOME_ANSWERED,
-			Decision: &sdkv1.ProtectionDecision{
-				Allow: true, DecisionId: receipt.RecordId, PolicyRevision: "sha256:00", Receipt: receipt,
-			},
-		})
+	log := newTestLog(t, 0)
+	request, answer := &bulkv1.PlanProtectionsRequest{}, &bulkv1.PlanProtectionsResponse{}
+	for _, call := range makeCalls(t, log) {
+		if call.route == "protection-plan" && slices.Contains([]string{"plain", "resource", "labels"}, call.name) {
+			planned := call.answer.(*sdkv1.PlanProtectionResponse)
+			request.Items = append(request.Items, call.request.(*sdkv1.PlanProtectionRequest))
+			answer.Caller = planned.Caller
+			answer.Items = append(answer.Items, &bulkv1.ProtectionPlanItem{
+				Outcome: bulkv1.ItemOutcome_ITEM_OUTCOME_ANSWERED, Decision: planned.Decision, Execution: planned.Execution,
+			})
+		}
 	}
 	answer.Items[1] = &bulkv1.ProtectionPlanItem{Outcome: bulkv1.ItemOutcome_ITEM_OUTCOME_REFUSED}
-	verified, err := VerifyItems(request, answer, log.key)
+	verified, err := VerifyItems(request, answer, Sender{}, log.key)
 	must(t, err)
-	if len(verified) != 3 || verified[0].Record == nil || verified[1] != nil || verified[2].LeafIndex != 2 {
+	if len(verified) != 3 || verified[0].Record == nil || verified[1] != nil || verified[2].Record == nil {
 		t.Error(verified)
 	}
 	client := serveBulk(t).client(t, Options{LogKeys: []string{log.key}})
-	if got, err := client.VerifyItems(request, answer); err != nil || !reflect.DeepEqual(got, verified) {
+	if got, err := client.VerifyItems(request, answer, time.Time{}); err != nil || !reflect.DeepEqual(got, verified) {
 		t.Error(got, err)
 	}
 	for name, change := range map[string]func(*bulkv1.PlanProtectionsRequest, *bulkv1.PlanProtectionsResponse){
@@ -158,14 +156,14 @@ func TestVerifyItems(t *testing.T) {
 	} {
 		request, answer := proto.Clone(request).(*bulkv1.PlanProtectionsRequest), proto.Clone(answer).(*bulkv1.PlanProtectionsResponse)
 		change(request, answer)
-		if _, err := VerifyItems(request, answer, log.key); !errors.Is(err, ErrReceipt) {
+		if _, err := VerifyItems(request, answer, Sender{}, log.key); !errors.Is(err, ErrReceipt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := VerifyItems(&bulkv1.ResolvePoliciesRequest{Items: make([]*sdkv1.ResolvePolicyRequest, 3)}, answer, log.key); err == nil {
+	if _, err := VerifyItems(&bulkv1.ResolvePoliciesRequest{Items: make([]*sdkv1.ResolvePolicyRequest, 3)}, answer, Sender{}, log.key); err == nil {
 		t.Error("the answer of another call")
 	}
-	if _, err := VerifyItems(request, answer, "no key"); err == nil {
+	if _, err := VerifyItems(request, answer, Sender{}, "no key"); err == nil {
 		t.Error("a key that is none")
 	}
 }

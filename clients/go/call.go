@@ -132,12 +132,22 @@ func (c *Client) completed(request proto.Message) proto.Message {
 	if !request.ProtoReflect().IsValid() {
 		return request
 	}
-	completed := proto.Clone(request)
-	c.complete(completed.ProtoReflect())
+	completed := c.understanding(request)
+	giveKeys(completed.ProtoReflect())
 	return completed
 }
 
-func (c *Client) complete(message protoreflect.Message) {
+// understanding is the request with the obligations that the program understands, nil of none.
+func (c *Client) understanding(request proto.Message) proto.Message {
+	if request == nil || !request.ProtoReflect().IsValid() {
+		return nil
+	}
+	completed := proto.Clone(request)
+	c.listObligations(completed.ProtoReflect())
+	return completed
+}
+
+func (c *Client) listObligations(message protoreflect.Message) {
 	fields := message.Descriptor().Fields()
 	if field := fields.ByName("understood_obligations"); field != nil && !message.Has(field) {
 		list := message.Mutable(field).List()
@@ -145,15 +155,30 @@ func (c *Client) complete(message protoreflect.Message) {
 			list.Append(protoreflect.ValueOfString(id))
 		}
 	}
-	if field := fields.ByName("idempotency_key"); field != nil && !message.Has(field) {
+	eachItem(message, c.listObligations)
+}
+
+func giveKeys(message protoreflect.Message) {
+	if field := message.Descriptor().Fields().ByName("idempotency_key"); field != nil && !message.Has(field) {
 		message.Set(field, protoreflect.ValueOfString(uuid.NewString()))
 	}
-	if field := fields.ByName("items"); field != nil {
-		items := message.Mutable(field).List()
-		for i := range items.Len() {
-			c.complete(items.Get(i).Message())
-		}
+	eachItem(message, giveKeys)
+}
+
+func eachItem(message protoreflect.Message, do func(protoreflect.Message)) {
+	field := message.Descriptor().Fields().ByName("items")
+	if field == nil {
+		return
 	}
+	items := message.Mutable(field).List()
+	for i := range items.Len() {
+		do(items.Get(i).Message())
+	}
+}
+
+// sender is who this client is, as far as it has asked, and when it sent something.
+func (c *Client) sender(since time.Time) Sender {
+	return Sender{Caller: c.caller.Load(), Since: since}
 }
 
 // call is one call, whatever it takes.

@@ -14,9 +14,11 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"svc-platform-client/sdkv1"
 )
@@ -66,6 +68,8 @@ type Client struct {
 	connections  *connections
 	capabilities *cached[*sdkv1.GetCapabilitiesResponse]
 	bootstrap    *cached[*sdkv1.GetBootstrapResponse]
+	// As WhoAmI answered; nil if it was not asked.
+	caller atomic.Pointer[sdkv1.Caller]
 }
 
 // New makes a client. It checks the options and reads the certificates, and connects at the first call.
@@ -151,9 +155,14 @@ func hostPort(location *url.URL) string {
 	return net.JoinHostPort(location.Hostname(), port)
 }
 
-// WhoAmI returns the caller as the service sees it: the cheapest way to check that credentials work.
+// WhoAmI returns the caller as the service sees it: the cheapest way to check that credentials work. The receipts that
+// this client checks from then on must be of this caller.
 func (c *Client) WhoAmI(ctx context.Context, options ...CallOption) (*sdkv1.WhoAmIResponse, error) {
-	return invoke(ctx, c, whoAmI, &sdkv1.WhoAmIRequest{}, &sdkv1.WhoAmIResponse{}, options)
+	answer, err := invoke(ctx, c, whoAmI, &sdkv1.WhoAmIRequest{}, &sdkv1.WhoAmIResponse{}, options)
+	if err == nil {
+		c.caller.Store(proto.CloneOf(answer.GetCaller()))
+	}
+	return answer, err
 }
 
 // GetCapabilities returns the authentication contract in force and the scopes that each route requires.

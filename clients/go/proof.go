@@ -173,15 +173,19 @@ func parseCheckpoint(signed string) (*checkpoint, error) {
 	return read, nil
 }
 
-// open returns the tree that one of the keys signed and may have signed. Where the signature of any of them is wrong the
-// whole is refused, as C2SP signed-note asks; lines of other keys are ignored.
+// open returns the tree that one of the keys signed and may have signed. The whole is refused if the signature of any of
+// them is wrong, as C2SP signed-note asks, or stands there twice; lines of other keys are ignored.
 func (c *checkpoint) open(keys []logKey) (*signedTree, error) {
 	problem := errors.New("the checkpoint is not signed by a trusted key")
 	isSigned := false
 	for _, key := range keys {
+		lines := 0
 		for _, line := range c.signatures {
 			if line.name != key.Name() || line.keyID != key.KeyHash() {
 				continue
+			}
+			if lines++; lines > 1 {
+				return nil, errors.New("the trusted key has two signature lines")
 			}
 			if !key.Verify([]byte(c.text), line.bytes) {
 				return nil, errors.New("the signature of the trusted key does not verify")

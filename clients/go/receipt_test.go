@@ -77,12 +77,17 @@ func (l *testLog) add(t testing.TB) {
 
 func (l *testLog) append(t testing.TB, id, kind, record string, opening []byte, revision string) {
 	t.Helper()
+	l.appendAt(t, id, kind, record, opening, revision, "2026-01-31T00:00:00.000Z")
+}
+
+func (l *testLog) appendAt(t testing.TB, id, kind, record string, opening []byte, revision, recordedAt string) {
+	t.Helper()
 	key, err := hkdf.Key(sha256.New, opening, nil, commitmentFor, sha256.Size)
 	must(t, err)
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(record))
 	leaf := fmt.Sprintf(`{"commitment":"hmac-sha256:%s","kind":"%s","policy_revision":"%s","record_id":"%s",`+
-		`"recorded_at":"2026-01-31T00:00:00.000Z","v":1}`, hex.EncodeToString(mac.Sum(nil)), kind, revision, id)
+		`"recorded_at":"%s","v":1}`, hex.EncodeToString(mac.Sum(nil)), kind, revision, id, recordedAt)
 	hashes, err := tlog.StoredHashes(int64(len(l.leaves)), []byte(leaf), l.stored)
 	must(t, err)
 	l.stored = append(l.stored, hashes...)

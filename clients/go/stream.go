@@ -72,7 +72,9 @@ type queued[Item, Result Keyed] struct {
 	sequence int64
 	item     Item
 	weight   int64
-	pending  *Pending[Result]
+	// since is when the stream was given the item; zero if it may have been recorded before under a key of its own.
+	since   time.Time
+	pending *Pending[Result]
 }
 
 // OpenEventStream opens a stream that records events. It connects with the first of them, and ends at once where the
@@ -119,6 +121,10 @@ func (s *Stream[Item, Result]) Send(ctx context.Context, item Item) (*Pending[Re
 	if !item.ProtoReflect().IsValid() {
 		return nil, invalid("there is no item")
 	}
+	var since time.Time
+	if item.GetIdempotencyKey() == "" {
+		since = time.Now()
+	}
 	item = s.client.completed(item).(Item)
 	weight := min(int64(proto.Size(item)), int64(s.limits.MaxUnacknowledgedBytes))
 	waiting, cancel := context.WithCancel(ctx)
@@ -138,7 +144,7 @@ func (s *Stream[Item, Result]) Send(ctx context.Context, item Item) (*Pending[Re
 		return nil, s.refusal(ctx)
 	}
 	pending := &Pending[Result]{IdempotencyKey: item.GetIdempotencyKey(), done: make(chan struct{})}
-	s.queue = append(s.queue, &queued[Item, Result]{s.next, item, weight, pending})
+	s.queue = append(s.queue, &queued[Item, Result]{s.next, item, weight, since, pending})
 	s.next++
 	s.mutex.Unlock()
 	s.wakeUp()

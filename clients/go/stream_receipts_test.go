@@ -33,7 +33,9 @@ func TestStreamVerifiesReceipts(t *testing.T) {
 				Sequence: request.Sequence,
 				Result: &bulkv1.EventResult{
 					Outcome: bulkv1.ItemOutcome_ITEM_OUTCOME_ANSWERED, IdempotencyKey: key,
-					Ingestion: &sdkv1.Ingestion{Accepted: true, Receipt: receipts[key]},
+					Ingestion: &sdkv1.Ingestion{
+						Accepted: true, PlaintextTransport: "forbidden_by_default", Receipt: receipts[key],
+					},
 				},
 			}}})
 		}
@@ -54,7 +56,7 @@ func TestStreamVerifiesReceipts(t *testing.T) {
 func (l *testLog) addEvent(t testing.TB, application string) {
 	t.Helper()
 	id := fmt.Sprintf("01890a5d-ac96-774b-bcce-%012d", len(l.leaves))
-	request := fmt.Sprintf(`{"event_type":"protect","resource":{"kind":"record"},"workload":{"application":"%s"}}`, application)
+	request := fmt.Sprintf(`{"attributes":{},"event_type":"protect","labels":[],"resource":{"kind":"record"},"workload":{"application":"%s"}}`, application)
 	digest := sha256.Sum256([]byte(request))
 	record := fmt.Sprintf(`{"caller":{"auth_source":"bearer_token","principal_id":"p","subject":"s"},"kind":"evidence",`+
 		`"log":"%s","outcome":{"accepted":true},"record_id":"%s","recorded_at":"2026-01-31T00:00:00.000Z","request":%s,`+

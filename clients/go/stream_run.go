@@ -227,20 +227,22 @@ func (s *Stream[Item, Result]) acknowledge(read []acknowledgement[Result]) ([]*q
 // settle hands the result of an acknowledged item to whoever waits for it.
 func (s *Stream[Item, Result]) settle(item *queued[Item, Result], result Result) {
 	item.pending.result = result
-	item.pending.err = s.verify(item.item, result)
+	item.pending.err = s.verify(item, result)
 	close(item.pending.done)
 	s.release(item.weight)
 }
 
-// verify checks the receipt of a result, where there are keys and it has one.
-func (s *Stream[Item, Result]) verify(item Item, result Result) error {
+// verify checks the receipt of a result, if there are keys and it has one.
+func (s *Stream[Item, Result]) verify(item *queued[Item, Result], result Result) error {
 	if len(s.client.keys) == 0 {
 		return nil
 	}
-	said, receipt, err := readItem(item, result)
-	if err != nil || said == nil || receipt == nil {
+	read, request, err := readItem(item.item, result)
+	if err != nil || read == nil || read.receipt == nil {
 		return err
 	}
-	_, err = said.verify(receipt, s.client.keys)
+	// Acknowledgements do not name the caller.
+	read.others = append(read.others, "caller")
+	_, err = read.verify(request, s.client.sender(item.since), s.client.keys)
 	return err
 }

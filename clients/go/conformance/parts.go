@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"google.golang.org/protobuf/proto"
 
 	platform "svc-platform-client"
@@ -73,12 +75,12 @@ func listedIn(request proto.Message, item int) []string {
 	return nil
 }
 
-func verify(client *platform.Client, request, answer proto.Message) error {
+func verify(client *platform.Client, request, answer proto.Message, since time.Time) error {
 	var err error
 	if isBulk := request.ProtoReflect().Descriptor().ParentFile().Package() == "platform.bulk.v1"; isBulk {
-		_, err = client.VerifyItems(request, answer)
+		_, err = client.VerifyItems(request, answer, since)
 	} else {
-		_, err = client.VerifyAnswer(answer)
+		_, err = client.VerifyAnswer(request, answer, since)
 	}
 	return err
 }

@@ -42,6 +42,11 @@ func (s step) run(ctx context.Context, client *platform.Client, hasKeys bool) an
 	case "verify-receipt":
 		return object{"receipt": s.verify()}
 	}
+	var since time.Time
+	// Under a key of the program's own it may have been recorded before.
+	if s.IdempotencyKey == nil {
+		since = time.Now()
+	}
 	request, answer, err := s.call(ctx, client)
 	if err != nil {
 		return failed(err)
@@ -60,7 +65,7 @@ func (s step) run(ctx context.Context, client *platform.Client, hasKeys bool) an
 	}
 	verdict := "absent"
 	if hasKeys && receipts > 0 {
-		verdict = verdictOf(verify(client, request, answer))
+		verdict = verdictOf(verify(client, request, answer, since))
 	}
 	return object{"answer": json.RawMessage(text), "receipt": verdict}
 }

@@ -166,13 +166,14 @@ func record(ctx context.Context, client *platform.Client, decision string, isRec
 		return err
 	}
 	fmt.Println("artifact-register", "accepted", registered.Registration.Accepted, registered.Registration.Receipt.RecordId)
-	event, err := client.RecordEvidence(ctx, &sdkv1.RecordEvidenceRequest{
+	happened, since := &sdkv1.RecordEvidenceRequest{
 		EventType: sdkv1.EvidenceEventType_EVIDENCE_EVENT_TYPE_PROTECT, Workload: workload, Resource: resource,
 		ArtifactKind:    sdkv1.ArtifactKind_ARTIFACT_KIND_DATA_OBJECT.Enum(),
 		ArtifactProfile: sdkv1.ArtifactProfile_ARTIFACT_PROFILE_TDF.Enum(), ArtifactDigest: new(artifactDigest),
 		Outcome: new("completed"), OccurredAt: new("2026-03-01T12:00:00Z"), DecisionId: &decision,
 		Purpose: purpose, Labels: labels, Attributes: attributes,
-	})
+	}, time.Now()
+	event, err := client.RecordEvidence(ctx, happened)
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func record(ctx context.Context, client *platform.Client, decision string, isRec
 	if !isReceiptChecked {
 		return nil
 	}
-	verified, err := client.VerifyAnswer(event)
+	verified, err := client.VerifyAnswer(happened, event, since)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,9 @@
 package platform.client;
 
 import com.google.protobuf.Message;
+import java.time.Instant;
 import java.util.List;
+import java.util.Optional;
 import platform.bulk.v1.BulkDecisionServiceGrpc;
 import platform.bulk.v1.BulkRecordServiceGrpc;
 import platform.bulk.v1.EventItem;
@@ -43,7 +45,8 @@ abstract class BulkCalls extends Permissions {
     List<PlanProtectionRequest> items =
         BulkItems.understanding(request.getItemsList(), understood.ids(), PlanProtectionRequest.class::cast);
     PlanProtectionsRequest complete = request.toBuilder().clearItems().addAllItems(items).build();
-    return checked(complete, calls().call(BulkDecisionServiceGrpc.getPlanProtectionsMethod(), complete).message());
+    Instant since = Instant.now();
+    return checked(complete, calls().call(BulkDecisionServiceGrpc.getPlanProtectionsMethod(), complete).message(), since);
   }
 
   /**
@@ -56,7 +59,8 @@ abstract class BulkCalls extends Permissions {
     List<ResolvePolicyRequest> items =
         BulkItems.understanding(request.getItemsList(), understood.ids(), ResolvePolicyRequest.class::cast);
     ResolvePoliciesRequest complete = request.toBuilder().clearItems().addAllItems(items).build();
-    return checked(complete, calls().call(BulkDecisionServiceGrpc.getResolvePoliciesMethod(), complete).message());
+    Instant since = Instant.now();
+    return checked(complete, calls().call(BulkDecisionServiceGrpc.getResolvePoliciesMethod(), complete).message(), since);
   }
 
   /**
@@ -69,7 +73,8 @@ abstract class BulkCalls extends Permissions {
     List<PlanKeyAccessRequest> items =
         BulkItems.understanding(request.getItemsList(), understood.ids(), PlanKeyAccessRequest.class::cast);
     PlanKeyAccessesRequest complete = request.toBuilder().clearItems().addAllItems(items).build();
-    return checked(complete, calls().call(BulkDecisionServiceGrpc.getPlanKeyAccessesMethod(), complete).message());
+    Instant since = Instant.now();
+    return checked(complete, calls().call(BulkDecisionServiceGrpc.getPlanKeyAccessesMethod(), complete).message(), since);
   }
 
   /**
@@ -82,7 +87,8 @@ abstract class BulkCalls extends Permissions {
   public RecordEventsResponse recordEvents(RecordEventsRequest request) {
     List<EventItem> items = request.getItemsList().stream().map(BulkItems::keyed).toList();
     RecordEventsRequest complete = request.toBuilder().clearItems().addAllItems(items).build();
-    return checked(complete, calls().call(BulkRecordServiceGrpc.getRecordEventsMethod(), complete).message());
+    Instant since = Instant.now();
+    return checked(request, calls().call(BulkRecordServiceGrpc.getRecordEventsMethod(), complete).message(), since);
   }
 
   /**
@@ -94,7 +100,8 @@ abstract class BulkCalls extends Permissions {
   public RegisterArtifactsResponse registerArtifacts(RegisterArtifactsRequest request) {
     List<RegistrationItem> items = request.getItemsList().stream().map(BulkItems::keyed).toList();
     RegisterArtifactsRequest complete = request.toBuilder().clearItems().addAllItems(items).build();
-    return checked(complete, calls().call(BulkRecordServiceGrpc.getRegisterArtifactsMethod(), complete).message());
+    Instant since = Instant.now();
+    return checked(request, calls().call(BulkRecordServiceGrpc.getRegisterArtifactsMethod(), complete).message(), since);
   }
 
   /**
@@ -135,11 +142,16 @@ abstract class BulkCalls extends Permissions {
     return new ResumingStream<>(StreamKind.REGISTRATIONS, calls(), logKeys(), options);
   }
 
-  private <A extends Message> A checked(Message request, A answer) {
+  /**
+   * The answer, with receipts that are verified where there are keys.
+   *
+   * @param request in which items have no idempotency keys but the program's own
+   */
+  private <A extends Message> A checked(Message request, A answer, Instant since) {
     if (logKeys().isEmpty()) return answer;
     try {
       if (BulkItems.of(answer).stream().anyMatch(result -> Answers.receipt(result).isPresent()))
-        Receipts.verifyItems(request, answer, logKeys());
+        Receipts.verifyItems(request, answer, calls().sender(Optional.of(since)), logKeys());
       return answer;
     } catch (ReceiptException wrong) {
       throw new ReceiptException(wrong.getMessage(), answer, wrong);

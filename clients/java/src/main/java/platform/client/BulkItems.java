@@ -25,6 +25,12 @@ final class BulkItems {
     return (Message) answer.getField(answer.getDescriptorForType().findFieldByName("caller"));
   }
 
+  /** Whether an item has an idempotency key. */
+  static boolean hasKey(Message item) {
+    FieldDescriptor key = item.getDescriptorForType().findFieldByName("idempotency_key");
+    return key != null && !item.getField(key).equals("");
+  }
+
   /** Whether what became of an item is that it was answered. */
   static boolean isAnswered(Message result) {
     Object outcome = result.getField(result.getDescriptorForType().findFieldByName("outcome"));

@@ -14,9 +14,11 @@ import io.grpc.StatusRuntimeException;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.MetadataUtils;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
+import platform.sdk.v1.Caller;
 
 /** Calls: each bounded in time, and sent again where that may help; and what streams need of them. */
 final class Calls {
@@ -31,6 +33,8 @@ final class Calls {
   private final Duration deadline;
   private final RetryPolicy retry;
   private final BiConsumer<PlatformException, Duration> onRetry;
+  /** As whoAmI answered; null before. */
+  private volatile Caller caller;
 
   /** An answer, and how long it is good where it says so. */
   record Answer<A>(A message, Optional<Duration> maxAge) {}
@@ -42,6 +46,16 @@ final class Calls {
     this.deadline = settings.deadline;
     this.retry = settings.retry;
     this.onRetry = settings.onRetry;
+  }
+
+  /** The receipts that are verified from now on are of this caller. */
+  void keep(Caller named) {
+    caller = named;
+  }
+
+  /** Who this client is, as far as it has asked, and when it sent something. */
+  Sender sender(Optional<Instant> since) {
+    return new Sender(Optional.ofNullable(caller), since);
   }
 
   /** Makes a call that may be made again: what it asks is asked anew. */

@@ -23,7 +23,8 @@ record Checkpoint(String origin, long size, byte[] root) {
 
   /**
    * Reads a checkpoint that one of the keys signed, and may have signed: its origin is that key's name, and the key was not
-   * retired before the tree had this size. A wrong signature of any of the keys refuses the whole (C2SP signed-note).
+   * retired before the tree had this size. A wrong signature of any of the keys refuses the whole (C2SP signed-note), and so
+   * does a second line of one of them.
    */
   static Checkpoint open(String note, List<LogKey> keys) {
     if (note.getBytes(StandardCharsets.UTF_8).length > MAX_BYTES) throw new ReceiptException("the note is too large");
@@ -40,6 +41,7 @@ record Checkpoint(String origin, long size, byte[] root) {
     for (LogKey key : keys) {
       List<Line> own = lines.stream().filter(line -> line.isBy(key)).toList();
       if (own.isEmpty()) continue;
+      if (own.size() > 1) throw new ReceiptException("a trusted key has two signature lines");
       if (!own.stream().allMatch(line -> key.verifies(signed, line.signature())))
         throw new ReceiptException("the signature of a trusted key does not verify");
       if (!checkpoint.origin().equals(key.name())) throw new ReceiptException("the checkpoint is of another log");

@@ -10,7 +10,9 @@ import io.grpc.ManagedChannel;
 import io.grpc.MethodDescriptor;
 import java.net.URI;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.List;
+import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import platform.sdk.v1.DiscoveryServiceGrpc;
@@ -93,12 +95,15 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
   }
 
   /**
-   * Whom the service takes this program for.
+   * Whom the service takes this program for. The receipts that this client verifies from then on must be of this caller.
    *
    * @return the answer
    */
   public WhoAmIResponse whoAmI() {
-    return calls.call(DiscoveryServiceGrpc.getWhoAmIMethod(), WhoAmIRequest.getDefaultInstance()).message();
+    WhoAmIResponse answer =
+        calls.call(DiscoveryServiceGrpc.getWhoAmIMethod(), WhoAmIRequest.getDefaultInstance()).message();
+    if (answer.hasCaller()) calls.keep(answer.getCaller());
+    return answer;
   }
 
   /**
@@ -146,8 +151,7 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
   public PlanProtectionResponse planProtection(PlanProtectionRequest request) {
     PlanProtectionRequest.Builder complete = request.toBuilder();
     if (request.getUnderstoodObligationsCount() == 0) complete.addAllUnderstoodObligations(understood.ids());
-    PlanProtectionResponse answer = calls.call(ProtectionServiceGrpc.getPlanProtectionMethod(), complete.build()).message();
-    return checked(answer);
+    return decided(ProtectionServiceGrpc.getPlanProtectionMethod(), complete.build());
   }
 
   /**
@@ -159,8 +163,7 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
   public ResolvePolicyResponse resolvePolicy(ResolvePolicyRequest request) {
     ResolvePolicyRequest.Builder complete = request.toBuilder();
     if (request.getUnderstoodObligationsCount() == 0) complete.addAllUnderstoodObligations(understood.ids());
-    ResolvePolicyResponse answer = calls.call(ProtectionServiceGrpc.getResolvePolicyMethod(), complete.build()).message();
-    return checked(answer);
+    return decided(ProtectionServiceGrpc.getResolvePolicyMethod(), complete.build());
   }
 
   /**
@@ -172,8 +175,7 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
   public PlanKeyAccessResponse planKeyAccess(PlanKeyAccessRequest request) {
     PlanKeyAccessRequest.Builder complete = request.toBuilder();
     if (request.getUnderstoodObligationsCount() == 0) complete.addAllUnderstoodObligations(understood.ids());
-    PlanKeyAccessResponse answer = calls.call(ProtectionServiceGrpc.getPlanKeyAccessMethod(), complete.build()).message();
-    return checked(answer);
+    return decided(ProtectionServiceGrpc.getPlanKeyAccessMethod(), complete.build());
   }
 
   /**
@@ -183,7 +185,7 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
    * @return the answer
    */
   public RegisterArtifactResponse registerArtifact(RegisterArtifactRequest request) {
-    return registerArtifact(request, UUID.randomUUID().toString());
+    return recorded(RegistrationServiceGrpc.getRegisterArtifactMethod(), request, Optional.empty());
   }
 
   /**
@@ -194,9 +196,7 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
    * @return the answer
    */
   public RegisterArtifactResponse registerArtifact(RegisterArtifactRequest request, String idempotencyKey) {
-    RegisterArtifactResponse answer =
-        calls.once(RegistrationServiceGrpc.getRegisterArtifactMethod(), request, idempotencyKey);
-    return checked(answer);
+    return recorded(RegistrationServiceGrpc.getRegisterArtifactMethod(), request, Optional.of(idempotencyKey));
   }
 
   /**
@@ -206,7 +206,7 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
    * @return the answer
    */
   public RecordEvidenceResponse recordEvidence(RecordEvidenceRequest request) {
-    return recordEvidence(request, UUID.randomUUID().toString());
+    return recorded(EvidenceServiceGrpc.getRecordEvidenceMethod(), request, Optional.empty());
   }
 
   /**
@@ -217,8 +217,7 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
    * @return the answer
    */
   public RecordEvidenceResponse recordEvidence(RecordEvidenceRequest request, String idempotencyKey) {
-    RecordEvidenceResponse answer = calls.once(EvidenceServiceGrpc.getRecordEvidenceMethod(), request, idempotencyKey);
-    return checked(answer);
+    return recorded(EvidenceServiceGrpc.getRecordEvidenceMethod(), request, Optional.of(idempotencyKey));
   }
 
   /**
@@ -233,15 +232,18 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
   }
 
   /**
-   * Checks the receipt of an answer, offline, against the keys that the client was given, and that it is this answer's. The
-   * calls of this class have done so already; those over {@link #channel} have not.
+   * Checks the receipt of an answer, offline, against the keys that the client was given, and that it is that of this answer,
+   * of this request, and of the caller that {@link #whoAmI} named, where it was asked. The calls of this class have done so
+   * already; those over {@link #channel} have not.
    *
+   * @param request as it was sent; empty where it was not kept
    * @param answer to a call that decides, registers or records
+   * @param since when the request was sent; empty where it may have been recorded before, under a key of the program's own
    * @return what it proves
    * @throws ReceiptException where it does not, or the answer has no receipt
    */
-  public VerifiedReceipt verifyAnswer(Message answer) {
-    return Receipts.verifyAnswer(answer, logKeys);
+  public VerifiedReceipt verifyAnswer(Optional<? extends Message> request, Message answer, Optional<Instant> since) {
+    return Receipts.verifyAnswer(request, answer, calls.sender(since), logKeys);
   }
 
   /**
@@ -277,10 +279,23 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
     return logKeys;
   }
 
-  private <A extends Message> A checked(A answer) {
+  private <Q extends Message, A extends Message> A decided(MethodDescriptor<Q, A> method, Q request) {
+    Instant since = Instant.now();
+    return checked(request, calls.call(method, request).message(), Optional.of(since));
+  }
+
+  /** Under a key of the program's own it may have been recorded before. */
+  private <Q extends Message, A extends Message> A recorded(
+      MethodDescriptor<Q, A> method, Q request, Optional<String> ownKey) {
+    Optional<Instant> since = ownKey.isPresent() ? Optional.empty() : Optional.of(Instant.now());
+    String key = ownKey.orElseGet(() -> UUID.randomUUID().toString());
+    return checked(request, calls.once(method, request, key), since);
+  }
+
+  private <A extends Message> A checked(Message request, A answer, Optional<Instant> since) {
     if (logKeys.isEmpty() || Answers.receipt(answer).isEmpty()) return answer;
     try {
-      verifyAnswer(answer);
+      verifyAnswer(Optional.of(request), answer, since);
       return answer;
     } catch (ReceiptException wrong) {
       throw new ReceiptException(wrong.getMessage(), answer, wrong);

@@ -61,36 +61,41 @@ public final class Receipts {
   }
 
   /**
-   * Checks the receipt of an answer as {@link #verify(Receipt, Collection)} does, and that it is this answer's: that what the
-   * answer says of the caller, the request and the outcome was recorded. Of a brief receipt only the id of a decision is
-   * compared.
+   * Checks the receipt of an answer as {@link #verify(Receipt, Collection)} does, and that it is that of this answer, of this
+   * request and of its sender: every member of the answer that its record settles is the record's, and the whole request was
+   * recorded as it was sent. Of a brief receipt only the id of a decision is compared.
    *
+   * @param request as it was sent, with the obligations that the client lists; empty where only the answer was kept
    * @param answer to a call that decides, registers or records
+   * @param sender who sent the request, and when
    * @param logKeys as of {@link #verify(Receipt, Collection)}
    * @return what it proves
    * @throws ReceiptException where it does not, or the answer has no receipt
    * @throws IllegalArgumentException where a key cannot be read
    */
-  public static VerifiedReceipt verifyAnswer(Message answer, Collection<String> logKeys) {
+  public static VerifiedReceipt verifyAnswer(
+      Optional<? extends Message> request, Message answer, Sender sender, Collection<String> logKeys) {
     Receipt receipt = Answers.receipt(answer).orElseThrow(() -> new ReceiptException("the answer has no receipt"));
     VerifiedReceipt verified = verify(receipt, logKeys);
-    Answers.require(answer, receipt, verified.record());
+    Answers.require(request, answer, sender, receipt, verified.record());
     return verified;
   }
 
   /**
    * Checks the receipts of all items that a bulk call answered, as {@link #verifyAnswer} does that of one call: what a record
-   * holds is compared with the item that was asked, and with its answer.
+   * holds is compared with the item that was asked, with its answer and with the sender. An item with an idempotency key may
+   * have been recorded before.
    *
-   * @param request of a bulk call
+   * @param request of a bulk call, as it was sent, with the obligations that the client lists
    * @param answer to it
+   * @param sender who sent the request, and when
    * @param logKeys as of {@link #verify(Receipt, Collection)}
    * @return what they prove, in the order of the items; empty for one that was not answered
-   * @throws ReceiptException where one does not, or an item that was answered has no receipt
+   * @throws ReceiptException where one does not, an item that was answered has no receipt, or one that was not has a result
    * @throws IllegalArgumentException where a key cannot be read, or these are not of a bulk call
    */
   public static List<Optional<VerifiedReceipt>> verifyItems(
-      Message request, Message answer, Collection<String> logKeys) {
+      Message request, Message answer, Sender sender, Collection<String> logKeys) {
     List<Message> asked = BulkItems.of(request);
     List<Message> results = BulkItems.of(answer);
     if (asked.size() != results.size())
@@ -99,21 +104,28 @@ public final class Receipts {
     List<Optional<VerifiedReceipt>> verified = new ArrayList<>();
     for (int i = 0; i < results.size(); i++) {
       Message result = results.get(i);
-      if (!BulkItems.isAnswered(result)) verified.add(Optional.empty());
-      else if (Answers.receipt(result).isEmpty()) throw new ReceiptException("item " + i + " has no receipt");
-      else verified.add(verifyItem(asked.get(i), result, caller, logKeys));
+      Sender since = BulkItems.hasKey(asked.get(i)) ? new Sender(sender.caller(), Optional.empty()) : sender;
+      Optional<VerifiedReceipt> one = verifyItem(asked.get(i), result, caller, since, logKeys);
+      if (one.isEmpty() && BulkItems.isAnswered(result)) throw new ReceiptException("item " + i + " has no receipt");
+      verified.add(one);
     }
     return verified;
   }
 
-  /** Checks the receipt of what became of an item; empty where it has none. */
+  /**
+   * Checks the receipt of what became of an item; empty where it has none.
+   *
+   * @param caller of the answer around the item; empty on a stream
+   */
   static Optional<VerifiedReceipt> verifyItem(
-      Message item, Message result, Optional<Message> caller, Collection<String> logKeys) {
+      Message item, Message result, Optional<Message> caller, Sender sender, Collection<String> logKeys) {
+    if (BulkItems.isAnswered(result) != Answers.hasResult(result))
+      throw new ReceiptException("an item has a result if it was answered, and only then");
     return Answers.receipt(result)
         .map(
             receipt -> {
               VerifiedReceipt verified = verify(receipt, logKeys);
-              Answers.requireItem(item, result, caller, receipt, verified.record());
+              Answers.requireItem(item, result, caller, sender, receipt, verified.record());
               return verified;
             });
   }

@@ -4,6 +4,7 @@ import com.google.protobuf.Message;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -63,7 +64,8 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
   /** Of a stream that was given up; else null. */
   private PlatformException failure;
 
-  private record Sent<I, R>(long sequence, I item, CompletableFuture<R> result) {}
+  /** Since when it is the stream's; empty where it may have been recorded before under a key of its own. */
+  private record Sent<I, R>(long sequence, I item, Optional<Instant> since, CompletableFuture<R> result) {}
 
   ResumingStream(StreamKind<?, ?, I, R> kind, Calls calls, List<String> logKeys, StreamOptions limits) {
     this.kind = kind;
@@ -84,12 +86,13 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
    * @throws IllegalStateException where it is closed
    */
   public CompletableFuture<R> send(I item) {
+    Optional<Instant> since = BulkItems.hasKey(item) ? Optional.empty() : Optional.of(Instant.now());
     I keyed = kind.keyed(item);
     int size = keyed.getSerializedSize();
     try {
       sending.lockInterruptibly();
       try {
-        return sendInTurn(keyed, size);
+        return sendInTurn(keyed, since, size);
       } finally {
         sending.unlock();
       }
@@ -99,13 +102,13 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
     }
   }
 
-  private CompletableFuture<R> sendInTurn(I item, int size) throws InterruptedException {
+  private CompletableFuture<R> sendInTurn(I item, Optional<Instant> since, int size) throws InterruptedException {
     lock.lockInterruptibly();
     try {
       while (!isClosing && !isOver && !hasRoom(size)) changed.await();
       if (failure != null) throw new PlatformException(failure);
       if (isClosing || isOver) throw new IllegalStateException("the stream is closed");
-      Sent<I, R> sent = new Sent<>(nextSequence++, item, new CompletableFuture<>());
+      Sent<I, R> sent = new Sent<>(nextSequence++, item, since, new CompletableFuture<>());
       queue.put(sent.sequence(), sent);
       bytes += size;
       if (connection == null) open();
@@ -277,8 +280,8 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
 
     private void settle(Sent<I, R> sent, R result) {
       try {
-        if (!logKeys.isEmpty() && BulkItems.isAnswered(result))
-          Receipts.verifyItem(sent.item(), result, Optional.empty(), logKeys);
+        if (!logKeys.isEmpty())
+          Receipts.verifyItem(sent.item(), result, Optional.empty(), calls.sender(sent.since()), logKeys);
         sent.result().complete(result);
       } catch (ReceiptException wrong) {
         sent.result().completeExceptionally(new ReceiptException(wrong.getMessage(), result, wrong));

@@ -76,7 +76,7 @@ class BulkCallsTest {
             .addItems(ProtectionPlanItem.newBuilder().setOutcome(ItemOutcome.ITEM_OUTCOME_REFUSED))
             .addItems(answered(brief(log, 2), brief(log, 2)))
             .build();
-    var verified = Receipts.verifyItems(request, good, List.of(log.key()));
+    var verified = Receipts.verifyItems(request, good, Sender.UNKNOWN, List.of(log.key()));
     assertEquals(3, verified.size());
     assertTrue(verified.get(1).isEmpty());
     assertEquals(2, verified.get(2).orElseThrow().leafIndex());
@@ -88,10 +88,10 @@ class BulkCallsTest {
             good.toBuilder().setItems(0, answered(log.receipt(0, 3), log.receipt(0, 3))).build(),
             good.toBuilder().setItems(0, good.getItems(0).toBuilder().clearDecision()).build(),
             good.toBuilder().removeItems(2).build()))
-      assertThrows(ReceiptException.class, () -> Receipts.verifyItems(request, wrong, List.of(log.key())));
+      assertThrows(ReceiptException.class, () -> Receipts.verifyItems(request, wrong, Sender.UNKNOWN, List.of(log.key())));
     ResolvePoliciesRequest other =
         ResolvePoliciesRequest.newBuilder().addItems(ResolvePolicyRequest.getDefaultInstance()).build();
-    assertThrows(ReceiptException.class, () -> Receipts.verifyItems(other, good, List.of(log.key())));
+    assertThrows(ReceiptException.class, () -> Receipts.verifyItems(other, good, Sender.UNKNOWN, List.of(log.key())));
     try (var service = new TestBulkService();
         var client = service.client().logKeys(log.key()).build()) {
       service.plan = good;

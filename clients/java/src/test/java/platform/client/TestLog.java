@@ -67,15 +67,21 @@ final class TestLog {
             "outcome":{"allow":true,"policy_revision":"sha256:00"},"record_id":"%s","recorded_at":"%s","request":%s,\
             "request_digest":"sha256:%s","request_id":"r","route":"/v1/sdk/protection-plan","tenant_id":"t"}"""
                 .formatted(ORIGIN, idOf(index), time, request, digest));
+    append(record, "decision", time);
+  }
+
+  /** Appends the canonical text of a record, whose id is {@link #idOf} its place. */
+  void append(byte[] record, String kind, String time) {
     byte[] key = Hashes.hkdfSha256(OPENING, bytes("platform-ledger/v1/commitment"));
     String commitment = HexFormat.of().formatHex(Hashes.hmacSha256(key, record));
+    String id = idOf(records.size());
     records.add(record);
     leaves.add(
         bytes(
             """
-            {"commitment":"hmac-sha256:%s","kind":"decision","policy_revision":"sha256:00","record_id":"%s",\
+            {"commitment":"hmac-sha256:%s","kind":"%s","policy_revision":"sha256:00","record_id":"%s",\
             "recorded_at":"%s","v":1}"""
-                .formatted(commitment, idOf(index), time)));
+                .formatted(commitment, kind, id, time)));
   }
 
   private String checkpoint(int size) throws GeneralSecurityException {
@@ -126,7 +132,7 @@ final class TestLog {
     return Arrays.copyOf(Hashes.sha256(bytes(ORIGIN + "\n"), typed), 4);
   }
 
-  private static String idOf(int index) {
+  static String idOf(int index) {
     return "01890a5d-ac96-774b-bcce-%012d".formatted(index);
   }
 

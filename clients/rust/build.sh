@@ -9,6 +9,10 @@ export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 echo "building the generators: minutes, the first time" >&2
 cargo install --quiet --debug --locked --root "$folder/.tools" protoc-gen-prost@0.5.0 protoc-gen-tonic@0.5.0
 node_modules/.bin/buf generate --template buf.gen.rust.yaml
+# What receipts are compared by: the definitions, and the table that all packages share.
+node_modules/.bin/buf build proto --exclude-source-info --exclude-path proto/platform/sdk/v1/session.proto \
+  --exclude-path proto/platform/authzen -o "$folder/src/gen/descriptors.binpb"
+cp clients/conformance/vectors/record-relations.json "$folder/src/gen"
 cd "$folder"
 # All that is built here shares what it depends on, and the archive is built from once more before it counts.
 echo "building crate, example and driver: minutes, the first time" >&2

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use tonic::metadata::MetadataMap;
@@ -25,8 +25,8 @@ use crate::proto::{
     ResolvePolicyRequest, ResolvePolicyResponse, WhoAmIRequest, WhoAmIResponse,
 };
 use crate::receipts::{
-    BulkRequest, ItemRequest, ReceiptError, RecordedAnswer, VerifiedReceipt, verify_answer, verify_item, verify_items,
-    verify_receipt,
+    BulkRequest, ItemRequest, ReceiptError, RecordedAnswer, Sender, VerifiedReceipt, verify_answer, verify_item,
+    verify_items, verify_receipt,
 };
 use crate::{Call, ClientBuilder, Decision, Error, NotPermitted, ReceiptDetail, Retry, TokenSource, decision};
 
@@ -44,6 +44,8 @@ struct Inner {
     nonce: Nonce,
     capabilities: Cache<Arc<GetCapabilitiesResponse>>,
     bootstrap: Cache<Arc<GetBootstrapResponse>>,
+    /// As `WhoAmI` answered; `None` before.
+    caller: Mutex<Option<Caller>>,
 }
 
 impl fmt::Debug for Client {
@@ -76,12 +78,23 @@ impl Client {
 
     pub(crate) fn new(settings: ClientBuilder, origin: String, channel: PlatformChannel) -> Self {
         let (nonce, capabilities, bootstrap) = (Nonce::default(), Cache::new(), Cache::new());
-        Self(Arc::new(Inner { settings, origin, channel, nonce, capabilities, bootstrap }))
+        let caller = Mutex::default();
+        Self(Arc::new(Inner { settings, origin, channel, nonce, capabilities, bootstrap, caller }))
+    }
+
+    /// Who the service takes this caller for: the cheapest way to check that credentials work. The receipts that this
+    /// client checks from then on must be of this caller.
+    ///
+    /// # Errors
+    /// [`Error`] says what the service said, or what came between.
+    pub async fn who_am_i(&self, call: impl Into<Call<WhoAmIRequest>>) -> Result<WhoAmIResponse, Error> {
+        let made = |channel, request| async move { DiscoveryServiceClient::new(channel).who_am_i(request).await };
+        let answer = self.call(call.into(), "/platform.sdk.v1.DiscoveryService/WhoAmI", made).await?.into_inner();
+        self.0.caller.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&answer.caller);
+        Ok(answer)
     }
 
     calls! {
-        /// Who the service takes this caller for: the cheapest way to check that credentials work.
-        who_am_i(WhoAmIRequest) -> WhoAmIResponse = DiscoveryServiceClient, "DiscoveryService/WhoAmI";
         /// Whether, and how, data may be protected. Such a call is decided, and recorded, each time it arrives.
         plan_protection(PlanProtectionRequest) -> PlanProtectionResponse =
             ProtectionServiceClient, "ProtectionService/PlanProtection", understand;
@@ -152,13 +165,21 @@ impl Client {
         self.require_allow(decision).is_ok()
     }
 
-    /// Checks the receipt of an answer against the keys of the log that the client was given, and that it is this
-    /// answer's: see [`verify_answer`].
+    /// Checks the receipt of an answer against the keys of the log that the client was given, and that it is that of this
+    /// answer, of this request as it was given to the client, and of the caller that [`Client::who_am_i`] named, where it
+    /// was asked: see [`verify_answer`]. `since` is when the request was given to the client; `None` where it may have
+    /// been recorded before, under an idempotency key of the program's own.
     ///
     /// # Errors
     /// [`ReceiptError`] says what does not hold; without a key, nothing does.
-    pub fn verify_answer(&self, answer: &impl RecordedAnswer) -> Result<VerifiedReceipt, ReceiptError> {
-        verify_answer(answer, &self.0.settings.log_keys)
+    pub fn verify_answer<A: RecordedAnswer>(
+        &self,
+        request: Option<&A::Request>,
+        answer: &A,
+        since: Option<SystemTime>,
+    ) -> Result<VerifiedReceipt, ReceiptError> {
+        let sent = request.map(|request| self.completed(request));
+        verify_answer(sent.as_ref(), answer, &self.sender(since), &self.0.settings.log_keys)
     }
 
     /// Checks a receipt against the keys of the log that the client was given.
@@ -169,7 +190,8 @@ impl Client {
         verify_receipt(receipt, &self.0.settings.log_keys)
     }
 
-    /// Checks the receipt of an item against the keys of the log that the client was given: see [`verify_item`].
+    /// Checks the receipt of an item against the keys of the log that the client was given, and as
+    /// [`Client::verify_answer`] that of an answer: see [`verify_item`].
     ///
     /// # Errors
     /// [`ReceiptError`] says what does not hold; without a key, nothing does.
@@ -178,12 +200,14 @@ impl Client {
         request: &Q,
         item: &Q::Item,
         caller: Option<&Caller>,
+        since: Option<SystemTime>,
     ) -> Result<VerifiedReceipt, ReceiptError> {
-        verify_item(request, item, caller, &self.0.settings.log_keys)
+        verify_item(&self.completed(request), item, caller, &self.sender(since), &self.0.settings.log_keys)
     }
 
-    /// Checks the receipts of all items of a bulk call, as [`Client::verify_item`] does: what each proves, and `None` of
-    /// those that have none.
+    /// Checks the receipts of all items of a bulk call that were answered, as [`Client::verify_item`] does: what each
+    /// proves, and `None` of those that were not. An item with an idempotency key of the program's own may have been
+    /// recorded before.
     ///
     /// # Errors
     /// [`ReceiptError`] says what does not hold of the first that does not, or that the answer has more or fewer items
@@ -192,8 +216,24 @@ impl Client {
         &self,
         request: &Q,
         answer: &Q::Answer,
+        since: Option<SystemTime>,
     ) -> Result<Vec<Option<VerifiedReceipt>>, ReceiptError> {
-        verify_items(request, answer, &self.0.settings.log_keys)
+        let complete = |request: &Q::Request| self.completed(request);
+        verify_items(request, answer, &self.sender(since), &self.0.settings.log_keys, complete)
+    }
+
+    /// Who this client is, as far as it has asked, and when it sent something.
+    fn sender(&self, since: Option<SystemTime>) -> Sender {
+        Sender { caller: self.0.caller.lock().unwrap_or_else(PoisonError::into_inner).clone(), since }
+    }
+
+    /// The request as it is sent.
+    fn completed<Q: ItemRequest>(&self, request: &Q) -> Q {
+        let mut sent = request.clone();
+        if let Some(obligations) = sent.obligations() {
+            self.understand(obligations);
+        }
+        sent
     }
 
     pub(crate) async fn call<Q: Clone, A, F>(

@@ -46,8 +46,8 @@ pub use decision::{Decision, NotPermitted, UnderstoodObligation, permitted, requ
 pub use dpop::DpopKey;
 pub use error::{Error, Reason, Violation};
 pub use receipts::{
-    BulkRequest, ItemRequest, LogKey, ReceiptError, RecordedAnswer, VerifiedReceipt, verify_answer, verify_item,
-    verify_receipt,
+    BulkRequest, ItemRequest, LogKey, ReceiptError, RecordedAnswer, Sender, VerifiedReceipt, verify_answer,
+    verify_item, verify_receipt,
 };
 pub use stream::{Acknowledgement, ItemStream};
 pub use stream_kind::{EventStream, Events, RegistrationStream, Registrations, StreamKind};

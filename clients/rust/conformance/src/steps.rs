@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::future::{LocalBoxFuture, join_all};
 use serde_json::{Value, json};
@@ -89,27 +89,33 @@ pub(crate) struct Runner {
 /// Makes one of the calls: how its message is read, what is looked at in its answer.
 macro_rules! made {
     ($runner:ident, $step:ident, $method:ident, $message:literal, $($rest:tt)+) => {{
-        let mut call = Call::new(messages::read(concat!($message, "Request"), &$step.request)?);
+        let request = messages::read(concat!($message, "Request"), &$step.request)?;
+        let mut call = Call::new(Clone::clone(&request));
         if let Some(key) = &$step.idempotency_key {
             call = call.idempotency_key(key);
         }
+        // Under a key of the program's own it may have been recorded before.
+        let since = $step.idempotency_key.is_none().then(SystemTime::now);
         match $runner.client.$method(call).await {
-            Ok(answer) => made!(@answered $runner, $step, $message, answer, $($rest)+),
+            Ok(answer) => made!(@answered $runner, $step, $message, (request, since), answer, $($rest)+),
             Err(error) => failed(&error),
         }
     }};
-    (@answered $runner:ident, $step:ident, $message:literal, $answer:ident, no receipt) => {
+    (@answered $runner:ident, $step:ident, $message:literal, $asked:tt, $answer:ident, no receipt) => {{
+        // Nothing of it is recorded.
+        let _ = $asked;
         json!({ "answer": messages::write(concat!($message, "Response"), &$answer)?, "receipt": "absent" })
-    };
-    (@answered $runner:ident, $step:ident, $message:literal, $answer:ident, decision) => {
+    }};
+    (@answered $runner:ident, $step:ident, $message:literal, $asked:tt, $answer:ident, decision) => {
         match $runner.require_allow(&$step.request, &$answer.decision) {
             Err(refused) if $step.require_allow => not_permitted(refused),
-            _ => made!(@answered $runner, $step, $message, $answer, receipt of decision),
+            _ => made!(@answered $runner, $step, $message, $asked, $answer, receipt of decision),
         }
     };
-    (@answered $runner:ident, $step:ident, $message:literal, $answer:ident, receipt of $holder:ident) => {{
+    (@answered $runner:ident, $step:ident, $message:literal, $asked:tt, $answer:ident, receipt of $holder:ident) => {{
+        let (request, since) = $asked;
         let carried = $answer.$holder.as_ref().is_some_and(|holder| holder.receipt.is_some());
-        let receipt = if carried && $runner.keyed { verdict($runner.client.verify_answer(&$answer).is_ok()) } else { "absent" };
+        let receipt = if carried && $runner.keyed { verdict($runner.client.verify_answer(Some(&request), &$answer, since).is_ok()) } else { "absent" };
         json!({ "answer": messages::write(concat!($message, "Response"), &$answer)?, "receipt": receipt })
     }};
 }
@@ -118,6 +124,7 @@ macro_rules! made {
 macro_rules! made_all {
     ($runner:ident, $step:ident, $method:ident, $message:literal $(, $decision:ident)?) => {{
         let request = messages::read(concat!($message, "Request"), &$step.request)?;
+        let since = Some(SystemTime::now());
         match $runner.client.$method(Call::new(Clone::clone(&request))).await {
             Ok(answer) => {
                 let mut refused = None;
@@ -128,19 +135,24 @@ macro_rules! made_all {
                         refused = Some(why);
                     }
                 })?
-                let verified = $runner.client.verify_items(&request, &answer);
-                let carried = !matches!(&verified, Ok(verified) if verified.iter().all(Option::is_none));
-                let receipt = if carried && $runner.keyed { verdict(verified.is_ok()) } else { "absent" };
+                let verified = $runner.client.verify_items(&request, &answer, since);
+                let written = messages::write(concat!($message, "Response"), &answer)?;
+                let receipt = if carries(&written) && $runner.keyed { verdict(verified.is_ok()) } else { "absent" };
                 match Option::<NotPermitted>::take(&mut refused) {
                     Some(refused) => not_permitted(refused),
-                    None => {
-                        json!({ "answer": messages::write(concat!($message, "Response"), &answer)?, "receipt": receipt })
-                    }
+                    None => json!({ "answer": written, "receipt": receipt }),
                 }
             }
             Err(error) => failed(&error),
         }
     }};
+}
+
+/// Whether any item of the answer has a receipt.
+fn carries(answer: &Value) -> bool {
+    let has =
+        |item: &Value| ["decision", "registration", "ingestion"].iter().any(|&part| !item[part]["receipt"].is_null());
+    answer["items"].as_array().into_iter().flatten().any(has)
 }
 
 impl Runner {

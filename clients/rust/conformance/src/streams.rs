@@ -1,6 +1,6 @@
 //! Steps that ship items on a stream.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use svc_platform_client::StreamBounds;
@@ -18,9 +18,10 @@ macro_rules! shipped {
             tokio::time::sleep(Duration::from_millis(item.pause_ms)).await;
             let payload = messages::read($message.0, &item.$payload)?;
             let idempotency_key = item.idempotency_key.clone();
+            let since = idempotency_key.is_empty().then(SystemTime::now);
             let made = $item { idempotency_key, $payload: Some(Clone::clone(&payload)) };
             match stream.send(made).await {
-                Ok(acknowledgement) => sent.push((payload, acknowledgement)),
+                Ok(acknowledgement) => sent.push((payload, since, acknowledgement)),
                 Err(refused) => {
                     error = Some(refused);
                     break;
@@ -29,11 +30,11 @@ macro_rules! shipped {
         }
         error = error.or(stream.close().await.err());
         let (mut results, mut receipt) = (vec![Value::Null; $step.items.len()], "absent");
-        for (i, (payload, acknowledgement)) in sent.into_iter().enumerate() {
+        for (i, (payload, since, acknowledgement)) in sent.into_iter().enumerate() {
             let Ok(result) = acknowledgement.await else { continue };
             let carried = result.$holder.as_ref().is_some_and(|holder| holder.receipt.is_some());
             if carried && $runner.keyed && receipt != "refused" {
-                receipt = verdict($runner.client.verify_item(&payload, &result, None).is_ok());
+                receipt = verdict($runner.client.verify_item(&payload, &result, None, since).is_ok());
             }
             results[i] = messages::write($message.1, &result)?;
         }

@@ -5,7 +5,7 @@ mod settings;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use settings::Settings;
 use svc_platform_client::proto::{
@@ -87,7 +87,8 @@ async fn decide(client: &Client, verifies: bool) -> Result<String, Failure> {
         // Members that come later are optional.
         ..Default::default()
     };
-    let answer = client.plan_protection(to_protect).await?;
+    let since = SystemTime::now();
+    let answer = client.plan_protection(to_protect.clone()).await?;
     let plan = answer.decision.as_ref().ok_or("the answer has no decision")?;
     println!("protection-plan allow {} {}", plan.allow, plan.decision_id);
     let to_access = ResolvePolicyRequest {
@@ -120,7 +121,7 @@ async fn decide(client: &Client, verifies: bool) -> Result<String, Failure> {
         meet(obligation)?;
     }
     if verifies {
-        let verified = client.verify_answer(&answer)?;
+        let verified = client.verify_answer(Some(&to_protect), &answer, Some(since))?;
         println!("receipt leaf {} of {}", verified.leaf_index(), verified.log_origin());
     }
     Ok(plan.decision_id.clone())

@@ -1,11 +1,22 @@
-//! Whether a record is the one of an answer: what the answer says is what was recorded.
+//! Whether a record is the one of an answer, or of an item of a bulk call or a stream, and of the request that it answers.
 
-use serde_json::{Value, json};
+use std::time::SystemTime;
 
-use super::{ReceiptError, VerifiedReceipt};
+use prost::Message;
+use serde_json::Value;
+
+use super::relations::{self, otherwise};
+use super::{LogKey, ReceiptError, VerifiedReceipt, verify_receipt};
+use crate::bulk_proto::{
+    EventResult, ItemOutcome, KeyAccessPlanItem, PlanKeyAccessesRequest, PlanKeyAccessesResponse,
+    PlanProtectionsRequest, PlanProtectionsResponse, PolicyResolutionItem, ProtectionPlanItem, RecordEventsRequest,
+    RecordEventsResponse, RegisterArtifactsRequest, RegisterArtifactsResponse, RegistrationResult,
+    ResolvePoliciesRequest, ResolvePoliciesResponse,
+};
 use crate::proto::{
-    Caller, Obligation, PlanKeyAccessResponse, PlanProtectionResponse, Receipt, RecordEvidenceResponse,
-    RegisterArtifactResponse, ResolvePolicyResponse,
+    Caller, PlanKeyAccessRequest, PlanKeyAccessResponse, PlanProtectionRequest, PlanProtectionResponse, Receipt,
+    RecordEvidenceRequest, RecordEvidenceResponse, RegisterArtifactRequest, RegisterArtifactResponse,
+    ResolvePolicyRequest, ResolvePolicyResponse,
 };
 
 /// An answer that comes with a receipt: of a call that decides, registers or records.
@@ -13,150 +24,274 @@ pub trait RecordedAnswer: sealed::Recorded {}
 
 impl<A: sealed::Recorded> RecordedAnswer for A {}
 
-pub(super) mod sealed {
-    use super::{ReceiptError, Said};
+/// What an answer or an item answers.
+pub trait ItemRequest: sealed::Asked {}
 
-    /// Only the answers of the contract are.
-    pub trait Recorded {
-        /// What was recorded, as the answer has it. An error where nothing is said of it.
-        fn said(&self) -> Result<Said<'_>, ReceiptError>;
+impl<Q: sealed::Asked> ItemRequest for Q {}
+
+/// The request of a bulk call.
+pub trait BulkRequest: sealed::AskedAll {}
+
+impl<Q: sealed::AskedAll> BulkRequest for Q {}
+
+/// Who sent a request, and when: the caller and the time of its record are compared with them.
+#[derive(Clone, Debug, Default)]
+pub struct Sender {
+    /// As [`WhoAmI`](crate::Client::who_am_i) answered. `None`: not known, and not compared.
+    pub caller: Option<Caller>,
+    /// When the request was first sent, up to five minutes. `None`: not known, as of a registration or an event that may
+    /// have been recorded before under the program's own idempotency key.
+    pub since: Option<SystemTime>,
+}
+
+pub(crate) mod sealed {
+    use super::{Caller, ItemOutcome, ItemRequest, Message, Receipt};
+
+    /// What has a receipt. Only what the contract defines is.
+    pub trait Receipted: Message {
+        /// Of the message.
+        const NAME: &'static str;
+
+        /// `None` where it has none.
+        fn receipt(&self) -> Option<&Receipt>;
+    }
+
+    /// An answer.
+    pub trait Recorded: Receipted {
+        /// What it answers.
+        type Request: ItemRequest;
+    }
+
+    /// What became of an item.
+    pub trait Item: Receipted {
+        /// Whether it was answered.
+        fn outcome(&self) -> ItemOutcome;
+    }
+
+    /// A request whose answer is recorded.
+    pub trait Asked: Message + Clone {
+        /// The item that answers it in bulk.
+        type Item: Item;
+
+        /// Of the message.
+        const NAME: &'static str;
+
+        /// That its record names.
+        const ROUTE: &'static str;
+
+        /// The obligations that it lists, where it can.
+        fn obligations(&mut self) -> Option<&mut Vec<String>>;
+    }
+
+    /// A request of many.
+    pub trait AskedAll {
+        /// One of the requests.
+        type Request: ItemRequest;
+        /// The answer to all of them.
+        type Answer;
+
+        /// Each request, `None` where there is none in its item; and whether the item has a key of its own.
+        fn requests(&self) -> Vec<(Option<&Self::Request>, bool)>;
+
+        /// Each item, and who called.
+        fn answered(answer: &Self::Answer) -> (Vec<&<Self::Request as Asked>::Item>, Option<&Caller>);
     }
 }
 
-/// What an answer says that was recorded.
-pub struct Said<'a> {
-    pub(super) receipt: &'a Receipt,
-    pub(super) decision_id: Option<&'a str>,
-    pub(super) rows: Vec<Row>,
+use sealed::{Asked, AskedAll, Item, Receipted, Recorded};
+
+/// Checks the receipt of an answer as [`verify_receipt`] does, and that it is that of this answer, of this request and of
+/// its sender: every member of the answer that its record settles is the record's, and the whole request was recorded as
+/// it was sent, with the obligations that the client lists. The request is `None` where only the answer was kept. Of a
+/// brief receipt only the id of a decision is compared.
+///
+/// # Errors
+/// [`ReceiptError`] says what does not hold, also where the answer has no receipt.
+pub fn verify_answer<A: RecordedAnswer>(
+    request: Option<&A::Request>,
+    answer: &A,
+    sender: &Sender,
+    keys: &[LogKey],
+) -> Result<VerifiedReceipt, ReceiptError> {
+    verify(request, answer, relations::normal_form(A::NAME, answer)?, &[], sender, keys)
 }
 
-/// A member by its name, the record's place of it (RFC 6901), and what is said of it.
-pub(super) type Row = (&'static str, &'static str, Value);
-
-impl Said<'_> {
-    /// Of a brief receipt only the id of a decision is compared.
-    pub(super) fn check(&self, verified: &VerifiedReceipt) -> Result<(), ReceiptError> {
-        if self.decision_id.is_some_and(|id| id != self.receipt.record_id) {
-            return Err(otherwise("decision_id"));
+/// Checks the receipt of an item of a bulk call or a stream as [`verify_answer`] does that of an answer. The caller is that
+/// of the answer around the item; streams tell of none, and then it is not compared.
+///
+/// # Errors
+/// [`ReceiptError`] says what does not hold, also where the item has no receipt.
+pub fn verify_item<Q: ItemRequest>(
+    request: &Q,
+    item: &Q::Item,
+    caller: Option<&Caller>,
+    sender: &Sender,
+    keys: &[LogKey],
+) -> Result<VerifiedReceipt, ReceiptError> {
+    let mut said = said_of(item)?;
+    if item.outcome() != ItemOutcome::Answered {
+        return Err(ReceiptError::new("the item was not answered"));
+    }
+    match caller {
+        Some(caller) => {
+            said["caller"] = relations::normal_form(CALLER, caller)?;
+            verify(Some(request), item, said, &["status", "request_summary"], sender, keys)
         }
-        let Some(record) = verified.record() else { return Ok(()) };
-        for (member, place, said) in &self.rows {
-            let recorded = match *member {
-                // None are left out.
-                "obligations" => record.pointer(place).cloned().unwrap_or_else(|| json!([])),
-                // Of an object that came with the call it was derived.
-                "artifact_cid" => {
-                    record.pointer("/outcome/artifact_cid").or(record.pointer(place)).cloned().unwrap_or_default()
-                }
-                _ => record.pointer(place).cloned().unwrap_or_default(),
-            };
-            if *said != recorded {
-                return Err(otherwise(member));
+        None => verify(Some(request), item, said, &["status", "request_summary", "caller"], sender, keys),
+    }
+}
+
+/// Checks the receipts of all items that were answered.
+pub(crate) fn verify_items<Q: BulkRequest>(
+    request: &Q,
+    answer: &Q::Answer,
+    sender: &Sender,
+    keys: &[LogKey],
+    complete: impl Fn(&Q::Request) -> Q::Request,
+) -> Result<Vec<Option<VerifiedReceipt>>, ReceiptError> {
+    let requests = request.requests();
+    let (items, caller) = Q::answered(answer);
+    if requests.len() != items.len() {
+        return Err(ReceiptError::new("the answer has more or fewer items than the request"));
+    }
+    // An answer without one has no caller that could be the record's.
+    let caller = caller.cloned().unwrap_or_default();
+    let mut verified = Vec::with_capacity(items.len());
+    for ((request, is_keyed), item) in requests.into_iter().zip(items) {
+        if item.outcome() != ItemOutcome::Answered {
+            said_of(item)?;
+            verified.push(None);
+            continue;
+        }
+        let request = request.ok_or_else(|| ReceiptError::new("an item without a request was answered"))?;
+        // It may have been recorded before.
+        let since = sender.since.filter(|_| !is_keyed);
+        let sender = Sender { since, ..sender.clone() };
+        verified.push(Some(verify_item(&complete(request), item, Some(&caller), &sender, keys)?));
+    }
+    Ok(verified)
+}
+
+const CALLER: &str = "platform.sdk.v1.Caller";
+
+/// The normal form of an item, which has a result if it was answered, and only then.
+fn said_of<I: Item>(item: &I) -> Result<Value, ReceiptError> {
+    let said = relations::normal_form(I::NAME, item)?;
+    let mut members = said.as_object().into_iter().flatten();
+    let has_result = members.any(|(name, value)| value.is_object() && name != "error");
+    if has_result == (item.outcome() == ItemOutcome::Answered) {
+        Ok(said)
+    } else {
+        Err(ReceiptError::new("an item has a result if it was answered, and only then"))
+    }
+}
+
+fn verify<Q: Asked>(
+    request: Option<&Q>,
+    answer: &impl Receipted,
+    said: Value,
+    others: &[&str],
+    sender: &Sender,
+    keys: &[LogKey],
+) -> Result<VerifiedReceipt, ReceiptError> {
+    let receipt = answer.receipt().ok_or_else(|| ReceiptError::new("the answer has no receipt"))?;
+    let verified = verify_receipt(receipt, keys)?;
+    // Of a brief receipt only this is compared.
+    if relations::at(&said, "decision.decision_id").is_some_and(|id| *id != receipt.record_id.as_str()) {
+        return Err(otherwise("decision_id", "answer"));
+    }
+    let Some(record) = verified.record() else { return Ok(verified) };
+    if record["route"] != format!("/v1/sdk/{}", Q::ROUTE) || record["kind"] != *relations::kind_of(Q::ROUTE) {
+        return Err(otherwise("route", "answer"));
+    }
+    relations::compare_answer(Q::ROUTE, &said, record, others)?;
+    if let Some(request) = request {
+        relations::compare_request(Q::NAME, request, record)?;
+    }
+    if let Some(caller) = &sender.caller {
+        relations::compare_caller(Q::ROUTE, &relations::normal_form(CALLER, caller)?, record)?;
+    }
+    relations::compare_time(record, sender.since)?;
+    Ok(verified)
+}
+
+macro_rules! recorded {
+    ($($route:literal: $request:ident => $answer:ident, $item:ident, $holder:ident $(, $obligations:ident)?;)*) => {
+        $(impl Receipted for $answer {
+            const NAME: &'static str = concat!("platform.sdk.v1.", stringify!($answer));
+
+            fn receipt(&self) -> Option<&Receipt> {
+                self.$holder.as_ref()?.receipt.as_ref()
             }
         }
-        Ok(())
-    }
-}
 
-/// The rows that every answer has: `$done` says by what word of an enumeration, and under which name.
-macro_rules! rows {
-    ($answer:ident, $kind:literal, $route:literal, $done:ident, $prefix:literal) => {{
-        let caller: Option<&Caller> = $answer.caller.as_ref();
-        let summary = $answer.request_summary.as_ref();
-        let done = summary.map(|summary| word(summary.$done().as_str_name(), $prefix));
-        vec![
-            ("kind", "/kind", json!($kind)),
-            ("route", "/route", json!(concat!("/v1/sdk/", $route))),
-            ("tenant_id", "/tenant_id", json!(caller.map(|caller| &caller.tenant_id))),
-            ("principal_id", "/caller/principal_id", json!(caller.map(|caller| &caller.principal_id))),
-            (stringify!($done), concat!("/request/", stringify!($done)), json!(done)),
-            (
-                "workload_application",
-                "/request/workload/application",
-                json!(summary.map(|summary| &summary.workload_application)),
-            ),
-            ("resource_kind", "/request/resource/kind", json!(summary.map(|summary| &summary.resource_kind))),
-            ("resource_id", "/request/resource/id", json!(summary.and_then(|summary| summary.resource_id.as_ref()))),
-        ]
-    }};
-}
-
-/// What a decision says of its outcome.
-macro_rules! decided_rows {
-    ($decision:ident) => {{
-        let mut rows = vec![
-            ("allow", "/outcome/allow", json!($decision.allow)),
-            ("policy_revision", "/outcome/policy_revision", json!($decision.policy_revision)),
-            ("obligations", "/outcome/obligations", obligations(&$decision.obligations)),
-        ];
-        // A deployment may keep them to itself.
-        if !$decision.reasons.is_empty() {
-            rows.push(("reasons", "/outcome/reasons", json!($decision.reasons)));
+        impl Recorded for $answer {
+            type Request = $request;
         }
-        rows
-    }};
-}
 
-pub(super) use decided_rows;
+        impl Receipted for $item {
+            const NAME: &'static str = concat!("platform.bulk.v1.", stringify!($item));
 
-macro_rules! decided {
-    ($($message:ty, $route:literal, $prefix:literal;)*) => {
-        $(impl sealed::Recorded for $message {
-            fn said(&self) -> Result<Said<'_>, ReceiptError> {
-                let decision = self.decision.as_ref().ok_or_else(none)?;
-                let mut rows = rows!(self, "decision", $route, operation, $prefix);
-                rows.extend(decided_rows!(decision));
-                let receipt = decision.receipt.as_ref().ok_or_else(none)?;
-                Ok(Said { receipt, decision_id: Some(&decision.decision_id), rows })
+            fn receipt(&self) -> Option<&Receipt> {
+                self.$holder.as_ref()?.receipt.as_ref()
+            }
+        }
+
+        impl Item for $item {
+            fn outcome(&self) -> ItemOutcome {
+                self.outcome()
+            }
+        }
+
+        impl Asked for $request {
+            type Item = $item;
+
+            const NAME: &'static str = concat!("platform.sdk.v1.", stringify!($request));
+            const ROUTE: &'static str = $route;
+
+            fn obligations(&mut self) -> Option<&mut Vec<String>> {
+                $(return Some(&mut self.$obligations);)?
+                #[allow(unreachable_code, reason = "registrations and events list none")]
+                None
             }
         })*
     };
 }
 
-decided! {
-    PlanProtectionResponse, "protection-plan", "PROTECTION_OPERATION_";
-    ResolvePolicyResponse, "policy-resolve", "PROTECTION_OPERATION_";
-    PlanKeyAccessResponse, "key-access-plan", "KEY_ACCESS_OPERATION_";
+recorded! {
+    "protection-plan": PlanProtectionRequest => PlanProtectionResponse, ProtectionPlanItem, decision,
+        understood_obligations;
+    "policy-resolve": ResolvePolicyRequest => ResolvePolicyResponse, PolicyResolutionItem, decision,
+        understood_obligations;
+    "key-access-plan": PlanKeyAccessRequest => PlanKeyAccessResponse, KeyAccessPlanItem, decision,
+        understood_obligations;
+    "artifact-register": RegisterArtifactRequest => RegisterArtifactResponse, RegistrationResult, registration;
+    "evidence": RecordEvidenceRequest => RecordEvidenceResponse, EventResult, ingestion;
 }
 
-impl sealed::Recorded for RegisterArtifactResponse {
-    fn said(&self) -> Result<Said<'_>, ReceiptError> {
-        let registration = self.registration.as_ref().ok_or_else(none)?;
-        let summary = self.request_summary.as_ref();
-        let mut rows = rows!(self, "registration", "artifact-register", operation, "PROTECTION_OPERATION_");
-        rows.push(("accepted", "/outcome/accepted", json!(registration.accepted)));
-        let digest = summary.map(|summary| &summary.artifact_digest);
-        rows.push(("artifact_digest", "/request/artifact_digest", json!(digest)));
-        let cid = summary.and_then(|summary| summary.artifact_cid.as_ref());
-        rows.push(("artifact_cid", "/request/artifact_cid", json!(cid)));
-        Ok(Said { receipt: registration.receipt.as_ref().ok_or_else(none)?, decision_id: None, rows })
-    }
+macro_rules! asked_all {
+    ($($bulk:ty => $answer:ty, $request:ty, |$item:ident| $one:expr;)*) => {
+        $(impl AskedAll for $bulk {
+            type Request = $request;
+            type Answer = $answer;
+
+            fn requests(&self) -> Vec<(Option<&$request>, bool)> {
+                self.items.iter().map(|$item| $one).collect()
+            }
+
+            fn answered(answer: &$answer) -> (Vec<&<$request as Asked>::Item>, Option<&Caller>) {
+                (answer.items.iter().collect(), answer.caller.as_ref())
+            }
+        })*
+    };
 }
 
-impl sealed::Recorded for RecordEvidenceResponse {
-    fn said(&self) -> Result<Said<'_>, ReceiptError> {
-        let ingestion = self.ingestion.as_ref().ok_or_else(none)?;
-        let mut rows = rows!(self, "evidence", "evidence", event_type, "EVIDENCE_EVENT_TYPE_");
-        rows.push(("accepted", "/outcome/accepted", json!(ingestion.accepted)));
-        let cid = self.request_summary.as_ref().and_then(|summary| summary.artifact_cid.as_ref());
-        rows.push(("artifact_cid", "/request/artifact_cid", json!(cid)));
-        Ok(Said { receipt: ingestion.receipt.as_ref().ok_or_else(none)?, decision_id: None, rows })
-    }
-}
-
-pub(super) fn obligations(demanded: &[Obligation]) -> Value {
-    demanded.iter().map(|one| json!({ "id": one.id, "parameters": one.parameters })).collect()
-}
-
-/// An enumeration's value as the JSON routes spell it.
-pub(super) fn word(name: &str, prefix: &str) -> String {
-    name.strip_prefix(prefix).unwrap_or(name).to_ascii_lowercase()
-}
-
-pub(super) fn none() -> ReceiptError {
-    ReceiptError::new("the answer has no receipt")
-}
-
-fn otherwise(member: &str) -> ReceiptError {
-    ReceiptError::new(format!("the receipt is of another {member} than the answer"))
+asked_all! {
+    PlanProtectionsRequest => PlanProtectionsResponse, PlanProtectionRequest, |item| (Some(item), false);
+    ResolvePoliciesRequest => ResolvePoliciesResponse, ResolvePolicyRequest, |item| (Some(item), false);
+    PlanKeyAccessesRequest => PlanKeyAccessesResponse, PlanKeyAccessRequest, |item| (Some(item), false);
+    RecordEventsRequest => RecordEventsResponse, RecordEvidenceRequest,
+        |item| (item.event.as_ref(), !item.idempotency_key.is_empty());
+    RegisterArtifactsRequest => RegisterArtifactsResponse, RegisterArtifactRequest,
+        |item| (item.registration.as_ref(), !item.idempotency_key.is_empty());
 }

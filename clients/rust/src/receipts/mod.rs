@@ -1,21 +1,20 @@
 //! Receipts, checked offline: that the tenant's log holds exactly the record that an answer speaks of, and stays one.
 
 mod answer;
-mod item;
 mod key;
 mod note;
 mod proof;
 mod record;
+mod relations;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
 
-pub use answer::RecordedAnswer;
-pub(crate) use item::verify_items;
-pub use item::{BulkRequest, ItemRequest};
+pub(crate) use answer::verify_items;
+pub use answer::{BulkRequest, ItemRequest, RecordedAnswer, Sender, verify_answer, verify_item};
 pub use key::LogKey;
 
-use crate::proto::{Caller, Receipt};
+use crate::proto::Receipt;
 use proof::{Hash, TreeHead};
 
 /// Why a receipt does not show what it says.
@@ -106,36 +105,6 @@ pub fn verify_receipt(receipt: &Receipt, keys: &[LogKey]) -> Result<VerifiedRece
         _ => return Err(ReceiptError::new("the receipt has only a part of leaf, opening, record")),
     };
     Ok(VerifiedReceipt { log_origin: proven.origin, leaf_index: proven.index, tree: proven.tree, record })
-}
-
-/// Checks the receipt of an answer as [`verify_receipt`] does, and that it is this answer's: that what the answer says of
-/// the caller, the request and the outcome was recorded. Of a brief receipt only the id of a decision is compared.
-///
-/// # Errors
-/// [`ReceiptError`] says what does not hold, also where the answer has no receipt.
-pub fn verify_answer(answer: &impl RecordedAnswer, keys: &[LogKey]) -> Result<VerifiedReceipt, ReceiptError> {
-    let said = answer.said()?;
-    let verified = verify_receipt(said.receipt, keys)?;
-    said.check(&verified)?;
-    Ok(verified)
-}
-
-/// Checks the receipt of an item of a bulk call or a stream as [`verify_answer`] does that of an answer. Items do not repeat
-/// what was asked: the request tells it, but for digests and CIDs, which the service may spell in another way. The caller
-/// is that of the answer around the item; streams tell of none, and then it is not compared.
-///
-/// # Errors
-/// [`ReceiptError`] says what does not hold, also where the item has no receipt.
-pub fn verify_item<Q: ItemRequest>(
-    request: &Q,
-    item: &Q::Item,
-    caller: Option<&Caller>,
-    keys: &[LogKey],
-) -> Result<VerifiedReceipt, ReceiptError> {
-    let said = request.said(item, caller)?;
-    let verified = verify_receipt(said.receipt, keys)?;
-    said.check(&verified)?;
-    Ok(verified)
 }
 
 /// Whether the log of the later receipt holds all that the log of the earlier one held, in the same places (RFC 9162

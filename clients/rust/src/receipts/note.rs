@@ -23,8 +23,8 @@ struct Signature<'a> {
     bytes: Vec<u8>,
 }
 
-/// Opens a checkpoint that one of the keys signed and may have signed. Refuses it also where the signature of any of them
-/// is wrong, as signed-note asks; signatures of other keys are ignored.
+/// Opens a checkpoint that one of the keys signed and may have signed. Refuses it also if the signature of any of them is
+/// wrong, as signed-note asks, or stands there twice; signatures of other keys are ignored.
 pub(super) fn open(note: &str, keys: &[LogKey]) -> Result<Checkpoint, ReceiptError> {
     let (text, signatures) = parse(note).ok_or_else(|| ReceiptError::new("the checkpoint is no signed note"))?;
     let checkpoint = parse_checkpoint(text).ok_or_else(|| ReceiptError::new("the checkpoint is malformed"))?;
@@ -34,7 +34,11 @@ pub(super) fn open(note: &str, keys: &[LogKey]) -> Result<Checkpoint, ReceiptErr
         return Err(ReceiptError::new("the checkpoint is not signed by a trusted key"));
     }
     for key in &signing {
-        if !signatures.iter().filter(|signature| by(key, signature)).all(|own| key.verifies(text, &own.bytes)) {
+        let own: Vec<_> = signatures.iter().filter(|signature| by(key, signature)).collect();
+        if own.len() > 1 {
+            return Err(ReceiptError::new("a trusted key has two signature lines"));
+        }
+        if !own.iter().all(|own| key.verifies(text, &own.bytes)) {
             return Err(ReceiptError::new("a signature of a trusted key does not verify"));
         }
     }

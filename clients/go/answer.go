@@ -14,7 +14,7 @@ import (
 
 // VerifyAnswer checks the receipt of an answer as [VerifyReceipt] does, and that it is this answer's, to this request:
 // that every member of the answer that its record settles is the record's, that the whole request was recorded as it was
-// given to the client, and that the record's caller is that of the latest answer to [Client.WhoAmI], if there was one.
+// given to the client, and that the record's caller is [Options.Caller], or that of the latest answer to [Client.WhoAmI], if there was one.
 // Since is when the request was given to the client; it is zero if it may have been recorded before under the program's
 // own idempotency key. The request is nil if it was not kept. Of a brief receipt only the id of a decision is compared.
 // Errors wrap [ErrReceipt], also if the answer has none.

@@ -44,6 +44,9 @@ type Options struct {
 	// LogKeys are the verifier keys of the tenant's log, which the operator hands out, each "<origin>+<id>+<key>"; with
 	// "@<size>" behind it where the key was retired and counts for trees of up to so many leaves.
 	LogKeys []string
+	// Caller is this program as [Client.WhoAmI] answers, if it knows that without asking: whom the receipts that the client
+	// checks must be of. Default: the caller that WhoAmI named last, and anyone before.
+	Caller *sdkv1.Caller
 	// UnderstoodObligations are what this program does where a decision demands it, by id. They are sent with every
 	// request that lists none of its own, and [Client.RequireAllow] refuses a decision with any other.
 	UnderstoodObligations []string
@@ -68,7 +71,7 @@ type Client struct {
 	connections  *connections
 	capabilities *cached[*sdkv1.GetCapabilitiesResponse]
 	bootstrap    *cached[*sdkv1.GetBootstrapResponse]
-	// As WhoAmI answered; nil if it was not asked.
+	// Whom receipts must be of; nil if that is not known.
 	caller atomic.Pointer[sdkv1.Caller]
 }
 
@@ -101,6 +104,7 @@ func New(options Options) (*Client, error) {
 		keys:        keys,
 		connections: &connections{base: base, tls: options.TLS, options: options.DialOptions},
 	}
+	client.caller.Store(options.Caller)
 	client.capabilities = newCached(options, client.GetCapabilities)
 	client.bootstrap = newCached(options, client.GetBootstrap)
 	return client, nil
@@ -119,6 +123,7 @@ func withDefaults(options Options) Options {
 	options.Retry = options.Retry.withDefaults()
 	options.UnderstoodObligations = slices.Clone(options.UnderstoodObligations)
 	options.LogKeys = slices.Clone(options.LogKeys)
+	options.Caller = proto.CloneOf(options.Caller)
 	return options
 }
 
@@ -156,10 +161,10 @@ func hostPort(location *url.URL) string {
 }
 
 // WhoAmI returns the caller as the service sees it: the cheapest way to check that credentials work. The receipts that
-// this client checks from then on must be of this caller.
+// this client checks from then on must be of this caller, unless [Options.Caller] names one.
 func (c *Client) WhoAmI(ctx context.Context, options ...CallOption) (*sdkv1.WhoAmIResponse, error) {
 	answer, err := invoke(ctx, c, whoAmI, &sdkv1.WhoAmIRequest{}, &sdkv1.WhoAmIResponse{}, options)
-	if err == nil {
+	if err == nil && c.options.Caller == nil {
 		c.caller.Store(proto.CloneOf(answer.GetCaller()))
 	}
 	return answer, err

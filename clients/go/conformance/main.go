@@ -14,7 +14,10 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
 	platform "svc-platform-client"
+	"svc-platform-client/sdkv1"
 )
 
 func main() {
@@ -62,7 +65,8 @@ type request struct {
 		MaxBackoffMs          int64 `json:"max_backoff_ms"`
 		CacheMs               int64 `json:"cache_ms"`
 		Receipts              string
-		LogKeys               []string            `json:"log_keys"`
+		LogKeys               []string `json:"log_keys"`
+		Caller                json.RawMessage
 		UnderstoodObligations []string            `json:"understood_obligations"`
 		UnderstoodParameters  map[string][]string `json:"understood_parameters"`
 	}
@@ -98,6 +102,12 @@ func (r *request) client() (*platform.Client, error) {
 		UnderstoodObligations: r.Options.UnderstoodObligations,
 		UnderstoodParameters:  r.Options.UnderstoodParameters,
 		DiscoveryMaxAge:       milliseconds(r.Options.CacheMs),
+	}
+	if len(r.Options.Caller) > 0 {
+		options.Caller = &sdkv1.Caller{}
+		if err := protojson.Unmarshal(r.Options.Caller, options.Caller); err != nil {
+			return nil, err
+		}
 	}
 	if r.Token != nil {
 		credentials := platform.ClientCredentialsOptions{

@@ -8,6 +8,7 @@ use tonic::transport::Endpoint;
 use crate::channel::PlatformChannel;
 use crate::client::LONGEST;
 use crate::http_client::secure_url;
+use crate::proto::Caller;
 use crate::{Client, Error, LogKey, Retry, Tls, TokenSource, UnderstoodObligation};
 
 /// What receipts carry.
@@ -29,6 +30,7 @@ pub struct ClientBuilder {
     pub(crate) retry: Retry,
     pub(crate) receipts: Option<ReceiptDetail>,
     pub(crate) log_keys: Vec<LogKey>,
+    pub(crate) caller: Option<Caller>,
     pub(crate) understood: Vec<UnderstoodObligation>,
     pub(crate) keep: Duration,
 }
@@ -43,6 +45,7 @@ impl ClientBuilder {
             retry: Retry::default(),
             receipts: None,
             log_keys: Vec::new(),
+            caller: None,
             understood: Vec::new(),
             keep: Duration::from_secs(300),
         }
@@ -87,6 +90,14 @@ impl ClientBuilder {
     #[must_use]
     pub fn log_key(mut self, key: LogKey) -> Self {
         self.log_keys.push(key);
+        self
+    }
+
+    /// Whom the receipts that the client checks must be of, where the program knows that without asking: this program, as
+    /// [`Client::who_am_i`] answers. Default: the caller that it named last, and anyone before.
+    #[must_use]
+    pub fn caller(mut self, caller: Caller) -> Self {
+        self.caller = Some(caller);
         self
     }
 

@@ -44,7 +44,7 @@ struct Inner {
     nonce: Nonce,
     capabilities: Cache<Arc<GetCapabilitiesResponse>>,
     bootstrap: Cache<Arc<GetBootstrapResponse>>,
-    /// As `WhoAmI` answered; `None` before.
+    /// Whom receipts must be of; `None` where that is not known.
     caller: Mutex<Option<Caller>>,
 }
 
@@ -78,19 +78,21 @@ impl Client {
 
     pub(crate) fn new(settings: ClientBuilder, origin: String, channel: PlatformChannel) -> Self {
         let (nonce, capabilities, bootstrap) = (Nonce::default(), Cache::new(), Cache::new());
-        let caller = Mutex::default();
+        let caller = Mutex::new(settings.caller.clone());
         Self(Arc::new(Inner { settings, origin, channel, nonce, capabilities, bootstrap, caller }))
     }
 
     /// Who the service takes this caller for: the cheapest way to check that credentials work. The receipts that this
-    /// client checks from then on must be of this caller.
+    /// client checks from then on must be of this caller, unless [`ClientBuilder::caller`] names one.
     ///
     /// # Errors
     /// [`Error`] says what the service said, or what came between.
     pub async fn who_am_i(&self, call: impl Into<Call<WhoAmIRequest>>) -> Result<WhoAmIResponse, Error> {
         let made = |channel, request| async move { DiscoveryServiceClient::new(channel).who_am_i(request).await };
         let answer = self.call(call.into(), "/platform.sdk.v1.DiscoveryService/WhoAmI", made).await?.into_inner();
-        self.0.caller.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&answer.caller);
+        if self.0.settings.caller.is_none() {
+            self.0.caller.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&answer.caller);
+        }
         Ok(answer)
     }
 
@@ -166,8 +168,8 @@ impl Client {
     }
 
     /// Checks the receipt of an answer against the keys of the log that the client was given, and that it is that of this
-    /// answer, of this request as it was given to the client, and of the caller that [`Client::who_am_i`] named, where it
-    /// was asked: see [`verify_answer`]. `since` is when the request was given to the client; `None` where it may have
+    /// answer, of this request as it was given to the client, and of the caller that the program or [`Client::who_am_i`]
+    /// named, where one did: see [`verify_answer`]. `since` is when the request was given to the client; `None` where it may have
     /// been recorded before, under an idempotency key of the program's own.
     ///
     /// # Errors
@@ -222,7 +224,7 @@ impl Client {
         verify_items(request, answer, &self.sender(since), &self.0.settings.log_keys, complete)
     }
 
-    /// Who this client is, as far as it has asked, and when it sent something.
+    /// Who this client is, as far as it knows, and when it sent something.
     fn sender(&self, since: Option<SystemTime>) -> Sender {
         Sender { caller: self.0.caller.lock().unwrap_or_else(PoisonError::into_inner).clone(), since }
     }

@@ -45,6 +45,8 @@ pub(crate) struct Options {
     #[serde(default)]
     pub(crate) log_keys: Vec<String>,
     #[serde(default)]
+    pub(crate) caller: Value,
+    #[serde(default)]
     pub(crate) understood_obligations: Vec<String>,
     #[serde(default)]
     pub(crate) understood_parameters: HashMap<String, Vec<String>>,

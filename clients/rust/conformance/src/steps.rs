@@ -62,6 +62,9 @@ fn options(mut builder: ClientBuilder, options: &Options) -> Result<ClientBuilde
     for key in &options.log_keys {
         builder = builder.log_key(key.parse()?);
     }
+    if !options.caller.is_null() {
+        builder = builder.caller(messages::read("Caller", &options.caller)?);
+    }
     if let Some(keep) = options.cache_ms {
         builder = builder.keep_discovery(Duration::from_millis(keep));
     }

@@ -33,7 +33,8 @@ final class Calls {
   private final Duration deadline;
   private final RetryPolicy retry;
   private final BiConsumer<PlatformException, Duration> onRetry;
-  /** As whoAmI answered; null before. */
+  private final boolean isCallerGiven;
+  /** Whom receipts must be of; null where that is not known. */
   private volatile Caller caller;
 
   /** An answer, and how long it is good where it says so. */
@@ -46,14 +47,16 @@ final class Calls {
     this.deadline = settings.deadline;
     this.retry = settings.retry;
     this.onRetry = settings.onRetry;
+    this.isCallerGiven = settings.caller != null;
+    this.caller = settings.caller;
   }
 
-  /** The receipts that are verified from now on are of this caller. */
+  /** The receipts that are verified from now on are of this caller, but where the program has named one. */
   void keep(Caller named) {
-    caller = named;
+    if (!isCallerGiven) caller = named;
   }
 
-  /** Who this client is, as far as it has asked, and when it sent something. */
+  /** Who this client is, as far as it knows, and when it sent something. */
   Sender sender(Optional<Instant> since) {
     return new Sender(Optional.ofNullable(caller), since);
   }

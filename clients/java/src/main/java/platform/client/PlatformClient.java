@@ -95,7 +95,8 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
   }
 
   /**
-   * Whom the service takes this program for. The receipts that this client verifies from then on must be of this caller.
+   * Whom the service takes this program for. The receipts that this client verifies from then on must be of this caller,
+   * unless {@link PlatformClientBuilder#caller} names one.
    *
    * @return the answer
    */
@@ -233,7 +234,7 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
 
   /**
    * Checks the receipt of an answer, offline, against the keys that the client was given, and that it is that of this answer,
-   * of this request, and of the caller that {@link #whoAmI} named, where it was asked. The calls of this class have done so
+   * of this request, and of the caller that the program or {@link #whoAmI} named, where one did. The calls of this class have done so
    * already; those over {@link #channel} have not.
    *
    * @param request as it was sent; empty where it was not kept

@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.BiConsumer;
+import platform.sdk.v1.Caller;
 
 /** Settings of a {@link PlatformClient}. */
 public final class PlatformClientBuilder {
@@ -22,6 +23,8 @@ public final class PlatformClientBuilder {
   BiConsumer<PlatformException, Duration> onRetry = (problem, pause) -> {};
   ReceiptDetail receipts = ReceiptDetail.WHOLE;
   List<String> logKeys = List.of();
+  /** Null where it is not known. */
+  Caller caller;
   Duration discoveryMaxAge = Duration.ofMinutes(5);
 
   /** Obligations that are understood, by id; of each those parameters, or all of them where there is no value. */
@@ -99,6 +102,18 @@ public final class PlatformClientBuilder {
    */
   public PlatformClientBuilder receipts(ReceiptDetail receipts) {
     this.receipts = receipts;
+    return this;
+  }
+
+  /**
+   * Whom the receipts that the client verifies must be of, where the program knows that without asking. Default: the caller
+   * that {@link PlatformClient#whoAmI} named last, and anyone before.
+   *
+   * @param caller this program, as whoAmI answers
+   * @return this
+   */
+  public PlatformClientBuilder caller(Caller caller) {
+    this.caller = caller;
     return this;
   }
 

@@ -4,6 +4,7 @@ import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
+import com.google.protobuf.util.JsonFormat;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -24,6 +25,7 @@ import platform.client.PlatformClientBuilder;
 import platform.client.ReceiptDetail;
 import platform.client.RetryPolicy;
 import platform.client.Tls;
+import platform.sdk.v1.Caller;
 
 /** The program that the conformance suite of clients drives: a JSON object a line in, one out. */
 final class Driver {
@@ -67,6 +69,11 @@ final class Driver {
     for (String id : texts(options.get("understood_obligations"))) {
       if (parameters.has(id)) builder.understands(id, texts(parameters.get(id)));
       else builder.understands(id);
+    }
+    if (options.get("caller") instanceof JsonObject known) {
+      Caller.Builder caller = Caller.newBuilder();
+      JsonFormat.parser().merge(known.toString(), caller);
+      builder.caller(caller.build());
     }
     if (options.has("cache_ms")) builder.discoveryMaxAge(millis(options, "cache_ms"));
     if (request.get("token") instanceof JsonObject token)

@@ -16,8 +16,8 @@ import (
 // that every member of the answer that its record settles is the record's, that the whole request was recorded as it was
 // given to the client, and that the record's caller is [Options.Caller], or that of the latest answer to [Client.WhoAmI], if there was one.
 // Since is when the request was given to the client; it is zero if it may have been recorded before under the program's
-// own idempotency key. The request is nil if it was not kept. Of a brief receipt only the id of a decision is compared.
-// Errors wrap [ErrReceipt], also if the answer has none.
+// own idempotency key. The request is nil if it was not kept. Of a brief receipt only the id of a decision is compared; it is
+// refused unless [Options.Receipts] asks for it. Errors wrap [ErrReceipt], also if the answer has none.
 func (c *Client) VerifyAnswer(request, answer proto.Message, since time.Time) (*VerifiedReceipt, error) {
 	return verifyAnswer(c.understanding(request), answer, c.sender(since), c.keys)
 }
@@ -81,6 +81,8 @@ func (a answered) verify(request proto.Message, sender Sender, keys []logKey) (*
 	}
 	if id, isDecided := at(a.said, "decision.decision_id"); isDecided && id != a.receipt.GetRecordId() {
 		err = errors.New("is of another decision than the answer")
+	} else if verified.Record == nil && sender.isWhole {
+		err = errors.New("is a brief one, and a whole one was asked for")
 	} else if verified.Record != nil {
 		err = a.check(verified.Record, request, sender)
 	}

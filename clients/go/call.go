@@ -178,7 +178,7 @@ func eachItem(message protoreflect.Message, do func(protoreflect.Message)) {
 
 // sender is who this client is, as far as it knows, and when it sent something.
 func (c *Client) sender(since time.Time) Sender {
-	return Sender{Caller: c.caller.Load(), Since: since}
+	return Sender{Caller: c.caller.Load(), Since: since, isWhole: c.options.Receipts == ReceiptsWhole}
 }
 
 // call is one call, whatever it takes.

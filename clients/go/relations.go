@@ -288,4 +288,6 @@ type Sender struct {
 	// Since is when the request was first sent, up to the table's tolerance of five minutes. Zero: not known, as of a
 	// registration or an event that may have been recorded before under the program's own idempotency key.
 	Since time.Time
+	// isWhole says that whole receipts were asked for: what is in between may have cut a brief one out of one.
+	isWhole bool
 }

@@ -493,3 +493,22 @@ func TestASecondLineOfTheKeyIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A client that asks for whole receipts does not take what was cut out of one.
+func TestABriefReceiptIsNoWholeOne(t *testing.T) {
+	log := newTestLog(t, 0)
+	call := makeCalls(t, log)[0]
+	holder := call.holder()
+	receipt := holder.Mutable(holder.Descriptor().Fields().ByName("receipt")).Message()
+	for _, name := range []protoreflect.Name{"leaf", "opening", "record"} {
+		receipt.Clear(receipt.Descriptor().Fields().ByName(name))
+	}
+	for receipts, isTaken := range map[Receipts]bool{"": false, ReceiptsWhole: false, ReceiptsBrief: true} {
+		client, err := New(Options{BaseURL: "https://platform.example.com", LogKeys: []string{log.key}, Receipts: receipts})
+		must(t, err)
+		defer client.Close()
+		if _, err := client.VerifyAnswer(call.request, call.answer, call.at); errors.Is(err, ErrReceipt) == isTaken {
+			t.Errorf("%q: %v", receipts, err)
+		}
+	}
+}

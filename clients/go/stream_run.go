@@ -243,6 +243,8 @@ func (s *Stream[Item, Result]) verify(item *queued[Item, Result], result Result)
 	}
 	// Acknowledgements do not name the caller.
 	read.others = append(read.others, "caller")
-	_, err = read.verify(request, s.client.sender(item.since), s.client.keys)
+	sender := s.client.sender(item.since)
+	sender.isWhole = orDefault(s.limits.Receipts, s.client.options.Receipts) == ReceiptsWhole
+	_, err = read.verify(request, sender, s.client.keys)
 	return err
 }

@@ -151,7 +151,8 @@ abstract class BulkCalls extends Permissions {
     if (logKeys().isEmpty()) return answer;
     try {
       if (BulkItems.of(answer).stream().anyMatch(result -> Answers.receipt(result).isPresent()))
-        Receipts.verifyItems(request, answer, calls().sender(Optional.of(since)), logKeys());
+        Receipts.verifyItems(request, answer, calls().sender(Optional.of(since)), logKeys())
+            .forEach(verified -> verified.ifPresent(calls()::requireAsked));
       return answer;
     } catch (ReceiptException wrong) {
       throw new ReceiptException(wrong.getMessage(), answer, wrong);

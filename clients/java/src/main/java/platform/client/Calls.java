@@ -33,6 +33,7 @@ final class Calls {
   private final Duration deadline;
   private final RetryPolicy retry;
   private final BiConsumer<PlatformException, Duration> onRetry;
+  private final ReceiptDetail receipts;
   private final boolean isCallerGiven;
   /** Whom receipts must be of; null where that is not known. */
   private volatile Caller caller;
@@ -47,6 +48,7 @@ final class Calls {
     this.deadline = settings.deadline;
     this.retry = settings.retry;
     this.onRetry = settings.onRetry;
+    this.receipts = settings.receipts;
     this.isCallerGiven = settings.caller != null;
     this.caller = settings.caller;
   }
@@ -54,6 +56,12 @@ final class Calls {
   /** The receipts that are verified from now on are of this caller, but where the program has named one. */
   void keep(Caller named) {
     if (!isCallerGiven) caller = named;
+  }
+
+  /** Refuses a brief receipt where a whole one was asked for: what is in between may have cut it out. */
+  void requireAsked(VerifiedReceipt verified) {
+    if (receipts == ReceiptDetail.WHOLE && verified.record().isEmpty())
+      throw new ReceiptException("the receipt is a brief one, and a whole one was asked for");
   }
 
   /** Who this client is, as far as it knows, and when it sent something. */

@@ -234,7 +234,8 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
 
   /**
    * Checks the receipt of an answer, offline, against the keys that the client was given, and that it is that of this answer,
-   * of this request, and of the caller that the program or {@link #whoAmI} named, where one did. The calls of this class have done so
+   * of this request, and of the caller that the program or {@link #whoAmI} named, where one did. A brief receipt is refused where whole ones are
+   * asked for. The calls of this class have done so
    * already; those over {@link #channel} have not.
    *
    * @param request as it was sent; empty where it was not kept
@@ -244,7 +245,9 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
    * @throws ReceiptException where it does not, or the answer has no receipt
    */
   public VerifiedReceipt verifyAnswer(Optional<? extends Message> request, Message answer, Optional<Instant> since) {
-    return Receipts.verifyAnswer(request, answer, calls.sender(since), logKeys);
+    VerifiedReceipt verified = Receipts.verifyAnswer(request, answer, calls.sender(since), logKeys);
+    calls.requireAsked(verified);
+    return verified;
   }
 
   /**

@@ -93,8 +93,11 @@ class BulkCallsTest {
         ResolvePoliciesRequest.newBuilder().addItems(ResolvePolicyRequest.getDefaultInstance()).build();
     assertThrows(ReceiptException.class, () -> Receipts.verifyItems(other, good, Sender.UNKNOWN, List.of(log.key())));
     try (var service = new TestBulkService();
-        var client = service.client().logKeys(log.key()).build()) {
+        var client = service.client().logKeys(log.key()).receipts(ReceiptDetail.BRIEF).build();
+        var asking = service.client().logKeys(log.key()).build()) {
       service.plan = good;
+      // What was cut out of a whole one is none.
+      assertThrows(ReceiptException.class, () -> asking.planProtections(request));
       assertEquals(good, client.planProtections(request));
       service.plan = good.toBuilder().setItems(0, anothers).build();
       ReceiptException wrong = assertThrows(ReceiptException.class, () -> client.planProtections(request));

@@ -170,7 +170,8 @@ impl Client {
     /// Checks the receipt of an answer against the keys of the log that the client was given, and that it is that of this
     /// answer, of this request as it was given to the client, and of the caller that the program or [`Client::who_am_i`]
     /// named, where one did: see [`verify_answer`]. `since` is when the request was given to the client; `None` where it may have
-    /// been recorded before, under an idempotency key of the program's own.
+    /// been recorded before, under an idempotency key of the program's own. A brief receipt is refused unless
+    /// [`ClientBuilder::receipts`] asks for it.
     ///
     /// # Errors
     /// [`ReceiptError`] says what does not hold; without a key, nothing does.
@@ -181,7 +182,12 @@ impl Client {
         since: Option<SystemTime>,
     ) -> Result<VerifiedReceipt, ReceiptError> {
         let sent = request.map(|request| self.completed(request));
-        verify_answer(sent.as_ref(), answer, &self.sender(since), &self.0.settings.log_keys)
+        let verified = verify_answer(sent.as_ref(), answer, &self.sender(since), &self.0.settings.log_keys)?;
+        // What is in between may have cut it out of a whole one, which comes unasked too.
+        if verified.record().is_none() && self.0.settings.receipts != Some(ReceiptDetail::Brief) {
+            return Err(ReceiptError::brief());
+        }
+        Ok(verified)
     }
 
     /// Checks a receipt against the keys of the log that the client was given.
@@ -204,7 +210,10 @@ impl Client {
         caller: Option<&Caller>,
         since: Option<SystemTime>,
     ) -> Result<VerifiedReceipt, ReceiptError> {
-        verify_item(&self.completed(request), item, caller, &self.sender(since), &self.0.settings.log_keys)
+        let verified =
+            verify_item(&self.completed(request), item, caller, &self.sender(since), &self.0.settings.log_keys)?;
+        self.as_asked(&verified)?;
+        Ok(verified)
     }
 
     /// Checks the receipts of all items of a bulk call that were answered, as [`Client::verify_item`] does: what each
@@ -221,7 +230,15 @@ impl Client {
         since: Option<SystemTime>,
     ) -> Result<Vec<Option<VerifiedReceipt>>, ReceiptError> {
         let complete = |request: &Q::Request| self.completed(request);
-        verify_items(request, answer, &self.sender(since), &self.0.settings.log_keys, complete)
+        let verified = verify_items(request, answer, &self.sender(since), &self.0.settings.log_keys, complete)?;
+        verified.iter().flatten().try_for_each(|verified| self.as_asked(verified))?;
+        Ok(verified)
+    }
+
+    /// Refuses a brief receipt of an item where a whole one was asked for: unasked, brief ones come.
+    fn as_asked(&self, verified: &VerifiedReceipt) -> Result<(), ReceiptError> {
+        let is_cut = verified.record().is_none() && self.0.settings.receipts == Some(ReceiptDetail::Whole);
+        if is_cut { Err(ReceiptError::brief()) } else { Ok(()) }
     }
 
     /// Who this client is, as far as it knows, and when it sent something.

@@ -19,7 +19,9 @@ use svc_platform_client::proto::{
     Caller, PlanKeyAccessResponse, PlanProtectionResponse, Receipt, RecordEvidenceResponse, RegisterArtifactResponse,
     ResolvePolicyResponse,
 };
-use svc_platform_client::{Client, LogKey, ReceiptError, Sender, VerifiedReceipt, verify_answer, verify_receipt};
+use svc_platform_client::{
+    Client, ClientBuilder, LogKey, ReceiptDetail, ReceiptError, Sender, VerifiedReceipt, verify_answer, verify_receipt,
+};
 
 const ORIGIN: &str = "logs.example.com/0123";
 
@@ -566,5 +568,20 @@ async fn items_of_another_place_are_refused() {
         let mut changed = answer.clone();
         change(&mut changed);
         refused(&changed);
+    }
+}
+
+#[tokio::test]
+async fn a_brief_receipt_is_no_whole_one() {
+    let (calls, key) = &*CALLS;
+    let call = calls.iter().find(|call| call.route == "evidence").expect("there is one");
+    let request = messages::read("RecordEvidenceRequest", &call.request).expect("it is one");
+    let mut answer: RecordEvidenceResponse = messages::read("RecordEvidenceResponse", &call.answer).expect("it is one");
+    let receipt = answer.ingestion.as_mut().and_then(|ingestion| ingestion.receipt.as_mut()).expect("it has one");
+    (receipt.leaf, receipt.opening, receipt.record) = (None, None, None);
+    for (detail, is_taken) in [(None, false), (Some(ReceiptDetail::Whole), false), (Some(ReceiptDetail::Brief), true)] {
+        let builder = Client::builder("http://localhost").log_key(key.clone());
+        let client = detail.into_iter().fold(builder, ClientBuilder::receipts).build().expect("it needs no service");
+        assert_eq!(client.verify_answer(Some(&request), &answer, None).is_ok(), is_taken, "{detail:?}");
     }
 }

@@ -26,6 +26,10 @@ impl ReceiptError {
     fn new(why: impl Into<String>) -> Self {
         Self(why.into())
     }
+
+    pub(crate) fn brief() -> Self {
+        Self::new("the receipt is a brief one, and a whole one was asked for")
+    }
 }
 
 /// What a receipt proves: what the log held when its checkpoint was signed. Not that the record tells the truth.

@@ -1,6 +1,6 @@
 /** Where data comes from and goes to: files, and streams of any size. */
 import { createHash, randomBytes } from "node:crypto";
-import { constants, type FileHandle, lstat, open, rm, stat } from "node:fs/promises";
+import { constants, type FileHandle, lstat, open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Writable } from "node:stream";
 import { CID } from "multiformats/cid";

@@ -14,6 +14,23 @@ export type ArtifactKind = (typeof artifactKinds)[number];
 export const evidenceEventTypes = ["protect", "access", "rewrap", "deny"] as const;
 export type EvidenceEventType = (typeof evidenceEventTypes)[number];
 
+/**
+ * How an event says that it ended. `releasing` says that plaintext is about to leave: neither a success nor a failure,
+ * and another event says how it ended.
+ */
+export const eventOutcomes = ["completed", "failed", "aborted", "refused", "releasing"] as const;
+export type EventOutcome = (typeof eventOutcomes)[number];
+
+/**
+ * The word that an event's `outcome` is, in any case; `unknown` for any other text. A word that reports no success may
+ * have its reason behind it, such as `failed: key not found`; `completed` stands alone.
+ */
+export function eventOutcome(text: string): EventOutcome | "unknown" {
+  const [, word, reason] = /^([a-z]+)(.*)$/s.exec(text.trim().toLowerCase()) ?? [];
+  const known = eventOutcomes.find((outcome) => outcome === word);
+  return known === undefined || (known === "completed" && reason !== "") ? "unknown" : known;
+}
+
 export const authModes = ["trusted_headers", "bearer_token", "bearer_token_or_trusted_headers"] as const;
 export type AuthMode = (typeof authModes)[number];
 

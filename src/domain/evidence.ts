@@ -2,7 +2,7 @@
 import type { Violation } from "../base/errors.ts";
 import { newRecordId } from "../base/ids.ts";
 import { isZeroTime, parseTimestamp } from "../base/timestamps.ts";
-import type { ArtifactKind, ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
+import { type ArtifactKind, type ArtifactProfile, type EvidenceEventType, eventOutcome } from "../base/vocabulary.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
 import { type AnswerTail, plaintextTransport } from "./answer.ts";
 import { type Citation, cite } from "./citation.ts";
@@ -99,6 +99,7 @@ export function createEvidence({ deployment, live, ledger, clock, random }: Doma
           ...cidWarnings("artifact_cid", request.artifact_cid),
           ...cidWarnings("artifact_merkle_root_cid", request.artifact_merkle_root_cid),
           ...(isInFuture ? [warnings.occurredInFuture] : []),
+          ...(eventOutcome(request.outcome || "completed") === "unknown" ? [warnings.unknownOutcome] : []),
           ...citationWarnings(citation.result),
           ...(correlateBy.some((member) => member !== "resource.id") ? [] : [warnings.noArtifactIdentity]),
         ],

@@ -2,6 +2,7 @@
  * Texts of all warnings. They name members of the request and never repeat a value: labels, attributes, references,
  * locators and identifiers may be confidential.
  */
+import { eventOutcomes } from "../base/vocabulary.ts";
 import { parseCid } from "../ledger/artifacts/cid.ts";
 import { digestOddities } from "../ledger/artifacts/digest.ts";
 import type { CitationResult } from "./citation.ts";
@@ -16,6 +17,7 @@ export const warnings = {
     "the artifact is another principal's, who registered it before: this registration is recorded, and changes nothing " +
     "that policies know of it; it would where it cited an allowed rewrap of the artifact",
   occurredInFuture: "occurred_at is more than 5 minutes in the future",
+  unknownOutcome: `outcome is none of ${eventOutcomes.join(", ")}: it is kept as sent, and says of nothing that it was done`,
   noArtifactIdentity:
     "the event names neither a matching decision nor an artifact: it cannot be linked to other records",
   unparsableCid: (field: string) => `${field} is not a CID that can be parsed: it is kept as sent`,

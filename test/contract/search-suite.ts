@@ -69,7 +69,7 @@ const drawn = fc.record({
   onBehalfOf: fc.option(fc.constantFrom(...people), { nil: undefined }),
   attributes: fc.dictionary(fc.constantFrom("person", "place"), fc.constantFrom("a", "b=c"), { maxKeys: 2 }),
   operation: fc.constantFrom("protect", "access"),
-  said: fc.option(fc.constantFrom("success", "allow"), { nil: undefined }),
+  said: fc.option(fc.constantFrom("Completed", "failed: no key", "completed, almost", "allow"), { nil: undefined }),
   allowed: fc.boolean(),
   reasons: fc.uniqueArray(fc.constantFrom("platform/a", "tenant/b")),
   alerts: fc.option(fc.uniqueArray(fc.constantFrom("break-glass", "after-hours")), { nil: undefined }),
@@ -93,8 +93,11 @@ const asked = fc.record({
       fc.record({ field: fc.constant("label" as const), value: fc.constantFrom(...labels) }),
       fc.record({ field: fc.constant("on_behalf_of" as const), value: fc.constantFrom("user/alice", "alice", "user") }),
       fc.record({ field: fc.constant("attribute" as const), value: fc.constantFrom("person=a", "person=b=c", "a") }),
-      fc.record({ field: fc.constant("outcome" as const), value: fc.constantFrom("allow", "deny", "success") }),
-      fc.record({ field: fc.constant("outcome" as const), value: fc.constantFrom("accepted", "refused") }),
+      fc.record({ field: fc.constant("outcome" as const), value: fc.constantFrom("allow", "deny", "unknown") }),
+      fc.record({
+        field: fc.constant("outcome" as const),
+        value: fc.constantFrom("accepted", "refused", "completed", "failed"),
+      }),
       fc.record({ field: fc.constant("reason" as const), value: fc.constantFrom("platform/a", "tenant/b") }),
       fc.record({ field: fc.constant("alert" as const), value: fc.constantFrom("break-glass", "after-hours") }),
       fc.record({ field: fc.constant("operation" as const), value: fc.constantFrom("protect", "access", "wrap") }),
@@ -465,7 +468,7 @@ function valuesOf({ found, record }: Known, field: SearchField): readonly string
   const became: Readonly<Record<string, unknown>> = {
     decision: outcome.allow === true ? "allow" : "deny",
     registration: outcome.accepted === true ? "accepted" : "refused",
-    evidence: request.outcome,
+    evidence: { Completed: "completed", "failed: no key": "failed" }[String(request.outcome)] ?? unknownIfSaid(request),
   };
   const values: Record<Exclude<SearchField, "record_id">, readonly unknown[]> = {
     subject: [caller.subject],
@@ -498,4 +501,8 @@ async function readAll(search: Search, query: SearchQuery): Promise<readonly Fou
     next = page.next;
   } while (next !== undefined);
   return found;
+}
+
+function unknownIfSaid({ outcome }: StoredRecord["request"]): string | undefined {
+  return outcome === undefined ? undefined : "unknown";
 }

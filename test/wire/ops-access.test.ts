@@ -294,7 +294,7 @@ describe("search", () => {
     ["limit=1001", "limit must be 1 to 1000"],
     ["after=-1&from=yesterday", "from must be an RFC 3339 time, such as 2026-01-31T00:00:00Z; after must be the index"],
     ["cid=", "cid must be 1 to 2048 characters of text"],
-    ["record_id=%00", "record_id must be 1 to 2048 characters of text"],
+    ["record_id=%00", "record_id must be a record id"],
     ["resource_id=cust-1", "values that tell of persons stand in the body of a POST, never in a URL"],
     ["cid=a&cid=b", "a parameter is given twice"],
     ["cid=%ff", "the URL is not UTF-8 in percent encoding"],
@@ -320,7 +320,7 @@ describe("search", () => {
         resource: { kind: "person", id: "person-7" },
         labels: ["health"],
         attributes: { ward: "b=2" },
-        outcome: "opened",
+        outcome: "Failed: no key",
       };
       const id = await record(local, "one", about);
       await record(local, "one", { ...about, resource: { kind: "person", id: "person-8" } });
@@ -328,7 +328,7 @@ describe("search", () => {
       for (const token of [operatorToken, searching])
         for (const asked of [
           { resource_id: "person-7" },
-          { resource_id: "person-7", label: "health", attribute: "ward=b=2", outcome: "opened", limit: 5 },
+          { resource_id: "person-7", label: "health", attribute: "ward=b=2", outcome: "failed", limit: 5 },
         ]) {
           const { status, json } = await post(JSON.stringify(asked), token);
           expect([status, json.found]).toEqual([200, [expect.objectContaining({ record_id: id })]]);
@@ -379,6 +379,12 @@ describe("search", () => {
       ['{"tenant":"tenant-b"}', "the parameters are record_id"],
       ['{"__proto__":"x"}', "the parameters are record_id"],
       ['{"label":"\\u0000"}', "label must be 1 to 2048 characters of text"],
+      ['{"outcome":"denied"}', "outcome must be one of allow, deny, accepted, completed, failed, aborted, refused"],
+      ['{"outcome":"Allow"}', "outcome must be one of allow, deny"],
+      ['{"operation":"open"}', "operation must be one of protect, access, rewrap, wrap, unwrap"],
+      ['{"on_behalf_of":"alice"}', "on_behalf_of must be a type, / and an id"],
+      ['{"artifact_digest":"9f86d0"}', "artifact_digest must be a digest, such as sha256:"],
+      ['{"record_id":"1"}', "record_id must be a record id, such as "],
       ['{"label":"\\ud800"}', "label must be 1 to 2048 characters of text"],
       ["[]", "must be a JSON object"],
       ["", "must be a JSON object"],

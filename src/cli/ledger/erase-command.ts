@@ -26,7 +26,7 @@ import { tellSecurity } from "../security-line.ts";
 import type { Terminal } from "../terminal.ts";
 import { parseOrReport, withAdministrationOrReport } from "./administration.ts";
 import { describeHold } from "./hold-commands.ts";
-import { asksForTerms, readSearch, type TermCriteria, withSearchTerms } from "./search-flags.ts";
+import { asksForTerms, readSearch, refuseSearch, type TermCriteria, withSearchTerms } from "./search-flags.ts";
 import { withStoreOrReport } from "./store.ts";
 
 interface EraseOptions extends CommonOptions, ConfirmationOptions, StatementOptions, TermCriteria {
@@ -49,7 +49,7 @@ export function addLedgerEraseCommand(ledger: Command, terminal: Terminal): void
     .option("--record <id...>", `ids of the records, ${maxErasedAtOnce} at most; instead of what follows`);
   withConfirmation(withStatement(withSearchTerms(command))).action(async (options: EraseOptions) => {
     const output = createOutput(options.json === true, terminal);
-    const wanted = readWantedOrReport(options, output);
+    const wanted = readWantedOrReport(options, output, terminal);
     if (wanted === undefined) return;
     const statement = readStatement(options);
     if (!("reason" in statement) && options.dryRun !== true) return output.fail(statement);
@@ -82,7 +82,7 @@ interface Preview extends Found {
   readonly left: readonly FoundRecord[];
 }
 
-function readWantedOrReport(options: EraseOptions, output: Output): Wanted | undefined {
+function readWantedOrReport(options: EraseOptions, output: Output, terminal: Terminal): Wanted | undefined {
   const { tenant, record } = options;
   const { tenantId, recordIds } = parseOrReport({ tenant, ...(record !== undefined && { record }) }, output) ?? {};
   if (tenantId === undefined || recordIds === undefined) return undefined;
@@ -98,7 +98,8 @@ function readWantedOrReport(options: EraseOptions, output: Output): Wanted | und
   ];
   if (problems.length === 0 && "limit" in criteria)
     return record === undefined ? { tenantId, criteria } : { tenantId, recordIds };
-  output.fail(problems);
+  if ("limit" in criteria) output.fail(problems);
+  else refuseSearch(problems, output, terminal);
   return undefined;
 }
 

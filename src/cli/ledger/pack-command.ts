@@ -20,6 +20,7 @@ import { createProgress, type Progress, type Terminal } from "../terminal.ts";
 import { signOrReport } from "./checkpoint.ts";
 import { type PackFlags, readSelection } from "./pack-selection.ts";
 import { addLedgerPackVerifyCommand } from "./pack-verify-command.ts";
+import { refuseSearch } from "./search-flags.ts";
 import { logsOrReport, type OpenedStore, withStoreOrReport } from "./store.ts";
 
 interface PackOptions extends CommonOptions, PackFlags {
@@ -55,6 +56,7 @@ export function addLedgerPackCommands(ledger: Command, terminal: Terminal): void
         ...(out === undefined ? ["--out: is required"] : []),
         ...("problem" in selection ? [selection.problem] : []),
       ];
+      if ("problem" in selection && selection.isForm === true) return refuseSearch(problems, output, terminal);
       if (tenant === undefined || out === undefined || "problem" in selection) return output.fail(problems);
       await withStoreOrReport(options, output, async (opened) => {
         const [head] = (await logsOrReport(opened.archive, tenant, output)) ?? [];

@@ -3,6 +3,8 @@
 import { isMoment } from "../../base/text-forms.ts";
 import { parseTimestamp } from "../../base/timestamps.ts";
 import type { PackField, PackSelection } from "../../ledger/pack/selection.ts";
+import { formOf } from "../../ledger/search/search-query.ts";
+import { flagName } from "./search-flags.ts";
 
 export interface PackFlags {
   readonly from?: string;
@@ -22,9 +24,14 @@ const fields = [
   ["onBehalfOf", "on_behalf_of"],
 ] as const satisfies readonly (readonly [keyof PackFlags, PackField])[];
 
+type Read =
+  | { readonly selection: PackSelection }
+  /** `isForm`: a value is none that a record can have. */
+  | { readonly problem: string; readonly isForm?: true };
+
 /** The selection, or what is wrong with the options: exactly one is needed. */
-export function readSelection(flags: PackFlags): { readonly selection: PackSelection } | { readonly problem: string } {
-  const values = fields.flatMap(([flag, field]) => (flags[flag] ? [{ field, value: flags[flag] }] : []));
+export function readSelection(flags: PackFlags): Read {
+  const values = fields.flatMap(([flag, field]) => (flags[flag] ? [{ flag, field, text: flags[flag] }] : []));
   const isRange = flags.from !== undefined || flags.to !== undefined;
   const [value] = values;
   if (values.length + (isRange ? 1 : 0) !== 1)
@@ -32,10 +39,24 @@ export function readSelection(flags: PackFlags): { readonly selection: PackSelec
       problem:
         "exactly one of --from and --to, --artifact-digest, --cid, --decision, --principal, --on-behalf-of says what to pack",
     };
-  return value === undefined ? readRange(flags) : { selection: value };
+  return value === undefined ? readRange(flags) : readValue(value);
 }
 
-function readRange({ from, to }: PackFlags): { readonly selection: PackSelection } | { readonly problem: string } {
+function readValue({ flag, field, text }: Given): Read {
+  const { parse, message } = formOf(field);
+  const value = parse(text);
+  return value === undefined
+    ? { problem: `${flagName(flag)}: ${message}`, isForm: true }
+    : { selection: { field, value } };
+}
+
+interface Given {
+  readonly flag: string;
+  readonly field: PackField;
+  readonly text: string;
+}
+
+function readRange({ from, to }: PackFlags): Read {
   const ends = { ...(from !== undefined && { from: moment(from) }), ...(to !== undefined && { to: moment(to) }) };
   for (const [name, end] of Object.entries(ends))
     if (!isMoment(end)) return { problem: `--${name}: is no RFC 3339 time, such as 2026-01-31T00:00:00Z` };

@@ -6,7 +6,7 @@ import type { FoundRecord, SearchPage, SearchQuery } from "../../ledger/ports/se
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
-import { type PageCriteria, readSearch, withSearchTerms } from "./search-flags.ts";
+import { type PageCriteria, readSearch, refuseSearch, withSearchTerms } from "./search-flags.ts";
 import { logsOrReport, withStoreOrReport } from "./store.ts";
 
 interface SearchOptions extends CommonOptions, PageCriteria {
@@ -26,7 +26,7 @@ export function addLedgerSearchCommand(ledger: Command, terminal: Terminal): voi
     .option("--records", "print the records themselves too")
     .action((options: SearchOptions) => {
       const output = createOutput(options.json === true, terminal);
-      const query = readQueryOrReport(options, output);
+      const query = readQueryOrReport(options, output, terminal);
       if (query === undefined) return;
       return withStoreOrReport(options, output, async ({ archive }) => {
         if ((await logsOrReport(archive, query.tenantId, output)) === undefined) return;
@@ -35,14 +35,13 @@ export function addLedgerSearchCommand(ledger: Command, terminal: Terminal): voi
     });
 }
 
-function readQueryOrReport(options: SearchOptions, output: Output): SearchQuery | undefined {
+function readQueryOrReport(options: SearchOptions, output: Output, terminal: Terminal): SearchQuery | undefined {
   const tenantId = parseTenantId(options.tenant);
   const criteria = readSearch(options);
   if (tenantId !== undefined && "limit" in criteria) return { ...criteria, tenantId };
-  output.fail([
-    ...(tenantId === undefined ? ["--tenant: is no tenant id"] : []),
-    ...("limit" in criteria ? [] : criteria),
-  ]);
+  const problems = tenantId === undefined ? ["--tenant: is no tenant id"] : [];
+  if ("limit" in criteria) output.fail(problems);
+  else refuseSearch([...problems, ...criteria], output, terminal);
   return undefined;
 }
 

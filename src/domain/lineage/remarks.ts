@@ -2,6 +2,7 @@
  * What is missing in the life of an artifact, or does not fit: what an auditor would ask about. A remark says what the
  * pack shows, and never more: where an answer may lie outside of it, the remark says so. docs/ledger.md defines the words.
  */
+import { eventOutcome, eventOutcomes } from "../../base/vocabulary.ts";
 import type { CompleteRange } from "../../ledger/pack/range-check.ts";
 import type { Step } from "./step.ts";
 
@@ -12,6 +13,10 @@ export type RemarkCode =
   | "allowed_evidence_not_shown"
   /** All events that cite the decision and match it report a failure. */
   | "allowed_evidence_failed"
+  /** No event that cites the decision and matches it says that it was done, and not all report a failure. */
+  | "allowed_outcome_unknown"
+  /** The event's outcome is no word of the vocabulary. */
+  | "unknown_outcome"
   /** An event other than `deny` cites a decision that denied. */
   | "event_after_denial"
   /** The registration was not accepted. */
@@ -34,20 +39,9 @@ export interface Remark {
   readonly message: string;
 }
 
-/** Words of an event's `outcome` that report a failure, in any case. Any other word, or none, says that it was done. */
-const failures: ReadonlySet<string> = new Set([
-  "aborted",
-  "canceled",
-  "cancelled",
-  "denied",
-  "error",
-  "fail",
-  "failed",
-  "failure",
-  "refused",
-  "rejected",
-  "timeout",
-]);
+/** What an event says of what it is about. Of several, the one that stands last here counts. */
+const words = ["announced", "failed", "unclear", "done"] as const;
+type Word = (typeof words)[number];
 
 /**
  * What the whole pack says of each decision: a decision is evidenced or not, whatever artifact is looked at, so that no
@@ -55,8 +49,8 @@ const failures: ReadonlySet<string> = new Set([
  */
 export class PackFacts {
   readonly #decisions = new Map<string, Step>();
-  /** Decisions with a matched event, and whether one of these reports no failure. */
-  readonly #evidenced = new Map<string, boolean>();
+  /** Decisions with a matched event, and what these say together. */
+  readonly #evidenced = new Map<string, Word>();
   /** Decisions that an accepted registration cites and matches. */
   readonly #registered = new Set<string>();
   /** Leaf of the last event that was erased; nothing is left of what it cited. */
@@ -77,13 +71,17 @@ export class PackFacts {
   /** What is to be said of the evidence of an allowed decision; nothing where it is evidenced, or needs none. */
   onAllowed(decision: Step): readonly Remark[] {
     const { record_id: id, leaf_index: leafIndex } = decision;
-    const isDone = this.#evidenced.get(id);
+    const said = this.#evidenced.get(id);
     // A question about policy permits nothing by itself: it counts once something was registered under it.
     const isExpected = decision.expects_evidence !== false || this.#registered.has(id);
-    if (isDone === true || (isDone === undefined && !isExpected)) return [];
-    if (isDone === false)
+    if (said === "done" || (said === undefined && !isExpected)) return [];
+    if (said === "failed")
       return [
         remark("allowed_evidence_failed", decision, "allowed; every event shown that matches it reports a failure"),
+      ];
+    if (said !== undefined)
+      return [
+        remark("allowed_outcome_unknown", decision, "allowed; no event shown that matches it says that it was done"),
       ];
     const gap = this.#unseen(leafIndex);
     if (gap === undefined)
@@ -104,13 +102,18 @@ export class PackFacts {
     if (kind === "evidence" && step.erased === true) this.#lastErasedEvent = leafIndex;
     if (cited === undefined || citation !== "matched") return;
     if (kind === "registration" && step.outcome === "accepted") this.#registered.add(cited);
-    if (kind === "evidence" && step.operation !== "deny")
-      this.#evidenced.set(cited, this.#evidenced.get(cited) === true || !reportsFailure(step));
+    if (kind !== "evidence" || step.operation === "deny") return;
+    const said = [wordOf(step), this.#evidenced.get(cited)];
+    this.#evidenced.set(cited, words.findLast((word) => said.includes(word)) as Word);
   }
 }
 
-function reportsFailure({ outcome = "" }: Step): boolean {
-  return failures.has(outcome.trim().toLowerCase());
+function wordOf({ outcome = "recorded", unknown_outcome: isUnknown }: Step): Word {
+  const word = eventOutcome(outcome);
+  if (isUnknown === true) return "unclear";
+  // An event without a word says what its type says.
+  if (word === "completed" || outcome === "recorded") return "done";
+  return word === "releasing" ? "announced" : word === "unknown" ? "unclear" : "failed";
 }
 
 /** Remarks on the steps of one artifact, in their order. Work is linear in the steps. */
@@ -124,7 +127,13 @@ export function remarksOn(steps: readonly Step[], facts: PackFacts): readonly Re
       case "registration":
         return onCitation(step, facts, "registered_without_decision");
       case "evidence":
-        return [...onCitation(step, facts, "event_without_decision"), ...onEvent(step, registeredAt)];
+        return [
+          ...onCitation(step, facts, "event_without_decision"),
+          ...onEvent(step, registeredAt),
+          ...(step.unknown_outcome === true
+            ? [remark("unknown_outcome", step, `its outcome is none of ${eventOutcomes.join(", ")}`)]
+            : []),
+        ];
       default:
         return [];
     }

@@ -1,9 +1,11 @@
 /** A record as a step in the life of an artifact: what a reader of a pack is shown of it. */
 
+import { eventOutcome } from "../../base/vocabulary.ts";
 import type { CheckedEntry } from "../../ledger/pack/entry-check.ts";
 import { decisionOf } from "../../ledger/pack/item-check.ts";
 import type { RecordKind, StoredRecord } from "../../ledger/ports/record.ts";
 import { reliedOnIds } from "../registered.ts";
+import { evaluationPath, routePath } from "../routes.ts";
 
 /** Members without a value are absent. */
 export interface Step {
@@ -20,6 +22,8 @@ export interface Step {
   readonly operation?: string;
   /** Of a decision `allowed` or `denied`, of a registration `accepted` or `refused`, of an event its own word. */
   readonly outcome?: string;
+  /** True for an event whose own word is none of `eventOutcomes`. */
+  readonly unknown_outcome?: true;
   /** What became of the citation of a decision, when it was recorded. */
   readonly citation?: string;
   /** The decision that this is, or that it cites. */
@@ -56,6 +60,8 @@ export function stepOf({ leafIndex, leaf, record }: CheckedEntry): Step {
       subject: caller.subject,
       operation: textOf(request.operation) ?? textOf(request.event_type),
       outcome: kinds[kind]?.(outcome, textOf(request.outcome)),
+      unknown_outcome:
+        kind === "evidence" && eventOutcome(textOf(request.outcome) ?? "completed") === "unknown" ? true : undefined,
       citation: textOf(outcome.citation),
       decision_id: decisionOf(record),
       relied_on: kind === "decision" ? reliedOnIds(outcome) : undefined,
@@ -66,8 +72,8 @@ export function stepOf({ leafIndex, leaf, record }: CheckedEntry): Step {
   };
 }
 
-/** Where a caller asks what policy says of an operation, and plans nothing. */
-const questionRoute = /\/policy-resolve$/;
+/** Where a caller asks what policy says of an operation, for itself or for somebody else, and plans nothing. */
+const questionRoutes: readonly unknown[] = [routePath("policy-resolve"), evaluationPath];
 
 function expectsEvidence({ route, outcome }: StoredRecord): boolean {
   const { guidance } = outcome;
@@ -76,7 +82,7 @@ function expectsEvidence({ route, outcome }: StoredRecord): boolean {
       ? guidance.evidence_expected
       : undefined;
   const isNone = Array.isArray(expected) && expected.length === 0;
-  return !isNone && !(typeof route === "string" && questionRoute.test(route));
+  return !isNone && !questionRoutes.includes(route);
 }
 
 function defined<Members extends object>(members: Members): { [Name in keyof Members]?: NonNullable<Members[Name]> } {

@@ -122,3 +122,25 @@ function hexOf(value: string, hexLength: number): string | undefined {
   const hex = bytes.toString("hex");
   return hex.length === hexLength && isDigestOf(`x:${value}`, hex) ? hex : undefined;
 }
+
+/** What programs such as `sha256sum` print without a name, by the length of its hexadecimal digits. */
+const printed: ReadonlyMap<number, string> = new Map([
+  [32, "md5"],
+  [40, "sha1"],
+  [56, "sha224"],
+  [64, "sha256"],
+  [96, "sha384"],
+  [128, "sha512"],
+]);
+
+/**
+ * The canonical digest that a person means: `algorithm:value`, hexadecimal digits alone, which are then of MD5, SHA-1 or
+ * SHA-2, or a line of `sha256sum` and its like. Undefined where the text is none of them.
+ */
+export function digestOfText(text: string): string | undefined {
+  const line = /^\\?([0-9a-fA-F]+)(?: [ *].+)?\s*$/s.exec(text)?.[1];
+  const algorithm = line === undefined ? undefined : printed.get(line.length);
+  if (line !== undefined && algorithm !== undefined) return canonicalDigest(`${algorithm}:${line}`);
+  const named = text.replace(/^[A-Za-z0-9+._-]+:/, (name) => name.toLowerCase());
+  return parseDigest(named) === undefined ? undefined : canonicalDigest(named);
+}

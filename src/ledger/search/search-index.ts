@@ -5,6 +5,7 @@
 import { createHmac, createSecretKey, hash, type KeyObject } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { SearchField, SearchTerm } from "../ports/search.ts";
+import { canonicalTerm } from "./search-terms.ts";
 
 /** Size of the key of an index. */
 export const searchKeyBytes = 32;
@@ -51,22 +52,37 @@ const editions: readonly ReadonlySet<SearchField>[] = [
   ]),
 ];
 
-/** Edition of the indexes that are made now. */
-export const newestEdition = 3;
+/** From this edition on an index has digests and CIDs in one spelling, and not as each record spells them. */
+const canonicalEdition = 4;
+/** Edition of the indexes that are made now: with the fields of the one before. */
+export const newestEdition = canonicalEdition;
 
-const newestFields = editions[newestEdition] as ReadonlySet<SearchField>;
+const newestFields = editions.at(-1) as ReadonlySet<SearchField>;
+const spelledFields: ReadonlySet<SearchField> = new Set(["artifact_digest", "cid"]);
 
-/** Those of the terms that an index of the edition has. */
+/** Those of the terms that an index of the edition has, as it has them. */
 export function termsOfEdition(edition: number, terms: readonly SearchTerm[]): readonly SearchTerm[] {
-  const fields = edition >= newestEdition ? newestFields : (editions[edition] ?? newestFields);
-  return terms.filter(({ field }) => fields.has(field));
+  const fields = editions[edition] ?? newestFields;
+  const has = terms.filter(({ field }) => fields.has(field));
+  if (edition < canonicalEdition) return has;
+  const isFirst = ({ field, value }: SearchTerm, position: number, all: readonly SearchTerm[]) =>
+    !spelledFields.has(field) || all.findIndex((other) => other.field === field && other.value === value) === position;
+  return has.map(canonicalTerm).filter(isFirst);
 }
 
-/** Fields of the terms that an index of the edition is too old to have, each once. */
+/** Those of the terms that an index of the edition finds every record by. */
+export function termsFoundBy(edition: number, terms: readonly SearchTerm[]): readonly SearchTerm[] {
+  const isSpelled = ({ field }: SearchTerm) => edition < canonicalEdition && spelledFields.has(field);
+  return termsOfEdition(
+    edition,
+    terms.filter((term) => !isSpelled(term)),
+  );
+}
+
+/** Fields of the terms that an index of the edition is too old to find every record by, each once. */
 export function missingFields(edition: number, terms: readonly SearchTerm[]): readonly SearchField[] {
-  const has = new Set(termsOfEdition(edition, terms));
-  const missing = terms.filter((term) => newestFields.has(term.field) && !has.has(term));
-  return [...new Set(missing.map(({ field }) => field))];
+  const has = new Set(termsFoundBy(edition, terms).map(({ field }) => field));
+  return [...new Set(terms.map(({ field }) => field))].filter((field) => newestFields.has(field) && !has.has(field));
 }
 
 /** Where in a log to look: leaves from `first` up to and without `end`. */

@@ -1,8 +1,12 @@
 /** Parses search criteria given as text: command-line options or URL parameters. */
 
+import { parseRecordId } from "../../base/ids.ts";
 import { parseDecimal } from "../../base/text-forms.ts";
 import { parseTimestamp } from "../../base/timestamps.ts";
+import { keyAccessOperations, protectionOperations } from "../../base/vocabulary.ts";
+import { digestOfText } from "../artifacts/digest.ts";
 import { contentFields, maxSearchLimit, type SearchField, type SearchQuery, searchFields } from "../ports/search.ts";
+import { searchedOutcomes } from "./search-terms.ts";
 
 /** Names of what may be asked for; each of them once. */
 export const searchParameters = [...searchFields, "from", "to", "after", "limit"] as const;
@@ -49,12 +53,9 @@ export function parseSearch(
     if (text !== undefined && value === undefined) problems.push({ parameter, message });
     return value;
   };
-  const readValue = (field: SearchField) =>
-    field === "attribute"
-      ? read(field, parseAttribute, `must be a key, = and a value, of ${maxValueLength} characters together`)
-      : read(field, parseValue, `must be 1 to ${maxValueLength} characters of text`);
   const terms = searchFields.flatMap((field) => {
-    const value = readValue(field);
+    const { parse, message } = formOf(field);
+    const value = read(field, parse, message);
     return value === undefined ? [] : [{ field, value }];
   });
   const time = "must be an RFC 3339 time, such as 2026-01-31T00:00:00Z";
@@ -77,9 +78,43 @@ function parseValue(text: string): string | undefined {
   return isText && text.length >= 1 && text.length <= maxValueLength ? text : undefined;
 }
 
-/** An attribute without a value would find none, as if nothing had been recorded. */
-function parseAttribute(text: string): string | undefined {
-  return text.indexOf("=") > 0 ? parseValue(text) : undefined;
+/** How the values of a field are read, and what is said of any other text. */
+interface ValueForm {
+  readonly parse: (text: string) => string | undefined;
+  readonly message: string;
+}
+
+const anyText: ValueForm = { parse: parseValue, message: `must be 1 to ${maxValueLength} characters of text` };
+
+/** What no record can have would find none, as if nothing had been recorded. */
+const forms: Readonly<Partial<Record<SearchField, ValueForm>>> = {
+  record_id: {
+    parse: (text) => parseRecordId(text.toLowerCase()),
+    message: "must be a record id, such as 01890a5d-ac96-774b-bcce-b302099a8057",
+  },
+  artifact_digest: {
+    parse: (text) => parseValue(digestOfText(text) ?? ""),
+    message: "must be a digest, such as sha256:9f86…, its hexadecimal digits alone, or a line of sha256sum",
+  },
+  attribute: {
+    parse: (text) => (text.indexOf("=") > 0 ? parseValue(text) : undefined),
+    message: `must be a key, = and a value, of ${maxValueLength} characters together`,
+  },
+  on_behalf_of: {
+    parse: (text) => (/^[^/]+\/./.test(text) ? parseValue(text) : undefined),
+    message: `must be a type, / and an id, of ${maxValueLength} characters together`,
+  },
+  operation: oneOf([...new Set([...protectionOperations, ...keyAccessOperations])]),
+  outcome: oneOf(searchedOutcomes),
+};
+
+function oneOf(words: readonly string[]): ValueForm {
+  return { parse: (text) => words.find((word) => word === text), message: `must be one of ${words.join(", ")}` };
+}
+
+/** How the values of the field are read. */
+export function formOf(field: SearchField): ValueForm {
+  return forms[field] ?? anyText;
 }
 
 function parseLimit(text: string): number | undefined {

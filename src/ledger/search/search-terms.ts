@@ -1,6 +1,9 @@
 /** The terms under which a record is indexed. */
 import type { RequestId } from "../../base/ids.ts";
 import type { JsonObject, JsonValue } from "../../base/json.ts";
+import { eventOutcome, eventOutcomes } from "../../base/vocabulary.ts";
+import { canonicalCid } from "../artifacts/cid.ts";
+import { canonicalDigest } from "../artifacts/digest.ts";
 import type { RecordCaller, RecordKind, StoredRecord } from "../ports/record.ts";
 import type { SearchField, SearchTerm } from "../ports/search.ts";
 import type { EncodedRecord } from "../record/record.ts";
@@ -67,11 +70,15 @@ function commonTermsOf({ kind, request, outcome }: TermSource): readonly SearchT
   ];
 }
 
-/** A decision's `allow` or `deny`, a registration's `accepted` or `refused`, and what an event says of itself. */
+/** What `outcome` finds. */
+export const searchedOutcomes = ["allow", "deny", "accepted", ...eventOutcomes, "unknown"] as const;
+
+/** A decision's `allow` or `deny`, a registration's `accepted` or `refused`, and the word that an event's outcome is. */
 function outcomeOf(kind: RecordKind, request: JsonObject, outcome: JsonObject): JsonValue | undefined {
   if (kind === "decision") return outcome.allow === true ? "allow" : "deny";
   if (kind === "registration") return outcome.accepted === true ? "accepted" : "refused";
-  return kind === "evidence" ? request.outcome : undefined;
+  if (kind !== "evidence" || typeof request.outcome !== "string" || request.outcome === "") return undefined;
+  return eventOutcome(request.outcome);
 }
 
 /**
@@ -122,14 +129,23 @@ function isObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether the record has all of the terms. */
+/** The term in the one spelling that a digest, or a CID, has of all that are the same; any other term as it is. */
+export function canonicalTerm(term: SearchTerm): SearchTerm {
+  const { field, value } = term;
+  if (field === "artifact_digest") return { field, value: canonicalDigest(value) };
+  return field === "cid" ? { field, value: canonicalCid(value) ?? value } : term;
+}
+
+/** Whether the record has all of the terms, digests and CIDs in any spelling. */
 export function hasTerms(record: TermSource, terms: readonly SearchTerm[]): boolean {
   const own = searchTermsOf(record);
-  return terms.every(({ field, value }) =>
-    field === "record_id"
-      ? value === record.record_id
-      : own.some((candidate) => candidate.field === field && candidate.value === value),
-  );
+  return terms
+    .map(canonicalTerm)
+    .every(({ field, value }) =>
+      field === "record_id"
+        ? value === record.record_id
+        : own.some((candidate) => candidate.field === field && canonicalTerm(candidate).value === value),
+    );
 }
 
 function term(field: SearchField, value: JsonValue | undefined): readonly SearchTerm[] {

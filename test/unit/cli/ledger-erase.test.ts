@@ -140,7 +140,8 @@ describe("ledger erase", () => {
     ],
   ])("asks for %s", async (_, options, problem) => {
     await serve(1);
-    expect(await run("ledger", "erase", ...options)).toMatchObject({ code: 1, err: expect.stringContaining(problem) });
+    const code = problem.startsWith("--resource") ? 2 : 1;
+    expect(await run("ledger", "erase", ...options)).toMatchObject({ code, err: expect.stringContaining(problem) });
   });
 
   test("asks for no more than one transaction takes", async () => {

@@ -104,9 +104,9 @@ describe("pack and pack verify", () => {
         /^ {2}2026-01-02T00:00:01\.000Z {2}leaf 2 {2}registration protect accepted .* cites \S+: matched$/,
       ),
       expect.stringMatching(
-        /^ {2}2026-01-02T00:00:02\.000Z {2}leaf 3 {2}evidence protect success .* cites \S+: matched$/,
+        /^ {2}2026-01-02T00:00:02\.000Z {2}leaf 3 {2}evidence protect completed .* cites \S+: matched$/,
       ),
-      expect.stringMatching(/^ {2}2026-01-02T00:00:03\.000Z {2}leaf 4 {2}evidence access success/),
+      expect.stringMatching(/^ {2}2026-01-02T00:00:03\.000Z {2}leaf 4 {2}evidence access completed/),
       "      ! cites no decision",
     ]);
     expect(text).toContain("  + every record is exactly the one that its leaf commits to, of this tenant and log");
@@ -276,9 +276,11 @@ describe("pack", () => {
     [["--from", "yesterday"], /--from: is no RFC 3339 time/],
     [["--from", "2026-01-02T00:00:00Z", "--to", "2026-01-02T00:00:00Z"], /--to: is not after --from/],
     [["--cid", "unknown"], /nothing is found/],
-  ])("%j is refused, and leaves no file", async (options, message) => {
+    [["--artifact-digest", "9f86"], /--artifact-digest: must be a digest/, 2],
+    [["--on-behalf-of", "alice"], /--on-behalf-of: must be a type, \/ and an id/, 2],
+  ])("%j is refused, and leaves no file", async (options, message, code = 1) => {
     await serve(lineage);
-    expect(await makePack(...options)).toMatchObject({ code: 1, err: expect.stringMatching(message) });
+    expect(await makePack(...options)).toMatchObject({ code, err: expect.stringMatching(message) });
     expect(existsSync(out())).toBe(false);
   });
 

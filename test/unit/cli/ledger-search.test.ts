@@ -1,7 +1,11 @@
 /** `ledger search` and `ledger reindex`, on a store that a service has written, or is writing. */
+import { createHash } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { base58btc } from "multiformats/bases/base58";
+import { CID } from "multiformats/cid";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
+import { rawCid } from "../../../src/ledger/artifacts/cid.ts";
 import type { Appended } from "../../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
@@ -130,9 +134,72 @@ test.each([
   [["--from", "2026-01-01"], "--from: must be an RFC 3339 time, such as 2026-01-31T00:00:00Z\n"],
   [["--attribute", "region"], "--attribute: must be a key, = and a value, of 2048 characters together\n"],
   [["--attribute", "=eu"], "--attribute: must be a key, = and a value, of 2048 characters together\n"],
-  [["--artifact-digest", ""], "--artifact-digest: must be 1 to 2048 characters of text\n"],
-])("search with %j is refused", async (options, problem) => {
-  expect(await run("search", "--tenant", "alice", ...options)).toEqual({ code: 1, out: "", err: problem });
+  [["--artifact-digest", ""], /^--artifact-digest: must be a digest, such as sha256:/],
+  [["--artifact-digest", "9f86"], /^--artifact-digest: must be a digest/],
+  [["--record", "1"], /^--record: must be a record id/],
+  [["--on-behalf-of", "alice"], /^--on-behalf-of: must be a type, \/ and an id/],
+  ...["denied", "Allow", "ALLOW", "permit", "error", ""].map((word): [string[], RegExp] => [
+    ["--outcome", word],
+    /^--outcome: must be one of allow, deny, accepted, completed, failed, aborted, refused, releasing, unknown\n$/,
+  ]),
+  ...["open", "Access", "rewrapKey", "deny"].map((word): [string[], RegExp] => [
+    ["--operation", word],
+    /^--operation: must be one of protect, access, rewrap, wrap, unwrap\n$/,
+  ]),
+])("search with %j is refused with exit code 2, and names what there is", async (options, problem) => {
+  const err = typeof problem === "string" ? problem : expect.stringMatching(problem);
+  for (const command of [["search"], ["erase", "--dry-run"]]) {
+    if (command[0] === "erase" && /limit|after|record|from/.test(options[0] ?? "")) continue;
+    expect(await run(...command, "--tenant", "alice", ...options)).toEqual({ code: 2, out: "", err });
+  }
+});
+
+describe("what was recorded of one artifact", () => {
+  const hex = createHash("sha256").update("it").digest("hex");
+  const base64 = Buffer.from(hex, "hex").toString("base64url");
+  const spelled = [`sha256:${hex}`, `sha-256:${hex.toUpperCase()}`, `sha2-256:${base64}`];
+  const asked = [...spelled, hex, hex.toUpperCase(), `SHA256:${hex}`, `${hex}  report.pdf`, `${hex} *report.pdf\n`];
+
+  test.each(spelled)("as %s is found by every spelling of its digest", async (artifact_digest) => {
+    const [recorded] = await serve("alice", { kind: "evidence", request: { artifact_digest } }, aboutIt);
+    for (const text of asked) {
+      const { out } = await run("search", "--tenant", "alice", "--json", "--artifact-digest", text);
+      expect([text, JSON.parse(out).found]).toMatchObject([text, [{ record_id: recorded?.recordId }]]);
+      expect(JSON.parse(out)).not.toHaveProperty("unindexed");
+    }
+  });
+
+  test("is found by its CID in another base", async () => {
+    const cid = rawCid(hex);
+    const other = CID.parse(cid).toString(base58btc);
+    const [recorded] = await serve("alice", { kind: "evidence", request: { artifact_cid: cid } }, aboutIt);
+    const { out } = await run("search", "--tenant", "alice", "--json", "--cid", other);
+    expect(JSON.parse(out).found).toMatchObject([{ record_id: recorded?.recordId }]);
+  });
+
+  test("is found in an index from before that, which is not enough, until it is built anew", async () => {
+    const [recorded] = await serve("alice", { kind: "evidence", request: { artifact_digest: spelled[1] as string } });
+    execute("UPDATE search_keys SET fields = 3");
+    const ask = async () =>
+      JSON.parse((await run("search", "--tenant", "alice", "--json", "--artifact-digest", hex)).out);
+    const found = [{ record_id: recorded?.recordId }];
+    expect(await ask()).toMatchObject({ found, unindexed: ["artifact_digest"] });
+    await run("reindex", "--tenant", "alice");
+    expect(await ask()).toMatchObject({ found });
+    expect(await ask()).not.toHaveProperty("unindexed");
+  });
+});
+
+test("an event with a word of its own is found as unknown, one that failed for a reason as failed", async () => {
+  const outcomes = ["failed: key not found", "partial", "completed"];
+  const records = await serve(
+    "alice",
+    ...outcomes.map((outcome) => ({ kind: "evidence" as const, request: { outcome } })),
+  );
+  for (const [position, word] of ["failed", "unknown", "completed"].entries()) {
+    const { out } = await run("search", "--tenant", "alice", "--json", "--outcome", word);
+    expect(JSON.parse(out).found).toMatchObject([{ record_id: records[position]?.recordId }]);
+  }
 });
 
 test("search of a tenant without a log says so", async () => {

@@ -28,7 +28,6 @@ const event = (log: MemoryLog, decided: RecordId, word?: string) => {
   const made = evidence("protect", { digest: "sha256:a", decision: decided });
   return log.append(word === undefined ? made : { ...made, request: { ...failing(word), decision_id: decided } });
 };
-const question = (allow: boolean) => ({ ...decision(allow), route: "/v1/sdk/policy-resolve" });
 
 describe("an allowed decision, leaf 1, with a registration, leaf 2, is", () => {
   test.each<[string, Play, readonly string[]]>([
@@ -62,7 +61,7 @@ describe("an allowed decision, leaf 1, with a registration, leaf 2, is", () => {
       (log, id) => log.append(evidence("protect", { digest: "sha256:a", decision: id, citation: "expired" })),
       ["1 allowed_not_evidenced, 3 event_without_decision"],
     ],
-    ["not evidenced by a failure", (log, id) => event(log, id, "failure"), ["1 allowed_evidence_failed"]],
+    ["not evidenced by a failure", (log, id) => event(log, id, "failed: key not found"), ["1 allowed_evidence_failed"]],
     [
       "not evidenced by a failure in other words",
       (log, id) => event(log, id, " Failed "),
@@ -71,7 +70,7 @@ describe("an allowed decision, leaf 1, with a registration, leaf 2, is", () => {
     [
       "evidenced by what was done after a failure",
       (log, id) => {
-        event(log, id, "error");
+        event(log, id, "failed");
         event(log, id);
       },
       [""],
@@ -80,7 +79,7 @@ describe("an allowed decision, leaf 1, with a registration, leaf 2, is", () => {
       "evidenced by what was done before a failure",
       (log, id) => {
         event(log, id);
-        event(log, id, "error");
+        event(log, id, "aborted");
       },
       [""],
     ],
@@ -120,14 +119,44 @@ describe("an allowed decision, leaf 1, with a registration, leaf 2, is", () => {
     expect(await remarks(log, selection)).toEqual(expected);
   });
 
-  test.each(["aborted", "denied", "Timeout", "REFUSED"])("not evidenced by an event of outcome %s", async (word) => {
+  test.each(["aborted", "Failed", "REFUSED", "failed: key not found", "aborted, by the user", "refused (policy)"])(
+    "not evidenced by an event of outcome %s",
+    async (word) => {
+      const log = memoryLog();
+      event(log, log.append(decision(true)), word);
+      expect((await remarks(log))[0]).toMatch(/^1 allowed_evidence_failed, 2 event_without_registration$/);
+    },
+  );
+
+  test.each(["incomplete", "partial", "error", "not completed", "completed with errors", "ok", "failover", "recorded"])(
+    "not evidenced by an event of outcome %s, which is reported as an unknown word",
+    async (word) => {
+      const log = memoryLog();
+      event(log, log.append(decision(true)), word);
+      expect((await remarks(log))[0]).toBe(
+        "1 allowed_outcome_unknown, 2 event_without_registration, 2 unknown_outcome",
+      );
+    },
+  );
+
+  test.each([
+    [["releasing"], "1 allowed_outcome_unknown"],
+    [["releasing", "failed"], "1 allowed_evidence_failed"],
+    [["failed", "partial"], "1 allowed_outcome_unknown"],
+    [["releasing", "Completed"], ""],
+    [["partial", "completed", "failed"], ""],
+  ])("after events of the outcomes %j said to be so: %s", async (said, expected) => {
     const log = memoryLog();
-    event(log, log.append(decision(true)), word);
-    expect((await remarks(log))[0]).toContain("1 allowed_evidence_failed");
+    const decided = log.append(decision(true));
+    for (const word of said) event(log, decided, word);
+    const own = (await remarks(log))[0]?.split(", ").filter((each) => each.startsWith("1 "));
+    expect(own?.join()).toBe(expected);
   });
 });
 
-describe("a question about policy", () => {
+describe.each(["/v1/sdk/policy-resolve", "/access/v1/evaluation"])("a question to %s", (route) => {
+  const question = (allow: boolean) => ({ ...decision(allow), route });
+
   test("is none that must be followed by anything", async () => {
     const log = memoryLog();
     log.append(question(true));
@@ -181,7 +210,7 @@ function countedSteps(count: number) {
     const [kind, decided] = [index % 2 === 0 ? "decision" : "evidence", `d${index - (index % 2)}`] as const;
     const named = kind === "evidence" ? { operation: "protect", citation: "none", artifact_digest: "a" } : {};
     const step = { leaf_index: index, recorded_at: moment(index), kind, record_id: `d${index}`, decision_id: decided };
-    const told = { ...step, outcome: kind === "decision" ? "allowed" : "success", ...named };
+    const told = { ...step, outcome: kind === "decision" ? "allowed" : "completed", ...named };
     return counted(told as unknown as Step, work);
   });
   return { steps, work };

@@ -13,7 +13,7 @@ import {
   type LeafRange,
   missingFields,
   StoredTerms,
-  termsOfEdition,
+  termsFoundBy,
   withDecision,
 } from "../../../ledger/search/search-index.ts";
 import { hasTerms } from "../../../ledger/search/search-terms.ts";
@@ -150,7 +150,7 @@ async function candidatesIn(
   if (index === undefined) return lookAtAll;
   const { generation, filledTo } = index;
   const isOpen = index.fillEnd === openEnd;
-  const [driving, ...others] = termsOfEdition(index.edition, terms).toSorted(bySelectivity);
+  const [driving, ...others] = termsFoundBy(index.edition, terms).toSorted(bySelectivity);
   if (driving === undefined) return lookAtAll;
   const decision = driving.field === "decision_id" ? await leafOf(queries, tenantId, driving.value, index) : undefined;
   const stored = new StoredTerms();

@@ -13,7 +13,7 @@ import {
   type LeafRange,
   missingFields,
   StoredTerms,
-  termsOfEdition,
+  termsFoundBy,
   withDecision,
 } from "../../../ledger/search/search-index.ts";
 import { hasTerms } from "../../../ledger/search/search-terms.ts";
@@ -127,7 +127,7 @@ export class SearchReader {
   ): Candidates {
     if (index === undefined) return everyLeaf;
     const generation = Number(index.generation);
-    const [driving, ...others] = termsOfEdition(index.edition as number, terms).toSorted(bySelectivity);
+    const [driving, ...others] = termsFoundBy(index.edition as number, terms).toSorted(bySelectivity);
     if (driving === undefined) return everyLeaf;
     const decision =
       driving.field === "decision_id" ? this.#indexedLeaf(tenantId, driving.value, generation) : undefined;

@@ -41,7 +41,7 @@ export function evidence(event: string, { digest, cid, decision: cited, citation
       artifact_digest: digest,
       artifact_cid: cid,
       decision_id: cited,
-      outcome: "success",
+      outcome: "completed",
     },
     outcome: { accepted: true, citation: citation ?? (cited === undefined ? "none" : "matched") },
     policyRevision: undefined as never,

@@ -130,17 +130,17 @@ describe("a report", () => {
     expect(told).toEqual([
       {
         names: ["sha256:a", "cid-a"],
-        steps: ["1 allowed", "2 accepted", "3 success", "4 success"],
+        steps: ["1 allowed", "2 accepted", "3 completed", "4 completed"],
         remarks: ["4 event_without_decision"],
       },
       {
         names: ["sha256:b"],
-        steps: ["1 allowed", "5 success", "6 accepted"],
+        steps: ["1 allowed", "5 completed", "6 accepted"],
         remarks: ["5 event_without_decision", "5 event_without_registration", "6 registered_without_decision"],
       },
       {
         names: ["sha256:c"],
-        steps: ["7 denied", "8 success"],
+        steps: ["7 denied", "8 completed"],
         remarks: ["8 event_after_denial", "8 event_without_registration"],
       },
       { names: [], steps: ["9 allowed"], remarks: ["9 allowed_not_evidenced"] },

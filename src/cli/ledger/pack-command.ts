@@ -13,7 +13,7 @@ import type { PackSource } from "../../ledger/pack/found.ts";
 import type { PackSelection } from "../../ledger/pack/selection.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
-import { namesOtherTenants, parseBundleContent } from "../../policy/load/bundle.ts";
+import { parseBundleContent, tellsOfOthers } from "../../policy/load/bundle.ts";
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import { createProgress, type Progress, type Terminal } from "../terminal.ts";
@@ -87,7 +87,9 @@ async function writePack(
   let entries = 0;
   const unshown = new Map<string, string>();
   const onUnshown = (revision: string, reason: string) => unshown.set(revision, reason);
-  const source = allPolicies === true ? opened.archive : withOwnPolicies(opened.archive, head.tenantId, onUnshown);
+  const { archive } = opened;
+  const hasOthers = (await archive.logs()).some(({ tenantId }) => tenantId !== head.tenantId);
+  const source = allPolicies === true ? archive : withOwnPolicies(archive, head.tenantId, hasOthers, onUnshown);
   const request = { head, checkpoint, selection, nowMs: systemClock.now(), onUnshown };
   const lines = packLines(source, request, (leafIndex) => {
     entries += 1;
@@ -142,6 +144,7 @@ function creationProblem(path: string, error: unknown): string {
 function withOwnPolicies(
   archive: StoreArchive,
   tenantId: TenantId,
+  hasOthers: boolean,
   onUnshown: (revision: string, reason: string) => void,
 ): PackSource {
   return {
@@ -152,8 +155,9 @@ function withOwnPolicies(
       const content = await archive.policyRevision(revision);
       const bundle = content === undefined ? undefined : parseBundleContent(content, revision);
       // What is damaged goes on as it is: whoever writes the pack says so.
-      if (bundle === undefined || !namesOtherTenants(bundle, tenantId)) return content;
-      onUnshown(revision, "it tells of other tenants too (--all-policies shows it)");
+      const reason = bundle && tellsOfOthers(bundle, tenantId, hasOthers);
+      if (reason === undefined) return content;
+      onUnshown(revision, `${reason} (--all-policies shows it)`);
       return undefined;
     },
   };

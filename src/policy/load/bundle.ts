@@ -119,17 +119,18 @@ export function parseBundleContent(content: string, revision: string): PolicyBun
 }
 
 /**
- * Whether the bundle names other tenants: by sets of their own, or key references that are theirs alone. What the
- * organisation knows is of all tenants.
+ * Why the bundle is not for this tenant's eyes alone; undefined where it is. It may name other tenants: by sets of their
+ * own, or key references that are theirs alone. What the organisation knows is of all its tenants.
+ *
+ * @param hasOthers whether the deployment has other tenants
  */
-export function namesOtherTenants(
-  bundle: Pick<PolicyBundle, "manifest" | "keyReferences" | "entities">,
+export function tellsOfOthers(
+  { manifest, keyReferences, entities }: Pick<PolicyBundle, "manifest" | "keyReferences" | "entities">,
   tenantId: string,
-): boolean {
-  if (bundle.entities !== undefined) return true;
-  const named = [
-    ...Object.keys(bundle.manifest.tenants),
-    ...bundle.keyReferences.flatMap(({ tenants }) => tenants ?? []),
-  ];
-  return named.some((name) => name !== otherTenants && name !== tenantId);
+  hasOthers: boolean,
+): string | undefined {
+  const named = [...Object.keys(manifest.tenants), ...keyReferences.flatMap(({ tenants }) => tenants ?? [])];
+  if (named.some((name) => name !== otherTenants && name !== tenantId)) return "it tells of other tenants too";
+  const isOfAll = entities !== undefined && hasOthers && Object.hasOwn(manifest.tenants, otherTenants);
+  return isOfAll ? "it has the entities of all tenants, and there are others" : undefined;
 }

@@ -62,13 +62,14 @@ async function verify(file = out(), ...vkeys: string[]) {
   return { code: ran.code, text: text.out, err: text.err, report: JSON.parse(ran.out) };
 }
 
-const policyText = (tenants: Readonly<Record<string, string>>) =>
+const policyText = (tenants: Readonly<Record<string, string>>, hasEntities = false) =>
   bundleContent({
     engine: "cedar",
     schema: "entity A;",
     manifest: { platform: "a", tenants },
     keyReferences: [],
     sets: { a: {} },
+    ...(hasEntities && { entities: { files: {} } }),
   } as unknown as PolicyBundle);
 
 const lineage = [
@@ -179,6 +180,28 @@ describe("pack and pack verify", () => {
     await makePack("--decision", first as string, "--all-policies");
     expect((await verify()).report).toMatchObject({ ok: true, policies: [{ revision, shown: true }] });
   });
+
+  test.each<[string, Readonly<Record<string, string>>, readonly string[], boolean]>([
+    ["the only tenant", { "*": "a" }, [], true],
+    ["the only tenant that it names", { alice: "a" }, ["bob"], true],
+    ["one tenant of several", { "*": "a" }, ["bob"], false],
+    ["one tenant of those that it names", { alice: "a", bob: "a" }, [], false],
+  ])(
+    "a policy text with entities is shown to %s, or left out for a true reason",
+    async (_, tenants, others, isShown) => {
+      const content = policyText(tenants, true);
+      const revision = revisionOf(content);
+      const outcome = { allow: true, policy_revision: revision };
+      const [first] = await serve([() => ({ ...decision(true), policyRevision: revision, outcome })], content);
+      for (const other of others) await serve([() => decision(true)], undefined, other);
+      const { out: said } = await makePack("--decision", first as string);
+      expect((await verify()).report).toMatchObject({ ok: true, policies: [{ revision, shown: isShown }] });
+      const reason =
+        tenants["*"] === undefined ? "it tells of other tenants too" : "it has the entities of all tenants";
+      if (isShown) expect(said).not.toContain("without the text");
+      else expect(said).toContain(`${revision}: ${reason}`);
+    },
+  );
 
   test("without a policy text that was changed in the store, which is named", async () => {
     const content = policyText({ "*": "a" });

@@ -498,15 +498,25 @@ def is_receipt(value):
     )
 
 
-def find_receipt(value):
-    def member(of, name):
-        return of.get(name) if isinstance(of, dict) else None
+def member(of, name):
+    return of.get(name) if isinstance(of, dict) else None
 
-    holders = [member(value, name) for name in ("decision", "registration", "ingestion")]
+
+def find_receipt(value):
+    holders = [member(value, name) for name in ("decision", "registration", "ingestion", "context")]
     candidates = [value, member(value, "receipt"), *(member(holder, "receipt") for holder in holders)]
     found = [candidate for candidate in candidates if is_receipt(candidate)]
     require(found, "the file holds no receipt")
     return found[0]
+
+
+def find_receipts(value):
+    """Of an answer to several questions of an enforcement point, or to its search, those of all of its parts."""
+    for parts in (member(value, "evaluations"), member(member(value, "context"), "decisions")):
+        if isinstance(parts, list):
+            require(parts, "the file holds no receipt")
+            return [find_receipt(part) for part in parts]
+    return [find_receipt(value)]
 
 
 def parse_proof(text):
@@ -531,7 +541,11 @@ def verify_receipt(file, trust):
             value = parse_json(opened.read().decode("utf-8"))
         except UnicodeDecodeError as error:
             raise Refused("is not UTF-8") from error
-    receipt = find_receipt(value)
+    proven = [check_receipt(receipt, trust) for receipt in find_receipts(value)]
+    return proven[0] if len(proven) == 1 else {"parts": proven}
+
+
+def check_receipt(receipt, trust):
     index, path, checkpoint = parse_proof(receipt["proof"])
     key, cosigned = trust.open(checkpoint)
     require(set(receipt) <= set(POSITION + MATERIAL), "the receipt has members that no receipt has")

@@ -282,7 +282,14 @@ describe("receipts", () => {
 
   test("whole, brief, and in an answer; and every change of any byte or member", async () => {
     const { leaf: _, opening: __, record: ___, ...brief } = receipt;
-    const answers = [receipt, brief, { receipt }, { decision: { receipt } }, { ingestion: { receipt: brief } }];
+    const answers = [
+      receipt,
+      brief,
+      { receipt },
+      { decision: { receipt } },
+      { ingestion: { receipt: brief } },
+      { context: { receipt } },
+    ];
     const next = numbersFrom(1);
     const texts = answers.map((answer) => JSON.stringify(answer));
     for (const [name, value] of Object.entries(receipt))

@@ -1,12 +1,19 @@
 /** Searches of enforcement points over the wire (AuthZEN 1.0, Search APIs), over the candidates that they name. */
 
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type DescMethodUnary, fromJson } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
 import { AuthorizationService } from "../../gen/platform/authzen/v1/authorization_pb.ts";
+import { runCommandLine } from "../../src/cli/run.ts";
+import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
+import { readKeyFile } from "../../src/stores/key-file.ts";
 import { wireClients } from "../harness/clients.ts";
 import { type Gateway, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
+import { captureTerminal } from "../unit/cli/terminal.ts";
 
 type Any = RestAnswer["body"];
 
@@ -239,6 +246,128 @@ test("what is found is what an evaluation would permit, and recorded alike", asy
   expect(receipts.map(({ leaf_index }: Any) => leaf_index)).toEqual(
     receipts.map((_: Any, i: number) => first.leaf_index + i),
   );
+});
+
+describe("an answer with its receipts", () => {
+  const headers = { "x-svc-receipt": "full" };
+  const evaluations = [
+    { subject: user("alice") },
+    { subject: user("mallory") },
+    { subject: user("alice"), action: { name: "write" } },
+    { subject: { type: "principal", id: defaultClient().principalId }, action: { name: "protect" } },
+  ];
+  const watched = record("record-1", { labels: ["watched"] });
+  const paged = { ...readers, page: { limit: 1 } };
+  const answers: readonly (readonly [string, string, object])[] = [
+    ["to a question", "evaluation", { ...readers, subject: user("alice") }],
+    ["to a question that is denied", "evaluation", { ...readers, subject: user("mallory") }],
+    [
+      "that obliges",
+      "evaluation",
+      { ...readers, subject: user("alice"), resource: watched, context: { understood_obligations: ["watermark"] } },
+    ],
+    ["that obliges to what is not understood", "evaluation", { ...readers, subject: user("alice"), resource: watched }],
+    ["to several questions", "evaluations", { ...readers, evaluations }],
+    ["to a search for subjects", "search/subject", readers],
+    ["to a page of it", "search/subject", paged],
+    ["to a search for resources", "search/resource", readable],
+    ["to a search for actions", "search/action", { subject: user("alice"), resource: record("record-1") }],
+  ];
+  const folder = mkdtempSync(join(tmpdir(), "authzen-answers-"));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  /** The answer as it came, and the key of its log. */
+  async function answered(path: string, body: object): Promise<{ answer: Any; key: string }> {
+    const { status, body: answer } = await rest(`${gateway.url}/access/v1/${path}`, { token, body, headers });
+    expect(status).toBe(200);
+    const [key] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
+    const { log_origin: origin } = receiptsIn(answer)[0];
+    return { answer, key: key === undefined ? "" : formatVerifierKey(origin, key.publicKey) };
+  }
+
+  const receiptsIn = (value: Any): Any[] =>
+    typeof value !== "object" || value === null
+      ? []
+      : Object.entries(value).flatMap(([name, member]) => (name === "receipt" ? [member] : receiptsIn(member)));
+
+  async function verify(answer: Any, key: string, named = "answer.json") {
+    const file = join(folder, named);
+    writeFileSync(file, JSON.stringify(answer));
+    const { terminal, written } = captureTerminal();
+    await runCommandLine(["ledger", "receipt", "verify", file, "--key", key], terminal);
+    return written;
+  }
+
+  /** The answer with one of its members changed, or left out, outside of its receipts; each with its path. */
+  function* changes(value: Any, path = ""): Generator<[string, Any]> {
+    if (typeof value !== "object" || value === null) {
+      yield [path, typeof value === "number" ? value + 1 : typeof value === "boolean" ? !value : `${value}x`];
+      return;
+    }
+    for (const [name, member] of Object.entries(value)) {
+      if (name === "receipt" || name === "next_token") continue;
+      const at = (changed: Any) =>
+        Array.isArray(value) ? value.with(Number(name), changed) : { ...value, [name]: changed };
+      for (const [inner, changed] of changes(member, `${path}.${name}`)) yield [inner, at(changed)];
+      if (Array.isArray(value)) yield [`${path} without ${name}`, value.toSpliced(Number(name), 1)];
+      if (Array.isArray(value)) yield [`${path} with ${name} twice`, value.toSpliced(Number(name), 0, member)];
+    }
+  }
+
+  test.each(answers)("%s agrees with its records, and is refused with any member changed", async (_, path, body) => {
+    const { answer, key } = await answered(path, body);
+    const genuine = await verify(answer, key);
+    expect([genuine.code, genuine.err]).toEqual([0, ""]);
+    expect(genuine.out.match(/the answer says the same/g)).toHaveLength(receiptsIn(answer).length);
+    let changed = 0;
+    for (const [place, other] of changes(answer)) {
+      // To leave out a part says less, and nothing false; to keep all reasons back is a deployment's right.
+      if (/^\.(context\.decisions|evaluations) without|reasons without 0$/.test(place)) continue;
+      changed += 1;
+      expect([place, (await verify(other, key)).code]).toEqual([place, 1]);
+    }
+    expect(changed).toBeGreaterThan(2);
+  });
+
+  test("without a receipt of each of its parts proves nothing", async () => {
+    const { answer, key } = await answered("search/subject", readers);
+    const { receipt: _, ...bare } = answer.context.decisions[1];
+    const decisions = answer.context.decisions.with(1, bare);
+    expect(await verify({ ...answer, context: { decisions } }, key)).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/context\.decisions\[1\] holds no receipt/),
+    });
+    const foreign = { ...answer, context: { decisions: [] }, results: [] };
+    expect((await verify(foreign, key)).err).toMatch(/holds no receipt/);
+  });
+
+  test("is none of another route", async () => {
+    const { answer, key } = await answered("evaluation", { ...readers, subject: user("alice") });
+    const plan = await rest(`${gateway.url}/v1/sdk/policy-resolve`, {
+      token,
+      body: { operation: "access", workload: { application: "x" }, resource: { kind: "record", id: "record-1" } },
+    });
+    const moved = { ...answer, context: { ...answer.context, receipt: plan.body.decision.receipt } };
+    expect((await verify(moved, key)).code).toBe(1);
+    const { decision } = plan.body;
+    expect((await verify({ ...plan.body, decision: { ...decision, receipt: answer.context.receipt } }, key)).code).toBe(
+      1,
+    );
+  });
+
+  test("verifies with Python too", async () => {
+    for (const [position, [, path, body]] of answers.entries()) {
+      const { answer, key } = await answered(path, body);
+      const file = join(folder, `${position}.json`);
+      writeFileSync(file, JSON.stringify(answer));
+      const program = join(import.meta.dirname, "../../examples/verifier/verify.py");
+      const said = JSON.parse(execFileSync("python3", [program, "receipt", file, "--key", key], { encoding: "utf8" }));
+      const parts = said.parts ?? [said];
+      expect(parts.map(({ record: { record_id: id } }: Any) => id)).toEqual(
+        receiptsIn(answer).map(({ record_id: id }) => id),
+      );
+    }
+  });
 });
 
 describe("pages", () => {

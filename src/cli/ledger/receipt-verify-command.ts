@@ -3,6 +3,12 @@ import type { Command } from "commander";
 import { systemClock } from "../../base/clock.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import { answerDifferences } from "../../domain/lineage/answer-check.ts";
+import {
+  answerParts,
+  evaluationDifferences,
+  isOfEvaluation,
+  wholeDifferences,
+} from "../../domain/lineage/authzen-check.ts";
 import { cosignedMembers } from "../../domain/lineage/report.ts";
 import { findReceipt, type GivenReceipt, type VerifiedReceipt, verifyReceipt } from "../../ledger/record/receipt.ts";
 import { NoteError } from "../../ledger/tlog/note.ts";
@@ -30,67 +36,108 @@ export function addReceiptVerifyCommand(receipt: Command, terminal: Terminal): v
       const trust = readTrust(options);
       if ("problem" in trust) return output.fail([trust.problem]);
       if (trust.keys.length === 0) return output.fail(["--key: is required"]);
-      const given = readReceiptOrReport(file, output);
-      if (given !== undefined) verify(given, trust, output);
+      const read = readFileOrReport(file, output);
+      if (read !== undefined) verify(read, trust, output);
     });
 }
 
 interface Given {
+  /** Such as `evaluations[2].`: where it stands in the answer. */
+  readonly path: string;
   readonly receipt: GivenReceipt;
-  /** The answer around it; absent where the file holds the receipt alone. */
+  /** What the answer says around it; absent where the file holds the receipt alone. */
   readonly answer?: unknown;
 }
 
-function readReceiptOrReport(file: string, output: Output): Given | undefined {
-  let value: unknown;
+interface File {
+  readonly answer: unknown;
+  readonly given: readonly [Given, ...Given[]];
+}
+
+function readFileOrReport(file: string, output: Output): File | undefined {
+  let answer: unknown;
   try {
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(file)));
+    answer = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(file)));
   } catch (error) {
     const isOfFile = error instanceof Error && "code" in error && error.code !== "ERR_ENCODING_INVALID_ENCODED_DATA";
     const code = isOfFile ? ` (${String(error.code)})` : ": it is not JSON";
     output.fail([`${file}: cannot be read${code}`]);
     return undefined;
   }
-  const receipt = findReceipt(value);
-  if (receipt === undefined) {
-    output.fail([`${file}: holds no receipt`]);
-    return undefined;
-  }
-  return receipt === value ? { receipt } : { receipt, answer: value };
+  const parts = answerParts(answer);
+  const given = parts.flatMap(({ path, answer: part }): readonly Given[] => {
+    const receipt = findReceipt(part);
+    if (receipt === undefined) return [];
+    return [receipt === part ? { path, receipt } : { path, receipt, answer: part }];
+  });
+  const [first, ...others] = given;
+  if (first !== undefined && given.length === parts.length) return { answer, given: [first, ...others] };
+  const without = parts.find(({ answer: part }) => findReceipt(part) === undefined)?.path ?? "";
+  output.fail([`${file}: ${without === "" ? "" : `${without.slice(0, -1)} `}holds no receipt`]);
+  return undefined;
 }
 
-function verify({ receipt, answer }: Given, { keys, witnesses }: Trust, output: Output) {
-  let verified: VerifiedReceipt;
-  let cosigned: readonly Cosigned[];
+/** A receipt that verifies, and what the answer around it says otherwise than its record. */
+interface Checked extends VerifiedReceipt {
+  readonly path: string;
+  readonly receipt: GivenReceipt;
+  readonly cosigned: readonly Cosigned[];
+  readonly isCompared: boolean;
+  readonly differences: readonly string[];
+}
+
+function check({ path, receipt, answer }: Given, { keys, witnesses }: Trust): Checked {
+  const { checkpoint } = parseTlogProof(receipt.proof);
+  const verified = verifyReceipt(receipt, openWithAny(checkpoint, keys).verifier);
+  const cosigned = witnesses === undefined ? [] : requireQuorum(checkpoint, witnesses, systemClock.now());
+  const { record } = verified;
+  const isCompared = answer !== undefined && record !== undefined;
+  const compare = record !== undefined && isOfEvaluation(record) ? evaluationDifferences : answerDifferences;
+  const differences = isCompared ? compare(answer, record).map((member) => path + member) : [];
+  return { ...verified, path, receipt, cosigned, isCompared, differences };
+}
+
+function verify({ answer, given }: File, trust: Trust, output: Output) {
+  let checked: readonly Checked[];
   try {
-    const { checkpoint } = parseTlogProof(receipt.proof);
-    verified = verifyReceipt(receipt, openWithAny(checkpoint, keys).verifier);
-    cosigned = witnesses === undefined ? [] : requireQuorum(checkpoint, witnesses, systemClock.now());
+    checked = given.map((each) => check(each, trust));
   } catch (error) {
     if (!(error instanceof NoteError)) throw error;
     return output.fail([error.message]);
   }
-  const { leafIndex, treeSize, root, record } = verified;
-  const checksAnswer = answer !== undefined && record !== undefined;
-  const differences = checksAnswer ? answerDifferences(answer, record) : [];
+  const records = checked.flatMap(({ record }) => record ?? []);
+  const isWhole = records.length === checked.length && checked.every(({ isCompared }) => isCompared);
+  const differences = [
+    ...checked.flatMap((each) => each.differences),
+    ...(isWhole ? wholeDifferences(answer, records) : []),
+  ];
   if (differences.length > 0)
-    return output.fail(differences.map((path) => `the answer's ${path} is not what its record says`));
-  const proves = record === undefined ? "position" : "record";
-  const position = `leaf ${leafIndex} of ${treeSize} in ${receipt.log_origin}`;
+    return output.fail([...new Set(differences)].map((path) => `the answer's ${path} is not what its record says`));
+  const [only, ...others] = checked.map(membersOf);
   output.succeed(
-    {
-      proves,
-      answer: checksAnswer ? "agrees" : "not_checked",
-      log_origin: receipt.log_origin,
-      leaf_index: leafIndex,
-      tree_size: treeSize,
-      root: formatBase64(root),
-      witnesses: cosignedMembers(cosigned),
-      record,
-    },
-    record === undefined
-      ? `position only: ${position}; the receipt does not show which record that is`
-      : `${position} is exactly this record:\n${JSON.stringify(record, undefined, 2)}\n` +
-          (checksAnswer ? "the answer says the same" : "only the receipt was checked: the file holds no answer"),
+    others.length === 0 ? (only ?? {}) : { parts: [only, ...others] },
+    checked.map((each) => each.path + textOf(each)).join("\n"),
+  );
+}
+
+function membersOf({ record, receipt, isCompared, leafIndex, treeSize, root, cosigned }: Checked) {
+  return {
+    proves: record === undefined ? "position" : "record",
+    answer: isCompared ? "agrees" : "not_checked",
+    log_origin: receipt.log_origin,
+    leaf_index: leafIndex,
+    tree_size: treeSize,
+    root: formatBase64(root),
+    witnesses: cosignedMembers(cosigned),
+    record,
+  };
+}
+
+function textOf({ record, receipt, isCompared, leafIndex, treeSize }: Checked): string {
+  const position = `leaf ${leafIndex} of ${treeSize} in ${receipt.log_origin}`;
+  if (record === undefined) return `position only: ${position}; the receipt does not show which record that is`;
+  return (
+    `${position} is exactly this record:\n${JSON.stringify(record, undefined, 2)}\n` +
+    (isCompared ? "the answer says the same" : "only the receipt was checked: the file holds no answer")
   );
 }

@@ -50,6 +50,25 @@ test("an event", async () => {
   expect(JSON.stringify(answer)).not.toContain("secret");
 });
 
+test.each(["failed: key not found", "Aborted", "releasing", "", undefined])(
+  "the outcome %j draws no warning",
+  async (outcome) => {
+    const { record } = setUp();
+    expect((await record(outcome === undefined ? {} : { outcome })).warnings).toEqual([]);
+  },
+);
+
+test.each(["incomplete", "partial", "ok", "completed with errors"])(
+  "the outcome %j is kept, and draws a warning that names the words and not the value",
+  async (outcome) => {
+    const { record, ledger } = setUp();
+    const { warnings } = await record({ outcome });
+    expect(warnings).toEqual([expect.stringContaining("completed, failed, aborted, refused, releasing")]);
+    expect(warnings.join()).not.toContain(`"${outcome}"`);
+    expect(ledger.records).toMatchObject([{ request: { outcome } }]);
+  },
+);
+
 test.each([
   ["protect", true, "matched", 0],
   ["deny", false, "matched", 0],

@@ -225,33 +225,33 @@ interface Connections {
   readonly sessions: Http2Sessions;
 }
 
+/** How often a listener that drains looks for connections that are idle, in milliseconds. */
+const sweepMs = 20;
 /**
- * How long callers that keep a connection open may still use it, in milliseconds: one that is about to call again reads
- * from the answer that the connection closes, instead of finding it closed.
+ * How long callers that keep a connection open may still use it, in looks: one that is about to call again reads from the
+ * answer that the connection closes, instead of finding it closed. Counted in looks, because a process that is held up
+ * for as long has read nothing of what has come meanwhile.
  */
-const lastCallMs = 250;
+const lastCallSweeps = 13;
 
 async function drain(connections: Connections, graceMs: number): Promise<boolean> {
   const { front, h1, h2, exchanges, sockets, unused, sessions } = connections;
   const closed = new Promise<void>((resolve) => front.close(() => resolve()));
   exchanges.drain();
   sessions.drain();
-  let isLastCallOver = false;
-  const lastCall = setTimeout(
-    () => {
-      isLastCallOver = true;
-    },
-    Math.min(lastCallMs, graceMs),
-  );
+  let sweeps = 0;
+  const lastSweep = Math.min(lastCallSweeps, graceMs / sweepMs);
   const closeIdle = () => {
-    if (isLastCallOver) h1.closeIdleConnections();
+    if (sweeps++ >= lastSweep) h1.closeIdleConnections();
     for (const socket of unused) socket.destroy();
     // A connection that never said anything belongs to neither protocol yet.
     for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
   };
-  closeIdle();
+  // Reading comes after the timers of a turn of the loop, and before its immediates: what has come by now is read first.
+  const look = () => void setImmediate(closeIdle);
+  setImmediate(look);
   // A connection is idle again once its answer is out: look until all are gone or the time is up.
-  const sweep = setInterval(closeIdle, 20);
+  const sweep = setInterval(look, sweepMs);
   let clean = true;
   const cut = setTimeout(() => {
     clean = false;
@@ -260,7 +260,6 @@ async function drain(connections: Connections, graceMs: number): Promise<boolean
   }, graceMs);
   await closed;
   clearTimeout(cut);
-  clearTimeout(lastCall);
   clearInterval(sweep);
   sessions.close();
   h1.close();

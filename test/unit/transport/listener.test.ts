@@ -1,0 +1,67 @@
+/** A listener that drains while its machine is held up: callers that are held up with it lose no call. */
+import { expect, test } from "vitest";
+import { createListener } from "../../../src/transport/http/listener.ts";
+import { h1Connect, h1Request } from "../../harness/h1.ts";
+
+/** In milliseconds: longer than a caller has for its last call. */
+const stallMs = 400;
+
+/** Nothing in this process runs meanwhile, as on a machine that is busy with something else. */
+function stall(): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, stallMs);
+}
+
+function listenerOf() {
+  return createListener({
+    answerTimeoutMs: 30_000,
+    maxConnections: 64,
+    onVersion: (_refusal, response) => response.destroy(),
+    onDefect: (error) => {
+      throw error;
+    },
+    handler: (_request, response) => void response.end("{}"),
+    headersTimeoutMs: 30_000,
+    requestTimeoutMs: 30_000,
+    idleTimeoutMs: 30_000,
+    maxHeaderBytes: 32 * 1024,
+    onClientError: (_error, socket) => void socket.destroy(),
+    onTunnel: (socket) => void socket.destroy(),
+  });
+}
+
+/** As many turns as a listener takes to look around several times. */
+async function severalLooks(): Promise<void> {
+  for (let turn = 0; turn < 4; turn++) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+test("a call on a kept connection is answered if what holds up its caller holds up the listener, too", async () => {
+  const listener = listenerOf();
+  const { port } = await listener.listen("127.0.0.1", 0);
+  const request = h1Request("GET /", []);
+  const connections = await Promise.all(Array.from({ length: 8 }, () => h1Connect(`http://127.0.0.1:${port}`)));
+  for (const connection of connections) connection.write(request);
+  for (const connection of connections) expect((await connection.next())?.headers.get("connection")).toBe("keep-alive");
+  const closed = listener.close(10_000);
+  stall();
+  await severalLooks();
+  for (const connection of connections) connection.write(request);
+  for (const connection of connections) expect((await connection.next())?.headers.get("connection")).toBe("close");
+  expect(await closed).toBe(true);
+});
+
+test("a first call that has come and was not read yet is answered, too", async () => {
+  const listener = listenerOf();
+  const { port } = await listener.listen("127.0.0.1", 0);
+  const [used, fresh] = await Promise.all([
+    h1Connect(`http://127.0.0.1:${port}`),
+    h1Connect(`http://127.0.0.1:${port}`),
+  ]);
+  // The listener has accepted both when it has answered on one of them.
+  used.write(h1Request("GET /", []));
+  await used.next();
+  fresh.write(h1Request("GET /", []));
+  const closed = listener.close(10_000);
+  stall();
+  expect((await fresh.next())?.status).toBe(200);
+  expect(await closed).toBe(true);
+});

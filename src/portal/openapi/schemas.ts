@@ -4,7 +4,7 @@ import type { JsonObject, JsonValue } from "../../base/json.ts";
 import { isFree, isOpen } from "../../transport/codec/check.ts";
 import { type Comments, describe, describeWithoutName } from "./comments.ts";
 import { type Keywords, translateRules } from "./rules.ts";
-import { Vocabulary } from "./vocabulary.ts";
+import { messageKeywords, Vocabulary } from "./vocabulary.ts";
 
 /** Where a message travels. One that travels both ways would need two schemas; there is none. */
 export type Direction = "request" | "response";
@@ -68,13 +68,15 @@ export class Schemas {
       additionalProperties: direction === "response" || isOpen(desc),
       ...(required.length > 0 && { required }),
       properties,
+      ...messageKeywords[desc.name],
     };
   }
 
   #requestMember(field: DescField): { schema: Schema; isRequired: boolean } {
     const rules = translateRules(field);
     const schema = this.#value(field, "request", rules);
-    return { schema: rules.required ? schema : this.#orAbsent(field, schema), isRequired: rules.required };
+    const isRequired = rules.required || Number(schema.minLength ?? schema.minItems ?? 0) > 0;
+    return { schema: isRequired ? schema : this.#orAbsent(field, schema), isRequired };
   }
 
   #answerMember(field: DescField): { schema: Schema; isRequired: boolean } {
@@ -93,7 +95,7 @@ export class Schemas {
       case "scalar":
         return { ...scalar(field.scalar, direction, rules.own), ...more };
       case "list":
-        return { type: "array", ...rules.own, items: this.#item(field, direction, rules.items) };
+        return { type: "array", ...rules.own, ...more, items: this.#item(field, direction, rules.items) };
       case "map":
         return {
           type: "object",

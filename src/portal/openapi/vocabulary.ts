@@ -7,6 +7,7 @@ import type { AuthSource } from "../../base/caller.ts";
 import type { JsonObject } from "../../base/json.ts";
 import { keyTransportModes, proofsOfPossession } from "../../base/vocabulary.ts";
 import { plaintextTransport } from "../../domain/answer.ts";
+import { evaluationsSemantics } from "../../domain/evaluation.ts";
 import { type AuthConfiguration, platformDomainNames } from "../../domain/platform-domains.ts";
 import { routes } from "../../domain/routes.ts";
 
@@ -73,6 +74,38 @@ const keywords: Readonly<Record<string, JsonObject>> = {
   "RecordEvidenceRequest.occurred_at": { format: "date-time" },
 };
 
+/** The same for messages that only further documents have. */
+const furtherKeywords: Readonly<Record<string, JsonObject>> = {
+  // Handlers refuse a call or a question without these, which the protobuf rules let pass.
+  "PlanProtectionsRequest.items": { minItems: 1 },
+  "ResolvePoliciesRequest.items": { minItems: 1 },
+  "PlanKeyAccessesRequest.items": { minItems: 1 },
+  "RecordEventsRequest.items": { minItems: 1 },
+  "RegisterArtifactsRequest.items": { minItems: 1 },
+  "Subject.type": { minLength: 1 },
+  "Subject.id": { minLength: 1 },
+  "Action.name": { minLength: 1 },
+  "Resource.type": { minLength: 1 },
+  "Resource.id": { minLength: 1 },
+  "EvaluationsOptions.evaluations_semantic": { enum: [...evaluationsSemantics, "", null] },
+};
+
+/** What a question leaves out is the request's; without questions the request is one itself. */
+const inAllQuestions = (member: string): JsonObject => ({
+  anyOf: [
+    { required: [member] },
+    {
+      required: ["evaluations"],
+      properties: { evaluations: { type: "array", minItems: 1, items: { required: [member] } } },
+    },
+  ],
+});
+
+/** Keywords of whole messages. */
+export const messageKeywords: Readonly<Record<string, JsonObject>> = {
+  EvaluateManyRequest: { allOf: ["subject", "action", "resource"].map(inAllQuestions) },
+};
+
 /** Keywords of a member, and which members were asked for. */
 export class Vocabulary {
   readonly #unused = new Set(Object.keys(keywords));
@@ -80,7 +113,7 @@ export class Vocabulary {
   /** @param member `Message.member` */
   keywordsOf(member: string): JsonObject {
     this.#unused.delete(member);
-    return keywords[member] ?? {};
+    return keywords[member] ?? furtherKeywords[member] ?? {};
   }
 
   /** Throws where the table names a member that no message has. */

@@ -1,11 +1,10 @@
 /** The public conformance suite of Connect, in its server mode, against this project's own server. */
 import { type ExecFileException, execFile } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { differences } from "./conformance/differences.ts";
 import { requireTool } from "./tools.ts";
 
 const suite = "connectrpc.com/conformance";
@@ -30,50 +29,47 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => rmSync(tools, { recursive: true }));
 
-interface Failed {
-  readonly name: string;
-  readonly says: readonly string[];
+/** Cases, one a line, that fail because the contract decides otherwise: see conformance/README.md. Nothing else may fail. */
+const knownFailing = readFileSync(join(folder, "known-failing.txt"), "utf8").trim().split("\n");
+const allCases = 2035;
+
+interface Run {
+  readonly total: number;
+  /** Names, sorted. */
+  readonly failed: readonly string[];
+  readonly report: string;
 }
 
-async function runSuite(): Promise<{ readonly total: number; readonly failed: readonly Failed[] }> {
+/** @param cases the names of those to run; all where absent */
+async function runSuite(cases?: readonly string[]): Promise<Run> {
+  const list = join(tools, "cases.txt");
+  if (cases !== undefined) writeFileSync(list, `${cases.join("\n")}\n`);
   const server = [process.execPath, join(folder, "server.ts"), image];
-  const args = ["--conf", join(folder, "config.yaml"), "--mode", "server", "--max-servers", "1", "--", ...server];
-  const report = await run(join(tools, "connectconformance"), args, { maxBuffer: 256 * 1024 * 1024 }).then(
+  const only = cases === undefined ? [] : ["--run", `@${list}`];
+  const args = ["--conf", join(folder, "config.yaml"), "--mode", "server", "--max-servers", "1", ...only, "--"];
+  const ran = run(join(tools, "connectconformance"), [...args, ...server], { maxBuffer: 256 * 1024 * 1024 });
+  const report = await ran.then(
     ({ stdout, stderr }) => stdout + stderr,
     // Some cases fail, and are looked at one by one.
     (error: ExecFileException) => `${error.stdout ?? ""}${error.stderr ?? ""}`,
   );
-  const [cases = "", sum = ""] = report.split("\nTotal cases: ");
-  const [, ...blocks] = cases.split(/^FAILED: /m);
-  return { total: Number.parseInt(sum, 10), failed: blocks.map(readFailed) };
+  const failed = [...report.matchAll(/^FAILED: (.*?):?$/gm)].map(([, name = ""]) => name);
+  return { total: Number(/^Total cases: (\d+)$/m.exec(report)?.[1]), failed: failed.toSorted(), report };
 }
 
-function readFailed(block: string): Failed {
-  const [name = "", ...lines] = block.split("\n");
-  const says = lines
-    .map((line) => line.trim().replace(/^;\s*/, ""))
-    // Between the findings are the lines of a diff.
-    .filter((line) => line !== "" && !/^(["+(){}|-]|0x|\.\.\.)/.test(line));
-  return { name: name.replace(/:$/, ""), says };
-}
-
-function differenceOf(name: string, said: string) {
-  return differences.find(
-    ({ cases, says }) => cases?.test(name) !== false && says.some((pattern) => pattern.test(said)),
-  );
-}
-
-test("whatever fails, the contract decides otherwise", { timeout: 1_200_000 }, async () => {
-  let { total, failed } = await runSuite();
-  for (let again = 0; again < 3 && failed.some(({ says }) => says.join().includes(notStarted)); again++)
-    ({ total, failed } = await runSuite());
-  expect(total).toBe(2035);
-  expect(failed.length).toBeLessThan(total);
-  const unexplained = failed.flatMap(({ name, says }) =>
-    says.length === 0 || says.some((said) => differenceOf(name, said) === undefined) ? [{ name, says }] : [],
-  );
-  expect(unexplained).toEqual([]);
-  // A difference that is none any more goes from the list.
-  const met = new Set(failed.flatMap(({ name, says }) => says.map((said) => differenceOf(name, said))));
-  expect(differences.filter((difference) => !met.has(difference))).toEqual([]);
+test("all cases pass but those that are listed, and these fail", { timeout: 1_800_000 }, async () => {
+  let { total, failed, report } = await runSuite();
+  for (let again = 0; again < 3 && report.includes(notStarted); again++) ({ total, failed, report } = await runSuite());
+  expect(total).toBe(allCases);
+  const unlisted = failed.filter((name) => !knownFailing.includes(name));
+  // Cases about time fail on a machine that is busy with the others: what fails by itself, too, fails.
+  const alone = unlisted.length === 0 ? undefined : await runSuite(unlisted);
+  expect(alone?.total ?? 0).toBe(unlisted.length);
+  expect({ unlisted: alone?.failed ?? [], report: alone?.failed.length ? alone.report : "" }).toEqual({
+    unlisted: [],
+    report: "",
+  });
+  // A case that passes goes from the list.
+  expect(knownFailing.filter((name) => !failed.includes(name))).toEqual([]);
+  expect(allCases - knownFailing.length).toBe(1806);
 });

@@ -1,8 +1,8 @@
 /** What the suite's unary methods do: answer as the request itself says, and tell what came in. */
-import { create, type DescMessage, type FileRegistry, type Message } from "@bufbuild/protobuf";
+import { create, type DescMessage, type FileRegistry, fromBinary, type Message } from "@bufbuild/protobuf";
 import { type Any, anyPack } from "@bufbuild/protobuf/wkt";
-import type { HandlerContext } from "@connectrpc/connect";
-import { type ErrorCode, ServiceError } from "../../../src/base/errors.ts";
+import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
+import { ServiceError } from "../../../src/base/errors.ts";
 import type { UnarySpec } from "../../../src/transport/calls/context.ts";
 
 interface Header {
@@ -17,17 +17,32 @@ interface Definition {
   readonly responseDelayMs: number;
   readonly response:
     | { readonly case: "responseData"; readonly value: Uint8Array }
-    | { readonly case: "error"; readonly value: { readonly code: number; readonly message?: string } }
+    | { readonly case: "error"; readonly value: WantedError }
     | { readonly case: undefined };
+}
+
+interface WantedError {
+  readonly code: number;
+  readonly message?: string;
+  readonly details: readonly Any[];
 }
 
 type Asked = Message & { readonly responseDefinition?: Definition };
 
-/** By number, from 1 (https://connectrpc.com/docs/protocol#error-codes). */
-const codes = (
-  "canceled unknown invalid_argument deadline_exceeded not_found already_exists permission_denied resource_exhausted " +
-  "failed_precondition aborted out_of_range unimplemented internal unavailable data_loss unauthenticated"
-).split(" ");
+/**
+ * A refusal that leaves with what the suite wants it to have. The product's own refusals have a closed list of codes and
+ * details of their own: see `ownErrors` in server.ts.
+ */
+export class WantedRefusal extends ServiceError {
+  readonly wanted: ConnectError;
+
+  constructor(wanted: ConnectError) {
+    super("internal", wanted.rawMessage);
+    this.wanted = wanted;
+    // The adapters look for the refusal behind an error.
+    wanted.cause = this;
+  }
+}
 
 /** The unary methods of the suite by name. */
 export function conformanceMethods(registry: FileRegistry): ReadonlyMap<string, UnarySpec["impl"]> {
@@ -39,7 +54,8 @@ export function conformanceMethods(registry: FileRegistry): ReadonlyMap<string, 
       for (const one of value) context.responseTrailer.append(name, one);
     if (definition !== undefined && definition.responseDelayMs > 0)
       await new Promise((resolve) => setTimeout(resolve, definition.responseDelayMs));
-    if (definition?.response.case === "error") throw refusalOf(definition.response.value);
+    if (definition?.response.case === "error")
+      throw refusalOf(registry, definition.response.value, requestInfo(registry, context, request));
     const data = definition?.response.case === "responseData" ? definition.response.value : new Uint8Array();
     return { payload: { data, requestInfo: requestInfo(registry, context, request) } } as never;
   };
@@ -49,15 +65,28 @@ export function conformanceMethods(registry: FileRegistry): ReadonlyMap<string, 
     [
       "Unimplemented",
       () => {
-        throw new ServiceError("method_not_allowed", "there is no such method here");
+        throw new WantedRefusal(new ConnectError("there is no such method here", Code.Unimplemented));
       },
     ],
   ]);
 }
 
-/** The product's handlers throw refusals, of a closed list. */
-function refusalOf({ code, message = "" }: { readonly code: number; readonly message?: string }): ServiceError {
-  return new ServiceError("internal", message, { code: codes[code - 1] as ErrorCode });
+/** The error that is asked for, with what came in as its last detail. */
+function refusalOf(registry: FileRegistry, { code, message = "", details }: WantedError, info: object): WantedRefusal {
+  const wanted = new ConnectError(message, code as Code);
+  for (const { typeUrl, value } of details) {
+    const desc = described(registry, typeUrl.slice(typeUrl.lastIndexOf("/") + 1));
+    wanted.details.push({ desc, value: fromBinary(desc, value) as never });
+  }
+  const desc = described(registry, "connectrpc.conformance.v1.ConformancePayload.RequestInfo");
+  wanted.details.push({ desc, value: create(desc, info as never) as never });
+  return new WantedRefusal(wanted);
+}
+
+function described(registry: FileRegistry, name: string): DescMessage {
+  const desc = registry.getMessage(name);
+  if (desc === undefined) throw new Error(`the suite has no ${name}`);
+  return desc;
 }
 
 function requestInfo(registry: FileRegistry, context: HandlerContext, request: Message): object {
@@ -73,7 +102,6 @@ function requestInfo(registry: FileRegistry, context: HandlerContext, request: M
 }
 
 function packed(registry: FileRegistry, desc: DescMessage, request: Message): Any {
-  const found = registry.getMessage(desc.typeName);
-  if (found === undefined) throw new Error(`${desc} is not of the suite`);
+  const found = described(registry, desc.typeName);
   return anyPack(found, create(found, request as never));
 }

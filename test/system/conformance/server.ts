@@ -1,20 +1,43 @@
 /**
  * The server that the public conformance suite of Connect asks: this project's own server, with every adapter, the gate
- * and the interceptors of the product, and the suite's unary methods in place of the product's. The suite says on
+ * and the interceptors of the product, and the suite's unary methods in place of the product's. Their errors leave with
+ * the codes and details that the suite wants, in place of the product's closed list: how an error is written in each
+ * protocol is what the suite is asked about. The suite says on
  * standard input what it wants, and is told on standard output where to find it, each as a message with its length.
  *
  * Usage: node server.ts IMAGE, the descriptors of the suite's definitions
  */
 import { readFileSync } from "node:fs";
+import { registerHooks } from "node:module";
 import { createFileRegistry, type DescMethodUnary, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { reflect } from "@bufbuild/protobuf/reflect";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
-import { systemClock } from "../../../src/base/clock.ts";
 import type { ServedMethod } from "../../../src/transport/calls/methods.ts";
-import { createChain } from "../../../src/transport/gate/chain.ts";
-import { createBodyBudget } from "../../../src/transport/http/body-budget.ts";
-import { createServer } from "../../../src/transport/http/server.ts";
-import { conformanceMethods } from "./methods.ts";
+
+/** What makes the product's errors, before it is loaded: what carries the suite's own error leaves as that. */
+const ownErrors = new URL("../../../src/transport/calls/errors.ts", import.meta.url).href;
+const declaration = "export function toConnectError(";
+registerHooks({
+  load(url, context, next) {
+    const loaded = next(url, context);
+    if (url !== ownErrors) return loaded;
+    const source = String(loaded.source);
+    if (!source.includes(declaration)) throw new Error("toConnectError is not where it was");
+    const replaced = `${declaration}service: string, requestId: RequestId, error: ServiceError): ConnectError {
+      return "wanted" in error ? (error.wanted as ConnectError) : ownConnectError(service, requestId, error);
+    }
+    function ownConnectError(`;
+    return { ...loaded, source: source.replace(declaration, replaced) };
+  },
+});
+const [{ systemClock }, { createChain }, { createBodyBudget }, { createServer }, { conformanceMethods }] =
+  await Promise.all([
+    import("../../../src/base/clock.ts"),
+    import("../../../src/transport/gate/chain.ts"),
+    import("../../../src/transport/http/body-budget.ts"),
+    import("../../../src/transport/http/server.ts"),
+    import("./methods.ts"),
+  ]);
 
 const prefixBytes = 4;
 const defaultMessageBytes = 4 * 1024 * 1024;

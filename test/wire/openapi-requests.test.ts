@@ -91,6 +91,13 @@ test.each([
   ["/access/v1/evaluations", { evaluations: [{}] }],
   ["/access/v1/evaluations", { evaluations: null }],
   [
+    "/access/v1/evaluations",
+    {
+      ...{ subject: { type: "user", id: "a" }, action: { name: "access" }, resource: { type: "x", id: "y" } },
+      options: { evaluations_semantic: "any" },
+    },
+  ],
+  [
     "/access/v1/evaluation",
     { subject: { type: "user", id: "a" }, action: { name: "access" }, resource: { type: "x", id: null } },
   ],

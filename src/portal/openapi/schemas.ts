@@ -4,7 +4,7 @@ import type { JsonObject, JsonValue } from "../../base/json.ts";
 import { isFree, isOpen } from "../../transport/codec/check.ts";
 import { type Comments, describe, describeWithoutName } from "./comments.ts";
 import { type Keywords, translateRules } from "./rules.ts";
-import { messageKeywords, Vocabulary } from "./vocabulary.ts";
+import { messageKeywords, nullableMembers, omittedMembers, Vocabulary } from "./vocabulary.ts";
 
 /** Where a message travels. One that travels both ways would need two schemas; there is none. */
 export type Direction = "request" | "response";
@@ -81,12 +81,15 @@ export class Schemas {
 
   #answerMember(field: DescField): { schema: Schema; isRequired: boolean } {
     const { own, items, keys } = translateRules(field);
-    return { schema: this.#value(field, "response", { own, items, keys }), isRequired: !field.proto.proto3Optional };
+    return {
+      schema: this.#value(field, "response", { own, items, keys }),
+      isRequired: !field.proto.proto3Optional && !omittedMembers.has(memberOf(field)),
+    };
   }
 
   /** Schema of a value that is there. */
   #value(field: DescField, direction: Direction, rules: { own: Keywords; items: Keywords; keys: Keywords }): Schema {
-    const more = this.#vocabulary.keywordsOf(`${field.parent.name}.${field.name}`);
+    const more = this.#vocabulary.keywordsOf(memberOf(field));
     switch (field.fieldKind) {
       case "message":
         return isFree(field.message) ? { type: "object" } : { ...this.add(field.message, direction) };
@@ -139,7 +142,8 @@ export class Schemas {
    */
   #orAbsent(field: DescField, schema: Schema): Schema {
     if (field.fieldKind === "enum") return this.#optionalEnum(field.enum);
-    if (field.fieldKind === "message" && !isFree(field.message)) return schema;
+    if (field.fieldKind === "message" && !isFree(field.message))
+      return nullableMembers.has(memberOf(field)) ? { anyOf: [schema as JsonObject, { type: "null" }] } : schema;
     const { type, pattern, format } = schema;
     if (typeof type !== "string") throw new Error(`${field} has no type of its own`);
     // A format only annotates (JSON Schema 2020-12 §7.2.1), so that it does not rule out the empty text.
@@ -167,6 +171,10 @@ export class Schemas {
       ...(examples.length > 0 && { examples }),
     };
   }
+}
+
+function memberOf({ parent, name }: DescField): string {
+  return `${parent.name}.${name}`;
 }
 
 function reference(name: string): JsonObject {

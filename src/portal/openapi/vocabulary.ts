@@ -90,16 +90,27 @@ const furtherKeywords: Readonly<Record<string, JsonObject>> = {
   "EvaluationsOptions.evaluations_semantic": { enum: [...evaluationsSemantics, "", null] },
 };
 
+const searchKinds = ["Subjects", "Resources", "Actions"];
+
+/** Members of answers that are left out where they say nothing. */
+export const omittedMembers: ReadonlySet<string> = new Set([
+  ...["EvaluateManyResponse.evaluations", "EvaluateManyResponse.context"],
+  ...searchKinds.map((kind) => `Search${kind}Response.page`),
+]);
+
+/** Members of requests, messages, that may be `null`. */
+export const nullableMembers: ReadonlySet<string> = new Set([
+  "EvaluateManyRequest.options",
+  ...["EvaluateManyRequest", "Evaluation"].flatMap((of) => [`${of}.subject`, `${of}.action`, `${of}.resource`]),
+  ...searchKinds.map((kind) => `Search${kind}Request.page`),
+]);
+
 /** What a question leaves out is the request's; without questions the request is one itself. */
-const inAllQuestions = (member: string): JsonObject => ({
-  anyOf: [
-    { required: [member] },
-    {
-      required: ["evaluations"],
-      properties: { evaluations: { type: "array", minItems: 1, items: { required: [member] } } },
-    },
-  ],
-});
+function inAllQuestions(member: string): JsonObject {
+  const has = { required: [member], properties: { [member]: { type: "object" } } };
+  const evaluations = { type: "array", minItems: 1, items: has };
+  return { anyOf: [has, { required: ["evaluations"], properties: { evaluations } }] };
+}
 
 /** Keywords of whole messages. */
 export const messageKeywords: Readonly<Record<string, JsonObject>> = {

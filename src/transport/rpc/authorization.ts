@@ -42,6 +42,7 @@ export function createAuthorizationService(
   return {
     evaluate: evaluateOne,
     async evaluateMany(request, context) {
+      const semantic = semanticOf(request);
       // Without questions, the request is one itself (AuthZEN 1.0, Access Evaluations API).
       if (request.evaluations.length === 0) {
         const { decision, context: known } = await evaluateOne(request, context);
@@ -49,7 +50,7 @@ export function createAuthorizationService(
       }
       const asked = request.evaluations.map(withDefaults(request));
       requireBytes(asked, options.maxQuestionBytes);
-      return { evaluations: await evaluate(asked, context, semanticOf(request)) };
+      return { evaluations: await evaluate(asked, context, semantic) };
     },
     ...createSearches(evaluations, asking, options),
   };

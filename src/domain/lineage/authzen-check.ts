@@ -35,8 +35,7 @@ export function evaluationDifferences(answer: unknown, { record_id, outcome }: S
   const allowed: Readonly<Record<string, readonly unknown[]>> = {
     decision_id: [record_id],
     policy_revision: [outcome.policy_revision],
-    // A deployment may keep the reasons to itself.
-    reasons: [outcome.reasons, []],
+    reasons: [outcome.reasons_withheld === true ? [] : outcome.reasons],
     obligations: [outcome.obligations ?? []],
   };
   return [

@@ -215,12 +215,6 @@ function reportAuthentication({ logger, metrics, clock }: CallersMachine): (even
         logger.warn(fields, "a token issuer spoke for a tenant that is not its own");
         return;
       }
-      case "status_list_fetched": {
-        const { issuer, failure } = event;
-        metrics.statusListFetched(issuer, failure === undefined);
-        if (failure !== undefined) logger.warn({ issuer, detail: failure }, "status list not available");
-        return;
-      }
       case "introspected":
         metrics.introspected(event.issuer, event.result);
         return;

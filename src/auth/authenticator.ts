@@ -30,7 +30,6 @@ export type AuthenticatorEvent =
   | ({ readonly type: "issuer_keys_fetched" } & NamedStatus)
   // An issuer signed a token for a tenant of which it may not speak.
   | { readonly type: "issuer_overreached"; readonly issuer: string; readonly tenantId: TenantId }
-  | { readonly type: "status_list_fetched"; readonly issuer: string; readonly failure: string | undefined }
   | { readonly type: "introspected"; readonly issuer: string; readonly result: IntrospectionResult }
   // Somebody who is not the trusted ingress sent what only it may say.
   | { readonly type: "forwarded_certificate_ignored"; readonly remoteAddress: string }
@@ -38,10 +37,7 @@ export type AuthenticatorEvent =
 
 /** What the machine provides. */
 export interface AuthenticatorDependencies
-  extends Omit<
-    TokenDependencies,
-    "onKeysFetched" | "onIntrospected" | "onStatusListFetched" | "onOverreach" | "onCertificateIgnored"
-  > {
+  extends Omit<TokenDependencies, "onKeysFetched" | "onIntrospected" | "onOverreach" | "onCertificateIgnored"> {
   /** Must not throw. */
   readonly onEvent: (event: AuthenticatorEvent) => void;
 }
@@ -119,7 +115,6 @@ function openAccessTokens(options: TokenOptions, dependencies: AuthenticatorDepe
   return createAccessTokens(options, {
     ...dependencies,
     onKeysFetched: (status) => onEvent({ type: "issuer_keys_fetched", ...status }),
-    onStatusListFetched: (issuer, failure) => onEvent({ type: "status_list_fetched", issuer, failure }),
     onIntrospected: (issuer, result) => onEvent({ type: "introspected", issuer, result }),
     onOverreach: (issuer, tenantId) => onEvent({ type: "issuer_overreached", issuer, tenantId }),
     onCertificateIgnored: (remoteAddress) => onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),

@@ -104,14 +104,6 @@ export function issuerSilent(retryAfterSeconds: number, cause: string): ServiceE
   return new ServiceError("issuer_unavailable", "the token issuer does not answer", { retryAfterSeconds, cause });
 }
 
-/** 503 where it cannot be known whether the token was called back. `cause` is for the log. */
-export function statusUnknown(retryAfterSeconds: number, cause: string): ServiceError {
-  return new ServiceError("issuer_unavailable", "the status of the access token cannot be looked up", {
-    retryAfterSeconds,
-    cause,
-  });
-}
-
 /** 503 while the issuer's keys are not known. `cause` is for the log. */
 export function issuerUnavailable(retryAfterSeconds: number, cause: string): ServiceError {
   return new ServiceError("issuer_unavailable", "the keys of the token issuer are not available", {

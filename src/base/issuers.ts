@@ -41,8 +41,6 @@ export interface IssuerEntry {
   readonly tenants: TenantRule;
   /** Where its tokens are no JWTs that are verified here, but asked about; absent where they are. */
   readonly introspection?: IntrospectionRule;
-  /** How the URLs of its status lists begin, each with a slash at its end; absent where none are looked up. */
-  readonly statusLists?: readonly string[];
 }
 
 /** The rule of an issuer that speaks for every tenant. */

@@ -31,8 +31,7 @@ export function sessionIssuerOf({ publicUrl, serviceName }: Pick<Config, "public
 /**
  * Reads the file's text: `issuers`, a map from issuer identifier to `tenants` (`fixed`, `list` or `pattern`) and, where
  * they are not what the settings say, `audience`, `claims` and `require_at_jwt`; `introspection` where its tokens are no
- * JWTs, `status_lists` where they name some. Throws an Error with all that is wrong,
- * issuers that may speak for the same tenant among it.
+ * JWTs. Throws an Error with all that is wrong, issuers that may speak for the same tenant among it.
  */
 export function parseIssuerFile(text: string, defaults: IssuerDefaults): readonly IssuerEntry[] {
   const problems: string[] = [];
@@ -58,24 +57,13 @@ function entryOf(name: string, value: unknown, defaults: IssuerDefaults, problem
   const problem = nameProblem(name, defaults);
   if (problem !== undefined) problems.push(`${path}: ${problem}`);
   const given = mapOf(value, path, problems);
-  const {
-    tenants,
-    audience: aud,
-    claims = {},
-    require_at_jwt: atJwt,
-    introspection,
-    status_lists: lists,
-    ...others
-  } = given;
+  const { tenants, audience: aud, claims = {}, require_at_jwt: atJwt, introspection, ...others } = given;
   for (const member of Object.keys(others))
     problems.push(
-      `${path}.${member}: is not known; there are tenants, audience, claims, require_at_jwt, introspection, status_lists`,
+      `${path}.${member}: is not known; there are tenants, audience, claims, require_at_jwt, introspection`,
     );
   if (introspection !== undefined && atJwt !== undefined)
     problems.push(`${path}.require_at_jwt: is for tokens that are verified here, and not for those of introspection`);
-  if (introspection !== undefined && lists !== undefined)
-    problems.push(`${path}.status_lists: is for tokens that are verified here, and not for those of introspection`);
-  const statusLists = lists === undefined ? undefined : listsOf(lists, `${path}.status_lists`, problems);
   const asked =
     introspection === undefined ? undefined : introspectionOf(introspection, `${path}.introspection`, problems);
   const rule = tenantsOf(tenants, `${path}.tenants`, problems);
@@ -88,25 +76,8 @@ function entryOf(name: string, value: unknown, defaults: IssuerDefaults, problem
       claims: claimsOf(claims, claimNamesOf(defaults), `${path}.claims`, problems),
       tenants: rule,
       ...(asked !== undefined && { introspection: asked }),
-      ...(statusLists !== undefined && { statusLists }),
     }
   );
-}
-
-function listsOf(value: unknown, path: string, problems: string[]): readonly string[] {
-  const items: readonly unknown[] = Array.isArray(value) ? value : [];
-  const urls = items.filter((item) => typeof item === "string").filter(isListPrefix);
-  if (items.length === 0 || urls.length < items.length || items.length > 16)
-    problems.push(
-      `${path}: must be 1 to 16 https URLs with a slash at the end; plain http is accepted on loopback only`,
-    );
-  return urls;
-}
-
-function isListPrefix(item: string): boolean {
-  const url = URL.parse(item);
-  if (url?.href !== item || !item.endsWith("/") || problemOf(() => issuer(item)) !== undefined) return false;
-  return url.protocol === "https:" || isLoopbackHost(url.hostname);
 }
 
 function nameProblem(name: string, defaults: IssuerDefaults): string | undefined {

@@ -18,8 +18,6 @@ export interface ExpiryMetrics {
   issuerKeysFetched(issuer: string, ok: boolean): void;
   /** From now on these are the issuers: what is said of others is no longer shown. */
   issuersInForce(issuers: readonly string[]): void;
-  /** A status list of the issuer was fetched, or could not be. */
-  statusListFetched(issuer: string, ok: boolean): void;
   /** The issuer was asked about a token, or would have been. */
   introspected(issuer: string, result: "active" | "inactive" | "failed" | "unasked"): void;
   /** The issuer signed a token for a tenant of which it may not speak. */
@@ -82,12 +80,6 @@ export function expiryMetrics(registers: Registry[], clock: Clock): ExpiryMetric
     labelNames: ["issuer", "result"],
     registers,
   });
-  const statusLists = new Counter({
-    name: "svc_status_list_fetches_total",
-    help: "Fetches of status lists of token issuers",
-    labelNames: ["issuer", "result"],
-    registers,
-  });
   let issuers: ReadonlySet<string> = new Set();
   return {
     certificatesInForce(setting, { notBeforeMs, notAfterMs }) {
@@ -108,14 +100,12 @@ export function expiryMetrics(registers: Registry[], clock: Clock): ExpiryMetric
         if (inForce.includes(issuer)) continue;
         fetchedAt.remove({ issuer });
         overreaches.remove({ issuer });
-        for (const counter of [fetches, statusLists])
-          for (const result of ["ok", "failed"]) counter.remove({ issuer, result });
+        for (const result of ["ok", "failed"]) fetches.remove({ issuer, result });
         for (const result of introspectionResults) introspections.remove({ issuer, result });
       }
       for (const issuer of inForce) if (!issuers.has(issuer)) fetchedAt.set({ issuer }, 0);
       issuers = new Set(inForce);
     },
-    statusListFetched: (issuer, ok) => statusLists.inc({ issuer, result: ok ? "ok" : "failed" }),
     introspected: (issuer, result) => introspections.inc({ issuer, result }),
     issuerOverreached: (issuer) => overreaches.inc({ issuer }),
   };

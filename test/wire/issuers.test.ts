@@ -5,7 +5,6 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { deflateSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { wireClients } from "../harness/clients.ts";
@@ -284,14 +283,11 @@ describe("of another issuer's tenant", () => {
 describe("an issuer beside the others", () => {
   /** What is asked of it, by path; each answers by what it is given. */
   let paths: Record<string, (response: ServerResponse, form: URLSearchParams) => void>;
-  let asked: string[];
   let base: string;
   let stop: () => Promise<void>;
   beforeEach(async () => {
-    asked = [];
     paths = {};
     const server = createServer(async (request, response) => {
-      asked.push(request.url ?? "");
       paths[request.url ?? ""]?.(response, new URLSearchParams(await text(request)));
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -332,22 +328,5 @@ describe("an issuer beside the others", () => {
     write(JSON.stringify({ issuers: jwts }));
     await gateway.app.reload();
     expect(await statusOf("opaque")).toBe(401);
-  });
-
-  test("calls its tokens back by its status list", async () => {
-    const uri = `${base}/lists/1`;
-    paths["/lists/1"] = (response) => {
-      const list = { bits: 1, lst: deflateSync(Buffer.from([0b10])).toString("base64url") };
-      const claims = { sub: uri, iat: Math.floor(Date.now() / 1000), ttl: 60, status_list: list };
-      const token = mintToken(keys[0], claims, { typ: "statuslist+jwt" });
-      response.writeHead(200, { "content-type": "application/statuslist+jwt" }).end(token);
-    };
-    const entry = { tenants: { fixed: "acme" }, status_lists: [`${base}/lists/`] };
-    write(JSON.stringify({ issuers: { [issuers[0].url]: entry } }));
-    await start();
-    const at = (idx: number) => tokenOf(0, { status: { status_list: { idx, uri } } });
-    expect([await statusOf(at(0)), await statusOf(at(1)), await statusOf(tokenOf(0))]).toEqual([200, 401, 200]);
-    expect(asked).toEqual(["/lists/1"]);
-    expect(await metrics()).toContain(`svc_status_list_fetches_total{issuer="${issuers[0].url}",result="ok"} 1`);
   });
 });

@@ -128,8 +128,7 @@ test("every metric moves, and none is there that nobody feeds", { timeout: 150_0
  * They need certificates, quotas, traces and several issuers: `monitoring.test.ts`, `quotas.test.ts`, `traces.test.ts` and
  * `issuers.test.ts` have those.
  */
-const isFedElsewhere =
-  /^svc_(?:(?:certificate|quota|trace)_|(?:issuer_overreaches|introspections|status_list_fetches)_)/;
+const isFedElsewhere = /^svc_(?:(?:certificate|quota|trace)_|(?:issuer_overreaches|introspections)_)/;
 
 /** Gauges that are 0 while all is well; their last values are compared below. */
 const isZeroWhenWell = /^svc_policy_(?:stale|sets_disagreeing)$/;

@@ -21,7 +21,6 @@ import {
   sessionClaimNames,
   sessionKeyFinder,
 } from "./session-tokens.ts";
-import { createStatusLists } from "./status-lists.ts";
 import { cacheVerifications, type VerifiedToken, type Verify } from "./token-cache.ts";
 import { createTokenIssuers, type NamedStatus, type TokenIssuers, type TokenSource } from "./token-issuers.ts";
 import { signatureLimits, type VerifierRules, verifyToken } from "./token-verifier.ts";
@@ -65,8 +64,6 @@ export interface TokenDependencies {
   readonly refetches?: Sums | undefined;
   /** As `IntrospectionDependencies` has it. */
   readonly introspections?: Sums | undefined;
-  /** As `StatusListOptions` has it. */
-  readonly statusListFetches?: Sums | undefined;
   /** Content of a file of credentials, as UTF-8. */
   readonly readFile: (path: string) => Promise<string>;
   /** Told after each fetch of an issuer's keys how it went. None of these may throw. */
@@ -75,8 +72,6 @@ export interface TokenDependencies {
   readonly onKeysChanged?: ((issuer: string) => void) | undefined;
   /** Told of each time that an issuer was asked about a token, or would have been. */
   readonly onIntrospected: (issuer: string, result: IntrospectionResult) => void;
-  /** Told of each fetch of a status list: the failure, or none. */
-  readonly onStatusListFetched: (issuer: string, failure: string | undefined) => void;
   /** Told of a token that the issuer signed for a tenant of which it may not speak; of one that is remembered, once. */
   readonly onOverreach: (issuer: string, tenantId: TenantId) => void;
   readonly onCertificateIgnored: OnCertificateIgnored;
@@ -137,8 +132,8 @@ function openIssuers(
   signatures: FairSemaphore,
   dependencies: TokenDependencies,
 ): TokenIssuers {
-  const { clock, refetches, introspections, statusListFetches } = dependencies;
-  const { onKeysFetched, onKeysChanged, onIntrospected, onStatusListFetched, onOverreach } = dependencies;
+  const { clock, refetches, introspections } = dependencies;
+  const { onKeysFetched, onKeysChanged, onIntrospected, onOverreach } = dependencies;
   const closing = new AbortController();
   const remember = (verify: Verify, revision: () => number | undefined, sharers?: number) =>
     cacheVerifications(verify, {
@@ -168,16 +163,9 @@ function openIssuers(
     (rules: VerifierRules, findKeys: FindKeys): Verify =>
     (token, context) =>
       verifyToken(token, rules, findKeys, clock, context);
-  const openSource = (entry: IssuerEntry, keys: IssuerKeys, sharers: number): TokenSource => {
-    const { issuer, statusLists: prefixes = [] } = entry;
-    const checkStatus = createStatusLists({
-      ...{ ...dependencies, issuer, prefixes, clockToleranceSeconds, timeoutMs: fetchTimeoutMs },
-      ...{ signal: closing.signal, findKeys: keys.find, keyRevision: keys.revision },
-      fetches: statusListFetches && sumsOfOne(statusListFetches, issuer),
-      onFetched: (failure) => onStatusListFetched(issuer, failure),
-    });
-    return { verify: remember(verifier({ ...rulesOf(entry), checkStatus }, keys.find), keys.revision, sharers) };
-  };
+  const openSource = (entry: IssuerEntry, keys: IssuerKeys, sharers: number): TokenSource => ({
+    verify: remember(verifier(rulesOf(entry), keys.find), keys.revision, sharers),
+  });
   const openIntrospection = (entry: IssuerEntry, rule: IntrospectionRule, sharers: number): TokenSource => {
     const { issuer } = entry;
     const { verify, status } = createIntrospection(rule, rulesOf(entry), {

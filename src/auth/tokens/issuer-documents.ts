@@ -108,28 +108,13 @@ export interface FetchInit extends Pick<RequestInit, "method" | "body"> {
   readonly maximumBytes?: number;
 }
 
-/** Fetches a JSON object. @throws Error naming what is wrong, and `what` was asked for */
+/** Fetches a JSON object. Follows no redirect. @throws Error naming what is wrong, and `what` was asked for */
 export async function fetchJsonObject(
   url: URL,
   what: string,
   context: FetchContext,
-  init: FetchInit = {},
+  { headers, maximumBytes = longestDocumentBytes, ...init }: FetchInit = {},
 ): Promise<Record<string, unknown>> {
-  return fetchAnswer(url, what, context, { accept: "application/json", ...init }, (text) => {
-    const document: unknown = JSON.parse(text);
-    if (!isObject(document)) throw new Error("not a JSON object");
-    return document;
-  });
-}
-
-/** Fetches a text, and makes something of it. Follows no redirect. @throws Error as above */
-export async function fetchAnswer<T>(
-  url: URL,
-  what: string,
-  context: FetchContext,
-  { accept, headers, maximumBytes = longestDocumentBytes, ...init }: FetchInit & { readonly accept: string },
-  read: (text: string, response: Response) => T,
-): Promise<T> {
   const timeout = new AbortController();
   const cancelTimeout = context.timers.after(context.timeoutMs, () =>
     timeout.abort(new Error(`no answer within ${context.timeoutMs} ms`)),
@@ -137,7 +122,7 @@ export async function fetchAnswer<T>(
   try {
     const response = await context.fetch(url, {
       ...init,
-      headers: { accept, ...headers },
+      headers: { accept: "application/json", ...headers },
       // A redirect would let whoever controls one path of the issuer's host choose our keys.
       redirect: "error",
       signal: AbortSignal.any([timeout.signal, context.signal]),
@@ -146,7 +131,9 @@ export async function fetchAnswer<T>(
       await response.body?.cancel();
       throw new Error(`status ${response.status}`);
     }
-    return read(await readText(response, maximumBytes), response);
+    const document: unknown = JSON.parse(await readText(response, maximumBytes));
+    if (!isObject(document)) throw new Error("not a JSON object");
+    return document;
   } catch (cause) {
     throw new Error(`the issuer's ${what} cannot be fetched: ${describe(cause)}`, { cause });
   } finally {

@@ -91,6 +91,15 @@ export function checkBegun({ nbf = 0, iat = 0 }: JWTPayload, latestSeconds: numb
   if (iat > latestSeconds) throw refusedToken("invalid_token", "the access token was issued in the future");
 }
 
+/**
+ * Of JWTs that are verified here. A `status` that is no object is some other claim.
+ * @throws ServiceError `invalid_token` for a token whose issuer can revoke it in a way that is not looked up here
+ */
+export function checkNoStatus({ status }: JWTPayload): void {
+  if (typeof status === "object" && status !== null)
+    throw refusedToken("invalid_token", "the access token names a status, which is not looked up", "token status");
+}
+
 function decoded<T>(decode: () => T): T {
   try {
     return decode();

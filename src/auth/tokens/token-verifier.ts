@@ -5,9 +5,16 @@ import { ServiceError } from "../../base/errors.ts";
 import type { FairLimits, FairSemaphore } from "../../base/semaphore.ts";
 import { refusedToken, signatureAlgorithms } from "../challenge.ts";
 import type { FindKeys } from "./candidate-keys.ts";
-import type { CheckStatus } from "./status-lists.ts";
 import type { CallContext, RefusedToken, Verification, VerifiedToken } from "./token-cache.ts";
-import { checkBegun, foreignTenant, judgeClaims, type ReadToken, readToken, type TokenRules } from "./token-claims.ts";
+import {
+  checkBegun,
+  checkNoStatus,
+  foreignTenant,
+  judgeClaims,
+  type ReadToken,
+  readToken,
+  type TokenRules,
+} from "./token-claims.ts";
 
 /**
  * Signatures that one thread checks at a time: as many as there are threads for it. What strangers sent waits before that,
@@ -18,14 +25,12 @@ export const signatureLimits: FairLimits = { maximum: 4, maximumWaitingEach: 2_0
 export interface VerifierRules extends TokenRules {
   /** Turns at checking signatures; see `signatureLimits`. */
   readonly signatures: FairSemaphore;
-  /** Whether a verified token was called back; absent where what it says of that does not count. */
-  readonly checkStatus?: CheckStatus;
 }
 
 /**
- * Verifies an access token: shape, `typ`, kind, algorithm, `iss`, `aud`, `exp` (required), the claims that name the
- * caller, `nbf`, `iat`; then what its call can show without a signature (`mayVerify`); then its signature, so that no key
- * is looked for, fetched or computed with for a token that is refused anyway; then that its issuer may speak for the tenant, and has not called it back. Does NOT check `jti`, or possession of a bound key.
+ * Verifies an access token: shape, `typ`, kind, algorithm, no `status`, `iss`, `aud`, `exp` (required), the claims that
+ * name the caller, `nbf`, `iat`; then what its call can show without a signature (`mayVerify`); then its signature, so that no key
+ * is looked for, fetched or computed with for a token that is refused anyway; then that its issuer may speak for the tenant. Does NOT check `jti`, or possession of a bound key.
  * @returns the token, or the refusal where another look would not change it unless the keys do
  * @throws ServiceError `invalid_token` of an unknown key or before its time, `issuer_unavailable`, what the context's
  *   `mayVerify` throws, the signal's reason once aborted
@@ -60,6 +65,7 @@ export async function verifyToken(
     return { refusal, by: "signature" };
   }
   // Judged again as it was verified: nothing rests on what an unverified token was read as.
+  checkNoStatus(payload);
   checkBegun(payload, latestSeconds);
   const verified = judgeClaims(payload, rules, nowSeconds);
   // After the signature, so that the issuer is not blamed for what others wrote.
@@ -68,10 +74,7 @@ export async function verifyToken(
     rules.onOverreach(verified.caller.tenantId);
     return { refusal, by: "signature" };
   }
-  const status = await rules.checkStatus?.(payload, signal);
-  return status?.refusal === undefined
-    ? { ...verified, ...status }
-    : { ...status, refusal: status.refusal, by: "signature" };
+  return verified;
 }
 
 interface JudgedToken extends ReadToken {
@@ -81,6 +84,7 @@ interface JudgedToken extends ReadToken {
 function readAndJudge(token: string, rules: TokenRules, nowSeconds: number): JudgedToken | RefusedToken {
   try {
     const read = readToken(token, rules);
+    checkNoStatus(read.payload);
     return { ...read, judged: judgeClaims(read.payload, rules, nowSeconds) };
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;

@@ -78,6 +78,7 @@ describe("a good token", () => {
     ["the kind that Keycloak names with DPoP", { typ: "DPoP" }],
     ["the use that Cognito names", { token_use: "access" }],
     ["what ID tokens have too", { azp: "client-1", auth_time: nowSeconds, acr: "1", amr: ["pwd"], sid: "s" }],
+    ["a status that is no object, and so some other claim", { status: "employed" }],
     ["fractional times", { iat: nowSeconds - 0.5, exp: nowSeconds + 0.5 }],
   ])("may have: %s", async (_name, overrides) => {
     expect(await authenticate(mintToken(key, claims(overrides)))).toHaveProperty("tenantId", "tenant-a");
@@ -181,6 +182,10 @@ const wrongClaims: readonly [string, () => Members][] = [
   ["nbf text", () => ({ nbf: "0" })],
   ["iat in the future", () => ({ iat: nowSeconds + 31 })],
   ["iat text", () => ({ iat: "0" })],
+  ["with a status in a list", () => ({ status: { status_list: { idx: 0, uri: `${issuer.url}/lists/1` } } })],
+  ["with a status of another mechanism", () => ({ status: { identifier_list: { id: "1" } } })],
+  ["with a status of nothing", () => ({ status: {} })],
+  ["with a status that is a list", () => ({ status: [] })],
   ["tenant missing", () => ({ tenant_id: undefined })],
   ["tenant empty", () => ({ tenant_id: "" })],
   ["tenant a path", () => ({ tenant_id: "../tenant-a" })],

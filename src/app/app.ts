@@ -4,7 +4,6 @@ import type { Clock } from "../base/clock.ts";
 import { systemClock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { bufferedRandom } from "../base/random.ts";
-import { localSums } from "../base/sums.ts";
 import { systemTimers, type Timers } from "../base/timers.ts";
 import { type FixedLimits, fixedLimits } from "../config/limits.ts";
 import type { ConfigFor } from "../config/uses.ts";
@@ -57,7 +56,7 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
   const fetch = overrides.fetch ?? globalThis.fetch;
   const files = new FollowedFiles(config, { timers, logger, metrics });
   const tracing = await tracingOf(config, overrides.tracing, { logger, metrics });
-  const machine = { clock, timers, random, fetch, logger, metrics, tracing, sumsOf: localSums, files };
+  const machine = { clock, timers, random, fetch, logger, metrics, tracing, files };
   const witnessing = witnessingOf(config, machine);
   const [policy, { ledger, logs, shared, stuck }] = await policyAndStores(
     openLivePolicy(config, machine, overrides.policy),

@@ -14,7 +14,6 @@ import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { isInNetworks, isLoopbackAddress } from "../base/network.ts";
 import type { TlsFiles } from "../base/replaceable-tls.ts";
-import type { Sums, SumsOf } from "../base/sums.ts";
 import type { FixedLimits } from "../config/limits.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { bulkRoutes } from "../domain/bulk-routes.ts";
@@ -79,8 +78,6 @@ export interface Machine {
   readonly random: RandomFill;
   readonly logger: RootLogger;
   readonly metrics: Metrics;
-  /** Counts what is bounded for the whole service: bodies, connections, streams, artifacts. */
-  readonly sumsOf: SumsOf;
   /** Absent where nothing is traced. */
   readonly tracing?: Tracing | undefined;
 }
@@ -143,7 +140,7 @@ export function serverOptions(
   config: ServeConfig,
   methods: readonly ServedMethod[],
   chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials" | "quotas" | "itemQuotas">,
-  { clock, random, logger, metrics, sumsOf, tracing }: Machine,
+  { clock, random, logger, metrics, tracing }: Machine,
   tls: TlsFiles | undefined,
   apis: readonly FurtherApi[] = [],
 ): ServerOptions {
@@ -174,12 +171,10 @@ export function serverOptions(
     methods,
     ...chain,
     addressOf,
-    bodies: bodyBudgetOf(config, addressOf, metrics, sumsOf("bodies"), memory.isTight),
+    bodies: bodyBudgetOf(config, addressOf, metrics, memory.isTight),
     isShortOfMemory: memory.isShort,
     streamServices,
     headerPrefix: config.headerPrefix,
-    openStreams: sumsOf("streams"),
-    streams: { watches: sumsOf("watches"), conversations: sumsOf("conversations") },
     limits: {
       maxBodyBytes: maxBodyBytesOf(config),
       maxItemBytes: maxItemBytesOf(config),
@@ -199,7 +194,6 @@ export function serverOptions(
       maxHeaderBytes,
       answerTimeoutMs: config.answerTimeoutMs,
       maxConnections: config.maxConnections,
-      counts: sumsOf("connections"),
       isShared: (address) => isLoopbackAddress(address) || isInNetworks(config.trustedProxies, address),
       onRefused: countedWarning(logger, "connections refused: there are too many"),
       onDefect: defectReport(logger),
@@ -267,12 +261,11 @@ function bodyBudgetOf(
   { bodyBudgetBytes }: ServeConfig,
   addressOf: ServerOptions["addressOf"],
   metrics: Metrics,
-  sums: Sums,
   isTight: () => boolean,
 ): BodyBudget {
   const share = Math.floor(memoryLimitBytes() / 8);
   const maxBytes = bodyBudgetBytes ?? Math.min(mostBodyBudgetBytes, Math.max(leastBodyBudgetBytes, share));
-  const budget = createBodyBudget({ maxBytes, addressOf, sums, isTight, onRefused: metrics.bodyRefused });
+  const budget = createBodyBudget({ maxBytes, addressOf, isTight, onRefused: metrics.bodyRefused });
   metrics.watchBodies(() => budget.inFlightBytes);
   return budget;
 }

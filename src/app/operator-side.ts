@@ -22,7 +22,7 @@ export interface OperatorParts {
 
 export async function createOperatorSide(
   config: ServeConfig,
-  machine: Omit<Machine, "metrics" | "sumsOf"> & { readonly timers: Timers; readonly files: FileSource },
+  machine: Omit<Machine, "metrics"> & { readonly timers: Timers; readonly files: FileSource },
   { checks, metrics, logs, viewers, hold }: OperatorParts,
 ): Promise<OpsListener> {
   const { clock, timers, random, logger } = machine;

@@ -40,7 +40,6 @@ export interface PublicParts {
   readonly readiness: ReadinessSource;
   /** Absent where tenants have none. */
   readonly quotas?: Quotas | undefined;
-  /** Default: those of a service that has one event loop. */
   readonly admission?: AdmissionLimits | undefined;
 }
 
@@ -57,10 +56,9 @@ export async function createPublicSide(
   machine: Machine & { readonly timers: Timers; readonly files: FileSource },
   { policy, ledger, callers, readiness, quotas, admission }: PublicParts,
 ): Promise<PublicSide> {
-  const { clock, timers, random, logger, metrics, sumsOf } = machine;
+  const { clock, timers, random, logger, metrics } = machine;
   const { authenticator, session } = callers;
   const hasher = createArtifactHasher({
-    pendingChars: sumsOf("artifacts"),
     onWaited: (waitedMs) => metrics.queueWaited("artifact", waitedMs),
   });
   metrics.watchQueue("artifact", () => hasher.waiting);

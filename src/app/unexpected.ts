@@ -1,4 +1,4 @@
-/** What a thread of the service does with what nobody expected, and with what libraries say of it. */
+/** What the service does with what nobody expected, and with what libraries say of it. */
 import { format } from "node:util";
 import { Connection } from "../base/connection.ts";
 import { ServiceError } from "../base/errors.ts";
@@ -6,8 +6,8 @@ import type { Logger } from "../telemetry/logger.ts";
 
 /**
  * A defect in the work for one connection ends that connection. A refusal that rejects a promise without a handler is the
- * answer to one call, even when work that calls share rejects it later: it is logged, and the thread goes on. Any other
- * defect leaves the thread in an unknown state, so `stop` is called. Returns what ends this.
+ * answer to one call, even when work that calls share rejects it later: it is logged, and the service goes on. Any other
+ * defect leaves it in an unknown state, so `stop` is called. Returns what ends this.
  */
 export function watchDefects(logger: Logger, stop: () => void): () => void {
   const onDefect = (error: unknown, origin: NodeJS.UncaughtExceptionOrigin) => {

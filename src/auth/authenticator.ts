@@ -64,8 +64,6 @@ export interface Authenticator {
   replaceIssuers(issuers: readonly IssuerEntry[]): void;
   /** Begins to fetch the issuers' keys in the background, and goes on until they are there. Call once. */
   start(): void;
-  /** Another thread of the service saw the issuer's keys change: fetches them at once, in the background. */
-  followKeys(issuer: string): void;
   /** Stops what runs in the background; idempotent. */
   close(): void;
 }
@@ -86,7 +84,6 @@ export function createAuthenticator(
     issuerOf: (tenantId: TenantId) => issuers?.ofTenant(tenantId),
     replaceIssuers: (entries: readonly IssuerEntry[]) => issuers?.replace(entries),
     start: () => issuers?.start(),
-    followKeys: (issuer: string) => issuers?.follow(issuer),
     close: () => issuers?.close(),
   };
   if (identityHeaders === undefined) {

@@ -7,7 +7,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { Server, Socket } from "node:net";
 import { addressGroup } from "./network.ts";
 import type { OpenAnswer } from "./open-answers.ts";
-import { localSums, type Sums } from "./sums.ts";
+import { localSums } from "./sums.ts";
 
 /** Told of every defect: what was thrown, and the address of the peer whose connection it ends. */
 export type OnDefect = (error: unknown, remoteAddress: string) => void;
@@ -89,8 +89,6 @@ export interface ConnectionOptions {
   readonly isShared?: (remoteAddress: string) => boolean;
   /** Told of each connection that was refused, because there are too many. */
   readonly onRefused?: (remoteAddress: string) => void;
-  /** Counts connections; default: those of this server alone. */
-  readonly counts?: Sums;
 }
 
 /** Under which all connections count. No address is called that. */
@@ -101,7 +99,8 @@ const all = "all";
  * listens. Where there are too many, a connection with nothing under way makes room for a new one.
  */
 export function confineConnections(server: Server, options: ConnectionOptions): void {
-  const { onDefect, maxConnections, onRefused, isShared = () => false, counts = localSums() } = options;
+  const { onDefect, maxConnections, onRefused, isShared = () => false } = options;
+  const counts = localSums();
   const open = new OpenConnections();
   const listeners = server.listeners("connection");
   server.removeAllListeners("connection");

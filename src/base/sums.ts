@@ -10,9 +10,6 @@ export interface Sums {
   of(name: string): number;
 }
 
-/** Gives the sums of a kind. Names of one kind are apart from those of another. */
-export type SumsOf = (kind: string) => Sums;
-
 export function localSums(): Sums {
   const sums = new Map<string, number>();
   const of = (name: string) => sums.get(name) ?? 0;

@@ -19,7 +19,7 @@ export type QuotaAmounts = Readonly<Record<QuotaName, number>>;
 export interface QuotaState {
   readonly name: QuotaName;
   readonly quota: Quota;
-  /** What is left, as far as this thread knows. */
+  /** What is left, as far as this process knows. */
   readonly remaining: number;
   /** Seconds until the period ends. */
   readonly resetSeconds: number;

@@ -71,7 +71,6 @@ export function callMetrics(registers: Registry[]): CallMetrics {
   new Gauge({
     name: "svc_body_bytes_in_flight",
     // Every thread says the same, or has it in common with others.
-    aggregator: "max",
     help: "Bytes of the memory for request bodies that are taken",
     registers,
     collect() {

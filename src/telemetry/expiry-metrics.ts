@@ -32,15 +32,12 @@ export function expiryMetrics(registers: Registry[], clock: Clock): ExpiryMetric
     name: "svc_certificate_expiry_timestamp_seconds",
     help: "When the first of the certificates in force expires, by the setting that names their file",
     labelNames: ["setting"],
-    // One that a thread has not replaced yet is the one to look at.
-    aggregator: "min",
     registers,
   });
   const beginnings = new Gauge({
     name: "svc_certificate_not_before_timestamp_seconds",
     help: "Since when all of the certificates in force are valid, by the setting that names their file",
     labelNames: ["setting"],
-    aggregator: "min",
     registers,
   });
   let keyFiles = async (): Promise<ReadonlyMap<string, number>> => new Map();
@@ -48,7 +45,6 @@ export function expiryMetrics(registers: Registry[], clock: Clock): ExpiryMetric
     name: "svc_key_file_timestamp_seconds",
     help: "When the file of a key was written last, by the setting that names it",
     labelNames: ["setting"],
-    aggregator: "max",
     registers,
     async collect() {
       this.reset();
@@ -65,7 +61,6 @@ export function expiryMetrics(registers: Registry[], clock: Clock): ExpiryMetric
     name: "svc_issuer_keys_fetched_timestamp_seconds",
     help: "When the keys of a token issuer were fetched last; 0 where they never were",
     labelNames: ["issuer"],
-    aggregator: "min",
     registers,
   });
   const overreaches = new Counter({

@@ -59,7 +59,6 @@ export function ledgerMetrics(registers: Registry[]): LedgerMetrics {
   new Gauge({
     name: "svc_store_stuck_tenants",
     // Every thread says the same, or has it in common with others.
-    aggregator: "max",
     help: "Tenants, and other keys, whose work the store called off or gave up, and that have not got on since",
     registers,
     collect() {

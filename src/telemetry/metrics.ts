@@ -60,7 +60,6 @@ export function createMetrics({ process, build, clock = systemClock }: MetricsOp
     name: "svc_build_info",
     help: "1 for the version that runs",
     labelNames: ["version", "node"],
-    aggregator: "max",
     registers,
   });
   if (build !== undefined) info.set({ ...build }, 1);

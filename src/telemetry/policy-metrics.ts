@@ -31,13 +31,11 @@ export function policyMetrics(registers: Registry[], clock: Clock): PolicyMetric
     name: "svc_policy_revision_info",
     help: "1 for the revision in force",
     labelNames: ["revision"],
-    aggregator: "max",
     registers,
   });
   const loadedAt = new Gauge({
     name: "svc_policy_loaded_timestamp_seconds",
     help: "When the revision came into force",
-    aggregator: "max",
     registers,
   });
   const alerts = new Counter({

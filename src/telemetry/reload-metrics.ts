@@ -23,7 +23,6 @@ export function reloadMetrics(registers: Registry[]): ReloadMetrics {
     name: "svc_reload_stale",
     help: "1 where the newest content of what is followed is not in force",
     labelNames: ["what"],
-    aggregator: "max",
     registers,
   });
   return {

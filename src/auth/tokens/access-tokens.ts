@@ -5,7 +5,6 @@ import type { Clock } from "../../base/clock.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { everyTenant, type IntrospectionRule, type IssuerEntry } from "../../base/issuers.ts";
 import { createFairSemaphore, type FairSemaphore } from "../../base/semaphore.ts";
-import type { Sums } from "../../base/sums.ts";
 import type { Timers } from "../../base/timers.ts";
 import { attributesWithin, claimedAttributes } from "../attributes.ts";
 import { readAccessToken } from "../authorization-header.ts";
@@ -60,16 +59,10 @@ export interface TokenDependencies {
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly fetch: typeof globalThis.fetch;
-  /** As `IssuerKeysDependencies` has it. */
-  readonly refetches?: Sums | undefined;
-  /** As `IntrospectionDependencies` has it. */
-  readonly introspections?: Sums | undefined;
   /** Content of a file of credentials, as UTF-8. */
   readonly readFile: (path: string) => Promise<string>;
   /** Told after each fetch of an issuer's keys how it went. None of these may throw. */
   readonly onKeysFetched: (status: NamedStatus) => void;
-  /** Told as `IssuerKeysDependencies` has it. */
-  readonly onKeysChanged?: ((issuer: string) => void) | undefined;
   /** Told of each time that an issuer was asked about a token, or would have been. */
   readonly onIntrospected: (issuer: string, result: IntrospectionResult) => void;
   /** Told of a token that the issuer signed for a tenant of which it may not speak; of one that is remembered, once. */
@@ -132,8 +125,7 @@ function openIssuers(
   signatures: FairSemaphore,
   dependencies: TokenDependencies,
 ): TokenIssuers {
-  const { clock, refetches, introspections } = dependencies;
-  const { onKeysFetched, onKeysChanged, onIntrospected, onOverreach } = dependencies;
+  const { clock, onKeysFetched, onIntrospected, onOverreach } = dependencies;
   const closing = new AbortController();
   const remember = (verify: Verify, revision: () => number | undefined, sharers?: number) =>
     cacheVerifications(verify, {
@@ -147,9 +139,7 @@ function openIssuers(
     createIssuerKeys(issuer, {
       ...dependencies,
       timeoutMs: fetchTimeoutMs,
-      refetches: refetches && sumsOfOne(refetches, issuer),
       onFetched: (status) => onKeysFetched({ issuer, ...status }),
-      onChanged: onKeysChanged && (() => onKeysChanged(issuer)),
     });
   const rulesOf = (entry: IssuerEntry): VerifierRules => ({
     ...entry,
@@ -172,7 +162,6 @@ function openIssuers(
       ...dependencies,
       timeoutMs: fetchTimeoutMs,
       signal: closing.signal,
-      calls: introspections && sumsOfOne(introspections, issuer),
       onAnswered: (result) => onIntrospected(issuer, result),
     });
     return { verify: remember(verify, () => 0, sharers), status };
@@ -192,15 +181,5 @@ function openIssuers(
       closing.abort();
       opened.close();
     },
-  };
-}
-
-/** The issuer's part of sums that are kept of all issuers. */
-function sumsOfOne(sums: Sums, issuer: string): Sums {
-  const named = (name: string) => `${issuer} ${name}`;
-  return {
-    add: (name, amount, maximum) => sums.add(named(name), amount, maximum),
-    subtract: (name, amount) => sums.subtract(named(name), amount),
-    of: (name) => sums.of(named(name)),
   };
 }

@@ -4,7 +4,6 @@ import type { JWTPayload } from "jose";
 import { ServiceError } from "../../base/errors.ts";
 import type { IntrospectionRule } from "../../base/issuers.ts";
 import { createSemaphore } from "../../base/semaphore.ts";
-import type { Sums } from "../../base/sums.ts";
 import { issuerSilent, refusedToken } from "../challenge.ts";
 import { askIssuer, type IntrospectionContext } from "./introspection-client.ts";
 import type { IssuerStatus } from "./issuer-keys.ts";
@@ -17,9 +16,9 @@ import { untilAborted } from "./until-aborted.ts";
 const believedMs = 60_000;
 /** The same for an answer that a token counts nothing: it may begin to. */
 const disbelievedMs = 10_000;
-/** Tokens that one issuer is asked about in a second, by all threads together. */
+/** Tokens that one issuer is asked about in a second. */
 const callsEachSecond = 100;
-/** Questions to one issuer at a time, and those that wait for their turn, of one thread. */
+/** Questions to one issuer at a time, and those that wait for their turn. */
 const maximumCalls = 16;
 const maximumWaiting = 1_000;
 const retryAfterSeconds = 1;
@@ -29,8 +28,6 @@ export type IntrospectionResult = "active" | "inactive" | "failed" | "unasked";
 
 export interface IntrospectionDependencies extends IntrospectionContext {
   readonly clock: { now(): number };
-  /** Counts questions of all threads of the service; absent where there is one. */
-  readonly calls?: Sums | undefined;
   readonly onAnswered: (result: IntrospectionResult) => void;
 }
 
@@ -55,8 +52,8 @@ export function createIntrospection(
   rules: TokenRules,
   dependencies: IntrospectionDependencies,
 ): Introspection {
-  const { clock, calls, signal: closing, onAnswered } = dependencies;
-  const budget = createRefetchBudget(callsEachSecond, 1_000, clock, calls);
+  const { clock, signal: closing, onAnswered } = dependencies;
+  const budget = createRefetchBudget(callsEachSecond, 1_000, clock);
   const slots = createSemaphore(maximumCalls, maximumWaiting);
   const asked = new Map<string, Asking>();
   let failure: string | undefined;

@@ -2,7 +2,6 @@
 import { createLocalJWKSet } from "jose";
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.ts";
-import type { Sums } from "../../base/sums.ts";
 import { issuerUnavailable, refusedToken } from "../challenge.ts";
 import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";
 import { discoverKeySetUrl, type FetchContext, fetchKeySet, parseIssuer } from "./issuer-documents.ts";
@@ -56,8 +55,6 @@ export interface IssuerKeys {
   readonly find: FindKeys;
   /** Truthful at the moment of the call. */
   status(): IssuerStatus;
-  /** Fetches at once what another thread of the service saw change. Never rejects. */
-  follow(): Promise<void>;
   /** Another number for every key set with other keys; undefined while there are no usable ones. */
   revision(): number | undefined;
   /** Stops fetching; idempotent. */
@@ -68,12 +65,8 @@ export interface IssuerKeysDependencies extends Omit<FetchContext, "signal"> {
   readonly clock: Clock;
   /** Uniform in [0, 1): spreads the fetches of replicas. */
   readonly random: () => number;
-  /** Counts fetches for unknown keys of all threads of the service; absent where there is one. */
-  readonly refetches?: Sums | undefined;
   /** Told after every fetch how it went. */
   readonly onFetched?: (status: IssuerStatus) => void;
-  /** Told when a fetch, other than one by `follow`, found other keys than those that were held. */
-  readonly onChanged?: (() => void) | undefined;
 }
 
 interface HeldKeys {
@@ -92,7 +85,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
   parseIssuer(issuer);
   const { clock, timers, random } = dependencies;
   const closing = new AbortController();
-  const budget = createRefetchBudget(refetchBudgetSize, refetchBudgetRefillMs, clock, dependencies.refetches);
+  const budget = createRefetchBudget(refetchBudgetSize, refetchBudgetRefillMs, clock);
   const everPublished = new LRUCache<string, true>({ max: maximumKnownIds });
   let held: HeldKeys | undefined;
   let revision = 0;
@@ -105,8 +98,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
 
   const usable = () => held !== undefined && clock.now() - held.fetchedAtMs < maximumKeyAgeMs;
 
-  /** Resolves with whether other keys than before are held. */
-  async function load(): Promise<boolean> {
+  async function load(): Promise<void> {
     const context = { ...dependencies, signal: closing.signal };
     const { keys, leftOutIds, remark } = await fetchKeySet(await discoverKeySetUrl(issuer, context), context);
     if (keys.length === 0) {
@@ -115,7 +107,6 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
       throw new Error(["the issuer publishes no signature keys", ...(remark === undefined ? [] : [remark])].join("; "));
     }
     const published = JSON.stringify(keys);
-    const changed = held !== undefined && published !== held.published;
     if (published !== held?.published) revision += 1;
     for (const { kid } of keys) if (kid !== undefined) everPublished.set(kid, true);
     held = {
@@ -126,22 +117,21 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
       count: keys.length,
       fetchedAtMs: clock.now(),
     };
-    return changed;
   }
 
   /** Joins the fetch that is under way or begins one. Never rejects. */
-  function refresh(onChanged = dependencies.onChanged): Promise<void> {
-    fetching ??= attempt(onChanged).finally(() => {
+  function refresh(): Promise<void> {
+    fetching ??= attempt().finally(() => {
       fetching = undefined;
     });
     return fetching;
   }
 
-  async function attempt(onChanged?: () => void): Promise<void> {
+  async function attempt(): Promise<void> {
     fetchesBegun += 1;
     cancelNext();
     try {
-      if (await load()) onChanged?.();
+      await load();
       failure = undefined;
       failuresInARow = 0;
     } catch (error) {
@@ -202,11 +192,6 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
     revision: () => (usable() ? revision : undefined),
     start() {
       void refresh();
-    },
-    async follow() {
-      // A fetch that is under way may have read the set before it changed.
-      await fetching;
-      await refresh(() => {});
     },
     async find(header, signal, mayFetch) {
       const begunBefore = fetchesBegun;

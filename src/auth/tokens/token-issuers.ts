@@ -39,8 +39,6 @@ export interface TokenIssuers {
   statuses(): readonly NamedStatus[];
   /** Begins to fetch keys. Call once. */
   start(): void;
-  /** Fetches the issuer's keys at once. */
-  follow(issuer: string): void;
   /**
    * Takes these issuers from now on. What is remembered of one that is as it was stays; keys stay while the issuer does.
    * @throws Error, and nothing has changed, where one is not good or a tenant has two
@@ -137,7 +135,6 @@ export function createTokenIssuers(options: TokenIssuersOptions): TokenIssuers {
       isStarted = true;
       for (const { keys } of current.values()) keys?.start();
     },
-    follow: (issuer) => void current.get(issuer)?.keys?.follow(),
     close() {
       for (const { keys } of current.values()) keys?.close();
     },

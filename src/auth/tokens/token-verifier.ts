@@ -17,7 +17,7 @@ import {
 } from "./token-claims.ts";
 
 /**
- * Signatures that one thread checks at a time: as many as there are threads for it. What strangers sent waits before that,
+ * Signatures that are checked at a time: as many as there are threads for it. What strangers sent waits before that,
  * in turns of the issuers, and of the tenants whose callers send proofs.
  */
 export const signatureLimits: FairLimits = { maximum: 4, maximumWaitingEach: 2_000, maximumWaiting: 20_000 };

@@ -3,7 +3,7 @@ import { Worker } from "node:worker_threads";
 import { outsideConnections } from "../../base/connection.ts";
 import { invalidRequest, ServiceError } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
-import { localSums, type Sums } from "../../base/sums.ts";
+import { localSums } from "../../base/sums.ts";
 import { threadEnvironment } from "../../base/thread-environment.ts";
 import type { ArtifactDigests, ArtifactHasher } from "../ports.ts";
 import type { Job, JobResult } from "./hash-object.ts";
@@ -16,8 +16,6 @@ export interface HasherOptions {
   readonly maxPendingChars?: number;
   /** The same for one tenant. Default 32 Mi: 3 objects of full size. */
   readonly maxTenantPendingChars?: number;
-  /** Counts those characters; default: those of this hasher alone. */
-  readonly pendingChars?: Sums;
   /** Told how long an object waited for the thread, in milliseconds, when that takes it. */
   readonly onWaited?: (waitedMs: number) => void;
   /** Starts the thread. */
@@ -62,7 +60,7 @@ class WorkerHasher implements ThreadedHasher {
   readonly #onWaited: NonNullable<HasherOptions["onWaited"]>;
   readonly #waiting: Pending[] = [];
   /** Characters that wait or are at work, by tenant and of all. */
-  readonly #pendingChars: Sums;
+  readonly #pendingChars = localSums();
   /** The job that the thread has: one at a time, so that a crash costs no other, and an abort can still remove it. */
   #current: Pending | undefined;
   #worker: Worker | undefined;
@@ -71,7 +69,6 @@ class WorkerHasher implements ThreadedHasher {
   constructor(options: HasherOptions) {
     this.#maxPendingChars = options.maxPendingChars ?? 64 * 1024 * 1024;
     this.#maxTenantPendingChars = options.maxTenantPendingChars ?? 32 * 1024 * 1024;
-    this.#pendingChars = options.pendingChars ?? localSums();
     this.#onWaited = options.onWaited ?? (() => {});
     this.#startWorker = options.startWorker ?? startThread;
   }

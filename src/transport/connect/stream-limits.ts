@@ -7,7 +7,7 @@ import type { FastifyRequest } from "fastify";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { neighbourhood } from "../../base/network.ts";
-import { localSums, type Sums } from "../../base/sums.ts";
+import { localSums } from "../../base/sums.ts";
 import { kRequest } from "../calls/exchange.ts";
 
 /** Streams that may be open at once. */
@@ -30,13 +30,9 @@ export const conversationLimits: StreamLimits = { perConnection: 4, perAddress: 
  * Refuses streams beyond the limits: `rate_limited` where the caller has too many, `overloaded` where all have.
  *
  * @param addressOf address that a call comes from, as `callerAddress` returns it
- * @param open counts the streams of addresses and of all
  */
-export function limitStreams(
-  limits: StreamLimits,
-  addressOf: (inbound: InboundRequest) => string,
-  open: Sums = localSums(),
-): Interceptor {
+export function limitStreams(limits: StreamLimits, addressOf: (inbound: InboundRequest) => string): Interceptor {
+  const open = localSums();
   const ofConnections = localSums();
   return (next) => async (request) => {
     const incoming = request.contextValues.get(kRequest);

@@ -7,7 +7,6 @@ import { createContextValues, type Interceptor } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import type { FastifyInstance } from "fastify";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
-import type { Sums } from "../../base/sums.ts";
 import { callOf, kCall } from "../calls/call.ts";
 import { startDeadline } from "../calls/deadline.ts";
 import { toConnectError, toServiceError } from "../calls/errors.ts";
@@ -39,8 +38,6 @@ export interface StreamsOptions extends Pick<AdapterOptions, "service" | "gate" 
   readonly stopping: AbortSignal;
   /** The address that a call comes from, as `callerAddress` returns it. */
   readonly addressOf: (inbound: InboundRequest) => string;
-  /** Counts streams; default: those of this server alone. */
-  readonly openStreams?: Sums | undefined;
 }
 
 /** Serves the services, all of whose methods are streams both ways. */
@@ -54,7 +51,7 @@ export function registerStreams(
   const interceptors = [
     reportStreamErrors(service),
     readCallOptions(headerPrefix),
-    limitStreams(streamLimits, addressOf, options.openStreams),
+    limitStreams(streamLimits, addressOf),
     reserveMemory(options),
   ];
   serveConnect(app, {

@@ -124,7 +124,7 @@ const items: Readonly<Record<QuotaName, { readonly name: string; readonly unit: 
 
 /**
  * `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10, sections 3 and 4), as headers and as
- * metadata of gRPC. What is left is what this thread knows of: other replicas may have used some of it, or give it back.
+ * metadata of gRPC. What is left is what this process knows of: other replicas may have used some of it, or give it back.
  */
 export function quotaHeaders(states: readonly QuotaState[]): Readonly<Record<string, string>> {
   if (states.length === 0) return {};

@@ -2,7 +2,7 @@
 
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import { ServiceError } from "../../base/errors.ts";
-import { localSums, type Sums } from "../../base/sums.ts";
+import { localSums } from "../../base/sums.ts";
 import type { Call } from "../calls/call.ts";
 
 /** What one body has of the budget, from before it is read until its call is over. */
@@ -31,8 +31,6 @@ export interface BodyBudgetOptions {
   readonly maxBytes: number;
   /** The address that a call comes from, as `callerAddress` returns it. */
   readonly addressOf: (inbound: InboundRequest) => string;
-  /** Counts the bytes; default: those of this budget alone. */
-  readonly sums?: Sums;
   /** Whether the process has little memory left: then one large body at a time has room. Default: it never has. */
   readonly isTight?: () => boolean;
   /** Told of every refusal. */
@@ -65,13 +63,12 @@ class SharedBudget implements BodyBudget {
   readonly #isTight: () => boolean;
   readonly #onRefused: (share: BodyShare) => void;
   /** By name of the account. */
-  readonly #heldBytes: Sums;
+  readonly #heldBytes = localSums();
   readonly #all: Account;
 
-  constructor({ maxBytes, addressOf, sums = localSums(), ...options }: BodyBudgetOptions) {
+  constructor({ maxBytes, addressOf, ...options }: BodyBudgetOptions) {
     const { isTight = () => false, onRefused = () => {} } = options;
     this.#maxBytes = maxBytes;
-    this.#heldBytes = sums;
     this.#addressOf = addressOf;
     this.#isTight = isTight;
     this.#onRefused = onRefused;

@@ -7,7 +7,6 @@ import { ServiceError } from "../../base/errors.ts";
 import { newRequestId } from "../../base/ids.ts";
 import { noSchemas } from "../../base/no-schemas.ts";
 import { answerAlone, clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../../base/raw-answer.ts";
-import type { Sums } from "../../base/sums.ts";
 import { Accounts } from "../admission/accounts.ts";
 import { Admission, type AdmissionLimits, defaultAdmissionLimits } from "../admission/admission.ts";
 import { type Admit, countCaller, createAdmit, ticketOf } from "../admission/admit.ts";
@@ -22,11 +21,7 @@ import { registerStreams } from "../connect/streams.ts";
 import type { Gate } from "../gate/gate.ts";
 import { serveGrpc } from "../grpc/adapter.ts";
 import { registerRest } from "../rest/adapter.ts";
-import {
-  registerUnauthenticated,
-  type UnauthenticatedServicesOptions,
-  unauthenticatedPaths,
-} from "../unauthenticated/services.ts";
+import { registerUnauthenticated, unauthenticatedPaths } from "../unauthenticated/services.ts";
 import { headerProblem, inboundOf } from "./inbound-request.ts";
 import { refuse } from "./json-answer.ts";
 import { createListener, type Listener, type ListenerOptions } from "./listener.ts";
@@ -43,14 +38,10 @@ export interface ServerOptions extends AdapterOptions, CallLifecycle {
   readonly gateStill: Gate;
   /** Lowercase prefix of the service's own headers. */
   readonly headerPrefix?: string;
-  /** Counts their open streams; default: those of this server alone. */
-  readonly openStreams?: Sums;
   /** Services that need no credentials, and have no JSON routes. */
   readonly unauthenticatedServices?: readonly ServiceBinding[];
   /** The address that a call comes from, as `callerAddress` returns it. */
   readonly addressOf: (inbound: InboundRequest) => string;
-  /** Count open streams of those services. */
-  readonly streams?: UnauthenticatedServicesOptions["streams"];
   /** Lowercase name of the header in which an ingress names the tenant. */
   readonly tenantHeader: string;
   readonly admissionLimits?: AdmissionLimits;

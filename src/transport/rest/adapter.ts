@@ -105,7 +105,7 @@ async function handle(
         : await readMessage(decode, method, limits, request, reply, lease, deadline.signal);
     const encoded = encode(await invoke(context, message));
     const text = typeof encoded === "string" ? encoded : await encoded;
-    // Before the answer: who has it may send the next body at once, and to another worker.
+    // Before the answer: who has it may send the next body at once.
     lease?.release();
     sendJson(reply, 200, { ...call.announced, ...context.answerHeaders }, text);
   } catch (thrown) {

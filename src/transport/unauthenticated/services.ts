@@ -8,7 +8,6 @@ import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyInstance } from "fastify";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
-import type { Sums } from "../../base/sums.ts";
 import { kCall } from "../calls/call.ts";
 import { startDeadline } from "../calls/deadline.ts";
 import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
@@ -32,8 +31,6 @@ export interface UnauthenticatedServicesOptions extends Pick<AdapterOptions, "se
   readonly stopping: AbortSignal;
   /** The address that a call comes from, as `callerAddress` returns it. */
   readonly addressOf: (inbound: InboundRequest) => string;
-  /** Count streams; default: those of this server alone. */
-  readonly streams?: { readonly watches: Sums; readonly conversations: Sums } | undefined;
 }
 
 /** Paths of the methods of these services. */
@@ -52,8 +49,8 @@ export function registerUnauthenticated(
   // Those who watch and those who ask do not keep each other out.
   const interceptors = {
     unary: [report],
-    server_streaming: [report, limitStreams(watchLimits, options.addressOf, options.streams?.watches)],
-    bidi_streaming: [report, limitStreams(conversationLimits, options.addressOf, options.streams?.conversations)],
+    server_streaming: [report, limitStreams(watchLimits, options.addressOf)],
+    bidi_streaming: [report, limitStreams(conversationLimits, options.addressOf)],
   };
   const shared = { readMaxBytes: maxMessageBytes, acceptCompression: [compressionGzip, compressionBrotli] };
   serveConnect(app, {

@@ -120,37 +120,6 @@ describe("rotation", () => {
     expect(issuer.fetches.keys).toBe(2);
   });
 
-  test("what another thread saw change is fetched at once, out of no budget, and told to nobody", async () => {
-    await ready();
-    issuer.keys = [second.publicJwk];
-    for (let round = 0; round < 3; round++) {
-      const fetched = world.fetched();
-      world.followKeys(issuer.url);
-      await fetched;
-    }
-    expect(issuer.fetches.keys).toBe(1 + 3);
-    expect(world.changes()).toEqual([]);
-    expect(await reasonOf(call(first))).toBe("invalid_token");
-    expect(await call(second)).toHaveProperty("tenantId");
-    issuer.keys = [third.publicJwk];
-    expect(await call(third)).toHaveProperty("tenantId");
-    expect(world.changes()).toEqual([issuer.url]);
-  });
-
-  test("a fetch that was under way when the keys changed elsewhere is not taken for the newest", async () => {
-    await ready();
-    const release = issuer.hold();
-    time.advance(5 * minute);
-    world.followKeys(issuer.url);
-    issuer.keys = [second.publicJwk];
-    const before = world.fetched();
-    release();
-    await before;
-    await world.fetched();
-    expect(await call(second)).toHaveProperty("tenantId");
-    expect(issuer.fetches.keys).toBe(1 + 2);
-  });
-
   test("two rotations in a row are followed; a third waits for the refill", async () => {
     await ready();
     issuer.keys = [second.publicJwk];

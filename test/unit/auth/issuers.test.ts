@@ -183,7 +183,6 @@ test("invented key ids of one issuer use up its fetches, and not the other's", a
   b.keys = [keyB.publicJwk, next.publicJwk];
   const token = mintToken(next, claimsOf(b.url, time.now(), { tenant_id: "umbrella-1" }));
   expect(await tenantOf(token)).toBe("umbrella-1");
-  expect(world.changes()).toEqual([b.url]);
 });
 
 describe("other issuers, while the service runs,", () => {

@@ -39,8 +39,6 @@ export function manualTime(nowMs = 1_800_000_000_000): ManualTime {
 
 export interface World extends Authenticator {
   readonly events: AuthenticatorEvent[];
-  /** Issuers of which other threads would have been told that their keys changed, in order. */
-  changes(): readonly string[];
   /** Resolves when the next fetch of the issuer's keys has ended, either way. */
   fetched(): Promise<void>;
 }
@@ -53,7 +51,6 @@ export function authenticatorOf(
   identityHeaders?: IdentityHeaderRule,
 ): World {
   const events: AuthenticatorEvent[] = [];
-  const changes: string[] = [];
   let waiting: (() => void)[] = [];
   const authenticator = createAuthenticator(
     {
@@ -70,7 +67,6 @@ export function authenticatorOf(
       random: () => 0.5,
       fetch: globalThis.fetch,
       readFile: (path) => readFile(path, "utf8"),
-      onKeysChanged: (changed) => void changes.push(changed),
       onEvent(event) {
         events.push(event);
         if (event.type !== "issuer_keys_fetched") return;
@@ -82,7 +78,6 @@ export function authenticatorOf(
   return {
     ...authenticator,
     events,
-    changes: () => changes,
     fetched: () =>
       new Promise((resolve) => {
         waiting = [...waiting, resolve];

@@ -428,7 +428,7 @@ LEAF_MEMBERS = {"commitment", "kind", "record_id", "recorded_at", "v"}
 RECORD_TEXTS = {"kind", "log", "record_id", "recorded_at", "request_digest", "request_id", "route", "tenant_id"}
 RECORD_OBJECTS = {"caller", "outcome", "request"}
 CALLER_MEMBERS = {"auth_source", "principal_id", "subject"}
-NEVER_ERASED = {"genesis", "erasure", "key_rotation", "anchor_adoption", "hold_release"}
+NEVER_ERASED = {"genesis", "erasure", "key_rotation", "anchor_adoption", "clock_acceptance", "hold_release"}
 
 
 def read_leaf(data):

@@ -55,6 +55,11 @@ export function newRecordId(clock: Clock, random: RandomFill): RecordId {
   return id as RecordId;
 }
 
+/** When the id was made, by the clock of its maker. Milliseconds since the Unix epoch. */
+export function recordIdTimeMs(id: RecordId): number {
+  return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+}
+
 /** Makes a request id from the given clock and randomness. */
 export function newRequestId(clock: Clock, random: RandomFill): RequestId {
   return newRecordId(clock, random) as string as RequestId;

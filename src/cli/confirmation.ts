@@ -15,6 +15,8 @@ export interface StatementOptions {
   readonly operator?: string;
 }
 
+export type StatedOptions = ConfirmationOptions & StatementOptions;
+
 /** Adds `--dry-run` and `--yes`. */
 export function withConfirmation(command: Command): Command {
   return command
@@ -84,7 +86,7 @@ export async function confirmStepOrReport(
  */
 export async function confirmStatedStepOrReport(
   step: Step,
-  options: ConfirmationOptions & StatementOptions,
+  options: StatedOptions,
   terminal: Terminal,
   output: Output,
 ): Promise<ErasureStatement | undefined> {

@@ -11,10 +11,9 @@ import { sameHash } from "../ledger/tlog/tree.ts";
 import { formatTrustedKey } from "../ledger/tlog/trusted-key.ts";
 import { createKeyFile, KeyFileError, readKeyFile, replaceKeyFile, type SigningKeys } from "../stores/key-file.ts";
 import {
-  type ConfirmationOptions,
   confirmStepOrReport,
   readStatement,
-  type StatementOptions,
+  type StatedOptions,
   withConfirmation,
   withStatement,
 } from "./confirmation.ts";
@@ -51,7 +50,7 @@ export function addKeysCommands(program: Command, terminal: Terminal): void {
     });
 }
 
-interface RotateOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
+interface RotateOptions extends CommonOptions, StatedOptions {
   readonly finish?: boolean;
 }
 

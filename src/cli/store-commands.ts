@@ -9,12 +9,11 @@ import type { ConfigFor } from "../config/uses.ts";
 import type { CopiedStore } from "../stores/copy-store.ts";
 import { sqlitePaths } from "../stores/sqlite/paths.ts";
 import {
-  type ConfirmationOptions,
   confirmOrReport,
   confirmStatedStepOrReport,
   logStep,
   readStatement,
-  type StatementOptions,
+  type StatedOptions,
   withConfirmation,
   withLoggedStatement,
 } from "./confirmation.ts";
@@ -23,7 +22,7 @@ import { createOutput, type Output } from "./output.ts";
 import { addStoreBackupCommand, addStoreCompactCommand } from "./store-upkeep-commands.ts";
 import { createProgress, type Terminal } from "./terminal.ts";
 
-interface CopyCommandOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
+interface CopyCommandOptions extends CommonOptions, StatedOptions {
   readonly from: string;
   readonly to?: string;
   readonly abandon?: boolean;
@@ -142,7 +141,7 @@ function report({ targetStoreId, logs, wasFinished }: CopiedStore, isDryRun: boo
 async function abandon(
   path: string,
   config: CopyConfig,
-  options: ConfirmationOptions & StatementOptions,
+  options: StatedOptions,
   output: Output,
   terminal: Terminal,
 ): Promise<void> {

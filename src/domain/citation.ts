@@ -1,6 +1,6 @@
 /** Whether the decision that a registration or an event cites is one that it may stand on. */
 import type { Caller } from "../base/caller.ts";
-import { parseRecordId } from "../base/ids.ts";
+import { parseRecordId, recordIdTimeMs } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
 import { type Span, traced } from "../base/trace.ts";
 import type { ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
@@ -84,7 +84,8 @@ function compare(rules: CitationRules, caller: Caller, citing: Citing, decision:
     if (operationOf(decision) !== citing.operation) return "mismatch";
     if (isDenial) return "denied";
   }
-  const ageMs = rules.nowMs - Date.parse(decision.recorded_at);
+  // A log's time stands still while its newest is ahead of the clock; the id has the clock's.
+  const ageMs = rules.nowMs - Math.min(Date.parse(decision.recorded_at), recordIdTimeMs(decision.record_id));
   return ageMs > rules.maxAgeSeconds * 1000 ? "expired" : "matched";
 }
 

@@ -1,6 +1,6 @@
 /** What no sound store has, of whichever kind it is. */
 import type { OrphanRow } from "../ledger/ports/archive.ts";
-import type { LogState } from "../ledger/ports/store.ts";
+import type { TimedLog } from "../ledger/ports/store.ts";
 import { IncompatibleStoreError } from "./errors.ts";
 
 /** More of one table are not named. */
@@ -46,23 +46,35 @@ export function orphanRow(table: string, row: Readonly<Record<string, unknown>>)
   return { tenantId: row.tenant_id as OrphanRow["tenantId"], table, name: row.name as string };
 }
 
-/** Clocks of machines differ by seconds; by more only where one of them is wrong. */
+/** Clocks of machines differ by seconds; by more only if one of them is wrong. */
 const toleranceMs = 5 * 60_000;
 
+/** Whether the log's newest time is more than five minutes ahead of the clock. */
+export function isAhead({ lastRecordedAtMs }: Pick<TimedLog, "lastRecordedAtMs">, nowMs: number): boolean {
+  return lastRecordedAtMs > nowMs + toleranceMs;
+}
+
+/** Selects a row if one of the last leaves, all of the head's time, accepts it. `at` finds a parameter in `leaf`, else is 0. */
+export function acceptanceQuery(tenantId: string, at: (parameter: 2 | 3) => string): string {
+  return `SELECT 1 FROM entries WHERE tenant_id = ${tenantId} AND ${at(2)} > 0 AND leaf_index > coalesce(
+            (SELECT leaf_index FROM entries WHERE tenant_id = ${tenantId} AND ${at(3)} = 0
+              ORDER BY leaf_index DESC LIMIT 1), -1) LIMIT 1`;
+}
+
+/** The parameters. No text within a leaf has an unescaped quotation mark, so these are members. */
+export function acceptanceValues({ tenantId, lastRecordedAtMs }: TimedLog) {
+  const time = `"recorded_at":"${new Date(lastRecordedAtMs).toISOString()}"`;
+  return [tenantId, Buffer.from('"kind":"clock_acceptance"'), Buffer.from(time)] as const;
+}
+
 /**
- * Throws `IncompatibleStoreError` where the clock is more than five minutes behind a log: times never go back within a
- * log, so everything that is recorded would get the time of that record, for as long as the clock is behind.
+ * Says why a start refuses a log that is ahead of the clock: times never go back within a log, so everything that is
+ * recorded would get the time of that record, for as long as the clock is behind.
  */
-export function refuseFutureHeads(
-  heads: Iterable<LogState & { readonly lastRecordedAtMs: number }>,
-  nowMs: number,
-): void {
-  let newest: (LogState & { readonly lastRecordedAtMs: number }) | undefined;
-  for (const head of heads) if (head.lastRecordedAtMs > (newest?.lastRecordedAtMs ?? 0)) newest = head;
-  if (newest === undefined || newest.lastRecordedAtMs <= nowMs + toleranceMs) return;
-  throw new IncompatibleStoreError(
-    `log ${newest.origin} has a record of ${new Date(newest.lastRecordedAtMs).toISOString()}, and this machine's clock ` +
-      `says ${new Date(nowMs).toISOString()}: set the clock right. Where the clock was wrong that wrote the record, nothing ` +
-      "can be recorded truthfully before that time.",
+export function aheadError({ origin, lastRecordedAtMs }: TimedLog, nowMs: number): IncompatibleStoreError {
+  return new IncompatibleStoreError(
+    `log ${origin} has a record of ${new Date(lastRecordedAtMs).toISOString()}, and this machine's clock says ` +
+      `${new Date(nowMs).toISOString()}: set the clock right. If it is right, and the clock was wrong that wrote the ` +
+      "record, see `ledger clock accept`.",
   );
 }

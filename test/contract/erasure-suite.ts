@@ -1,7 +1,14 @@
 /** The contract of `RecordsAdministration`, for any store. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Clock } from "../../src/base/clock.ts";
-import { newRecordId, parseRecordId, type RandomFill, type RecordId, type TenantId } from "../../src/base/ids.ts";
+import {
+  newRecordId,
+  parseRecordId,
+  type RandomFill,
+  type RecordId,
+  recordIdTimeMs,
+  type TenantId,
+} from "../../src/base/ids.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
@@ -112,6 +119,82 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
       expect(await beside(alice)).toEqual([]);
       clock.nowMs -= 3_600_000;
       expect(await beside(alice)).toMatchObject([{ message: expect.stringContaining("ahead of the clock") }]);
+    });
+
+    describe("after a clock that was 30 minutes ahead", () => {
+      const aheadMs = 30 * 60_000;
+      const kinds = async () => (await fixture.rows("alice")).map(({ leaf }) => JSON.parse(leaf).kind);
+      const accept = (tenantId: TenantId) =>
+        administration.acceptTime(tenantId, { reason: "the clock was wrong", operator: "olga" });
+      const reopen = async () => {
+        await ledger.close();
+        ledger = await fixture.open({ clock, random });
+      };
+      beforeEach(async () => {
+        clock.nowMs += aheadMs;
+        await append(alice);
+        await append(alice);
+        await append(bob);
+        clock.nowMs -= aheadMs;
+        await expect(reopen()).rejects.toThrow("ledger clock accept");
+      });
+
+      test("a log whose time is accepted says so, and the service goes on", async () => {
+        expect(await accept(alice)).toBe(true);
+        await expect(reopen()).rejects.toThrow("set the clock right");
+        expect(await accept(bob)).toBe(true);
+        await reopen();
+        const id = idOf((await fixture.rows("alice"))[3]);
+        expect(await ledger.find(alice, id)).toMatchObject({
+          kind: "clock_acceptance",
+          caller: { principal_id: "olga", subject: "olga", auth_source: "operator" },
+          route: "ledger clock accept",
+          recorded_at: "2026-01-02T03:34:05.006Z",
+          request: { reason: "the clock was wrong" },
+          outcome: { accepted_time: "2026-01-02T03:34:05.006Z", clock_time: "2026-01-02T03:04:05.006Z" },
+        });
+        expect(await erase(alice, id)).toMatchObject({ refused: [{ why: "kind", kind: "clock_acceptance" }] });
+      });
+
+      test("its verifiers find nothing wrong, and times go on from the accepted one", async () => {
+        await accept(alice);
+        await accept(bob);
+        await reopen();
+        clock.nowMs += 60_000;
+        const meanwhile = await append(alice);
+        expect(meanwhile.recordedAt).toBe("2026-01-02T03:34:05.006Z");
+        // The id has the time of the clock.
+        expect(recordIdTimeMs(meanwhile.recordId)).toBe(clock.nowMs);
+        await reopen();
+        expect(await audit(alice)).toEqual({ leaves: 5, erased: 0, problem: undefined });
+        expect(await beside(alice)).toEqual([]);
+        clock.nowMs += aheadMs;
+        expect((await append(alice)).recordedAt).toBe("2026-01-02T03:35:05.006Z");
+        await reopen();
+        expect(await audit(alice)).toMatchObject({ leaves: 6, problem: undefined });
+      });
+
+      test("it is accepted once, and a clock that is ahead again is refused again", async () => {
+        expect(await accept(tenant("carol"))).toBe(false);
+        await accept(bob);
+        expect([await accept(alice), await accept(alice)]).toEqual([true, false]);
+        expect(await kinds()).toEqual(["genesis", "decision", "decision", "clock_acceptance"]);
+        await reopen();
+        clock.nowMs += aheadMs + 300_000;
+        await append(alice);
+        clock.nowMs -= aheadMs + 300_000;
+        await expect(reopen()).rejects.toThrow("ledger clock accept");
+        expect(await beside(alice)).toMatchObject([{ message: expect.stringContaining("ahead of the clock") }]);
+        expect([await accept(alice), await accept(alice)]).toEqual([true, false]);
+        await reopen();
+      });
+
+      test("a log that is not ahead has nothing to accept", async () => {
+        clock.nowMs += aheadMs - 300_000;
+        expect(await accept(alice)).toBe(false);
+        expect(await kinds()).toEqual(["genesis", "decision", "decision"]);
+        await reopen();
+      });
     });
 
     const search = (tenantId: TenantId, ...terms: SearchTerm[]) =>

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Ajv2020, type AnySchemaObject } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { adoptionRecord, holdReleaseRecord } from "../../src/ledger/record/operator-records.ts";
+import { adoptionRecord, clockAcceptanceRecord, holdReleaseRecord } from "../../src/ledger/record/operator-records.ts";
 import { findReceipt } from "../../src/ledger/record/receipt.ts";
 import { readExactLeaf, readExactRecord } from "../../src/ledger/record/record-check.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
@@ -131,7 +131,7 @@ test("receipts of whole calls are as the schema says", () => {
   expect(problemsOf("rangeLeaf", { ...items[0]?.leaf, record: "" })).not.toEqual([]);
 });
 
-/** A log with what an operator does to it: 0 genesis, 1 and 2 records, 3 an erasure, 4 a rotation, 5 an adoption, 6 and 7 releases of holds. */
+/** A log with what an operator does to it: 0 genesis, 1 and 2 records, 3 an erasure, 4 a rotation, 5 an adoption, 6 and 7 releases of holds, 8 a time that was accepted. */
 function operatedLog({ rotates = true } = {}): MemoryLog {
   const log = memoryLog();
   const { tenantId, ...tree } = log.head();
@@ -150,6 +150,7 @@ function operatedLog({ rotates = true } = {}): MemoryLog {
     log.appendRecords([
       holdReleaseRecord({ tenantId, recordId, reason: "case 12", placedAtMs: 0 }, { ...statement, ...machine }),
     ]);
+  log.appendRecords([clockAcceptanceRecord({ ...log.head(), lastRecordedAtMs: 0 }, { ...statement, ...machine })]);
   return log;
 }
 
@@ -159,7 +160,7 @@ function described() {
 
 test("what an operator's commands record is as the schema says", () => {
   const log = operatedLog();
-  const kinds = [0, 1, 3, 4, 5, 6, 7].map((leaf) => kindOfFitting(log.receipt(leaf)));
+  const kinds = [0, 1, 3, 4, 5, 6, 7, 8].map((leaf) => kindOfFitting(log.receipt(leaf)));
   expect(kinds).toEqual([
     "genesis",
     "decision",
@@ -168,6 +169,7 @@ test("what an operator's commands record is as the schema says", () => {
     "anchor_adoption",
     "hold_release",
     "hold_release",
+    "clock_acceptance",
   ]);
 });
 

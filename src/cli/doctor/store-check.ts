@@ -5,11 +5,11 @@ import { loadConfig } from "../../config/load.ts";
 import type { ConfigFor } from "../../config/uses.ts";
 import { describeUndone } from "../../ledger/audit/undone-erasures.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
-import type { LogState } from "../../ledger/ports/store.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { storeBackend } from "../../stores/backends.ts";
 import { readKeyFile } from "../../stores/key-file.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
+import { logsAhead } from "../ledger/clock-command.ts";
 import { storeProblem } from "../options.ts";
 import { type Check, clockFinding, type Finding, failed, ok, skipped, warning } from "./finding.ts";
 
@@ -19,8 +19,6 @@ const reachRemedy: Readonly<Record<"sqlite" | "postgres", string>> = {
     "let this machine reach the database, with the user and password of the settings; `migrate` makes its tables",
 };
 const keyRemedy = "put the key back that signed the logs: without it none of them goes on";
-/** What the start of a service tolerates. */
-const aheadMs = 5 * 60_000;
 
 export function storeCheck(configPath: string | undefined): Check {
   return {
@@ -67,7 +65,7 @@ async function examine(archive: StoreArchive, config: ConfigFor<"ledger">): Prom
   const undone = describeUndone(await archive.undoneErasures()).map((line) =>
     warning("store", line, "`ledger reapply-erasures` erases them again"),
   );
-  const findings = [...anchored, ...undone, ...(await keyFindings(archive, config)), ...(await ahead(archive, logs))];
+  const findings = [...anchored, ...undone, ...(await keyFindings(archive, config)), ...(await ahead(archive))];
   return [
     ...clocks,
     ...(findings.length > 0
@@ -85,12 +83,12 @@ async function keyFindings(archive: StoreArchive, { ledgerKey }: ConfigFor<"ledg
   return [failed("store", `SVC_LEDGER_KEY: ${ledgerKey} does not have the key that signs the logs`, keyRemedy)];
 }
 
-/** A log that is ahead of the clock stops a start. */
-async function ahead(archive: StoreArchive, logs: readonly LogState[]): Promise<readonly Finding[]> {
-  let newestMs = 0;
-  for (const head of logs) newestMs = Math.max(newestMs, (await archive.companions(head)).lastRecordedAtMs);
+/** A log that is ahead of the clock stops a start, unless an operator has accepted its time. */
+async function ahead(archive: StoreArchive): Promise<readonly Finding[]> {
   const nowMs = systemClock.now();
-  if (newestMs <= nowMs + aheadMs) return [];
+  const logs = await logsAhead(archive, nowMs);
+  if (logs.length === 0) return [];
+  const newestMs = logs.reduce((newest, { lastRecordedAtMs }) => Math.max(newest, lastRecordedAtMs), 0);
   const detail = `the newest record is of ${new Date(newestMs).toISOString()}, and this clock says ${new Date(nowMs).toISOString()}`;
-  return [failed("clock", detail, "set the clock right; where that of the record was wrong, wait until that time")];
+  return [failed("clock", detail, "set the clock right; if that of the record was wrong, `ledger clock accept`")];
 }

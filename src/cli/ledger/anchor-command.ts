@@ -14,10 +14,9 @@ import { KeyFileError, readKeyFile } from "../../stores/key-file.ts";
 import type { SqliteArchive } from "../../stores/sqlite/archive.ts";
 import { type StorePaths, sqlitePaths } from "../../stores/sqlite/paths.ts";
 import {
-  type ConfirmationOptions,
   confirmOrReport,
   readStatement,
-  type StatementOptions,
+  type StatedOptions,
   withConfirmation,
   withStatement,
 } from "../confirmation.ts";
@@ -25,7 +24,7 @@ import { type CommonOptions, loadOrReport, withCommonOptions } from "../options.
 import { createOutput, type Output } from "../output.ts";
 import { createProgress, type Terminal } from "../terminal.ts";
 
-interface AdoptOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
+interface AdoptOptions extends CommonOptions, StatedOptions {
   readonly acceptUnprovenState?: boolean;
 }
 

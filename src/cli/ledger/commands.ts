@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { Terminal } from "../terminal.ts";
 import { addLedgerAnchorCommand } from "./anchor-command.ts";
+import { addLedgerClockCommand } from "./clock-command.ts";
 import { addLedgerEraseCommand } from "./erase-command.ts";
 import { addLedgerExportCommand } from "./export-command.ts";
 import { addLedgerHoldCommands } from "./hold-commands.ts";
@@ -20,6 +21,7 @@ export function addLedgerCommands(program: Command, terminal: Terminal): void {
     );
   addLedgerVerifyCommand(ledger, terminal);
   addLedgerAnchorCommand(ledger, terminal);
+  addLedgerClockCommand(ledger, terminal);
   addLedgerExportCommand(ledger, terminal);
   addLedgerPackCommands(ledger, terminal);
   addLedgerSearchCommand(ledger, terminal);

@@ -13,10 +13,9 @@ import { type FoundRecord, maxSearchLimit } from "../../ledger/ports/search.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
 import type { SearchCriteria } from "../../ledger/search/search-query.ts";
 import {
-  type ConfirmationOptions,
   confirmOrReport,
   readStatement,
-  type StatementOptions,
+  type StatedOptions,
   withConfirmation,
   withStatement,
 } from "../confirmation.ts";
@@ -29,7 +28,7 @@ import { describeHold } from "./hold-commands.ts";
 import { asksForTerms, readSearch, refuseSearch, type TermCriteria, withSearchTerms } from "./search-flags.ts";
 import { withStoreOrReport } from "./store.ts";
 
-interface EraseOptions extends CommonOptions, ConfirmationOptions, StatementOptions, TermCriteria {
+interface EraseOptions extends CommonOptions, StatedOptions, TermCriteria {
   readonly tenant: string;
   readonly record?: readonly string[];
 }

@@ -2,10 +2,9 @@ import type { Command } from "commander";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { LegalHold } from "../../ledger/ports/records-administration.ts";
 import {
-  type ConfirmationOptions,
   confirmStepOrReport,
   readStatement,
-  type StatementOptions,
+  type StatedOptions,
   withConfirmation,
   withStatement,
 } from "../confirmation.ts";
@@ -15,7 +14,7 @@ import type { Terminal } from "../terminal.ts";
 import { parseOrReport, withAdministrationOrReport } from "./administration.ts";
 import { withStoreOrReport } from "./store.ts";
 
-interface HoldOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
+interface HoldOptions extends CommonOptions, StatedOptions {
   readonly tenant?: string;
   readonly record?: string;
 }

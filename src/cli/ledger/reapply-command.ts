@@ -5,10 +5,9 @@ import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import type { ReapplyResult, UndoneErasure } from "../../ledger/ports/records-administration.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
 import {
-  type ConfirmationOptions,
   confirmOrReport,
   readStatement,
-  type StatementOptions,
+  type StatedOptions,
   withConfirmation,
   withStatement,
 } from "../confirmation.ts";
@@ -19,7 +18,7 @@ import { parseOrReport, withAdministrationOrReport } from "./administration.ts";
 import { describeHold } from "./hold-commands.ts";
 import { withStoreOrReport } from "./store.ts";
 
-interface ReapplyOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
+interface ReapplyOptions extends CommonOptions, StatedOptions {
   readonly tenant?: string;
 }
 

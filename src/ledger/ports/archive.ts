@@ -31,6 +31,8 @@ export interface AuditedLog {
 export interface Companions {
   /** Of the head, which no record is made earlier than. Milliseconds since the Unix epoch. */
   readonly lastRecordedAtMs: number;
+  /** Whether an operator accepted that time, as one of the last leaves says. */
+  readonly isTimeAccepted: boolean;
   /** The search index that serves; undefined where none is whole. */
   readonly searchIndex: SearchRows | undefined;
   /** The index of registrations; undefined where the schema has none yet. */

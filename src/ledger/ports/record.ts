@@ -11,6 +11,7 @@ export type RecordKind =
   | "erasure"
   | "key_rotation"
   | "anchor_adoption"
+  | "clock_acceptance"
   | "hold_release";
 
 /** A record before it is sequenced: what the caller of `append` supplies. */

@@ -137,6 +137,12 @@ export interface RecordsAdministration {
     statement: ErasureStatement,
   ): Promise<LegalHold | undefined>;
 
+  /**
+   * Appends a leaf of kind `clock_acceptance`, so that a service may start although the log's newest time is ahead of the
+   * clock. Durable and anchored when it resolves; false: it is not ahead, or was accepted, and nothing was appended.
+   */
+  acceptTime(tenantId: TenantId, statement: ErasureStatement): Promise<boolean>;
+
   /** Holds by tenant and record, those on whole tenants first; of one tenant, or of all. */
   holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]>;
 

@@ -80,6 +80,12 @@ export interface LogState extends StoredTree {
   readonly origin: string;
 }
 
+/** A log with the time of its head, which no record is made earlier than. */
+export interface TimedLog extends LogState {
+  /** Milliseconds since the Unix epoch. */
+  readonly lastRecordedAtMs: number;
+}
+
 /**
  * A write failed because of what is in it: nothing of it was stored, and it will fail again. Any other rejection is a
  * failure of the store.

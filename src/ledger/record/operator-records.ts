@@ -1,4 +1,4 @@
-/** Records of what operators did: erasures, releases of holds, rotations of the key, anchors that were adopted. */
+/** Records of what operators did: erasures, releases of holds, rotations of the key, adopted anchors, accepted times. */
 import type { Clock } from "../../base/clock.ts";
 import {
   isCleanText,
@@ -14,7 +14,7 @@ import type { JsonValue } from "../../base/json.ts";
 import { formatBase64, parseBase64 } from "../../base/text-forms.ts";
 import type { ErasureStatement, RecordKind, StoredRecord } from "../ports/record.ts";
 import type { LegalHold } from "../ports/records-administration.ts";
-import type { StoredTree } from "../ports/store.ts";
+import type { StoredTree, TimedLog } from "../ports/store.ts";
 import type { AppendableRecord } from "./record.ts";
 
 /** Kinds that are never erased, and why. */
@@ -23,6 +23,7 @@ export const unerasable: Readonly<Partial<Record<RecordKind, string>>> = {
   erasure: "without it nobody can tell an erased record from one that was lost",
   key_rotation: "it says up to where the old key counts",
   anchor_adoption: "it says that nothing outside the store vouched for the log",
+  clock_acceptance: "it says which of the log's times are of a clock that was ahead",
   hold_release: "it says since when what was held could be erased",
 };
 
@@ -52,18 +53,30 @@ export interface ErasureOptions extends ErasureStatement {
 export function erasureRecord(
   tenantId: TenantId,
   { recordId: erased, leafIndex, kind, idempotencyRecords }: ErasureTarget,
-  { reason, operator, clock, random }: ErasureOptions,
+  { reason, ...by }: ErasureOptions,
 ): AppendableRecord {
+  return {
+    ...operatorRecord("erasure", "ledger erase", tenantId, by),
+    request: { record_id: erased, reason },
+    outcome: { kind, leaf_index: leafIndex, kept_answers: idempotencyRecords },
+  };
+}
+
+/** The members of a record that say which operator gave which command. */
+function operatorRecord(
+  kind: AppendableRecord["kind"],
+  route: string,
+  tenantId: TenantId,
+  { operator, clock, random }: Omit<ErasureOptions, "reason">,
+): Omit<AppendableRecord, "request" | "outcome"> {
   const recordId = newRecordId(clock, random);
   return {
-    kind: "erasure",
+    kind,
     recordId,
     tenantId,
     requestId: recordId as string as RequestId,
     caller: { principal_id: operator as PrincipalId, subject: operator, auth_source: "operator" },
-    route: "ledger erase",
-    request: { record_id: erased, reason },
-    outcome: { kind, leaf_index: leafIndex, kept_answers: idempotencyRecords },
+    route,
   };
 }
 
@@ -79,53 +92,36 @@ export function readErasure({
   return recordId === undefined || typeof leafIndex !== "number" ? undefined : { recordId, leafIndex };
 }
 
-/** The record that says that a legal hold ended: from its leaf on, what it covered could be erased. */
-export interface HoldRelease extends ErasureStatement {
-  readonly clock: Clock;
-  readonly random: RandomFill;
-}
-
-/** The hold's own reason stays out: whoever wrote it was not told that it could never be erased. */
+/**
+ * The record that says that a legal hold ended: from its leaf on, what it covered could be erased. The hold's own reason
+ * stays out: whoever wrote it was not told that it could never be erased.
+ */
 export function holdReleaseRecord(
   { tenantId, recordId: held, placedAtMs }: LegalHold,
-  { reason, operator, clock, random }: HoldRelease,
+  { reason, ...by }: ErasureOptions,
 ): AppendableRecord {
-  const recordId = newRecordId(clock, random);
   return {
-    kind: "hold_release",
-    recordId,
-    tenantId,
-    requestId: recordId as string as RequestId,
-    caller: { principal_id: operator as PrincipalId, subject: operator, auth_source: "operator" },
-    route: "ledger hold release",
+    ...operatorRecord("hold_release", "ledger hold release", tenantId, by),
     request: { ...(held !== undefined && { record_id: held }), reason },
     outcome: { placed_at: new Date(placedAtMs).toISOString() },
   };
 }
 
 /** The record that tells a log of a new signing key. */
-export interface Rotation {
+export interface Rotation extends Pick<ErasureOptions, "clock" | "random"> {
   /** Public key from now on. 32 bytes, like the other. */
   readonly current: Uint8Array;
   /** The key that signed until now. */
   readonly previous: Uint8Array;
   /** Of whoever rotated; undefined where the key file does not have it. */
   readonly statement?: ErasureStatement | undefined;
-  readonly clock: Clock;
-  readonly random: RandomFill;
 }
 
 export function rotationRecord(tenantId: TenantId, rotation: Rotation): AppendableRecord {
   const { current, previous, statement, clock, random } = rotation;
-  const recordId = newRecordId(clock, random);
-  const operator = statement?.operator ?? "operator";
+  const by = { operator: statement?.operator ?? "operator", clock, random };
   return {
-    kind: "key_rotation",
-    recordId,
-    tenantId,
-    requestId: recordId as string as RequestId,
-    caller: { principal_id: operator as PrincipalId, subject: operator, auth_source: "operator" },
-    route: "keys rotate",
+    ...operatorRecord("key_rotation", "keys rotate", tenantId, by),
     request: statement === undefined ? {} : { reason: statement.reason },
     outcome: { public_key: formatBase64(current), previous_public_key: formatBase64(previous) },
   };
@@ -150,22 +146,27 @@ function readKey(value: JsonValue | undefined): Uint8Array | undefined {
 }
 
 /** What was adopted: nothing outside the store said any more that it was the newest state of the log. */
-export interface Adoption extends StoredTree, ErasureStatement {
+export interface Adoption extends StoredTree, ErasureOptions {
   readonly tenantId: TenantId;
-  readonly clock: Clock;
-  readonly random: RandomFill;
 }
 
-export function adoptionRecord({ tenantId, size, root, reason, operator, clock, random }: Adoption): AppendableRecord {
-  const recordId = newRecordId(clock, random);
+export function adoptionRecord({ tenantId, size, root, reason, ...by }: Adoption): AppendableRecord {
   return {
-    kind: "anchor_adoption",
-    recordId,
-    tenantId,
-    requestId: recordId as string as RequestId,
-    caller: { principal_id: operator as PrincipalId, subject: operator, auth_source: "operator" },
-    route: "ledger anchor adopt",
+    ...operatorRecord("anchor_adoption", "ledger anchor adopt", tenantId, by),
     request: { reason },
     outcome: { tree_size: size, root: formatBase64(root) },
+  };
+}
+
+/** The record that says that a log goes on although its newest time has not come: until then it has no later one. */
+export function clockAcceptanceRecord(
+  { tenantId, lastRecordedAtMs }: TimedLog,
+  { reason, ...by }: ErasureOptions,
+): AppendableRecord {
+  const timeOf = (ms: number) => new Date(ms).toISOString();
+  return {
+    ...operatorRecord("clock_acceptance", "ledger clock accept", tenantId, by),
+    request: { reason },
+    outcome: { accepted_time: timeOf(lastRecordedAtMs), clock_time: timeOf(by.clock.now()) },
   };
 }

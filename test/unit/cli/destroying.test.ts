@@ -4,10 +4,10 @@ import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { systemClock } from "../../../src/base/clock.ts";
+import { type Clock, systemClock } from "../../../src/base/clock.ts";
 import { commandsOf, runCommandLine } from "../../../src/cli/run.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
@@ -24,8 +24,8 @@ beforeEach(() => {
 afterEach(() => leave(directory));
 
 /** What a service does between two starts. Gives the id of a record of alice. */
-async function serve(): Promise<string> {
-  const options = { ...storeIn(directory), originPrefix: "ledger.example", clock: systemClock, random };
+async function serve(clock: Clock = systemClock): Promise<string> {
+  const options = { ...storeIn(directory), originPrefix: "ledger.example", clock, random };
   const ledger = await openSqliteLedger(options);
   const { recordId } = await ledger.append(makeRecord(tenant("alice")));
   await ledger.close();
@@ -36,6 +36,7 @@ async function serve(): Promise<string> {
 const recorded = [
   "keys rotate",
   "ledger anchor adopt",
+  "ledger clock accept",
   "ledger erase",
   "ledger hold release",
   "ledger reapply-erasures",
@@ -91,6 +92,10 @@ const cases: Readonly<Record<string, () => Promise<readonly string[]>>> = {
   "ledger anchor adopt --accept-unproven-state": async () => {
     await serve();
     for (const suffix of ["", "-wal", "-shm"]) rmSync(storeIn(directory).anchorPath + suffix, { force: true });
+    return statement;
+  },
+  "ledger clock accept": async () => {
+    await serve(manualClock(Date.now() + 1_800_000));
     return statement;
   },
   "ledger erase --tenant alice": async () => ["--record", await serve(), ...statement],

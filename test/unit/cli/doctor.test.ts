@@ -98,6 +98,15 @@ test("finds nothing wrong with a deployment that is right, and writes nothing", 
   expect((await run("doctor")).out).toContain("ok       store     1 logs with 2 leaves");
 });
 
+test("a time that an operator accepted is no failure", async () => {
+  await serve(Date.now() + 1_800_000);
+  const found = (await doctor()).wrong;
+  expect(found).toMatchObject([{ check: "clock", remedy: expect.stringContaining("`ledger clock accept`") }]);
+  await run("ledger", "clock", "accept", "--reason", "the clock was wrong", "--operator", "olga", "--yes");
+  expect((await doctor()).wrong).toEqual([]);
+  await serve();
+});
+
 describe("names what is wrong:", () => {
   const cases: Readonly<
     Record<string, readonly [prepare: () => unknown, check: string, status: string, detail: RegExp]>

@@ -124,6 +124,18 @@ test.each(cases)("$name: $result", async ({ result, decision = {}, citing }) => 
   expect(citation.evidenceExpected).toEqual(result === "matched" ? ["access"] : undefined);
 });
 
+test("a decision is as old as its id says if its log's time was ahead", async () => {
+  const { dependencies, ledger, time } = createWorld();
+  const decisionId = newRecordId(dependencies.clock, dependencies.random);
+  time.nowMs = startMs + day;
+  await ledger.append(recordOf({}, decisionId));
+  const citing: Citing = { decision_id: decisionId, resource: described.resource, operation: "protect" };
+  const resultAt = async (nowMs: number) =>
+    (await cite({ ledger, nowMs, maxAgeSeconds: 3_600 }, identity().caller, citing)).result;
+  expect(await resultAt(startMs + 3_600_000)).toBe("matched");
+  expect(await resultAt(startMs + 3_600_001)).toBe("expired");
+});
+
 test.each(["not-an-id", "", "018F0000-0000-7000-8000-000000000000", "018f0000-0000-4000-8000-000000000000"])(
   "%j is unknown, and the store is not asked",
   async (id) => {

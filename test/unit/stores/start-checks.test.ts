@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { requireSafeBlocks } from "../../../src/stores/sqlite/files.ts";
-import { refuseFutureHeads } from "../../../src/stores/store-checks.ts";
+import { aheadError, isAhead } from "../../../src/stores/store-checks.ts";
 import { tenant } from "../../contract/ledger-records.ts";
 
 const nowMs = Date.UTC(2026, 0, 2);
@@ -17,9 +17,13 @@ test.each([
   ["within five minutes", 5 * 60_000, true],
   ["later than that", 5 * 60_000 + 1, false],
 ])("a log whose newest record is %s", (_what, aheadMs, isTaken) => {
-  const check = () => refuseFutureHeads([head(0), head(nowMs + aheadMs), head(1)], nowMs);
-  if (isTaken) expect(check).not.toThrow();
-  else expect(check).toThrow(/logs\.example\/alice .*2026-01-02T00:05:00\.001Z.*set the clock right/);
+  expect(isAhead(head(nowMs + aheadMs), nowMs)).toBe(!isTaken);
+});
+
+test("a refused start names the time, and the command that accepts it", () => {
+  expect(aheadError(head(nowMs + 300_001), nowMs).message).toMatch(
+    /logs\.example\/alice .*2026-01-02T00:05:00\.001Z.*set the clock right.*`ledger clock accept`/,
+  );
 });
 
 test.each([

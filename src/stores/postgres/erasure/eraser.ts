@@ -1,10 +1,9 @@
 /** Erases records, in a transaction under the lock of the log's head that the caller holds. */
-import type { Clock } from "../../../base/clock.ts";
-import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
-import type { ErasureStatement, RecordKind } from "../../../ledger/ports/record.ts";
+import type { RecordId, TenantId } from "../../../base/ids.ts";
+import type { RecordKind } from "../../../ledger/ports/record.ts";
 import type { ErasedRecord, ErasurePreview, ErasureRefusal } from "../../../ledger/ports/records-administration.ts";
 import type { BatchResult } from "../../../ledger/ports/store.ts";
-import { erasureRecord, unerasable } from "../../../ledger/record/operator-records.ts";
+import { type ErasureOptions, erasureRecord, unerasable } from "../../../ledger/record/operator-records.ts";
 import type { AppendableRecord } from "../../../ledger/record/record.ts";
 import { blockOf } from "../../../ledger/search/search-index.ts";
 import { readLeaf } from "../../stored-record.ts";
@@ -53,11 +52,6 @@ export interface FoundRecord {
   readonly leafIndex: number;
   readonly kind: RecordKind;
   readonly earlier: ErasedRecord | undefined;
-}
-
-export interface ErasureMachine extends ErasureStatement {
-  readonly clock: Clock;
-  readonly random: RandomFill;
 }
 
 /** Those of the records that the tenant has. */
@@ -121,7 +115,7 @@ export async function eraseRecords(
   queries: Queries,
   tenantId: TenantId,
   records: readonly FoundRecord[],
-  { reason, operator, clock, random }: ErasureMachine,
+  { reason, operator, clock, random }: ErasureOptions,
   append: (records: readonly AppendableRecord[]) => Promise<BatchResult>,
 ): Promise<void> {
   if (records.length === 0) return;

@@ -12,13 +12,14 @@ import {
   type ReapplyResult,
   type RecordsAdministration,
 } from "../../../ledger/ports/records-administration.ts";
-import { holdReleaseRecord } from "../../../ledger/record/operator-records.ts";
+import { clockAcceptanceRecord, holdReleaseRecord } from "../../../ledger/record/operator-records.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
+import { isAhead } from "../../store-checks.ts";
 import type { ConnectionSettings } from "../connection/client-options.ts";
 import { toError } from "../connection/errors.ts";
 import { ConnectionPool } from "../connection/pool.ts";
 import { findAnchorProblems, openFileAnchor } from "../log/anchor.ts";
-import { headOfTenant } from "../log/log-rows.ts";
+import { headOfTenant, isTimeAccepted } from "../log/log-rows.ts";
 import { LogWriter } from "../log/log-writer.ts";
 import { RegistrationIndex } from "../registrations/registration-index.ts";
 import { requireCompleteStore, requireNewestSchema } from "../schema/migrate.ts";
@@ -39,13 +40,11 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
   readonly #pool: ConnectionPool;
   readonly #anchor: LogAnchor | undefined;
   readonly #logs: LogWriter;
-  readonly #clock: Clock;
-  readonly #random: RandomFill;
+  readonly #machine: Pick<PostgresAdministrationOptions, "clock" | "random">;
 
   private constructor(options: PostgresAdministrationOptions) {
     const { anchorPath, clock, random } = options;
-    this.#clock = clock;
-    this.#random = random;
+    this.#machine = { clock, random };
     this.#pool = new ConnectionPool({ ...options, poolSize: 2, timeoutMs, timers: systemTimers });
     this.#anchor = anchorPath === undefined ? undefined : openFileAnchor(resolve(anchorPath));
     // Every log that something is erased from exists, so no origin is made here.
@@ -85,7 +84,7 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
   /** The server overwrites deleted bytes when it cleans up and reuses their place: whether it has, cannot be told. */
   async erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): Promise<ErasureResult> {
     if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
-    const machine = { ...statement, clock: this.#clock, random: this.#random };
+    const machine = { ...statement, ...this.#machine };
     return translated(() =>
       this.#logs.withHeadLock(tenantId, async (connection, append): Promise<ErasureResult> => {
         const found = await findErasable(connection, tenantId, recordIds);
@@ -142,7 +141,7 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
         }
         const earlier = await findHold(connection, tenantId, recordId);
         if (earlier !== undefined) return earlier;
-        const hold: LegalHold = { ...wanted, placedAtMs: this.#clock.now() };
+        const hold: LegalHold = { ...wanted, placedAtMs: this.#machine.clock.now() };
         await insertHold(connection, hold);
         return hold;
       }),
@@ -154,12 +153,23 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
     recordId: RecordId | undefined,
     statement: ErasureStatement,
   ): Promise<LegalHold | undefined> {
-    const machine = { clock: this.#clock, random: this.#random };
     return translated(() =>
       this.#logs.withHeadLock(tenantId, async (connection, append) => {
         const hold = await releaseHold(connection, tenantId, recordId);
-        if (hold !== undefined) await append([holdReleaseRecord(hold, { ...statement, ...machine })]);
+        if (hold !== undefined) await append([holdReleaseRecord(hold, { ...statement, ...this.#machine })]);
         return hold;
+      }),
+    );
+  }
+
+  acceptTime(tenantId: TenantId, statement: ErasureStatement): Promise<boolean> {
+    return translated(() =>
+      this.#logs.withHeadLock(tenantId, async (connection, append) => {
+        const head = await headOfTenant(connection, tenantId);
+        if (head === undefined || !isAhead(head, this.#machine.clock.now()) || (await isTimeAccepted(connection, head)))
+          return false;
+        await append([clockAcceptanceRecord(head, { ...statement, ...this.#machine })]);
+        return true;
       }),
     );
   }

@@ -11,7 +11,7 @@ import { servingIndex } from "../search/search.ts";
 import { openEnd, toIndex } from "../search/search-index.ts";
 import { emptiedSegments, rowsInSegments } from "../search/search-segments.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
-import { headOfTenant, type StoredHead } from "./log-rows.ts";
+import { headOfTenant, isTimeAccepted, type StoredHead } from "./log-rows.ts";
 import { visibleOpening } from "./log-statements.ts";
 
 const termsOfBlock: Statement = {
@@ -54,6 +54,7 @@ export async function companionsOf(queries: Queries, tenantId: TenantId): Promis
   if (head === undefined) throw new DamagedError(`the log of ${tenantId} has no head`);
   return {
     lastRecordedAtMs: head.lastRecordedAtMs,
+    isTimeAccepted: await isTimeAccepted(queries, head),
     searchIndex: await searchRows(queries, head),
     registrations: await registrationRows(queries, head),
     idempotencyRows: () => idempotencyRows(queries, tenantId),

@@ -1,15 +1,15 @@
 /** The statements on logs that reading and writing share. */
 import type { TenantId } from "../../../base/ids.ts";
-import type { LogState } from "../../../ledger/ports/store.ts";
+import type { TimedLog } from "../../../ledger/ports/store.ts";
 import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../../ledger/tlog/tile-nodes.ts";
 import type { TileCoordinate } from "../../../ledger/tlog/tiles.ts";
 import { Tree } from "../../../ledger/tlog/tree.ts";
+import { acceptanceQuery, acceptanceValues } from "../../store-checks.ts";
 import type { Queries, Row, Statement } from "../connection/connection.ts";
 
 /** A head with what only the writer needs. */
-export interface StoredHead extends LogState {
-  readonly lastRecordedAtMs: number;
+export interface StoredHead extends TimedLog {
   /** Of the key that signs the log, in the order of the store's keys. */
   readonly keyPosition: number;
   /** The index of registrations has the leaves before this one. */
@@ -87,4 +87,14 @@ export function toHead(row: Row): StoredHead {
     keyPosition: row.key_position as number,
     registeredTo: row.registered_to as number,
   };
+}
+
+const acceptedTime: Statement = {
+  name: "accepted_time",
+  text: acceptanceQuery("$1", (parameter) => `position($${parameter}::bytea IN leaf)`),
+};
+
+/** Whether the log says that an operator accepted its newest time. */
+export async function isTimeAccepted(queries: Queries, head: TimedLog): Promise<boolean> {
+  return (await queries.query(acceptedTime, acceptanceValues(head))).rows.length > 0;
 }

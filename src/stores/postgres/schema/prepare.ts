@@ -5,11 +5,11 @@ import type { LogAnchor } from "../../../ledger/ports/anchor.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { makeKeys, readKeyFile, type SigningKeys } from "../../key-file.ts";
-import { refuseFutureHeads } from "../../store-checks.ts";
+import { aheadError, isAhead } from "../../store-checks.ts";
 import type { Queries, Statement } from "../connection/connection.ts";
 import type { ConnectionPool } from "../connection/pool.ts";
 import { findAnchorProblems, readStoreId } from "../log/anchor.ts";
-import { heads } from "../log/log-rows.ts";
+import { heads, isTimeAccepted } from "../log/log-rows.ts";
 import type { LogWriter } from "../log/log-writer.ts";
 import { isDistributed, requireDurableNodes } from "./distribute.ts";
 import { requireCompleteStore, requireSchema } from "./migrate.ts";
@@ -46,7 +46,9 @@ export async function prepareStore(options: PrepareOptions): Promise<SigningKeys
   await requireCompleteStore(options.pool);
   if (await isDistributed(options.pool)) await requireDurableNodes(options.pool);
   await checkAnchor(options);
-  refuseFutureHeads(await heads(options.pool), options.clock.now());
+  const nowMs = options.clock.now();
+  for (const head of await heads(options.pool))
+    if (isAhead(head, nowMs) && !(await isTimeAccepted(options.pool, head))) throw aheadError(head, nowMs);
   return admitKeys(options);
 }
 

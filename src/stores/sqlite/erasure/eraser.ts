@@ -1,12 +1,10 @@
 /** Erases records, inside a transaction that the caller holds. */
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
-import { seedBytes } from "../../../ledger/append/sequence.ts";
 import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
 import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import type { ErasedRecord } from "../../../ledger/ports/records-administration.ts";
 import { type ErasureTarget, erasureRecord } from "../../../ledger/record/operator-records.ts";
-import { recordText } from "../../../ledger/record/record-text.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import type { AppendedBatch, LogWriter } from "../log/log-writer.ts";
 import { type SearchSegments, segmentsOf } from "../search/search-segments.ts";
@@ -76,9 +74,9 @@ export class Eraser {
     const records = targets.map(({ recordId, leafIndex, kind }) => {
       const idempotencyRecords = this.#remains.remove(tenantId, recordId, leafIndex);
       const target: ErasureTarget = { recordId, leafIndex, kind, idempotencyRecords };
-      return recordText(erasureRecord(tenantId, target, { ...statement, clock, random }));
+      return erasureRecord(tenantId, target, { ...statement, clock, random });
     });
-    return logs.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(records.length))) }, clock.now());
+    return logs.appendOwn(tenantId, records, { clock, random });
   }
 }
 

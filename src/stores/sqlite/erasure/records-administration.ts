@@ -2,7 +2,6 @@
 import { existsSync } from "node:fs";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
-import { seedBytes } from "../../../ledger/append/sequence.ts";
 import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
 import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import {
@@ -12,9 +11,9 @@ import {
   type ReapplyResult,
   type RecordsAdministration,
 } from "../../../ledger/ports/records-administration.ts";
-import { holdReleaseRecord } from "../../../ledger/record/operator-records.ts";
-import { recordText } from "../../../ledger/record/record-text.ts";
+import { clockAcceptanceRecord, holdReleaseRecord } from "../../../ledger/record/operator-records.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
+import { isAhead } from "../../store-checks.ts";
 import {
   inTransaction,
   openConnection as openReal,
@@ -24,6 +23,7 @@ import {
 } from "../connection.ts";
 import { toReported } from "../errors.ts";
 import { anchorConnection, SqliteAnchor } from "../log/anchor.ts";
+import { isTimeAccepted, LogRows } from "../log/log-rows.ts";
 import { LogWriter } from "../log/log-writer.ts";
 import { requireNewestSchema } from "../schema/migrate.ts";
 import { requireUnsealed } from "../schema/seal.ts";
@@ -52,8 +52,7 @@ const maxAttempts = 8;
 export class SqliteRecordsAdministration implements RecordsAdministration {
   readonly #connection: SqliteConnection;
   readonly #anchor: SqliteAnchor;
-  readonly #clock: Clock;
-  readonly #random: RandomFill;
+  readonly #machine: Pick<SqliteAdministrationOptions, "clock" | "random">;
   readonly #pause: () => Promise<void>;
   readonly #logs: LogWriter;
   readonly #eraser: Eraser;
@@ -66,8 +65,7 @@ export class SqliteRecordsAdministration implements RecordsAdministration {
   constructor(options: SqliteAdministrationOptions) {
     const { path, anchorPath, clock, random, pause, openConnection = openReal } = options;
     if (!existsSync(anchorPath)) throw new IncompatibleStoreError(`${anchorPath} is missing: nothing may be appended.`);
-    this.#clock = clock;
-    this.#random = random;
+    this.#machine = { clock, random };
     this.#pause = pause;
     this.#connection = openConnection({ path, busyTimeoutMs, readOnly: false });
     let anchor: SqliteAnchor | undefined;
@@ -113,7 +111,7 @@ export class SqliteRecordsAdministration implements RecordsAdministration {
   async #indexRegistrations(tenantId: TenantId): Promise<void> {
     const { registrations } = this.#logs;
     while (!registrations.isWhole(tenantId)) {
-      const key = this.#random(new Uint8Array(artifactKeyBytes));
+      const key = this.#machine.random(new Uint8Array(artifactKeyBytes));
       inTransaction(this.#connection, () => registrations.catchUp(tenantId, key));
       await this.#pause();
     }
@@ -146,7 +144,7 @@ export class SqliteRecordsAdministration implements RecordsAdministration {
         if (typeof row.erasure_leaf_index === "number") return "erased";
         const earlier = this.#holds.find(tenantId, recordId);
         if (earlier !== undefined) return earlier;
-        const hold: LegalHold = { ...wanted, placedAtMs: this.#clock.now() };
+        const hold: LegalHold = { ...wanted, placedAtMs: this.#machine.clock.now() };
         this.#holds.insert(hold);
         return hold;
       }),
@@ -158,18 +156,33 @@ export class SqliteRecordsAdministration implements RecordsAdministration {
     recordId: RecordId | undefined,
     statement: ErasureStatement,
   ): Promise<LegalHold | undefined> {
-    const machine = { clock: this.#clock, random: this.#random };
     return attempt(() => {
       const released = inTransaction(this.#connection, () => {
         const hold = this.#holds.find(tenantId, recordId);
         if (hold === undefined) return undefined;
         this.#holds.release(tenantId, recordId);
-        const records = [recordText(holdReleaseRecord(hold, { ...statement, ...machine }))];
-        const seed = this.#random(new Uint8Array(seedBytes(records.length)));
-        return { hold, appended: this.#logs.append({ tenantId, records, seed }, this.#clock.now()) };
+        const record = holdReleaseRecord(hold, { ...statement, ...this.#machine });
+        return { hold, appended: this.#logs.appendOwn(tenantId, [record], this.#machine) };
       });
       if (released !== undefined) this.#anchor.advance([released.appended.log]);
       return released?.hold;
+    });
+  }
+
+  acceptTime(tenantId: TenantId, statement: ErasureStatement): Promise<boolean> {
+    return attempt(() => {
+      const appended = inTransaction(this.#connection, () => {
+        const head = new LogRows(this.#connection).headOfTenant(tenantId);
+        if (head === undefined || !isAhead(head, this.#machine.clock.now()) || isTimeAccepted(this.#connection, head))
+          return undefined;
+        return this.#logs.appendOwn(
+          tenantId,
+          [clockAcceptanceRecord(head, { ...statement, ...this.#machine })],
+          this.#machine,
+        );
+      });
+      if (appended !== undefined) this.#anchor.advance([appended.log]);
+      return appended !== undefined;
     });
   }
 

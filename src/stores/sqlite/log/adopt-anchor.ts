@@ -2,11 +2,9 @@
 import { existsSync } from "node:fs";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill } from "../../../base/ids.ts";
-import { seedBytes } from "../../../ledger/append/sequence.ts";
 import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
 import { adoptionRecord } from "../../../ledger/record/operator-records.ts";
-import { recordText } from "../../../ledger/record/record-text.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { inTransaction, openConnection, readStoreId, type SqliteConnection } from "../connection.ts";
@@ -84,8 +82,8 @@ function recordAdoption(
   // Every log exists, so no origin is made here.
   const writer = new LogWriter(connection, anchor, "");
   for (const { tenantId, size, root } of audited) {
-    const records = [recordText(adoptionRecord({ tenantId, size, root, ...statement, clock, random }))];
-    writer.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(1))) }, clock.now());
+    const record = adoptionRecord({ tenantId, size, root, ...statement, clock, random });
+    writer.appendOwn(tenantId, [record], { clock, random });
   }
 }
 

@@ -9,13 +9,15 @@ import type { SqliteConnection } from "../connection.ts";
 import { servesSql } from "../search/search-backlog.ts";
 import { segmentsOf } from "../search/search-segments.ts";
 import { editionOf } from "../search/search-writer.ts";
+import { isTimeAccepted, LogRows } from "./log-rows.ts";
 
 /** Throws `DamagedError` where there is no such log. */
 export function companionsOf(connection: SqliteConnection, tenantId: TenantId): Companions {
-  const head = connection.prepare("SELECT last_recorded_at_ms FROM log_heads WHERE tenant_id = ?").get(tenantId);
+  const head = new LogRows(connection).headOfTenant(tenantId);
   if (head === undefined) throw new DamagedError(`the log of ${tenantId} has no head`);
   return {
-    lastRecordedAtMs: head.last_recorded_at_ms as number,
+    lastRecordedAtMs: head.lastRecordedAtMs,
+    isTimeAccepted: isTimeAccepted(connection, head),
     searchIndex: searchRows(connection, tenantId),
     registrations: registrationRows(connection, tenantId),
     idempotencyRows: () => idempotencyRows(connection, tenantId),

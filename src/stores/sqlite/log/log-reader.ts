@@ -1,12 +1,12 @@
 /** Reads the public part of logs: heads, tiles, entries, proofs. */
 
-import type { LogState } from "../../../ledger/ports/store.ts";
+import type { LogState, TimedLog } from "../../../ledger/ports/store.ts";
 import type { LogName } from "../../../ledger/tlog/log-name.ts";
 import { encodeEntries, hashesOnLevel, type TileName, tileWidth } from "../../../ledger/tlog/tiles.ts";
 import { type Hash, hashBytes } from "../../../ledger/tlog/tree.ts";
 import { DamagedError } from "../../errors.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
-import { LogRows, type StoredHead } from "./log-rows.ts";
+import { LogRows } from "./log-rows.ts";
 
 export class LogReader {
   readonly #rows: LogRows;
@@ -66,6 +66,6 @@ export class LogReader {
   }
 }
 
-function stateOf({ tenantId, origin, size, root }: StoredHead): LogState {
+function stateOf({ tenantId, origin, size, root }: TimedLog): LogState {
   return { tenantId, origin, size, root };
 }

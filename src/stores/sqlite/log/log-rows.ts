@@ -1,18 +1,14 @@
 /** The statements on logs that reading and writing share. */
 import type { TenantId } from "../../../base/ids.ts";
-import type { LogState } from "../../../ledger/ports/store.ts";
+import type { TimedLog } from "../../../ledger/ports/store.ts";
 import type { WrittenTile } from "../../../ledger/tlog/right-edge.ts";
 import { nodesOfTiles } from "../../../ledger/tlog/tile-nodes.ts";
 import { type Hash, Tree } from "../../../ledger/tlog/tree.ts";
+import { acceptanceQuery, acceptanceValues } from "../../store-checks.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 
-/** A head with what only the writer needs. */
-export interface StoredHead extends LogState {
-  readonly lastRecordedAtMs: number;
-}
-
 /** A head with all that an append needs. */
-export interface WritableHead extends StoredHead {
+export interface WritableHead extends TimedLog {
   /** The index of registrations has the leaves before this one. */
   readonly registeredTo: number;
 }
@@ -32,18 +28,18 @@ export class LogRows {
     this.#tile = connection.prepare("SELECT hashes FROM tiles WHERE tenant_id = ? AND level = ? AND tile_index = ?");
   }
 
-  headOfTenant(tenantId: TenantId): StoredHead | undefined {
+  headOfTenant(tenantId: TenantId): TimedLog | undefined {
     const row = this.#headOfTenant.get(tenantId);
     return row && headOf(row);
   }
 
-  headByName(name: string): StoredHead | undefined {
+  headByName(name: string): TimedLog | undefined {
     const row = this.#headByName.get(name);
     return row && headOf(row);
   }
 
   /** Every head, by tenant. */
-  *heads(): Generator<StoredHead> {
+  *heads(): Generator<TimedLog> {
     for (const row of this.#heads.iterate()) yield headOf(row);
   }
 
@@ -79,7 +75,7 @@ export class WritableHeads {
   }
 }
 
-function headOf(row: Record<string, unknown>): StoredHead {
+function headOf(row: Record<string, unknown>): TimedLog {
   return {
     tenantId: row.tenant_id as TenantId,
     origin: row.origin as string,
@@ -103,4 +99,10 @@ export class TileWriter {
   write(tenantId: TenantId, tiles: readonly WrittenTile[]): void {
     for (const { level, index, hashes } of tiles) this.#statement.run(tenantId, level, index, hashes);
   }
+}
+
+/** Whether the log says that an operator accepted its newest time. */
+export function isTimeAccepted(connection: SqliteConnection, head: TimedLog): boolean {
+  const sql = acceptanceQuery("?1", (parameter) => `instr(leaf, ?${parameter})`);
+  return connection.prepare(sql).get(...acceptanceValues(head)) !== undefined;
 }

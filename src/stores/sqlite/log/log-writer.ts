@@ -10,10 +10,13 @@ import {
   type BatchResult,
   type LogState,
   type TenantBatch,
+  type TimedLog,
   UnsoundLogError,
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
-import type { EncodedRecord } from "../../../ledger/record/record.ts";
+import type { ErasureOptions } from "../../../ledger/record/operator-records.ts";
+import type { AppendableRecord, EncodedRecord } from "../../../ledger/record/record.ts";
+import { recordText } from "../../../ledger/record/record-text.ts";
 import { indexedRecords } from "../../../ledger/search/search-terms.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
@@ -25,7 +28,7 @@ import { SearchWriter } from "../search/search-writer.ts";
 import type { SqliteAnchor } from "./anchor.ts";
 import { IdempotencyRecords } from "./idempotency-records.ts";
 import { KnownLogs } from "./known-logs.ts";
-import { LogRows, type StoredHead, TileWriter, type WritableHead, WritableHeads } from "./log-rows.ts";
+import { LogRows, TileWriter, type WritableHead, WritableHeads } from "./log-rows.ts";
 
 /** A batch with the randomness that it needs, drawn where the caller owns it. */
 export interface SeededBatch extends TenantBatch {
@@ -86,7 +89,7 @@ export class LogWriter {
   }
 
   /** The head of a log by its name, if it goes on from its anchor. Throws `UnsoundLogError` where it does not. */
-  soundHead(name: string): StoredHead | undefined {
+  soundHead(name: string): TimedLog | undefined {
     const tenantId = this.#rows.headByName(name)?.tenantId;
     if (tenantId === undefined) return undefined;
     // Before the head, outside of a transaction: what another process appends and notes between the two is no fault.
@@ -146,23 +149,28 @@ export class LogWriter {
     return { result: { log: log.origin, results: shownOnly(plan.results(committed), shown) }, log };
   }
 
-  #loadEdge(head: StoredHead): RightEdge {
+  /** Appends what an operator did to a log. Throws like `append`. */
+  appendOwn(
+    tenantId: TenantId,
+    records: readonly AppendableRecord[],
+    { clock, random }: Pick<ErasureOptions, "clock" | "random">,
+  ): AppendedBatch {
+    const seed = random(new Uint8Array(seedBytes(records.length)));
+    return this.append({ tenantId, records: records.map((record) => recordText(record)), seed }, clock.now());
+  }
+
+  #loadEdge(head: TimedLog): RightEdge {
     return loadEdge(head, (level, index) => this.#rows.tile(head.tenantId, level, index));
   }
 
-  #refuseUnsound(tenantId: TenantId, log: StoredHead | undefined, anchored: AnchoredLog | undefined): void {
+  #refuseUnsound(tenantId: TenantId, log: TimedLog | undefined, anchored: AnchoredLog | undefined): void {
     const problem = attempt(() =>
       anchorProblem(anchored, { log, rootAt: (size) => this.#rows.rootAt(tenantId, size) }),
     );
     if (problem !== undefined) throw new UnsoundLogError(problem);
   }
 
-  #sequence(
-    head: StoredHead | undefined,
-    records: readonly EncodedRecord[],
-    nowMs: number,
-    seed: Uint8Array,
-  ): Sequenced {
+  #sequence(head: TimedLog | undefined, records: readonly EncodedRecord[], nowMs: number, seed: Uint8Array): Sequenced {
     const [first, ...rest] = records;
     if (first === undefined) throw new UnstorableError("The batch is empty.");
     // Outside of the attempt: a store that cannot be read is no fault of the record.
@@ -207,7 +215,7 @@ export class LogWriter {
   }
 
   #moveHead(
-    head: StoredHead | undefined,
+    head: TimedLog | undefined,
     { head: next }: Sequenced,
     { tenantId, origin, size, root }: LogState,
     registeredTo: number,

@@ -2,23 +2,21 @@
 import { existsSync } from "node:fs";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
-import { seedBytes } from "../../../ledger/append/sequence.ts";
 import { anchorProblem } from "../../../ledger/ports/anchor.ts";
 import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import type { UndoneErasure } from "../../../ledger/ports/records-administration.ts";
 import { rotationRecord } from "../../../ledger/record/operator-records.ts";
-import { recordText } from "../../../ledger/record/record-text.ts";
 import { originPrefixProblem } from "../../../ledger/tlog/log-name.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { makeKeys, readKeyFile, type SigningKeys } from "../../key-file.ts";
-import { refuseFutureHeads } from "../../store-checks.ts";
+import { aheadError, isAhead } from "../../store-checks.ts";
 import { inTransaction, openConnection, readStoreId, type SqliteConnection } from "../connection.ts";
 import { noteErasures } from "../erasure/noted-erasures.ts";
 import { UndoneErasures } from "../erasure/undone-erasures.ts";
 import { requireSafeBlocks } from "../files.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../log/anchor.ts";
-import { LogRows } from "../log/log-rows.ts";
+import { isTimeAccepted, LogRows } from "../log/log-rows.ts";
 import { LogWriter } from "../log/log-writer.ts";
 import type { StorePaths } from "../paths.ts";
 import { migrateSqlite } from "./migrate.ts";
@@ -62,7 +60,7 @@ export function prepareStore(options: PrepareOptions): PreparedStore {
       const keys = inTransaction(connection, () => {
         checkAnchor(connection, anchor, anchorPath);
         checkOriginPrefix(connection, options.originPrefix);
-        refuseFutureHeads(new LogRows(connection).heads(), options.clock.now());
+        checkTimes(connection, options.clock.now());
         return admitKeys(connection, anchor, options);
       });
       // A rotation has moved the heads.
@@ -120,6 +118,11 @@ function checkAnchor(connection: SqliteConnection, anchor: SqliteAnchor, anchorP
     );
   // An anchor that outlived the flag: the store was put back to a copy from before it, and every log agrees.
   connection.exec("UPDATE store SET anchored = 1");
+}
+
+function checkTimes(connection: SqliteConnection, nowMs: number): void {
+  for (const head of new LogRows(connection).heads())
+    if (isAhead(head, nowMs) && !isTimeAccepted(connection, head)) throw aheadError(head, nowMs);
 }
 
 function checkOriginPrefix(connection: SqliteConnection, prefix: string): void {
@@ -189,7 +192,6 @@ export function admitKey(connection: SqliteConnection, anchor: SqliteAnchor, adm
   // Every log exists, so no origin is made here.
   const writer = new LogWriter(connection, anchor, "");
   for (const { tenantId } of [...new LogRows(connection).heads()]) {
-    const records = [recordText(rotationRecord(tenantId, { current, previous, statement, clock, random }))];
-    writer.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(1))) }, clock.now());
+    writer.appendOwn(tenantId, [rotationRecord(tenantId, { current, previous, statement, clock, random })], admission);
   }
 }

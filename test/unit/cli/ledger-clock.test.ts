@@ -1,0 +1,61 @@
+/** The way on for a store that was written to while the clock was ahead. */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { systemClock } from "../../../src/base/clock.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { enterWithStore, leave, run } from "./surroundings.ts";
+
+const random = seededRandom();
+const statement = ["--reason", "the clock was 30 minutes ahead", "--operator", "olga"];
+let directory: string;
+
+beforeEach(() => {
+  directory = enterWithStore();
+});
+afterEach(() => leave(directory));
+
+/** What a service does between two starts. */
+async function serve(tenants: readonly string[], clock = systemClock): Promise<void> {
+  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
+  for (const name of tenants) await ledger.append(recordMaker(clock, random)(tenant(name)));
+  await ledger.close();
+}
+
+const accept = (...more: string[]) => run("ledger", "clock", "accept", ...more);
+
+test("a service starts again on logs whose time an operator accepts, and they verify", async () => {
+  await serve(["carol"]);
+  const ahead = manualClock(Date.now() + 1_800_000);
+  await serve(["alice", "bob"], ahead);
+  await expect(serve([])).rejects.toThrow("see `ledger clock accept`");
+  expect((await run("ledger", "verify")).err).toContain("ahead of the clock");
+  const { code, out } = await accept(...statement, "--yes", "--json");
+  const accepted_time = new Date(ahead.nowMs).toISOString();
+  const logs = ["alice", "bob"].map((tenant_id) => ({ tenant_id, origin: expect.any(String), accepted_time }));
+  expect([code, JSON.parse(out)]).toEqual([0, { ok: true, logs }]);
+  await serve(["alice", "bob", "carol"]);
+  expect(await run("ledger", "verify")).toMatchObject({ code: 0, err: "" });
+  await serve([]);
+});
+
+test("a dry run names logs and times, and the start stays refused", async () => {
+  await serve(["alice"], manualClock(Date.now() + 1_800_000));
+  const { code, out } = await accept("--dry-run");
+  expect([code, out]).toEqual([
+    0,
+    expect.stringMatching(/\(tenant alice\): newest record of .*Z\nThis machine's clock says .*: would be accepted/),
+  ]);
+  await expect(serve([])).rejects.toThrow("set the clock right");
+});
+
+test("without --yes and a terminal, or without a statement, nothing is recorded", async () => {
+  await serve(["alice"], manualClock(Date.now() + 1_800_000));
+  expect(await accept(...statement)).toMatchObject({ code: 1, err: expect.stringContaining("--yes was not given") });
+  expect(await accept("--yes")).toMatchObject({ code: 1, err: "--reason: is required\n--operator: is required\n" });
+  await expect(serve([])).rejects.toThrow("set the clock right");
+});
+
+test("a store that is not ahead has nothing to accept", async () => {
+  await serve(["alice"], manualClock(Date.now() + 200_000));
+  expect(await accept(...statement, "--yes")).toMatchObject({ code: 0, out: "no log has a time to accept\n" });
+});

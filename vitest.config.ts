@@ -42,6 +42,7 @@ export default defineConfig({
     hookTimeout: 60_000,
     // Processes of their own: native modules, worker threads and signals do not meet each other's.
     pool: "forks",
+    globalSetup: "test/harness/shared-postgres.ts",
     // One more than the cores of a small machine: files wait for threads, databases and timers.
     maxWorkers: 3,
     projects: [

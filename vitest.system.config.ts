@@ -7,6 +7,7 @@ export default defineConfig({
     testTimeout: 120_000,
     hookTimeout: 120_000,
     pool: "forks",
+    globalSetup: "test/harness/shared-postgres.ts",
     fileParallelism: false,
   },
 });

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Ledger } from "../../src/ledger/ports/ledger.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 
@@ -11,13 +11,13 @@ const clock = manualClock();
 const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
-let server: PostgresServer;
+let server: SharedPostgres;
 let fixture: PostgresFixture;
 let ledger: Ledger;
 let archives: PostgresArchive[];
 
 beforeAll(async () => {
-  server = await startPostgres();
+  server = await sharedPostgres();
 }, 60_000);
 afterAll(() => server.stop());
 beforeEach(async () => {

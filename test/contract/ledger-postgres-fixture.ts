@@ -30,7 +30,7 @@ export interface PostgresFixtureOptions {
 
 /** Makes a place with a migrated database. */
 export async function postgresFixture(
-  server: PostgresServer,
+  server: Pick<PostgresServer, "createDatabase" | "query">,
   { distributed = false }: PostgresFixtureOptions = {},
 ): Promise<PostgresFixture> {
   const directory = mkdtempSync(join(tmpdir(), "ledger-"));

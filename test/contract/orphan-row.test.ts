@@ -1,7 +1,7 @@
 /** A row that stands behind a log's head, as after a restore that mixed two copies. */
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
@@ -9,9 +9,9 @@ import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { settle } from "./settled-search.ts";
 import { settlePostgres } from "./settled-search-postgres.ts";
 
-let server: PostgresServer;
+let server: SharedPostgres;
 beforeAll(async () => {
-  server = await startPostgres();
+  server = await sharedPostgres();
 }, 60_000);
 afterAll(() => server.stop());
 afterEach(() => void vi.unstubAllEnvs());

@@ -8,7 +8,7 @@ import { ObservedLedger } from "../../src/ledger/append/observed.ts";
 import { type LogName, logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { runChecks } from "../../src/ops/readiness.ts";
 import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SlowProxy, slowProxy } from "./slow-proxy.ts";
@@ -26,14 +26,14 @@ const refusal = { reason: "store_unavailable" };
 const stuck = Array.from({ length: 2 * poolSize }, (_, at) => tenant(`stuck-${at}`));
 const well = tenant("well");
 
-let server: PostgresServer;
+let server: SharedPostgres;
 let fixture: PostgresFixture;
 let stores: PostgresStores;
 let holder: Client;
 let lines: { readonly stuck?: string }[];
 
 beforeAll(async () => {
-  server = await startPostgres();
+  server = await sharedPostgres();
 }, 60_000);
 afterAll(() => server.stop());
 beforeEach(async () => {

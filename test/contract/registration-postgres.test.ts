@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import { PostgresConnection } from "../../src/stores/postgres/connection/connection.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { registrationFixture } from "./erasure-postgres-fixture.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { registrationSuite } from "./registration-suite.ts";
 
-let server: PostgresServer;
+let server: SharedPostgres;
 beforeAll(async () => {
-  server = await startPostgres();
+  server = await sharedPostgres();
 }, 60_000);
 afterAll(() => server.stop());
 

@@ -7,16 +7,16 @@ import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { rotationSuite } from "./rotation-suite.ts";
 import { settlePostgres } from "./settled-search-postgres.ts";
 
-let server: PostgresServer;
+let server: SharedPostgres;
 beforeAll(async () => {
-  server = await startPostgres();
+  server = await sharedPostgres();
 }, 60_000);
 afterAll(() => server.stop());
 
@@ -106,7 +106,8 @@ test("a rotation that comes while an append waits for the head is seen under its
     const head = await holdHead(fixture, "alice");
     const appending = ledger.append(makeRecord(alice)).catch((error: unknown) => error);
     const waiting = `SELECT FROM pg_stat_activity
-                      WHERE wait_event_type = 'Lock' AND query LIKE '%FROM log_heads WHERE tenant_id = $1 FOR UPDATE'`;
+                      WHERE datname = current_database()
+                        AND wait_event_type = 'Lock' AND query LIKE '%FROM log_heads WHERE tenant_id = $1 FOR UPDATE'`;
     await expect.poll(() => fixture.query(waiting), { timeout: 10_000 }).toHaveLength(1);
     // Another gateway hands the log over to a key that this one's file does not have.
     const { publicKey } = signingKeyOf(random(new Uint8Array(32)));

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll } from "vitest";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { searchFixture } from "./search-postgres-fixture.ts";
 import { searchSuite } from "./search-suite.ts";
 
-let server: PostgresServer;
+let server: SharedPostgres;
 beforeAll(async () => {
-  server = await startPostgres();
+  server = await sharedPostgres();
 }, 60_000);
 afterAll(() => server.stop());
 

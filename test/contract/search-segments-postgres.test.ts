@@ -15,7 +15,7 @@ import { openEnd } from "../../src/stores/postgres/search/search-index.ts";
 import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
 import { addSegments, leavesInSegments } from "../../src/stores/postgres/search/search-segments.ts";
 import { segmentLeaves } from "../../src/stores/term-segment.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { indexRows, settlePostgres } from "./settled-search-postgres.ts";
@@ -27,13 +27,13 @@ const alice = tenant("alice");
 const machine = { clock, random };
 const statement = { reason: "r", operator: "o" };
 
-let server: PostgresServer;
+let server: SharedPostgres;
 let fixture: PostgresFixture;
 /** Two replicas. */
 let ledgers: StoredLedger[];
 
 beforeAll(async () => {
-  server = await startPostgres();
+  server = await sharedPostgres();
 }, 60_000);
 afterAll(() => server.stop());
 beforeEach(async () => {

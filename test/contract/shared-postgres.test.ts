@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compactPostgres } from "../../src/stores/postgres/compact.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, seededRandom, tenant } from "./ledger-records.ts";
 import { sharedFixture } from "./shared-postgres-fixture.ts";
 import { describeShared } from "./shared-suite.ts";
 
-let server: PostgresServer;
+let server: SharedPostgres;
 beforeAll(async () => {
-  server = await startPostgres();
+  server = await sharedPostgres();
 }, 60_000);
 afterAll(() => server.stop());
 

@@ -18,7 +18,7 @@ import { SqliteRecordsAdministration } from "../../src/stores/sqlite/erasure/rec
 import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { abandonCopy, SqliteCopySource } from "../../src/stores/sqlite/schema/copy-source.ts";
 import { migrateSqlite } from "../../src/stores/sqlite/schema/migrate.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { erasing } from "../unit/cli/surroundings.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
@@ -31,12 +31,12 @@ const makeRecord = recordMaker(clock, random);
 const machine = { clock, random };
 const [alice, bob, carol] = [tenant("alice"), tenant("bob"), tenant("carol")];
 const originPrefix = "ledger.example/logs";
-let server: PostgresServer;
+let server: SharedPostgres;
 let source: SqliteFixture;
 let target: PostgresFixture;
 
 beforeAll(async () => {
-  server = await startPostgres();
+  server = await sharedPostgres();
 }, 60_000);
 afterAll(() => server.stop());
 beforeEach(async () => {

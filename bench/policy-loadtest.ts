@@ -10,10 +10,7 @@
  * `node bench/policy-loadtest.ts --peer <binary> --peer-policies <folder> [--templates classic,multitenant] [--sets 20]
  * [--only <text>] [--seconds 3] [--rounds 5] [--warm-up 10] [--cores 1]`
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { type GatewayProcess, startGatewayProcess } from "./deployment.ts";
 import { loadHttp1, type Turn } from "./load.ts";
 import { cedarFiles } from "./loadtest-cedar.ts";
@@ -22,7 +19,6 @@ import {
   askedOnce,
   askedWhole,
   bulkPath,
-  numbered,
   type Principals,
   planPath,
   questionsOf,
@@ -30,40 +26,24 @@ import {
   startPrincipals,
   withNewFacts,
 } from "./loadtest-questions.ts";
-import { randomQuestions } from "./loadtest-random.ts";
 import { type LoadtestSet, loadtestSets, readLoadtest } from "./loadtest-templates.ts";
-import { measureBesidePeer } from "./peer-rounds.ts";
-import { type Peer, peerHttpPath, startPeer } from "./policy-peer.ts";
+import { measureBesidePeer, type Peer, peerHttpPath, peerOptions, startPeer } from "./policy-peer.ts";
 import { writeFiles } from "./policy-rules.ts";
-import type { LoadedServer } from "./rounds.ts";
-import { requireTools } from "./tools.ts";
+import { type LoadedServer, numbersOf, printTable, readOptions, requireTools, temporaryFolder } from "./run.ts";
 
-const { values } = parseArgs({
-  options: {
-    peer: { type: "string" },
-    "peer-policies": { type: "string" },
-    templates: { type: "string", default: loadtestSets.join(",") },
-    sets: { type: "string", default: "20" },
-    only: { type: "string", default: "" },
-    seconds: { type: "string", default: "3" },
-    rounds: { type: "string", default: "5" },
-    "warm-up": { type: "string", default: "10" },
-    cores: { type: "string", default: "1" },
-  },
+const options = readOptions({
+  ...peerOptions,
+  "peer-policies": "",
+  templates: loadtestSets.join(","),
+  sets: "20",
+  only: "",
 });
-const { peer: binary, "peer-policies": checkout } = values;
-if (binary === undefined || checkout === undefined) throw new Error("--peer and --peer-policies are needed");
+const { peer: binary, "peer-policies": checkout, seconds, rounds, cores } = options;
+if (binary === "" || checkout === "") throw new Error("--peer and --peer-policies are needed");
 requireTools("wrk", "taskset");
-const plan = {
-  seconds: Number(values.seconds),
-  rounds: Number(values.rounds),
-  warmUpSeconds: Number(values["warm-up"]),
-};
-const core = values.cores === "2" ? undefined : 0;
+const plan = { seconds, rounds, warmUpSeconds: options["warm-up"] };
+const core = cores === 2 ? undefined : 0;
 const loadCore = 1;
-
-/** Questions that both sides are asked besides those of the requests. */
-const randomCount = 1_000;
 
 interface Servers {
   readonly gateway: GatewayProcess;
@@ -90,7 +70,7 @@ async function beside<T>(
       ...(core !== undefined && { core }),
     });
     try {
-      const peer = await startPeer(binary as string, directory, loadtest.files, core);
+      const peer = await startPeer(binary, directory, loadtest.files, core);
       try {
         return await use({ gateway, peer, principals });
       } finally {
@@ -105,9 +85,9 @@ async function beside<T>(
 }
 
 async function measure(directory: string, set: LoadtestSet, sets: number) {
-  const loadtest = readLoadtest(checkout as string, set, sets);
-  const ours = cedarFiles(loadtest.policies);
-  return await beside(directory, loadtest, ours, async ({ gateway, peer, principals }) => {
+  const loadtest = readLoadtest(checkout, set, sets);
+  const cedar = cedarFiles(loadtest.policies);
+  return await beside(directory, loadtest, cedar, async ({ gateway, peer, principals }) => {
     const { requests } = loadtest;
     const single = questionsOf(requests);
     const fresh = (all: typeof requests) => all.map((request) => withNewFacts(set, request));
@@ -119,38 +99,25 @@ async function measure(directory: string, set: LoadtestSet, sets: number) {
       ["whole", bulkPath, whole(requests)],
       ["whole, new facts", bulkPath, whole(fresh(requests))],
     ];
-    // In the words of the first set, so that a good part of them meets a rule.
-    const random = once(randomQuestions(readLoadtest(checkout as string, set, 1), randomCount));
     const urls = (path: string) => [gateway.listening.url + path, peer.httpUrl + peerHttpPath] as const;
-    for (const [call, path, asked] of [...calls, ["at random", planPath, random] as const]) {
+    for (const [call, path, asked] of calls) {
       const { allowed, denied } = await requireAgreement(...urls(path), asked);
       process.stdout.write(`${set}, ${sets} sets, ${call}: both allow ${allowed} and deny ${denied}\n`);
     }
     const rows = [];
-    for (const [call, path, asked] of calls.filter(([name]) => name.includes(values.only))) {
+    for (const [call, path, asked] of calls.filter(([name]) => name.includes(options.only))) {
       const [gatewayUrl, peerUrl] = urls(path);
-      const target = (
-        { cpuMicros }: Pick<LoadedServer, "cpuMicros">,
-        url: string,
-        turns: readonly Turn[],
-      ): LoadedServer => ({
+      const target = ({ cpuMicros }: GatewayProcess | Peer, url: string, turns: readonly Turn[]): LoadedServer => ({
         cpuMicros,
-        load: (seconds) => loadHttp1({ url, headers: {}, turns, numbered, seconds, core: loadCore, directory }),
+        load: (seconds) => loadHttp1({ url, headers: {}, turns, seconds, core: loadCore, directory }),
       });
+      const [ours, theirs] = [asked.map((each) => each.gateway), asked.map((each) => each.peer)];
       const scenario = {
         name: call,
-        gateway: target(
-          gateway,
-          gatewayUrl,
-          asked.map((each) => each.gateway),
-        ),
-        peer: target(
-          peer,
-          peerUrl,
-          asked.map((each) => each.peer),
-        ),
+        gateway: target(gateway, gatewayUrl, ours),
+        peer: target(peer, peerUrl, theirs),
       };
-      const policies = { templates: set, sets, "Cedar policies": ours.count, "peer's": loadtest.policies.length };
+      const policies = { templates: set, sets, "Cedar policies": cedar.count, "peer's": loadtest.policies.length };
       rows.push({ ...policies, ...(await measureBesidePeer(scenario, plan)) });
     }
     return rows;
@@ -158,18 +125,11 @@ async function measure(directory: string, set: LoadtestSet, sets: number) {
 }
 
 const rows = [];
-for (const set of loadtestSets.filter((name) => values.templates.split(",").includes(name))) {
-  for (const sets of values.sets.split(",").map(Number)) {
-    const directory = mkdtempSync(join(tmpdir(), "bench-loadtest-"));
-    try {
-      rows.push(...(await measure(directory, set, sets)));
-    } finally {
-      rmSync(directory, { recursive: true });
-    }
+for (const set of loadtestSets.filter((name) => options.templates.split(",").includes(name))) {
+  for (const sets of numbersOf(options.sets)) {
+    using folder = temporaryFolder("loadtest");
+    rows.push(...(await measure(folder.path, set, sets)));
   }
 }
-process.stdout.write(
-  `${plan.rounds} rounds of ${plan.seconds} s, ${values.cores} core(s) a server, Node ${process.version}\n`,
-);
-// biome-ignore lint/suspicious/noConsole: the table is what this program is for
-console.table(rows);
+process.stdout.write(`${rounds} rounds of ${seconds} s, ${cores} core(s) a server, Node ${process.version}\n`);
+printTable(rows);

@@ -1,6 +1,5 @@
-/** The peer decision server, and one request to it over HTTP and over gRPC. */
-import { spawn } from "node:child_process";
-import { closeSync, mkdtempSync, openSync, writeFileSync } from "node:fs";
+/** The peer decision server, one request to it over HTTP and over gRPC, and rounds of load on the gateway beside it. */
+import { mkdtempSync, writeFileSync } from "node:fs";
 import { connect } from "node:http2";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -10,8 +9,9 @@ import { BinaryWriter } from "@bufbuild/protobuf/wire";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { ProtectionPlanRequest } from "../src/domain/requests.ts";
 import { encodeFrame } from "../src/transport/grpc/frame.ts";
-import { cpuMicros } from "./child.ts";
+import { startProgram } from "./child.ts";
 import { type Files, writeFiles } from "./policy-rules.ts";
+import { type LoadedServer, measureInTurn, type Plan } from "./run.ts";
 
 const startTimeoutMs = 60_000;
 
@@ -19,7 +19,7 @@ export interface Peer {
   readonly httpUrl: string;
   readonly grpcUrl: string;
   cpuMicros(): number;
-  stop(): Promise<void>;
+  stop(): Promise<unknown>;
 }
 
 /**
@@ -35,32 +35,15 @@ export async function startPeer(binary: string, directory: string, policies: Fil
     server: {
       httpListenAddr: `127.0.0.1:${httpPort}`,
       grpcListenAddr: `127.0.0.1:${grpcPort}`,
-      requestLimits: { maxResourcesPerRequest: maxPeerResources },
     },
     storage: { driver: "disk", disk: { directory: join(home, "policies"), watchForChanges: false } },
     telemetry: { disabled: true },
   };
   writeFileSync(join(home, "config.yaml"), JSON.stringify(config));
-  const log = openSync(join(home, "log"), "w");
-  const pin = core === undefined ? [] : ["taskset", "--cpu-list", String(core)];
-  const [program, ...args] = [...pin, binary, "server", `--config=${join(home, "config.yaml")}`] as string[] as [
-    string,
-    ...string[],
-  ];
-  const child = spawn(program, args, {
-    stdio: ["ignore", log, log],
-    env: { PATH: process.env.PATH ?? "", HOME: home },
-  });
-  closeSync(log);
-  const ended = new Promise<void>((resolve, reject) => {
-    child.once("exit", () => resolve());
-    child.once("error", reject);
-  });
+  const command = [binary, "server", `--config=${join(home, "config.yaml")}`];
+  const started = { env: { HOME: home }, logFile: join(home, "log"), ...(core !== undefined && { core }) };
+  const { stop, ended, cpuMicros } = startProgram(command, started);
   const httpUrl = `http://127.0.0.1:${httpPort}`;
-  const stop = () => {
-    child.kill();
-    return ended;
-  };
   try {
     await Promise.race([
       untilHealthy(httpUrl),
@@ -70,7 +53,7 @@ export async function startPeer(binary: string, directory: string, policies: Fil
     await stop();
     throw error;
   }
-  return { httpUrl, grpcUrl: `http://127.0.0.1:${grpcPort}`, cpuMicros: () => cpuMicros(child.pid as number), stop };
+  return { httpUrl, grpcUrl: `http://127.0.0.1:${grpcPort}`, cpuMicros, stop };
 }
 
 async function untilHealthy(url: string): Promise<void> {
@@ -97,9 +80,6 @@ async function freePort(): Promise<number> {
 export const peerHttpPath = "/api/check/resources";
 export const peerGrpcPath = "/cerbos.svc.v1.CerbosService/CheckResources";
 
-/** Most resources that one request may name; the peer's own limit is 50 unless it is configured. */
-export const maxPeerResources = 500;
-
 /** What the gateway's caller is, and what its request says, as the peer is told it. */
 export interface PeerQuestion {
   readonly principal: { readonly id: string; readonly attr: Readonly<Record<string, JsonValue>> };
@@ -114,10 +94,9 @@ export function peerQuestion(body: ProtectionPlanRequest, scopes: readonly strin
   return { principal: { id: "principal", attr: { scopes: [...scopes] } }, resource: { id, attr } };
 }
 
-/** Body of the HTTP request: so many questions about one principal. */
-export function peerJson({ principal, resource }: PeerQuestion, count = 1): Buffer {
-  const entry = { actions: ["protect"], resource: { kind: "data", ...resource } };
-  const resources = Array.from({ length: count }, () => entry);
+/** Body of the HTTP request. */
+export function peerJson({ principal, resource }: PeerQuestion): Buffer {
+  const resources = [{ actions: ["protect"], resource: { kind: "data", ...resource } }];
   return Buffer.from(JSON.stringify({ requestId: "r", principal: { roles: ["caller"], ...principal }, resources }));
 }
 
@@ -175,4 +154,30 @@ async function askOverGrpc(url: string, frame: Buffer): Promise<Buffer> {
   session.close();
   if (status !== "0") throw new Error(`the peer answered over gRPC with status ${String(status)}`);
   return Buffer.concat(chunks);
+}
+
+/** Options of every measurement beside the peer, whose binary `peer` is. */
+export const peerOptions = { peer: "", seconds: 3, rounds: 5, "warm-up": 10, cores: 1 } as const;
+
+/** One row of the table. */
+export interface PeerScenario {
+  readonly name: string;
+  readonly gateway: LoadedServer;
+  readonly peer: LoadedServer;
+}
+
+/** Measures the scenario. Returns its row; a ratio over 1 is in the gateway's favour, in parentheses that by processor time. */
+export async function measureBesidePeer({ name, ...servers }: PeerScenario, plan: Plan) {
+  const [gateway, peer] = await measureInTurn([servers.gateway, servers.peer], plan);
+  if (gateway === undefined || peer === undefined) throw new Error("nothing was measured");
+  return {
+    call: name,
+    "gateway/s": Math.round(gateway.median(({ perSecond }) => perSecond)),
+    "peer/s": Math.round(peer.median(({ perSecond }) => perSecond)),
+    "ratio (by CPU)": gateway.of(peer),
+    "gateway p99 ms": gateway.median(({ p99Ms }) => p99Ms).toFixed(1),
+    "peer p99 ms": peer.median(({ p99Ms }) => p99Ms).toFixed(1),
+    "gateway CPU µs": Math.round(gateway.median(({ cpuMicrosEach }) => cpuMicrosEach)),
+    "peer CPU µs": Math.round(peer.median(({ cpuMicrosEach }) => cpuMicrosEach)),
+  };
 }

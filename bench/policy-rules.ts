@@ -44,30 +44,6 @@ const kinds: readonly ((n: string) => Rule)[] = [
   }),
 ];
 
-/** Conditions of few words, so that a request meets some of many rules: each combination of rules is another. */
-const overlapping: readonly ((n: number) => string)[] = [
-  (n) =>
-    `context.claimed.labels.contains("label-${n % 50}") && principal.scopes.contains("scope-${n % 7}") && context.claimed.workload.application like "application-${n % 31}*x"`,
-  (n) =>
-    `context.claimed.attributes.hasTag("region") && context.claimed.attributes.getTag("region") == "region-${n % 11}" && context.claimed has purpose && context.claimed.purpose like "purpose-${n % 23}*y"`,
-  (n) =>
-    `context.claimed has purpose && context.claimed.purpose like "purpose-${n % 23}*" && context.claimed.workload.application like "*z-${n % 13}"`,
-  (n) =>
-    `context.claimed.resource.kind like "kind-${n % 40}*" && !(principal.scopes.contains("scope-${n % 7}")) && context.claimed.attributes.hasTag("region") && context.claimed.attributes.getTag("region") == "area-${n % 11}"`,
-];
-
-/** A directory in which the tenants' set has a permit and `number` - 1 prohibitions that overlap. */
-export function overlappingFiles(number: number): Files {
-  const forbids = Array.from({ length: number - 1 }, (_, n) => {
-    const condition = (overlapping[n % overlapping.length] as (n: number) => string)(
-      Math.floor(n / overlapping.length),
-    );
-    return `@id("forbid-${n}")\nforbid (principal, action == Action::"protect", resource)\nwhen { ${condition} };`;
-  });
-  const permit = '@id("permit")\npermit (principal, action, resource);';
-  return { ...policyFiles(1), "set-0/policies.cedar": [permit, ...forbids].join("\n\n") };
-}
-
 function rules(number: number, salt = ""): readonly Rule[] {
   return Array.from({ length: number }, (_, n) => (kinds[n % kinds.length] as (n: string) => Rule)(`${n}${salt}`));
 }

@@ -3,50 +3,56 @@
  * under the same load alone: `node bench/policy-stalls.ts [--policies 1000] [--tenants 100] [--reloads 5]`.
  * Every tenant's policies are its own, and each reload has others.
  */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { parseArgs } from "node:util";
-import { benchCalls } from "./calls.ts";
+import { benchCall } from "./calls.ts";
 import { startGatewayProcess } from "./deployment.ts";
-import { turnProbe } from "./longest-turn.ts";
-import { policyFiles } from "./policy-rules.ts";
-import { median } from "./rounds.ts";
+import { policyFiles, writeFiles } from "./policy-rules.ts";
+import { median, readOptions, temporaryFolder } from "./run.ts";
 import { startTenants } from "./tenants.ts";
 
-const { values } = parseArgs({
-  options: {
-    policies: { type: "string", default: "1000" },
-    tenants: { type: "string", default: "100" },
-    reloads: { type: "string", default: "5" },
-  },
-});
-const reloads = Number(values.reloads);
+const options = readOptions({ policies: 1_000, tenants: 100, reloads: 5 });
 /** Callers that wait for their answers. */
 const callers = 16;
 
-const directory = mkdtempSync(join(tmpdir(), "bench-stalls-"));
-const policyDir = join(directory, "policies");
-const tenants = await startTenants(Number(values.tenants));
+/**
+ * Runs in the main thread of the gateway. At each signal it writes the most processor time that the thread took between
+ * two turns of a timer that is always due. Other threads that want the core do not count.
+ */
+const probe = (file: string) => `
+  import { isMainThread } from "node:worker_threads";
+  import { writeFileSync } from "node:fs";
+  if (isMainThread) {
+    let longest = 0;
+    let before = process.threadCpuUsage();
+    setInterval(() => {
+      const now = process.threadCpuUsage();
+      longest = Math.max(longest, now.user + now.system - before.user - before.system);
+      before = now;
+    }, 1).unref();
+    process.on("SIGUSR2", () => {
+      writeFileSync(${JSON.stringify(file)}, JSON.stringify(longest / 1e3));
+      longest = 0;
+    });
+  }`;
 
-function publish(edition: number): void {
-  const files = policyFiles(Number(values.policies), tenants.ids, false, `-${edition}`);
-  for (const [path, text] of Object.entries(files)) {
-    mkdirSync(dirname(join(policyDir, path)), { recursive: true });
-    writeFileSync(join(policyDir, path), text);
-  }
-}
+using folder = temporaryFolder("stalls");
+const directory = folder.path;
+const policyDir = join(directory, "policies");
+const turnFile = join(directory, "longest-turn");
+const tenants = await startTenants(options.tenants);
+
+const publish = (edition: number) =>
+  writeFiles(policyDir, policyFiles(options.policies, tenants.ids, false, `-${edition}`));
 
 publish(0);
-const probe = turnProbe(directory);
 const gateway = await startGatewayProcess({
   issuer: tenants.issuer,
   dataDir: directory,
   logFile: join(directory, "gateway.log"),
-  // Taken up when it is told to.
   env: { SVC_POLICY_DIR: policyDir },
-  nodeOptions: probe.nodeOptions,
+  nodeOptions: ["--import", `data:text/javascript,${encodeURIComponent(probe(turnFile))}`],
 });
 
 async function loaded(): Promise<number> {
@@ -54,13 +60,24 @@ async function loaded(): Promise<number> {
   return Number(/^svc_policy_loads_total\{result="loaded"\} (\d+)$/m.exec(text)?.[1]);
 }
 
-const longest = () => probe.longestMs(gateway.pid);
+/** The gateway's longest turn since the last call, in milliseconds of processor time. */
+async function longest(): Promise<number> {
+  rmSync(turnFile, { force: true });
+  process.kill(gateway.pid, "SIGUSR2");
+  for (;;) {
+    await delay(5);
+    try {
+      return JSON.parse(readFileSync(turnFile, "utf8"));
+    } catch {
+      // Not written yet, or not all of it.
+    }
+  }
+}
 
 let answers = 0;
 let isOver = false;
 async function ask(first: number): Promise<void> {
-  const call = benchCalls().find(({ name }) => name === "protection-plan");
-  if (call?.json === undefined) throw new Error("there is no protection-plan call");
+  const call = benchCall("protection-plan");
   for (let at = first; !isOver; at++) {
     const authorization = `Bearer ${tenants.tokenOf(tenants.ids[at % tenants.ids.length] as string)}`;
     const headers = { authorization, "content-type": "application/json" };
@@ -80,7 +97,7 @@ try {
   const alone: number[] = [];
   const meanwhile: number[] = [];
   const seconds: number[] = [];
-  for (let edition = 1; edition <= reloads; edition++) {
+  for (let edition = 1; edition <= options.reloads; edition++) {
     await longest();
     await delay(3_000);
     alone.push(await longest());
@@ -104,5 +121,4 @@ try {
   isOver = true;
   await gateway.stop();
   await tenants.stop();
-  rmSync(directory, { recursive: true });
 }

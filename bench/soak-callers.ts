@@ -5,7 +5,13 @@ import { type SampleCall, sampleCalls } from "../dev/requests.ts";
 import { findReceipt, type GivenReceipt, verifyReceipt } from "../src/ledger/record/receipt.ts";
 import type { NoteVerifier } from "../src/ledger/tlog/note-keys.ts";
 import { type Answer, type Call, callRest, grpcCaller, type Outcome } from "./soak-calls.ts";
-import type { SoakClient } from "./soak-clients.ts";
+
+/** A client of the session route. */
+export interface SoakClient {
+  readonly tenantId: string;
+  readonly clientId: string;
+  readonly secret: string;
+}
 
 /** What the receipt of an answer promised. */
 export interface Acknowledged {
@@ -67,7 +73,7 @@ export function startCallers(options: CallersOptions) {
   const acknowledged: Acknowledged[] = [];
   const keyed = new Set<string>();
   const problems: string[] = [];
-  const counts = { repeated: 0, reads: 0, sessions: 0 };
+  const called = { acknowledged, keyed, problems, repeated: 0, reads: 0, sessions: 0 };
   let sessionToken: string | undefined;
   let stopping = false;
   const pick = <Item>(items: readonly Item[]) => items[Math.floor(random() * items.length)] as Item;
@@ -91,7 +97,7 @@ export function startCallers(options: CallersOptions) {
     if (answer === undefined) return;
     if (answer.tenant_id !== tenantId) problems.push(`a session of ${tenantId} is of ${answer.tenant_id}`);
     sessionToken = answer.access_token;
-    counts.sessions += 1;
+    called.sessions += 1;
   }
 
   function tokenFor(tenant: string): string {
@@ -117,7 +123,7 @@ export function startCallers(options: CallersOptions) {
     const answer = await ask({ route, rpc, headers });
     if (answer === undefined) return;
     if (answer.caller.tenant_id !== tenant) problems.push(`${route} answered ${tenant} as ${answer.caller.tenant_id}`);
-    counts.reads += 1;
+    called.reads += 1;
   }
 
   /** Comes again, with its key, until it is answered; then again, several at once, for the same answer. */
@@ -132,7 +138,7 @@ export function startCallers(options: CallersOptions) {
     const digest = digestOf(first);
     const again = await Promise.all([1, 2, 3].map(() => ask({ ...call, headers })));
     for (const answer of again.filter((each) => each !== undefined)) {
-      counts.repeated += 1;
+      called.repeated += 1;
       if (digestOf(answer) !== digest) problems.push(`${resourceId}: a retry got another receipt`);
     }
   }
@@ -150,22 +156,8 @@ export function startCallers(options: CallersOptions) {
     while (!stopping) await callOnce();
   };
   const all = Promise.all(Array.from({ length: options.number }, work));
-  const called: Called = {
-    acknowledged,
-    keyed,
-    problems,
-    get repeated() {
-      return counts.repeated;
-    },
-    get reads() {
-      return counts.reads;
-    },
-    get sessions() {
-      return counts.sessions;
-    },
-  };
   return {
-    called,
+    called: called as Called,
     async stop(): Promise<Called> {
       stopping = true;
       await all;

@@ -1,13 +1,10 @@
 /** One call on either protocol, as any client makes it. */
-import type { DescMethodUnary } from "@bufbuild/protobuf";
 import { ConnectError, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
-import { SessionService } from "../gen/platform/sdk/v1/session_pb.ts";
-import { publicServices } from "../src/transport/calls/methods.ts";
 import { decodeRequest } from "../src/transport/rest/codec.ts";
 import { messageEncoder } from "../src/transport/rest/encode.ts";
-import { createRestRegistry } from "../src/transport/rest/registry.ts";
+import { methodOf, registry } from "./calls.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of nine shapes are read here, by their members' names.
 export type Answer = any;
@@ -25,13 +22,6 @@ export interface Call {
 export type Outcome = Answer | string | undefined;
 
 const callTimeoutMs = 10_000;
-const services = [...publicServices, SessionService];
-const registry = createRestRegistry(services.flatMap(({ file }) => [file, ...file.dependencies]));
-const methods = new Map<string, DescMethodUnary>(
-  services.flatMap(({ typeName, methods }) =>
-    methods.map((method) => [`${typeName}/${method.name}`, method as DescMethodUnary]),
-  ),
-);
 
 export async function callRest({ url, route, headers, body }: Call): Promise<Outcome> {
   try {
@@ -51,8 +41,7 @@ export async function callRest({ url, route, headers, body }: Call): Promise<Out
 export function grpcCaller(): (call: Call) => Promise<Outcome> {
   const transports = new Map<string, Transport>();
   return async ({ url, rpc, headers, body }) => {
-    const method = methods.get(rpc);
-    if (method === undefined) throw new Error(`${rpc} is no method`);
+    const method = methodOf(rpc);
     let transport = transports.get(url);
     if (transport === undefined) {
       transport = createGrpcTransport({ baseUrl: url });

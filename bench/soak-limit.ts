@@ -1,7 +1,7 @@
 /** A session client that asks far too often, at all gateways at once: how often is it let through? */
 import { setTimeout as delay } from "node:timers/promises";
+import type { SoakClient } from "./soak-callers.ts";
 import { callRest } from "./soak-calls.ts";
-import type { SoakClient } from "./soak-clients.ts";
 
 /** Attempts of one client from one address in one window, as `src/domain/session.ts` has them. */
 export const attemptsOfWindow = 30;

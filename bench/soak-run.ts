@@ -1,12 +1,16 @@
 /** Mixed load of many tenants on gateways that share a store and are killed at random; then, is all as promised? */
+import { generateKeyPairSync, randomFillSync } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import type { TenantId } from "../src/base/ids.ts";
+import { formatClientFile } from "../src/credentials/client-file.ts";
+import { hashSecret } from "../src/credentials/client-secret.ts";
 import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../src/stores/key-file.ts";
 import type { TestStore } from "../test/harness/stores.ts";
-import { benchOrigin } from "./deployment.ts";
-import { type Called, startCallers } from "./soak-callers.ts";
-import { type SoakClient, writeSessionFiles } from "./soak-clients.ts";
-import { startGateways } from "./soak-gateways.ts";
+import { benchOrigin, type GatewayProcess, startGatewayProcess } from "./deployment.ts";
+import { type Called, type SoakClient, startCallers } from "./soak-callers.ts";
 import { type LimitReport, startLimitProbe } from "./soak-limit.ts";
 import { verifyRecords } from "./soak-records.ts";
 import { startTenants } from "./tenants.ts";
@@ -110,4 +114,93 @@ function randomFrom(seed: number): () => number {
     mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
+}
+
+interface GatewaysOptions {
+  readonly number: number;
+  readonly issuer: { readonly url: string };
+  /** Folder of the gateways' output. */
+  readonly folder: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Milliseconds that a gateway lives before it is killed: drawn evenly from this range. */
+  readonly lifeMs: { readonly shortest: number; readonly longest: number };
+  /** Numbers from 0 up to 1. */
+  readonly random: () => number;
+}
+
+interface Gateways {
+  /** Base URLs of those that serve now; the list changes. */
+  readonly urls: readonly string[];
+  kills(): number;
+  /** Ends the killing, and stops every gateway in good order. Resolves with what was not in good order. */
+  stop(): Promise<string[]>;
+}
+
+/** Starts them; rejects where one does not become ready. The first one makes the key, so it starts alone. */
+async function startGateways(options: GatewaysOptions): Promise<Gateways> {
+  const { number, issuer, folder, env, lifeMs, random } = options;
+  const urls: string[] = [];
+  let kills = 0;
+  const ending = new AbortController();
+
+  const start = async (place: number) => {
+    const logFile = join(folder, `gateway-${place}.log`);
+    const gateway = await startGatewayProcess({ issuer, dataDir: folder, logFile, env });
+    urls.push(gateway.listening.url);
+    return gateway;
+  };
+  const remove = ({ listening }: GatewayProcess) => void urls.splice(urls.indexOf(listening.url), 1);
+
+  const live = async (place: number, first: GatewayProcess): Promise<string[]> => {
+    let gateway = first;
+    for (;;) {
+      const life = lifeMs.shortest + random() * (lifeMs.longest - lifeMs.shortest);
+      const ended = await delay(life, false, { signal: ending.signal }).catch(() => true);
+      if (ended) {
+        const exitCode = await gateway.stop();
+        return exitCode === 0 ? [] : [`a gateway that was asked to stop ended with ${exitCode}`];
+      }
+      // Callers that know its address meet a dead one.
+      await gateway.stop("SIGKILL");
+      kills += 1;
+      remove(gateway);
+      gateway = await start(place);
+    }
+  };
+
+  const started = [await start(0)];
+  for (let place = 1; place < number; place++) started.push(await start(place));
+  const lives = started.map((gateway, place) =>
+    live(place, gateway).catch((error: unknown) => [error instanceof Error ? error.message : String(error)]),
+  );
+  return {
+    urls,
+    kills: () => kills,
+    async stop() {
+      ending.abort();
+      return (await Promise.all(lives)).flat();
+    },
+  };
+}
+
+const scopes = ["platform-api.access", "policy.read", "keys.use", "artifacts.write", "evidence.write"];
+
+/** Writes the files of the session route into the folder; returns the settings that name them. */
+async function writeSessionFiles(folder: string, clients: readonly SoakClient[]) {
+  const [clientsPath, keyPath] = [join(folder, "clients.json"), join(folder, "session.key")];
+  const registered = clients.map(async ({ tenantId, clientId, secret }) => ({
+    tenantId: tenantId as TenantId,
+    clientId,
+    scopes,
+    secret: await hashSecret(secret, (bytes) => randomFillSync(bytes)),
+  }));
+  writeFileSync(clientsPath, formatClientFile(await Promise.all(registered)), { mode: 0o600 });
+  const { privateKey } = generateKeyPairSync("ed25519");
+  writeFileSync(keyPath, privateKey.export({ format: "pem", type: "pkcs8" }), { mode: 0o600 });
+  return {
+    SVC_SESSION_CLIENTS: clientsPath,
+    SVC_SESSION_KEY: keyPath,
+    // Callers stand behind an ingress on this machine and say where they come from.
+    SVC_TRUSTED_PROXIES: "127.0.0.1",
+  } as const;
 }

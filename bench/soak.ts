@@ -12,25 +12,14 @@
  * [--workers 2]`: strangers at every port instead, until both numbers are reached. The same seed sends the same again;
  * `--from` begins at a connection that a run has named.
  */
-import { parseArgs } from "node:util";
 import { testStores } from "../test/harness/stores.ts";
 import { runFuzz } from "./fuzz.ts";
+import { readOptions } from "./run.ts";
 import { runSoak } from "./soak-run.ts";
 
-const { values } = parseArgs({
-  options: {
-    store: { type: "string", default: "sqlite" },
-    minutes: { type: "string" },
-    gateways: { type: "string", default: "1" },
-    tenants: { type: "string", default: "1" },
-    callers: { type: "string", default: "24" },
-    seed: { type: "string", default: "1" },
-    fuzz: { type: "boolean", default: false },
-    connections: { type: "string", default: "500000" },
-    messages: { type: "string", default: "10000000" },
-    from: { type: "string", default: "0" },
-    workers: { type: "string", default: "2" },
-  },
+const values = readOptions({
+  ...{ store: "sqlite", minutes: "", gateways: 1, tenants: 1, callers: 24, seed: 1 },
+  ...{ fuzz: false, connections: 500_000, messages: 10_000_000, from: 0, workers: 2 },
 });
 process.exitCode = (await (values.fuzz ? fuzz() : soak())) ? 0 : 1;
 
@@ -38,19 +27,19 @@ process.exitCode = (await (values.fuzz ? fuzz() : soak())) ? 0 : 1;
 async function soak(): Promise<boolean> {
   const [name, startStore] = testStores.find(([each]) => each.toLowerCase().startsWith(values.store)) ?? [];
   if (startStore === undefined) throw new Error("--store is sqlite or postgres");
-  const gateways = Number(values.gateways);
+  const { gateways } = values;
   const store = await startStore();
   let intact = false;
   try {
     const report = await runSoak({
       store,
       gateways,
-      tenants: Number(values.tenants),
-      callers: Number(values.callers),
-      durationMs: Number(values.minutes ?? "5") * 60_000,
+      tenants: values.tenants,
+      callers: values.callers,
+      durationMs: Number(values.minutes || 5) * 60_000,
       // One alone dies early in its life, too; of several there should be some that serve.
       lifeMs: gateways === 1 ? { shortest: 200, longest: 3_000 } : { shortest: 1_000, longest: 15_000 },
-      seed: Number(values.seed),
+      seed: values.seed,
       onProgress: (kills, acknowledged) => {
         if (process.stderr.isTTY) process.stderr.write(`\r${kills} kills, ${acknowledged} records acknowledged `);
       },
@@ -74,14 +63,14 @@ async function soak(): Promise<boolean> {
 }
 
 async function fuzz(): Promise<boolean> {
-  const [connections, messages] = [Number(values.connections), Number(values.messages)];
+  const { connections, messages } = values;
   const report = await runFuzz({
-    seed: Number(values.seed),
-    from: Number(values.from),
-    workers: Number(values.workers),
+    seed: values.seed,
+    from: values.from,
+    workers: values.workers,
     connections,
     messages,
-    minutes: Number(values.minutes ?? "30"),
+    minutes: Number(values.minutes || 30),
     onProgress: (counts, residentMiB) => {
       if (process.stderr.isTTY)
         process.stderr.write(

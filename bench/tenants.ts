@@ -6,6 +6,15 @@ import { claimsOf, mintToken, newTestKey } from "../test/harness/tokens.ts";
 export const scope = "platform-api.access policy.read keys.use artifacts.write evidence.write";
 const lifetimeSeconds = 86_400;
 
+/** An issuer, and what mints long-lived tokens of it with these claims. */
+export async function startMinter() {
+  const key = newTestKey("ES256", "key-1");
+  const issuer = await startStaticIssuer([key.publicJwk]);
+  const exp = Math.floor(Date.now() / 1_000) + lifetimeSeconds;
+  const mint = (claims: object) => mintToken(key, claimsOf(issuer.url, Date.now(), { scope, exp, ...claims }));
+  return { issuer, mint };
+}
+
 export interface Tenants {
   readonly issuer: { readonly url: string };
   readonly ids: readonly string[];
@@ -15,12 +24,9 @@ export interface Tenants {
 
 /** Starts it for `tenant-0` to `tenant-<number - 1>`. */
 export async function startTenants(number: number): Promise<Tenants> {
-  const key = newTestKey("ES256", "key-1");
-  const issuer = await startStaticIssuer([key.publicJwk]);
-  const exp = Math.floor(Date.now() / 1_000) + lifetimeSeconds;
+  const { issuer, mint } = await startMinter();
   const ids = Array.from({ length: number }, (_, at) => `tenant-${at}`);
-  const mint = (tenant: string) => mintToken(key, claimsOf(issuer.url, Date.now(), { tenant_id: tenant, scope, exp }));
-  const tokens = new Map(ids.map((tenant) => [tenant, mint(tenant)]));
+  const tokens = new Map(ids.map((tenant) => [tenant, mint({ tenant_id: tenant })]));
   return {
     issuer,
     ids,

@@ -2,9 +2,9 @@
 import http from "node:http";
 import http2 from "node:http2";
 import { gzipSync } from "node:zlib";
-import { encodeFrame } from "../src/transport/grpc/frame.ts";
-import { fullRequest, spellings } from "../test/harness/full-bodies.ts";
-import { methodOn } from "../test/harness/methods.ts";
+import { encodeFrame } from "../../src/transport/grpc/frame.ts";
+import { fullRequest, spellings } from "./full-bodies.ts";
+import { methodOn } from "./methods.ts";
 
 const register = methodOn("/v1/sdk/artifact-register");
 const mebibyte = 1024 * 1024;

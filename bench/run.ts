@@ -1,0 +1,134 @@
+/** What every measurement needs: its options, the tools on the PATH, a folder, rounds on servers in turn, and its table. */
+import { accessSync, constants, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { parseArgs } from "node:util";
+import type { Measured } from "./load.ts";
+
+type Options = Readonly<Record<string, string | number | boolean>>;
+type Read<Defaults extends Options> = {
+  readonly [Name in keyof Defaults]: Defaults[Name] extends number
+    ? number
+    : Defaults[Name] extends boolean
+      ? boolean
+      : string;
+};
+
+/** Options of the command line, each of its default's type. */
+export function readOptions<const Defaults extends Options>(defaults: Defaults): Read<Defaults> {
+  const options = Object.entries(defaults).map(([name, value]) => {
+    return [name, { type: typeof value === "boolean" ? "boolean" : "string" } as const];
+  });
+  const values: Readonly<Record<string, unknown>> = parseArgs({ options: Object.fromEntries(options) }).values;
+  const read = Object.entries(defaults).map(([name, value]) => {
+    const given = values[name] ?? value;
+    return [name, typeof value === "number" ? Number(given) : given];
+  });
+  return Object.fromEntries(read) as Read<Defaults>;
+}
+
+/** Numbers with commas between them. */
+export function numbersOf(text: string): readonly number[] {
+  return text.split(",").map(Number);
+}
+
+/** The programs that the measurements need, and the Debian package of each. */
+const packages = { wrk: "wrk", h2load: "nghttp2-client", taskset: "util-linux" } as const;
+
+/** Throws, naming every program that is not on the PATH and the package that has it. */
+export function requireTools(...names: readonly (keyof typeof packages)[]): void {
+  const missing = names.filter((name) => !isOnPath(name));
+  if (missing.length === 0) return;
+  const wanted = missing.map((name) => `${name} (Debian package ${packages[name]})`);
+  throw new Error(`This measurement needs ${wanted.join(", ")}.`);
+}
+
+function isOnPath(name: string): boolean {
+  return (process.env.PATH ?? "").split(delimiter).some((folder) => {
+    try {
+      accessSync(join(folder, name), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** A folder that is removed at the end of the block that has it. */
+export function temporaryFolder(name: string): Disposable & { readonly path: string } {
+  const path = mkdtempSync(join(tmpdir(), `bench-${name}-`));
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+// biome-ignore lint/suspicious/noConsole: a table is what these programs are for
+export const printTable: (rows: readonly Readonly<Record<string, unknown>>[]) => void = console.table;
+
+export function median(numbers: readonly number[]): number {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+}
+
+/** The time that half, and that 99 of 100, took at most. */
+export function quantiles(timesMs: readonly number[]): { readonly p50Ms: number; readonly p99Ms: number } {
+  const sorted = timesMs.toSorted((a, b) => a - b);
+  const at = (share: number) => sorted[Math.ceil(sorted.length * share) - 1] ?? Number.NaN;
+  return { p50Ms: at(0.5), p99Ms: at(0.99) };
+}
+
+/** How long each measurement takes, how many there are, and how long servers are loaded before it counts. */
+export interface Plan {
+  readonly seconds: number;
+  readonly rounds: number;
+  readonly warmUpSeconds: number;
+}
+
+/** A server that one call is sent to. */
+export interface LoadedServer {
+  readonly load: (seconds: number) => Promise<Measured>;
+  /** Processor time of the server so far, in microseconds. */
+  readonly cpuMicros: () => number;
+}
+
+/** What one server did in one round, and the processor time that each request took. */
+export interface Round extends Measured {
+  readonly cpuMicrosEach: number;
+}
+
+/** What a server did, round by round, beside others. */
+export interface Rounds {
+  readonly all: readonly Round[];
+  median(read: (round: Round) => number): number;
+  /** Requests a second of those of the other, and in parentheses the same by processor time: medians of ratios. */
+  of(other: Rounds): string;
+}
+
+/** Loads the servers in turn, round after round. Resolves with the rounds of each, in their order. */
+export async function measureInTurn(
+  servers: readonly LoadedServer[],
+  { seconds, rounds, warmUpSeconds }: Plan,
+): Promise<readonly Rounds[]> {
+  for (const { load } of servers) await load(warmUpSeconds);
+  const all: Round[][] = servers.map(() => []);
+  for (let round = 0; round < rounds; round++) {
+    for (const [at, { load, cpuMicros }] of servers.entries()) {
+      const before = cpuMicros();
+      const measured = await load(seconds);
+      const count = measured.count ?? measured.perSecond * seconds;
+      all[at]?.push({ ...measured, cpuMicrosEach: (cpuMicros() - before) / count });
+    }
+  }
+  return all.map(roundsOf);
+}
+
+function roundsOf(all: readonly Round[]): Rounds {
+  const ratio = (other: Rounds, divide: (own: Round, other: Round) => number) =>
+    median(other.all.map((theirs, round) => divide(all[round] as Round, theirs))).toFixed(2);
+  return {
+    all,
+    median: (read) => median(all.map(read)),
+    of(other) {
+      const speed = ratio(other, (a, b) => a.perSecond / b.perSecond);
+      return `${speed} (${ratio(other, (a, b) => b.cpuMicrosEach / a.cpuMicrosEach)})`;
+    },
+  };
+}

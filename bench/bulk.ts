@@ -70,6 +70,8 @@ async function load(callers: number, forSeconds: number, call: () => Promise<str
     }
   };
   await Promise.all(copies(callers, caller));
+  // The server may close what is idle until the next load.
+  agent.destroy();
   return ended as ReadonlyMap<string, number>;
 }
 
@@ -202,7 +204,6 @@ try {
   if (!options.beside) await measureItems([await start("SQLite"), await start("PostgreSQL")], loud);
   else if (!(await measureBeside((await start("PostgreSQL")).gateway, loud, quiet))) process.exitCode = 1;
 } finally {
-  agent.destroy();
   for (const gateway of gateways) await gateway.stop();
   await tenants.stop();
   await server.stop();

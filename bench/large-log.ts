@@ -22,13 +22,8 @@ if (startStore === undefined) throw new Error("--store is sqlite or postgres");
 const loadCore = 1;
 const pollMs = 5;
 
-interface Taken {
-  readonly seconds: number;
-  readonly peakMib: number;
-}
-
 /** Runs a command of the program. Rejects with its output where it fails. */
-async function measureCommand(env: Readonly<Record<string, string>>, ...args: string[]): Promise<Taken> {
+async function measureCommand(env: Readonly<Record<string, string>>, ...args: string[]) {
   const cli = join(import.meta.dirname, "../src/cli/cli.ts");
   const began = performance.now();
   const child = spawn(process.execPath, [cli, ...args], {

@@ -128,16 +128,8 @@ interface GatewaysOptions {
   readonly random: () => number;
 }
 
-interface Gateways {
-  /** Base URLs of those that serve now; the list changes. */
-  readonly urls: readonly string[];
-  kills(): number;
-  /** Ends the killing, and stops every gateway in good order. Resolves with what was not in good order. */
-  stop(): Promise<string[]>;
-}
-
 /** Starts them; rejects where one does not become ready. The first one makes the key, so it starts alone. */
-async function startGateways(options: GatewaysOptions): Promise<Gateways> {
+async function startGateways(options: GatewaysOptions) {
   const { number, issuer, folder, env, lifeMs, random } = options;
   const urls: string[] = [];
   let kills = 0;
@@ -174,8 +166,10 @@ async function startGateways(options: GatewaysOptions): Promise<Gateways> {
     live(place, gateway).catch((error: unknown) => [error instanceof Error ? error.message : String(error)]),
   );
   return {
-    urls,
+    /** Base URLs of those that serve now; the list changes. */
+    urls: urls as readonly string[],
     kills: () => kills,
+    /** Ends the killing, and stops every gateway in good order. Resolves with what was not in good order. */
     async stop() {
       ending.abort();
       return (await Promise.all(lives)).flat();

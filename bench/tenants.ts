@@ -15,22 +15,17 @@ export async function startMinter() {
   return { issuer, mint };
 }
 
-export interface Tenants {
-  readonly issuer: { readonly url: string };
-  readonly ids: readonly string[];
-  tokenOf(tenant: string): string;
-  stop(): Promise<void>;
-}
+export type Tenants = Awaited<ReturnType<typeof startTenants>>;
 
 /** Starts it for `tenant-0` to `tenant-<number - 1>`. */
-export async function startTenants(number: number): Promise<Tenants> {
+export async function startTenants(number: number) {
   const { issuer, mint } = await startMinter();
   const ids = Array.from({ length: number }, (_, at) => `tenant-${at}`);
   const tokens = new Map(ids.map((tenant) => [tenant, mint({ tenant_id: tenant })]));
   return {
     issuer,
     ids,
-    tokenOf(tenant) {
+    tokenOf(tenant: string): string {
       const token = tokens.get(tenant);
       if (token === undefined) throw new Error(`there is no tenant ${tenant}`);
       return token;

@@ -23,16 +23,17 @@ export interface RetryingLoadOptions {
   readonly urls: readonly (string | undefined)[];
   /** Each caller's token. */
   readonly tokens: readonly string[];
-  /** Default: a call that one replica refuses and no other takes within this time has failed, in milliseconds. */
-  readonly patienceMs?: number;
 }
 
 const route = "/v1/sdk/evidence";
 /** Between calls, and between attempts: the load is to be there all the time, not to take the machine. */
 const pauseMs = 20;
 
+/** A call that one replica refuses and no other takes within this time has failed. */
+const patienceMs = 10_000;
+
 /** Records evidence all the time, each caller on all replicas in turn. `urls` may change meanwhile. */
-export function startRetryingLoad({ urls, tokens, patienceMs = 10_000 }: RetryingLoadOptions): RetryingLoad {
+export function startRetryingLoad({ urls, tokens }: RetryingLoadOptions): RetryingLoad {
   const acknowledged: Acknowledged[] = [];
   const refused = urls.map(() => 0);
   const problems: string[] = [];

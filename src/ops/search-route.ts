@@ -33,7 +33,7 @@ export function addSearchRoute(
   const answer = async (name: string, criteria: SearchCriteria, run: Turned) => {
     const page = await run(() => logs.search(name, criteria));
     if (page === undefined) throw new ServiceError("no_route", "there is no such log");
-    const { found, next, unindexed } = page;
+    const { found, next } = page;
     return {
       service: serviceName,
       log: name,
@@ -45,7 +45,6 @@ export function addSearchRoute(
         erased,
       })),
       ...(next !== undefined && { next }),
-      ...(unindexed !== undefined && { unindexed }),
     };
   };
   scope.addContentTypeParser("application/json", { parseAs: "buffer", bodyLimit: maxBodyBytes }, (_, body, done) =>

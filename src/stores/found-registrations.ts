@@ -184,8 +184,7 @@ function readRegistrations(row: RegistrationRow): ReadonlyMap<string, Registrati
 }
 
 /**
- * Looks until all that was in the log at the first look is in the index. A program from before there was one leaves its
- * registrations to others, who make up for that.
+ * Looks until all that was in the log at the first look is in the index, which `ledger reindex` may be building.
  *
  * @param catchUp indexes some of the leaves that are missing
  */

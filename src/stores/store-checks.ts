@@ -23,7 +23,9 @@ export function orphanRowQueries(prefix: string): readonly (readonly [table: str
     erasures: `SELECT ${recordName} FROM erasures ${withoutEntry}`,
     legal_holds: `SELECT ${recordName} FROM legal_holds ${withoutEntry} AND own.record_id <> ''`,
     kept_answers: `SELECT ${leafName} FROM kept_answers ${behindHead}`,
-    search_terms: `SELECT DISTINCT ${leafName} FROM search_terms ${behindHead}`,
+    search_segments: `SELECT tenant_id, 'leaf ' || (end_leaf - 1) AS name
+                        FROM search_segments LEFT JOIN log_heads USING (tenant_id)
+                       WHERE size IS NULL OR end_leaf > size`,
     registered_artifacts: `SELECT DISTINCT ${leafName} FROM registered_artifacts ${behindHead}`,
     // A tile is there from its first whole hash on, which is of 256^level leaves. No log has leaves for level 7.
     tiles: `SELECT tenant_id, 'tile ' || tile_index || ' of level ' || level AS name
@@ -33,17 +35,17 @@ export function orphanRowQueries(prefix: string): readonly (readonly [table: str
   return Object.entries(queries).map(([table, sql]) => [table, `${sql} ORDER BY tenant_id, name LIMIT ${maxNamed}`]);
 }
 
-/** The same, of stores that have segments of search indexes. */
-export const orphanSegmentQuery = [
-  "search_segments",
-  `SELECT tenant_id, 'leaf ' || (end_leaf - 1) AS name
-     FROM search_segments LEFT JOIN log_heads USING (tenant_id)
-    WHERE size IS NULL OR end_leaf > size
-    ORDER BY tenant_id, name LIMIT ${maxNamed}`,
-] as const;
-
 export function orphanRow(table: string, row: Readonly<Record<string, unknown>>): OrphanRow {
   return { tenantId: row.tenant_id as OrphanRow["tenantId"], table, name: row.name as string };
+}
+
+/** Throws `IncompatibleStoreError` if the schema has more steps than this program knows. */
+export function requireKnownVersion(store: string, version: number, known: number): void {
+  if (version > known)
+    throw new IncompatibleStoreError(
+      `${store} has schema version ${version}; this program knows versions up to ${known}. It was written by a newer ` +
+        "version of the service, or by one before 0.2.0: use that one.",
+    );
 }
 
 /** Clocks of machines differ by seconds; by more only if one of them is wrong. */

@@ -8,7 +8,7 @@ import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock } from "./ledger-records.ts";
 import type { RegistrationFixture } from "./registration-suite.ts";
 
-const backedUp = ["openings", "kept_answers", "search_terms"];
+const backedUp = ["openings", "kept_answers", "search_segments"];
 
 export function registrationFixture(fixture: PostgresFixture): RegistrationFixture {
   return { ...erasureFixture(fixture), query: fixture.query };
@@ -29,7 +29,10 @@ export function erasureFixture(fixture: PostgresFixture): ErasureFixture {
     async backUpOpenings() {
       for (const table of backedUp) await query(`CREATE TABLE backup_${table} AS SELECT * FROM ${table}`);
       return async () => {
-        await query("DELETE FROM kept_answers");
+        await query(
+          `DELETE FROM kept_answers; DELETE FROM search_segments
+             WHERE (tenant_id, first_leaf) IN (SELECT tenant_id, first_leaf FROM backup_search_segments)`,
+        );
         for (const table of backedUp)
           await query(`INSERT INTO ${table} SELECT * FROM backup_${table} ON CONFLICT DO NOTHING`);
       };

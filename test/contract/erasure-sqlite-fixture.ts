@@ -16,7 +16,7 @@ export interface SqliteErasureFixture extends ErasureFixture, Omit<SqliteFixture
   ): Promise<SqliteRecordsAdministration>;
 }
 
-const backedUp = ["openings", "kept_answers", "search_terms", "search_segments"];
+const backedUp = ["openings", "kept_answers", "search_segments"];
 
 export function sqliteErasureFixture(): SqliteErasureFixture {
   const fixture = sqliteFixture();

@@ -70,10 +70,10 @@ const strays: readonly (readonly [table: string, name: string, sql: string])[] =
      SELECT tenant_id, root, 9, 10, 0 FROM log_heads`,
   ],
   [
-    "search_terms",
+    "search_segments",
     "leaf 2049",
-    `INSERT INTO search_terms (tenant_id, block, generation, term, leaf_index)
-     SELECT tenant_id, 2, generation, term, 2049 FROM search_terms LIMIT 1`,
+    `INSERT INTO search_segments (tenant_id, first_leaf, generation, end_leaf, terms)
+     SELECT tenant_id, 2049, generation, 2050, terms FROM search_segments LIMIT 1`,
   ],
   ["registered_artifacts", "leaf 9", "INSERT INTO registered_artifacts SELECT tenant_id, root, 1, 9 FROM log_heads"],
   ...[

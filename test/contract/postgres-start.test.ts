@@ -7,8 +7,7 @@ import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { createKeyFile, readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
 import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
-import { type Migration, migrations } from "../../src/stores/postgres/schema/schema.ts";
-import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
+import { migrations } from "../../src/stores/postgres/schema/schema.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
@@ -60,29 +59,6 @@ describe("the schema", () => {
     await fixture.query("INSERT INTO schema_migrations VALUES (99, 'from the future')");
     await expect(start()).rejects.toThrow("newer version");
     await expect(migratePostgres({ target: fixture.target, random })).rejects.toThrow("newer version");
-  });
-
-  test("that was only added to is gone on with, beside the program that added, and started with", async () => {
-    const running = await fixture.open(options);
-    await running.append(makeRecord(alice));
-    const more: Migration = {
-      name: "more",
-      sql: "ALTER TABLE log_heads ADD COLUMN note bytea; CREATE TABLE more (a int)",
-      additive: true,
-    };
-    const { target } = fixture;
-    expect(await migratePostgres({ target, random, migrations: [...migrations, more] })).toEqual(["more"]);
-    expect((await running.append(makeRecord(alice))).receipt.leafIndex).toBe(2);
-    await start();
-    expect(await migratePostgres({ target, random })).toEqual([]);
-    expect((await running.append(makeRecord(alice))).receipt.leafIndex).toBe(3);
-    await running.close();
-    // What destroys must know all of it.
-    const indexing = PostgresSearchIndexer.open({ target, clock, random, pause: async () => {} });
-    await expect(indexing).rejects.toThrow("newer version");
-    const changed: Migration = { name: "changed", sql: "ALTER TABLE log_heads RENAME COLUMN note TO notes" };
-    await migratePostgres({ target, random, migrations: [...migrations, more, changed] });
-    await expect(start()).rejects.toThrow("newer version");
   });
 
   test("of another program is refused by both", async () => {

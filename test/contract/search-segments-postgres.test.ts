@@ -11,9 +11,8 @@ import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { clientOptions } from "../../src/stores/postgres/connection/client-options.ts";
 import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
 import { PostgresRecordsAdministration } from "../../src/stores/postgres/erasure/records-administration.ts";
-import { openEnd } from "../../src/stores/postgres/search/search-index.ts";
 import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
-import { addSegments, leavesInSegments } from "../../src/stores/postgres/search/search-segments.ts";
+import { leavesInSegments } from "../../src/stores/postgres/search/search-segments.ts";
 import { segmentLeaves } from "../../src/stores/term-segment.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
@@ -72,9 +71,9 @@ async function leavesOf(log: string, ...terms: readonly SearchTerm[]): Promise<r
 
 async function index() {
   const [row] = await fixture.query(
-    "SELECT filled_to::float8, fill_end::float8, size::float8 FROM search_keys JOIN log_heads USING (tenant_id)",
+    "SELECT filled_to::float8, size::float8 FROM search_keys JOIN log_heads USING (tenant_id)",
   );
-  return { filledTo: Number(row?.filled_to), fillEnd: Number(row?.fill_end), size: Number(row?.size) };
+  return { filledTo: Number(row?.filled_to), size: Number(row?.size) };
 }
 
 const segments = () => fixture.query("SELECT first_leaf, end_leaf, terms FROM search_segments ORDER BY first_leaf");
@@ -96,12 +95,11 @@ async function problems(): Promise<readonly string[]> {
 
 /** Few leaves wait, all others are in the index, and a search finds every one. */
 async function expectFound(log: string, requestIds: readonly { leafIndex: number; requestId: string }[] = []) {
-  const { filledTo, fillEnd, size } = await index();
+  const { filledTo, size } = await index();
   const leaves = Array.from({ length: size }, (_, leaf) => leaf);
-  if (fillEnd === openEnd) expect(size - filledTo).toBeLessThan(segmentLeaves);
+  expect(size - filledTo).toBeLessThan(segmentLeaves);
   const stored = new Set((await indexRows(fixture.query, alice)).map(({ leafIndex }) => leafIndex));
-  const indexed = fillEnd === openEnd ? filledTo : size;
-  expect(leaves.filter((leaf) => leaf < indexed && !stored.has(leaf))).toEqual([]);
+  expect(leaves.filter((leaf) => leaf < filledTo && !stored.has(leaf))).toEqual([]);
   expect(await leavesOf(log, bySubject)).toEqual(leaves);
   for (const { leafIndex, requestId } of requestIds) {
     const found = await leavesOf(log, { field: "request_id", value: requestId }, bySubject);
@@ -148,10 +146,9 @@ test("the newest leaves wait, and get into the index together, whichever replica
   expect((await segments()).length).toBeGreaterThan(1);
 }, 120_000);
 
-test("one at a time, no record has rows, and each term stands once in a segment", async () => {
+test("appended one at a time, each term stands once in a segment", async () => {
   const records = [];
   for (let at = 0; at < 2 * segmentLeaves; at++) records.push(...(await append(1, at % 2)));
-  expect(await fixture.query("SELECT 1 FROM search_terms")).toEqual([]);
   for (const { terms } of await segments()) {
     const entries = Array.from({ length: (terms as Buffer).length / 24 }, (_, at) =>
       (terms as Buffer).subarray(at * 24, at * 24 + 16).toString("hex"),
@@ -250,7 +247,6 @@ test("what a backup brings back of many erasures is removed again, and other seg
   expect(await segments()).toEqual(erased);
   const written = (await versions()).filter(({ first_leaf, version }) => before.get(Number(first_leaf)) !== version);
   expect(written.map(({ first_leaf }) => Number(first_leaf)).sort((one, other) => one - other)).toEqual([
-    withOpening,
     withTerms,
     withBoth,
   ]);
@@ -284,54 +280,6 @@ test("what a removal that was interrupted has left of erased records is removed 
   expect(await problems()).toEqual([]);
 });
 
-test("an erasure by the version before leaves nothing of the leaf, and the rest is found", async () => {
-  const records = await append(5 * segmentLeaves);
-  const log = records[0]?.log ?? "";
-  const record = records[100];
-  // What it does of the index.
-  await fixture.deleteOpening(alice, record?.recordId ?? "");
-  const emptied = (await segments()).filter(({ terms }) => (terms as Buffer).length === 0);
-  expect(emptied).toHaveLength(1);
-  expect(Number(emptied[0]?.first_leaf)).toBeLessThanOrEqual(record?.leafIndex ?? -1);
-  const found = await leavesOf(log, bySubject);
-  const all = Array.from({ length: 5 * segmentLeaves + 1 }, (_, leaf) => leaf);
-  expect(found).toEqual(all.filter((leaf) => leaf !== record?.leafIndex));
-  const beside = records[101];
-  expect(await leavesOf(log, { field: "request_id", value: beside?.requestId ?? "" }, bySubject)).toEqual([
-    beside?.leafIndex,
-  ]);
-  expect(await leavesOf(log, { field: "decision_id", value: beside?.recordId ?? "" })).toEqual([beside?.leafIndex]);
-  expect((await problems()).filter((problem) => problem.includes("found by"))).toEqual([]);
-});
-
-test("rows of the version before for leaves that wait are found once", async () => {
-  const records = await append(10);
-  const log = records[0]?.log ?? "";
-  const { size } = await index();
-  const open = "SELECT tenant_id, filled_to, fill_end FROM search_keys";
-  const [before] = await fixture.query(open);
-  await settlePostgres(fixture.target);
-  // Both: what it has written, and leaves that wait.
-  await fixture.query(`UPDATE search_keys SET filled_to = ${before?.filled_to}, fill_end = ${openEnd}`);
-  expect(await leavesOf(log, bySubject)).toEqual(Array.from({ length: size }, (_, leaf) => leaf));
-  expect(await problems()).toEqual([]);
-  await append(3 * segmentLeaves, 1);
-  await expectFound(log, records);
-});
-
-test("an index of which a rebuild of the version before left segments behind begins without them", async () => {
-  const records = await append(3 * segmentLeaves);
-  expect((await segments()).length).toBeGreaterThan(0);
-  const stale = (await segments()).length;
-  await settlePostgres(fixture.target);
-  await fixture.query(
-    "INSERT INTO search_segments SELECT tenant_id, 0, generation, 64, decode(repeat('ff', 24), 'hex') FROM search_keys",
-  );
-  await append(1);
-  expect((await segments()).length).toBeLessThan(stale + 1);
-  await expectFound(records[0]?.log ?? "", records.slice(0, 3));
-});
-
 test("the audit names what a segment lacks", async () => {
   await append(3 * segmentLeaves);
   await fixture.query("UPDATE search_segments SET terms = substr(terms, 25) WHERE length(terms) > 24");
@@ -340,12 +288,12 @@ test("the audit names what a segment lacks", async () => {
   expect(await problems()).toContainEqual("search_segments leaf 9000");
 }, 20_000);
 
-test("an index that is far behind, as the version before leaves it, catches up, whatever the size of the records", async () => {
+test("an index that is far behind catches up, whatever the size of the records", async () => {
   const [first] = await append(1);
   await append(3 * segmentLeaves);
   const large = { attributes: { padding: "x".repeat(300_000) } };
   for (let at = 0; at < 24; at++) await ledgerAt(0).append(makeRecord(alice, { request: large }));
-  await fixture.query(`DELETE FROM search_segments; UPDATE search_keys SET filled_to = 0, fill_end = ${openEnd}`);
+  await fixture.query("DELETE FROM search_segments; UPDATE search_keys SET filled_to = 0");
   const behind: number[] = [];
   for (let at = 0; at < 80; at++) {
     await append(1, at % 2);
@@ -369,32 +317,6 @@ test("a look says how many bytes of segments it has gone through", async () => {
     expect(await look(0, 10_000)).toEqual({ leaves: [], bytes: bytesOf(all) });
     expect(await look(0, Number(all[1]?.first_leaf))).toEqual({ leaves: [], bytes: bytesOf(all.slice(0, 1)) });
     expect(await look(9_000, 10_000)).toEqual({ leaves: [], bytes: 0 });
-  } finally {
-    await client.end();
-  }
-});
-
-test("tables that are spread over nodes have no trigger, and are asked for nothing again", async () => {
-  const client = new Client({ connectionString: fixture.url });
-  await client.connect();
-  const ran: string[] = [];
-  const run = (sql: string) => {
-    ran.push(sql);
-    return client.query(sql);
-  };
-  const triggers = () => fixture.query("SELECT 1 FROM pg_trigger WHERE tgname = 'search_segments_of_erased'");
-  try {
-    expect(await triggers()).toHaveLength(1);
-    await addSegments(queriesOf(client), run, false);
-    expect(ran).toEqual([]);
-    await addSegments(queriesOf(client), run, true);
-    expect(await triggers()).toEqual([]);
-    await addSegments(queriesOf(client), run, true);
-    expect(ran).toHaveLength(1);
-    await client.query("DROP TABLE search_segments");
-    await addSegments(queriesOf(client), run, true);
-    expect(ran).toHaveLength(2);
-    expect(await triggers()).toEqual([]);
   } finally {
     await client.end();
   }

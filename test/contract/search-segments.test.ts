@@ -1,4 +1,4 @@
-/** What a search index of the embedded store has in segments: found, verified, erased, swept and made into rows like rows. */
+/** What a search index of the embedded store has in segments: found, verified, erased and swept. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
@@ -6,15 +6,12 @@ import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
-import { openConnection } from "../../src/stores/sqlite/connection.ts";
 import { SqliteRecordsAdministration } from "../../src/stores/sqlite/erasure/records-administration.ts";
-import { backlogLeaves } from "../../src/stores/sqlite/search/search-backlog.ts";
 import { SqliteSearchIndexer } from "../../src/stores/sqlite/search/search-indexer.ts";
-import { SearchSegments } from "../../src/stores/sqlite/search/search-segments.ts";
-import { unpackTerms } from "../../src/stores/term-segment.ts";
+import { segmentLeaves, unpackTerms } from "../../src/stores/term-segment.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
-import { indexRows, settle } from "./settled-search.ts";
+import { indexRows } from "./settled-search.ts";
 
 const clock = manualClock();
 const random = seededRandom("segments");
@@ -33,11 +30,10 @@ beforeEach(async () => {
   // Over the end of a block, with some that wait.
   for (let i = 0; i < 17; i++)
     appended.push(
-      ...(await Promise.all(Array.from({ length: backlogLeaves }, () => ledger.append(makeRecord(alice))))),
+      ...(await Promise.all(Array.from({ length: segmentLeaves }, () => ledger.append(makeRecord(alice))))),
     );
   records = appended;
   expect(segments().length).toBeGreaterThan(14);
-  expect(fixture.query("SELECT 1 FROM search_terms")).toEqual([]);
 });
 afterEach(async () => {
   await ledger.close();
@@ -117,82 +113,12 @@ test("a segment of which all is erased goes", async () => {
   expect(await problems()).toEqual([]);
 });
 
-test("rows beside segments, of a program that knows none, are found with them", async () => {
-  const [segment] = segments();
-  const rows = unpackTerms(segment?.first_leaf as number, segment?.terms as Uint8Array);
-  const insert = `INSERT INTO search_terms (tenant_id, block, generation, term, leaf_index)
-                  SELECT tenant_id, 0, generation, ?, ? FROM search_keys`;
-  for (const { term, leafIndex } of rows.slice(0, 20)) fixture.query(insert, term as never, leafIndex as never);
-  expect(await leavesOf(subject)).toEqual(allLeaves());
-  fixture.query("DELETE FROM search_segments WHERE first_leaf = 0");
-  const found = await leavesOf(subject);
-  expect(found.length).toBeLessThan(size());
-  expect(found.slice(-900)).toEqual(allLeaves().slice(-900));
-});
-
-test("an erasure by a program that knows rows alone leaves nothing of the leaf, and the rest is found", async () => {
-  const [record] = records.slice(100);
-  const leafIndex = record?.leafIndex as number;
-  // What every version does first.
-  fixture.query("DELETE FROM openings WHERE record_id = ?", record?.recordId as string);
-  const emptied = () => fixture.query("SELECT first_leaf, end_leaf FROM search_segments WHERE length(terms) = 0");
-  const [segment, ...others] = emptied();
-  expect(others).toEqual([]);
-  expect(segment?.first_leaf).toBeLessThanOrEqual(leafIndex);
-  expect(segment?.end_leaf).toBeGreaterThan(leafIndex);
-  expect(indexRows(fixture.query).filter((row) => row.leafIndex === leafIndex)).toEqual([]);
-  const expected = allLeaves().filter((leaf) => leaf !== leafIndex);
-  expect(await leavesOf(subject)).toEqual(expected);
-  const other = records[101];
-  const { request_id: value } = (await ledger.find(alice, other?.recordId as never)) as { request_id: string };
-  expect(await leavesOf(subject, { field: "request_id", value })).toContain(other?.leafIndex);
-  expect(await leavesOf({ field: "decision_id", value: other?.recordId as string })).toEqual([other?.leafIndex]);
-  const about = /found by/;
-  expect((await problems()).filter((problem) => about.test(problem))).toEqual([]);
-  // The next append makes rows of it.
-  await ledger.append(makeRecord(alice));
-  expect(emptied()).toEqual([]);
-  expect(new Set(fixture.query("SELECT leaf_index FROM search_terms").map((row) => row.leaf_index)).size).toBe(
-    (segment?.end_leaf as number) - (segment?.first_leaf as number) - 1,
-  );
-  expect(await leavesOf(subject)).toEqual([...expected, size()]);
-  expect((await problems()).filter((problem) => about.test(problem))).toEqual([]);
-});
-
-test("a store that was made by the version before has no segments, and gets them when it is served", async () => {
-  await ledger.close();
-  fixture.query("DROP TABLE search_segments");
-  fixture.query("DROP TRIGGER search_segments_of_erased");
-  fixture.query("DELETE FROM search_keys");
-  const archive = new SqliteArchive(fixture.store);
-  const { found } = await archive.search({ tenantId: alice, terms: [subject], limit: 1_000 });
-  expect(found.length).toBe(1_000);
-  await archive.close();
-  const administration = new SqliteRecordsAdministration({ ...fixture.store, clock, random, pause: async () => {} });
-  expect(await administration.erase(alice, [records[3]?.recordId as never], statement)).toMatchObject({
-    erased: [{ leafIndex: records[3]?.leafIndex }],
-  });
-  await administration.close();
-  ledger = await fixture.open({ clock, random });
-  expect(segments()).toEqual([]);
-  expect(await leavesOf(subject)).toEqual([...allLeaves().filter((leaf) => leaf !== records[3]?.leafIndex)]);
-});
-
-test("made into rows, and made anew, the index has the same", async () => {
-  const before = indexRows(fixture.query);
-  settle(fixture.path);
-  expect(segments()).toEqual([]);
-  const after = indexRows(fixture.query);
-  expect(after.filter(({ leafIndex }) => leafIndex <= (before.at(-1)?.leafIndex as number))).toEqual(before);
-  expect(await leavesOf(subject)).toEqual(allLeaves());
-  expect(await problems()).toEqual([]);
-});
-
 test("an index that is made anew leaves no segment of the one before", async () => {
   const indexer = new SqliteSearchIndexer({ path: fixture.path, random, pause: async () => {} });
   await indexer.rebuild(alice, () => {});
   await indexer.close();
-  expect(segments()).toEqual([]);
+  expect(fixture.query("SELECT DISTINCT generation FROM search_segments")).toEqual([{ generation: 2 }]);
+  expect(new Set(indexRows(fixture.query).map(({ leafIndex }) => leafIndex))).toEqual(new Set(allLeaves()));
   expect(await leavesOf(subject)).toEqual(allLeaves());
   expect(await problems()).toEqual([]);
 });
@@ -208,16 +134,6 @@ test.each([
   const first = segments()[1]?.first_leaf as number;
   fixture.query(`UPDATE search_segments SET ${change} WHERE first_leaf = ${first}`);
   expect(await problems()).toContainEqual(expect.stringMatching(problem));
-});
-
-test("what is added to a segment that is there stands beside what it has", () => {
-  const before = indexRows(fixture.query);
-  const term = new Uint8Array(16);
-  const connection = openConnection({ path: fixture.path, readOnly: false, busyTimeoutMs: 5_000 });
-  const index = { generation: 1, key: term, edition: 3, filledTo: 0, fillEnd: 0 };
-  new SearchSegments(connection).add(alice, index, [{ leafIndex: 0, term }]);
-  connection.close();
-  expect(indexRows(fixture.query)).toEqual([{ leafIndex: 0, term }, ...before]);
 });
 
 test("a segment that no log has is named", async () => {

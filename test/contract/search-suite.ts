@@ -31,8 +31,6 @@ export interface SearchFixture extends Pick<LedgerFixture, "rows" | "deleteOpeni
   countTerms(tenantId: string, leafIndex?: number): Promise<number>;
   /** Everything that the indexes of a tenant hold, keys left out, as bytes. */
   storedTerms(tenantId: string): Promise<Uint8Array>;
-  /** Makes the indexes of a tenant what they were when they had fewer fields. */
-  ageIndex(tenantId: string): Promise<void>;
   /** Lets the index have all leaves of a log, where some wait for more. */
   settle(): Promise<void>;
   /** Removes what the indexes have of a leaf, as an erasure does. */
@@ -206,28 +204,6 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       );
       await fc.assert(property, { numRuns: 20 });
     }, 120_000);
-
-    test("a field that the index is too old to have is looked for in every record, and the answer says so", async () => {
-      const wanted = await append(alice);
-      await append(alice, { request: { labels: ["other"] } });
-      await fixture.ageIndex("alice");
-      const later = await append(alice);
-      const ask = (...terms: SearchTerm[]) => served({ tenantId: alice, terms, limit: 10 });
-      const label = { field: "label" as const, value: "pii" };
-      const subject = { field: "subject" as const, value: "subject-1" };
-      const found = [{ recordId: wanted.recordId }, { recordId: later.recordId }];
-      expect(await ask(label)).toMatchObject({ found, unindexed: ["label"] });
-      expect(await ask(label, subject)).toMatchObject({ found, unindexed: ["label"] });
-      expect(await ask(subject)).not.toHaveProperty("unindexed");
-      expect(await ask({ field: "outcome", value: "allow" })).not.toHaveProperty("unindexed");
-      // What is appended goes into such an index as into one of its time.
-      await fixture.settle();
-      expect(await fixture.countTerms("alice", later.leafIndex)).toBe(2);
-      await rebuild(alice);
-      expect(await ask(label)).toEqual({ found: (await ask(label, subject)).found });
-      expect(await ask(label)).toMatchObject({ found });
-      expect(await fixture.countTerms("alice", later.leafIndex)).toBe(4);
-    });
 
     test("a tenant without a log has nothing, and another's records are not found", async () => {
       await append(alice);

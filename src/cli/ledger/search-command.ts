@@ -46,7 +46,7 @@ function readQueryOrReport(options: SearchOptions, output: Output, terminal: Ter
 }
 
 async function search(archive: StoreArchive, query: SearchQuery, withRecords: boolean, output: Output): Promise<void> {
-  const { found, next, unindexed } = await fullPage(archive, query);
+  const { found, next } = await fullPage(archive, query);
   const records: (StoredRecord | undefined)[] = [];
   for (const { recordId } of withRecords ? found : []) records.push(await recordOf(archive, query.tenantId, recordId));
   const lines = found.flatMap((record, position) => [
@@ -54,10 +54,6 @@ async function search(archive: StoreArchive, query: SearchQuery, withRecords: bo
     ...(records[position] === undefined ? [] : [JSON.stringify(records[position])]),
   ]);
   const more = next === undefined ? [] : [`more: --after ${next}`];
-  const slow =
-    unindexed === undefined
-      ? []
-      : [`every record was looked at: the index has no ${unindexed.join(", ")} yet; \`ledger reindex\` makes it anew`];
   output.succeed(
     {
       tenant_id: query.tenantId,
@@ -66,9 +62,8 @@ async function search(archive: StoreArchive, query: SearchQuery, withRecords: bo
         ...(records[position] !== undefined && { record: records[position] }),
       })),
       ...(next !== undefined && { next }),
-      ...(unindexed !== undefined && { unindexed }),
     },
-    [...(lines.length === 0 ? ["nothing found"] : lines), ...more, ...slow].join("\n"),
+    [...(lines.length === 0 ? ["nothing found"] : lines), ...more].join("\n"),
   );
 }
 
@@ -76,15 +71,13 @@ async function search(archive: StoreArchive, query: SearchQuery, withRecords: bo
 async function fullPage(archive: StoreArchive, query: SearchQuery): Promise<SearchPage> {
   const found: FoundRecord[] = [];
   let next = query.after;
-  let unindexed: SearchPage["unindexed"];
   do {
     const after = next === undefined ? {} : { after: next };
     const page = await archive.search({ ...query, ...after, limit: query.limit - found.length });
     found.push(...page.found);
     next = page.next;
-    unindexed ??= page.unindexed;
   } while (next !== undefined && found.length < query.limit);
-  return { found, ...(next !== undefined && { next }), ...(unindexed !== undefined && { unindexed }) };
+  return { found, ...(next !== undefined && { next }) };
 }
 
 async function recordOf(

@@ -9,7 +9,7 @@ import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
 import { idempotencyProblem } from "../record/idempotency-record.ts";
 import type { Leaf } from "../record/leaf.ts";
-import { blockOf, StoredTerms, termsOfEdition } from "../search/search-index.ts";
+import { blockOf, indexedOf, StoredTerms } from "../search/search-index.ts";
 import { indexedTermsOf } from "../search/search-terms.ts";
 import { Check, type CompanionCheck } from "./check.ts";
 import { RegistrationCheck } from "./registration-check.ts";
@@ -28,7 +28,7 @@ export function companionChecks(companions: Companions, head: LogState, nowMs: n
     new TimeCheck(lastRecordedAtMs, nowMs),
     new IdempotencyCheck(companions, head),
     ...(searchIndex === undefined ? [] : [new SearchCheck(searchIndex)]),
-    ...(registrations === undefined ? [] : [new RegistrationCheck(registrations)]),
+    new RegistrationCheck(registrations),
   ];
 }
 
@@ -46,13 +46,12 @@ class SearchCheck extends Check {
 
   async next({ leafIndex }: StoredEntry, _: Leaf, record: StoredRecord | undefined): Promise<void> {
     while (blockOf(leafIndex) > this.#block) await this.end();
-    for (const term of record === undefined ? [] : termsOfEdition(this.#rows.edition, indexedTermsOf(record)))
+    for (const term of record === undefined ? [] : indexedOf(indexedTermsOf(record)))
       this.#expected.set(rowOf(leafIndex, this.#stored.of(this.#rows.key, term)), leafIndex);
   }
 
   #isWaiting(leafIndex: number): boolean {
-    const { waiting } = this.#rows;
-    return waiting?.some(({ first, end }) => leafIndex >= first && leafIndex < end) === true;
+    return this.#rows.waiting.some(({ first, end }) => leafIndex >= first && leafIndex < end);
   }
 
   /** Compares a block. */

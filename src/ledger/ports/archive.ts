@@ -33,19 +33,16 @@ export interface Companions {
   readonly lastRecordedAtMs: number;
   /** Whether an operator accepted that time, as one of the last leaves says. */
   readonly isTimeAccepted: boolean;
-  /** The search index that serves; undefined where none is whole. */
+  /** The search index that serves; undefined if there is none. */
   readonly searchIndex: SearchRows | undefined;
-  /** The index of registrations; undefined where the schema has none yet. */
-  readonly registrations: RegistrationRows | undefined;
+  readonly registrations: RegistrationRows;
   idempotencyRows(): AsyncIterable<IdempotencyRow>;
 }
 
 export interface SearchRows {
   readonly key: Uint8Array;
-  /** Says which fields the index has. */
-  readonly edition: number;
-  /** Leaves that need not be in it yet, from the first up to and without the end; absent where all are. */
-  readonly waiting?: readonly { readonly first: number; readonly end: number }[];
+  /** Leaves that need not be in it yet, from the first up to and without the end. */
+  readonly waiting: readonly { readonly first: number; readonly end: number }[];
   /** Terms of the leaves of a block. */
   terms(block: number): Promise<readonly { readonly leafIndex: number; readonly term: Uint8Array }[]>;
 }

@@ -84,8 +84,6 @@ export interface SearchPage {
    * than the limit, even none: looking for them ends after a while, so that nobody else waits long.
    */
   readonly next?: number;
-  /** Fields asked for that this log's index is too old to have: every record was looked at for them. Absent where none. */
-  readonly unindexed?: readonly SearchField[];
 }
 
 /** What became of an index that was built anew. */

@@ -12,7 +12,7 @@ export const searchKeyBytes = 32;
 /** Size of a stored term: HMAC-SHA-256, cut. Two values that share one are told apart when the record is opened. */
 export const storedTermBytes = 16;
 
-/** Leaves of a block. Rows of an index stand together by block: see the store's schema. */
+/** Leaves of a block. A search looks at an index block by block. */
 export const blockLeaves = 1_024;
 
 /** The block of a leaf. */
@@ -21,68 +21,33 @@ export function blockOf(leafIndex: number): number {
 }
 
 /**
- * Fields that an index has, by its edition: the number in the column `fields` of its key. `record_id` needs none; by what
- * most records have in common, such as an outcome, every record that has the rest is looked at.
+ * Fields that an index has. `record_id` needs none; by what most records have in common, such as an outcome, every record
+ * that has the rest is looked at.
  */
-const editions: readonly ReadonlySet<SearchField>[] = [
-  new Set(),
-  new Set(["decision_id", "artifact_digest", "cid", "subject", "principal"]),
-  new Set([
-    "request_id",
-    "decision_id",
-    "artifact_digest",
-    "cid",
-    "resource_id",
-    "attribute",
-    "label",
-    "subject",
-    "principal",
-  ]),
-  new Set([
-    "request_id",
-    "decision_id",
-    "artifact_digest",
-    "cid",
-    "resource_id",
-    "attribute",
-    "label",
-    "on_behalf_of",
-    "subject",
-    "principal",
-  ]),
-];
+const indexedFields: ReadonlySet<SearchField> = new Set([
+  "request_id",
+  "decision_id",
+  "artifact_digest",
+  "cid",
+  "resource_id",
+  "attribute",
+  "label",
+  "on_behalf_of",
+  "subject",
+  "principal",
+]);
 
-/** From this edition on an index has digests and CIDs in one spelling, and not as each record spells them. */
-const canonicalEdition = 4;
-/** Edition of the indexes that are made now: with the fields of the one before. */
-export const newestEdition = canonicalEdition;
-
-const newestFields = editions.at(-1) as ReadonlySet<SearchField>;
+/** Digests and CIDs: an index has them in one spelling, and not as each record spells them. */
 const spelledFields: ReadonlySet<SearchField> = new Set(["artifact_digest", "cid"]);
 
-/** Those of the terms that an index of the edition has, as it has them. */
-export function termsOfEdition(edition: number, terms: readonly SearchTerm[]): readonly SearchTerm[] {
-  const fields = editions[edition] ?? newestFields;
-  const has = terms.filter(({ field }) => fields.has(field));
-  if (edition < canonicalEdition) return has;
+/** Those of the terms that an index has, as it has them. */
+export function indexedOf(terms: readonly SearchTerm[]): readonly SearchTerm[] {
   const isFirst = ({ field, value }: SearchTerm, position: number, all: readonly SearchTerm[]) =>
     !spelledFields.has(field) || all.findIndex((other) => other.field === field && other.value === value) === position;
-  return has.map(canonicalTerm).filter(isFirst);
-}
-
-/** Those of the terms that an index of the edition finds every record by. */
-export function termsFoundBy(edition: number, terms: readonly SearchTerm[]): readonly SearchTerm[] {
-  const isSpelled = ({ field }: SearchTerm) => edition < canonicalEdition && spelledFields.has(field);
-  return termsOfEdition(
-    edition,
-    terms.filter((term) => !isSpelled(term)),
-  );
-}
-
-/** Fields of the terms that an index of the edition is too old to find every record by, each once. */
-export function missingFields(edition: number, terms: readonly SearchTerm[]): readonly SearchField[] {
-  const has = new Set(termsFoundBy(edition, terms).map(({ field }) => field));
-  return [...new Set(terms.map(({ field }) => field))].filter((field) => newestFields.has(field) && !has.has(field));
+  return terms
+    .filter(({ field }) => indexedFields.has(field))
+    .map(canonicalTerm)
+    .filter(isFirst);
 }
 
 /** Where in a log to look: leaves from `first` up to and without `end`. */

@@ -18,7 +18,7 @@ import type { ErasurePreview, LegalHold, UndoneErasure } from "../../ledger/port
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type { LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
-import { orphanRow, orphanRowQueries, orphanSegmentQuery } from "../store-checks.ts";
+import { orphanRow, orphanRowQueries } from "../store-checks.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "./connection/client-options.ts";
 import { type Queries, queriesOf, type Statement } from "./connection/connection.ts";
 import { toError } from "./connection/errors.ts";
@@ -34,7 +34,6 @@ import { headOfTenant, readTiles } from "./log/log-rows.ts";
 import { touch, visibleOpening } from "./log/log-statements.ts";
 import { requireSchema } from "./schema/migrate.ts";
 import { searchRecords } from "./search/search.ts";
-import { hasSegments } from "./search/search-segments.ts";
 
 const entriesFrom: Statement = {
   name: "entries_from",
@@ -54,9 +53,7 @@ const clock: Statement = {
   name: "clock",
   text: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now_ms",
 };
-const toStatement = ([table, text]: readonly [string, string]) => [table, { name: `stray_${table}`, text }] as const;
-const orphanRows = orphanRowQueries("").map(toStatement);
-const orphanSegments = toStatement(orphanSegmentQuery);
+const orphanRows = orphanRowQueries("").map(([table, text]) => [table, { name: `stray_${table}`, text }] as const);
 
 /** Entries that are in memory at a time, each a few KiB, 1 MiB at most. */
 const entriesEach = 256;
@@ -183,8 +180,7 @@ export class PostgresArchive implements StoreArchive {
   orphanRows(): Promise<readonly OrphanRow[]> {
     return translated(async () => {
       const found: OrphanRow[] = [];
-      const segments = (await hasSegments(this.#queries)) ? [orphanSegments] : [];
-      for (const [table, statement] of [...orphanRows, ...segments])
+      for (const [table, statement] of orphanRows)
         found.push(...(await this.#queries.query(statement, [])).rows.map((row) => orphanRow(table, row)));
       return found;
     });

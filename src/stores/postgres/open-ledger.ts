@@ -21,7 +21,6 @@ import { SigningKeysOfStore } from "./log/signing-keys.ts";
 import { RegistrationIndex } from "./registrations/registration-index.ts";
 import { isDistributed } from "./schema/distribute.ts";
 import { handOverLogs, prepareStore } from "./schema/prepare.ts";
-import { hasSegments } from "./search/search-segments.ts";
 import { PostgresStore } from "./store.ts";
 
 /** How to open the ledger. The database has this program's schema; the key is made where the store is empty. */
@@ -92,8 +91,7 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     const keys = new SigningKeysOfStore(signer);
     await keys.follow(pool);
     const registrations = new RegistrationIndex();
-    const isSegmented = await hasSegments(pool);
-    const writer = new LogWriter({ pool, anchor, originPrefix, clock, random, keys, registrations, isSegmented });
+    const writer = new LogWriter({ pool, anchor, originPrefix, clock, random, keys, registrations });
     await handOverLogs(pool, writer, keys.position);
     for (const line of describeUndone(await findUndone(pool))) logger?.warn({}, `${line}; ${undoneRemedy}`);
     const distributed = await isDistributed(pool);

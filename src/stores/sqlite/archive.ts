@@ -15,11 +15,11 @@ import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type { LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import { logNameOf } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
-import { orphanRow, orphanRowQueries, orphanSegmentQuery } from "../store-checks.ts";
+import { orphanRow, orphanRowQueries } from "../store-checks.ts";
 import { openConnection, readStoreId, type SqliteConnection, type SqliteStatement } from "./connection.ts";
 import { ErasableRecords } from "./erasure/erasable.ts";
 import { LegalHolds } from "./erasure/legal-holds.ts";
-import { hasErasures, hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
+import { hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
 import { UndoneErasures } from "./erasure/undone-erasures.ts";
 import { toReported } from "./errors.ts";
 import { readAnchored, readAnchorProblems } from "./log/anchor-problems.ts";
@@ -27,6 +27,7 @@ import { companionsOf } from "./log/companions.ts";
 import { readCosignatures } from "./log/cosignatures.ts";
 import { LogRows } from "./log/log-rows.ts";
 import { SqliteReader } from "./reader.ts";
+import { requireSchema } from "./schema/migrate.ts";
 
 const busyTimeoutMs = 10_000;
 
@@ -43,11 +44,15 @@ export class SqliteArchive implements StoreArchive {
   readonly #reader: SqliteReader;
   readonly #entries: SqliteStatement;
 
-  /** Opens the file, which must exist. Throws an SQLite error where it cannot be read. */
+  /**
+   * Opens the file, which must exist. Throws `IncompatibleStoreError` if it does not have this program's schema, an SQLite
+   * error if it cannot be read.
+   */
   constructor(paths: SqliteArchivePaths) {
     this.#paths = paths;
     this.#connection = openConnection({ path: paths.path, readOnly: true, busyTimeoutMs });
     try {
+      requireSchema(this.#connection, paths.path);
       hideErased(this.#connection, readNotedErasures(this.#connection, paths.anchorPath));
       this.#rows = new LogRows(this.#connection);
       this.#reader = new SqliteReader(this.#connection);
@@ -94,10 +99,8 @@ export class SqliteArchive implements StoreArchive {
 
   /** As the store has it: what only the anchor notes as erased is not missing from the log. */
   async *#walk({ tenantId }: LogState): AsyncGenerator<StoredEntry> {
-    const isErased = hasErasures(this.#connection)
-      ? `EXISTS (SELECT 1 FROM erasures
-                  WHERE erasures.tenant_id = entries.tenant_id AND erasures.record_id = entries.record_id)`
-      : "FALSE";
+    const isErased = `EXISTS (SELECT 1 FROM erasures
+                               WHERE erasures.tenant_id = entries.tenant_id AND erasures.record_id = entries.record_id)`;
     const entries = this.#connection.prepare(
       `SELECT leaf_index, record_id, leaf, sealed, CASE WHEN ${isErased} THEN NULL ELSE opening END AS opening
          FROM entries LEFT JOIN main.openings USING (tenant_id, record_id)
@@ -134,13 +137,8 @@ export class SqliteArchive implements StoreArchive {
 
   orphanRows(): Promise<readonly OrphanRow[]> {
     return attempt(() => {
-      const isThere = this.#connection.prepare("SELECT 1 FROM main.sqlite_schema WHERE name = ?");
-      // A schema from before there was such a table is read, too.
-      const queries = [...orphanRowQueries("main."), orphanSegmentQuery];
-      return queries.flatMap(([table, sql]) =>
-        isThere.get(table) === undefined
-          ? []
-          : [...this.#connection.prepare(sql).iterate()].map((row) => orphanRow(table, row)),
+      return orphanRowQueries("main.").flatMap(([table, sql]) =>
+        [...this.#connection.prepare(sql).iterate()].map((row) => orphanRow(table, row)),
       );
     });
   }
@@ -160,7 +158,6 @@ export class SqliteArchive implements StoreArchive {
   async undoneErasures(): Promise<readonly UndoneErasure[]> {
     // First what is noted: an erasure is in the store before its anchor notes it.
     return attempt(() => {
-      if (!hasErasures(this.#connection)) return [];
       const noted = readNotedErasures(this.#connection, this.#paths.anchorPath);
       return this.#withNewest((connection) => new UndoneErasures(connection).all(noted));
     });

@@ -16,7 +16,7 @@ import type { Backup } from "../backend.ts";
 import { BackupTargetError, IncompatibleStoreError } from "../errors.ts";
 import { openConnection, readStoreId } from "./connection.ts";
 import { LogRows } from "./log/log-rows.ts";
-import { requireNewestSchema } from "./schema/migrate.ts";
+import { requireSchema } from "./schema/migrate.ts";
 import { requireUnsealed } from "./schema/seal.ts";
 
 const busyTimeoutMs = 10_000;
@@ -83,7 +83,7 @@ function createPrivate(path: string): number {
 function copy(path: string, partial: string): void {
   const connection = openConnection({ path, readOnly: true, busyTimeoutMs });
   try {
-    requireNewestSchema(connection, path);
+    requireSchema(connection, path);
     requireUnsealed(connection, path);
     connection.prepare("VACUUM INTO ?").run(partial);
   } catch (error) {

@@ -3,8 +3,7 @@ import { statSync } from "node:fs";
 import type { Compacted, CompactOptions } from "../backend.ts";
 import { expiringTables } from "../expiring-tables.ts";
 import { inTransaction, openConnection, type SqliteConnection } from "./connection.ts";
-import { requireNewestSchema } from "./schema/migrate.ts";
-import { orderByRecord } from "./schema/record-order.ts";
+import { requireSchema } from "./schema/migrate.ts";
 import { requireUnsealed } from "./schema/seal.ts";
 
 const busyTimeoutMs = 10_000;
@@ -13,8 +12,7 @@ const rowsEach = 1_000;
 
 /**
  * Removes expired rows in short transactions, brings the write-ahead log into the file and empties it. With `rewrite` the
- * file is written anew before that, in the order that a new store has: nobody else can write meanwhile, and it takes as
- * much free space as the store has, or twice that where it was made in another order.
+ * file is rewritten before that: no other process can write meanwhile, and it takes as much free space as the store has.
  */
 export async function compactSqlite(
   path: string,
@@ -23,7 +21,7 @@ export async function compactSqlite(
   const sizeOf = () => sizeBytes(path);
   const connection = openConnection({ path, readOnly: false, busyTimeoutMs });
   try {
-    requireNewestSchema(connection, path);
+    requireSchema(connection, path);
     requireUnsealed(connection, path);
     const beforeBytes = sizeOf();
     const removed: Record<string, number> = {};
@@ -41,12 +39,6 @@ export async function compactSqlite(
     }
     if (rewrite) {
       onProgress("writing the file anew");
-      inTransaction(connection, () => {
-        // Asked again: the seal, which came meanwhile, would go with the tables that it is on.
-        requireNewestSchema(connection, path);
-        requireUnsealed(connection, path);
-        orderByRecord(connection);
-      });
       connection.exec("VACUUM");
     }
     const isLogEmpty = emptyLog(connection);

@@ -16,13 +16,14 @@ export class SqliteReader {
   readonly #probe: SqliteStatement;
   readonly logs: LogReader;
   readonly records: SearchReader;
-  #registrations: RegistrationReader | undefined;
+  readonly registrations: RegistrationReader;
 
   /** The connection becomes the reader's: it is closed with it. */
   constructor(connection: SqliteConnection) {
     this.#connection = connection;
     this.logs = new LogReader(connection);
     this.records = new SearchReader(connection);
+    this.registrations = new RegistrationReader(connection);
     // One statement is one snapshot: an erasure in between cannot show half of itself.
     this.#find = connection.prepare(
       `SELECT leaf, sealed, opening
@@ -40,12 +41,6 @@ export class SqliteReader {
     if (row.opening === null) return "erased";
     const [leaf, sealed, opening] = [row.leaf, row.sealed, row.opening] as [Uint8Array, Uint8Array, Uint8Array];
     return openStoredRecord(`record ${recordId}`, leaf, sealed, opening);
-  }
-
-  /** Made when it is asked for: an older schema, which has no such index, is read too. */
-  get registrations(): RegistrationReader {
-    this.#registrations ??= new RegistrationReader(this.#connection);
-    return this.#registrations;
   }
 
   /** Text that was kept of a policy revision. */

@@ -11,18 +11,6 @@ import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 const magic = Buffer.from("d1c7a3f09b5e4c62-changes:");
 const digits = 15;
 
-/** Gives the store its mark. The version before goes on with it, and does not count. */
-export function addChangeMark(connection: SqliteConnection): void {
-  connection.exec(
-    `CREATE TABLE IF NOT EXISTS store_changes (
-       singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
-       changes INTEGER NOT NULL,
-       mark TEXT NOT NULL
-     ) STRICT;
-     INSERT INTO store_changes VALUES (1, 0, '${markOf(0)}') ON CONFLICT DO NOTHING`,
-  );
-}
-
 /** Counts a transaction, inside it. */
 export function countChange(connection: SqliteConnection): SqliteStatement {
   return connection.prepare(
@@ -30,7 +18,8 @@ export function countChange(connection: SqliteConnection): SqliteStatement {
   );
 }
 
-function markOf(changes: number): string {
+/** The mark after so many changes; a new store has that of 0. */
+export function markOf(changes: number): string {
   return magic + String(changes).padStart(digits, "0");
 }
 

@@ -150,18 +150,15 @@ describe("verify, of what stands beside a log", () => {
     expect(await run("ledger", "verify")).toMatchObject({ code: 0, out: expect.stringMatching(/^ok .*3 leaves/) });
   });
 
-  const aTerm = "(SELECT term FROM search_terms WHERE leaf_index = 1 LIMIT 1)";
+  const surplus = (bits: string) => `CAST(terms || zeroblob(16) || x'${bits}00000000000000' AS BLOB)`;
   test.each([
     ["UPDATE policy_revisions SET content = 'permit(principal, action);'", /revision sha256:[0-9a-f]{64} was changed/],
     ["DELETE FROM policy_revisions", /the text of the policy revision sha256:[0-9a-f]{64} is missing/],
     [`INSERT INTO policy_revisions VALUES ('sha256:${"0".repeat(64)}', 'x')`, /revision sha256:0{64} was changed/],
-    [`DELETE FROM search_terms WHERE leaf_index = 1 AND term = ${aTerm}`, /leaf 1 is not found by all that it says/],
+    ["UPDATE search_segments SET terms = substr(terms, 25)", /leaf \d is not found by all that it says/],
+    [`UPDATE search_segments SET terms = ${surplus("04")} WHERE first_leaf = 0`, /leaf 2 is found by what/],
     [
-      "INSERT INTO search_terms SELECT tenant_id, block, generation, zeroblob(16), 2 FROM search_terms LIMIT 1",
-      /leaf 2 is found by what/,
-    ],
-    [
-      "INSERT INTO search_terms SELECT tenant_id, block, generation, term, 77 FROM search_terms LIMIT 1",
+      `INSERT INTO search_segments SELECT tenant_id, 77, generation, 78, ${surplus("01")} FROM search_segments LIMIT 1`,
       /leaf 77 is found by what/,
     ],
     ["UPDATE kept_answers SET sealed = zeroblob(99)", /what is kept for retries of leaf 2 does not open/],
@@ -177,7 +174,7 @@ describe("verify, of what stands beside a log", () => {
   });
 
   test("all of it is named, and so is a leaf that is wrong", async () => {
-    damage("UPDATE kept_answers SET sealed = NULL", "DELETE FROM policy_revisions", "DELETE FROM search_terms");
+    damage("UPDATE kept_answers SET sealed = NULL", "DELETE FROM policy_revisions", "DELETE FROM search_segments");
     const { err, code } = await run("ledger", "verify");
     expect([code, err.trim().split("\n").length]).toEqual([1, 5]);
     damage("UPDATE entries SET sealed = zeroblob(99) WHERE leaf_index = 2");

@@ -2,10 +2,9 @@
 import { expect, test } from "vitest";
 import { placement } from "../../../src/stores/postgres/schema/distribute.ts";
 import { migrations } from "../../../src/stores/postgres/schema/schema.ts";
-import { segmentsTable } from "../../../src/stores/postgres/search/search-segments.ts";
 
 test("every table of the schema has one place on a cluster, and those of a tenant are with it", () => {
-  const sql = [...migrations.map((migration) => migration.sql), segmentsTable].join("\n");
+  const sql = migrations.map((migration) => migration.sql).join("\n");
   const tables = [...sql.matchAll(/CREATE TABLE (\w+) \((.*?)\n\s*\)(?: WITH .*?)?;/gs)].map(
     ([, name, columns = ""]) => ({
       name,

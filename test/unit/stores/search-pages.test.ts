@@ -1,15 +1,13 @@
 /** Where a page of a search ends that finds nothing, by how much it goes through. */
 import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import { newestEdition } from "../../../src/ledger/search/search-index.ts";
 import type { Queries, Row } from "../../../src/stores/postgres/connection/connection.ts";
 import { searchRecords } from "../../../src/stores/postgres/search/search.ts";
-import { openEnd } from "../../../src/stores/postgres/search/search-index.ts";
 
 /** Leaves of one look. */
 const looked = 65_536;
 const size = 32 * looked;
-const key = { generation: 1, key: new Uint8Array(32), fields: newestEdition, filled_to: size, fill_end: openEnd };
+const key = { generation: 1, key: new Uint8Array(32), filled_to: size };
 
 /** A log whose segments of 64 leaves have so many bytes each, and not what is asked for. */
 function logOf(bytes: number): Queries {

@@ -253,7 +253,7 @@ export const recordRows: readonly IsolationRow[] = [
   },
   {
     thing: "a record that is searched",
-    tables: ["search_keys", "search_terms"],
+    tables: ["search_keys"],
     check: (world, wire) => searchFindsOwn(world, wire),
   },
   {

@@ -5,7 +5,6 @@ import type { ErasedRecord, ErasurePreview, ErasureRefusal } from "../../../ledg
 import type { BatchResult } from "../../../ledger/ports/store.ts";
 import { type ErasureOptions, erasureRecord, unerasable } from "../../../ledger/record/operator-records.ts";
 import type { AppendableRecord } from "../../../ledger/record/record.ts";
-import { blockOf } from "../../../ledger/search/search-index.ts";
 import { readLeaf } from "../../stored-record.ts";
 import type { Queries, Statement } from "../connection/connection.ts";
 import { removeFromSegments } from "../search/search-segments.ts";
@@ -28,10 +27,6 @@ const eraseAnswers: Statement = {
   name: "erase_answers",
   text: `UPDATE kept_answers SET sealed = NULL
           WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[]) AND sealed IS NOT NULL RETURNING leaf_index`,
-};
-const deleteTerms: Statement = {
-  name: "delete_terms",
-  text: "DELETE FROM search_terms WHERE tenant_id = $1 AND block = ANY ($2::bigint[]) AND leaf_index = ANY ($3::bigint[])",
 };
 /** Relied on before or not: that something is gone is what its artifact is known for from now on. */
 export const keepRegistrations: Statement = {
@@ -123,8 +118,8 @@ export async function eraseRecords(
   const leaves = records.map(({ leafIndex }) => leafIndex);
   const [answers] = await Promise.all([
     queries.query(eraseAnswers, [tenantId, leaves]),
-    removeFromSegments(queries, tenantId, leaves, () => queries.query(deleteOpenings, [tenantId, recordIds])),
-    queries.query(deleteTerms, [tenantId, [...new Set(leaves.map(blockOf))], leaves]),
+    queries.query(deleteOpenings, [tenantId, recordIds]),
+    removeFromSegments(queries, tenantId, leaves),
     queries.query(keepRegistrations, [tenantId, leaves]),
   ]);
   const erasures = records.map(({ recordId, leafIndex, kind }) => {

@@ -22,7 +22,7 @@ import { findAnchorProblems, openFileAnchor } from "../log/anchor.ts";
 import { headOfTenant, isTimeAccepted } from "../log/log-rows.ts";
 import { LogWriter } from "../log/log-writer.ts";
 import { RegistrationIndex } from "../registrations/registration-index.ts";
-import { requireCompleteStore, requireNewestSchema } from "../schema/migrate.ts";
+import { requireCompleteStore, requireSchema } from "../schema/migrate.ts";
 import { eraseRecords, findErasable, refusalsOf } from "./eraser.ts";
 import { allHolds, findHold, insertHold, releaseHold } from "./legal-holds.ts";
 import { findUndone, removeUndone } from "./undone-erasures.ts";
@@ -57,7 +57,6 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
       random,
       registrations,
       // Few leaves: services make segments of them.
-      isSegmented: false,
     });
   }
 
@@ -68,7 +67,7 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
   static async open(options: PostgresAdministrationOptions): Promise<PostgresRecordsAdministration> {
     const administration = new PostgresRecordsAdministration(options);
     try {
-      await requireNewestSchema(administration.#pool);
+      await requireSchema(administration.#pool);
       await requireCompleteStore(administration.#pool);
       const problems =
         administration.#anchor && (await findAnchorProblems(administration.#pool, administration.#anchor));

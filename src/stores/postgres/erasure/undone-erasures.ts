@@ -3,7 +3,6 @@ import type { RecordId, TenantId } from "../../../base/ids.ts";
 import { refusalOfKind } from "../../../ledger/audit/undone-erasures.ts";
 import { maxErasedAtOnce, type UndoneErasure } from "../../../ledger/ports/records-administration.ts";
 import { readErasure } from "../../../ledger/record/operator-records.ts";
-import { blockOf } from "../../../ledger/search/search-index.ts";
 import { DamagedError } from "../../errors.ts";
 import { openStoredRecord, readLeaf } from "../../stored-record.ts";
 import type { Queries, Row, Statement } from "../connection/connection.ts";
@@ -35,10 +34,6 @@ const removeAnswers: Statement = {
   name: "remove_returned_answers",
   text: `UPDATE kept_answers SET sealed = NULL
           WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[]) AND sealed IS NOT NULL`,
-};
-const removeTerms: Statement = {
-  name: "remove_returned_terms",
-  text: "DELETE FROM search_terms WHERE tenant_id = $1 AND block = ANY ($2::bigint[]) AND leaf_index = ANY ($3::bigint[])",
 };
 /** Erasures of one look at what they are about: an old log may have any number. */
 const erasuresEach = maxErasedAtOnce;
@@ -75,9 +70,9 @@ export async function removeUndone(
   const recordIds = removed.map(({ recordId }) => recordId);
   const leaves = removed.map(({ leafIndex }) => leafIndex);
   await Promise.all([
-    removeFromSegments(queries, tenantId, leaves, () => queries.query(removeOpenings, [tenantId, recordIds])),
+    queries.query(removeOpenings, [tenantId, recordIds]),
+    removeFromSegments(queries, tenantId, leaves),
     queries.query(removeAnswers, [tenantId, leaves]),
-    queries.query(removeTerms, [tenantId, [...new Set(leaves.map(blockOf))], leaves]),
     queries.query(keepRegistrations, [tenantId, leaves]),
   ]);
   const isLast = rows.length < maxErasedAtOnce;

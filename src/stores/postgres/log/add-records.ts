@@ -7,22 +7,26 @@ import type { SealedEntry, Sequenced } from "../../../ledger/append/sequence.ts"
 import type { BatchResult, LogState } from "../../../ledger/ports/store.ts";
 import { indexedRecords } from "../../../ledger/search/search-terms.ts";
 import type { RightEdge, WrittenTile } from "../../../ledger/tlog/right-edge.ts";
-import { additionOf, type ReadAgain, type SearchAddition, type Waiting } from "../search/search-backlog.ts";
-import type { IndexGeneration, SearchTerms } from "../search/search-index.ts";
+import {
+  additionOf,
+  type IndexGeneration,
+  type ReadAgain,
+  type SearchAddition,
+  type SearchTerms,
+  type Waiting,
+} from "../../search-backlog.ts";
 import { type KeptCall, keptCall } from "./idempotency-records.ts";
 
-/** The search indexes of a log as they are before an append. */
-export interface LogIndexes {
-  readonly indexes: readonly IndexGeneration[];
+/** The search index of a log as it is before an append. */
+export interface LogIndex {
+  readonly index: IndexGeneration | undefined;
   readonly waiting: Waiting | undefined;
   readonly read: ReadAgain | undefined;
 }
 
-interface Adding extends LogIndexes {
+interface Adding extends LogIndex {
   readonly tenantId: TenantId;
   readonly terms: SearchTerms;
-  /** Whether the newest leaves wait for the index that serves, for segments. */
-  readonly isSegmented: boolean;
 }
 
 /** What a batch adds to the tables beside the head, under its lock. */
@@ -38,7 +42,7 @@ export function addRecords(
   plan: BatchPlan,
   sequenced: Sequenced,
   edge: RightEdge,
-  { tenantId, terms, isSegmented, ...indexes }: Adding,
+  { tenantId, terms, ...index }: Adding,
 ): { readonly log: LogState; readonly result: BatchResult; readonly rows: AddedRows } {
   const { entries, head } = sequenced;
   const before = edge.size;
@@ -53,6 +57,6 @@ export function addRecords(
   });
   const tiles = edge.takeTouched();
   const records = indexedRecords(sequenced, plan.fresh);
-  const search = additionOf(terms, { ...indexes, before, size: log.size, records }, isSegmented);
+  const search = additionOf(terms, { ...index, before, size: log.size, records });
   return { log, result, rows: { entries, tiles, calls, search } };
 }

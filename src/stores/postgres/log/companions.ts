@@ -4,20 +4,14 @@ import type { Companions, RegistrationRows, SearchRows } from "../../../ledger/p
 import type { IdempotencyRow } from "../../../ledger/record/idempotency-record.ts";
 import { rangeOfBlock } from "../../../ledger/search/search-index.ts";
 import { DamagedError } from "../../errors.ts";
-import { hexOf, lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "../../found-registrations.ts";
-import type { TermRow } from "../../term-segment.ts";
+import { lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "../../found-registrations.ts";
 import type { Queries, Statement } from "../connection/connection.ts";
-import { servingIndex } from "../search/search.ts";
-import { openEnd, toIndex } from "../search/search-index.ts";
+import { indexOf } from "../search/search-index.ts";
 import { emptiedSegments, rowsInSegments } from "../search/search-segments.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
 import { headOfTenant, isTimeAccepted, type StoredHead } from "./log-rows.ts";
 import { visibleOpening } from "./log-statements.ts";
 
-const termsOfBlock: Statement = {
-  name: "terms_of_block",
-  text: "SELECT leaf_index, term FROM search_terms WHERE tenant_id = $1 AND block = $2 AND generation = $3",
-};
 const rowsAfter: Statement = {
   name: "kept_after",
   text: `SELECT kept_answers.scope, leaf_index, tree_size, kept_answers.sealed AS answer,
@@ -62,30 +56,14 @@ export async function companionsOf(queries: Queries, tenantId: TenantId): Promis
 }
 
 async function searchRows(queries: Queries, { tenantId, size }: StoredHead): Promise<SearchRows | undefined> {
-  const [row] = (await queries.query(servingIndex, [tenantId])).rows;
-  if (row === undefined) return undefined;
-  const { generation, fillEnd, ...index } = toIndex(row);
-  const rowsOf = async (block: number) =>
-    (await queries.query(termsOfBlock, [tenantId, block, generation])).rows.map((row) => ({
-      leafIndex: row.leaf_index as number,
-      term: row.term as Uint8Array,
-    }));
-  if (fillEnd !== openEnd) return { key: index.key, edition: index.edition, terms: rowsOf };
+  const index = await indexOf(queries, tenantId);
+  if (index === undefined) return undefined;
+  const { generation, key, filledTo } = index;
   return {
-    key: index.key,
-    edition: index.edition,
-    waiting: [{ first: index.filledTo, end: size }, ...(await emptiedSegments(queries, tenantId, generation))],
-    terms: async (block) => {
-      const inSegments = await rowsInSegments(queries, tenantId, { ...rangeOfBlock(block), generation });
-      return distinct([...(await rowsOf(block)), ...inSegments]);
-    },
+    key,
+    waiting: [{ first: filledTo, end: size }, ...(await emptiedSegments(queries, tenantId, generation))],
+    terms: (block) => rowsInSegments(queries, tenantId, { ...rangeOfBlock(block), generation }),
   };
-}
-
-/** Each once: the version before makes rows of what waits, too. */
-function distinct(rows: readonly TermRow[]): readonly TermRow[] {
-  const byName = rows.map((row) => [`${row.leafIndex} ${hexOf(row.term)}`, row] as const);
-  return [...new Map(byName).values()];
 }
 
 async function registrationRows(queries: Queries, { tenantId, registeredTo }: StoredHead): Promise<RegistrationRows> {

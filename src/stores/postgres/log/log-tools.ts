@@ -8,9 +8,9 @@ import type { LogAnchor } from "../../../ledger/ports/anchor.ts";
 import { UnstorableError } from "../../../ledger/ports/store.ts";
 import type { EncodedRecord } from "../../../ledger/record/record.ts";
 import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
-import { SearchTerms } from "../search/search-index.ts";
+import { SearchTerms } from "../../search-backlog.ts";
 import { WaitingTerms } from "../search/waiting-terms.ts";
-import { addRecords, type LogIndexes } from "./add-records.ts";
+import { addRecords, type LogIndex } from "./add-records.ts";
 import { LogAnchoring } from "./anchoring.ts";
 import type { StoredHead } from "./log-rows.ts";
 import type { SigningKeysOfStore } from "./signing-keys.ts";
@@ -22,8 +22,6 @@ export interface LogToolsOptions {
   readonly random: RandomFill;
   /** The keys that will sign what is written; undefined where nothing will be signed. */
   readonly keys?: SigningKeysOfStore | undefined;
-  /** Whether what is appended waits for segments of search indexes, which the database must have; otherwise it is in rows. */
-  readonly isSegmented: boolean;
 }
 
 export class LogTools {
@@ -36,12 +34,10 @@ export class LogTools {
   readonly doubted = new Set<TenantId>();
   /** What the newest leaves of logs will be found by. */
   readonly waiting = new WaitingTerms();
-  readonly isSegmented: boolean;
   readonly #originPrefix: string;
   readonly #terms = new SearchTerms();
 
-  constructor({ anchor, originPrefix, clock, random, keys, isSegmented }: LogToolsOptions) {
-    this.isSegmented = isSegmented;
+  constructor({ anchor, originPrefix, clock, random, keys }: LogToolsOptions) {
     this.anchoring = new LogAnchoring(anchor);
     this.#originPrefix = originPrefix;
     this.clock = clock;
@@ -65,7 +61,7 @@ export class LogTools {
     }
   }
 
-  addRecords(plan: BatchPlan, sequenced: Sequenced, edge: RightEdge, of: LogIndexes & { readonly tenantId: TenantId }) {
-    return addRecords(plan, sequenced, edge, { ...of, terms: this.#terms, isSegmented: this.isSegmented });
+  addRecords(plan: BatchPlan, sequenced: Sequenced, edge: RightEdge, of: LogIndex & { readonly tenantId: TenantId }) {
+    return addRecords(plan, sequenced, edge, { ...of, terms: this.#terms });
   }
 }

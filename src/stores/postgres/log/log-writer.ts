@@ -15,18 +15,17 @@ import {
 import { rotationRecord } from "../../../ledger/record/operator-records.ts";
 import type { AppendableRecord, EncodedRecord } from "../../../ledger/record/record.ts";
 import { writeRecord } from "../../../ledger/record/record-text.ts";
-import { newestEdition } from "../../../ledger/search/search-index.ts";
 import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
+import { type IndexGeneration, leavesToRead, type Waiting } from "../../search-backlog.ts";
 import type { PostgresConnection } from "../connection/connection.ts";
 import { ConflictError, isLockTimeout, UnknownOutcomeError } from "../connection/errors.ts";
 import { type ConnectionPool, ofMany } from "../connection/pool.ts";
 import type { RegistrationIndex } from "../registrations/registration-index.ts";
 import { addSearch } from "../search/add-search.ts";
-import { leavesToRead, type Waiting } from "../search/search-backlog.ts";
 import { maxBytesAgain, readToIndex } from "../search/search-fill.ts";
-import { beginIndex, type IndexGeneration, indexesOf, openEnd } from "../search/search-index.ts";
-import type { AddedRows, LogIndexes } from "./add-records.ts";
+import { beginIndex, indexOf } from "../search/search-index.ts";
+import type { AddedRows, LogIndex } from "./add-records.ts";
 import { findIdempotencyRecords, keepAnswers } from "./idempotency-records.ts";
 import { headByName, headOfTenant, lockHead, readTiles, type StoredHead } from "./log-rows.ts";
 import { advanceHead, insertHead, insertRecords, namingLog, passOnLog, touch, upsertTiles } from "./log-statements.ts";
@@ -149,7 +148,7 @@ export class LogWriter {
             const plan = planBatch(records.map(writeRecord), () => undefined);
             // The work may have erased what waits: it is read again.
             appended = await this.#continue(connection, head, plan, {
-              indexes: await indexesOf(connection, tenantId),
+              index: await indexOf(connection, tenantId),
               waiting: undefined,
             });
             return appended.result;
@@ -184,16 +183,16 @@ export class LogWriter {
     if (this.#tools.doubted.has(tenantId)) await this.#settleDoubt(tenantId);
     const appended = await this.#pool.transaction(async (connection) => {
       // All sent at once, and answered in this order: what follows the lock is seen under it.
-      const [head, known, indexes] = await Promise.all([
+      const [head, known, index] = await Promise.all([
         this.#soundHead(connection, tenantId),
         findIdempotencyRecords(connection, tenantId, batch),
-        indexesOf(connection, tenantId),
+        indexOf(connection, tenantId),
       ]);
       if (head === undefined) return undefined;
       const waiting = this.#tools.waiting.of(head);
       // A handover appends, and so may move the index on from what was asked for beside it.
-      const current = head.isHandedOver === true ? await indexesOf(connection, tenantId) : indexes;
-      return this.#continue(connection, head, planBatch(batch, known), { indexes: current, waiting }, foresee);
+      const current = head.isHandedOver === true ? await indexOf(connection, tenantId) : index;
+      return this.#continue(connection, head, planBatch(batch, known), { index: current, waiting }, foresee);
     });
     return appended ?? this.#open(tenantId, batch);
   }
@@ -221,8 +220,8 @@ export class LogWriter {
       return writeRecord(rotationRecord(tenantId, { ...keysOfStep, ...machine }));
     });
     const plan = planBatch(records, () => undefined);
-    const indexes = await indexesOf(connection, tenantId);
-    await this.#continue(connection, head, plan, { indexes, waiting: undefined });
+    const index = await indexOf(connection, tenantId);
+    await this.#continue(connection, head, plan, { index, waiting: undefined });
     await passOnLog(connection, tenantId, position);
     return { ...((await headOfTenant(connection, tenantId)) ?? head), isHandedOver: true };
   }
@@ -231,7 +230,7 @@ export class LogWriter {
     connection: PostgresConnection,
     head: StoredHead,
     plan: BatchPlan,
-    { indexes, waiting }: Omit<LogIndexes, "read">,
+    { index, waiting }: Omit<LogIndex, "read">,
     foresee?: Foresee,
   ): Promise<Appended> {
     const { tenantId, origin } = head;
@@ -243,11 +242,9 @@ export class LogWriter {
     const known = this.#tools.edges.take(head);
     const edge = edgeOf(head, known, await readTiles(connection, tenantId, edgeTiles(head, known)));
     const sequenced = this.#tools.sequence(head, plan.fresh);
-    const range = this.#tools.isSegmented
-      ? leavesToRead({ indexes, size: head.size, waiting }, plan.fresh.length)
-      : undefined;
+    const range = leavesToRead({ index, size: head.size, waiting }, plan.fresh.length);
     const read = range && (await readToIndex(connection, tenantId, range, maxBytesAgain));
-    const added = this.#tools.addRecords(plan, sequenced, edge, { tenantId, indexes, waiting, read });
+    const added = this.#tools.addRecords(plan, sequenced, edge, { tenantId, index, waiting, read });
     const { log, result, rows } = added;
     const registering = await this.#registrations.follow(connection, head, plan.fresh, sequenced);
     const { registeredTo } = registering;
@@ -269,18 +266,12 @@ export class LogWriter {
     const sequenced = this.#tools.sequence(undefined, plan.fresh);
     // Before the log and apart from it: the name's row need not be where the tenant's rows are.
     await this.#pool.write(...namingLog(logNameOf(sequenced.head.origin), tenantId));
-    const index: IndexGeneration = {
-      generation: 1,
-      key: sequenced.searchKey as Uint8Array,
-      edition: newestEdition,
-      filledTo: 0,
-      fillEnd: this.#tools.isSegmented ? openEnd : 0,
-    };
+    const index: IndexGeneration = { generation: 1, key: sequenced.searchKey as Uint8Array, filledTo: 0 };
     const opened = await this.#pool.transaction(async (connection) => {
       const edge = new RightEdge();
       const { log, result, rows } = this.#tools.addRecords(plan, sequenced, edge, {
         tenantId,
-        indexes: [index],
+        index,
         waiting: undefined,
         read: undefined,
       });

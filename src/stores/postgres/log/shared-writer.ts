@@ -24,13 +24,13 @@ import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../../ledger/tlog/tile-nodes.ts";
 import { Tree } from "../../../ledger/tlog/tree.ts";
 import { DamagedError } from "../../errors.ts";
+import { type IndexGeneration, leavesToRead, type SearchAddition, type Waiting } from "../../search-backlog.ts";
 import type { PostgresConnection, Row } from "../connection/connection.ts";
 import { toError } from "../connection/errors.ts";
 import { type SharedRegistrations, writeRegistrationsOfMany } from "../registrations/shared-registrations.ts";
-import { leavesToRead, type SearchAddition, type Waiting } from "../search/search-backlog.ts";
 import { maxBytesAgain, readToIndexOfMany } from "../search/search-fill.ts";
-import { type IndexGeneration, indexesOfMany } from "../search/search-index.ts";
-import type { LogIndexes } from "./add-records.ts";
+import { indexesOfMany } from "../search/search-index.ts";
+import type { LogIndex } from "./add-records.ts";
 import { requireSound } from "./anchoring.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
 import type { StoredHead } from "./log-rows.ts";
@@ -50,7 +50,7 @@ interface Part {
   readonly tenantId: TenantId;
   readonly records: readonly EncodedRecord[];
   readonly head: StoredHead;
-  readonly indexes: readonly IndexGeneration[];
+  readonly index: IndexGeneration | undefined;
   readonly waiting: Waiting | undefined;
   readonly kept: readonly Row[];
   readonly anchored: AnchoredLog | undefined;
@@ -84,10 +84,9 @@ export async function appendOfMany(
 ): Promise<SharedAppend> {
   const outcomes = new Map<TenantId, BatchOutcome>();
   const parts = await takeParts(connection, batches, { patience, tools, outcomes });
-  const ranges = tools.isSegmented ? toReadAgain(parts) : [];
   const [readTile, readAgain] = await Promise.all([
     readTilesOfMany(connection, parts.flatMap(tilesFor)),
-    readToIndexOfMany(connection, ranges, maxBytesAgain),
+    readToIndexOfMany(connection, toReadAgain(parts), maxBytesAgain),
   ]);
   const written: (OwnRows & { readonly edge: RightEdge })[] = [];
   const registering: SharedRegistrations[] = [];
@@ -163,7 +162,7 @@ async function takeParts(
       tenantId,
       records,
       head,
-      indexes: indexes.get(tenantId) ?? [],
+      index: indexes.get(tenantId),
       waiting: tools.waiting.of(head),
       kept: kept.get(tenantId) ?? [],
       anchored: await tools.anchoring.anchored(tenantId),
@@ -194,8 +193,8 @@ const maxReadAgain = 1_024;
 
 function toReadAgain(parts: readonly Part[]): readonly (LeafRange & { readonly tenantId: TenantId })[] {
   let leaves = 0;
-  return parts.flatMap(({ tenantId, head, indexes, waiting, records }) => {
-    const range = leavesToRead({ indexes, size: head.size, waiting }, records.length);
+  return parts.flatMap(({ tenantId, head, index, waiting, records }) => {
+    const range = leavesToRead({ index, size: head.size, waiting }, records.length);
     leaves += range === undefined ? 0 : range.end - range.first;
     return range === undefined || leaves > maxReadAgain ? [] : [{ tenantId, ...range }];
   });
@@ -214,8 +213,8 @@ interface Answered {
 }
 
 /** Throws `UnsoundLogError` or `UnstorableError` where the tenant's batch cannot be appended. */
-function addPart(part: Part & Pick<LogIndexes, "read">, readTile: TileReader, tools: LogTools): Added | Answered {
-  const { tenantId, records, head, indexes, waiting, read, anchored } = part;
+function addPart(part: Part & Pick<LogIndex, "read">, readTile: TileReader, tools: LogTools): Added | Answered {
+  const { tenantId, records, head, index, waiting, read, anchored } = part;
   const treeAt = (size: number) => new Tree(size, nodesOfTiles(readTile));
   requireSound(anchored, head, (size) => treeAt(size).root());
   const plan = planBatch(records, knownIn(part.kept, treeAt));
@@ -225,7 +224,7 @@ function addPart(part: Part & Pick<LogIndexes, "read">, readTile: TileReader, to
     return { result: { log: head.origin, results: plan.results([]) }, rows: undefined };
   }
   const sequenced = tools.sequence(head, plan.fresh);
-  const { log, result, rows } = tools.addRecords(plan, sequenced, edge, { tenantId, indexes, waiting, read });
+  const { log, result, rows } = tools.addRecords(plan, sequenced, edge, { tenantId, index, waiting, read });
   const { lastRecordedAtMs } = sequenced.head;
   return { plan, sequenced, result, rows: { ...rows, head, log, lastRecordedAtMs, edge } };
 }

@@ -11,7 +11,7 @@ import type { PostgresConnection, Queries, Statement } from "../connection/conne
 import { ConnectionPool } from "../connection/pool.ts";
 import { readStoreId } from "../log/anchor.ts";
 import { namingLog } from "../log/log-statements.ts";
-import { isComplete, requireNewestSchema } from "./migrate.ts";
+import { isComplete, requireSchema } from "./migrate.ts";
 
 /** A value as both kinds of store give and take it. */
 type Value = null | number | string | Uint8Array;
@@ -68,7 +68,7 @@ export class PostgresCopyTarget {
   static async open(options: CopyTargetOptions): Promise<PostgresCopyTarget> {
     const target = new PostgresCopyTarget(options);
     try {
-      await requireNewestSchema(target.#pool);
+      await requireSchema(target.#pool);
       return target;
     } catch (error) {
       await target.close();

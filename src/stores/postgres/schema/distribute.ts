@@ -27,7 +27,6 @@ export const placement: Placement = {
     "erasures",
     "legal_holds",
     "search_keys",
-    "search_terms",
     "search_segments",
     "artifact_keys",
     "registered_artifacts",

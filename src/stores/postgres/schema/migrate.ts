@@ -2,9 +2,9 @@
 import { Client } from "pg";
 import type { RandomFill } from "../../../base/ids.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
+import { requireKnownVersion } from "../../store-checks.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "../connection/client-options.ts";
 import { type Queries, queriesOf, type Statement } from "../connection/connection.ts";
-import { addSegments } from "../search/search-segments.ts";
 import { distributeTables, isDistributed } from "./distribute.ts";
 import { type Migration, migrations } from "./schema.ts";
 
@@ -22,7 +22,7 @@ const lockKey = 0x5350_4131;
 
 /**
  * Applies what is missing of the schema, all or nothing. Safe when several processes start at once: they take turns.
- * Rejects with `IncompatibleStoreError` when the database was written by a newer version or another program, with an
+ * Rejects with `IncompatibleStoreError` when the schema version is unknown or another program's, with an
  * error of the driver when it cannot be reached; `distributeTables` says what else. Resolves with the names of the
  * migrations that were applied, and of the tables that were spread.
  */
@@ -38,20 +38,12 @@ export async function migratePostgres(options: MigrateOptions): Promise<readonly
     await client.query(
       "CREATE TABLE IF NOT EXISTS schema_migrations (version integer PRIMARY KEY, name text NOT NULL)",
     );
-    // For programs that know less than was applied. Those that do not know the column leave it alone.
-    await client.query(
-      "ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS additive boolean NOT NULL DEFAULT false",
-    );
     const { rows } = await client.query(readVersions.text);
-    const missing = known.slice(compatibleVersion(rows, known));
-    for (const [position, { name, sql, additive = false }] of missing.entries()) {
+    const missing = known.slice(knownVersion(rows, known));
+    for (const [position, { name, sql }] of missing.entries()) {
       await client.query(sql);
       const version = known.length - missing.length + position + 1;
-      await client.query("INSERT INTO schema_migrations (version, name, additive) VALUES ($1, $2, $3)", [
-        version,
-        name,
-        additive,
-      ]);
+      await client.query("INSERT INTO schema_migrations (version, name) VALUES ($1, $2)", [version, name]);
     }
     const storeId = Buffer.from(options.random(new Uint8Array(16))).toString("hex");
     await client.query(
@@ -60,7 +52,6 @@ export async function migratePostgres(options: MigrateOptions): Promise<readonly
     );
     const queries = queriesOf(client);
     const isSpread = options.distributed === true || (await isDistributed(queries));
-    await addSegments(queries, (sql) => client.query(sql), isSpread);
     const placed = isSpread ? await distributeTables(queries) : [];
     await client.query("COMMIT");
     return [...missing.map(({ name }) => name), ...placed.map((table) => `distribute ${table}`)];
@@ -69,59 +60,33 @@ export async function migratePostgres(options: MigrateOptions): Promise<readonly
   }
 }
 
-/** What was applied; a database that was never migrated by a program that notes it has nothing additive. */
 const readVersions: Statement = {
   name: "schema_versions",
-  text:
-    "SELECT version, name, coalesce((to_jsonb(applied) ->> 'additive')::boolean, false) AS additive " +
-    "FROM schema_migrations AS applied ORDER BY version",
+  text: "SELECT version, name FROM schema_migrations ORDER BY version",
 };
 
-/**
- * Rejects with `IncompatibleStoreError` where this program cannot use the database: its schema is older, or newer by more
- * than what may be missed.
- */
+/** Rejects with `IncompatibleStoreError` if the database does not have exactly this program's schema. */
 export async function requireSchema(queries: Queries): Promise<void> {
-  await requireVersion(queries);
-}
-
-/** Rejects where it is newer at all, too: for those who destroy, copy or make anew what they must know all of. */
-export async function requireNewestSchema(queries: Queries): Promise<void> {
-  const version = await requireVersion(queries);
-  if (version > migrations.length) throw newerSchema(version, migrations.length);
-}
-
-async function requireVersion(queries: Queries): Promise<number> {
   const { rows: tables } = await queries.query(
     { name: "schema_table", text: "SELECT to_regclass('schema_migrations') IS NOT NULL AS is_there" },
     [],
   );
   const rows = tables[0]?.is_there === true ? (await queries.query(readVersions, [])).rows : [];
-  const version = compatibleVersion(rows, migrations);
+  const version = knownVersion(rows, migrations);
   if (version < migrations.length)
     throw new IncompatibleStoreError(
       version === 0
         ? "The database has no schema yet: run `migrate`."
         : `The database has schema version ${version}; this program needs ${migrations.length}: run \`migrate\`.`,
     );
-  return version;
 }
 
-/** The version that the rows of `schema_migrations` say; 0 where there are none. More than is known where it may be missed. */
-function compatibleVersion(rows: readonly Record<string, unknown>[], known: readonly Migration[]): number {
-  if (rows.slice(known.length).some(({ additive }) => additive !== true)) throw newerSchema(rows.length, known.length);
-  const isOurs = rows.every(
-    ({ version, name }, at) => version === at + 1 && (at >= known.length || name === known[at]?.name),
-  );
-  if (!isOurs) throw new IncompatibleStoreError("The database is another program's: give the service one of its own.");
+/** The version that the rows of `schema_migrations` say; 0 if there are none. */
+function knownVersion(rows: readonly Record<string, unknown>[], known: readonly Migration[]): number {
+  requireKnownVersion("The database", rows.length, known.length);
+  if (!rows.every(({ version, name }, at) => version === at + 1 && name === known[at]?.name))
+    throw new IncompatibleStoreError("The database is another program's: give the service one of its own.");
   return rows.length;
-}
-
-function newerSchema(version: number, known: number): IncompatibleStoreError {
-  return new IncompatibleStoreError(
-    `The database has schema version ${version}; this program knows versions up to ${known}. ` +
-      "It was written by a newer version of the service: use that one.",
-  );
 }
 
 /** The mark of a database that a store is being copied to: until it is gone nobody serves from it, or writes to it. */

@@ -1,14 +1,10 @@
-/** The schema as it grew. Forward only: a migration that was released is never changed, another is added. */
+/** The schema, as one table of steps. */
+import { entryBytes, segmentLeaves } from "../../term-segment.ts";
 
-/** One step of the schema. Its version is its position, from 1. */
+/** One step of the schema. Its version is its position, from 1. Once it is released it never changes. */
 export interface Migration {
   readonly name: string;
   readonly sql: string;
-  /**
-   * Whether a program that knows the schema up to here can go on with it, beside one that knows it all and after it: the
-   * migration adds tables, or columns with defaults, and nothing goes wrong where only some programs fill them.
-   */
-  readonly additive?: true;
 }
 
 /**
@@ -18,12 +14,14 @@ export interface Migration {
  */
 export const migrations: readonly Migration[] = [
   {
-    name: "platform_store",
+    name: "baseline",
     sql: `
       CREATE TABLE store (
         singleton integer PRIMARY KEY CHECK (singleton = 1),
         store_id text NOT NULL,
-        probed_at_ms bigint NOT NULL
+        probed_at_ms bigint NOT NULL,
+        -- Names the copy of another store into this database while it is not whole; NULL if there is none.
+        copy_under_way text
       );
 
       CREATE TABLE log_heads (
@@ -31,7 +29,11 @@ export const migrations: readonly Migration[] = [
         origin text COLLATE "C" NOT NULL,
         size bigint NOT NULL CHECK (size > 0),
         root bytea NOT NULL CHECK (length(root) = 32),
-        last_recorded_at_ms bigint NOT NULL
+        last_recorded_at_ms bigint NOT NULL,
+        -- Position of the key that signs the log: a gateway sees it with the head, before it signs anything.
+        key_position integer NOT NULL DEFAULT 0,
+        -- The index of registrations has the leaves before this one.
+        registered_to bigint NOT NULL
       );
 
       -- Whose log a name stands for. Written before the log is opened: a name may stand for a log that never was.
@@ -101,28 +103,47 @@ export const migrations: readonly Migration[] = [
         PRIMARY KEY (tenant_id, record_id)
       );
 
-      -- Keys of the search indexes of a log: of the one that serves and, while it is built anew, of its successor. They
-      -- stand apart like openings, because who has both key and terms can try which values were recorded.
+      -- Keys of the search indexes of a log: of the one that serves and, while it is rebuilt, of its successor. They stand
+      -- apart like openings, because who has both key and terms can try which values were recorded.
       CREATE TABLE search_keys (
         tenant_id text COLLATE "C" NOT NULL,
         generation integer NOT NULL CHECK (generation > 0),
         key bytea NOT NULL CHECK (length(key) = 32),
-        -- Leaves from filled_to up to and without fill_end are not indexed yet; all others are.
+        -- Leaves before filled_to are in the index.
         filled_to bigint NOT NULL CHECK (filled_to >= 0),
-        fill_end bigint NOT NULL CHECK (fill_end >= filled_to),
+        serves integer NOT NULL CHECK (serves IN (0, 1)),
         PRIMARY KEY (tenant_id, generation)
       );
 
-      -- What the records of a block, which is 1,024 leaves, are found by. Stored terms look random: block by block, an
-      -- append touches a few pages that are at hand, and an erasure finds its rows without knowing what they stand for.
-      CREATE TABLE search_terms (
+      -- What up to 64 leaves that stand side by side are found by: each of their terms once, with the leaves that it finds.
+      -- A search looks into the segments of a block, which is 1,024 leaves; an erasure finds them by their leaves.
+      -- Values are kept as they are, and beside their rows if they fit: a search goes through them.
+      CREATE TABLE search_segments (
         tenant_id text COLLATE "C" NOT NULL,
-        block bigint NOT NULL CHECK (block = leaf_index / 1024),
+        first_leaf bigint NOT NULL CHECK (first_leaf >= 0),
         generation integer NOT NULL,
-        term bytea NOT NULL CHECK (length(term) = 16),
-        leaf_index bigint NOT NULL,
-        PRIMARY KEY (tenant_id, block, generation, term, leaf_index)
+        end_leaf bigint NOT NULL CHECK (end_leaf > first_leaf AND end_leaf <= first_leaf + ${segmentLeaves}),
+        terms bytea NOT NULL CHECK (length(terms) % ${entryBytes} = 0),
+        PRIMARY KEY (tenant_id, first_leaf, generation)
+      ) WITH (toast_tuple_target = 8160);
+      ALTER TABLE search_segments ALTER COLUMN terms SET STORAGE EXTERNAL;
+
+      -- Key of the index of registrations. It stands apart like openings, and like keys of search indexes.
+      CREATE TABLE artifact_keys (
+        tenant_id text COLLATE "C" NOT NULL PRIMARY KEY,
+        key bytea NOT NULL CHECK (length(key) = 32)
       );
+
+      -- Registrations that count, by artifact, whose name is stored as what it is under the key. One that is erased keeps
+      -- its row, which then says that something is not known any more. Few are relied on, however many there are.
+      CREATE TABLE registered_artifacts (
+        tenant_id text COLLATE "C" NOT NULL,
+        artifact bytea NOT NULL CHECK (length(artifact) = 32),
+        relied_on integer NOT NULL CHECK (relied_on IN (0, 1)),
+        leaf_index bigint NOT NULL,
+        PRIMARY KEY (tenant_id, artifact, relied_on, leaf_index)
+      );
+      CREATE INDEX registered_artifacts_by_leaf ON registered_artifacts (tenant_id, leaf_index);
 
       -- Signature lines of witnesses: for each log the newest of each.
       CREATE TABLE cosignatures (
@@ -146,7 +167,7 @@ export const migrations: readonly Migration[] = [
         public_key bytea NOT NULL UNIQUE CHECK (length(public_key) = 32)
       );
 
-      -- DPoP proofs that were used, until nobody takes them any more.
+      -- DPoP proofs that were used, until they expire.
       CREATE TABLE proof_uses (
         tenant_id text COLLATE "C" NOT NULL,
         proof text COLLATE "C" NOT NULL,
@@ -164,55 +185,6 @@ export const migrations: readonly Migration[] = [
         PRIMARY KEY (tenant_id, counter)
       );
       CREATE INDEX attempts_by_expiry ON attempts (tenant_id, window_ends_at_ms);
-    `,
-  },
-  {
-    name: "copy_mark",
-    sql: `
-      -- Names the copy of another store into this database while it is not whole; NULL where there is none.
-      ALTER TABLE store ADD COLUMN copy_under_way text;
-    `,
-  },
-  {
-    name: "key_of_log",
-    sql: `
-      -- Position of the key that signs the log: a gateway sees it with the head, before it signs anything.
-      DO $$ BEGIN
-        EXECUTE format('ALTER TABLE log_heads ADD COLUMN key_position integer NOT NULL DEFAULT %s',
-          (SELECT coalesce(max(position), 0) FROM signing_keys));
-      END $$;
-    `,
-  },
-  {
-    name: "search_fields",
-    sql: `
-      -- Edition of the index: which fields it has. Those from before have the first; they serve until they are built anew.
-      ALTER TABLE search_keys ADD COLUMN fields integer NOT NULL DEFAULT 1;
-    `,
-  },
-  {
-    name: "registered_artifacts",
-    sql: `
-      -- Key of the index of registrations. It stands apart like openings, and like keys of search indexes.
-      CREATE TABLE artifact_keys (
-        tenant_id text COLLATE "C" NOT NULL PRIMARY KEY,
-        key bytea NOT NULL CHECK (length(key) = 32)
-      );
-
-      -- Registrations that count, by artifact, whose name is stored as what it is under the key. One that is erased keeps
-      -- its row, which then says that something is not known any more. Few are relied on, however many there are.
-      CREATE TABLE registered_artifacts (
-        tenant_id text COLLATE "C" NOT NULL,
-        artifact bytea NOT NULL CHECK (length(artifact) = 32),
-        relied_on integer NOT NULL CHECK (relied_on IN (0, 1)),
-        leaf_index bigint NOT NULL,
-        PRIMARY KEY (tenant_id, artifact, relied_on, leaf_index)
-      );
-      CREATE INDEX registered_artifacts_by_leaf ON registered_artifacts (tenant_id, leaf_index);
-
-      -- Leaves from here on are not looked at for registrations yet: those of logs from before, and what a program appends
-      -- that knows nothing of this.
-      ALTER TABLE log_heads ADD COLUMN registered_to bigint NOT NULL DEFAULT 0;
     `,
   },
 ];

@@ -4,47 +4,46 @@ import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import { systemTimers } from "../../../base/timers.ts";
 import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
 import type { RebuiltIndex, SearchIndexer } from "../../../ledger/ports/search.ts";
-import { blockOf, newestEdition, rangeOfBlock, searchKeyBytes } from "../../../ledger/search/search-index.ts";
+import { blockOf, rangeOfBlock, searchKeyBytes } from "../../../ledger/search/search-index.ts";
+import { type IndexGeneration, SearchTerms, segmentsOf } from "../../search-backlog.ts";
 import type { ConnectionSettings } from "../connection/client-options.ts";
 import type { Queries, Statement } from "../connection/connection.ts";
 import { TransactionError, toError } from "../connection/errors.ts";
 import { ConnectionPool } from "../connection/pool.ts";
 import { lockHead } from "../log/log-rows.ts";
 import { RegistrationIndex } from "../registrations/registration-index.ts";
-import { requireCompleteStore, requireNewestSchema } from "../schema/migrate.ts";
+import { requireCompleteStore, requireSchema } from "../schema/migrate.ts";
 import { readToIndex } from "./search-fill.ts";
-import { addTerms, type IndexGeneration, openEnd, SearchTerms } from "./search-index.ts";
-import { hasSegments, sweepSegments } from "./search-segments.ts";
+import { addSegmentsTo, sweepSegments } from "./search-segments.ts";
 
 /** Leaves of one transaction. */
 const leavesEach = 256;
 const timeoutMs = 10_000;
 
+/** Behind all that a rebuild which was broken off has left. */
 const newest: Statement = {
   name: "newest_index",
   text: `SELECT greatest(coalesce((SELECT max(generation) FROM search_keys WHERE tenant_id = $1), 0),
-                         coalesce((SELECT max(generation) FROM search_terms WHERE tenant_id = $1), 0)) AS generation`,
+                         coalesce((SELECT max(generation) FROM search_segments WHERE tenant_id = $1), 0)) AS generation`,
 };
 const dropUnfinished: Statement = {
   name: "drop_unfinished_indexes",
-  text: "DELETE FROM search_keys WHERE tenant_id = $1 AND filled_to < fill_end AND fill_end < $2",
+  text: "DELETE FROM search_keys WHERE tenant_id = $1 AND serves = 0",
 };
 const insertKey: Statement = {
   name: "insert_rebuilt_key",
-  text: "INSERT INTO search_keys (tenant_id, generation, key, filled_to, fill_end, fields) VALUES ($1, $2, $3, 0, $4, $5)",
+  text: "INSERT INTO search_keys (tenant_id, generation, key, filled_to, serves) VALUES ($1, $2, $3, 0, 0)",
 };
 const advance: Statement = {
   name: "advance_index",
-  text: "UPDATE search_keys SET filled_to = $4 WHERE tenant_id = $1 AND generation = $2 AND filled_to = $3",
+  text: `UPDATE search_keys SET filled_to = $4, serves = $5
+          WHERE tenant_id = $1 AND generation = $2 AND filled_to = $3 AND serves = 0`,
 };
 const dropOlder: Statement = {
   name: "drop_older_indexes",
   text: "DELETE FROM search_keys WHERE tenant_id = $1 AND generation < $2",
 };
-const sweep: Statement = {
-  name: "sweep_terms",
-  text: "DELETE FROM search_terms WHERE tenant_id = $1 AND block = $2 AND generation < $3",
-};
+
 export interface PostgresIndexerOptions extends ConnectionSettings {
   readonly clock: Clock;
   readonly random: RandomFill;
@@ -52,14 +51,16 @@ export interface PostgresIndexerOptions extends ConnectionSettings {
   readonly pause: () => Promise<void>;
 }
 
-/** A rebuild, of the leaves before `end`: those that are appended from its beginning on are in the index anyway. */
-interface Rebuild extends Pick<IndexGeneration, "generation" | "key" | "edition"> {
+/** An index that is built from the first leaf on, until it has all of the log. */
+interface Rebuild extends Pick<IndexGeneration, "generation" | "key"> {
   readonly tenantId: TenantId;
-  readonly end: number;
 }
 
 /** What was found on the way. */
 interface Filled {
+  readonly end: number;
+  /** Size of the log; the index serves once it has come so far. */
+  readonly size: number;
   readonly erased: number;
   readonly damaged: readonly number[];
 }
@@ -83,7 +84,7 @@ export class PostgresSearchIndexer implements SearchIndexer {
   static async open(options: PostgresIndexerOptions): Promise<PostgresSearchIndexer> {
     const indexer = new PostgresSearchIndexer(options);
     try {
-      await requireNewestSchema(indexer.#pool);
+      await requireSchema(indexer.#pool);
       await requireCompleteStore(indexer.#pool);
       return indexer;
     } catch (error) {
@@ -93,27 +94,24 @@ export class PostgresSearchIndexer implements SearchIndexer {
   }
 
   async rebuild(tenantId: TenantId, onProgress: (leaves: number) => void): Promise<RebuiltIndex> {
-    const rebuild = await this.#write(tenantId, (queries, size) => this.#begin(queries, tenantId, size));
+    const rebuild = await this.#write(tenantId, (queries) => this.#begin(queries, tenantId));
     const parts: Filled[] = [];
-    for (let first = 0; first < rebuild.end; first += leavesEach) {
+    for (let part: Filled | undefined; part === undefined || part.end < part.size; parts.push(part)) {
       await this.#options.pause();
-      parts.push(await this.#write(tenantId, (queries) => this.#fillPart(queries, rebuild, first)));
-      onProgress(Math.min(first + leavesEach, rebuild.end));
+      const before = part;
+      part = await this.#write(tenantId, (queries, size) => this.#fillPart(queries, rebuild, size, before));
+      onProgress(part.end);
     }
-    // The key first: from then on what is left of the old rows tells nobody anything.
-    await this.#write(tenantId, (queries) => queries.query(dropOlder, [tenantId, rebuild.generation]));
     const { generation } = rebuild;
-    const isSegmented = await hasSegments(this.#pool);
-    for (let block = 0; block <= blockOf(rebuild.end); block += 1) {
+    const end = parts.at(-1)?.end ?? 0;
+    for (let block = 0; block <= blockOf(end); block += 1) {
       await this.#options.pause();
-      await this.#write(tenantId, async (queries) => {
-        await queries.query(sweep, [tenantId, block, generation]);
-        if (isSegmented) await sweepSegments(queries, tenantId, { ...rangeOfBlock(block), generation });
-      });
+      const range = { ...rangeOfBlock(block), generation };
+      await this.#write(tenantId, (queries) => sweepSegments(queries, tenantId, range));
     }
     await this.#rebuildRegistrations(tenantId);
     return {
-      leaves: rebuild.end,
+      leaves: end,
       erased: parts.reduce((sum, { erased }) => sum + erased, 0),
       damaged: parts.flatMap(({ damaged }) => damaged),
     };
@@ -134,23 +132,29 @@ export class PostgresSearchIndexer implements SearchIndexer {
     }
   }
 
-  async #begin(queries: Queries, tenantId: TenantId, size: number): Promise<Rebuild> {
-    await queries.query(dropUnfinished, [tenantId, openEnd]);
+  async #begin(queries: Queries, tenantId: TenantId): Promise<Rebuild> {
     const [row] = (await queries.query(newest, [tenantId])).rows;
+    await queries.query(dropUnfinished, [tenantId]);
     const generation = Number(row?.generation) + 1;
     const key = this.#options.random(new Uint8Array(searchKeyBytes));
-    await queries.query(insertKey, [tenantId, generation, key, size, newestEdition]);
-    return { tenantId, generation, key, edition: newestEdition, end: size };
+    await queries.query(insertKey, [tenantId, generation, key]);
+    return { tenantId, generation, key };
   }
 
-  async #fillPart(queries: Queries, rebuild: Rebuild, first: number): Promise<Filled> {
+  /** Fills more than was appended since the part before, so that it ends. With the last leaf the index serves. */
+  async #fillPart(queries: Queries, rebuild: Rebuild, size: number, before: Filled | undefined): Promise<Filled> {
     const { tenantId, generation } = rebuild;
-    const end = Math.min(first + leavesEach, rebuild.end);
-    if ((await queries.query(advance, [tenantId, generation, first, end])).count !== 1)
+    const first = before?.end ?? 0;
+    const end = Math.min(size, first + Math.max(leavesEach, 2 * (size - (before?.size ?? size))));
+    const isWhole = end === size;
+    if ((await queries.query(advance, [tenantId, generation, first, end, isWhole ? 1 : 0])).count !== 1)
       throw new RebuildError(`another rebuild of the index of tenant ${tenantId} was faster`);
     const { records, erased, damaged } = await readToIndex(queries, tenantId, { first, end }, Number.MAX_SAFE_INTEGER);
-    await addTerms(queries, tenantId, this.#terms.rowsOf([rebuild], records));
-    return { erased, damaged };
+    const rows = this.#terms.rowsOf(rebuild, records);
+    await addSegmentsTo(queries, tenantId, segmentsOf(rebuild, { first, end }, { rows }));
+    // With its key gone, what is left of the old index tells nothing.
+    if (isWhole) await queries.query(dropOlder, [tenantId, generation]);
+    return { end, size, erased, damaged };
   }
 
   /** Under the lock of the log's head: whoever appends or erases meanwhile sees all of it, or none. */

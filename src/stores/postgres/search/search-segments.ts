@@ -1,53 +1,11 @@
-/** The part of search indexes that stands in segments, beside the rows of `search_terms`. */
+/** What search indexes have, in segments. */
 import type { TenantId } from "../../../base/ids.ts";
 import type { LeafRange } from "../../../ledger/search/search-index.ts";
+import type { Segment } from "../../search-backlog.ts";
 import { entryBytes, segmentLeaves, type TermRow, unpackTerms, withoutLeaves } from "../../term-segment.ts";
 import { bigintArray, byteaArray, integerArray, textArray } from "../connection/arrays.ts";
 import type { Queries, Row, Statement } from "../connection/connection.ts";
 
-/**
- * The schema's version stays: the version before refuses a newer one, and goes on with a database that has this besides.
- * Values are kept as they are, and beside their rows, where they fit: a search goes through them.
- */
-export const segmentsTable = `
-  CREATE TABLE search_segments (
-    tenant_id text COLLATE "C" NOT NULL,
-    first_leaf bigint NOT NULL CHECK (first_leaf >= 0),
-    generation integer NOT NULL,
-    end_leaf bigint NOT NULL CHECK (end_leaf > first_leaf AND end_leaf <= first_leaf + ${segmentLeaves}),
-    terms bytea NOT NULL CHECK (length(terms) % ${entryBytes} = 0),
-    PRIMARY KEY (tenant_id, first_leaf, generation)
-  ) WITH (toast_tuple_target = 8160);
-  ALTER TABLE search_segments ALTER COLUMN terms SET STORAGE EXTERNAL`;
-
-/**
- * The version before erases rows alone: so a segment is emptied when an opening goes that it has a leaf of, unless whoever
- * erases puts back the rest.
- */
-const trigger = `
-  CREATE FUNCTION empty_search_segments() RETURNS trigger LANGUAGE plpgsql AS $$
-  BEGIN
-    UPDATE search_segments AS segment SET terms = ''
-      FROM gone JOIN entries USING (tenant_id, record_id)
-     WHERE segment.tenant_id = gone.tenant_id
-       AND segment.first_leaf > leaf_index - ${segmentLeaves} AND segment.first_leaf <= leaf_index
-       AND segment.end_leaf > leaf_index;
-    RETURN NULL;
-  END $$;
-  CREATE TRIGGER search_segments_of_erased AFTER DELETE ON openings
-    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION empty_search_segments()`;
-
-const withoutTrigger = "DROP TRIGGER search_segments_of_erased ON openings; DROP FUNCTION empty_search_segments()";
-/** Asked for, since tables that are spread take no statement about triggers. */
-const triggers: Statement = {
-  name: "search_segments_trigger",
-  text: "SELECT FROM pg_trigger WHERE tgname = 'search_segments_of_erased' AND tgrelid = to_regclass('openings')",
-};
-
-const isThere: Statement = {
-  name: "has_search_segments",
-  text: "SELECT to_regclass('search_segments') IS NOT NULL AS is_there",
-};
 const insert: Statement = {
   name: "insert_search_segments",
   text: `INSERT INTO search_segments (tenant_id, first_leaf, generation, end_leaf, terms)
@@ -78,11 +36,6 @@ const segmentsOfLeaves: Statement = {
                         (SELECT first_leaf, generation FROM search_segments
                           WHERE tenant_id = $1 AND first_leaf > leaf - ${segmentLeaves} AND first_leaf <= leaf
                             AND end_leaf > leaf OFFSET 0) AS own)`,
-};
-const emptiedOf: Statement = {
-  name: "emptied_search_segments_of",
-  text: `SELECT first_leaf, generation FROM search_segments
-          WHERE tenant_id = $1 AND first_leaf = ANY ($2::bigint[]) AND length(terms) = 0`,
 };
 const emptied: Statement = {
   name: "emptied_search_segments",
@@ -120,44 +73,10 @@ const remove: Statement = {
   name: "remove_search_segment",
   text: "DELETE FROM search_segments WHERE tenant_id = $1 AND first_leaf = $2 AND generation = $3",
 };
-const clear: Statement = {
-  name: "clear_search_segments",
-  text: "DELETE FROM search_segments WHERE tenant_id = $1 AND generation = $2",
-};
 const sweep: Statement = {
   name: "sweep_search_segments",
   text: "DELETE FROM search_segments WHERE tenant_id = $1 AND first_leaf >= $2 AND first_leaf < $3 AND generation < $4",
 };
-
-/**
- * Gives a database what segments take, where it has not got it, inside a transaction that the caller holds.
- * @param run runs statements that have no parameters
- * @param isSpread whether the tables are, or get, spread over nodes: then they have no triggers, and whoever erases must be
- * of this version
- */
-export async function addSegments(
-  queries: Queries,
-  run: (sql: string) => Promise<unknown>,
-  isSpread: boolean,
-): Promise<void> {
-  if (!(await hasSegments(queries))) await run(isSpread ? segmentsTable : `${segmentsTable}; ${trigger}`);
-  if (isSpread && (await queries.query(triggers, [])).count > 0) await run(withoutTrigger);
-}
-
-/** Whether the database has them: `migrate` of this version makes them. */
-export async function hasSegments(queries: Queries): Promise<boolean> {
-  return (await queries.query(isThere, [])).rows[0]?.is_there === true;
-}
-
-/** What an index has of a few leaves that stand side by side. */
-export interface Segment extends LeafRange {
-  readonly generation: number;
-  /**
-   * Empty where somebody erased who knows of rows alone, or a record could not be opened: any of its leaves may be found by
-   * anything.
-   */
-  readonly terms: Uint8Array;
-}
 
 export async function addSegmentsTo(queries: Queries, tenantId: TenantId, segments: readonly Segment[]): Promise<void> {
   if (segments.length > 0) await queries.query(insert, [tenantId, ...columnsOf(segments)]);
@@ -222,7 +141,8 @@ export async function rowsInSegments(
   tenantId: TenantId,
   { first, end, generation }: Look,
 ): Promise<readonly TermRow[]> {
-  return (await segmentsIn(queries, tenantId, { first, end }))
+  return (await queries.query(segmentsWithin, [tenantId, first, end])).rows
+    .map(toSegment)
     .filter((segment) => segment.generation === generation)
     .flatMap((segment) => unpackTerms(segment.first, segment.terms))
     .filter(({ leafIndex }) => leafIndex >= first && leafIndex < end);
@@ -240,37 +160,20 @@ export async function emptiedSegments(
   }));
 }
 
-/**
- * Removes all that segments have of a few hundred leaves at most, under the lock of the log's head, while the caller deletes
- * their openings.
- * @param deleteOpenings empties the segments of leaves that had one, where the tables have the trigger
- */
+/** Removes all that segments have of a few hundred leaves at most, under the lock of the log's head. */
 export async function removeFromSegments(
   queries: Queries,
   tenantId: TenantId,
   leaves: readonly number[],
-  deleteOpenings: () => Promise<unknown>,
 ): Promise<void> {
-  const found = (await hasSegments(queries)) ? await segmentsOf(queries, tenantId, leaves) : [];
-  await deleteOpenings();
-  // Those that were empty before stay so: nobody knows what they had.
-  const segments = found.filter(({ terms }) => terms.length > 0);
-  if (segments.length === 0) return;
-  const { rows } = await queries.query(emptiedOf, [tenantId, segments.map(({ first }) => first)]);
-  const nowEmpty = new Set(rows.map(({ first_leaf, generation }) => `${first_leaf}/${generation}`));
   const gone = new Set(leaves);
-  for (const { first, generation, terms } of segments) {
+  for (const row of (await queries.query(segmentsOfLeaves, [tenantId, leaves])).rows) {
+    const { first, generation, terms } = toSegment(row);
     const rest = withoutLeaves(first, terms, gone);
-    // One that had nothing of the leaves is emptied all the same where one of them had an opening.
-    if (rest === terms && !nowEmpty.has(`${first}/${generation}`)) continue;
+    if (rest === terms) continue;
     const key = [tenantId, first, generation];
     await (rest.length === 0 ? queries.query(remove, key) : queries.query(replace, [...key, rest]));
   }
-}
-
-/** Removes all of an index: what a rebuild of the version before left of one that had its number. */
-export async function clearSegments(queries: Queries, tenantId: TenantId, generation: number): Promise<void> {
-  await queries.query(clear, [tenantId, generation]);
 }
 
 /** Removes what older indexes than this one have, in segments that begin in a range. */
@@ -280,22 +183,6 @@ export async function sweepSegments(
   { first, end, generation }: Look,
 ): Promise<void> {
   await queries.query(sweep, [tenantId, first, end, generation]);
-}
-
-async function segmentsIn(
-  queries: Queries,
-  tenantId: TenantId,
-  { first, end }: LeafRange,
-): Promise<readonly Segment[]> {
-  return (await queries.query(segmentsWithin, [tenantId, first, end])).rows.map(toSegment);
-}
-
-async function segmentsOf(
-  queries: Queries,
-  tenantId: TenantId,
-  leaves: readonly number[],
-): Promise<readonly Segment[]> {
-  return (await queries.query(segmentsOfLeaves, [tenantId, leaves])).rows.map(toSegment);
 }
 
 function toSegment({ first_leaf, end_leaf, generation, terms }: Row): Segment {

@@ -10,19 +10,19 @@ import {
 import {
   blockLeaves,
   blockOf,
+  indexedOf,
   type LeafRange,
-  missingFields,
   StoredTerms,
-  termsFoundBy,
   withDecision,
 } from "../../../ledger/search/search-index.ts";
 import { hasTerms } from "../../../ledger/search/search-terms.ts";
 import { DamagedError } from "../../errors.ts";
+import type { IndexGeneration } from "../../search-backlog.ts";
 import { openStoredRecord, readLeaf } from "../../stored-record.ts";
 import type { Queries, Row, Statement } from "../connection/connection.ts";
 import { headOfTenant } from "../log/log-rows.ts";
 import { visibleOpening } from "../log/log-statements.ts";
-import { type IndexGeneration, openEnd, servesSql, toIndex } from "./search-index.ts";
+import { indexOf } from "./search-index.ts";
 import { leavesInSegments, rowsInSegments } from "./search-segments.ts";
 
 /** After so many records, or blocks of the index, a page ends, found or not: about 100 ms. */
@@ -47,33 +47,6 @@ const indexOfRecord: Statement = {
   name: "index_of_record",
   text: "SELECT leaf_index FROM entries WHERE tenant_id = $1 AND record_id = $2",
 };
-/** The leaf of a record, if the index has anything of it. */
-const indexedLeaf: Statement = {
-  name: "indexed_leaf",
-  text: `SELECT leaf_index FROM entries WHERE tenant_id = $1 AND record_id = $2 AND EXISTS
-           (SELECT 1 FROM search_terms WHERE search_terms.tenant_id = entries.tenant_id AND generation = $3
-               AND block = entries.leaf_index / ${blockLeaves} AND search_terms.leaf_index = entries.leaf_index)`,
-};
-export const servingIndex: Statement = {
-  name: "serving_index",
-  text: `SELECT generation, key, fields, filled_to, fill_end FROM search_keys
-          WHERE tenant_id = $1 AND ${servesSql} ORDER BY generation DESC LIMIT 1`,
-};
-/** Leaves that have the first term and all of the others, block by block. */
-const leavesOfTerms: Statement = {
-  name: "leaves_of_terms",
-  text: `SELECT driving.leaf_index
-           FROM generate_series($2::bigint, $3::bigint) AS looked (block)
-           JOIN search_terms driving
-             ON driving.tenant_id = $1 AND driving.block = looked.block
-            AND driving.generation = $4 AND driving.term = $5
-          WHERE driving.leaf_index >= $6 AND driving.leaf_index < $7
-            AND (SELECT count(*) FROM search_terms other
-                  WHERE other.tenant_id = $1 AND other.block = driving.block AND other.generation = $4
-                    AND other.term = ANY ($8::bytea[]) AND other.leaf_index = driving.leaf_index) = $9
-          ORDER BY driving.leaf_index`,
-};
-
 /** What a look into the index says. */
 interface Look {
   /** Indices of leaves of the range whose records may have all of the terms, in order. */
@@ -91,11 +64,8 @@ type Candidates = (range: LeafRange) => Promise<Look>;
 export async function searchRecords(queries: Queries, query: SearchQuery): Promise<SearchPage> {
   const { tenantId, terms } = query;
   const range = await rangeOf(queries, query);
-  const [row] = (await queries.query(servingIndex, [tenantId])).rows;
-  const index = row && toIndex(row);
-  const unindexed = index === undefined ? [] : missingFields(index.edition, terms);
-  const page = await pageOf(queries, query, range, await candidatesIn(queries, tenantId, terms, index));
-  return unindexed.length === 0 ? page : { ...page, unindexed };
+  const index = await indexOf(queries, tenantId);
+  return pageOf(queries, query, range, await candidatesIn(queries, tenantId, terms, index));
 }
 
 async function pageOf(
@@ -149,28 +119,18 @@ async function candidatesIn(
 ): Promise<Candidates> {
   if (index === undefined) return lookAtAll;
   const { generation, filledTo } = index;
-  const isOpen = index.fillEnd === openEnd;
-  const [driving, ...others] = termsFoundBy(index.edition, terms).toSorted(bySelectivity);
+  const [driving, ...others] = indexedOf(terms).toSorted(bySelectivity);
   if (driving === undefined) return lookAtAll;
   const decision = driving.field === "decision_id" ? await leafOf(queries, tenantId, driving.value, index) : undefined;
   const stored = new StoredTerms();
   const store = (term: SearchTerm) => stored.of(index.key, term);
-  const otherTerms = new Map(others.map((term) => [Buffer.from(store(term)).toString("hex"), store(term)]));
+  const wanted = [store(driving), ...others.map(store)] as const;
   return async ({ first, end }) => {
-    const blocks = [blockOf(first), blockOf(end - 1)];
-    const steps = blocksIn({ first, end });
-    const wanted = [[...otherTerms.values()], otherTerms.size];
-    const values = [tenantId, ...blocks, generation, store(driving), first, end, ...wanted];
-    const inRows = (await queries.query(leavesOfTerms, values)).rows.map(({ leaf_index }) => leaf_index as number);
-    if (!isOpen) return { leaves: withDecision(inRows, decision, { first, end }), steps };
-    const all = [store(driving), ...otherTerms.values()] as const;
-    const inSegments = await leavesInSegments(queries, tenantId, { first, end, generation }, all);
-    const waiting = everyLeaf({ first: Math.max(first, filledTo), end });
-    // Of the same leaf there may be both: the version before makes rows of what waits, too.
-    const leaves = [...new Set([...inRows, ...inSegments.leaves, ...waiting])].sort((one, other) => one - other);
+    const inSegments = await leavesInSegments(queries, tenantId, { first, end, generation }, wanted);
+    const leaves = [...inSegments.leaves, ...everyLeaf({ first: Math.max(first, filledTo), end })];
     return {
       leaves: withDecision(leaves, decision, { first, end }),
-      steps: Math.max(steps * stepsOfSegments, Math.ceil(inSegments.bytes / bytesOfStep)),
+      steps: Math.max(blocksIn({ first, end }) * stepsOfSegments, Math.ceil(inSegments.bytes / bytesOfStep)),
     };
   };
 }
@@ -180,10 +140,8 @@ async function leafOf(
   queries: Queries,
   tenantId: TenantId,
   recordId: string,
-  { generation, fillEnd }: IndexGeneration,
+  { generation }: IndexGeneration,
 ): Promise<number | undefined> {
-  const [inRows] = (await queries.query(indexedLeaf, [tenantId, recordId, generation])).rows;
-  if (inRows !== undefined || fillEnd !== openEnd) return inRows?.leaf_index as number | undefined;
   const [row] = (await queries.query(indexOfRecord, [tenantId, recordId])).rows;
   const first = row?.leaf_index as number | undefined;
   if (first === undefined) return undefined;

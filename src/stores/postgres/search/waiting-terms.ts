@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 import type { TenantId } from "../../../base/ids.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
 import { type Hash, sameHash } from "../../../ledger/tlog/tree.ts";
-import type { Waiting } from "./search-backlog.ts";
+import type { Waiting } from "../../search-backlog.ts";
 
 /** Of all logs together. Of others the records are read again, once in 64 leaves. */
 const maxBytes = 16 * 1024 * 1024;

@@ -7,8 +7,7 @@ import type { ErasedRecord } from "../../../ledger/ports/records-administration.
 import { type ErasureTarget, erasureRecord } from "../../../ledger/record/operator-records.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import type { AppendedBatch, LogWriter } from "../log/log-writer.ts";
-import { type SearchSegments, segmentsOf } from "../search/search-segments.ts";
-import { SearchWriter } from "../search/search-writer.ts";
+import { SearchSegments } from "../search/search-segments.ts";
 import { ErasableRecords, type FoundRecord } from "./erasable.ts";
 
 export interface EraserOptions {
@@ -82,15 +81,13 @@ export class Eraser {
 
 /** What of a record must go when it is erased. Its leaf and its sealed bytes stay: the first names nobody, the others nobody can open. */
 export class RecordRemains {
-  readonly #search: SearchWriter;
-  readonly #segments: SearchSegments | undefined;
+  readonly #segments: SearchSegments;
   readonly #opening: SqliteStatement;
   readonly #answers: SqliteStatement;
   readonly #registrations: SqliteStatement;
 
   constructor(connection: SqliteConnection) {
-    this.#search = new SearchWriter(connection);
-    this.#segments = segmentsOf(connection);
+    this.#segments = new SearchSegments(connection);
     this.#opening = connection.prepare("DELETE FROM openings WHERE tenant_id = ? AND record_id = ?");
     // The idempotency scope outlives the record, so that a retry is refused rather than recorded again.
     this.#answers = connection.prepare(
@@ -104,10 +101,8 @@ export class RecordRemains {
 
   /** Removes all of it, inside a transaction that the caller holds. Returns how many kept answers there were. */
   remove(tenantId: TenantId, recordId: RecordId, leafIndex: number): number {
-    const deleteOpening = () => this.#opening.run(tenantId, recordId);
-    if (this.#segments === undefined) deleteOpening();
-    else this.#segments.remove(tenantId, leafIndex, deleteOpening);
-    this.#search.remove(tenantId, leafIndex);
+    this.#opening.run(tenantId, recordId);
+    this.#segments.remove(tenantId, leafIndex);
     this.#registrations.run(tenantId, leafIndex);
     return Number(this.#answers.run(tenantId, leafIndex).changes);
   }

@@ -46,7 +46,7 @@ export function hideErased(connection: SqliteConnection, noted: readonly Erasure
   const isErased = (table: string) =>
     `EXISTS (SELECT 1 FROM ${table} AS erased
               WHERE erased.tenant_id = kept.tenant_id AND erased.record_id = kept.record_id)`;
-  const notYet = hasErasures(connection) ? `AND NOT ${isErased("main.erasures")}` : "";
+  const notYet = `AND NOT ${isErased("main.erasures")}`;
   connection.exec(`
     CREATE TEMP TABLE noted_erasures (
       tenant_id TEXT NOT NULL,
@@ -72,9 +72,4 @@ export function hideErased(connection: SqliteConnection, noted: readonly Erasure
 /** Whether something is hidden that the store itself does not have among the erased ones. */
 export function hasNotedErasures(connection: SqliteConnection): boolean {
   return connection.prepare("SELECT 1 FROM temp.noted_erasures").get() !== undefined;
-}
-
-/** Whether the schema is one that knows erasures: an older one is read, too. */
-export function hasErasures(connection: SqliteConnection): boolean {
-  return connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'erasures'").get() !== undefined;
 }

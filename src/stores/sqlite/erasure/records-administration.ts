@@ -25,7 +25,7 @@ import { toReported } from "../errors.ts";
 import { anchorConnection, SqliteAnchor } from "../log/anchor.ts";
 import { isTimeAccepted, LogRows } from "../log/log-rows.ts";
 import { LogWriter } from "../log/log-writer.ts";
-import { requireNewestSchema } from "../schema/migrate.ts";
+import { requireSchema } from "../schema/migrate.ts";
 import { requireUnsealed } from "../schema/seal.ts";
 import { ErasableRecords } from "./erasable.ts";
 import { type ErasedBatch, Eraser } from "./eraser.ts";
@@ -70,7 +70,7 @@ export class SqliteRecordsAdministration implements RecordsAdministration {
     this.#connection = openConnection({ path, busyTimeoutMs, readOnly: false });
     let anchor: SqliteAnchor | undefined;
     try {
-      requireNewestSchema(this.#connection, path);
+      requireSchema(this.#connection, path);
       requireUnsealed(this.#connection, path);
       anchor = SqliteAnchor.open({ ...anchorConnection, path: anchorPath, busyTimeoutMs }, openConnection);
       if (anchor.storeId() !== readStoreId(this.#connection))

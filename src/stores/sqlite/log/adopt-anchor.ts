@@ -9,7 +9,7 @@ import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { inTransaction, openConnection, readStoreId, type SqliteConnection } from "../connection.ts";
 import { noteErasures } from "../erasure/noted-erasures.ts";
-import { requireNewestSchema } from "../schema/migrate.ts";
+import { requireSchema } from "../schema/migrate.ts";
 import { requireUnsealed } from "../schema/seal.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "./anchor.ts";
 import { LogRows } from "./log-rows.ts";
@@ -52,7 +52,7 @@ export function adoptAnchor(options: AdoptionOptions, audited: readonly LogState
   const { path, anchorPath } = options;
   const connection = openConnection({ path, busyTimeoutMs, readOnly: false });
   try {
-    requireNewestSchema(connection, path);
+    requireSchema(connection, path);
     requireUnsealed(connection, path);
     createAnchor(anchorPath, busyTimeoutMs);
     const anchor = SqliteAnchor.open({ ...anchorConnection, path: anchorPath, busyTimeoutMs });

@@ -6,60 +6,36 @@ import { rangeOfBlock } from "../../../ledger/search/search-index.ts";
 import { DamagedError } from "../../errors.ts";
 import { lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "../../found-registrations.ts";
 import type { SqliteConnection } from "../connection.ts";
-import { servesSql } from "../search/search-backlog.ts";
-import { segmentsOf } from "../search/search-segments.ts";
-import { editionOf } from "../search/search-writer.ts";
+import { servingSql, toIndex } from "../search/search-index.ts";
+import { SearchSegments } from "../search/search-segments.ts";
 import { isTimeAccepted, LogRows } from "./log-rows.ts";
 
-/** Throws `DamagedError` where there is no such log. */
+/** Throws `DamagedError` if there is no such log. */
 export function companionsOf(connection: SqliteConnection, tenantId: TenantId): Companions {
   const head = new LogRows(connection).headOfTenant(tenantId);
   if (head === undefined) throw new DamagedError(`the log of ${tenantId} has no head`);
   return {
     lastRecordedAtMs: head.lastRecordedAtMs,
     isTimeAccepted: isTimeAccepted(connection, head),
-    searchIndex: searchRows(connection, tenantId),
+    searchIndex: searchRows(connection, tenantId, head.size),
     registrations: registrationRows(connection, tenantId),
     idempotencyRows: () => idempotencyRows(connection, tenantId),
   };
 }
 
-function searchRows(connection: SqliteConnection, tenantId: TenantId): SearchRows | undefined {
-  // A schema from before there was an index is read, too.
-  const isThere = connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'search_keys'").get();
-  if (isThere === undefined) return undefined;
-  const index = connection
-    .prepare(
-      `SELECT generation, key, ${editionOf(connection)} AS edition, filled_to, fill_end FROM search_keys
-        WHERE tenant_id = ? AND ${servesSql} ORDER BY generation DESC LIMIT 1`,
-    )
-    .get(tenantId);
-  if (index === undefined) return undefined;
-  const generation = index.generation as number;
-  const segments = segmentsOf(connection);
-  const terms = connection.prepare(
-    "SELECT leaf_index, term FROM search_terms WHERE tenant_id = ? AND block = ? AND generation = ?",
-  );
+function searchRows(connection: SqliteConnection, tenantId: TenantId, size: number): SearchRows | undefined {
+  const row = connection.prepare(servingSql).get(tenantId);
+  if (row === undefined) return undefined;
+  const { generation, key, filledTo } = toIndex(row);
+  const segments = new SearchSegments(connection);
   return {
-    key: index.key as Uint8Array,
-    edition: index.edition as number,
-    waiting: [
-      { first: index.filled_to as number, end: index.fill_end as number },
-      ...(segments?.emptied(tenantId) ?? []),
-    ],
-    terms: async (block) => [
-      ...[...terms.iterate(tenantId, block, generation)].map((row) => ({
-        leafIndex: row.leaf_index as number,
-        term: row.term as Uint8Array,
-      })),
-      ...(segments?.rowsOf(tenantId, generation, rangeOfBlock(block)) ?? []),
-    ],
+    key,
+    waiting: [{ first: filledTo, end: size }, ...segments.emptied(tenantId, generation)],
+    terms: async (block) => [...segments.rowsOf(tenantId, generation, rangeOfBlock(block))],
   };
 }
 
-function registrationRows(connection: SqliteConnection, tenantId: TenantId): RegistrationRows | undefined {
-  const isThere = connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'registered_artifacts'").get();
-  if (isThere === undefined) return undefined;
+function registrationRows(connection: SqliteConnection, tenantId: TenantId): RegistrationRows {
   const head = connection
     .prepare("SELECT registered_to, key FROM log_heads LEFT JOIN artifact_keys USING (tenant_id) WHERE tenant_id = ?")
     .get(tenantId);

@@ -6,12 +6,12 @@ import { LRUCache } from "lru-cache";
 import type { TenantId } from "../../../base/ids.ts";
 import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
-import type { SearchState } from "../search/search-backlog.ts";
-import type { WritableHead } from "./log-rows.ts";
+import type { SearchState } from "../search/search-index.ts";
+import type { StoredHead } from "./log-rows.ts";
 
 /** A log after an append of this connection. */
 export interface KnownLog {
-  readonly head: WritableHead;
+  readonly head: StoredHead;
   readonly edge: RightEdge;
   readonly search: SearchState;
 }
@@ -53,7 +53,7 @@ export class KnownLogs {
   }
 
   /** The edge of a log as its head has it, for the caller to change: it is forgotten here. Undefined where it is not here. */
-  takeEdge({ tenantId, size, root }: WritableHead): RightEdge | undefined {
+  takeEdge({ tenantId, size, root }: StoredHead): RightEdge | undefined {
     const known = this.#pending.get(tenantId) ?? this.#logs.get(tenantId);
     this.forget(tenantId);
     return known?.head.size === size && sameHash(known.head.root, root) ? known.edge : undefined;

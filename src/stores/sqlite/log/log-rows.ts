@@ -7,13 +7,13 @@ import { type Hash, Tree } from "../../../ledger/tlog/tree.ts";
 import { acceptanceQuery, acceptanceValues } from "../../store-checks.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 
-/** A head with all that an append needs. */
-export interface WritableHead extends TimedLog {
+/** A head with what only the writer needs. */
+export interface StoredHead extends TimedLog {
   /** The index of registrations has the leaves before this one. */
   readonly registeredTo: number;
 }
 
-const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms";
+const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms, registered_to";
 
 export class LogRows {
   readonly #headOfTenant: SqliteStatement;
@@ -28,7 +28,7 @@ export class LogRows {
     this.#tile = connection.prepare("SELECT hashes FROM tiles WHERE tenant_id = ? AND level = ? AND tile_index = ?");
   }
 
-  headOfTenant(tenantId: TenantId): TimedLog | undefined {
+  headOfTenant(tenantId: TenantId): StoredHead | undefined {
     const row = this.#headOfTenant.get(tenantId);
     return row && headOf(row);
   }
@@ -61,27 +61,14 @@ export class LogRows {
   }
 }
 
-/** Reads heads to append to them. The newest schema has what it takes. */
-export class WritableHeads {
-  readonly #head: SqliteStatement;
-
-  constructor(connection: SqliteConnection) {
-    this.#head = connection.prepare(`SELECT ${headColumns}, registered_to FROM log_heads WHERE tenant_id = ?`);
-  }
-
-  of(tenantId: TenantId): WritableHead | undefined {
-    const row = this.#head.get(tenantId);
-    return row && { ...headOf(row), registeredTo: row.registered_to as number };
-  }
-}
-
-function headOf(row: Record<string, unknown>): TimedLog {
+function headOf(row: Record<string, unknown>): StoredHead {
   return {
     tenantId: row.tenant_id as TenantId,
     origin: row.origin as string,
     size: row.size as number,
     root: row.root as Uint8Array,
     lastRecordedAtMs: row.last_recorded_at_ms as number,
+    registeredTo: row.registered_to as number,
   };
 }
 

@@ -21,14 +21,11 @@ import { indexedRecords } from "../../../ledger/search/search-terms.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import { RegistrationIndex } from "../registrations/registration-index.ts";
-import { SearchBacklog, type SearchState } from "../search/search-backlog.ts";
-import { SearchFill } from "../search/search-fill.ts";
-import { segmentsOf } from "../search/search-segments.ts";
-import { SearchWriter } from "../search/search-writer.ts";
+import { SearchIndex, type SearchState } from "../search/search-index.ts";
 import type { SqliteAnchor } from "./anchor.ts";
 import { IdempotencyRecords } from "./idempotency-records.ts";
 import { KnownLogs } from "./known-logs.ts";
-import { LogRows, TileWriter, type WritableHead, WritableHeads } from "./log-rows.ts";
+import { LogRows, type StoredHead, TileWriter } from "./log-rows.ts";
 
 /** A batch with the randomness that it needs, drawn where the caller owns it. */
 export interface SeededBatch extends TenantBatch {
@@ -47,13 +44,11 @@ export class LogWriter {
   readonly #rows: LogRows;
   readonly #anchor: SqliteAnchor;
   readonly #originPrefix: string;
-  readonly #heads: WritableHeads;
   readonly #known = new KnownLogs();
   readonly #version: SqliteStatement;
   readonly #idempotency: IdempotencyRecords;
   readonly #tiles: TileWriter;
-  readonly #search: SearchWriter;
-  readonly #backlog: SearchBacklog;
+  readonly #search: SearchIndex;
   readonly registrations: RegistrationIndex;
   readonly #openLog: SqliteStatement;
   readonly #advanceHead: SqliteStatement;
@@ -63,7 +58,6 @@ export class LogWriter {
 
   constructor(connection: SqliteConnection, anchor: SqliteAnchor, originPrefix: string) {
     this.#rows = new LogRows(connection);
-    this.#heads = new WritableHeads(connection);
     this.#version = connection.prepare("PRAGMA data_version");
     this.#anchor = anchor;
     this.#originPrefix = originPrefix;
@@ -71,8 +65,7 @@ export class LogWriter {
     this.#idempotency = new IdempotencyRecords(connection, this.#rows, isNoted);
     this.registrations = new RegistrationIndex(connection);
     this.#tiles = new TileWriter(connection);
-    this.#search = new SearchWriter(connection);
-    this.#backlog = new SearchBacklog(this.#search, new SearchFill(connection, this.#search), segmentsOf(connection));
+    this.#search = new SearchIndex(connection);
     this.#openLog = connection.prepare(
       `INSERT INTO log_heads (origin, size, root, last_recorded_at_ms, registered_to, tenant_id)
        VALUES (?, ?, ?, ?, ?, ?)`,
@@ -124,7 +117,7 @@ export class LogWriter {
    */
   append({ tenantId, records, shown, seed }: SeededBatch, nowMs: number): AppendedBatch {
     const known = this.#known.current(tenantId);
-    const head = known?.head ?? this.#heads.of(tenantId);
+    const head = known?.head ?? this.#rows.headOfTenant(tenantId);
     if (known === undefined) this.#refuseUnsound(tenantId, head, this.#anchor.find(tenantId));
     const plan = planBatch(readBatch(records), (idempotency) => this.#idempotency.find(tenantId, idempotency));
     if (plan.fresh.length === 0 && head !== undefined)
@@ -137,7 +130,7 @@ export class LogWriter {
     const committed = committedRecords(sequenced, tree, log);
     this.#tiles.write(tenantId, edge.takeTouched());
     this.#keepAnswers(tenantId, plan, sequenced, log.size, nowMs);
-    const search = this.#backlog.add(tenantId, known?.search ?? this.#searchOf(tenantId, sequenced), {
+    const search = this.#search.append(tenantId, known?.search ?? this.#searchOf(tenantId, sequenced), {
       before: head?.size ?? 0,
       size: log.size,
       records: indexedRecords(sequenced, plan.fresh),
@@ -202,12 +195,11 @@ export class LogWriter {
   }
 
   #searchOf(tenantId: TenantId, { searchKey }: Sequenced): SearchState {
-    if (searchKey === undefined) return this.#backlog.stateOf(tenantId);
-    return { indexes: [this.#search.begin(tenantId, { generation: 1, key: searchKey }, 0)], waiting: [] };
+    return searchKey === undefined ? this.#search.stateOf(tenantId) : this.#search.begin(tenantId, searchKey);
   }
 
   /** Returns the leaf that the index of registrations has come to. */
-  #register(tenantId: TenantId, head: WritableHead | undefined, { fresh }: BatchPlan, sequenced: Sequenced): number {
+  #register(tenantId: TenantId, head: StoredHead | undefined, { fresh }: BatchPlan, sequenced: Sequenced): number {
     const registrations = encodedRegistrations(fresh, sequenced.firstLeafIndex);
     const { registeredTo, size } = head ?? { registeredTo: 0, size: 0 };
     const leaves = { registeredTo, size, end: sequenced.head.size };

@@ -11,7 +11,7 @@ import { UndoneErasures } from "../erasure/undone-erasures.ts";
 import { anchorConnection, withAnchorFile } from "../log/anchor.ts";
 import { LogRows } from "../log/log-rows.ts";
 import type { StorePaths } from "../paths.ts";
-import { requireNewestSchema } from "./migrate.ts";
+import { requireSchema } from "./migrate.ts";
 import {
   finishSeal,
   readSeal,
@@ -48,7 +48,7 @@ export class SqliteCopySource {
     this.#nowMs = nowMs;
     if (!existsSync(paths.path)) throw new IncompatibleStoreError(`${paths.path} is missing.`);
     this.#reading((connection) => {
-      requireNewestSchema(connection, paths.path);
+      requireSchema(connection, paths.path);
       const undone = new UndoneErasures(connection).all(readNotedErasures(connection, paths.anchorPath));
       if (undone.length > 0)
         throw new IncompatibleStoreError(

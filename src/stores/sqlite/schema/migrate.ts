@@ -1,11 +1,10 @@
 /** Brings a database file to this program's schema. */
 import type { RandomFill } from "../../../base/ids.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
+import { requireKnownVersion } from "../../store-checks.ts";
 import { openConnection, type SqliteConnection } from "../connection.ts";
 import { createDatabaseFile } from "../files.ts";
-import { addSegments } from "../search/search-segments.ts";
-import { addChangeMark, requireOwnLog } from "../wal-binding.ts";
-import { orderEmptyByRecord } from "./record-order.ts";
+import { requireOwnLog } from "../wal-binding.ts";
 import { applicationId, type Migration, migrations } from "./schema.ts";
 import { requireUnsealed } from "./seal.ts";
 
@@ -22,8 +21,8 @@ export interface MigrateOptions {
 /**
  * Creates the file and its directory where they are missing, and applies what is missing of the schema, all or
  * nothing. Safe when several processes start at once: they take turns. Throws `IncompatibleStoreError` when the file
- * is another program's, is sealed, has another file's write-ahead log, was written by a newer version of this one, or holds a log that does not verify, and an SQLite or file system error when it
- * cannot be opened. Returns the names of the migrations that were applied.
+ * is another program's, is sealed, has another file's write-ahead log or an unknown schema version, and an SQLite or file
+ * system error when it cannot be opened. Returns the names of the migrations that were applied.
  */
 export function migrateSqlite(options: MigrateOptions): readonly string[] {
   createDatabaseFile(options.path);
@@ -31,7 +30,7 @@ export function migrateSqlite(options: MigrateOptions): readonly string[] {
   // Looked at before the first write: opening for writing changes the journal mode, which is the file's owner's affair.
   const looking = openConnection({ ...options, readOnly: true });
   try {
-    readCompatibleVersion(looking, options);
+    readVersion(looking, options);
     requireUnsealed(looking, options.path);
   } finally {
     looking.close();
@@ -48,82 +47,39 @@ export function migrateSqlite(options: MigrateOptions): readonly string[] {
   }
 }
 
-/**
- * Throws `IncompatibleStoreError` where the file has not this very schema: for those who write beside a service, which
- * would be in the way of a migration.
- */
-export function requireNewestSchema(connection: SqliteConnection, path: string): void {
-  const version = readCompatibleVersion(connection, { path });
-  if (version > migrations.length) throw newerSchema(path, version, migrations.length);
+/** Throws `IncompatibleStoreError` if the file does not have exactly this program's schema. */
+export function requireSchema(connection: SqliteConnection, path: string): void {
+  const version = readVersion(connection, { path });
   if (version < migrations.length)
     throw new IncompatibleStoreError(
       `${path} has schema version ${version}, and this program needs ${migrations.length}: run \`migrate\` first.`,
     );
 }
 
-/**
- * `PRAGMA user_version` has the schema's version below, and above it the oldest version that a program must know; where
- * that is 0 it must know all.
- */
-const oldestFactor = 2 ** 16;
-
-/** Returns the file's schema version; 0 when it is empty. More than is known where the rest may be missed. */
-function readCompatibleVersion(
-  connection: SqliteConnection,
-  options: Pick<MigrateOptions, "path" | "migrations">,
-): number {
-  const latest = (options.migrations ?? migrations).length;
-  const mark = readPragma(connection, "user_version");
-  const version = mark % oldestFactor;
+/** Returns the file's schema version; 0 if it is empty. */
+function readVersion(connection: SqliteConnection, options: Pick<MigrateOptions, "path" | "migrations">): number {
+  const version = readPragma(connection, "user_version");
   const tables = connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.count;
   if (readPragma(connection, "application_id") !== applicationId && (tables !== 0 || version !== 0)) {
     throw new IncompatibleStoreError(`${options.path} is a database of another program.`);
   }
-  if (version > latest && (Math.floor(mark / oldestFactor) || version) > latest)
-    throw newerSchema(options.path, version, latest);
+  requireKnownVersion(options.path, version, (options.migrations ?? migrations).length);
   return version;
-}
-
-function newerSchema(path: string, version: number, known: number): IncompatibleStoreError {
-  return new IncompatibleStoreError(
-    `${path} has schema version ${version}; this program knows versions up to ${known}. ` +
-      "It was written by a newer version of the service: use that one.",
-  );
-}
-
-/** What `user_version` is when all of them are applied. */
-function markOf(known: readonly Migration[]): number {
-  const oldest = known.findLastIndex(({ additive }) => additive !== true) + 1;
-  return oldest === known.length ? oldest : oldest * oldestFactor + known.length;
 }
 
 function applyMissing(connection: SqliteConnection, options: MigrateOptions): readonly string[] {
   const known = options.migrations ?? migrations;
-  const missing = known.slice(readCompatibleVersion(connection, options));
-  if (missing.length === 0) {
-    addWhatVersionsShare(connection);
-    return [];
-  }
-  for (const { sql, fill } of missing) {
-    connection.exec(sql);
-    fill?.(connection, options.random);
-  }
-  connection.exec(`PRAGMA user_version = ${markOf(known)}; PRAGMA application_id = ${applicationId}`);
+  const missing = known.slice(readVersion(connection, options));
+  if (missing.length === 0) return [];
+  for (const { sql } of missing) connection.exec(sql);
+  connection.exec(`PRAGMA user_version = ${known.length}; PRAGMA application_id = ${applicationId}`);
   const storeId = Buffer.from(options.random(new Uint8Array(16))).toString("hex");
   connection
     .prepare(
       "INSERT INTO store (singleton, store_id, probed_at_ms, probe) VALUES (1, ?, 0, x'') ON CONFLICT DO NOTHING",
     )
     .run(storeId);
-  if (known.length >= migrations.length) addWhatVersionsShare(connection);
   return missing.map(({ name }) => name);
-}
-
-/** What a store of the newest schema gets besides, with which the version before goes on. */
-function addWhatVersionsShare(connection: SqliteConnection): void {
-  addSegments(connection);
-  addChangeMark(connection);
-  orderEmptyByRecord(connection);
 }
 
 function readPragma(connection: SqliteConnection, name: "user_version" | "application_id"): number {

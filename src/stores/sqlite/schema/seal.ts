@@ -1,11 +1,10 @@
 /**
  * The seal of a store that is copied to another one: from then on two stores would go on with the same logs, so nobody
- * writes to this one any more. The database itself refuses, by triggers: a service that is running, of whichever
- * version, and every command.
+ * writes to this one any more. The database itself refuses, by triggers: a service that is running, and
+ * every command.
  */
 import { IncompatibleStoreError } from "../../errors.ts";
 import { inTransaction, type SqliteConnection } from "../connection.ts";
-import { settleSearch } from "../search/search-backlog.ts";
 
 /** Who the store was sealed for. */
 export interface SealOwner {
@@ -50,8 +49,6 @@ export function sealStore(connection: SqliteConnection, path: string, { targetSt
   inTransaction(connection, () => {
     const seal = readSeal(connection);
     if (seal?.isFinal === true && seal.targetStoreId !== targetStoreId) requireUnsealed(connection, path);
-    // The other store lets no leaf wait for its index.
-    if (seal === undefined) settleSearch(connection);
     connection.exec(
       `CREATE TABLE IF NOT EXISTS store_seal (
          singleton INTEGER PRIMARY KEY CHECK (singleton = 1),

@@ -2,18 +2,18 @@
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
 import type { RebuiltIndex, SearchIndexer } from "../../../ledger/ports/search.ts";
-import { blockOf, searchKeyBytes } from "../../../ledger/search/search-index.ts";
+import { searchKeyBytes } from "../../../ledger/search/search-index.ts";
+import { type IndexGeneration, SearchTerms, segmentsOf } from "../../search-backlog.ts";
 import { inTransaction, openConnection, type SqliteConnection, type SqliteStatement } from "../connection.ts";
 import { describeFailure, toError } from "../errors.ts";
 import { LogRows } from "../log/log-rows.ts";
 import { RegistrationIndex } from "../registrations/registration-index.ts";
-import { type Filled, SearchFill } from "./search-fill.ts";
-import { type SearchSegments, segmentsOf } from "./search-segments.ts";
-import { type IndexGeneration, SearchWriter } from "./search-writer.ts";
+import { RecordsToIndex } from "./search-index.ts";
+import { SearchSegments } from "./search-segments.ts";
 
 /** Leaves of one transaction, which holds the write lock for about 10 ms. */
 const leavesEach = 64;
-/** Leaves of which one transaction clears up; they are all of one block. */
+/** Leaves of which one transaction clears up. */
 const sweptEach = 256;
 const busyTimeoutMs = 10_000;
 
@@ -25,23 +25,32 @@ export interface SearchIndexerOptions {
   readonly pause: () => Promise<void>;
 }
 
-/** A rebuild, of the leaves before `end`: those that are appended from its beginning on are in the index anyway. */
-interface Rebuild extends IndexGeneration {
+/** An index that is built from the first leaf on, until it has all of the log. */
+interface Rebuild extends Pick<IndexGeneration, "generation" | "key"> {
   readonly tenantId: TenantId;
+}
+
+/** What was found on the way. */
+interface Filled {
   readonly end: number;
+  /** Size of the log; the index serves once it has come so far. */
+  readonly size: number;
+  readonly erased: number;
+  readonly damaged: readonly number[];
 }
 
 export class SqliteSearchIndexer implements SearchIndexer {
   readonly #options: SearchIndexerOptions;
   readonly #connection: SqliteConnection;
   readonly #rows: LogRows;
-  readonly #writer: SearchWriter;
-  readonly #fill: SearchFill;
-  readonly #segments: SearchSegments | undefined;
+  readonly #terms = new SearchTerms();
+  readonly #records: RecordsToIndex;
+  readonly #segments: SearchSegments;
   readonly #newest: SqliteStatement;
-  readonly #dropOlder: SqliteStatement;
+  readonly #dropUnfinished: SqliteStatement;
+  readonly #addKey: SqliteStatement;
   readonly #advance: SqliteStatement;
-  readonly #sweep: SqliteStatement;
+  readonly #dropOlder: SqliteStatement;
 
   /** Throws an SQLite error where the file cannot be written. */
   constructor(options: SearchIndexerOptions) {
@@ -50,20 +59,22 @@ export class SqliteSearchIndexer implements SearchIndexer {
     this.#connection = connection;
     try {
       this.#rows = new LogRows(connection);
-      this.#writer = new SearchWriter(connection);
-      this.#fill = new SearchFill(connection, this.#writer);
-      this.#segments = segmentsOf(connection);
+      this.#records = new RecordsToIndex(connection);
+      this.#segments = new SearchSegments(connection);
+      // Behind all that a rebuild which was broken off has left.
       this.#newest = connection.prepare(
-        "SELECT coalesce(max(generation), 0) AS generation FROM search_keys WHERE tenant_id = ?",
+        `SELECT max(coalesce((SELECT max(generation) FROM search_keys WHERE tenant_id = ?1), 0),
+                    coalesce((SELECT max(generation) FROM search_segments WHERE tenant_id = ?1), 0)) AS generation`,
+      );
+      this.#dropUnfinished = connection.prepare("DELETE FROM search_keys WHERE tenant_id = ? AND serves = 0");
+      this.#addKey = connection.prepare(
+        "INSERT INTO search_keys (tenant_id, generation, key, filled_to, serves) VALUES (?, ?, ?, 0, 0)",
+      );
+      this.#advance = connection.prepare(
+        `UPDATE search_keys SET filled_to = ?, serves = ?
+          WHERE tenant_id = ? AND generation = ? AND filled_to = ? AND serves = 0`,
       );
       this.#dropOlder = connection.prepare("DELETE FROM search_keys WHERE tenant_id = ? AND generation < ?");
-      this.#advance = connection.prepare(
-        "UPDATE search_keys SET filled_to = ? WHERE tenant_id = ? AND generation = ? AND filled_to = ?",
-      );
-      this.#sweep = connection.prepare(
-        `DELETE FROM search_terms
-          WHERE tenant_id = ? AND block = ? AND generation < ? AND leaf_index >= ? AND leaf_index < ?`,
-      );
     } catch (error) {
       connection.close();
       throw error;
@@ -72,25 +83,22 @@ export class SqliteSearchIndexer implements SearchIndexer {
 
   async rebuild(tenantId: TenantId, onProgress: (leaves: number) => void): Promise<RebuiltIndex> {
     const rebuild = this.#write(() => this.#begin(tenantId));
+    const { generation } = rebuild;
     const parts: Filled[] = [];
-    for (let first = 0; first < rebuild.end; first += leavesEach) {
+    for (let part: Filled | undefined; part === undefined || part.end < part.size; parts.push(part)) {
       await this.#options.pause();
-      parts.push(this.#write(() => this.#fillPart(rebuild, first)));
-      onProgress(Math.min(first + leavesEach, rebuild.end));
+      const before = part;
+      part = this.#write(() => this.#fillPart(rebuild, before));
+      onProgress(part.end);
     }
-    // The key first: from then on what is left of the old rows tells nobody anything.
-    this.#write(() => this.#dropOlder.run(tenantId, rebuild.generation));
-    for (let first = 0; first <= rebuild.end; first += sweptEach) {
+    const end = parts.at(-1)?.end ?? 0;
+    for (let first = 0; first <= end; first += sweptEach) {
       await this.#options.pause();
-      const { generation } = rebuild;
-      this.#write(() => {
-        this.#sweep.run(tenantId, blockOf(first), generation, first, first + sweptEach);
-        this.#segments?.sweep(tenantId, generation, { first, end: first + sweptEach });
-      });
+      this.#write(() => this.#segments.sweep(tenantId, generation, { first, end: first + sweptEach }));
     }
     await this.#rebuildRegistrations(tenantId);
     return {
-      leaves: rebuild.end,
+      leaves: end,
       erased: parts.reduce((sum, { erased }) => sum + erased, 0),
       damaged: parts.flatMap(({ damaged }) => damaged),
     };
@@ -111,19 +119,35 @@ export class SqliteSearchIndexer implements SearchIndexer {
   }
 
   #begin(tenantId: TenantId): Rebuild {
-    const end = this.#rows.headOfTenant(tenantId)?.size;
-    if (end === undefined) throw new Error(`tenant ${tenantId} has no log`);
+    this.#sizeOf(tenantId);
     const generation = Number(this.#newest.get(tenantId)?.generation) + 1;
+    this.#dropUnfinished.run(tenantId);
     const key = this.#options.random(new Uint8Array(searchKeyBytes));
-    return { ...this.#writer.begin(tenantId, { generation, key }, end), tenantId, end };
+    this.#addKey.run(tenantId, generation, key);
+    return { tenantId, generation, key };
   }
 
-  #fillPart(rebuild: Rebuild, first: number): Filled {
+  /** Fills more than was appended since the part before, so that it ends. With the last leaf the index serves. */
+  #fillPart(rebuild: Rebuild, before: Filled | undefined): Filled {
     const { tenantId, generation } = rebuild;
-    const end = Math.min(first + leavesEach, rebuild.end);
-    if (Number(this.#advance.run(end, tenantId, generation, first).changes) !== 1)
+    const size = this.#sizeOf(tenantId);
+    const first = before?.end ?? 0;
+    const end = Math.min(size, first + Math.max(leavesEach, 2 * (size - (before?.size ?? size))));
+    const isWhole = end === size;
+    if (Number(this.#advance.run(end, isWhole ? 1 : 0, tenantId, generation, first).changes) !== 1)
       throw new Error(`another rebuild of the index of tenant ${tenantId} was faster`);
-    return this.#fill.fill(tenantId, rebuild, first, end);
+    const { records, erased, damaged } = this.#records.read(tenantId, { first, end });
+    const rows = this.#terms.rowsOf(rebuild, records);
+    for (const segment of segmentsOf(rebuild, { first, end }, { rows })) this.#segments.add(tenantId, segment);
+    // With its key gone, what is left of the old index tells nothing.
+    if (isWhole) this.#dropOlder.run(tenantId, generation);
+    return { end, size, erased, damaged };
+  }
+
+  #sizeOf(tenantId: TenantId): number {
+    const size = this.#rows.headOfTenant(tenantId)?.size;
+    if (size === undefined) throw new Error(`tenant ${tenantId} has no log`);
+    return size;
   }
 
   #write<Result>(work: () => Result): Result {

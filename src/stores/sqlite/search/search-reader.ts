@@ -10,20 +10,19 @@ import {
 import {
   blockLeaves,
   blockOf,
+  indexedOf,
   type LeafRange,
-  missingFields,
   StoredTerms,
-  termsFoundBy,
   withDecision,
 } from "../../../ledger/search/search-index.ts";
 import { hasTerms } from "../../../ledger/search/search-terms.ts";
 import { DamagedError } from "../../errors.ts";
+import type { IndexGeneration } from "../../search-backlog.ts";
 import { openStoredRecord, readLeaf } from "../../stored-record.ts";
 import { inSnapshot, type SqliteConnection, type SqliteStatement } from "../connection.ts";
 import { LogRows } from "../log/log-rows.ts";
-import { servesSql } from "./search-backlog.ts";
-import { type SearchSegments, segmentsOf } from "./search-segments.ts";
-import { editionOf } from "./search-writer.ts";
+import { servingSql, toIndex } from "./search-index.ts";
+import { SearchSegments } from "./search-segments.ts";
 
 /**
  * After so many steps a page ends, found or not: about 100 ms where each of them opens a record, 200 ms where it looks
@@ -40,12 +39,8 @@ export class SearchReader {
   readonly #terms = new StoredTerms();
   readonly #entry: SqliteStatement;
   readonly #indexOf: SqliteStatement;
-  readonly #hasLeaf: SqliteStatement;
-  readonly #key: SqliteStatement;
-  readonly #ofTerm: SqliteStatement;
-  readonly #hasTerm: SqliteStatement;
-  /** Undefined for a store that has none, which is read too. */
-  readonly #segments: SearchSegments | undefined;
+  readonly #serving: SqliteStatement;
+  readonly #segments: SearchSegments;
 
   constructor(connection: SqliteConnection) {
     this.#connection = connection;
@@ -56,19 +51,8 @@ export class SearchReader {
         WHERE tenant_id = ? AND leaf_index = ?`,
     );
     this.#indexOf = connection.prepare("SELECT leaf_index FROM entries WHERE tenant_id = ? AND record_id = ?");
-    this.#hasLeaf = connection.prepare(
-      "SELECT 1 FROM search_terms WHERE tenant_id = ? AND block = ? AND generation = ? AND leaf_index = ? LIMIT 1",
-    );
-    this.#key = connection.prepare(
-      `SELECT generation, key, ${editionOf(connection)} AS edition, filled_to, fill_end FROM search_keys
-        WHERE tenant_id = ? AND ${servesSql} ORDER BY generation DESC LIMIT 1`,
-    );
-    const ofTerm = "FROM search_terms WHERE tenant_id = ? AND block = ? AND generation = ? AND term = ?";
-    this.#ofTerm = connection.prepare(
-      `SELECT leaf_index ${ofTerm} AND leaf_index >= ? AND leaf_index < ? ORDER BY leaf_index`,
-    );
-    this.#hasTerm = connection.prepare(`SELECT 1 ${ofTerm} AND leaf_index = ?`);
-    this.#segments = segmentsOf(connection);
+    this.#serving = connection.prepare(servingSql);
+    this.#segments = new SearchSegments(connection);
   }
 
   /**
@@ -77,17 +61,15 @@ export class SearchReader {
    * does not verify.
    */
   search(query: SearchQuery): SearchPage {
-    // One snapshot: a rebuild that ends in between would take the rows of its predecessor away.
+    // One snapshot: a rebuild that ends in between would take away what its predecessor has.
     return inSnapshot(this.#connection, () => this.#search(query));
   }
 
   #search(query: SearchQuery): SearchPage {
     const { tenantId, terms } = query;
     const range = this.#range(query);
-    const index = this.#key.get(tenantId);
-    const unindexed = index === undefined ? [] : missingFields(index.edition as number, terms);
-    const page = this.#page(query, range, this.#candidates(tenantId, terms, index));
-    return unindexed.length === 0 ? page : { ...page, unindexed };
+    const row = this.#serving.get(tenantId);
+    return this.#page(query, range, this.#candidates(tenantId, terms, row && toIndex(row)));
   }
 
   #page({ tenantId, terms, limit }: SearchQuery, range: LeafRange, candidatesOf: Candidates): SearchPage {
@@ -120,46 +102,33 @@ export class SearchReader {
   }
 
   /** Looks into a block of the index; where there is none, or nothing to look for, every leaf is a candidate. */
-  #candidates(
-    tenantId: TenantId,
-    terms: readonly SearchTerm[],
-    index: Record<string, unknown> | undefined,
-  ): Candidates {
+  #candidates(tenantId: TenantId, terms: readonly SearchTerm[], index: IndexGeneration | undefined): Candidates {
     if (index === undefined) return everyLeaf;
-    const generation = Number(index.generation);
-    const [driving, ...others] = termsFoundBy(index.edition as number, terms).toSorted(bySelectivity);
+    const { generation, filledTo } = index;
+    const [driving, ...others] = indexedOf(terms).toSorted(bySelectivity);
     if (driving === undefined) return everyLeaf;
     const decision =
       driving.field === "decision_id" ? this.#indexedLeaf(tenantId, driving.value, generation) : undefined;
-    const stored = (term: SearchTerm) => this.#terms.of(index.key as Uint8Array, term);
+    const stored = (term: SearchTerm) => this.#terms.of(index.key, term);
     const drivingTerm = stored(driving);
     const otherTerms = others.map(stored);
-    const waiting = { first: index.filled_to as number, end: index.fill_end as number };
     return ({ first, end }) => {
-      const block = blockOf(first);
       const has = (leaf: number) => (term: Uint8Array) =>
-        this.#hasTerm.get(tenantId, block, generation, term, leaf) !== undefined ||
-        this.#inSegments(tenantId, generation, term, { first: leaf, end: leaf + 1 }).length > 0;
-      const inRows = [...this.#ofTerm.iterate(tenantId, block, generation, drivingTerm, first, end)].map(
-        (row) => row.leaf_index as number,
-      );
-      const inSegments = this.#inSegments(tenantId, generation, drivingTerm, { first, end });
-      const leaves = inOrder(inRows, inSegments).filter((leaf) => otherTerms.every(has(leaf)));
-      return withDecision(withWaiting(leaves, waiting, { first, end }), decision, { first, end });
+        this.#segments.leavesOf(tenantId, generation, term, { first: leaf, end: leaf + 1 }).length > 0;
+      const indexed = this.#segments
+        .leavesOf(tenantId, generation, drivingTerm, { first, end })
+        .filter((leaf) => otherTerms.every(has(leaf)));
+      const waiting = everyLeaf({ first: Math.max(first, filledTo), end });
+      return withDecision([...indexed, ...waiting], decision, { first, end });
     };
-  }
-
-  #inSegments(tenantId: TenantId, generation: number, term: Uint8Array, range: LeafRange): readonly number[] {
-    return this.#segments?.leavesOf(tenantId, generation, term, range) ?? [];
   }
 
   /** The leaf of a record of which the index has anything. */
   #indexedLeaf(tenantId: TenantId, recordId: string, generation: number): number | undefined {
     const leaf = this.#indexOf.get(tenantId, recordId)?.leaf_index as number | undefined;
     if (leaf === undefined) return undefined;
-    if (this.#hasLeaf.get(tenantId, blockOf(leaf), generation, leaf) !== undefined) return leaf;
-    const rows = this.#segments?.rowsOf(tenantId, generation, { first: leaf, end: leaf + 1 });
-    return rows?.next().done === false ? leaf : undefined;
+    const rows = this.#segments.rowsOf(tenantId, generation, { first: leaf, end: leaf + 1 });
+    return rows.next().done === false ? leaf : undefined;
   }
 
   /** The record, if it has the terms. What was erased has none but its id. */
@@ -204,24 +173,8 @@ interface EntryRow {
   readonly opening: Uint8Array | null;
 }
 
-/** Leaves of both, each once. One is empty, but where programs of two versions write. */
-function inOrder(some: readonly number[], others: readonly number[]): readonly number[] {
-  if (some.length === 0) return others;
-  return others.length === 0 ? some : [...new Set([...some, ...others])].sort((one, other) => one - other);
-}
-
 function everyLeaf({ first, end }: LeafRange): readonly number[] {
   return Array.from({ length: Math.max(0, end - first) }, (_, position) => first + position);
-}
-
-/** The leaves that an index has, and all of the range that it need not have yet, in order. */
-function withWaiting(indexed: readonly number[], waiting: LeafRange, { first, end }: LeafRange): readonly number[] {
-  if (waiting.first >= waiting.end) return indexed;
-  return [
-    ...indexed.filter((leaf) => leaf < waiting.first),
-    ...everyLeaf({ first: Math.max(first, waiting.first), end: Math.min(end, waiting.end) }),
-    ...indexed.filter((leaf) => leaf >= waiting.end),
-  ];
 }
 
 /** What fewer records have comes first: `searchFields` is in this order. */

@@ -6,7 +6,7 @@ import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { verifyOpening, verifyRange } from "../../clients/typescript/src/receipts.ts";
 import { sampleCalls } from "../../dev/requests.ts";
-import { RangeLeafSchema, RangeReceiptSchema } from "../../gen/platform/bulk/v1/common_pb.ts";
+import { ItemOutcome, RangeLeafSchema, RangeReceiptSchema } from "../../gen/platform/bulk/v1/common_pb.ts";
 import { BulkDecisionService } from "../../gen/platform/bulk/v1/decisions_pb.ts";
 import { BulkRecordService } from "../../gen/platform/bulk/v1/records_pb.ts";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
@@ -59,7 +59,8 @@ describe.each(testStores)("%s", (_name, startStore) => {
   /** What the client's verifier says of an answer. */
   async function verify(answer: Any) {
     const receipt = answer.receipt && fromJson(RangeReceiptSchema, answer.receipt as JsonValue);
-    const items = answer.items.map(({ leaf, decision, ingestion, registration }: Any) => ({
+    const items = answer.items.map(({ outcome, leaf, decision, ingestion, registration }: Any) => ({
+      outcome: outcome === "answered" ? ItemOutcome.ANSWERED : ItemOutcome.UNSPECIFIED,
       leaf: leaf && fromJson(RangeLeafSchema, leaf),
       decision: decision && { decisionId: decision.decision_id },
       ingestion,

@@ -83,6 +83,7 @@ test("its record", async () => {
         allow: true,
         policy_revision: "sha256:revision",
         reasons: ["permit-1"],
+        reasons_withheld: true,
         caller_scopes: ["platform-api.access", "policy.read"],
         guidance: {
           handling_mode: "local_embedded_enforcement",

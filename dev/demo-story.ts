@@ -86,13 +86,13 @@ export async function tellStory(stack: Stack, dataDir: string): Promise<number> 
   });
   const settings = await writeCommandSettings(stack, dataDir);
   const logKeys = await logKeysOf(settings, tenant);
-  const enforcerOf = (platform: Platform, application: string): Enforcer =>
+  const enforcerOf = (platform: Platform, application: string, isHonest = true): Enforcer =>
     createEnforcer({
       client: platform,
       workload: { application, environment: "production" },
       keys,
       spoolDirectory: at(`spool-${application}`),
-      logKeys,
+      ...(isHonest && { logKeys }),
     });
   const [payrollEnforcer, reportsEnforcer] = [enforcerOf(payroll, "payroll"), enforcerOf(reports, "reports")];
   const plaintext = randomBytes(8 * 1_048_576);
@@ -135,7 +135,8 @@ export async function tellStory(stack: Stack, dataDir: string): Promise<number> 
       planProtection: (question) => reports.planProtection(silent(question)),
       planKeyAccess: (question) => reports.planKeyAccess(silent(question)),
     };
-    return enforcerOf(without, "reports").open({ ...sealed, output });
+    // With the log's keys the library would see that the record is of another question.
+    return enforcerOf(without, "reports", false).open({ ...sealed, output });
   });
   await refused("reports puts it under a new key", "not_permitted", () =>
     reportsEnforcer.rewrap({ ...sealed, output: at("stolen.sealed"), newKeyReference: "local-partner" }),

@@ -18,6 +18,7 @@ const rows = [...recordRows, ...factRows, ...logRows, ...sessionRows, ...proofRo
 
 /** Tables that hold nothing of any tenant, and why. */
 const tablesOfNobody: Readonly<Record<string, string>> = {
+  store_changes: "counts the transactions of the whole store",
   store: "the identity of the store, and whether it can write",
   signing_keys: "public keys of the deployment",
   schema_migrations: "the version of the schema",

@@ -16,6 +16,7 @@ try {
   run("buf", "generate", "--output", out);
   run("buf", "build", "proto", "--exclude-source-info", "-o", join(out, "gen/image.binpb"));
   run("node", "scripts/openapi.ts", join(out, "gen"));
+  run("node", "scripts/record-relations.ts", join(out, "gen"));
   run("diff", "--recursive", "gen", join(out, "gen"));
 } finally {
   rmSync(out, { recursive: true, force: true });

@@ -3,7 +3,7 @@ import { execFile, execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import packageFile from "../../package.json" with { type: "json" };
 import { referencePages } from "../../scripts/reference.ts";
@@ -16,7 +16,6 @@ const readme = readFileSync(join(root, "README.md"), "utf8");
 const textOf = (file: string) => readFileSync(join(root, file), "utf8");
 const blocksOf = (text: string, language: string) =>
   [...text.matchAll(RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\``, "gms"))].map(([, text = ""]) => text);
-const inline = [...readme.replaceAll(/^```.*?^```/gms, "").matchAll(/`([^`\n]+)`/g)].map(([, text = ""]) => text);
 
 test.each([...referencePages()])("%s is as generated", (path, text) => {
   expect(textOf(path)).toBe(text);
@@ -49,18 +48,6 @@ test("every link of the README and the documentation leads to a file", () => {
         .map((target) => `${file}: ${target}`),
     );
   expect(broken).toEqual([]);
-});
-
-describe("paths", () => {
-  /** What a running service makes, or a build. */
-  const isMadeLater = (path: string) => /^(\.\/)?(data|dist)\//.test(path);
-  const paths = inline.filter((text) =>
-    /^[a-z.][\w.-]*(\/[\w.-]+)+$|^(src|gen|dev|test|bench|docs|proto|policies|examples|scripts)$/.test(text),
-  );
-
-  test.each([...new Set(paths)].filter((path) => !isMadeLater(path)))("%s exists", (path) => {
-    expect(existsSync(join(root, path))).toBe(true);
-  });
 });
 
 test("every source file that a comment or a document names exists", () => {

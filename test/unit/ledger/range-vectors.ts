@@ -41,7 +41,7 @@ export interface RangeVector {
 
 export function rangeVectors(): readonly RangeVector[] {
   const log = memoryLog({ name: "range" });
-  for (let i = 0; i < 20; i++) log.append(i % 2 === 0 ? decision(true) : evidence("protect", {}));
+  for (let i = 0; i < 20; i++) log.append(i % 2 === 0 ? decision(true) : evidence("protect", {}, "success"));
   const { size } = log.head();
   const log_key = log.vkey();
   const sets = [[1], [size - 1], [0, size - 1], [8, 9, 10, 11], [5, 6, 7, 8, 9, 10], [12, 13, 14, 15], [2, 9, 17]];
@@ -93,7 +93,7 @@ function changed(log: MemoryLog): RangeVector[] {
   const stranger = memoryLog({ name: "stranger" });
   for (let i = 0; i < 20; i++) stranger.append(decision(true));
   const older = memoryLog({ name: "range" });
-  for (let i = 0; i < 14; i++) older.append(i % 2 === 0 ? decision(true) : evidence("protect", {}));
+  for (let i = 0; i < 14; i++) older.append(i % 2 === 0 ? decision(true) : evidence("protect", {}, "success"));
   const vector = (name: string, answer: RangeAnswer, refused?: string, key = log_key): RangeVector => ({
     name,
     log_key: key,

@@ -43,7 +43,7 @@ export function receiptVectors(): { receipts: readonly ReceiptVector[]; consiste
   const held: ReceiptVector[] = [];
   const consistency: ConsistencyVector[] = [];
   const sizes: number[] = [];
-  const appends = [decision(true), evidence("protect", {}), decision(false), awkward];
+  const appends = [decision(true), evidence("protect", {}, "success"), decision(false), awkward];
   while (sizes.length < 8) {
     log.append(appends[sizes.length % appends.length] as ReturnType<typeof decision>);
     const { size } = log.head();

@@ -31,7 +31,11 @@ export function registration({ digest = "sha256:a", cid, decision: cited, citati
   };
 }
 
-export function evidence(event: string, { digest, cid, decision: cited, citation }: Named): Changes {
+export function evidence(
+  event: string,
+  { digest, cid, decision: cited, citation }: Named,
+  outcome = "completed",
+): Changes {
   return {
     kind: "evidence",
     route: "/v1/sdk/evidence",
@@ -41,7 +45,7 @@ export function evidence(event: string, { digest, cid, decision: cited, citation
       artifact_digest: digest,
       artifact_cid: cid,
       decision_id: cited,
-      outcome: "completed",
+      outcome,
     },
     outcome: { accepted: true, citation: citation ?? (cited === undefined ? "none" : "matched") },
     policyRevision: undefined as never,

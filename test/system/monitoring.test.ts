@@ -105,7 +105,7 @@ describe("a gateway under load", () => {
   const panels = dashboards.flatMap(({ title, panels }) =>
     panels.flatMap((panel) => panel.queries.map(([expr]) => [title, panel.title, expr] as const)),
   );
-  test.concurrent.each(panels)("%s: %s", { timeout: 90_000 }, async (_dashboard, _panel, expr) => {
+  test.each(panels)("%s: %s", { timeout: 90_000 }, async (_dashboard, _panel, expr) => {
     const asked = expr.replaceAll("$__rate_interval", "15s").replaceAll(/"\$\w+"/g, '".+"');
     await expect.poll(() => numbersOf(asked), patience).not.toEqual([]);
   });

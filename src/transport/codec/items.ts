@@ -131,8 +131,6 @@ function requireFew(field: MessageListField): (count: number) => void {
   };
 }
 
-const structural = /[{}[\],"]/g;
-
 /**
  * Finds the items in the text of an object, which need not be JSON: what is wrong with it beyond them shows when the rest
  * is parsed, and what is wrong with one when that is.
@@ -152,10 +150,7 @@ function splitItems(field: MessageListField, text: string): { readonly rest: str
     texts.push(text.slice(begin, at));
     mayHave(texts.length);
   };
-  structural.lastIndex = 0;
-  // What it matches is one character, which is looked at in the text: there are thousands.
-  while (structural.test(text)) {
-    const at = structural.lastIndex - 1;
+  for (let at = 0; at < text.length; at++) {
     const character = text[at];
     switch (character) {
       case '"': {
@@ -164,7 +159,7 @@ function splitItems(field: MessageListField, text: string): { readonly rest: str
           name = text.slice(at + 1, close);
           expectsName = false;
         }
-        structural.lastIndex = close + 1;
+        at = close;
         break;
       }
       case "{":
@@ -183,7 +178,8 @@ function splitItems(field: MessageListField, text: string): { readonly rest: str
           begin = at + 1;
         }
         break;
-      default:
+      case "]":
+      case "}":
         if (depth === 2 && begin !== undefined) {
           if (texts.length > 0 || !isBlank(text.slice(begin, at))) end(at);
           begin = undefined;

@@ -66,10 +66,11 @@ export function newestTree({
   results,
 }: BatchResult): { readonly tree: StoredTree; readonly isFresh: boolean } | undefined {
   const committed = results.flatMap((result) => (typeof result === "string" ? [] : [result]));
-  const fresh = committed.find(({ earlierAnswer }) => earlierAnswer === undefined);
-  if (fresh !== undefined) return { tree: fresh.tree, isFresh: true };
-  const [newest] = committed.sort((a, b) => b.tree.size - a.tree.size);
-  return newest && { tree: newest.tree, isFresh: false };
+  const newest = committed.reduce<CommittedRecord | undefined>(
+    (most, each) => (most === undefined || each.tree.size > most.tree.size ? each : most),
+    undefined,
+  );
+  return newest && { tree: newest.tree, isFresh: newest.earlierAnswer === undefined };
 }
 
 const retryAfterSeconds = 1;

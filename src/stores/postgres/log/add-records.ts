@@ -1,10 +1,10 @@
 /** Adds a batch to a log's right edge, and says which rows store it. */
 
 import type { TenantId } from "../../../base/ids.ts";
-import type { BatchPlan } from "../../../ledger/append/batch-plan.ts";
 import { committedRecords } from "../../../ledger/append/committed-record.ts";
 import type { SealedEntry, Sequenced } from "../../../ledger/append/sequence.ts";
-import type { BatchResult, LogState } from "../../../ledger/ports/store.ts";
+import type { CommittedRecord, LogState } from "../../../ledger/ports/store.ts";
+import type { EncodedRecord } from "../../../ledger/record/record.ts";
 import { indexedRecords } from "../../../ledger/search/search-terms.ts";
 import type { RightEdge, WrittenTile } from "../../../ledger/tlog/right-edge.ts";
 import {
@@ -37,26 +37,26 @@ export interface AddedRows {
   readonly search: SearchAddition;
 }
 
-/** Adds sequenced records to the edge. The result counts once the rows are committed. */
+/** Adds sequenced records to the edge. What it returns counts once the rows are committed. */
 export function addRecords(
-  plan: BatchPlan,
+  fresh: readonly EncodedRecord[],
   sequenced: Sequenced,
   edge: RightEdge,
   { tenantId, terms, ...index }: Adding,
-): { readonly log: LogState; readonly result: BatchResult; readonly rows: AddedRows } {
+): { readonly log: LogState; readonly committed: readonly CommittedRecord[]; readonly rows: AddedRows } {
   const { entries, head } = sequenced;
   const before = edge.size;
   for (const { leafHash } of entries) edge.append(leafHash);
   const tree = edge.tree();
   const log: LogState = { tenantId, origin: head.origin, size: edge.size, root: tree.root() };
-  const result: BatchResult = { log: log.origin, results: plan.results(committedRecords(sequenced, tree, log)) };
-  const own = entries.slice(-plan.fresh.length);
-  const calls = plan.fresh.flatMap(({ idempotency }, position) => {
+  const committed = committedRecords(sequenced, tree, log);
+  const own = entries.slice(-fresh.length);
+  const calls = fresh.flatMap(({ idempotency }, position) => {
     const entry = own[position];
     return idempotency === undefined || entry === undefined ? [] : [keptCall(idempotency, entry)];
   });
   const tiles = edge.takeTouched();
-  const records = indexedRecords(sequenced, plan.fresh);
+  const records = indexedRecords(sequenced, fresh);
   const search = additionOf(terms, { ...index, before, size: log.size, records });
-  return { log, result, rows: { entries, tiles, calls, search } };
+  return { log, committed, rows: { entries, tiles, calls, search } };
 }

@@ -1,7 +1,6 @@
 /** What appending to logs takes, of one tenant or of many at once. */
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
-import type { BatchPlan } from "../../../ledger/append/batch-plan.ts";
 import { EdgeCache } from "../../../ledger/append/edge-cache.ts";
 import { type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
 import type { LogAnchor } from "../../../ledger/ports/anchor.ts";
@@ -61,7 +60,12 @@ export class LogTools {
     }
   }
 
-  addRecords(plan: BatchPlan, sequenced: Sequenced, edge: RightEdge, of: LogIndex & { readonly tenantId: TenantId }) {
-    return addRecords(plan, sequenced, edge, { ...of, terms: this.#terms });
+  addRecords(
+    fresh: readonly EncodedRecord[],
+    sequenced: Sequenced,
+    edge: RightEdge,
+    of: LogIndex & { readonly tenantId: TenantId },
+  ) {
+    return addRecords(fresh, sequenced, edge, { ...of, terms: this.#terms });
   }
 }

@@ -6,6 +6,7 @@ import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.t
 import {
   type BatchOutcome,
   type BatchResult,
+  type CommittedRecord,
   type Foresee,
   type LogState,
   type Patience,
@@ -36,6 +37,9 @@ import type { SigningKeysOfStore } from "./signing-keys.ts";
 /** How long a transaction of many tenants waits for a lock. Where nobody is stuck, those of others take much less. */
 const sharedLockTimeoutMs = 250;
 
+/** Records that are made in one turn of the event loop: those of a large group take many, so that other calls have theirs. */
+const recordsAtOnce = 64;
+
 export interface LogWriterOptions extends LogToolsOptions {
   readonly pool: ConnectionPool;
   readonly registrations: RegistrationIndex;
@@ -55,6 +59,11 @@ interface Appended {
 interface LockedHead extends StoredHead {
   /** Whether leaves were appended under the same lock, for keys that follow the one that signed the log before. */
   readonly isHandedOver?: boolean;
+}
+
+/** A log while a batch is added to it: its head, and its search index as the next records find it. */
+interface Grown extends LogIndex {
+  readonly head: StoredHead;
 }
 
 /** Work in a transaction that holds the lock of a tenant's log head. */
@@ -241,23 +250,46 @@ export class LogWriter {
     }
     const known = this.#tools.edges.take(head);
     const edge = edgeOf(head, known, await readTiles(connection, tenantId, edgeTiles(head, known)));
-    const sequenced = this.#tools.sequence(head, plan.fresh);
     const range = leavesToRead({ index, size: head.size, waiting }, plan.fresh.length);
     const read = range && (await readToIndex(connection, tenantId, range, maxBytesAgain));
-    const added = this.#tools.addRecords(plan, sequenced, edge, { tenantId, index, waiting, read });
-    const { log, result, rows } = added;
-    const registering = await this.#registrations.follow(connection, head, plan.fresh, sequenced);
-    const { registeredTo } = registering;
-    const writing = Promise.all([
-      advanceHead(connection, head, log, { ...sequenced.head, registeredTo }),
+    const committed: CommittedRecord[] = [];
+    let at: Grown = { head, index, waiting, read };
+    let writing: Promise<void> | undefined;
+    for (let first = 0; first < plan.fresh.length; first += recordsAtOnce) {
+      const fresh = plan.fresh.slice(first, first + recordsAtOnce);
+      const sequenced = this.#tools.sequence(at.head, fresh);
+      const added = this.#tools.addRecords(fresh, sequenced, edge, { tenantId, ...at });
+      committed.push(...added.committed);
+      // The server has written the records before these while these were made, and other calls have had their turn.
+      await writing;
+      const registering = await this.#registrations.follow(connection, at.head, fresh, sequenced);
+      const next = { ...at.head, ...added.log, ...sequenced.head, registeredTo: registering.registeredTo };
+      writing = this.#write(connection, at.head, next, added, registering);
+      // If a later record cannot be built, nothing waits for these.
+      writing.catch(() => {});
+      const { move, waiting } = added.rows.search;
+      at = { head: next, index: at.index && { ...at.index, ...move }, waiting, read: undefined };
+    }
+    const result: BatchResult = { log: origin, results: plan.results(committed) };
+    // While the server writes.
+    foresee?.(result);
+    await writing;
+    return { result, log: at.head, edge, waiting: at.waiting };
+  }
+
+  async #write(
+    connection: PostgresConnection,
+    head: StoredHead,
+    next: StoredHead,
+    { log, rows }: { readonly log: LogState; readonly rows: AddedRows },
+    registering: { readonly write: () => Promise<void> },
+  ): Promise<void> {
+    const [moved] = await Promise.all([
+      advanceHead(connection, head, log, next),
       registering.write(),
       this.#writeRows(connection, log, rows),
     ]);
-    // While the server writes.
-    foresee?.(result);
-    const [moved] = await writing;
     if (!moved) throw new ConflictError("The head of the log was moved by another writer.");
-    return { result, log, edge, waiting: rows.search.waiting };
   }
 
   /** The first batch of a tenant. */
@@ -269,12 +301,13 @@ export class LogWriter {
     const index: IndexGeneration = { generation: 1, key: sequenced.searchKey as Uint8Array, filledTo: 0 };
     const opened = await this.#pool.transaction(async (connection) => {
       const edge = new RightEdge();
-      const { log, result, rows } = this.#tools.addRecords(plan, sequenced, edge, {
+      const { log, committed, rows } = this.#tools.addRecords(plan.fresh, sequenced, edge, {
         tenantId,
         index,
         waiting: undefined,
         read: undefined,
       });
+      const result: BatchResult = { log: log.origin, results: plan.results(committed) };
       const { lastRecordedAtMs } = sequenced.head;
       const keyPosition = this.#tools.keys?.position ?? 0;
       const isOurs = await insertHead(connection, { ...log, lastRecordedAtMs, keyPosition, registeredTo: log.size });

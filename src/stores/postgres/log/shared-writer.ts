@@ -224,7 +224,8 @@ function addPart(part: Part & Pick<LogIndex, "read">, readTile: TileReader, tool
     return { result: { log: head.origin, results: plan.results([]) }, rows: undefined };
   }
   const sequenced = tools.sequence(head, plan.fresh);
-  const { log, result, rows } = tools.addRecords(plan, sequenced, edge, { tenantId, index, waiting, read });
+  const { log, committed, rows } = tools.addRecords(plan.fresh, sequenced, edge, { tenantId, index, waiting, read });
+  const result = { log: log.origin, results: plan.results(committed) };
   const { lastRecordedAtMs } = sequenced.head;
   return { plan, sequenced, result, rows: { ...rows, head, log, lastRecordedAtMs, edge } };
 }

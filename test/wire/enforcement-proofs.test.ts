@@ -36,8 +36,9 @@ afterAll(async () => {
 
 test("every proof holds, and only as what it is", async () => {
   for (const { path, kind } of proofs) {
-    const { origin, isContentProven } = await verifyArtifact({ artifact: path, kind, logKeys });
+    const { origin, isContentProven, isKeyCommitted } = await verifyArtifact({ artifact: path, kind, logKeys });
     expect(origin !== undefined).toBe(kind === "artifact");
+    if (kind === "artifact") expect(isKeyCommitted).toBe(path.includes("signed") ? undefined : true);
     if (kind === "opened") expect(isContentProven).toBe(path.endsWith("signed-opened"));
     const other = kind === "artifact" ? "opened" : "artifact";
     expect(await failureOf(verifyArtifact({ artifact: path, kind: other, logKeys }))).toBe("not_authentic");

@@ -167,10 +167,13 @@ async function verify(file: string, values: Flags, around: Surroundings): Promis
     `  by ${verified.principalId} of ${verified.tenantId}, artifact ${verified.artifactDigest}`,
     ...records,
     ...pending,
+    ...(verified.isKeyCommitted === false ? [`  of ${oldForm}`] : []),
     ...unprovenLines(verified),
   ];
   print(around, values, verified, lines);
 }
+
+const oldForm = "the old form: its header does not commit to its content key";
 
 /** What the receipts leave open. */
 function unprovenLines({ operation, isContentProven, origin }: VerifiedArtifact): readonly string[] {
@@ -244,8 +247,7 @@ function report(
   line: (artifact: string) => string,
 ): void {
   if (outcome.evidence === "pending") warn(around, "the evidence waits to be sent");
-  if (outcome.isKeyCommitted === false)
-    warn(around, "the artifact is of the old form: its header does not commit to its content key");
+  if (outcome.isKeyCommitted === false) warn(around, `the artifact is of ${oldForm}`);
   // Standard output is the data's.
   if (output === "-") return;
   const { receipts, ...brief } = outcome;

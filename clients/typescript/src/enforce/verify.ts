@@ -53,6 +53,8 @@ export interface VerifiedArtifact {
   readonly isEvidencePending: boolean;
   /** Of an opened file: whether its bytes are those that were decided on. No record names the plaintext of an envelope. */
   readonly isContentProven?: boolean;
+  /** Whether the header of an envelope commits to its content key; only the old form does not. Absent of other files. */
+  readonly isKeyCommitted?: boolean;
   /**
    * What was first protected, to which every rewrap since leads. Absent of an opened file, and where a rewrap was made
    * without the receipts of what it was made of: then nothing shows that its header's decision and labels were decided so.
@@ -104,7 +106,8 @@ export async function verifyArtifact(options: VerifyOptions): Promise<VerifiedAr
       previous,
     );
     if (signed !== undefined) await checkSignature(signed, options);
-    return { ...verified(found, proven), ...(origin && { origin }) };
+    const form = signed === undefined && { isKeyCommitted: "key_commitment" in binding };
+    return { ...verified(found, proven), ...form, ...(origin && { origin }) };
   } finally {
     await file.close();
   }

@@ -92,8 +92,9 @@ export type RecordEvidenceRequest = Message<"platform.sdk.v1.RecordEvidenceReque
   decisionId?: string | undefined;
 
   /**
-   * How it ended, in the caller's words. At most 1024 characters.
-   * Example: `completed`.
+   * How it ended: `completed`, `failed`, `aborted`, `refused` or
+   * `releasing`. Another word is kept as sent, and draws a warning. At most
+   * 1024 characters. Example: `completed`.
    *
    * @generated from field: optional string outcome = 10;
    */

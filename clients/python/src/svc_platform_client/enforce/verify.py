@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -88,6 +88,8 @@ class VerifiedArtifact:
     What was protected first. None if a rewrap does not carry the receipts that show it: then what the header says of
     the first decision, and of the policy that decided, is proven by nothing.
     """
+    is_key_committed: bool | None = None
+    """Whether the header of an envelope commits to its content key; only the old form does not. None of other files."""
 
 
 def verify_artifact(
@@ -129,7 +131,8 @@ def verify_artifact(
     if kind == "opened":
         return _verify_opened(artifact, links)
     measured = _signature_parts(artifact, data, keys) if is_signature else _envelope_parts(artifact)
-    return _verify_links(links, measured)
+    verified = _verify_links(links, measured)
+    return verified if is_signature else replace(verified, is_key_committed="key_commitment" in measured["binding"])
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 /** A whole deployment on loopback: a real token issuer and the gateway with the embedded store and the sample policies. */
 import { join } from "node:path";
 import { build, type Overrides } from "../src/app/app.ts";
+import type { readFirstPolicy } from "../src/app/first-policy.ts";
 import type { App } from "../src/app/gateway.ts";
 import { readConfig } from "../src/config/config.ts";
 import { systemFiles } from "../src/config/load.ts";
@@ -16,6 +17,8 @@ export interface StackOptions {
   /** Settings besides, or instead of, those that the stack chooses; one that is undefined is left out. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly overrides?: Overrides;
+  /** Reads and checks the policies that it starts with, instead of the service itself. */
+  readonly policy?: typeof readFirstPolicy;
 }
 
 export interface Stack {
@@ -34,7 +37,11 @@ export interface Stack {
 export async function startStack(options: StackOptions): Promise<Stack> {
   const issuer = await startIssuer(options.issuer);
   try {
-    const app = await build(configOf(options, issuer), options.overrides);
+    const config = configOf(options, issuer);
+    const app = await build(config, {
+      ...options.overrides,
+      ...(options.policy && { policy: options.policy(config) }),
+    });
     const { url, opsUrl } = await app.listen().catch(async (error: unknown) => {
       await app.close();
       throw error;

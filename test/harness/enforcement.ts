@@ -17,6 +17,7 @@ import { defaultClient, type IssuerClient } from "../../dev/issuer.ts";
 import { type Stack, startStack } from "../../dev/stack.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";
+import { checkedPolicies } from "./checked-policies.ts";
 
 export interface EnforcementStack {
   readonly stack: Stack;
@@ -43,7 +44,12 @@ export async function startEnforcementStack(
   clients: readonly IssuerClient[] = enforcementClients(),
 ): Promise<EnforcementStack> {
   const dataDir = mkdtempSync(join(tmpdir(), "enforcement-"));
-  const stack = await startStack({ dataDir, issuer: { clients }, env: { SVC_LOG_LEVEL: "fatal", ...env } });
+  const stack = await startStack({
+    dataDir,
+    issuer: { clients },
+    env: { SVC_LOG_LEVEL: "fatal", ...env },
+    policy: checkedPolicies,
+  });
   const platform = (clientId?: string): Platform => {
     const client = clients.find((candidate) => clientId === undefined || candidate.clientId === clientId);
     if (client === undefined) throw new Error(`no client ${clientId}`);

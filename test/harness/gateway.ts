@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterEach, expect } from "vitest";
 import { type Stack, type StackOptions, startStack } from "../../dev/stack.ts";
 import { createLogger, type RootLogger } from "../../src/telemetry/logger.ts";
+import { checkedPolicies } from "./checked-policies.ts";
 import { expectAnswerInDocument, isDocumented } from "./openapi.ts";
 
 export interface Gateway extends Stack {
@@ -43,7 +44,8 @@ export async function startGateway(options: Partial<StackOptions> = {}): Promise
     serviceName: "svc-platform-api",
     destination: { write: (line: string) => void logged.push(line) },
   });
-  const stack = await startStack({ ...options, dataDir, overrides: { logger, ...options.overrides } });
+  const overrides = { logger, ...options.overrides };
+  const stack = await startStack({ policy: checkedPolicies, ...options, dataDir, overrides });
   const gateway: Gateway = {
     ...stack,
     logged,

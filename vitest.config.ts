@@ -43,18 +43,17 @@ export default defineConfig({
     // Processes of their own: native modules, worker threads and signals do not meet each other's.
     pool: "forks",
     globalSetup: "test/harness/shared-postgres.ts",
+    // Each gateway and store starts threads, which would compile the same modules from TypeScript again and again.
+    setupFiles: "src/compile-cache.js",
     // One more than the cores of a small machine: files wait for threads, databases and timers.
     maxWorkers: 3,
     projects: [
-      {
-        extends: true,
-        test: { name: "isolated", include: ["test/{contract,wire}/**/*.test.ts", ...isolated] },
-      },
-      // Loading the same modules for each file takes a third of the time of these.
-      {
-        extends: true,
-        test: { name: "unit", include: ["test/unit/**/*.test.ts"], exclude: isolated, isolate: false },
-      },
+      { extends: true, test: { name: "isolated", include: isolated } },
+      // Loading the same modules for each file takes most of the time of a small one, so files of a project share processes.
+      { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"], exclude: isolated, isolate: false } },
+      { extends: true, test: { name: "wire", include: ["test/{contract,wire}/**/*.test.ts"], isolate: false } },
+      // Kills, floods and searches that take minutes: `npm run test:long`, which `.ci/run` runs once.
+      { extends: true, test: { name: "long", include: ["test/long/**/*.test.ts"], isolate: false } },
     ],
   },
 });

@@ -15,8 +15,8 @@ import type { Platform } from "../../clients/typescript/src/enforce/platform.ts"
 import { type EnforcementStack, failureOf } from "../harness/enforcement.ts";
 import { makeProofs, type Proof, startProvers, trySwaps } from "../harness/swapped-proofs.ts";
 
-/** One in so many of all swaps; test/system/enforcement-swaps.test.ts tries thousands. */
-const oneIn = 503;
+/** One in so many of all swaps; test/long/enforcement-swaps.test.ts tries thousands. */
+const oneIn = 2_003;
 
 let stack: EnforcementStack;
 let logKeys: readonly string[];
@@ -47,7 +47,7 @@ test("every proof holds, and only as what it is", async () => {
 
 test("no proof holds of which a part is another one's", async () => {
   const { tried, held } = await trySwaps(proofs, at("swapped"), oneIn, logKeys);
-  expect(tried).toBeGreaterThan(200);
+  expect(tried).toBeGreaterThan(50);
   expect(held).toEqual([]);
 });
 

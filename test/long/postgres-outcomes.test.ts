@@ -4,11 +4,11 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
+import { type CuttingProxy, cuttingProxy } from "../contract/cutting-proxy.ts";
+import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
+import { expectGapless } from "../contract/ledger-suite.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
-import { type CuttingProxy, cuttingProxy } from "./cutting-proxy.ts";
-import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { expectGapless } from "./ledger-suite.ts";
 
 const clock = manualClock();
 const random = seededRandom();

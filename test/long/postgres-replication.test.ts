@@ -2,12 +2,12 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
+import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
+import { expectOneHistory, startWriter, type Writer } from "../contract/ledger-writers.ts";
 import { type MovingAddress, movingAddress } from "../harness/moving-address.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { startStandby } from "../harness/postgres-standby.ts";
-import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { expectOneHistory, startWriter, type Writer } from "./ledger-writers.ts";
 
 const clock = manualClock();
 const tenants = ["alice", "bob", "carol", "dave", "erin"].map(tenant);

@@ -5,11 +5,11 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
-import { type Fault, FaultControl } from "./ledger-faulty-connection.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
-import { expectGapless } from "./ledger-suite.ts";
-import { indexRows, settle } from "./settled-search.ts";
+import { type Fault, FaultControl } from "../contract/ledger-faulty-connection.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
+import { type SqliteFixture, sqliteFixture } from "../contract/ledger-sqlite-fixture.ts";
+import { expectGapless } from "../contract/ledger-suite.ts";
+import { indexRows, settle } from "../contract/settled-search.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -27,7 +27,7 @@ async function open(options: Partial<SqliteLedgerOptions> = {}): Promise<void> {
     random,
     busyTimeoutMs: 50,
     threads: { minRestartDelayMs: 1, maxRestartDelayMs: 20 },
-    connection: { module: new URL("./ledger-faulty-connection.ts", import.meta.url), data: control.cells },
+    connection: { module: new URL("../contract/ledger-faulty-connection.ts", import.meta.url), data: control.cells },
     ...options,
   });
 }

@@ -8,10 +8,10 @@ import { ObservedLedger } from "../../src/ledger/append/observed.ts";
 import { type LogName, logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { runChecks } from "../../src/ops/readiness.ts";
 import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
+import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
+import { type SlowProxy, slowProxy } from "../contract/slow-proxy.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
-import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { type SlowProxy, slowProxy } from "./slow-proxy.ts";
 
 const clock = manualClock();
 const random = seededRandom();

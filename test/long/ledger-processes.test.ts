@@ -4,8 +4,8 @@ import { dirname } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
-import { expectGapless } from "./ledger-suite.ts";
+import { type SqliteFixture, sqliteFixture } from "../contract/ledger-sqlite-fixture.ts";
+import { expectGapless } from "../contract/ledger-suite.ts";
 
 const tenants = ["alice", "bob", "carol"];
 
@@ -30,7 +30,7 @@ interface Child {
 }
 
 function startChild(records: number, onAcknowledged: (child: Child) => void = () => {}): Child {
-  const script = new URL("./ledger-child.ts", import.meta.url).pathname;
+  const script = new URL("../contract/ledger-child.ts", import.meta.url).pathname;
   const process_ = spawn(process.execPath, [script, dirname(fixture.path), String(records)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -39,7 +39,7 @@ function startChild(records: number, onAcknowledged: (child: Child) => void = ()
 
 /** A child whose files cannot grow over `blocks` of the shell, half or a whole KiB each: as on a disk that is full. */
 function startLimitedChild(blocks: number): Child {
-  const script = new URL("./ledger-child.ts", import.meta.url).pathname;
+  const script = new URL("../contract/ledger-child.ts", import.meta.url).pathname;
   const line = [process.execPath, script, dirname(fixture.path), "1000000", "until-refused"];
   return watch(
     spawn("sh", ["-c", `ulimit -f ${blocks}; exec "$0" "$@"`, ...line], { stdio: ["ignore", "pipe", "inherit"] }),

@@ -1,13 +1,24 @@
 import { defineConfig } from "vitest/config";
 
-/** The tests that need tools beyond Node. They use ports and processes of the machine, so files run one by one. */
+/** Compile or install the packages of `clients`, in folders that all of them use. */
+const clients = ["clients-*", "conformance", "enforcement-*", "openapi-clients"].map(
+  (name) => `test/system/${name}.test.ts`,
+);
+
+/**
+ * The tests that need tools beyond Node. They use folders and processes of the machine, so the files of a project run one by
+ * one; `.ci/run` runs the two projects side by side.
+ */
 export default defineConfig({
   test: {
-    include: ["test/system/**/*.test.ts"],
     testTimeout: 120_000,
     hookTimeout: 120_000,
     pool: "forks",
     globalSetup: "test/harness/shared-postgres.ts",
     fileParallelism: false,
+    projects: [
+      { extends: true, test: { name: "clients", include: clients } },
+      { extends: true, test: { name: "machine", include: ["test/system/**/*.test.ts"], exclude: clients } },
+    ],
   },
 });

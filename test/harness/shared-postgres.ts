@@ -21,6 +21,7 @@ export interface SharedPostgres extends Pick<PostgresServer, "createDatabase" | 
 export default async function setup({ config }: TestProject): Promise<() => Promise<void>> {
   // The server's files stand where those of the tests do.
   Object.assign(process.env, config.env);
+  process.env.TEST_RUN_STARTED_MS = String(Date.now());
   let started: Promise<PostgresServer> | undefined;
   const door = createServer((_, answer) => {
     started ??= startPostgres({ settings: { max_connections: "300" } });

@@ -1,17 +1,15 @@
 /** The Go package: its format, and its own tests. */
-import { execFile, execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, expect, test } from "vitest";
 import { root } from "./clients-deployment.ts";
+import { buildClient } from "./clients-programs.ts";
 
 const timeout = 600_000;
 const source = join(root, "clients/go");
 
-beforeAll(() => {
-  execFileSync(process.execPath, ["scripts/proto-deps.ts"], { cwd: root });
-  execFileSync(join(source, "build.sh"));
-}, timeout);
+beforeAll(() => buildClient("go"), timeout);
 
 const run = async (command: string, args: readonly string[]) =>
   (await promisify(execFile)(command, [...args], { cwd: source })).stdout;

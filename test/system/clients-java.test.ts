@@ -1,19 +1,17 @@
 /** The Java package: its own tests, and what its archives hold. */
-import { execFile, execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, expect, test } from "vitest";
 import { root } from "./clients-deployment.ts";
+import { buildClient } from "./clients-programs.ts";
 
 const timeout = 600_000;
 const source = join(root, "clients/java");
 const archives = ["", "-sources", "-javadoc"].map((kind) => `platform-client-0.1.0${kind}.jar`);
 
-beforeAll(() => {
-  execFileSync(process.execPath, ["scripts/proto-deps.ts"], { cwd: root });
-  // Its own tests run too, and a warning of the compiler or of javadoc is an error.
-  execFileSync(join(source, "build.sh"));
-}, timeout);
+// Its own tests run too, and a warning of the compiler or of javadoc is an error.
+beforeAll(() => buildClient("java"), timeout);
 
 const run = async (command: string, args: readonly string[]) => (await promisify(execFile)(command, [...args])).stdout;
 

@@ -21,7 +21,7 @@ import { sqlitePaths } from "../../src/stores/sqlite/paths.ts";
 import { type Deployment, root, startDeployment } from "./clients-deployment.ts";
 import { type DpopDeployment, dpopAnswers, startDpopDeployment } from "./clients-dpop.ts";
 import type { Installed } from "./clients-installed.ts";
-import { type ClientProgram, clientPrograms, type Run, startCommand } from "./clients-programs.ts";
+import { type ClientProgram, clientPrograms, isBuilt, type Run, startCommand } from "./clients-programs.ts";
 
 const buildTimeoutMs = 600_000;
 let deployment: Deployment;
@@ -84,6 +84,7 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
   const { language, build, install, drivers = [] } = program;
   if (build !== undefined) {
     test("is built by one command", { timeout: buildTimeoutMs }, async () => {
+      if (isBuilt(language)) return;
       const { code, stderr } = await startCommand(build, {}).done;
       expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
     });

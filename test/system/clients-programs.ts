@@ -1,5 +1,6 @@
 /** The programs of `clients` and `examples/clients`: how each is built, installed and started. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { globSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "./clients-deployment.ts";
 import * as archives from "./clients-installed.ts";
@@ -80,6 +81,27 @@ export const clientPrograms: readonly ClientProgram[] = [
   },
   { language: "shell", start: [join(root, "examples/clients/shell/main.sh")], verifiesReceipts: false },
 ];
+
+const archivesOf: Readonly<Record<string, string>> = {
+  go: "go/dist/*.tar.gz",
+  java: "java/target/platform-client-*.jar",
+  python: "python/dist/*.whl",
+  rust: "rust/target/package/*.crate",
+};
+
+/** Whether this run has built the package already, in whichever file. */
+export function isBuilt(language: string): boolean {
+  const pattern = archivesOf[language];
+  const found = pattern === undefined ? [] : globSync(inClients(pattern));
+  return found.some((path) => statSync(path).mtimeMs > Number(process.env.TEST_RUN_STARTED_MS));
+}
+
+/** Makes the package's archive, once in a run. Throws where that fails. */
+export function buildClient(language: string): void {
+  if (isBuilt(language)) return;
+  execFileSync(process.execPath, ["scripts/proto-deps.ts"], { cwd: root, stdio: "pipe" });
+  execFileSync("bash", [inClients(`${language}/build.sh`)], { stdio: "pipe" });
+}
 
 /** What a program did. */
 export interface Run {

@@ -1,5 +1,5 @@
 /** The Python package: its own checks, and its README's program as somebody else would run it, from each archive alone. */
-import { execFile, execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,6 +9,7 @@ import { defaultClient } from "../../dev/issuer.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { startSessionDeployment } from "../harness/sessions.ts";
 import { type Deployment, root, startDeployment } from "./clients-deployment.ts";
+import { buildClient } from "./clients-programs.ts";
 
 const timeout = 600_000;
 const source = join(root, "clients/python");
@@ -19,8 +20,7 @@ let plainEnv: Readonly<Record<string, string>>;
 let folder: string;
 
 beforeAll(async () => {
-  execFileSync(process.execPath, ["scripts/proto-deps.ts"], { cwd: root });
-  execFileSync(join(source, "build.sh"), { stdio: "pipe" });
+  buildClient("python");
   folder = await mkdtemp(join(tmpdir(), "svc-clients-python-"));
   deployment = await startDeployment();
   await deployment.startGateway();

@@ -1,5 +1,5 @@
 /** Local enforcement by language: one operation over a platform that allows everything, and programs to be watched. */
-import { execFile, execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -21,6 +21,7 @@ import {
 } from "../../clients/typescript/src/index.ts";
 import { createHttpClient } from "../../clients/typescript/src/node.ts";
 import { permissivePlatform } from "../harness/permissive-platform.ts";
+import { buildClient } from "./clients-programs.ts";
 
 const root = join(import.meta.dirname, "../..");
 const python = join(root, "clients/python/.venv/bin/python");
@@ -33,9 +34,7 @@ export const programEnv = { ...process.env, PYTHONPATH: join(root, "clients/pyth
 
 /** Makes what the programs of other languages need, where it is not there. */
 export function buildLanguages(): void {
-  if (existsSync(python) && existsSync(table)) return;
-  execFileSync(process.execPath, ["scripts/proto-deps.ts"], { cwd: root, stdio: "ignore" });
-  execFileSync("bash", [join(root, "clients/python/build.sh")], { stdio: "ignore" });
+  if (!existsSync(python) || !existsSync(table)) buildClient("python");
 }
 
 export type LanguageName = "TypeScript" | "Python";

@@ -243,12 +243,15 @@ const controls = [...Array(0xa0).keys(), 0x61c, 0x200e, 0x200f, 0x2028, 0x2029]
   .filter((code) => code < 0x20 || code >= 0x7f)
   .map((code) => String.fromCharCode(code));
 
+/** One of each kind: Escape, Return, Delete, CSI of eight bits, a mark and an override of direction, ends of lines. */
+const alone = ["\u001b", "\r", "\u007f", "\u009b", "\u200f", "\u202e", "\u2028"];
+
 test.each(ways)("steers no terminal: %s", async (_, way) => {
   // No command line and no name of a file has a zero in it; a space separates words here.
-  for (const hostile of [controls.slice(1).join(""), ...controls.slice(1).map((control) => `x${control}]52;c;eA==`)]) {
+  for (const hostile of [controls.slice(1).join(""), ...alone.map((control) => `x${control}]52;c;eA==`)]) {
     const { out, err } = await run(way(hostile));
     const written = out.toString() + err;
     expect(written).not.toBe("");
-    for (const control of controls) if (control !== "\n") expect(written.includes(control), control).toBe(false);
+    expect(controls.filter((control) => control !== "\n" && written.includes(control))).toEqual([]);
   }
 });

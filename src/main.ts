@@ -3,8 +3,8 @@ import { prepareRuntime } from "./runtime.ts";
 prepareRuntime();
 // Imported afterwards, so that the compile cache has it; without the commands that a service has no use for.
 const { programOf, runProgram } = await import("./cli/program.ts");
-const { addServeCommand } = await import("./cli/serve-command.ts");
+const { serveCommand } = await import("./cli/serve-command.ts");
 const { processTerminal } = await import("./cli/terminal.ts");
 
-const program = programOf(processTerminal, [addServeCommand]);
+const program = programOf(processTerminal, [serveCommand]);
 await runProgram(program, ["serve", ...process.argv.slice(2)], processTerminal);

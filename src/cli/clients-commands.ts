@@ -1,76 +1,194 @@
-import type { Command } from "commander";
-import { isClient } from "../credentials/client-file.ts";
-import { type ClientOptions, changeClients, clientOrReport, readClients, unknownClient } from "./clients-file.ts";
-import { addClientsAddCommand, addClientsRotateCommand } from "./clients-secret-commands.ts";
-import {
-  type ConfirmationOptions,
-  confirmStatedStepOrReport,
-  logStep,
-  type StatementOptions,
-  withConfirmation,
-  withLoggedStatement,
-} from "./confirmation.ts";
-import { type CommonOptions, withCommonOptions } from "./options.ts";
-import { createOutput } from "./output.ts";
-import type { Terminal } from "./terminal.ts";
-
 /** `clients …`: who may ask for a session. A service that runs follows within seconds. */
-export function addClientsCommands(program: Command, terminal: Terminal): void {
-  const clients = program.command("clients").description("register clients of the session route");
-  addClientsAddCommand(clients, terminal);
-  addClientsRotateCommand(clients, terminal);
-  addListCommand(clients, terminal);
-  addRemoveCommand(clients, terminal);
+import { randomFillSync } from "node:crypto";
+import type { AttributeValues } from "../base/caller-attributes.ts";
+import { parseTenantId, type RandomFill } from "../base/ids.ts";
+import {
+  formatClientFile,
+  isClient,
+  isClientId,
+  isScope,
+  parseClientAttributes,
+  parseClientFile,
+  type RegisteredClient,
+} from "../credentials/client-file.ts";
+import { hashSecret, newSecret } from "../credentials/client-secret.ts";
+import { isFileError, readRegularFile } from "../files/file-system.ts";
+import { updateFile } from "../files/update-file.ts";
+import { type Context, command } from "./command.ts";
+import { loggedStepFlags } from "./confirmation.ts";
+import { type Answer, Refusal } from "./output.ts";
+
+const random: RandomFill = (bytes) => randomFillSync(bytes);
+
+/** Which client a command is about, as its options say. */
+interface Named {
+  readonly tenant: string;
+  readonly client: string;
 }
 
-function addListCommand(clients: Command, terminal: Terminal): void {
-  withCommonOptions(clients.command("list"))
-    .description("list the clients and what they may have; never a secret")
-    .option("--tenant <id>", "of this tenant only")
-    .action(async (options: CommonOptions & { readonly tenant?: string }) => {
-      const output = createOutput(options.json === true, terminal);
-      const known = await readClients(options, output);
-      if (known === undefined) return;
-      const rows = known.filter(({ tenantId }) => options.tenant === undefined || tenantId === options.tenant);
-      output.succeed(
-        {
-          clients: rows.map(({ tenantId, clientId, scopes, attributes }) => ({
-            tenant_id: tenantId,
-            client_id: clientId,
-            scopes,
-            attributes,
-          })),
-        },
-        rows.length === 0
-          ? "no clients"
-          : rows.map(({ tenantId, clientId, scopes }) => `${tenantId}\t${clientId}\t${scopes.join(" ")}`).join("\n"),
-      );
+const clientFlags = {
+  "--tenant <id>": { says: "tenant of the client", required: true },
+  "--client <id>": { says: "identifier of the client", required: true },
+} as const;
+
+/** Registers a client. */
+export const clientsAddCommand = command({
+  name: "clients add",
+  says: "register a client and print its secret, once, as the last line",
+  options: {
+    "--tenant <id>": clientFlags["--tenant <id>"],
+    "--client <id>": { says: "identifier of the client; its principal and subject too", required: true },
+    "--scopes <list>": { says: "scopes that it may have, separated by spaces", required: true },
+    "--attributes <json>": "attributes of the caller, as a JSON object, for policies that declare them",
+  },
+  async run(context) {
+    const { tenant, client: clientId, ...options } = context.options;
+    const scopes = [...new Set(options.scopes.split(" ").filter((scope) => scope !== ""))];
+    const attributes = attributesOf(options.attributes);
+    const tenantId = parseTenantId(tenant);
+    if (tenantId === undefined || typeof attributes === "string" || !isClientId(clientId) || !areScopes(scopes))
+      throw new Refusal([
+        ...(tenantId === undefined
+          ? ["--tenant: must be 1 to 128 of letters, digits and . _ : -, starting with a letter or digit"]
+          : []),
+        ...(isClientId(clientId) ? [] : ["--client: must be 1 to 256 visible ASCII characters"]),
+        ...(areScopes(scopes) ? [] : ["--scopes: must be scopes, separated by spaces"]),
+        ...(typeof attributes === "string" ? [`--attributes: ${attributes}`] : []),
+      ]);
+    const secret = newSecret(random);
+    const client = { tenantId, clientId, scopes, ...attributes, secret: await hashSecret(secret, random) };
+    changeClients(context, (known) => {
+      if (known.some((other) => isClient(other, tenantId, clientId)))
+        throw new Refusal(`--client: tenant ${tenantId} has it already; rotate makes it another secret`);
+      return [...known, client];
     });
+    return secretAnswer({ tenant, client: clientId }, { scopes, ...attributes }, "added", secret);
+  },
+});
+
+function areScopes(scopes: readonly string[]): boolean {
+  return scopes.length > 0 && scopes.every(isScope);
 }
 
-function addRemoveCommand(clients: Command, terminal: Terminal): void {
-  withConfirmation(withLoggedStatement(withCommonOptions(clients.command("remove"))))
-    .description("remove a client; tokens that it has end within five minutes")
-    .requiredOption("--tenant <id>", "tenant of the client")
-    .requiredOption("--client <id>", "identifier of the client")
-    .action(async (options: ClientOptions & ConfirmationOptions & StatementOptions) => {
-      const output = createOutput(options.json === true, terminal);
-      const { tenant, client } = options;
-      if (!(await clientOrReport(options, output))) return;
-      const step = {
-        question: `Remove client ${client} of tenant ${tenant}? Its secret works no more.`,
-        text: `client ${client} of tenant ${tenant} would be removed`,
-        value: { would_remove: { tenant_id: tenant, client_id: client } },
-      };
-      const statement = await confirmStatedStepOrReport(step, options, terminal, output);
-      if (statement === undefined) return;
-      const done = changeClients(options, output, (known) => {
-        const others = known.filter((candidate) => !isClient(candidate, tenant, client));
-        if (others.length === known.length) throw unknownClient(options);
-        return others;
-      });
-      if (!done) return;
-      await logStep("clients remove", statement, { tenant_id: tenant, client_id: client }, terminal);
-      output.succeed({ tenant_id: tenant, client_id: client }, `client ${client} of tenant ${tenant} removed`);
-    });
+/** The member `attributes` of a client; empty where the option is absent, a text where it is not good. */
+function attributesOf(text: string | undefined): { readonly attributes?: AttributeValues } | string {
+  if (text === undefined) return {};
+  try {
+    return { attributes: parseClientAttributes(JSON.parse(text), "the object") };
+  } catch (error) {
+    return error instanceof SyntaxError ? "must be a JSON object" : (error as Error).message;
+  }
+}
+
+/** Gives a client another secret; the one before is worth nothing from then on. */
+export const clientsRotateCommand = command({
+  name: "clients rotate",
+  says: "replace the secret of a client and print the new one, once, as the last line",
+  options: { ...loggedStepFlags, ...clientFlags },
+  run(context) {
+    const { tenant, client } = context.options;
+    requireClient(readClients(context), context.options);
+    const members = { tenant_id: tenant, client_id: client };
+    return {
+      question: `Replace the secret of client ${client} of tenant ${tenant}? The one before works no more.`,
+      preview: {
+        text: `client ${client} of tenant ${tenant} would get another secret`,
+        value: { would_rotate: members },
+      },
+      async take() {
+        const secret = newSecret(random);
+        const hash = await hashSecret(secret, random);
+        changeClients(context, (known) => {
+          requireClient(known, context.options);
+          return known.map((one) => (isClient(one, tenant, client) ? { ...one, secret: hash } : one));
+        });
+        return { ...secretAnswer(context.options, {}, "has another secret", secret), logged: members };
+      },
+    };
+  },
+});
+
+/** It is shown once, as the last line, and nobody can show it again. */
+function secretAnswer({ tenant, client }: Named, more: object, what: string, secret: string): Answer {
+  return {
+    value: { tenant_id: tenant, client_id: client, ...more, client_secret: secret },
+    text: `client ${client} of tenant ${tenant} ${what}; its secret, which is not shown again:\n${secret}`,
+  };
+}
+
+export const clientsListCommand = command({
+  name: "clients list",
+  says: "list the clients and what they may have; never a secret",
+  options: { "--tenant <id>": "of this tenant only" },
+  run(context) {
+    const { tenant } = context.options;
+    const rows = readClients(context).filter(({ tenantId }) => tenant === undefined || tenantId === tenant);
+    const clients = rows.map(({ tenantId, clientId, scopes, attributes }) => ({
+      tenant_id: tenantId,
+      client_id: clientId,
+      scopes,
+      attributes,
+    }));
+    const lines = rows.map(({ tenantId, clientId, scopes }) => `${tenantId}\t${clientId}\t${scopes.join(" ")}`);
+    return { value: { clients }, text: lines.join("\n") || "no clients" };
+  },
+});
+
+export const clientsRemoveCommand = command({
+  name: "clients remove",
+  says: "remove a client; tokens that it has end within five minutes",
+  options: { ...loggedStepFlags, ...clientFlags },
+  run(context) {
+    const { tenant, client } = context.options;
+    requireClient(readClients(context), context.options);
+    const members = { tenant_id: tenant, client_id: client };
+    return {
+      question: `Remove client ${client} of tenant ${tenant}? Its secret works no more.`,
+      preview: { text: `client ${client} of tenant ${tenant} would be removed`, value: { would_remove: members } },
+      take() {
+        changeClients(context, (known) => {
+          requireClient(known, context.options);
+          return known.filter((one) => !isClient(one, tenant, client));
+        });
+        return { value: members, text: `client ${client} of tenant ${tenant} removed`, logged: members };
+      },
+    };
+  },
+});
+
+/** Replaces the clients of the file in one step. If `change` throws, nothing is written. */
+function changeClients(
+  { load }: Pick<Context, "load">,
+  change: (clients: readonly RegisteredClient[]) => readonly RegisteredClient[],
+): void {
+  const path = load("clients").sessionClients;
+  ofFile(() => updateFile(path, (text) => formatClientFile(change(text === undefined ? [] : parseClientFile(text)))));
+}
+
+/** The clients of the file, none where there is no file. */
+function readClients({ load }: Pick<Context, "load">): readonly RegisteredClient[] {
+  const path = load("clients").sessionClients;
+  return ofFile(() => {
+    try {
+      return parseClientFile(readRegularFile(path));
+    } catch (error) {
+      if (isFileError(error, ["ENOENT"])) return [];
+      throw error;
+    }
+  });
+}
+
+/** Does what needs the file; what it throws is a Refusal that names the setting. */
+function ofFile<Result>(work: () => Result): Result {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    throw new Refusal(`SVC_SESSION_CLIENTS: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function requireClient(known: readonly RegisteredClient[], { tenant, client }: Named): void {
+  if (known.some((one) => isClient(one, tenant, client))) return;
+  throw new Refusal(`--client: tenant ${tenant} has no such client`);
 }

@@ -1,41 +1,85 @@
 /** What commands ask for that destroy something, or do what cannot be undone. */
-import type { Command } from "commander";
+import { type SecurityEvent, securityFields } from "../base/security-events.ts";
 import type { ErasureStatement } from "../ledger/ports/record.ts";
 import { isStatementText, maxOperatorLength, maxReasonLength } from "../ledger/record/operator-records.ts";
-import { type Output, visibleLine, visibleText } from "./output.ts";
+import { type Answer, Refusal, visibleLine, visibleText } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
-export interface ConfirmationOptions {
+const confirmationFlags = {
+  "--dry-run": "say what would be done, and do nothing",
+  "--yes": "do it without asking; needed where nobody sits at a terminal",
+} as const;
+
+/** Options of a step whose reason goes into a line of the log: there is no ledger that could have it. */
+export const loggedStepFlags = {
+  "--reason <text>": "why; is written to standard error, as a line of the log",
+  "--operator <name>": "who does it: you; is written there too",
+  ...confirmationFlags,
+} as const;
+
+/** Options of a step whose reason goes into a record. */
+export const recordedStepFlags = {
+  "--reason <text>": "why; is recorded in the log, and can never be erased: name nobody",
+  "--operator <name>": "who does it: you; is recorded in the log, and can never be erased",
+  ...confirmationFlags,
+} as const;
+
+export interface StepOptions {
+  readonly reason?: string;
+  readonly operator?: string;
   readonly dryRun?: boolean;
   readonly yes?: boolean;
 }
 
-export interface StatementOptions {
-  readonly reason?: string;
-  readonly operator?: string;
+/** What is about to be done for good. */
+export interface Step {
+  /** Asked of a person; undefined if nothing would be destroyed. */
+  readonly question: string | undefined;
+  /** What `--dry-run` answers instead. */
+  readonly preview: Answer;
+  /** Takes the step. What `logged` has goes into a line of the log, with who did it and why. */
+  readonly take: (statement: ErasureStatement) => Promise<Done> | Done;
+  /** The step takes no reason. */
+  readonly isUnstated?: true;
 }
 
-export type StatedOptions = ConfirmationOptions & StatementOptions;
-
-/** Adds `--dry-run` and `--yes`. */
-export function withConfirmation(command: Command): Command {
-  return command
-    .option("--dry-run", "say what would be done, and do nothing")
-    .option("--yes", "do it without asking; needed where nobody sits at a terminal");
+interface Done extends Answer {
+  readonly logged?: Readonly<Record<string, unknown>>;
 }
 
-/** Adds `--reason` and `--operator`, which go into a line of the log: there is no ledger that could have them. */
-export function withLoggedStatement(command: Command): Command {
-  return command
-    .option("--reason <text>", "why; is written to standard error, as a line of the log")
-    .option("--operator <name>", "who does it: you; is written there too");
+interface Confirming {
+  readonly name: string;
+  readonly options: StepOptions;
+  readonly terminal: Terminal;
 }
 
-/** Adds `--reason` and `--operator`, which go into the record. */
-export function withStatement(command: Command): Command {
-  return command
-    .option("--reason <text>", "why; is recorded in the log, and can never be erased: name nobody")
-    .option("--operator <name>", "who does it: you; is recorded in the log, and can never be erased");
+/** Takes the step if it is stated and confirmed; with `--dry-run` says what it would do. A Refusal says why not. */
+export async function takeStep(
+  { question, preview, take, isUnstated }: Step,
+  { name, options, terminal }: Confirming,
+): Promise<Answer> {
+  if (options.dryRun === true) return { ...preview, value: { dry_run: true, ...preview.value } };
+  const statement = isUnstated === true ? { reason: "", operator: "" } : readStatement(options);
+  if (question !== undefined) await confirm(question, options, terminal);
+  const { logged, ...answer } = await take(statement);
+  if (logged !== undefined) await logStep({ command: name, ...statement, ...logged }, terminal);
+  return answer;
+}
+
+async function confirm(question: string, { yes }: StepOptions, terminal: Terminal): Promise<void> {
+  if (yes === true) return;
+  if (terminal.ask === undefined)
+    throw new Refusal("nothing was done: nobody sits at a terminal to confirm it, and --yes was not given");
+  const answer = await terminal.ask(`${visibleLine(question)} Type yes to go on: `);
+  if (answer.trim() !== "yes") throw new Refusal("nothing was done");
+}
+
+/** Records, as a line of the service's log on standard error, what an operator has done where no ledger has it. */
+async function logStep(fields: Readonly<Record<string, unknown>>, terminal: Terminal): Promise<void> {
+  const { createLogger } = await import("../telemetry/logger.ts");
+  const destination = { write: (line: string) => terminal.err(visibleText(line)) };
+  const logger = createLogger({ level: "info", serviceName: "svc-platform-api", destination });
+  logger.info({ category: "administration", ...fields }, "done by an operator");
 }
 
 /** What is wrong with a reason, as a problem of `--reason`. */
@@ -45,8 +89,8 @@ export function reasonProblems(reason: string | undefined): readonly string[] {
     : [`--reason: must be 1 to ${maxReasonLength} characters of text`];
 }
 
-/** The statement of the options, or what is wrong with them. */
-export function readStatement({ reason, operator }: StatementOptions): ErasureStatement | readonly string[] {
+/** The statement of the options. A Refusal says what is wrong with them. */
+export function readStatement({ reason, operator }: StepOptions): ErasureStatement {
   const problems = [
     ...(reason === undefined ? ["--reason: is required"] : reasonProblems(reason)),
     ...(operator === undefined
@@ -55,77 +99,20 @@ export function readStatement({ reason, operator }: StatementOptions): ErasureSt
         ? []
         : [`--operator: must be 1 to ${maxOperatorLength} characters of text`]),
   ];
-  if (problems.length > 0 || reason === undefined || operator === undefined) return problems;
+  if (problems.length > 0 || reason === undefined || operator === undefined) throw new Refusal(problems);
   return { reason, operator };
 }
 
-/** What is about to be done for good. */
-export interface Step {
-  /** Asked of a person. */
-  readonly question: string;
-  /** What `--dry-run` says instead, to people and to machines. */
-  readonly text: string;
-  readonly value: Readonly<Record<string, unknown>>;
-}
-
-/** Whether to take the step: with `--dry-run` says what it would do, and asks otherwise. Where not to, reports it. */
-export async function confirmStepOrReport(
-  { question, text, value }: Step,
-  options: ConfirmationOptions,
-  terminal: Terminal,
-  output: Output,
-): Promise<boolean> {
-  if (options.dryRun !== true) return confirmOrReport(question, options, terminal, output);
-  output.succeed({ dry_run: true, ...value }, text);
-  return false;
-}
-
 /**
- * As `confirmStepOrReport`, of a step that `logStep` records: resolves with who does it and why; with undefined where it is
- * not to be taken. A dry run needs neither.
+ * Writes a security event as the service's log would, where standard error is collected rather than watched by a
+ * person, who sees what the command says anyway.
  */
-export async function confirmStatedStepOrReport(
-  step: Step,
-  options: StatedOptions,
+export function tellSecurity(
   terminal: Terminal,
-  output: Output,
-): Promise<ErasureStatement | undefined> {
-  const statement = readStatement(options);
-  if (!("reason" in statement) && options.dryRun !== true) {
-    output.fail(statement);
-    return undefined;
-  }
-  const goOn = await confirmStepOrReport(step, options, terminal, output);
-  return goOn && "reason" in statement ? statement : undefined;
-}
-
-/** Records, as a line of the service's log on standard error, what an operator has done where no ledger has it. */
-export async function logStep(
-  command: string,
-  { operator, reason }: ErasureStatement,
+  event: SecurityEvent,
   fields: Readonly<Record<string, unknown>>,
-  terminal: Terminal,
-): Promise<void> {
-  const { createLogger } = await import("../telemetry/logger.ts");
-  const destination = { write: (line: string) => terminal.err(visibleText(line)) };
-  const logger = createLogger({ level: "info", serviceName: "svc-platform-api", destination });
-  logger.info({ category: "administration", command, operator, reason, ...fields }, "done by an operator");
-}
-
-/** Whether to go on: asks where somebody can be asked. Where not to, reports it. */
-export async function confirmOrReport(
-  question: string,
-  { yes }: ConfirmationOptions,
-  terminal: Terminal,
-  output: Output,
-): Promise<boolean> {
-  if (yes === true) return true;
-  if (terminal.ask === undefined) {
-    output.fail(["nothing was done: nobody sits at a terminal to confirm it, and --yes was not given"]);
-    return false;
-  }
-  const answer = await terminal.ask(`${visibleLine(question)} Type yes to go on: `);
-  if (answer.trim() === "yes") return true;
-  output.fail(["nothing was done"]);
-  return false;
+  message: string,
+): void {
+  const line = { level: "warn", time: new Date().toISOString(), ...securityFields(event), ...fields, message };
+  terminal.log?.(`${JSON.stringify(line)}\n`);
 }

@@ -1,32 +1,41 @@
 /** How commands answer: lines for a person, or one JSON document for a machine. */
 import type { Terminal } from "./terminal.ts";
 
-export interface Output {
-  /** What the command names is so. `value` is for machines, `text` for people. */
-  succeed(value: Readonly<Record<string, unknown>>, text: string): void;
-  /** It is not so, for these reasons. `value` joins them for machines, `text` comes before them for people. */
-  fail(problems: readonly string[], value?: Readonly<Record<string, unknown>>, text?: string): void;
+export interface Answer {
+  /** For machines. */
+  readonly value?: Readonly<Record<string, unknown>>;
+  /** For people. */
+  readonly text?: string;
+  /** Why what the command names is not so; it is so without any. */
+  readonly problems?: readonly string[];
+  /** What the process ends with if there are problems. Default 1. */
+  readonly exitCode?: number | undefined;
+}
+
+/** Ends a command that cannot do what it names, with its problems as the answer. */
+export class Refusal extends Error {
+  override readonly name = "Refusal";
+  readonly answer: Answer;
+
+  constructor(problems: string | readonly string[], more: Omit<Answer, "problems"> = {}) {
+    const all = [problems].flat();
+    super(all.join("\n"));
+    this.answer = { ...more, problems: all };
+  }
 }
 
 /**
  * With `json`, everything goes to standard output as one object with `ok`, and with `problems` where it is false.
  * Without, problems go to standard error, one a line. Nothing in any of it steers the terminal: records, packs and
- * policies are other people's text. A failure ends the process with 1.
+ * policies are other people's text.
  */
-export function createOutput(json: boolean, terminal: Terminal): Output {
-  const writeJson = (value: unknown) => terminal.out(`${visibleText(JSON.stringify(value, undefined, 2))}\n`);
-  return {
-    succeed(value, text) {
-      if (json) writeJson({ ok: true, ...value });
-      else terminal.out(`${visibleText(text)}\n`);
-    },
-    fail(problems, value = {}, text) {
-      terminal.exitCode(1);
-      if (json) return writeJson({ ok: false, ...value, problems });
-      if (text !== undefined) terminal.out(`${visibleText(text)}\n`);
-      for (const problem of problems) terminal.err(`${visibleText(problem)}\n`);
-    },
-  };
+export function print({ value = {}, text, problems = [], exitCode = 1 }: Answer, json: boolean, terminal: Terminal) {
+  const ok = problems.length === 0;
+  if (!ok) terminal.exitCode(exitCode);
+  const document = ok ? { ok, ...value } : { ok, ...value, problems };
+  if (json) return terminal.out(`${visibleText(JSON.stringify(document, undefined, 2))}\n`);
+  if (text !== undefined) terminal.out(`${visibleText(text)}\n`);
+  for (const problem of problems) terminal.err(`${visibleText(problem)}\n`);
 }
 
 /** Controls, what turns the direction of text, separators that end a line for terminals, and halves of characters. */

@@ -1,14 +1,26 @@
 /** The program around its commands: how a command line becomes one of them, and what comes of failures. */
 import { Command, CommanderError } from "commander";
 import packageFile from "../../package.json" with { type: "json" };
-import { createOutput, visibleText } from "./output.ts";
+import type { AnyCommand } from "./command.ts";
+import { print, visibleText } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** The program with these commands, each of which adds itself. */
-export function programOf(
-  terminal: Terminal,
-  commands: readonly ((program: Command, terminal: Terminal) => void)[],
-): Command {
+/** What the commands of a group are about. */
+const groups: Readonly<Record<string, string>> = {
+  policy: "check, test, explain and compare policy directories, and replay decisions",
+  store: "back up, compact and move a store",
+  keys: "make, rotate and show the keys that sign checkpoints",
+  ledger: "verify, export and search the evidence logs, pack evidence, erase and hold records, and verify receipts",
+  "ledger anchor": "the anchor of the store",
+  "ledger clock": "the times of the logs",
+  "ledger hold": "legal holds: what one covers is not erased",
+  "ledger receipt": "receipts",
+  clients: "register clients of the session route",
+  operators: "credentials of operators, who may read every log on the operator listener",
+};
+
+/** The program with these commands, in their groups. */
+export function programOf(terminal: Terminal, commands: readonly AnyCommand[]): Command {
   const program: Command = new Command("svc-platform-api")
     .description("Metadata-only control plane for data protection that is enforced locally")
     .option("--config <file>", "YAML file of settings, for the command that follows")
@@ -26,9 +38,17 @@ export function programOf(
       writeErr: (text) => terminal.err(visibleText(text)),
     })
     .showHelpAfterError("(--help says more)");
-  for (const add of commands) add(program, terminal);
+  for (const { name, addTo } of commands) addTo(groupOf(program, name.split(" ").slice(0, -1)), terminal);
   refuseRepeated(program);
   return program;
+}
+
+/** The group with this path, which it makes if it is the first command of it. */
+function groupOf(program: Command, path: readonly string[]): Command {
+  const within = (group: Command, name: string, at: number) =>
+    group.commands.find((each) => each.name() === name) ??
+    group.command(name).description(groups[path.slice(0, at + 1).join(" ")] ?? "");
+  return path.reduce(within, program);
 }
 
 /** Runs the command that the arguments name. Resolves when it is done; the terminal knows how it went. Never rejects. */
@@ -40,7 +60,7 @@ export async function runProgram(program: Command, commandLine: readonly string[
     if (error instanceof CommanderError) return terminal.exitCode(error.exitCode);
     // A failure that no command foresaw.
     const message = error instanceof Error ? error.message : String(error);
-    createOutput(commandLine.includes("--json"), terminal).fail([message]);
+    print({ problems: [message] }, commandLine.includes("--json"), terminal);
   }
 }
 

@@ -1,166 +1,212 @@
+/** Commands about a store as a whole. */
 import { randomFillSync } from "node:crypto";
-import type { Command } from "commander";
+import { setTimeout } from "node:timers/promises";
 import { systemClock } from "../base/clock.ts";
 import type { StoreLocation } from "../base/postgres-url.ts";
 import { formatBase64 } from "../base/text-forms.ts";
 import { storeLocation } from "../config/parsers.ts";
 import { ValueProblem } from "../config/raw.ts";
-import type { ConfigFor } from "../config/uses.ts";
+import type { LogState } from "../ledger/ports/store.ts";
+import { storeBackend } from "../stores/backends.ts";
 import type { CopiedStore } from "../stores/copy-store.ts";
-import { sqlitePaths } from "../stores/sqlite/paths.ts";
-import {
-  confirmOrReport,
-  confirmStatedStepOrReport,
-  logStep,
-  readStatement,
-  type StatedOptions,
-  withConfirmation,
-  withLoggedStatement,
-} from "./confirmation.ts";
-import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
-import { createOutput, type Output } from "./output.ts";
-import { addStoreBackupCommand, addStoreCompactCommand } from "./store-upkeep-commands.ts";
-import { createProgress, type Terminal } from "./terminal.ts";
+import { type StorePaths, sqlitePaths } from "../stores/sqlite/paths.ts";
+import { command } from "./command.ts";
+import { loggedStepFlags, type Step } from "./confirmation.ts";
+import { type Answer, Refusal } from "./output.ts";
+import { inStore } from "./store.ts";
+import { createProgress } from "./terminal.ts";
 
-interface CopyCommandOptions extends CommonOptions, StatedOptions {
-  readonly from: string;
-  readonly to?: string;
-  readonly abandon?: boolean;
-}
+/** Creates the store, and brings it to this program's schema. */
+export const migrateCommand = command({
+  name: "migrate",
+  says: "create the store where it is missing, and bring it to this program's schema",
+  options: { "--distributed": "spread the tables over the nodes of a Citus cluster, by tenant" },
+  async run({ options: { distributed = false }, load }) {
+    const config = load("migrate");
+    const { version, applied } = await inStore(async () => {
+      const backend = await storeBackend({ ...config, anchor: undefined });
+      return backend.migrate({ random: (bytes) => randomFillSync(bytes), distributed });
+    });
+    const done = applied.length === 0 ? "nothing to do" : `applied ${applied.join(", ")}`;
+    return {
+      value: { store: config.store.kind, schema_version: version, applied },
+      text: `schema version ${version}: ${done}`,
+    };
+  },
+});
 
-type CopyConfig = ConfigFor<"store_copy">;
+export const storeBackupCommand = command({
+  name: "store backup",
+  says: "copy an embedded store, as it is at one moment, to a new file; a service may run on it",
+  options: {
+    "--to <file>": {
+      says: "the copy; nothing may be there. Anchor and ledger key are not in it: keep them apart",
+      required: true,
+    },
+  },
+  async run({ options: { to }, load }) {
+    const config = load("store");
+    const { path, sizeBytes, storeId, logs } = await inStore(async () => (await storeBackend(config)).backUp(to));
+    const described = logs.map(logMembers);
+    const done = `${path}: ${sizeBytes} bytes, store ${storeId}; without its anchor and key`;
+    return {
+      value: { path, size_bytes: sizeBytes, store_id: storeId, logs: described },
+      text: [...described.map(logLine), done].join("\n"),
+    };
+  },
+});
+
+/** Between two transactions: a service that waits for its turn gets it. */
+const pauseMs = 40;
+
+export const storeCompactCommand = command({
+  name: "store compact",
+  says: "remove answers to retries, proofs and counters that have expired; a service may run on it",
+  options: {
+    "--rewrite": "write an embedded store's file anew too, without what is free: its callers are refused meanwhile",
+  },
+  async run({ options: { rewrite = false }, load, terminal }) {
+    const config = load("store");
+    const progress = createProgress(terminal);
+    const upkeep = {
+      nowMs: systemClock.now(),
+      rewrite,
+      pause: () => setTimeout(pauseMs),
+      onProgress: progress.show,
+    };
+    const { removed, beforeBytes, afterBytes, isLogEmpty } = await inStore(async () =>
+      (await storeBackend(config)).compact(upkeep),
+    ).finally(progress.done);
+    const lines = [
+      ...Object.entries(removed).map(([table, count]) => `${table}: ${count} expired rows removed`),
+      `${beforeBytes} bytes before, ${afterBytes} after`,
+      ...(isLogEmpty === false ? ["the write-ahead log is not empty: somebody reads an older state"] : []),
+    ];
+    const log = isLogEmpty === undefined ? {} : { is_log_empty: isLogEmpty };
+    return {
+      value: { removed, before_bytes: beforeBytes, after_bytes: afterBytes, ...log },
+      text: lines.join("\n"),
+    };
+  },
+});
 
 const stillSealed =
   "The database is not served. Where the source is sealed it stays so: run the command again, or take the seal off " +
   "with --abandon.";
 
-/** `store …`: commands about a store as a whole. */
-export function addStoreCommands(program: Command, terminal: Terminal): void {
-  const store = program.command("store").description("back up, compact and move a store");
-  addStoreBackupCommand(store, terminal);
-  addStoreCompactCommand(store, terminal);
-  withConfirmation(withLoggedStatement(withCommonOptions(store.command("copy"))))
-    .description("seal an embedded store, move it to an empty PostgreSQL database, and verify every log there")
-    .requiredOption("--from <url>", "sqlite:<path>; SVC_ANCHOR and SVC_LEDGER_KEY are its anchor and its key")
-    .option("--to <url>", "postgres://…, made by `migrate`; SVC_STORE_PASSWORD_FILE has its password")
-    .option("--abandon", "take the seal of a copy that was not finished from the source, instead of copying")
-    .action(async (options: CopyCommandOptions) => {
-      const output = createOutput(options.json === true, terminal);
-      const config = loadOrReport("store_copy", options, output);
-      if (config === undefined) return;
-      const from = parseOrReport("--from", "sqlite", options.from, output);
-      if (from === undefined) return;
-      if (options.abandon === true) return abandon(from.path, config, options, output, terminal);
-      if (options.to === undefined) return output.fail(["--to: is missing"]);
-      const to = parseOrReport("--to", "postgres", options.to, output);
-      if (to === undefined) return;
-      const statement = readStatement(options);
-      if (!("reason" in statement) && options.dryRun !== true) return output.fail(statement);
+export const storeCopyCommand = command({
+  name: "store copy",
+  says: "seal an embedded store, move it to an empty PostgreSQL database, and verify every log there",
+  options: {
+    ...loggedStepFlags,
+    "--from <url>": {
+      says: "sqlite:<path>; SVC_ANCHOR and SVC_LEDGER_KEY are its anchor and its key",
+      required: true,
+    },
+    "--to <url>": "postgres://…, made by `migrate`; SVC_STORE_PASSWORD_FILE has its password",
+    "--abandon": "take the seal of a copy that was not finished from the source, instead of copying",
+  },
+  async run({ options, load, terminal }) {
+    const config = load("store_copy");
+    const source = locate("--from", "sqlite", options.from);
+    const paths = sqlitePaths(source.path, config);
+    if (options.abandon === true) return abandon(paths);
+    if (options.to === undefined) throw new Refusal("--to: is missing");
+    const { target } = locate("--to", "postgres", options.to);
+    const copy = async (isDryRun: boolean): Promise<CopiedStore> => {
+      const { copyStore, previewCopy } = await import("../stores/copy-store.ts");
+      const progress = createProgress(terminal);
+      const result = await (isDryRun ? previewCopy : copyStore)({
+        from: paths,
+        to: { target, passwordFile: config.storePasswordFile },
+        clock: systemClock,
+        random: (bytes) => randomFillSync(bytes),
+        onProgress: progress.show,
+      })
+        .catch((error: unknown) => ({ problems: [messageOf(error)] }))
+        .finally(progress.done);
+      if ("problems" in result) throw new Refusal([...result.problems, ...(isDryRun ? [] : [stillSealed])]);
+      return result;
+    };
+    return {
       // The URL of the database may carry a password.
-      const question = `Seal ${from.path} for good, and go on with its logs in the database of --to?`;
-      if (options.dryRun !== true && !(await confirmOrReport(question, options, terminal, output))) return;
-      const copied = await copy(from, to, config, options.dryRun === true, output, terminal);
-      if (copied === undefined || options.dryRun === true || !("reason" in statement)) return;
-      const fields = { source: from.path, target_store_id: copied.targetStoreId };
-      await logStep("store copy", statement, fields, terminal);
-    });
-}
+      question: `Seal ${source.path} for good, and go on with its logs in the database of --to?`,
+      preview: options.dryRun === true ? copyAnswer(await copy(true), true) : {},
+      async take() {
+        const copied = await copy(false);
+        const logged = { source: source.path, target_store_id: copied.targetStoreId };
+        return { ...copyAnswer(copied, false), logged };
+      },
+    };
+  },
+});
 
 type Located<Kind extends StoreLocation["kind"]> = Extract<StoreLocation, { readonly kind: Kind }>;
 
-/** Reads a URL of that kind; where it is none, reports why. Repeats nothing of it: a URL may carry a password. */
-function parseOrReport<Kind extends StoreLocation["kind"]>(
-  option: string,
-  kind: Kind,
-  url: string,
-  output: Output,
-): Located<Kind> | undefined {
+/** Reads a URL of that kind. A Refusal repeats nothing of it: a URL may carry a password. */
+function locate<Kind extends StoreLocation["kind"]>(option: string, kind: Kind, url: string): Located<Kind> {
   try {
     const location = storeLocation(url);
     if (location.kind === kind) return location as Located<Kind>;
-    output.fail([`${option}: must be a store of kind ${kind}`]);
   } catch (error) {
     if (!(error instanceof ValueProblem)) throw error;
-    output.fail([`${option}: ${error.message}`]);
+    throw new Refusal(`${option}: ${error.message}`);
   }
-  return undefined;
+  throw new Refusal(`${option}: must be a store of kind ${kind}`);
 }
 
-async function copy(
-  from: Located<"sqlite">,
-  { target }: Located<"postgres">,
-  config: CopyConfig,
-  isDryRun: boolean,
-  output: Output,
-  terminal: Terminal,
-): Promise<CopiedStore | undefined> {
-  const { copyStore, previewCopy } = await import("../stores/copy-store.ts");
-  const progress = createProgress(terminal);
-  const copying = (isDryRun ? previewCopy : copyStore)({
-    from: sqlitePaths(from.path, config),
-    to: { target, passwordFile: config.storePasswordFile },
-    clock: systemClock,
-    random: (bytes) => randomFillSync(bytes),
-    onProgress: progress.show,
-  });
-  const result = await copying
-    .catch((error: unknown) => ({ problems: [error instanceof Error ? error.message : String(error)] }))
-    .finally(progress.done);
-  if ("problems" in result) {
-    output.fail([...result.problems, ...(isDryRun ? [] : [stillSealed])]);
-    return undefined;
-  }
-  report(result, isDryRun, output);
-  return result;
-}
-
-function report({ targetStoreId, logs, wasFinished }: CopiedStore, isDryRun: boolean, output: Output): void {
-  const described = logs.map(({ tenantId, origin, size, root }) => ({
-    tenant_id: tenantId,
-    origin,
-    tree_size: size,
-    root: formatBase64(root),
-  }));
-  const lines = described.map(
-    (log) => `ok ${log.origin} (tenant ${log.tenant_id}): ${log.tree_size} leaves, root ${log.root}`,
-  );
+function copyAnswer({ targetStoreId, logs, wasFinished }: CopiedStore, isDryRun: boolean): Answer {
+  const described = logs.map(logMembers);
   const done = wasFinished
     ? `the store was copied to ${targetStoreId} by an earlier run`
     : isDryRun
       ? `would be copied to the store ${targetStoreId}, and the source sealed for good`
       : `copied to the store ${targetStoreId}, which goes on with the logs; the source is sealed for good`;
-  const value = {
-    ...(isDryRun && { dry_run: true }),
-    target_store_id: targetStoreId,
-    was_finished: wasFinished,
-    logs: described,
+  return {
+    value: { target_store_id: targetStoreId, was_finished: wasFinished, logs: described },
+    text: [...described.map((log) => `ok ${logLine(log)}`), done].join("\n"),
   };
-  output.succeed(value, [...lines, done].join("\n"));
 }
 
-async function abandon(
-  path: string,
-  config: CopyConfig,
-  options: StatedOptions,
-  output: Output,
-  terminal: Terminal,
-): Promise<void> {
+async function abandon(paths: StorePaths): Promise<Step> {
+  const { path } = paths;
   const { abandonCopy, hasBrokenSeal } = await import("../stores/sqlite/schema/copy-source.ts");
-  const paths = sqlitePaths(path, config);
-  try {
-    const isOn = hasBrokenSeal(paths);
-    const step = {
-      question: `Take the seal off ${path}? What a copy has brought to a database is worth nothing then.`,
-      text: isOn ? `the seal would be taken off ${path}` : `${path} is not sealed`,
+  const orRefuse = <T>(work: () => T): T => {
+    try {
+      return work();
+    } catch (error) {
+      throw new Refusal(messageOf(error));
+    }
+  };
+  const isOn = orRefuse(() => hasBrokenSeal(paths));
+  return {
+    question: `Take the seal off ${path}? What a copy has brought to a database is worth nothing then.`,
+    preview: {
       value: { is_sealed: isOn },
-    };
+      text: isOn ? `the seal would be taken off ${path}` : `${path} is not sealed`,
+    },
     // Also where it is off: the command may have ended before it was off the anchor.
-    const statement = await confirmStatedStepOrReport(step, options, terminal, output);
-    if (statement === undefined) return;
-    const wasSealed = abandonCopy(paths);
-    await logStep("store copy --abandon", statement, { source: path, was_sealed: wasSealed }, terminal);
-    output.succeed({ was_sealed: wasSealed }, wasSealed ? `the seal is off ${path}` : `${path} was not sealed`);
-  } catch (error) {
-    output.fail([error instanceof Error ? error.message : String(error)]);
-  }
+    take() {
+      const wasSealed = orRefuse(() => abandonCopy(paths));
+      return {
+        value: { was_sealed: wasSealed },
+        text: wasSealed ? `the seal is off ${path}` : `${path} was not sealed`,
+        logged: { command: "store copy --abandon", source: path, was_sealed: wasSealed },
+      };
+    },
+  };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** A log's state, for machines. */
+export function logMembers({ tenantId, origin, size, root }: Pick<LogState, "tenantId" | "origin" | "size" | "root">) {
+  return { tenant_id: tenantId, origin, tree_size: size, root: formatBase64(root) };
+}
+
+/** The same for people. */
+export function logLine({ origin, tenant_id, tree_size, root }: ReturnType<typeof logMembers>): string {
+  return `${origin} (tenant ${tenant_id}): ${tree_size} leaves, root ${root}`;
 }

@@ -7,7 +7,6 @@ const keys = {
   policy: ["keyReferences", "supportedProfiles"],
   // Apart from the above: a directory on the command line takes its place.
   policy_directory: ["policyDir"],
-  policy_replay: ["store", "storePasswordFile", "anchor", "ledgerKey"],
   migrate: ["store", "storePasswordFile"],
   store: ["store", "storePasswordFile", "anchor"],
   store_copy: ["storePasswordFile", "anchor", "ledgerKey"],
@@ -25,7 +24,6 @@ const requiredKeys = {
   serve: ["policyDir", "ledgerOrigin"],
   policy: [],
   policy_directory: ["policyDir"],
-  policy_replay: [],
   migrate: [],
   store: [],
   store_copy: [],

@@ -10,7 +10,7 @@ import { storeBackend } from "../../stores/backends.ts";
 import { readKeyFile } from "../../stores/key-file.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import { logsAhead } from "../ledger/clock-command.ts";
-import { storeProblem } from "../options.ts";
+import { storeProblem } from "../store.ts";
 import { type Check, clockFinding, type Finding, failed, ok, skipped, warning } from "./finding.ts";
 
 const reachRemedy: Readonly<Record<"sqlite" | "postgres", string>> = {

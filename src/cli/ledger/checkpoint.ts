@@ -1,11 +1,10 @@
 /** Checkpoints that commands sign. */
-
 import type { LogState } from "../../ledger/ports/store.ts";
 import { LogSigner } from "../../ledger/tlog/signer.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { KeyFileError, readKeyFile, type SigningKeys } from "../../stores/key-file.ts";
-import type { Output } from "../output.ts";
-import type { OpenedStore } from "./store.ts";
+import { Refusal } from "../output.ts";
+import type { OpenedStore } from "../store.ts";
 
 export interface SignedState {
   /** With the cosignatures of this very tree that the store keeps. */
@@ -17,19 +16,14 @@ export interface SignedState {
 }
 
 /**
- * Signs the newest state, up to the given one, that may be signed; where its anchor or the key does not allow that,
- * reports why and resolves with undefined. Changes neither.
+ * Signs the newest state, up to the given one, that may be signed; a Refusal says why its anchor or the key does not
+ * allow that. Changes neither.
  */
-export async function signOrReport(
-  opened: OpenedStore,
-  committed: LogState,
-  output: Output,
-): Promise<SignedState | undefined> {
+export async function signed(opened: OpenedStore, committed: LogState): Promise<SignedState> {
   const { archive } = opened;
-  const keys = await ownKeysOrReport(opened, output);
-  if (keys === undefined) return undefined;
+  const keys = await ownKeys(opened);
   const signable = await archive.signable(committed);
-  if ("problem" in signable) return reported(output, signable.problem);
+  if ("problem" in signable) throw new Refusal(signable.problem);
   const { head } = signable;
   const signer = new LogSigner(keys);
   const cosignatures = (await archive.cosignatures())
@@ -39,31 +33,26 @@ export async function signOrReport(
   return { checkpoint, head, verifierKeys: signer.verifierKeys(head.origin) };
 }
 
-function reported(output: Output, problem: string): undefined {
-  output.fail([problem]);
-}
-
 /**
- * The keys of the file, of which one must be the store's newest: a service that rotates puts the next before it. Where
- * the file is missing, or of other keys, reports it: what those sign is nothing to whoever trusts the log.
+ * The keys of the file, of which one must be the store's newest: a service that rotates puts the next before it. What
+ * other keys sign is nothing to whoever trusts the log.
  */
-export async function ownKeysOrReport(
-  { archive, keyPath }: OpenedStore,
-  output: Output,
-): Promise<SigningKeys | undefined> {
-  const keys = readKeys(keyPath);
-  if (typeof keys === "string") return reported(output, keys);
+export async function ownKeys({ archive, keyPath }: OpenedStore): Promise<SigningKeys> {
+  const keys = readKeys(keyPath, "where no key ever signed here, `keys generate` makes it");
   const newest = (await archive.signingKeys()).at(-1);
   if (newest === undefined || keys.some(({ publicKey }) => sameHash(publicKey, newest))) return keys;
-  return reported(output, `${keyPath} does not have the key that signs the logs of this store.`);
+  throw new Refusal(`${keyPath} does not have the key that signs the logs of this store.`);
 }
 
-/** The keys, or what is wrong with their file. */
-function readKeys(path: string): SigningKeys | string {
+/** The keys of the file; a Refusal says what is wrong with it. */
+export function readKeys(path: string, remedy?: string): SigningKeys {
+  let keys: SigningKeys | undefined;
   try {
-    return readKeyFile(path) ?? `${path} is missing; where no key ever signed here, \`keys generate\` makes it`;
+    keys = readKeyFile(path);
   } catch (error) {
-    if (error instanceof KeyFileError) return error.message;
+    if (error instanceof KeyFileError) throw new Refusal(error.message);
     throw error;
   }
+  if (keys === undefined) throw new Refusal(`${path} is missing${remedy === undefined ? "" : `; ${remedy}`}`);
+  return keys;
 }

@@ -1,4 +1,3 @@
-import type { Command } from "commander";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
@@ -12,61 +11,54 @@ import {
 import { type FoundRecord, maxSearchLimit } from "../../ledger/ports/search.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
 import type { SearchCriteria } from "../../ledger/search/search-query.ts";
-import {
-  confirmOrReport,
-  readStatement,
-  type StatedOptions,
-  withConfirmation,
-  withStatement,
-} from "../confirmation.ts";
-import { type CommonOptions, withCommonOptions } from "../options.ts";
-import { createOutput, type Output } from "../output.ts";
-import { tellSecurity } from "../security-line.ts";
+import { command } from "../command.ts";
+import { readStatement, recordedStepFlags, tellSecurity } from "../confirmation.ts";
+import { type Answer, Refusal } from "../output.ts";
+import { parseNames, withAdministration, withArchive } from "../store.ts";
 import type { Terminal } from "../terminal.ts";
-import { parseOrReport, withAdministrationOrReport } from "./administration.ts";
 import { describeHold } from "./hold-commands.ts";
-import { asksForTerms, readSearch, refuseSearch, type TermCriteria, withSearchTerms } from "./search-flags.ts";
-import { withStoreOrReport } from "./store.ts";
-
-interface EraseOptions extends CommonOptions, StatedOptions, TermCriteria {
-  readonly tenant: string;
-  readonly record?: readonly string[];
-}
+import { asksForTerms, readSearch, searchFlags, searchRefusal, type TermCriteria } from "./search-flags.ts";
 
 const notOverwritten =
   "erased, and the service shows it to nobody; its bytes are still in the store's write-ahead log, because somebody " +
   "reads an older state: run this again when they have ended";
 
-/** `ledger erase`: makes records unreadable for good, and says so in the log. */
-export function addLedgerEraseCommand(ledger: Command, terminal: Terminal): void {
-  const command = withCommonOptions(ledger.command("erase"))
-    .description(
-      "erase records for good, by their ids or by all that they must have: their leaves stay, and a leaf for each says " +
-        "that it was erased; where one must not be erased, none is",
-    )
-    .requiredOption("--tenant <tenant>", "whose records")
-    .option("--record <id...>", `ids of the records, ${maxErasedAtOnce} at most; instead of what follows`);
-  withConfirmation(withStatement(withSearchTerms(command))).action(async (options: EraseOptions) => {
-    const output = createOutput(options.json === true, terminal);
-    const wanted = readWantedOrReport(options, output, terminal);
-    if (wanted === undefined) return;
-    const statement = readStatement(options);
-    if (!("reason" in statement) && options.dryRun !== true) return output.fail(statement);
-    const preview = await previewOrReport(wanted, options, output);
-    if (preview === undefined) return;
-    if (options.dryRun === true) return printPreview(preview, output);
+/** Makes records unreadable for good, and says so in the log. */
+export const ledgerEraseCommand = command({
+  name: "ledger erase",
+  says:
+    "erase records for good, by their ids or by all that they must have: their leaves stay, and a leaf for each says " +
+    "that it was erased; where one must not be erased, none is",
+  options: {
+    "--tenant <tenant>": { says: "whose records", required: true },
+    "--record <id...>": `ids of the records, ${maxErasedAtOnce} at most; instead of what follows`,
+    ...searchFlags,
+    ...recordedStepFlags,
+  },
+  async run(context) {
+    const { options, terminal } = context;
+    const wanted = readWanted(options);
+    if (options.dryRun !== true) readStatement(options);
+    const { tenantId } = wanted;
+    const preview = await withArchive(context, ({ archive }) => previewOf(archive, wanted));
     const { length } = preview.erasable;
-    const question = `Erase ${length} ${length === 1 ? "record" : "records"} of tenant ${wanted.tenantId} for good?`;
-    // Erasing again what is erased destroys nothing.
-    if (length > 0 && !(await confirmOrReport(question, options, terminal, output))) return;
     const recordIds = "recordIds" in wanted ? wanted.recordIds : preview.erasable.map(({ recordId }) => recordId);
-    await withAdministrationOrReport(options, output, async (administration) => {
-      const done = await eraseAll(administration, wanted.tenantId, recordIds, statement as ErasureStatement);
-      tellErasures(terminal, wanted.tenantId, statement as ErasureStatement, done);
-      printResult(done, preview.left, output);
-    });
-  });
-}
+    return {
+      // Erasing again what is erased destroys nothing.
+      question:
+        length === 0
+          ? undefined
+          : `Erase ${length} ${length === 1 ? "record" : "records"} of tenant ${tenantId} for good?`,
+      preview: previewAnswer(preview),
+      take: (statement) =>
+        withAdministration(context, async (administration) => {
+          const done = await eraseAll(administration, tenantId, recordIds, statement);
+          tellErasures(terminal, tenantId, statement, done);
+          return doneAnswer(done, preview.left);
+        }),
+    };
+  },
+});
 
 /** Records by their ids, or by what they must have. */
 type Wanted = { readonly tenantId: TenantId } & (
@@ -81,11 +73,9 @@ interface Preview extends Found {
   readonly left: readonly FoundRecord[];
 }
 
-function readWantedOrReport(options: EraseOptions, output: Output, terminal: Terminal): Wanted | undefined {
-  const { tenant, record } = options;
-  const { tenantId, recordIds } = parseOrReport({ tenant, ...(record !== undefined && { record }) }, output) ?? {};
-  if (tenantId === undefined || recordIds === undefined) return undefined;
-  const { record: _, ...others } = options;
+function readWanted(options: TermCriteria & { readonly tenant: string; readonly record?: readonly string[] }): Wanted {
+  const { tenant, record, ...others } = options;
+  const { tenantId, recordIds } = parseNames({ tenant, record });
   const criteria = readSearch(others);
   const byTerms = asksForTerms(options);
   const problems = [
@@ -95,36 +85,30 @@ function readWantedOrReport(options: EraseOptions, output: Output, terminal: Ter
       ? ["either --record <id...> says what to erase, or what the records must have, besides a time"]
       : []),
   ];
-  if (problems.length === 0 && "limit" in criteria)
-    return record === undefined ? { tenantId, criteria } : { tenantId, recordIds };
-  if ("limit" in criteria) output.fail(problems);
-  else refuseSearch(problems, output, terminal);
-  return undefined;
+  if (!("limit" in criteria)) throw searchRefusal(problems);
+  if (problems.length > 0 || tenantId === undefined) throw new Refusal(problems);
+  return record === undefined ? { tenantId, criteria } : { tenantId, recordIds };
 }
 
-/** What would be erased; where something must not be, or nothing is found, reports it. */
-async function previewOrReport(wanted: Wanted, options: EraseOptions, output: Output): Promise<Preview | undefined> {
-  let preview: Preview | undefined;
-  await withStoreOrReport(options, output, async ({ archive }) => {
-    const found = "criteria" in wanted ? await findAll(archive, wanted) : undefined;
-    const left = found?.filter(({ kind }) => unerasable[kind] !== undefined) ?? [];
-    const recordIds =
-      "recordIds" in wanted
-        ? wanted.recordIds
-        : (found ?? []).flatMap(({ kind, recordId }) => (unerasable[kind] === undefined ? [recordId] : []));
-    if (recordIds.length === 0) return output.fail([...left.map(leftLine), "nothing is found that may be erased"]);
-    const parts: Found[] = [];
-    const refused: ErasureRefusal[] = [];
-    for (const part of chunks(recordIds)) {
-      const each = await archive.previewErasure(wanted.tenantId, part);
-      if ("refused" in each) refused.push(...each.refused);
-      else parts.push(each);
-    }
-    if (refused.length > 0) return printRefusals(refused, output);
-    const [erasable, erased] = [parts.flatMap((part) => part.erasable), parts.flatMap((part) => part.erased)];
-    preview = { erasable, erased, left };
-  });
-  return preview;
+/** What would be erased. A Refusal says what must not be, or that nothing is found. */
+async function previewOf(archive: StoreArchive, wanted: Wanted): Promise<Preview> {
+  const found = "criteria" in wanted ? await findAll(archive, wanted) : undefined;
+  const left = found?.filter(({ kind }) => unerasable[kind] !== undefined) ?? [];
+  const recordIds =
+    "recordIds" in wanted
+      ? wanted.recordIds
+      : (found ?? []).flatMap(({ kind, recordId }) => (unerasable[kind] === undefined ? [recordId] : []));
+  if (recordIds.length === 0) throw new Refusal([...left.map(leftLine), "nothing is found that may be erased"]);
+  const parts: Found[] = [];
+  const refused: ErasureRefusal[] = [];
+  for (const part of chunks(recordIds)) {
+    const each = await archive.previewErasure(wanted.tenantId, part);
+    if ("refused" in each) refused.push(...each.refused);
+    else parts.push(each);
+  }
+  if (refused.length > 0) throw nothingErased(refused);
+  const [erasable, erased] = [parts.flatMap((part) => part.erasable), parts.flatMap((part) => part.erased)];
+  return { erasable, erased, left };
 }
 
 /** Everything that is found and not erased. */
@@ -183,12 +167,7 @@ function leftLine({ recordId, kind }: FoundRecord): string {
   return `${recordId}: ${why({ recordId, why: "kind", kind })}`;
 }
 
-function printResult({ erased, overwritten, refused }: Done, left: Preview["left"], output: Output): void {
-  if (refused.length > 0 && erased.length === 0) printRefusals(refused, output);
-  else printErased(erased, overwritten, left, refused, output);
-}
-
-function printPreview({ erasable, erased, left }: Preview, output: Output): void {
+function previewAnswer({ erasable, erased, left }: Preview): Answer {
   const lines = [
     ...erasable.map(({ recordId, leafIndex, kind }) => `${recordId}: leaf ${leafIndex}, ${kind}, would be erased`),
     ...erased.map(line),
@@ -199,36 +178,29 @@ function printPreview({ erasable, erased, left }: Preview, output: Output): void
     leaf_index: leafIndex,
     kind,
   }));
-  const value = { dry_run: true, would_erase, erased: erased.map(membersOf), ...leftMembers(left) };
-  output.succeed(value, lines.join("\n"));
+  return { value: { would_erase, erased: erased.map(membersOf), ...leftMembers(left) }, text: lines.join("\n") };
 }
 
-function printRefusals(refusals: readonly ErasureRefusal[], output: Output): void {
+function nothingErased(refusals: readonly ErasureRefusal[]): Refusal {
   const refused = refusals.map((refusal) => ({ record_id: refusal.recordId, why: refusal.why }));
-  const problems = refusals.map((refusal) => `${refusal.recordId}: ${why(refusal)}`);
-  output.fail([...problems, "nothing was erased"], { refused });
+  return new Refusal([...refusals.map(refusalLine), "nothing was erased"], { value: { refused } });
 }
 
-function printErased(
-  records: readonly ErasedRecord[],
-  overwritten: boolean | undefined,
-  left: Preview["left"],
-  refused: readonly ErasureRefusal[],
-  output: Output,
-): void {
-  const value = {
-    erased: records.map(membersOf),
-    ...(overwritten !== undefined && { overwritten }),
-    ...leftMembers(left),
+function doneAnswer({ erased, overwritten, refused }: Done, left: Preview["left"]): Answer {
+  if (refused.length > 0 && erased.length === 0) throw nothingErased(refused);
+  return {
+    value: { erased: erased.map(membersOf), ...(overwritten !== undefined && { overwritten }), ...leftMembers(left) },
+    text: [...erased.map(line), ...left.map(leftLine)].join("\n"),
+    problems: [
+      ...refused.map(refusalLine),
+      ...(refused.length > 0 ? ["the others that were found are not erased: give the command again"] : []),
+      ...(overwritten === false ? [notOverwritten] : []),
+    ],
   };
-  const text = [...records.map(line), ...left.map(leftLine)].join("\n");
-  const problems = [
-    ...refused.map((refusal) => `${refusal.recordId}: ${why(refusal)}`),
-    ...(refused.length > 0 ? ["the others that were found are not erased: give the command again"] : []),
-    ...(overwritten === false ? [notOverwritten] : []),
-  ];
-  if (problems.length > 0) output.fail(problems, value, text);
-  else output.succeed(value, text);
+}
+
+function refusalLine(refusal: ErasureRefusal): string {
+  return `${refusal.recordId}: ${why(refusal)}`;
 }
 
 function leftMembers(left: Preview["left"]) {

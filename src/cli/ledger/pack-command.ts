@@ -1,135 +1,119 @@
+/** `ledger pack`: evidence for somebody outside, in one file. `ledger pack verify` is for them. */
 import { rmSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import type { Command } from "commander";
 import { systemClock } from "../../base/clock.ts";
 import type { TenantId } from "../../base/ids.ts";
+import { isMoment } from "../../base/text-forms.ts";
+import { parseTimestamp } from "../../base/timestamps.ts";
 import { isFileError } from "../../files/file-system.ts";
 import { packLines } from "../../ledger/pack/build.ts";
 import { PackError } from "../../ledger/pack/format.ts";
 import type { PackSource } from "../../ledger/pack/found.ts";
-import type { PackSelection } from "../../ledger/pack/selection.ts";
+import type { PackField, PackSelection } from "../../ledger/pack/selection.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
-import type { LogState } from "../../ledger/ports/store.ts";
+import { formOf } from "../../ledger/search/search-query.ts";
 import { parseBundleContent, tellsOfOthers } from "../../policy/load/bundle.ts";
-import { type CommonOptions, withCommonOptions } from "../options.ts";
-import { createOutput, type Output } from "../output.ts";
-import { createProgress, type Progress, type Terminal } from "../terminal.ts";
-import { signOrReport } from "./checkpoint.ts";
-import { type PackFlags, readSelection } from "./pack-selection.ts";
-import { addLedgerPackVerifyCommand } from "./pack-verify-command.ts";
-import { refuseSearch } from "./search-flags.ts";
-import { logsOrReport, type OpenedStore, withStoreOrReport } from "./store.ts";
-
-interface PackOptions extends CommonOptions, PackFlags {
-  readonly tenant?: string;
-  readonly out?: string;
-  readonly allPolicies?: boolean;
-}
+import { type Context, command } from "../command.ts";
+import { type Answer, Refusal } from "../output.ts";
+import { logOf, type OpenedStore, withArchive } from "../store.ts";
+import { createProgress } from "../terminal.ts";
+import { signed } from "./checkpoint.ts";
+import { flagName, searchRefusal } from "./search-flags.ts";
 
 /** How often progress is shown, in entries. */
 const progressEvery = 1_024;
 
-/** `ledger pack`: evidence for somebody outside, in one file; and `ledger pack verify`, which is for them. */
-export function addLedgerPackCommands(ledger: Command, terminal: Terminal): void {
-  const pack = withCommonOptions(ledger.command("pack"))
-    .description("write records with all that proves them into one file: of a time range, or about one thing")
+export const ledgerPackCommand = command({
+  name: "ledger pack",
+  says: "write records with all that proves them into one file: of a time range, or about one thing",
+  options: {
     // Required, but not of `pack verify`.
-    .option("--tenant <tenant>", "whose records")
-    .option("--out <file>", "where to; must not be there yet")
-    .option("--from <time>", "everything recorded at this time or later (RFC 3339)")
-    .option("--to <time>", "everything recorded before this time (RFC 3339)")
-    .option("--artifact-digest <digest>", "what was said of this artifact, and the decisions behind it")
-    .option("--cid <cid>", "the same, by CID")
-    .option("--decision <id>", "a decision, and everything that cites it")
-    .option("--principal <id>", "calls of this principal")
-    .option("--on-behalf-of <type/id>", "what enforcement points asked for this subject; a slash in the type is ~1")
-    .option("--all-policies", "show policy texts also where they tell of other tenants; left out otherwise")
-    .action(async (options: PackOptions) => {
-      const output = createOutput(options.json === true, terminal);
-      const { tenant, out } = options;
-      const selection = readSelection(options);
-      const problems = [
+    "--tenant <tenant>": "whose records",
+    "--out <file>": "where to; must not be there yet",
+    "--from <time>": "everything recorded at this time or later (RFC 3339)",
+    "--to <time>": "everything recorded before this time (RFC 3339)",
+    "--artifact-digest <digest>": "what was said of this artifact, and the decisions behind it",
+    "--cid <cid>": "the same, by CID",
+    "--decision <id>": "a decision, and everything that cites it",
+    "--principal <id>": "calls of this principal",
+    "--on-behalf-of <type/id>": "what enforcement points asked for this subject; a slash in the type is ~1",
+    "--all-policies": "show policy texts also where they tell of other tenants; left out otherwise",
+  },
+  run(context) {
+    const { tenant, out, allPolicies } = context.options;
+    if (tenant === undefined || out === undefined)
+      throw new Refusal([
         ...(tenant === undefined ? ["--tenant: is required"] : []),
         ...(out === undefined ? ["--out: is required"] : []),
-        ...("problem" in selection ? [selection.problem] : []),
-      ];
-      if ("problem" in selection && selection.isForm === true) return refuseSearch(problems, output, terminal);
-      if (tenant === undefined || out === undefined || "problem" in selection) return output.fail(problems);
-      await withStoreOrReport(options, output, async (opened) => {
-        const [head] = (await logsOrReport(opened.archive, tenant, output)) ?? [];
-        if (head !== undefined)
-          await writePack(opened, head, { ...options, out, ...selection }, output, createProgress(terminal));
-      });
-    });
-  addLedgerPackVerifyCommand(pack, terminal);
-}
+      ]);
+    const selection = readSelection(context.options);
+    const request = { tenant, out, selection, allPolicies: allPolicies === true };
+    return withArchive(context, (opened) => writePack(opened, request, context));
+  },
+});
 
 /** What is packed, and where to. */
 interface PackRequest {
+  readonly tenant: string;
   readonly selection: PackSelection;
   readonly out: string;
-  readonly allPolicies?: boolean;
+  readonly allPolicies: boolean;
 }
 
 async function writePack(
   opened: OpenedStore,
-  committed: LogState,
-  { selection, out, allPolicies }: PackRequest,
-  output: Output,
-  progress: Progress,
-): Promise<void> {
-  const signed = await signOrReport(opened, committed, output);
-  if (signed === undefined) return;
-  const { checkpoint, head } = signed;
+  { tenant, selection, out, allPolicies }: PackRequest,
+  { terminal }: Pick<Context, "terminal">,
+): Promise<Answer> {
+  const { archive } = opened;
+  const { checkpoint, head, verifierKeys } = await signed(opened, await logOf(archive, tenant));
   let entries = 0;
   const unshown = new Map<string, string>();
   const onUnshown = (revision: string, reason: string) => unshown.set(revision, reason);
-  const { archive } = opened;
   const hasOthers = (await archive.logs()).some(({ tenantId }) => tenantId !== head.tenantId);
-  const source = allPolicies === true ? archive : withOwnPolicies(archive, head.tenantId, hasOthers, onUnshown);
+  const source = allPolicies ? archive : withOwnPolicies(archive, head.tenantId, hasOthers, onUnshown);
+  const progress = createProgress(terminal);
   const request = { head, checkpoint, selection, nowMs: systemClock.now(), onUnshown };
   const lines = packLines(source, request, (leafIndex) => {
     entries += 1;
     if (entries % progressEvery === 0) progress.show(`${entries} entries, up to leaf ${leafIndex} of ${head.size}`);
   });
-  const file = await createOrReport(out, output);
-  if (file === undefined) return;
+  const file = await create(out);
   try {
     await pipeline(Readable.from(lines), file.createWriteStream({ flush: true }));
   } catch (error) {
     rmSync(out, { force: true });
-    if (error instanceof PackError) return output.fail([error.message]);
-    throw error;
+    throw error instanceof PackError ? new Refusal(error.message) : error;
   } finally {
     progress.done();
   }
   const { origin, size } = head;
-  output.succeed(
-    {
+  const leftOut = [...unshown].map(([revision, reason]) => ({ revision, reason }));
+  return {
+    value: {
       file: out,
       origin,
       tree_size: size,
       entries,
-      verifier_keys: signed.verifierKeys,
-      policies_left_out: [...unshown].map(([revision, reason]) => ({ revision, reason })),
+      verifier_keys: verifierKeys,
+      policies_left_out: leftOut,
     },
-    [
+    text: [
       `${out}: ${entries} entries of ${origin}, proven in its ${size} leaves`,
-      ...[...unshown].map(([revision, reason]) => `  without the text of policy revision ${revision}: ${reason}`),
+      ...leftOut.map(({ revision, reason }) => `  without the text of policy revision ${revision}: ${reason}`),
     ].join("\n"),
-  );
+  };
 }
 
 /** Makes the file: never over anything, and for the owner alone, since it holds what the log keeps sealed. */
-async function createOrReport(path: string, output: Output): Promise<FileHandle | undefined> {
+async function create(path: string): Promise<FileHandle> {
   try {
     return await open(path, "wx", 0o600);
   } catch (error) {
-    output.fail([creationProblem(path, error)]);
-    return undefined;
+    throw new Refusal(creationProblem(path, error));
   }
 }
 
@@ -161,4 +145,63 @@ function withOwnPolicies(
       return undefined;
     },
   };
+}
+
+interface PackFlags {
+  readonly from?: string;
+  readonly to?: string;
+  readonly artifactDigest?: string;
+  readonly cid?: string;
+  readonly decision?: string;
+  readonly principal?: string;
+  readonly onBehalfOf?: string;
+}
+
+const fields = [
+  ["artifactDigest", "artifact_digest"],
+  ["cid", "cid"],
+  ["decision", "decision_id"],
+  ["principal", "principal"],
+  ["onBehalfOf", "on_behalf_of"],
+] as const satisfies readonly (readonly [keyof PackFlags, PackField])[];
+
+/** The selection: exactly one is needed. */
+function readSelection(flags: PackFlags): PackSelection {
+  const values = fields.flatMap(([flag, field]) => (flags[flag] ? [{ flag, field, text: flags[flag] }] : []));
+  const isRange = flags.from !== undefined || flags.to !== undefined;
+  const [value] = values;
+  if (values.length + (isRange ? 1 : 0) !== 1)
+    throw new Refusal(
+      "exactly one of --from and --to, --artifact-digest, --cid, --decision, --principal, --on-behalf-of says what to pack",
+    );
+  return value === undefined ? readRange(flags) : readValue(value);
+}
+
+function readValue({ flag, field, text }: Given): PackSelection {
+  const { parse, message } = formOf(field);
+  const value = parse(text);
+  // A value is none that a record can have.
+  if (value === undefined) throw searchRefusal([`${flagName(flag)}: ${message}`]);
+  return { field, value };
+}
+
+interface Given {
+  readonly flag: string;
+  readonly field: PackField;
+  readonly text: string;
+}
+
+function readRange({ from, to }: PackFlags): PackSelection {
+  const ends = { ...(from !== undefined && { from: moment(from) }), ...(to !== undefined && { to: moment(to) }) };
+  for (const [name, end] of Object.entries(ends))
+    if (!isMoment(end)) throw new Refusal(`--${name}: is no RFC 3339 time, such as 2026-01-31T00:00:00Z`);
+  if (ends.from !== undefined && ends.to !== undefined && ends.from >= ends.to)
+    throw new Refusal("--to: is not after --from");
+  return ends;
+}
+
+/** As records have it; a text that is no time is left as it is. */
+function moment(text: string): string {
+  const ms = parseTimestamp(text);
+  return ms === undefined ? text : new Date(ms).toISOString();
 }

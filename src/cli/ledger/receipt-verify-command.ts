@@ -1,5 +1,4 @@
 import { readFileSync } from "node:fs";
-import type { Command } from "commander";
 import { systemClock } from "../../base/clock.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import { answerDifferences } from "../../domain/lineage/answer-check.ts";
@@ -15,31 +14,23 @@ import { NoteError } from "../../ledger/tlog/note.ts";
 import { parseTlogProof } from "../../ledger/tlog/tlog-proof.ts";
 import { openWithAny } from "../../ledger/tlog/trusted-key.ts";
 import { type Cosigned, requireQuorum } from "../../ledger/witness/cosignature.ts";
-import { createOutput, type Output } from "../output.ts";
-import type { Terminal } from "../terminal.ts";
-import { readTrust, type Trust, type TrustOptions, withTrustOptions } from "./trust-options.ts";
+import { command } from "../command.ts";
+import { type Answer, Refusal } from "../output.ts";
+import { requireTrust, type Trust, trustFlags } from "./trust-options.ts";
 
-interface ReceiptOptions extends TrustOptions {
-  readonly json?: boolean;
-}
-
-/** `ledger receipt verify`: needs the receipt and the trusted key, and nothing else. */
-export function addReceiptVerifyCommand(receipt: Command, terminal: Terminal): void {
-  withTrustOptions(
-    receipt.command("verify").argument("<file>", "a receipt as JSON, or an answer of the service that carries one"),
+/** Needs the receipt and the trusted key, and nothing else. */
+export const receiptVerifyCommand = command({
+  name: "ledger receipt verify",
+  says: "check offline that a log holds exactly the record of a receipt, and that the answer says the same",
+  arguments: { "<file>": "a receipt as JSON, or an answer of the service that carries one" },
+  options: trustFlags(
     "a verifier key of the log, from whoever you trust: never from the receipt; several times where keys were rotated, a retired one with @ and the size that it counts up to",
-  )
-    .option("--json", "answer with one JSON object")
-    .description("check offline that a log holds exactly the record of a receipt, and that the answer says the same")
-    .action((file: string, options: ReceiptOptions) => {
-      const output = createOutput(options.json === true, terminal);
-      const trust = readTrust(options);
-      if ("problem" in trust) return output.fail([trust.problem]);
-      if (trust.keys.length === 0) return output.fail(["--key: is required"]);
-      const read = readFileOrReport(file, output);
-      if (read !== undefined) verify(read, trust, output);
-    });
-}
+  ),
+  run({ options, args: [file = ""] }) {
+    const trust = requireTrust(options);
+    return verify(read(file), trust);
+  },
+});
 
 interface Given {
   /** Such as `evaluations[2].`: where it stands in the answer. */
@@ -54,15 +45,14 @@ interface File {
   readonly given: readonly [Given, ...Given[]];
 }
 
-function readFileOrReport(file: string, output: Output): File | undefined {
+function read(file: string): File {
   let answer: unknown;
   try {
     answer = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(file)));
   } catch (error) {
     const isOfFile = error instanceof Error && "code" in error && error.code !== "ERR_ENCODING_INVALID_ENCODED_DATA";
     const code = isOfFile ? ` (${String(error.code)})` : ": it is not JSON";
-    output.fail([`${file}: cannot be read${code}`]);
-    return undefined;
+    throw new Refusal(`${file}: cannot be read${code}`);
   }
   const parts = answerParts(answer);
   const given = parts.flatMap(({ path, answer: part }): readonly Given[] => {
@@ -73,8 +63,7 @@ function readFileOrReport(file: string, output: Output): File | undefined {
   const [first, ...others] = given;
   if (first !== undefined && given.length === parts.length) return { answer, given: [first, ...others] };
   const without = parts.find(({ answer: part }) => findReceipt(part) === undefined)?.path ?? "";
-  output.fail([`${file}: ${without === "" ? "" : `${without.slice(0, -1)} `}holds no receipt`]);
-  return undefined;
+  throw new Refusal(`${file}: ${without === "" ? "" : `${without.slice(0, -1)} `}holds no receipt`);
 }
 
 /** A receipt that verifies, and what the answer around it says otherwise than its record. */
@@ -97,13 +86,13 @@ function check({ path, receipt, answer }: Given, { keys, witnesses }: Trust): Ch
   return { ...verified, path, receipt, cosigned, isCompared, differences };
 }
 
-function verify({ answer, given }: File, trust: Trust, output: Output) {
+function verify({ answer, given }: File, trust: Trust): Answer {
   let checked: readonly Checked[];
   try {
     checked = given.map((each) => check(each, trust));
   } catch (error) {
     if (!(error instanceof NoteError)) throw error;
-    return output.fail([error.message]);
+    throw new Refusal(error.message);
   }
   const records = checked.flatMap(({ record }) => record ?? []);
   const isWhole = records.length === checked.length && checked.every(({ isCompared }) => isCompared);
@@ -112,12 +101,12 @@ function verify({ answer, given }: File, trust: Trust, output: Output) {
     ...(isWhole ? wholeDifferences(answer, records) : []),
   ];
   if (differences.length > 0)
-    return output.fail([...new Set(differences)].map((path) => `the answer's ${path} is not what its record says`));
+    throw new Refusal([...new Set(differences)].map((path) => `the answer's ${path} is not what its record says`));
   const [only, ...others] = checked.map(membersOf);
-  output.succeed(
-    others.length === 0 ? (only ?? {}) : { parts: [only, ...others] },
-    checked.map((each) => each.path + textOf(each)).join("\n"),
-  );
+  return {
+    value: others.length === 0 ? (only ?? {}) : { parts: [only, ...others] },
+    text: checked.map((each) => each.path + textOf(each)).join("\n"),
+  };
 }
 
 function membersOf({ record, receipt, isCompared, leafIndex, treeSize, root, cosigned }: Checked) {

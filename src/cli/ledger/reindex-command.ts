@@ -1,17 +1,12 @@
 import { randomFillSync } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
-import type { Command } from "commander";
-import type { RebuiltIndex, SearchIndexer } from "../../ledger/ports/search.ts";
+import type { RebuiltIndex } from "../../ledger/ports/search.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { storeBackend } from "../../stores/backends.ts";
-import { type CommonOptions, loadOrReport, storeProblem, withCommonOptions } from "../options.ts";
-import { createOutput, type Output } from "../output.ts";
-import { createProgress, type Terminal } from "../terminal.ts";
-import { logsOrReport, withStoreOrReport } from "./store.ts";
-
-interface ReindexOptions extends CommonOptions {
-  readonly tenant?: string;
-}
+import { command } from "../command.ts";
+import type { Answer } from "../output.ts";
+import { inStore, logsOf, withArchive } from "../store.ts";
+import { createProgress } from "../terminal.ts";
 
 interface Rebuilt {
   readonly head: LogState;
@@ -24,79 +19,42 @@ interface Rebuilt {
  */
 const pauseMs = 40;
 
-/** `ledger reindex`: builds the search index anew from the records. */
-export function addLedgerReindexCommand(ledger: Command, terminal: Terminal): void {
-  withCommonOptions(ledger.command("reindex"))
-    .description("build the search index anew from the records; the old one serves until that is done")
-    .option("--tenant <tenant>", "this tenant's only")
-    .action(async (options: ReindexOptions) => {
-      const output = createOutput(options.json === true, terminal);
-      const logs = await readLogs(options, output);
-      if (logs === undefined) return;
-      const indexer = await openOrReport(options, output);
-      if (indexer === undefined) return;
-      try {
-        printRebuilt(await rebuildAll(indexer, logs, terminal), output);
-      } finally {
-        await indexer.close();
-      }
-    });
-}
-
-/** The logs, with the archive closed again: it would hold on to the store as it is now, and to all that is replaced. */
-async function readLogs(options: ReindexOptions, output: Output): Promise<readonly LogState[] | undefined> {
-  let logs: readonly LogState[] | undefined;
-  await withStoreOrReport(options, output, async ({ archive }) => {
-    logs = await logsOrReport(archive, options.tenant, output);
-  });
-  return logs;
-}
-
-async function openOrReport(options: ReindexOptions, output: Output): Promise<SearchIndexer | undefined> {
-  const config = loadOrReport("ledger", options, output);
-  if (config === undefined) return undefined;
-  try {
+export const ledgerReindexCommand = command({
+  name: "ledger reindex",
+  says: "build the search index anew from the records; the old one serves until that is done",
+  options: { "--tenant <tenant>": "this tenant's only" },
+  async run(context) {
+    // With the archive closed again: it would hold on to the store as it is now, and to all that is replaced.
+    const logs = await withArchive(context, ({ archive }) => logsOf(archive, context.options.tenant));
+    const config = context.load("ledger");
     const random = (bytes: Uint8Array) => randomFillSync(bytes);
-    return await (await storeBackend(config)).openIndexer({ random, pause: () => setTimeout(pauseMs) });
-  } catch (error) {
-    output.fail([storeProblem(error)]);
-    return undefined;
-  }
-}
+    const pause = () => setTimeout(pauseMs);
+    const indexer = await inStore(async () => (await storeBackend(config)).openIndexer({ random, pause }));
+    const progress = createProgress(context.terminal);
+    const rebuilt: Rebuilt[] = [];
+    try {
+      for (const [position, head] of logs.entries()) {
+        const onProgress = (leaves: number) =>
+          progress.show(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
+        rebuilt.push({ head, index: await indexer.rebuild(head.tenantId, onProgress) });
+      }
+    } finally {
+      progress.done();
+      await indexer.close();
+    }
+    return answerOf(rebuilt);
+  },
+});
 
-async function rebuildAll(
-  indexer: SearchIndexer,
-  logs: readonly LogState[],
-  terminal: Terminal,
-): Promise<readonly Rebuilt[]> {
-  const progress = createProgress(terminal);
-  const rebuilt: Rebuilt[] = [];
-  for (const [position, head] of logs.entries()) {
-    const show = (leaves: number) => progress.show(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
-    rebuilt.push({ head, index: await indexer.rebuild(head.tenantId, show) });
-  }
-  progress.done();
-  return rebuilt;
-}
-
-function printRebuilt(rebuilt: readonly Rebuilt[], output: Output): void {
-  const value = {
-    logs: rebuilt.map(({ head, index }) => ({
-      tenant_id: head.tenantId,
-      origin: head.origin,
-      leaves: index.leaves,
-      erased: index.erased,
-      damaged: index.damaged,
-    })),
-  };
-  const lines = rebuilt.map(
-    ({ head, index }) =>
-      `${head.origin} (tenant ${head.tenantId}): ${index.leaves} leaves indexed, ${index.erased} of them erased`,
+function answerOf(rebuilt: readonly Rebuilt[]): Answer {
+  const logs = rebuilt.map(({ head: { tenantId, origin }, index: { leaves, erased, damaged } }) => {
+    return { tenant_id: tenantId, origin, leaves, erased, damaged };
+  });
+  const lines = logs.map(
+    (log) => `${log.origin} (tenant ${log.tenant_id}): ${log.leaves} leaves indexed, ${log.erased} of them erased`,
   );
-  const text = lines.length === 0 ? "there are no logs" : lines.join("\n");
-  const problems = rebuilt.flatMap(({ head, index }) =>
-    index.damaged.map((leaf) => `${head.origin}: leaf ${leaf} cannot be opened, and so not be found`),
+  const problems = logs.flatMap(({ origin, damaged }) =>
+    damaged.map((leaf) => `${origin}: leaf ${leaf} cannot be opened, and so not be found`),
   );
-  if (problems.length === 0) output.succeed(value, text);
-  else output.fail(problems, value, text);
+  return { value: { logs }, text: lines.join("\n") || "there are no logs", problems };
 }

@@ -1,68 +1,58 @@
-import type { Command } from "commander";
+import { readFileSync } from "node:fs";
 import { systemClock } from "../../base/clock.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
-import { type Audit, auditLog } from "../../ledger/audit/audit.ts";
+import { type Audit, auditLog, type EarlierTree } from "../../ledger/audit/audit.ts";
 import { companionChecks, describeOrphans, PolicyCheck } from "../../ledger/audit/companions.ts";
 import type { AuditProblem } from "../../ledger/audit/finding.ts";
 import { rotationProblem } from "../../ledger/audit/rotation-audit.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
+import { findReceipt, verifyReceipt } from "../../ledger/record/receipt.ts";
+import { type LogVerifier, openCheckpoint, parseCheckpoint } from "../../ledger/tlog/checkpoint.ts";
 import { NoteError } from "../../ledger/tlog/note.ts";
 import { formatVerifierKey } from "../../ledger/tlog/note-keys.ts";
-import { parseTrustedKey } from "../../ledger/tlog/trusted-key.ts";
+import { parseTlogProof } from "../../ledger/tlog/tlog-proof.ts";
+import { openWithAny, parseTrustedKey } from "../../ledger/tlog/trusted-key.ts";
 import { requireQuorum } from "../../ledger/witness/cosignature.ts";
-import { type CommonOptions, withCommonOptions } from "../options.ts";
-import { createOutput, type Output } from "../output.ts";
+import { command, gather } from "../command.ts";
+import { type Answer, Refusal } from "../output.ts";
+import { logsOf, withArchive } from "../store.ts";
 import { createProgress, type Terminal } from "../terminal.ts";
-import { type EarlierState, readEarlierState } from "./earlier-trees.ts";
-import { logsOrReport, withStoreOrReport } from "./store.ts";
-import { readTrust, type Trust, type TrustOptions, withTrustOptions } from "./trust-options.ts";
+import { readTrust, type Trust, trustFlags } from "./trust-options.ts";
 
-interface VerifyOptions extends CommonOptions, TrustOptions {
-  readonly tenant?: string;
-  readonly against?: readonly string[];
-}
-
-/** `ledger verify`: whether every log of the store is sound, and goes on from its anchor. */
-export function addLedgerVerifyCommand(ledger: Command, terminal: Terminal): void {
-  const command = withCommonOptions(ledger.command("verify"))
-    .description(
-      "walk whole logs: every leaf, record, tile and root, rotations of the key, the anchor, and what stands beside",
-    )
-    .option("--tenant <tenant>", "this tenant's log only")
-    .option(
-      "--against <file>",
-      "an older checkpoint or receipt of a log, which must only have grown since; several times for several",
-      (file: string, files: readonly string[] = []) => [...files, file],
-    );
-  withTrustOptions(
-    command,
-    "with --against, a verifier key that must have signed it; the keys of the store otherwise",
-  ).action((options: VerifyOptions) => {
-    const output = createOutput(options.json === true, terminal);
+/** Whether every log of the store is sound, and goes on from its anchor. */
+export const ledgerVerifyCommand = command({
+  name: "ledger verify",
+  says: "walk whole logs: every leaf, record, tile and root, rotations of the key, the anchor, and what stands beside",
+  options: {
+    "--tenant <tenant>": "this tenant's log only",
+    "--against <file>": {
+      says: "an older checkpoint or receipt of a log, which must only have grown since; several times for several",
+      parse: gather,
+    },
+    ...trustFlags("with --against, a verifier key that must have signed it; the keys of the store otherwise"),
+  },
+  run(context) {
+    const { options, terminal } = context;
     const trust = readTrust(options);
-    if ("problem" in trust) return output.fail([trust.problem]);
     if (options.against === undefined && (trust.keys.length > 0 || trust.witnesses !== undefined))
-      return output.fail(["--key, --witness: are about what --against names"]);
-    return withStoreOrReport(options, output, async ({ archive }) => {
-      const logs = await logsOrReport(archive, options.tenant, output);
-      if (logs === undefined) return;
-      const signingKeys = await archive.signingKeys();
-      const earlier = readEarlierOrReport(options.against ?? [], logs, signingKeys, trust, output);
-      if (earlier !== undefined) await verify({ archive, logs, earlier }, options.tenant, output, terminal);
+      throw new Refusal("--key, --witness: are about what --against names");
+    return withArchive(context, async ({ archive }) => {
+      const logs = await logsOf(archive, options.tenant);
+      const earlier = readEarlier(options.against ?? [], logs, await archive.signingKeys(), trust);
+      return verify({ archive, logs, earlier }, options.tenant, terminal);
     });
-  });
-}
+  },
+});
 
-/** The older states, each of one of the logs; where one is none, or is not to be believed, reports it. */
-function readEarlierOrReport(
+/** The older states, each of one of the logs. A Refusal names what is none, or is not to be believed. */
+function readEarlier(
   files: readonly string[],
   logs: readonly LogState[],
   signingKeys: readonly Uint8Array[],
   { keys, witnesses }: Trust,
-  output: Output,
-): readonly EarlierState[] | undefined {
+): readonly EarlierState[] {
   const ownKeys = (origin: string) =>
     signingKeys.flatMap((key) => parseTrustedKey(formatVerifierKey(origin, key)) ?? []);
   try {
@@ -75,8 +65,7 @@ function readEarlierOrReport(
     });
   } catch (error) {
     if (!(error instanceof NoteError)) throw error;
-    output.fail([`--against: ${error.message}`]);
-    return undefined;
+    throw new Refusal(`--against: ${error.message}`);
   }
 }
 
@@ -90,9 +79,8 @@ interface Verified {
 async function verify(
   { archive, logs, earlier }: Verified,
   tenant: string | undefined,
-  output: Output,
   terminal: Terminal,
-) {
+): Promise<Answer> {
   const progress = createProgress(terminal);
   const policies = new PolicyCheck((revision) => archive.policyRevision(revision));
   const audits: AuditedHead[] = [];
@@ -130,8 +118,7 @@ async function verify(
   const text = audits.map(line).join("\n");
   const came = describeUndone(undone).map((line) => `${line}; ${undoneRemedy}`);
   const all = [...wrong, ...orphans, ...policyProblems, ...problems, ...came];
-  if (all.length === 0) output.succeed(value, text === "" ? "there are no logs" : text);
-  else output.fail(all, value, text);
+  return { value, text: text === "" && all.length === 0 ? "there are no logs" : text, problems: all };
 }
 
 /** Adds what the log's rotations say against the keys that have signed. */
@@ -168,4 +155,56 @@ function line({ head, audit: { leaves, erased, root, problem }, earlier, beside 
   const grown =
     problem === undefined ? earlier.map(({ size, source }) => `, only added to since ${size} leaves (${source})`) : [];
   return `${found} ${head.origin} (tenant ${head.tenantId}): ${leaves} leaves, ${erased} erased, root ${formatBase64(root)}${grown.join("")}`;
+}
+
+/** A tree that somebody was shown before: of an old checkpoint, or of an old receipt. */
+interface EarlierState extends EarlierTree {
+  readonly origin: string;
+  /** The signed checkpoint. */
+  readonly note: string;
+}
+
+/** Larger files are none of these. */
+const maxFileBytes = 16 * 1024 * 1024;
+
+/**
+ * Reads a checkpoint, a receipt, or an answer that carries one. Throws a NoteError that names the file where it holds
+ * none, where no key of the log signed it, or where the receipt does not hold.
+ *
+ * @param keysOf the keys that count for a log, by its origin
+ */
+function readEarlierState(file: string, keysOf: (origin: string) => readonly LogVerifier[]): EarlierState {
+  const text = readOrRefuse(file);
+  try {
+    const receipt = findReceipt(parseJson(text));
+    const note = receipt === undefined ? text : parseTlogProof(receipt.proof).checkpoint;
+    const keys = keysOf(parseCheckpoint(note).origin);
+    const { verifier } = openWithAny(note, keys);
+    if (receipt !== undefined) verifyReceipt(receipt, verifier);
+    return { ...openCheckpoint(note, verifier), note, source: file };
+  } catch (error) {
+    if (error instanceof NoteError) throw new NoteError(`${file}: ${error.message}`);
+    throw error;
+  }
+}
+
+function readOrRefuse(file: string): string {
+  try {
+    const bytes = readFileSync(file);
+    if (bytes.length > maxFileBytes) throw new NoteError(`${file}: is too large for a checkpoint or a receipt`);
+    return bytes.toString("utf8");
+  } catch (error) {
+    if (error instanceof Error && "code" in error)
+      throw new NoteError(`${file}: cannot be read (${String(error.code)})`);
+    throw error;
+  }
+}
+
+/** Undefined where the text is no JSON: then it may be a checkpoint. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import { systemClock } from "../../base/clock.ts";
 import { parseTenantId } from "../../base/ids.ts";
 import { parseDecimal } from "../../base/text-forms.ts";
@@ -9,25 +9,24 @@ import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import type { ProofOutcome } from "../../policy/prove/prove.ts";
 import type { WrittenQuestion } from "../../policy/samples/question.ts";
-import { storeBackend } from "../../stores/backends.ts";
-import { interruptible } from "../interruptible.ts";
-import { type CommonOptions, loadOrReport, storeProblem, withCommonOptions } from "../options.ts";
-import { createOutput, type Output } from "../output.ts";
-import { createProgress, type Terminal } from "../terminal.ts";
-import { comparisonMembers, comparisonText, recordedMembers, recordedText } from "./diff-text.ts";
-import { type CompiledDirectory, compileOrReport, readTestsOrReport } from "./directory.ts";
-import { heldTo, isDecided, isProven, proofMembers, proofText, withFound } from "./proof-text.ts";
-import { askProver } from "./prover-process.ts";
-
-interface DiffOptions extends CommonOptions {
-  readonly since?: number;
-  readonly tenant?: string;
-  readonly maxChanges?: number;
-  readonly sampled?: boolean;
-  readonly prove?: boolean;
-  readonly prover?: string;
-  readonly solverTimeout?: number;
-}
+import { type Context, command, type Values } from "../command.ts";
+import { type Answer, Refusal } from "../output.ts";
+import { inStore, withArchive } from "../store.ts";
+import { createProgress } from "../terminal.ts";
+import {
+  comparisonMembers,
+  comparisonText,
+  heldTo,
+  isDecided,
+  isProven,
+  proofMembers,
+  proofText,
+  recordedMembers,
+  recordedText,
+  withFound,
+} from "./diff-text.ts";
+import { type CompiledDirectory, compileDirectory, readTests } from "./directory.ts";
+import { askProver, interruptible } from "./prover-process.ts";
 
 /** What the process ends with, besides 0. */
 const exitCodes = { tooManyChanges: 1, notCompared: 2, notExhaustive: 3, noProver: 4 } as const;
@@ -35,66 +34,54 @@ const exitCodes = { tooManyChanges: 1, notCompared: 2, notExhaustive: 3, noProve
 const defaultProver = "policy-prover";
 const defaultTimeoutSeconds = 30;
 
-/** `policy diff`: what would be decided differently under another policy directory. */
-export function addPolicyDiffCommand(policy: Command, terminal: Terminal): void {
-  withCommonOptions(policy.command("diff"))
-    .argument("<old>", "policy directory")
-    .argument("<new>", "policy directory to take its place")
-    .option(
-      "--since <time>",
-      "also ask recorded decisions: of the last 7d or 12h, or since an RFC 3339 time",
-      parseSince,
-    )
-    .option("--tenant <id>", "recorded decisions of this tenant only")
-    .option("--max-changes <number>", "end with 1 only if there are more differences (default: 0)", parseCount)
-    .option("--sampled", "end with 0 if no question that was asked is decided differently, without a proof")
-    .option("--prove", "also have a solver prove that every request is decided alike, or find one that is not")
-    .option("--prover <program>", `program that --prove asks (default: ${defaultProver}, on the PATH)`)
-    .option(
-      "--solver-timeout <seconds>",
-      `how long the solver may look at one statement (default: ${defaultTimeoutSeconds})`,
-      parseTimeout,
-    )
-    .description("show which requests a changed policy directory decides differently, with examples")
-    .action(async (old: string, next: string, options: DiffOptions) => {
-      const output = createOutput(options.json === true, terminal);
-      // A failure is one of the comparison, until there is one.
-      const failing: Output = {
-        ...output,
-        fail(...said) {
-          output.fail(...said);
-          terminal.exitCode(exitCodes.notCompared);
-        },
-      };
-      const directories: CompiledDirectory[] = [];
-      try {
-        for (const directory of [old, next]) {
-          const compiled = await compileOrReport(directory, options, failing);
-          if (compiled === undefined) return;
-          directories.push(compiled);
-        }
-        const [from, to] = directories as [CompiledDirectory, CompiledDirectory];
-        const [before, after] = [from.engine, to.engine];
-        if (options.prove !== true) {
-          const needless = options.prover === undefined ? options.solverTimeout && "--solver-timeout" : "--prover";
-          if (needless !== undefined) return failing.fail([`${needless}: is about --prove`]);
-        }
-        const recorded = await recordedOrReport([before, after], options, failing, terminal);
-        if (recorded === "failed") return;
-        const tests: WrittenQuestion[] = [];
-        for (const { directory } of [from, to]) {
-          const own = await readTestsOrReport(directory, failing);
-          if (own === undefined) return;
-          tests.push(...own.map(({ question }) => question));
-        }
-        const compared = compareBundles(from.bundle, to.bundle, tests);
-        const proof = await proofOrUndefined(from.bundle, to.bundle, compared.changes, options, terminal);
-        report(compared, proof, recorded, [before, after], options, output, terminal);
-      } finally {
-        for (const { engine } of directories) engine.release();
+const flags = {
+  "--since <time>": {
+    says: "also ask recorded decisions: of the last 7d or 12h, or since an RFC 3339 time",
+    parse: parseSince,
+  },
+  "--tenant <id>": "recorded decisions of this tenant only",
+  "--max-changes <number>": { says: "end with 1 only if there are more differences (default: 0)", parse: parseCount },
+  "--sampled": "end with 0 if no question that was asked is decided differently, without a proof",
+  "--prove": "also have a solver prove that every request is decided alike, or find one that is not",
+  "--prover <program>": `program that --prove asks (default: ${defaultProver}, on the PATH)`,
+  "--solver-timeout <seconds>": {
+    says: `how long the solver may look at one statement (default: ${defaultTimeoutSeconds})`,
+    parse: parseTimeout,
+  },
+} as const;
+
+type DiffOptions = Values<typeof flags>;
+
+/** What would be decided differently under another policy directory. */
+export const policyDiffCommand = command({
+  name: "policy diff",
+  says: "show which requests a changed policy directory decides differently, with examples",
+  arguments: { "<old>": "policy directory", "<new>": "policy directory to take its place" },
+  options: flags,
+  refusalCode: exitCodes.notCompared,
+  async run(context) {
+    const { options, args } = context;
+    const directories: CompiledDirectory[] = [];
+    try {
+      for (const directory of args) directories.push(await compileDirectory(directory, context));
+      const [from, to] = directories as [CompiledDirectory, CompiledDirectory];
+      const engines = [from.engine, to.engine] as const;
+      if (options.prove !== true) {
+        const needless = options.prover === undefined ? options.solverTimeout && "--solver-timeout" : "--prover";
+        if (needless !== undefined) throw new Refusal(`${needless}: is about --prove`);
       }
-    });
-}
+      const recorded = await compareRecords(engines, context);
+      const tests: WrittenQuestion[] = [];
+      for (const { directory } of [from, to])
+        tests.push(...(await readTests(directory)).map(({ question }) => question));
+      const compared = compareBundles(from.bundle, to.bundle, tests);
+      const proof = await proofOrUndefined(from.bundle, to.bundle, compared.changes, context);
+      return answerOf(compared, proof, recorded, engines, options);
+    } finally {
+      for (const { engine } of directories) engine.release();
+    }
+  },
+});
 
 function parseSince(text: string): number {
   const [, number, unit] = /^(\d{1,5})([dh])$/.exec(text) ?? [];
@@ -117,39 +104,26 @@ function parseTimeout(text: string): number {
 }
 
 /** Undefined where recorded decisions are not asked for. */
-async function recordedOrReport(
+async function compareRecords(
   engines: readonly [CompiledEngine, CompiledEngine],
-  options: DiffOptions,
-  output: Output,
-  terminal: Terminal,
-): Promise<RecordedComparison | "failed" | undefined> {
-  const { since, tenant } = options;
-  const fail = (problem: string) => {
-    output.fail([problem]);
-    return "failed" as const;
-  };
-  if (since === undefined) return tenant === undefined ? undefined : fail("--tenant: is about --since");
+  context: Context<DiffOptions>,
+): Promise<RecordedComparison | undefined> {
+  const { since, tenant } = context.options;
+  if (since === undefined && tenant !== undefined) throw new Refusal("--tenant: is about --since");
+  if (since === undefined) return undefined;
   const tenantId = tenant === undefined ? undefined : parseTenantId(tenant);
-  if (tenant !== undefined && tenantId === undefined) return fail("--tenant: is no tenant id");
-  const settings = loadOrReport("policy_replay", options, output);
-  if (settings === undefined) return "failed";
-  const progress = createProgress(terminal);
-  try {
-    const archive = await (await storeBackend(settings)).openArchive();
-    try {
+  if (tenant !== undefined && tenantId === undefined) throw new Refusal("--tenant: is no tenant id");
+  const progress = createProgress(context.terminal);
+  return inStore(() =>
+    withArchive(context, async ({ archive }) => {
       // Loaded here, so that no other command pays for it.
       const { compareRecorded } = await import("../../domain/recorded-differences.ts");
       const tenants = tenantId === undefined ? (await archive.logs()).map((log) => log.tenantId) : [tenantId];
-      return await compareRecorded(archive, tenants, since, engines, (count) => {
+      return compareRecorded(archive, tenants, since, engines, (count) => {
         if (count % 1_000 === 0) progress.show(`${count} recorded decisions`);
       });
-    } finally {
-      progress.done();
-      await archive.close();
-    }
-  } catch (error) {
-    return fail(storeProblem(error));
-  }
+    }),
+  ).finally(progress.done);
 }
 
 /** Undefined where no proof is asked for. */
@@ -157,8 +131,7 @@ async function proofOrUndefined(
   old: PolicyBundle,
   next: PolicyBundle,
   known: readonly PolicyChange[],
-  { prove, prover = defaultProver, solverTimeout = defaultTimeoutSeconds }: DiffOptions,
-  terminal: Terminal,
+  { options: { prove, prover = defaultProver, solverTimeout = defaultTimeoutSeconds }, terminal }: Context<DiffOptions>,
 ): Promise<ProofOutcome | undefined> {
   // Loaded here, so that no other command pays for it.
   const { proveEqual } = await import("../../policy/prove/prove.ts");
@@ -186,15 +159,13 @@ async function proofOrUndefined(
   }
 }
 
-function report(
+function answerOf(
   searched: PolicyComparison,
   proof: ProofOutcome | undefined,
   recorded: RecordedComparison | undefined,
   [before, after]: readonly [CompiledEngine, CompiledEngine],
   { maxChanges = 0, sampled }: DiffOptions,
-  output: Output,
-  terminal: Terminal,
-): void {
+): Answer {
   const proven = proof === undefined || "missing" in proof ? undefined : heldTo(proof, searched);
   const compared = proven === undefined ? searched : withFound(searched, proven);
   // The same answer for other reasons is no difference.
@@ -216,14 +187,11 @@ function report(
     ...(proven === undefined ? [] : [proofText(proven)]),
     ...(recorded === undefined ? [] : [recordedText(recorded)]),
   ].join("\n");
-  const end = (code: number, problem: string) => {
-    output.fail([problem], value, text);
-    terminal.exitCode(code);
-  };
-  if (proof !== undefined && "missing" in proof) end(exitCodes.noProver, `--prove: ${proof.missing}`);
-  else if (changes > maxChanges) end(exitCodes.tooManyChanges, tooMany(changes, maxChanges));
-  else if (isExhaustive || sampled === true) output.succeed(value, text);
-  else end(exitCodes.notExhaustive, proven === undefined ? unproven : "not everything was proven or refuted");
+  const end = (exitCode: number, problem: string): Answer => ({ value, text, exitCode, problems: [problem] });
+  if (proof !== undefined && "missing" in proof) return end(exitCodes.noProver, `--prove: ${proof.missing}`);
+  if (changes > maxChanges) return end(exitCodes.tooManyChanges, tooMany(changes, maxChanges));
+  if (isExhaustive || sampled === true) return { value, text };
+  return end(exitCodes.notExhaustive, proven === undefined ? unproven : "not everything was proven or refuted");
 }
 
 const unproven =

@@ -6,8 +6,8 @@ import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import { loadPolicyDirectory, loadPolicyTests, readPolicyDirectory } from "../../policy/load/directory.ts";
 import { describeProblem, type PolicyProblem } from "../../policy/load/problem.ts";
 import type { PolicyTest } from "../../policy/tools/policy-test-file.ts";
-import { type CommonOptions, loadOrReport } from "../options.ts";
-import type { Output } from "../output.ts";
+import type { Context } from "../command.ts";
+import { type Answer, Refusal } from "../output.ts";
 
 export interface CompiledDirectory {
   readonly directory: string;
@@ -17,64 +17,52 @@ export interface CompiledDirectory {
   readonly ignored: readonly string[];
 }
 
-/** Loads and compiles the directory; where it is not good, reports why and returns undefined. */
-export async function compileOrReport(
+/** Loads and compiles the directory. A Refusal says why it is not good. */
+export async function compileDirectory(
   argument: string | undefined,
-  options: CommonOptions,
-  output: Output,
+  { load }: Pick<Context, "load">,
   engineOptions: EngineOptions = {},
-): Promise<CompiledDirectory | undefined> {
-  const settings = loadOrReport("policy", options, output);
-  if (settings === undefined) return undefined;
-  const directory = argument ?? loadOrReport("policy_directory", options, output)?.policyDir;
-  if (directory === undefined) return undefined;
+): Promise<CompiledDirectory> {
+  const settings = load("policy");
+  const directory = argument ?? load("policy_directory").policyDir;
   const loaded = await loadPolicyDirectory(directory, fileSystem, settings);
-  if (loaded.problems !== undefined) return reportProblems(loaded.problems, output);
+  if (loaded.problems !== undefined) throw refusalOf(loaded.problems);
   const compiled = compilePolicyBundle(loaded.bundle, engineOptions);
-  return compiled.problems === undefined
-    ? { directory, bundle: loaded.bundle, engine: compiled.engine, ignored: loaded.ignored }
-    : reportProblems(compiled.problems, output);
+  if (compiled.problems !== undefined) throw refusalOf(compiled.problems);
+  return { directory, bundle: loaded.bundle, engine: compiled.engine, ignored: loaded.ignored };
 }
 
 /**
- * Has Cedar asked as well, whose answer counts. Where it is not that of the compiled policies, what the command then says
- * through this output is a failure that names the difference.
+ * Has Cedar asked as well, whose answer counts. Where it is not that of the compiled policies, the command fails, with a
+ * problem that names the difference.
  */
-export function askingCedar(output: Output): { readonly output: Output; readonly engineOptions: EngineOptions } {
+export async function askingCedar(work: (engineOptions: EngineOptions) => Promise<Answer>): Promise<Answer> {
   const disagreements = new Set<string>();
-  return {
-    engineOptions: { evaluator: "both", onDisagreement: (found) => disagreements.add(found) },
-    output: {
-      succeed(value, text) {
-        if (disagreements.size === 0) output.succeed(value, text);
-        else output.fail([...disagreements], value, text);
-      },
-      fail: (problems, value, text) => output.fail([...problems, ...disagreements], value, text),
-    },
-  };
+  const onDisagreement = (found: string) => disagreements.add(found);
+  const answer = await work({ evaluator: "both", onDisagreement }).catch((error: unknown) => {
+    if (error instanceof Refusal) return error.answer;
+    throw error;
+  });
+  return { ...answer, problems: [...(answer.problems ?? []), ...disagreements] };
 }
 
 /** The schema for policies of the directory, whatever else is wrong with it than its manifest. */
-export async function readSchemaOrReport(
-  argument: string | undefined,
-  options: CommonOptions,
-  output: Output,
-): Promise<string | undefined> {
-  const settings = loadOrReport("policy", options, output);
-  if (settings === undefined) return undefined;
-  const directory = argument ?? loadOrReport("policy_directory", options, output)?.policyDir;
-  if (directory === undefined) return undefined;
+export async function readSchema(argument: string | undefined, { load }: Pick<Context, "load">): Promise<string> {
+  const settings = load("policy");
+  const directory = argument ?? load("policy_directory").policyDir;
   const { bundle, problems } = await readPolicyDirectory(directory, fileSystem, settings);
   const ofManifest = problems.filter(({ file }) => bundle === undefined || file.startsWith("manifest."));
-  return ofManifest.length > 0 ? reportProblems(ofManifest, output) : bundle?.schema;
+  if (ofManifest.length > 0 || bundle === undefined) throw refusalOf(ofManifest);
+  return bundle.schema;
 }
 
-/** Reads the directory's expected decisions; where they are not good, reports why and returns undefined. */
-export async function readTestsOrReport(directory: string, output: Output): Promise<readonly PolicyTest[] | undefined> {
+/** Reads the directory's expected decisions. A Refusal says why they are not good. */
+export async function readTests(directory: string): Promise<readonly PolicyTest[]> {
   const { tests, problems } = await loadPolicyTests(directory, fileSystem);
-  return problems.length > 0 ? reportProblems(problems, output) : tests;
+  if (problems.length > 0) throw refusalOf(problems);
+  return tests;
 }
 
-function reportProblems(problems: readonly PolicyProblem[], output: Output): undefined {
-  output.fail(problems.map(describeProblem), { policy_problems: problems });
+function refusalOf(problems: readonly PolicyProblem[]): Refusal {
+  return new Refusal(problems.map(describeProblem), { value: { policy_problems: problems } });
 }

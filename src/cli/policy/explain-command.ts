@@ -1,75 +1,60 @@
-import type { Command } from "commander";
-import type { AttributeDeclarations } from "../../base/caller-attributes.ts";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
-import { type CommonOptions, withCommonOptions } from "../options.ts";
-import { createOutput, type Output } from "../output.ts";
-import type { Terminal } from "../terminal.ts";
-import { askingCedar, compileOrReport } from "./directory.ts";
+import { command } from "../command.ts";
+import { type Answer, Refusal } from "../output.ts";
+import { askingCedar, compileDirectory } from "./directory.ts";
 import { explanationMembers, explanationText } from "./explanation-text.ts";
 import { lookUpNewestDecision, type NewestDecision, revisionWarnings } from "./in-force.ts";
-import { type QueryOptions, type Question, readQuestion, withQueryOptions } from "./query.ts";
-import { type RecordedOptions, withRecordedDecision } from "./recorded-decision.ts";
+import { type Question, queryFlags, readQuestion } from "./query.ts";
+import { withRecordedDecision } from "./recorded-decision.ts";
 
-type ExplainOptions = CommonOptions & QueryOptions & RecordedOptions;
-
-/** `policy explain`: why a question is answered as it is. A denial explained is no failure. */
-export function addPolicyExplainCommand(policy: Command, terminal: Terminal): void {
-  withQueryOptions(withCommonOptions(policy.command("explain")))
-    .argument("[directory]", "policy directory (default: SVC_POLICY_DIR; of a recorded decision, what decided it)")
-    .option("--decision <id>", "a recorded decision of --tenant")
-    .option("--request-id <id>", "the decision of --tenant that answered the request with this id")
-    .description("show which policies decide a question, what they say and read, and why the others do not decide")
-    .action(async (argument: string | undefined, options: ExplainOptions) => {
-      const { output, engineOptions } = askingCedar(createOutput(options.json === true, terminal));
-      if (options.decision !== undefined || options.requestId !== undefined) {
-        await withRecordedDecision(argument, options, output, engineOptions, ({ engine, newest, ...question }) =>
-          printExplanation(question, engine, newest, output),
+/** Why a question is answered as it is. A denial explained is no failure. */
+export const policyExplainCommand = command({
+  name: "policy explain",
+  says: "show which policies decide a question, what they say and read, and why the others do not decide",
+  arguments: {
+    "[directory]": "policy directory (default: SVC_POLICY_DIR; of a recorded decision, what decided it)",
+  },
+  options: {
+    ...queryFlags,
+    "--decision <id>": "a recorded decision of --tenant",
+    "--request-id <id>": "the decision of --tenant that answered the request with this id",
+  },
+  run(context) {
+    const { options, args } = context;
+    return askingCedar(async (engineOptions) => {
+      if (options.decision !== undefined || options.requestId !== undefined)
+        return withRecordedDecision(args[0], context, engineOptions, ({ engine, newest, ...question }) =>
+          explanationOf(question, engine, newest),
         );
-        return;
-      }
-      const compiled = await compileOrReport(argument, options, output, engineOptions);
-      if (compiled === undefined) return;
-      const { engine } = compiled;
+      const { engine } = await compileDirectory(args[0], context, engineOptions);
       try {
-        const question = await questionOrReport(options, engine.callerAttributes, output);
-        if (question === undefined) return;
-        const newest = await lookUpNewestDecision(options, output, question.query.caller.tenantId);
-        printExplanation(question, engine, newest, output);
+        const question = await readQuestion(options, engine.callerAttributes).catch((error: unknown) => {
+          throw error instanceof RangeError ? new Refusal(error.message) : error;
+        });
+        const newest = await lookUpNewestDecision(context, question.query.caller.tenantId);
+        return explanationOf(question, engine, newest);
       } finally {
         engine.release();
       }
     });
-}
+  },
+});
 
-async function questionOrReport(
-  options: QueryOptions,
-  declared: AttributeDeclarations,
-  output: Output,
-): Promise<Question | undefined> {
-  try {
-    return await readQuestion(options, declared);
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    return void output.fail([error.message]);
-  }
-}
-
-function printExplanation(
+function explanationOf(
   { query, record }: Question,
   engine: CompiledEngine,
   newest: NewestDecision | string | undefined,
-  output: Output,
-): void {
+): Answer {
   const explanation = engine.explain(query);
   const warnings = revisionWarnings(engine.revision, query.caller.tenantId, newest);
   const { record_id, request_id, recorded_at, route, outcome } = record ?? {};
-  output.succeed(
-    {
+  return {
+    value: {
       ...explanationMembers(explanation),
       ...(record !== undefined && { record: { record_id, request_id, recorded_at, route, outcome } }),
       warnings,
     },
-    [
+    text: [
       explanationText(explanation),
       ...(outcome === undefined
         ? []
@@ -79,5 +64,5 @@ function printExplanation(
           ]),
       ...warnings.map((warning) => `warning: ${warning}`),
     ].join("\n"),
-  );
+  };
 }

@@ -3,9 +3,9 @@ import { existsSync } from "node:fs";
 import type { TenantId } from "../../base/ids.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { parseLeaf } from "../../ledger/record/leaf.ts";
-import { storeBackend } from "../../stores/backends.ts";
-import { type CommonOptions, loadOrReport, storeProblem } from "../options.ts";
-import type { Output } from "../output.ts";
+import type { Context } from "../command.ts";
+import type { Refusal } from "../output.ts";
+import { inStore, withArchive } from "../store.ts";
 
 /** The newest decision of a tenant: what decided it was in force then, and nothing shows that it is no longer. */
 export interface NewestDecision {
@@ -38,23 +38,13 @@ export async function newestDecision(
 
 /** The same from the store of the settings, where there is one; a problem of it is a line of text. */
 export async function lookUpNewestDecision(
-  options: CommonOptions,
-  output: Output,
+  { load }: Pick<Context, "load">,
   tenantId: TenantId,
 ): Promise<NewestDecision | string | undefined> {
-  const settings = loadOrReport("policy_replay", options, output);
-  if (settings === undefined || (settings.store.kind === "sqlite" && !existsSync(settings.store.path)))
-    return undefined;
-  try {
-    const archive = await (await storeBackend(settings)).openArchive();
-    try {
-      return await newestDecision(archive, tenantId);
-    } finally {
-      await archive.close();
-    }
-  } catch (error) {
-    return storeProblem(error);
-  }
+  const { store } = load("ledger");
+  if (store.kind === "sqlite" && !existsSync(store.path)) return undefined;
+  const looked = inStore(() => withArchive({ load }, ({ archive }) => newestDecision(archive, tenantId)));
+  return looked.catch((error: Refusal) => error.message);
 }
 
 /** What a person should know who reads an answer of this revision. */

@@ -1,64 +1,42 @@
 /** The question that `policy explain` is asked: a file, or options. */
 import { readFile } from "node:fs/promises";
-import { type Command, Option } from "commander";
 import { type AttributeDeclarations, attributeProblems } from "../../base/caller-attributes.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { PolicyQuery } from "../../policy/engine/decision.ts";
 import { policyActions } from "../../policy/engine/schema.ts";
 import { parseQuery, parseQueryText } from "../../policy/tools/query.ts";
+import type { Values } from "../command.ts";
 
-export interface QueryOptions {
-  readonly request?: string;
-  readonly tenant?: string;
-  readonly principal?: string;
-  readonly subject?: string;
-  readonly scope?: readonly string[];
-  readonly principalAttribute?: readonly string[];
-  readonly action?: string;
-  readonly application?: string;
-  readonly environment?: string;
-  readonly component?: string;
-  readonly kind?: string;
-  readonly id?: string;
-  readonly mimeType?: string;
-  readonly purpose?: string;
-  readonly label?: readonly string[];
-  readonly attribute?: readonly string[];
-  readonly profile?: string;
-  readonly digestPresent?: boolean;
-  readonly size?: string;
-  readonly keyReference?: string;
-  readonly onBehalfOf?: string;
-  readonly property?: readonly string[];
-  readonly understood?: readonly string[];
-}
+/** The options that say what is asked. */
+export const queryFlags = {
+  "--request <file>":
+    "the question as in tests/*.yaml, or a record or receipt of a decision, instead of the options below",
+  "--tenant <id>": "tenant of the caller",
+  "--action <action>": { says: "what is asked for", choices: policyActions },
+  "--application <name>": "the workload's application",
+  "--kind <kind>": "kind of the resource",
+  "--profile <profile>": { says: "artifact profile that is asked for", choices: artifactProfiles },
+  "--scope <scope...>": "scopes of the caller",
+  "--principal-attribute <name=value...>": "declared attributes of the caller; members of a set with commas",
+  "--label <label...>": "labels",
+  "--attribute <key=value...>": "attributes",
+  "--digest-present": "the request has a content digest",
+  "--on-behalf-of <type/id>": "whom the caller asks for, where that is somebody else",
+  "--property <name=value...>": "properties of whom it asks for",
+  "--understood <id...>": "obligations that the request lists as understood",
+  "--size <bytes>": "content size",
+  "--principal <text>": "principal",
+  "--subject <text>": "subject",
+  "--environment <text>": "environment",
+  "--component <text>": "component",
+  "--id <text>": "id",
+  "--mime-type <text>": "mime type",
+  "--purpose <text>": "purpose",
+  "--key-reference <text>": "key reference",
+} as const;
 
-/** Adds the options that say what is asked. */
-export function withQueryOptions(command: Command): Command {
-  const single = ["principal", "subject", "environment", "component", "id", "mime-type", "purpose", "key-reference"];
-  command
-    .option(
-      "--request <file>",
-      "the question as in tests/*.yaml, or a record or receipt of a decision, instead of the options below",
-    )
-    .option("--tenant <id>", "tenant of the caller")
-    .addOption(new Option("--action <action>", "what is asked for").choices(policyActions))
-    .option("--application <name>", "the workload's application")
-    .option("--kind <kind>", "kind of the resource")
-    .addOption(new Option("--profile <profile>", "artifact profile that is asked for").choices(artifactProfiles))
-    .option("--scope <scope...>", "scopes of the caller")
-    .option("--principal-attribute <name=value...>", "declared attributes of the caller; members of a set with commas")
-    .option("--label <label...>", "labels")
-    .option("--attribute <key=value...>", "attributes")
-    .option("--digest-present", "the request has a content digest")
-    .option("--on-behalf-of <type/id>", "whom the caller asks for, where that is somebody else")
-    .option("--property <name=value...>", "properties of whom it asks for")
-    .option("--understood <id...>", "obligations that the request lists as understood")
-    .option("--size <bytes>", "content size");
-  for (const name of single) command.option(`--${name} <text>`, name.replace("-", " "));
-  return command;
-}
+type QueryOptions = Values<typeof queryFlags>;
 
 /** A question, and the record of the decision that answered it, where it was read from one. */
 export interface Question {

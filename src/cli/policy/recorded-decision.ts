@@ -5,14 +5,14 @@ import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { FoundRecord } from "../../ledger/ports/search.ts";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import type { EngineOptions } from "../../policy/engine/engine.ts";
-import { storeBackend } from "../../stores/backends.ts";
-import { type CommonOptions, loadOrReport, storeProblem } from "../options.ts";
-import type { Output } from "../output.ts";
-import { compileOrReport } from "./directory.ts";
+import type { Context } from "../command.ts";
+import { type Answer, Refusal } from "../output.ts";
+import { inStore, withArchive } from "../store.ts";
+import { compileDirectory } from "./directory.ts";
 import { type NewestDecision, newestDecision } from "./in-force.ts";
 import type { Question } from "./query.ts";
 
-export interface RecordedOptions extends CommonOptions {
+interface RecordedOptions {
   readonly tenant?: string;
   readonly decision?: string;
   readonly requestId?: string;
@@ -22,7 +22,7 @@ export interface RecordedOptions extends CommonOptions {
 }
 
 /** Why a decision cannot be evaluated again, in words. */
-export const irreproducible: Readonly<Record<Irreproducible, string>> = {
+const irreproducible: Readonly<Record<Irreproducible, string>> = {
   unknown: "the tenant has no record with this id",
   erased: "erased",
   not_a_decision: "the record is not of a decision",
@@ -36,43 +36,40 @@ export interface DecisionToExplain extends Question {
   readonly newest: NewestDecision | undefined;
 }
 
-/** Finds the decision in the store of the settings and hands it over; where that cannot be, reports why. */
+/** Finds the decision in the store of the settings and hands it over. A Refusal says why that cannot be. */
 export async function withRecordedDecision(
   directory: string | undefined,
-  options: RecordedOptions,
-  output: Output,
+  context: Context<RecordedOptions>,
   engineOptions: EngineOptions,
-  use: (decision: DecisionToExplain) => void,
-): Promise<void> {
+  use: (decision: DecisionToExplain) => Answer,
+): Promise<Answer> {
+  const { options } = context;
   const tenantId = options.tenant === undefined ? undefined : parseTenantId(options.tenant);
   const problem = problemOf(options, tenantId);
-  if (tenantId === undefined || problem !== undefined) return output.fail([problem ?? "--tenant: is no tenant id"]);
-  const settings = loadOrReport("policy_replay", options, output);
-  if (settings === undefined) return;
+  if (tenantId === undefined || problem !== undefined) throw new Refusal(problem ?? "--tenant: is no tenant id");
   // Loaded here, so that no other command pays for it.
   const { compileRecorded, findDecision } = await import("../../domain/replay.ts");
-  let archive: StoreArchive | undefined;
-  let engine: CompiledEngine | undefined;
-  try {
-    archive = await (await storeBackend(settings)).openArchive();
-    const decisionId = await decisionIdOrReport(archive, tenantId, options, output);
-    if (decisionId === undefined) return;
-    const found = await findDecision(archive, tenantId, decisionId);
-    if (typeof found === "string") return output.fail([irreproducible[found]], { status: found });
+  const look = async (archive: StoreArchive): Promise<Answer> => {
+    const found = await findDecision(archive, tenantId, await decisionIdOf(archive, tenantId, options));
+    if (typeof found === "string") throw irreproducibleBecause(found);
     const compiled =
       directory === undefined
         ? await compileRecorded(archive, found.record, engineOptions)
-        : await compileOrReport(directory, options, output, engineOptions);
-    if (compiled === undefined) return;
-    if (typeof compiled === "string") return output.fail([irreproducible[compiled]], { status: compiled });
-    engine = compiled.engine;
-    use({ ...found, engine, newest: await newestDecision(archive, tenantId) });
-  } catch (error) {
-    output.fail([storeProblem(error)]);
-  } finally {
-    engine?.release();
-    await archive?.close();
-  }
+        : await compileDirectory(directory, context, engineOptions);
+    if (typeof compiled === "string") throw irreproducibleBecause(compiled);
+    const { engine } = compiled;
+    try {
+      return use({ ...found, engine, newest: await newestDecision(archive, tenantId) });
+    } finally {
+      engine.release();
+    }
+  };
+  return inStore(() => withArchive(context, ({ archive }) => look(archive)));
+}
+
+/** The decision cannot be evaluated again. */
+export function irreproducibleBecause(status: Irreproducible): Refusal {
+  return new Refusal(irreproducible[status], { value: { status } });
 }
 
 function problemOf(options: RecordedOptions, tenantId: TenantId | undefined): string | undefined {
@@ -85,21 +82,18 @@ function problemOf(options: RecordedOptions, tenantId: TenantId | undefined): st
   return decision !== undefined && parseRecordId(decision) === undefined ? "--decision: is no decision id" : undefined;
 }
 
-async function decisionIdOrReport(
+async function decisionIdOf(
   archive: Pick<StoreArchive, "search" | "logs">,
   tenantId: TenantId,
   { decision, requestId = "" }: RecordedOptions,
-  output: Output,
-): Promise<RecordId | undefined> {
-  if (decision !== undefined) return parseRecordId(decision);
+): Promise<RecordId> {
+  const decisionId = decision === undefined ? undefined : parseRecordId(decision);
+  if (decisionId !== undefined) return decisionId;
   const found = await decisionsOf(archive, tenantId, requestId);
-  if (found.length === 1) return found[0]?.recordId;
-  output.fail(
-    found.length === 0
-      ? ["--request-id: the tenant has no decision of a request with this id"]
-      : ["--request-id: several decisions have this id; name one with --decision", ...found.map(lineOf)],
-  );
-  return undefined;
+  const [only, ...others] = found;
+  if (only === undefined) throw new Refusal("--request-id: the tenant has no decision of a request with this id");
+  if (others.length === 0) return only.recordId;
+  throw new Refusal(["--request-id: several decisions have this id; name one with --decision", ...found.map(lineOf)]);
 }
 
 /** Decisions of the request; clients choose the ids, so that several requests may have one. */

@@ -1,57 +1,44 @@
-import type { Command } from "commander";
 import { parseRecordId, parseTenantId } from "../../base/ids.ts";
-import type { Evaluated, Irreproducible, OutcomeDifference, Replay } from "../../domain/replay.ts";
-import { storeBackend } from "../../stores/backends.ts";
-import { type CommonOptions, loadOrReport, storeProblem, withCommonOptions } from "../options.ts";
-import { createOutput, type Output } from "../output.ts";
-import type { Terminal } from "../terminal.ts";
-import { askingCedar, compileOrReport } from "./directory.ts";
-import { irreproducible } from "./recorded-decision.ts";
+import type { Evaluated, OutcomeDifference, Replay } from "../../domain/replay.ts";
+import { command } from "../command.ts";
+import { type Answer, Refusal } from "../output.ts";
+import { inStore, withArchive } from "../store.ts";
+import { askingCedar, compileDirectory } from "./directory.ts";
+import { irreproducibleBecause } from "./recorded-decision.ts";
 
-interface ReplayOptions extends CommonOptions {
-  readonly decision: string;
-  readonly tenant: string;
-}
-
-/** `policy replay`: whether a recorded decision comes out again, and what it would be now. */
-export function addPolicyReplayCommand(policy: Command, terminal: Terminal): void {
-  withCommonOptions(policy.command("replay"))
-    .argument("[directory]", "policy directory to compare with (default: SVC_POLICY_DIR)")
-    .requiredOption("--decision <id>", "id of the decision")
-    .requiredOption("--tenant <id>", "tenant of the decision")
-    .description("evaluate a recorded decision under its own policy revision and under the current one")
-    .action(async (argument: string | undefined, options: ReplayOptions) => {
-      const { output, engineOptions } = askingCedar(createOutput(options.json === true, terminal));
-      const [tenantId, decisionId] = [parseTenantId(options.tenant), parseRecordId(options.decision)];
-      if (tenantId === undefined) return output.fail(["--tenant: is no tenant id"]);
-      if (decisionId === undefined) return output.fail(["--decision: is no decision id"]);
-      const settings = loadOrReport("policy_replay", options, output);
-      if (settings === undefined) return;
-      const compiled = await compileOrReport(argument, options, output, engineOptions);
-      if (compiled === undefined) return;
+/** Whether a recorded decision comes out again, and what it would be now. */
+export const policyReplayCommand = command({
+  name: "policy replay",
+  says: "evaluate a recorded decision under its own policy revision and under the current one",
+  arguments: { "[directory]": "policy directory to compare with (default: SVC_POLICY_DIR)" },
+  options: {
+    "--decision <id>": { says: "id of the decision", required: true },
+    "--tenant <id>": { says: "tenant of the decision", required: true },
+  },
+  run(context) {
+    const [tenantId, decisionId] = [parseTenantId(context.options.tenant), parseRecordId(context.options.decision)];
+    if (tenantId === undefined) throw new Refusal("--tenant: is no tenant id");
+    if (decisionId === undefined) throw new Refusal("--decision: is no decision id");
+    return askingCedar(async (engineOptions) => {
+      const { engine } = await compileDirectory(context.args[0], context, engineOptions);
       try {
-        const archive = await (await storeBackend(settings)).openArchive();
-        try {
-          // Loaded here, so that no other command pays for it.
-          const { replayDecision } = await import("../../domain/replay.ts");
-          printResult(await replayDecision(archive, tenantId, decisionId, compiled.engine, engineOptions), output);
-        } finally {
-          await archive.close();
-        }
-      } catch (error) {
-        output.fail([storeProblem(error)]);
+        return await inStore(() =>
+          withArchive(context, async ({ archive }) => {
+            // Loaded here, so that no other command pays for it.
+            const { replayDecision } = await import("../../domain/replay.ts");
+            const replay = await replayDecision(archive, tenantId, decisionId, engine, engineOptions);
+            if (typeof replay !== "string") return replayAnswer(replay);
+            throw irreproducibleBecause(replay);
+          }),
+        );
       } finally {
-        compiled.engine.release();
+        engine.release();
       }
     });
-}
+  },
+});
 
-function printResult(replay: Replay | Irreproducible, output: Output): void {
-  if (typeof replay === "string") output.fail([irreproducible[replay]], { status: replay });
-  else printReplay(replay, output);
-}
-
-function printReplay(replay: Replay, output: Output): void {
+function replayAnswer(replay: Replay): Answer {
   const { record, query, sameEngine, own, current } = replay;
   const reproduced = own.differences.length === 0;
   const value = {
@@ -76,8 +63,7 @@ function printReplay(replay: Replay, output: Output): void {
         ]),
   ].join("\n");
   const engine = sameEngine ? "" : ": it was made by another version of the engine";
-  if (reproduced) output.succeed(value, text);
-  else output.fail([`the recorded decision does not come out again${engine}`], value, text);
+  return { value, text, problems: reproduced ? [] : [`the recorded decision does not come out again${engine}`] };
 }
 
 function evaluatedMembers({ policyRevision, outcome, differences }: Evaluated) {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { toJunit } from "../../../src/cli/policy/junit.ts";
+import { toJunit } from "../../../src/cli/policy/directory-commands.ts";
 import type { PolicyTestResult } from "../../../src/policy/tools/policy-tests.ts";
 
 test("text of any kind stays inside its attribute or element", () => {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { visibleLine as clientVisibleLine } from "../../../clients/typescript/src/enforce/text.ts";
-import { createOutput, visibleLine } from "../../../src/cli/output.ts";
+import { print, visibleLine } from "../../../src/cli/output.ts";
 import { commandsOf, runCommandLine } from "../../../src/cli/run.ts";
 import { captureTerminal } from "./terminal.ts";
 
@@ -13,7 +13,7 @@ const shown = 'a\tb\n{"purpose":"\\u001b]0;title\\u0007 \\u009b31m \\u202e\\u202
 
 test("what controls a terminal or turns text is shown as JSON escapes it; lines and columns stay", () => {
   const { terminal, written } = captureTerminal();
-  createOutput(false, terminal).succeed({}, hostile);
+  print({ text: hostile }, false, terminal);
   expect(written).toEqual({ out: `${shown}\n`, err: "", code: 0 });
   expect(JSON.parse(written.out.split("\n")[1] ?? "")).toEqual({
     purpose: "\u001b]0;title\u0007 \u009b31m \u202e\u2028\r\u{e0001}",
@@ -22,13 +22,13 @@ test("what controls a terminal or turns text is shown as JSON escapes it; lines 
 
 test("problems, and the text before them, are shown the same way", () => {
   const { terminal, written } = captureTerminal();
-  createOutput(false, terminal).fail([hostile, "b"], {}, hostile);
+  print({ problems: [hostile, "b"], text: hostile }, false, terminal);
   expect(written).toEqual({ out: `${shown}\n`, err: `${shown}\nb\n`, code: 1 });
 });
 
 test("machines get the values", () => {
   const { terminal, written } = captureTerminal();
-  createOutput(true, terminal).fail([hostile], { hostile });
+  print({ problems: [hostile], value: { hostile } }, true, terminal);
   expect(JSON.parse(written.out)).toEqual({ ok: false, hostile, problems: [hostile] });
 });
 
@@ -51,9 +51,8 @@ test("no control character reaches the terminal in a line, a problem or JSON, wh
     fc.property(text, fc.boolean(), fc.boolean(), (parts, isJson, isGood) => {
       const hostile = parts.join("");
       const { terminal, written } = captureTerminal();
-      const output = createOutput(isJson, terminal);
-      if (isGood) output.succeed({ [hostile]: hostile }, hostile);
-      else output.fail([hostile], { [hostile]: [hostile] }, hostile);
+      const value = { [hostile]: [hostile] };
+      print({ value, text: hostile, problems: isGood ? [] : [hostile] }, isJson, terminal);
       expect(obeyed(written)).toEqual([]);
       if (isJson && hostile.isWellFormed())
         expect(JSON.stringify(JSON.parse(written.out))).toContain(JSON.stringify(hostile));

@@ -49,16 +49,16 @@ test("a set that is compiled wrongly is found before it decides, and Cedar alone
 });
 
 test("commands that decide ask Cedar as well, give its answer, and fail", async () => {
-  const said: unknown[] = [];
-  const { output, engineOptions } = askingCedar({
-    succeed: (value) => said.push(["succeed", value]),
-    fail: (problems, value) => said.push(["fail", problems, value]),
-  } as Parameters<typeof askingCedar>[0]);
-  const { engine } = compilePolicyBundle(await bundle(), engineOptions);
-  const { allow } = engine?.decide(query) ?? {};
-  output.succeed({ allow }, "");
-  engine?.release();
-  expect(said).toEqual([["fail", [expect.stringContaining("of the set default, Cedar says")], { allow: true }]]);
+  const answer = await askingCedar(async (engineOptions) => {
+    const { engine } = compilePolicyBundle(await bundle(), engineOptions);
+    const { allow } = engine?.decide(query) ?? {};
+    engine?.release();
+    return { value: { allow }, text: "" };
+  });
+  expect(answer).toMatchObject({
+    problems: [expect.stringContaining("of the set default, Cedar says")],
+    value: { allow: true },
+  });
 });
 
 const directory = mkdtempSync(join(tmpdir(), "disagreement-"));

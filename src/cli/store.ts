@@ -1,0 +1,109 @@
+/** The store that commands look at or change, beside a running service or without one. */
+import { randomFillSync } from "node:crypto";
+import { setTimeout } from "node:timers/promises";
+import { systemClock } from "../base/clock.ts";
+import { parseRecordId, parseTenantId, type RecordId, type TenantId } from "../base/ids.ts";
+import type { StoreArchive } from "../ledger/ports/archive.ts";
+import type { RecordsAdministration } from "../ledger/ports/records-administration.ts";
+import type { LogState } from "../ledger/ports/store.ts";
+import { storeBackend } from "../stores/backends.ts";
+import { AnchorFileError, BackupTargetError } from "../stores/errors.ts";
+import type { Context } from "./command.ts";
+import { reasonProblems } from "./confirmation.ts";
+import { Refusal } from "./output.ts";
+
+/** Why a store could not be used, under the name of the setting that it is about. */
+export function storeProblem(error: unknown): string {
+  const isTarget = error instanceof BackupTargetError;
+  const setting = isTarget ? "--to" : error instanceof AnchorFileError ? "SVC_ANCHOR" : "SVC_STORE";
+  return `${setting}: ${error instanceof Error ? error.message : String(error)}`;
+}
+
+/** Does the work with a store; what it throws is a Refusal that names the setting. */
+export function inStore<Result>(work: () => Promise<Result>): Promise<Result> {
+  return work().catch((error: unknown) => {
+    throw error instanceof Refusal ? error : new Refusal(storeProblem(error));
+  });
+}
+
+export interface OpenedStore {
+  readonly archive: StoreArchive;
+  /** Path of the file of the keys that sign checkpoints. */
+  readonly keyPath: string;
+}
+
+/** Opens the store of the settings to read it, and closes it again. A Refusal says why that cannot be. */
+export async function withArchive<Result>(
+  { load }: Pick<Context, "load">,
+  look: (opened: OpenedStore) => Promise<Result>,
+): Promise<Result> {
+  const config = load("ledger");
+  const archive = await inStore(async () => (await storeBackend(config)).openArchive());
+  try {
+    return await look({ archive, keyPath: config.ledgerKey });
+  } finally {
+    await archive.close();
+  }
+}
+
+/** In which a service that waited for its turn gets it. */
+const pauseMs = 100;
+
+/** The same, to erase and hold records. */
+export async function withAdministration<Result>(
+  { load }: Pick<Context, "load">,
+  work: (administration: RecordsAdministration) => Promise<Result>,
+): Promise<Result> {
+  const config = load("ledger");
+  const random = (bytes: Uint8Array) => randomFillSync(bytes);
+  const administration = await inStore(async () =>
+    (await storeBackend(config)).openAdministration({ clock: systemClock, random, pause: () => setTimeout(pauseMs) }),
+  );
+  try {
+    return await work(administration);
+  } finally {
+    await administration.close();
+  }
+}
+
+/** The logs that a command is about: the tenant's, or all of them. */
+export async function logsOf(archive: StoreArchive, tenant: string | undefined): Promise<readonly LogState[]> {
+  const logs = (await archive.logs()).filter(({ tenantId }) => tenant === undefined || tenantId === tenant);
+  if (logs.length === 0 && tenant !== undefined) throw new Refusal(`tenant ${tenant} has no log`);
+  return logs;
+}
+
+/** The log that a command is about. */
+export async function logOf(archive: StoreArchive, tenant: string): Promise<LogState> {
+  const [log] = await logsOf(archive, tenant);
+  if (log === undefined) throw new Refusal(`tenant ${tenant} has no log`);
+  return log;
+}
+
+/** What a command is about, as it was typed. */
+export interface Named {
+  readonly tenant?: string | undefined;
+  readonly record?: readonly string[] | undefined;
+  readonly reason?: string | undefined;
+}
+
+export interface Parsed {
+  readonly tenantId: TenantId | undefined;
+  /** Each once, in the order given. */
+  readonly recordIds: readonly RecordId[];
+}
+
+/** Reads the names. A Refusal has all that are none. */
+export function parseNames({ tenant, record = [], reason }: Named): Parsed {
+  const tenantId = tenant === undefined ? undefined : parseTenantId(tenant);
+  const recordIds = record.map((text) => parseRecordId(text));
+  const problems = [
+    ...(tenant !== undefined && tenantId === undefined ? ["--tenant: is no tenant id"] : []),
+    ...record.flatMap((text, i) =>
+      recordIds[i] === undefined ? [`--record: ${JSON.stringify(text)} is no record id`] : [],
+    ),
+    ...reasonProblems(reason),
+  ];
+  if (problems.length > 0) throw new Refusal(problems);
+  return { tenantId, recordIds: [...new Set(recordIds.flatMap((id) => id ?? []))] };
+}

@@ -75,7 +75,7 @@ The same methods over gRPC:
 
 Its ledger, in another terminal; another command is ledger verify:
 
-  npm run cli -- --config ${shownSettings} ledger search --tenant ${client.tenantId}
+  npm run cli -- --config ${shownSettings} ledger search
 
 Ctrl-C stops everything. Records and the client's secret stay in data/dev. Each call is a line from here on.
 

@@ -73,11 +73,21 @@ export async function logsOf(archive: StoreArchive, tenant: string | undefined):
   return logs;
 }
 
-/** The log that a command is about. */
-export async function logOf(archive: StoreArchive, tenant: string): Promise<LogState> {
-  const [log] = await logsOf(archive, tenant);
-  if (log === undefined) throw new Refusal(`tenant ${tenant} has no log`);
-  return log;
+/** The option of commands that read one log, which most stores of a developer have. */
+export const oneTenantFlag = "whose records; may be left out if the store has the log of one tenant only";
+
+/** Tenants that a refusal names. */
+const maxNamed = 10;
+
+/** The log that a command is about: the tenant's, or the only one. */
+export async function logOf(archive: StoreArchive, tenant: string | undefined): Promise<LogState> {
+  const logs = await logsOf(archive, tenant);
+  const [log, ...others] = logs;
+  if (log === undefined) throw new Refusal("the store has no log yet");
+  if (others.length === 0) return log;
+  const names = logs.slice(0, maxNamed).map(({ tenantId }) => tenantId);
+  const more = logs.length > maxNamed ? ` and ${logs.length - maxNamed} more` : "";
+  throw new Refusal(`--tenant: is required: the store has logs of ${logs.length} tenants: ${names.join(", ")}${more}`);
 }
 
 /** What a command is about, as it was typed. */

@@ -197,7 +197,7 @@ test("recorded decisions are counted that another directory decides differently"
 });
 
 test.each([
-  [["--decision", "x"], "--tenant: is required"],
+  [["--decision", "x"], "--decision: is no decision id"],
   [["--tenant", "../x", "--decision", "x"], "--tenant: is no tenant id"],
   [["--tenant", "tenant-z", "--decision", "x"], "--decision: is no decision id"],
   [["--tenant", "tenant-z", "--request-id", "x"], "--request-id: the tenant has no decision of a request with this id"],

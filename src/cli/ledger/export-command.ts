@@ -6,7 +6,7 @@ import type { LogState } from "../../ledger/ports/store.ts";
 import { allTiles, type TileName, tilePath } from "../../ledger/tlog/tiles.ts";
 import { command } from "../command.ts";
 import { Refusal } from "../output.ts";
-import { logOf, withArchive } from "../store.ts";
+import { logOf, oneTenantFlag, withArchive } from "../store.ts";
 import { createProgress, type Progress } from "../terminal.ts";
 import { signed } from "./checkpoint.ts";
 
@@ -15,7 +15,7 @@ export const ledgerExportCommand = command({
   name: "ledger export",
   says: "write a tenant's log as static files: checkpoint, tiles and entries (C2SP tlog-tiles), and its keys",
   options: {
-    "--tenant <tenant>": { says: "whose log", required: true },
+    "--tenant <tenant>": oneTenantFlag,
     "--out <directory>": { says: "where to; must be empty or not there yet", required: true },
   },
   run(context) {

@@ -18,7 +18,7 @@ import { formOf } from "../../ledger/search/search-query.ts";
 import { parseBundleContent, tellsOfOthers } from "../../policy/load/bundle.ts";
 import { type Context, command } from "../command.ts";
 import { type Answer, Refusal } from "../output.ts";
-import { logOf, type OpenedStore, withArchive } from "../store.ts";
+import { logOf, type OpenedStore, oneTenantFlag, withArchive } from "../store.ts";
 import { createProgress } from "../terminal.ts";
 import { signed } from "./checkpoint.ts";
 import { flagName, searchRefusal } from "./search-flags.ts";
@@ -30,8 +30,8 @@ export const ledgerPackCommand = command({
   name: "ledger pack",
   says: "write records with all that proves them into one file: of a time range, or about one thing",
   options: {
+    "--tenant <tenant>": oneTenantFlag,
     // Required, but not of `pack verify`.
-    "--tenant <tenant>": "whose records",
     "--out <file>": "where to; must not be there yet",
     "--from <time>": "everything recorded at this time or later (RFC 3339)",
     "--to <time>": "everything recorded before this time (RFC 3339)",
@@ -44,11 +44,7 @@ export const ledgerPackCommand = command({
   },
   run(context) {
     const { tenant, out, allPolicies } = context.options;
-    if (tenant === undefined || out === undefined)
-      throw new Refusal([
-        ...(tenant === undefined ? ["--tenant: is required"] : []),
-        ...(out === undefined ? ["--out: is required"] : []),
-      ]);
+    if (out === undefined) throw new Refusal("--out: is required");
     const selection = readSelection(context.options);
     const request = { tenant, out, selection, allPolicies: allPolicies === true };
     return withArchive(context, (opened) => writePack(opened, request, context));
@@ -57,7 +53,7 @@ export const ledgerPackCommand = command({
 
 /** What is packed, and where to. */
 interface PackRequest {
-  readonly tenant: string;
+  readonly tenant: string | undefined;
   readonly selection: PackSelection;
   readonly out: string;
   readonly allPolicies: boolean;

@@ -4,7 +4,7 @@ import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { FoundRecord, SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import { command } from "../command.ts";
 import { type Answer, Refusal } from "../output.ts";
-import { logOf, withArchive } from "../store.ts";
+import { logOf, oneTenantFlag, withArchive } from "../store.ts";
 import { readSearch, searchFlags, searchRefusal } from "./search-flags.ts";
 
 /** Records of a tenant by what they speak of; all that is given must hold. */
@@ -12,7 +12,7 @@ export const ledgerSearchCommand = command({
   name: "ledger search",
   says: "find records of a tenant by what they speak of, and when; all that is given must hold",
   options: {
-    "--tenant <tenant>": { says: "whose records", required: true },
+    "--tenant <tenant>": oneTenantFlag,
     "--record <id>": "the record with this id",
     ...searchFlags,
     "--after <index>": "behind this leaf: where the page before ended",
@@ -22,7 +22,7 @@ export const ledgerSearchCommand = command({
   run(context) {
     const { tenant, records, ...options } = context.options;
     const criteria = readSearch(options);
-    const problems = parseTenantId(tenant) === undefined ? ["--tenant: is no tenant id"] : [];
+    const problems = tenant !== undefined && parseTenantId(tenant) === undefined ? ["--tenant: is no tenant id"] : [];
     if (!("limit" in criteria)) throw searchRefusal([...problems, ...criteria]);
     if (problems.length > 0) throw new Refusal(problems);
     return withArchive(context, async ({ archive }) => {

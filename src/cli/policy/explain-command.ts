@@ -16,7 +16,7 @@ export const policyExplainCommand = command({
   },
   options: {
     ...queryFlags,
-    "--decision <id>": "a recorded decision of --tenant",
+    "--decision <id>": "a recorded decision of --tenant, or of the only tenant with a log",
     "--request-id <id>": "the decision of --tenant that answered the request with this id",
   },
   run(context) {

@@ -1,5 +1,5 @@
 /** A recorded decision that a command is about, with the engine to ask about it. */
-import { parseRecordId, parseTenantId, type RecordId, type TenantId } from "../../base/ids.ts";
+import { parseRecordId, type RecordId, type TenantId } from "../../base/ids.ts";
 import type { Irreproducible } from "../../domain/replay.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { FoundRecord } from "../../ledger/ports/search.ts";
@@ -7,7 +7,7 @@ import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import type { EngineOptions } from "../../policy/engine/engine.ts";
 import type { Context } from "../command.ts";
 import { type Answer, Refusal } from "../output.ts";
-import { inStore, withArchive } from "../store.ts";
+import { inStore, logOf, parseNames, withArchive } from "../store.ts";
 import { compileDirectory } from "./directory.ts";
 import { type NewestDecision, newestDecision } from "./in-force.ts";
 import type { Question } from "./query.ts";
@@ -44,12 +44,13 @@ export async function withRecordedDecision(
   use: (decision: DecisionToExplain) => Answer,
 ): Promise<Answer> {
   const { options } = context;
-  const tenantId = options.tenant === undefined ? undefined : parseTenantId(options.tenant);
-  const problem = problemOf(options, tenantId);
-  if (tenantId === undefined || problem !== undefined) throw new Refusal(problem ?? "--tenant: is no tenant id");
+  const named = parseNames({ tenant: options.tenant }).tenantId;
+  const problem = problemOf(options);
+  if (problem !== undefined) throw new Refusal(problem);
   // Loaded here, so that no other command pays for it.
   const { compileRecorded, findDecision } = await import("../../domain/replay.ts");
   const look = async (archive: StoreArchive): Promise<Answer> => {
+    const tenantId = named ?? (await logOf(archive, undefined)).tenantId;
     const found = await findDecision(archive, tenantId, await decisionIdOf(archive, tenantId, options));
     if (typeof found === "string") throw irreproducibleBecause(found);
     const compiled =
@@ -72,9 +73,7 @@ export function irreproducibleBecause(status: Irreproducible): Refusal {
   return new Refusal(irreproducible[status], { value: { status } });
 }
 
-function problemOf(options: RecordedOptions, tenantId: TenantId | undefined): string | undefined {
-  const { decision, requestId, action, request } = options;
-  if (tenantId === undefined) return options.tenant === undefined ? "--tenant: is required" : undefined;
+function problemOf({ decision, requestId, action, request }: RecordedOptions): string | undefined {
   if (decision !== undefined && requestId !== undefined) return "--decision and --request-id exclude each other";
   if (action !== undefined || request !== undefined) {
     return "--decision and --request-id take the place of --request, --action and what describes the request";

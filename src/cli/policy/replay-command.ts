@@ -1,8 +1,8 @@
-import { parseRecordId, parseTenantId } from "../../base/ids.ts";
+import { parseRecordId } from "../../base/ids.ts";
 import type { Evaluated, OutcomeDifference, Replay } from "../../domain/replay.ts";
 import { command } from "../command.ts";
 import { type Answer, Refusal } from "../output.ts";
-import { inStore, withArchive } from "../store.ts";
+import { inStore, logOf, oneTenantFlag, parseNames, withArchive } from "../store.ts";
 import { askingCedar, compileDirectory } from "./directory.ts";
 import { irreproducibleBecause } from "./recorded-decision.ts";
 
@@ -13,17 +13,18 @@ export const policyReplayCommand = command({
   arguments: { "[directory]": "policy directory to compare with (default: SVC_POLICY_DIR)" },
   options: {
     "--decision <id>": { says: "id of the decision", required: true },
-    "--tenant <id>": { says: "tenant of the decision", required: true },
+    "--tenant <id>": oneTenantFlag,
   },
   run(context) {
-    const [tenantId, decisionId] = [parseTenantId(context.options.tenant), parseRecordId(context.options.decision)];
-    if (tenantId === undefined) throw new Refusal("--tenant: is no tenant id");
+    const named = parseNames({ tenant: context.options.tenant }).tenantId;
+    const decisionId = parseRecordId(context.options.decision);
     if (decisionId === undefined) throw new Refusal("--decision: is no decision id");
     return askingCedar(async (engineOptions) => {
       const { engine } = await compileDirectory(context.args[0], context, engineOptions);
       try {
         return await inStore(() =>
           withArchive(context, async ({ archive }) => {
+            const tenantId = named ?? (await logOf(archive, undefined)).tenantId;
             // Loaded here, so that no other command pays for it.
             const { replayDecision } = await import("../../domain/replay.ts");
             const replay = await replayDecision(archive, tenantId, decisionId, engine, engineOptions);

@@ -1,5 +1,6 @@
 /** `ledger search` and `ledger reindex`, on a store that a service has written, or is writing. */
 import { createHash } from "node:crypto";
+import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { base58btc } from "multiformats/bases/base58";
 import { CID } from "multiformats/cid";
@@ -107,6 +108,19 @@ test.each([
   );
   const { out } = await run("search", "--tenant", "alice", option, value, "--json");
   expect(JSON.parse(out).found).toMatchObject([{ record_id: one?.recordId }]);
+});
+
+test("a store with the log of one tenant needs no --tenant, and one with several says whose there are", async () => {
+  await serve("alice", {});
+  const given = await run("search", "--tenant", "alice");
+  expect(await run("search")).toEqual(given);
+  const pack = join(directory, "pack");
+  expect(await run("pack", "--to", "2030-01-01T00:00:00Z", "--out", pack)).toMatchObject({ code: 0, err: "" });
+  expect(await run("export", "--out", join(directory, "out"))).toMatchObject({ code: 0, err: "" });
+  await serve("bob", {});
+  const problem = "--tenant: is required: the store has logs of 2 tenants: alice, bob\n";
+  expect(await run("search")).toEqual({ code: 1, out: "", err: problem });
+  expect(await run("search", "--tenant", "alice")).toEqual(given);
 });
 
 test("search answers machines with one object, which says what is erased", async () => {

@@ -20,8 +20,10 @@ function temporaryFolder(): Record<string, string> {
   }
 }
 
-/** Count what a module has done since it was loaded, or put another in its place. */
-const isolated = ["test/unit/policy/prepared-set.test.ts", "test/unit/policy/disagreement.test.ts"];
+/** Count what a module has done since it was loaded, put another in its place, or look at all objects of the process. */
+const isolated = ["policy/prepared-set", "policy/disagreement", "base/connection"].map(
+  (name) => `test/unit/${name}.test.ts`,
+);
 
 /** The tests that need Node alone. */
 export default defineConfig({

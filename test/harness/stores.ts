@@ -21,7 +21,9 @@ export interface TestStore {
   stop(): Promise<void>;
 }
 
-export const testStores: readonly (readonly [name: string, start: () => Promise<TestStore>])[] = [
+type StoreOfTests = readonly [name: string, start: () => Promise<TestStore>];
+
+export const testStores: readonly [StoreOfTests, StoreOfTests] = [
   ["SQLite", startSqliteStore],
   ["PostgreSQL", startPostgresStore],
 ];

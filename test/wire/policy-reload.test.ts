@@ -131,7 +131,7 @@ test("under load no answer is a mixture of two policy sets", async () => {
       seen.set(decision.policy_revision, (seen.get(decision.policy_revision) ?? new Set()).add(said));
     }
   };
-  const callers = Array.from({ length: 8 }, caller);
+  const callers = Array.from({ length: 3 }, caller);
   while (reloads < 6) {
     const set = reloads++ % 3;
     const text = set === 2 ? "permit (" : permit(`@required_actions("act-${set}") @warning("set ${set}")`);

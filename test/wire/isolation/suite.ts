@@ -1,0 +1,65 @@
+/** What one tenant sees of another: for every RPC and every stored thing, on one store. A new table fails here until it has a row. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { testStores } from "../../harness/stores.ts";
+import { factRows } from "./facts.ts";
+import { logRows } from "./logs.ts";
+import { noTenantIds } from "./names.ts";
+import { policyRows } from "./policies.ts";
+import { proofRows } from "./proofs.ts";
+import { recordRows } from "./records.ts";
+import { rpcChecks } from "./rpcs.ts";
+import { sessionRows } from "./sessions.ts";
+import { bearer, reasonOf, startWorld, type Wire, type World, type wireNames } from "./world.ts";
+
+const rows = [...recordRows, ...factRows, ...logRows, ...sessionRows, ...proofRows, ...policyRows];
+
+/** Tables that hold nothing of any tenant, and why. */
+const tablesOfNobody: Readonly<Record<string, string>> = {
+  store_changes: "counts the transactions of the whole store",
+  store: "the identity of the store, and whether it can write",
+  signing_keys: "public keys of the deployment",
+  schema_migrations: "the version of the schema",
+};
+
+/** A row makes up to some hundred calls. */
+const patient = { timeout: 60_000 };
+
+/** Asks everything of callers on these protocols against one kind of store. */
+export function isolationSuite(
+  [storeName, startStore]: (typeof testStores)[number],
+  wires: readonly (typeof wireNames)[number][],
+): void {
+  describe(storeName, () => {
+    let world: World;
+    beforeAll(async () => {
+      world = await startWorld(await startStore());
+    }, 60_000);
+    afterAll(async () => {
+      await world?.stop();
+      await world?.store.stop();
+    });
+
+    test("every table has a row", async () => {
+      const known = [...rows.flatMap(({ tables }) => tables), ...Object.keys(tablesOfNobody)];
+      const tables = await world.store.tables();
+      expect(tables).toContain("entries");
+      expect(tables.filter((table) => !known.includes(table))).toEqual([]);
+    });
+
+    describe.each(wires)("%s", (name) => {
+      let wire: Wire;
+      beforeAll(() => {
+        wire = world.wire(name);
+      });
+
+      test.each(Object.entries(rpcChecks))("%s", patient, (_rpc, check) => check(world, wire));
+
+      test.each(rows)("$thing is its tenant's own", patient, ({ check }) => check(world, wire));
+
+      test.each(noTenantIds)("a token for %j is for no tenant", async (tenant) => {
+        const outcome = await wire.call("/v1/sdk/whoami", undefined, bearer(world.token(tenant)));
+        expect(reasonOf(outcome)).toBe("invalid_token");
+      });
+    });
+  });
+}

@@ -99,42 +99,6 @@ describe.each(testStores)("%s", (_name, startStore) => {
     return body.decision.receipt.leaf_index + 1;
   };
 
-  test("1,000 items, of which some are poison: those alone are refused, as their single route refuses them", async () => {
-    const poison = [
-      question({ plaintext: "secret" }),
-      question({ operation: "PROTECT" }),
-      question({ resource: { kind: "" } }),
-      question({ purpose: "a\u0000b" }),
-      question({ labels: Array.from({ length: 65 }, () => "label") }),
-      question({ attributes: Object.fromEntries(Array.from({ length: 3000 }, (_, i) => [`key-${i}`, "v"])) }),
-      [],
-      null,
-      7,
-    ];
-    const places = new Map(poison.map((item, i) => [i * 111, item]));
-    const items = Array.from({ length: 1000 }, (_, i) => (places.has(i) ? places.get(i) : question()));
-    const before = await nextIndex();
-    const answer = await ask({ items });
-    expect(answer.status).toBe(200);
-    expect(answer.body.items).toHaveLength(1000);
-    const recorded: number[] = [];
-    for (const [i, item] of answer.body.items.entries()) {
-      if (!places.has(i)) {
-        expect(item.outcome).toBe("answered");
-        recorded.push(item.decision.receipt.leaf_index);
-        continue;
-      }
-      const single = await rest(`${gateway.url}/v1/sdk/protection-plan`, {
-        token,
-        body: JSON.stringify(places.get(i)),
-      });
-      const { request_id: _, ...error } = single.body.error;
-      expect(item).toEqual({ outcome: "refused", warnings: [], error: { violations: [], ...error } });
-    }
-    expect(recorded).toEqual(Array.from({ length: 1000 - poison.length }, (_, i) => before + i));
-    expect(await nextIndex()).toBe(before + recorded.length + 1);
-  });
-
   test("an item that is no protobuf, or is not UTF-8, is refused alone", async () => {
     const good = toBinary(PlanProtectionRequestSchema, requestFromRest(planMethod, question()) as Any);
     const bad = [new Uint8Array([0xff]), new Uint8Array([0x3a, 2, 0xc3, 0x28]), new Uint8Array([0x12, 0x7f])];

@@ -54,19 +54,6 @@ test("the client has nothing of the server in it, and no receipts that nobody as
   expect(packages.filter((name) => !/^(dpop|@(bufbuild\/protobuf|connectrpc\/connect)(\/|$))/.test(name))).toEqual([]);
 });
 
-test("Node's part of it adds one package, and receipts nothing but themselves", async () => {
-  const whole = await bundle(everything);
-  const node = await bundle('export * from "svc-platform-client/node";');
-  expect(node.modules.sort()).toEqual(["node-http", "node", "tls"].map((name) => `${ours}/${name}.ts`));
-  const added = node.packages.filter((name) => !name.startsWith("node:") && !whole.packages.includes(name));
-  expect(added).toEqual(["@connectrpc/connect-node"]);
-  const receipts = await bundle('export * from "svc-platform-client/receipts";');
-  const own = [`${ours}/receipts`, "gen/record-relations.ts"];
-  const others = receipts.modules.filter((path) => !own.some((start) => path.startsWith(start)));
-  expect(others.filter((path) => !whole.modules.includes(path))).toEqual([]);
-  expect(receipts.packages.filter((name) => !whole.packages.includes(name))).toEqual([]);
-});
-
 test("bulk calls and streams are in nobody's bundle who does not make them, and bring nothing but themselves", async () => {
   const isBulk = (path: string) => /^(gen\/platform\/bulk|clients\/typescript\/src\/bulk)[/.]/.test(path);
   const whole = await bundle(everything);
@@ -77,11 +64,4 @@ test("bulk calls and streams are in nobody's bundle who does not make them, and 
   // Nor has who only verifies what single calls were answered.
   const receipts = await bundle('export { verifyAnswer } from "svc-platform-client/receipts";');
   expect(receipts.modules.filter((path) => isBulk(path) || path.endsWith("receipts/items.ts"))).toEqual([]);
-});
-
-test("what a program does not use is not in its bundle", async () => {
-  const whole = await bundle(everything);
-  const part = await bundle('export { clientCredentials } from "svc-platform-client";');
-  expect(part.modules.sort()).toEqual([`${ours}/http.ts`, `${ours}/tokens.ts`]);
-  expect(part.sizeBytes).toBeLessThan(whole.sizeBytes / 5);
 });

@@ -1,11 +1,7 @@
-/** A gateway on PostgreSQL: every route answers, with receipts that verify; a database that is gone is said, and comes back. */
-import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
 import { sampleCalls } from "../../dev/requests.ts";
-import { type GivenReceipt, verifyReceipt } from "../../src/ledger/record/receipt.ts";
-import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import type { GivenReceipt } from "../../src/ledger/record/receipt.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
@@ -27,36 +23,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await gateway?.stop();
   await server.stop();
-});
-
-const members = { plan: "decision", resolve: "decision", register: "registration", evidence: "ingestion" };
-
-function receiptOf(route: string, body: Record<string, { receipt?: GivenReceipt }>): GivenReceipt | undefined {
-  const name = Object.entries(members).find(([part]) => route.includes(part))?.[1];
-  return name === undefined ? undefined : body[name]?.receipt;
-}
-
-function verified(receipt: GivenReceipt) {
-  const [key] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
-  const verifier = key && parseVerifierKey(formatVerifierKey(receipt.log_origin, key.publicKey));
-  if (verifier === undefined) throw new Error("no key");
-  return verifyReceipt(receipt, verifier);
-}
-
-describe.each(["capabilities", "whoami", "bootstrap"])("%s", (route) => {
-  test("answers", async () => {
-    expect((await rest(`${gateway.url}/v1/sdk/${route}`, { token })).status).toBe(200);
-  });
-});
-
-describe.each(sampleCalls().filter(({ body }) => body !== undefined))("$route", ({ route, body }) => {
-  test("answers with a receipt of its record", async () => {
-    const answer = await rest(`${gateway.url}${route}`, { token, body });
-    expect(answer.status).toBe(200);
-    const receipt = receiptOf(route, answer.body);
-    if (receipt === undefined) throw new Error("no receipt");
-    expect(verified(receipt).record).toMatchObject({ route, record_id: receipt.record_id });
-  });
 });
 
 test("a retry gets the first answer, receipt included", async () => {
@@ -118,5 +84,4 @@ test("a database that is gone is 503 with Retry-After, and is used again when it
   const after = (await ask()).body.ingestion.receipt as GivenReceipt;
   expect(after.log_origin).toBe(before.log_origin);
   expect(after.leaf_index).toBeGreaterThan(before.leaf_index);
-  expect(verified(after).record).toBeDefined();
 });

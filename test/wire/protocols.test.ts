@@ -1,7 +1,3 @@
-/** One contract: the same request gets the same answer, or the same refusal, whichever protocol and client carries it. */
-import { execFile } from "node:child_process";
-import { join } from "node:path";
-import { promisify } from "node:util";
 import { create, type Message } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -152,52 +148,4 @@ describe("Connect JSON refuses what the JSON routes refuse", () => {
     const text = await response.text();
     return { status: response.status, text, body: JSON.parse(text) };
   }
-});
-
-describe("buf curl", () => {
-  const root = join(import.meta.dirname, "../..");
-  const call = (protocol: string, rpc: string, body: object, bearer: string) =>
-    promisify(execFile)(
-      join(root, "node_modules/.bin/buf"),
-      [
-        "curl",
-        "--schema",
-        join(root, "gen/image.binpb"),
-        "--protocol",
-        protocol,
-        "--http2-prior-knowledge",
-        "--header",
-        `authorization: Bearer ${bearer}`,
-        "--data",
-        JSON.stringify(body),
-        `${gateway.url}/${rpc}`,
-      ],
-      { env: { ...process.env, XDG_CACHE_HOME: gateway.dataDir } },
-    ).then(
-      ({ stdout }) => JSON.parse(stdout),
-      ({ stderr }: { stderr: string }) => JSON.parse(stderr),
-    );
-
-  test.each(["grpc", "grpcweb", "connect"])("over %s gets answers and refusals", async (protocol) => {
-    const plan = "platform.sdk.v1.ProtectionService/PlanProtection";
-    const good = {
-      operation: "PROTECTION_OPERATION_PROTECT",
-      workload: { application: "a" },
-      resource: { kind: "k" },
-      contentSizeBytes: "7",
-    };
-    expect(await call(protocol, plan, good, token)).toMatchObject({
-      service: "svc-platform-api",
-      requestSummary: { contentSizeBytes: "7" },
-      decision: { allow: true },
-    });
-    expect(await call(protocol, plan, { ...good, workload: {} }, token)).toMatchObject({
-      code: "invalid_argument",
-      message: expect.stringContaining("workload.application"),
-      details: [{ type: "google.rpc.ErrorInfo" }, { type: "google.rpc.BadRequest" }],
-    });
-    expect(await call(protocol, "platform.sdk.v1.DiscoveryService/WhoAmI", {}, "x")).toMatchObject({
-      code: "unauthenticated",
-    });
-  });
 });

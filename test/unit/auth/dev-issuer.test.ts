@@ -1,8 +1,6 @@
-import { execFile } from "node:child_process";
 import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { request } from "node:https";
-import { promisify } from "node:util";
 import { decodeJwt, decodeProtectedHeader } from "jose";
 import { expect, onTestFinished, test } from "vitest";
 import { type Issuer, type IssuerOptions, startIssuer } from "../../../dev/issuer.ts";
@@ -11,7 +9,6 @@ import { memoryReplayStore, mintProof } from "../../harness/proofs.ts";
 import { newTestKey, type TestKey } from "../../harness/tokens.ts";
 import { authenticatorOf, bearer, inboundOf, manualTime, patient, refusalOf } from "./world.ts";
 
-const run = promisify(execFile);
 const fixture = (name: string) => readFileSync(new URL(`fixtures/${name}.pem`, import.meta.url), "utf8");
 const certificate = new X509Certificate(fixture("client.crt"));
 const boundClient = {
@@ -68,31 +65,6 @@ test.each(["RS256", "PS256", "ES256", "EdDSA"] as const)("its %s tokens are take
   });
 });
 
-test("a wrong secret and a scope that is not granted get no token", async () => {
-  const client = { ...boundClient, certificateBound: false };
-  const issuer = await issuerOf({ clients: [client, { ...client, clientId: "other", scopes: ["keys.use"] }] });
-  const wrong = { ...issuer, clients: [{ ...boundClient, clientSecret: "wrong" }] };
-  expect((await fetch(issuer.tokenEndpoint, tokenRequest(wrong, "platform-api.access"))).status).toBe(401);
-  const ungranted = await fetch(issuer.tokenEndpoint, tokenRequest(issuer, "keys.use"));
-  expect(ungranted.status).toBe(400);
-  expect(await ungranted.json()).toHaveProperty("error", "invalid_scope");
-});
-
-test("rotation is followed without a restart, and a withdrawn key is refused", async () => {
-  const issuer = await issuerOf();
-  const authenticator = started(issuer);
-  const old = await tokenFrom(issuer);
-  expect(await authenticator.authenticate(bearer(old), patient)).toBeDefined();
-  const kid = await issuer.addKey("ES256");
-  const fresh = await tokenFrom(issuer);
-  expect(decodeProtectedHeader(fresh).kid).toBe(kid);
-  expect(await authenticator.authenticate(bearer(fresh), patient)).toBeDefined();
-  expect(await authenticator.authenticate(bearer(old), patient)).toBeDefined();
-  issuer.withdrawKey(issuer.keyIds()[0] ?? "");
-  expect(issuer.keyIds()).toEqual([kid]);
-  expect(await refusalOf(started(issuer).authenticate(bearer(old), patient))).toHaveProperty("reason", "invalid_token");
-});
-
 test("a token bound by the token request's certificate is worth nothing without it", async () => {
   const issuer = await issuerOf({ clients: [boundClient], certificateOf: () => certificate });
   const { headerValues, ...edge } = bearer(await tokenFrom(issuer));
@@ -143,22 +115,6 @@ test("over TLS it binds to the certificate of the session, and mints none withou
   const thumbprint = createHash("sha256").update(certificate.raw).digest("base64url");
   expect(decodeJwt(access_token)).toMatchObject({ cnf: { "x5t#S256": thumbprint } });
   expect(JSON.parse(await post(issuer, {}))).toHaveProperty("error", "invalid_grant");
-});
-
-test("it prints nothing, not even when it is loaded", async () => {
-  const module = new URL("../../../dev/issuer.ts", import.meta.url).href;
-  const script = `const { startIssuer } = await import(${JSON.stringify(module)});
-    const { url, stop } = await startIssuer();
-    for (const path of ["/.well-known/openid-configuration", "/jwks"]) await (await fetch(url + path)).text();
-    await stop();
-    process.stdout.write("done");`;
-  const { stdout, stderr } = await run(process.execPath, ["--input-type=module", "--eval", script]);
-  expect([stdout, stderr]).toEqual(["done", ""]);
-});
-
-test("two on one port cannot be", async () => {
-  const issuer = await issuerOf();
-  await expect(startIssuer({ port: Number(new URL(issuer.url).port) })).rejects.toThrow("EADDRINUSE");
 });
 
 /** A token request over TLS; the server's certificate is pinned, as it is self-signed. */

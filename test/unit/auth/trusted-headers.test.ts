@@ -1,11 +1,9 @@
 import { createHash } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
 import { callerFromHeaders, type IdentityHeaderRule, identityHeaderNames } from "../../../src/auth/trusted-headers.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
-import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
-import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
-import { authenticatorOf, inboundOf, manualTime, patient, refusalOf } from "./world.ts";
+import { inboundOf, refusalOf } from "./world.ts";
 
 const networks = (...texts: string[]) => texts.map(parseNetwork).filter((network): network is Network => !!network);
 const ingressCertificate = Buffer.from("certificate of the ingress");
@@ -162,55 +160,5 @@ describe("refused with invalid_token, all else being well:", () => {
 
   test("and other trailers are nobody's business", async () => {
     expect(await (await read(through({ ...identity, trailer: "grpc-status" }))).outcome).toEqual(caller);
-  });
-});
-
-describe("beside access tokens", () => {
-  const key = newTestKey("ES256", "key");
-  const time = manualTime();
-  let issuer: StaticIssuer;
-  beforeAll(async () => {
-    issuer = await startStaticIssuer([key.publicJwk]);
-  });
-  afterAll(() => issuer.stop());
-
-  function started() {
-    const world = authenticatorOf(issuer.url, time, {}, ruleOf());
-    world.start();
-    return world;
-  }
-  const token = () => mintToken(key, claimsOf(issuer.url, time.now(), { tenant_id: "tenant-t" }));
-
-  test("either way leads in, each call for itself", async () => {
-    const world = started();
-    expect(await world.authenticate(through(identity), patient)).toEqual(caller);
-    const withToken = inboundOf({ authorization: `Bearer ${token()}` });
-    expect(await world.authenticate(withToken, patient)).toMatchObject({ authSource: "bearer_token" });
-    expect(await refusalOf(world.authenticate(through({}), patient))).toHaveProperty("reason", "missing_token");
-  });
-
-  test("a token wins over the headers beside it, whatever they say", async () => {
-    const both = through({ ...identity, "x-svc-user-id": ["x", "y"], authorization: `Bearer ${token()}` });
-    expect(await started().authenticate(both, patient)).toMatchObject({
-      tenantId: "tenant-t",
-      authSource: "bearer_token",
-    });
-  });
-
-  test.each([
-    ["empty", "", "missing_token"],
-    ["of another scheme", "Basic dXNlcjpwYXNz", "missing_token"],
-    ["no token", "Bearer abc", "invalid_token"],
-    ["malformed", "Bearer", "invalid_token"],
-    ["there twice", ["Bearer abc", "Bearer abc"], "invalid_token"],
-  ])("an Authorization header that is %s does not fall back to them", async (_name, authorization, reason) => {
-    const both = through({ ...identity, authorization });
-    expect(await refusalOf(started().authenticate(both, patient))).toHaveProperty("reason", reason);
-  });
-
-  test("headers of a stranger are reported by address", async () => {
-    const world = started();
-    await refusalOf(world.authenticate(through(identity, { remoteAddress: "192.0.2.7" }), patient));
-    expect(world.events).toContainEqual({ type: "identity_headers_ignored", remoteAddress: "192.0.2.7" });
   });
 });

@@ -17,39 +17,6 @@ function setUp(changes: Parameters<typeof createWorld>[0] = {}) {
   return { ...world, record };
 }
 
-test("an event", async () => {
-  const { record, ledger } = setUp();
-  const answer = await record({
-    outcome: "completed",
-    occurred_at: "2026-03-01T11:59:00Z",
-    artifact_kind: "tdf_manifest",
-  });
-  expect(answer.requestSummary).toMatchObject({
-    workloadApplication: "payroll-export",
-    attributeCount: 1,
-    eventType: "protect",
-    artifactKind: "tdf_manifest",
-    artifactProfile: undefined,
-    artifactDigestPresent: true,
-    artifactCid: undefined,
-    decisionIdPresent: false,
-    outcome: "completed",
-    occurredAt: "2026-03-01T11:59:00Z",
-  });
-  expect(answer.ingestion).toMatchObject({
-    accepted: true,
-    requiredScopes: ["platform-api.access", "evidence.write"],
-    plaintextTransport: "forbidden_by_default",
-    correlateBy: ["artifact_digest", "resource.id"],
-  });
-  expect(answer.ingestion.sendOnly).toContain("decision_id");
-  expect(answer.warnings).toEqual([]);
-  expect(ledger.records).toMatchObject([
-    { kind: "evidence", route: "/v1/sdk/evidence", outcome: { accepted: true, citation: "none" } },
-  ]);
-  expect(JSON.stringify(answer)).not.toContain("secret");
-});
-
 test.each(["failed: key not found", "Aborted", "releasing", "", undefined])(
   "the outcome %j draws no warning",
   async (outcome) => {

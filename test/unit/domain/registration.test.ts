@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
-import type { RecordId } from "../../../src/base/ids.ts";
 import { createProtection } from "../../../src/domain/protection.ts";
 import { createRegistrations } from "../../../src/domain/registration.ts";
 import type { RegistrationRequest } from "../../../src/domain/requests.ts";
-import { createWorld, described, identity, receiptOf, sha256 } from "./world.ts";
+import { createWorld, described, identity, sha256 } from "./world.ts";
 
 // Published vector: the raw CIDv1 of these bytes.
 const object = "hello world";
@@ -27,37 +26,6 @@ function setUp(changes: Parameters<typeof createWorld>[0] = {}) {
     (await createProtection(world.dependencies).plan(identity(), { ...described, operation: "protect" })).decision;
   return { ...world, register, decide };
 }
-
-test("a registration without decision or object", async () => {
-  const { register, ledger } = setUp();
-  const answer = await register({ artifact_kind: "data_object", key_reference: "kms://k" });
-  expect(answer.requestSummary).toMatchObject({
-    workloadApplication: "payroll-export",
-    labelCount: 1,
-    operation: "protect",
-    artifactKind: "data_object",
-    artifactProfile: "tdf",
-    artifactDigest: registration.artifact_digest,
-    artifactCid: undefined,
-    artifactMerkleRootCid: undefined,
-    artifactLocatorPresent: false,
-    decisionIdPresent: false,
-    keyReferencePresent: true,
-  });
-  expect(answer.registration).toEqual({
-    accepted: true,
-    requiredScopes: ["platform-api.access", "artifacts.write"],
-    artifactTransport: "metadata_only",
-    sendPlaintextToPlatform: false,
-    catalogActions: ["record_artifact_metadata"],
-    evidenceExpected: ["protect"],
-    receipt: receiptOf(ledger.records[0]?.recordId as RecordId, 1),
-  });
-  expect(answer.warnings).toEqual([]);
-  expect(ledger.records).toMatchObject([
-    { kind: "registration", route: "/v1/sdk/artifact-register", outcome: { accepted: true, citation: "none" } },
-  ]);
-});
 
 test("a matching citation links, and its decision says which evidence is expected", async () => {
   const { register, decide, engine, ledger } = setUp();

@@ -1,5 +1,3 @@
-/** Receipts that are signed while their records are being committed: what may leave, and what never does. */
-import { MessageChannel, receiveMessageOnPort } from "node:worker_threads";
 import { expect, test } from "vitest";
 import { Appender } from "../../../src/ledger/append/appender.ts";
 import { defaultAppenderLimits } from "../../../src/ledger/append/limits.ts";
@@ -7,9 +5,6 @@ import type { SharedAnchor } from "../../../src/ledger/ports/anchor.ts";
 import type { BatchOutcome, BatchResult, BatchWriter, TenantBatch } from "../../../src/ledger/ports/store.ts";
 import { readRecordText } from "../../../src/ledger/record/record-text.ts";
 import type { Checkpoint } from "../../../src/ledger/tlog/checkpoint.ts";
-import { AppendParts } from "../../../src/stores/sqlite/append-parts.ts";
-import { PartSender } from "../../../src/stores/sqlite/part-sender.ts";
-import type { WorkerPart } from "../../../src/stores/sqlite/protocol.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 
 const makeRecord = recordMaker(manualClock(), seededRandom("early"));
@@ -139,39 +134,4 @@ test("what another anchor has to confirm first is not signed before that", async
   resolve();
   await appending;
   expect(signer.signed).toEqual(["1:7"]);
-});
-
-test("parts of an earlier try of the store's thread hold no more, and one without results is no commit", () => {
-  const foreseen: string[] = [];
-  const resultOf = (log: string): BatchResult => ({ log, results: [] });
-  const [a, b, c] = [resultOf("a"), resultOf("b"), resultOf("c")];
-  const parts = new AppendParts(({ log }) => void foreseen.push(log));
-  parts.add({ attempt: 1, results: [a, b] });
-  expect(() => parts.committed({ attempt: 2, results: [] })).toThrow("did not tell of");
-  expect(parts.committed({ attempt: 2, results: [c] })).toEqual([c]);
-  parts.add({ attempt: 2, results: [a] });
-  parts.add({ attempt: 2, results: [c] });
-  expect(() => parts.committed({ attempt: 1, results: [] })).toThrow("did not tell of");
-  expect(parts.committed({ attempt: 2, results: [] })).toEqual([a, c]);
-  expect(parts.committed({ attempt: 2, results: [b] })).toEqual([a, c, b]);
-  expect(foreseen).toEqual(["a", "b", "a", "c"]);
-  expect(() => new AppendParts(undefined).committed({ attempt: 0, results: [] })).toThrow("did not tell of");
-});
-
-test("a record by itself is told of once, with the answer, and more of them in parts beside the commit", () => {
-  const { port1: sending, port2: receiving } = new MessageChannel();
-  const received = () => receiveMessageOnPort(receiving)?.message as WorkerPart | undefined;
-  const resultOf = (records: number): BatchResult => ({ log: "a", results: Array(records).fill("conflict") });
-  const alone = new PartSender(sending, 1, 1);
-  alone.add(resultOf(1));
-  alone.end();
-  expect(received()).toBeUndefined();
-  expect(alone.committed).toEqual({ attempt: 1, results: [resultOf(1)] });
-  const several = new PartSender(sending, 2, 2);
-  for (const records of [15, 1, 1]) several.add(resultOf(records));
-  several.end();
-  expect(received()?.part.results).toEqual([resultOf(15), resultOf(1)]);
-  expect(received()?.part.results).toEqual([resultOf(1)]);
-  expect(several.committed).toEqual({ attempt: 2, results: [] });
-  sending.close();
 });

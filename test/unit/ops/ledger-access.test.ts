@@ -1,7 +1,4 @@
-import { readFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
-import { request } from "node:https";
-import type { TLSSocket } from "node:tls";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
@@ -13,19 +10,12 @@ import { createOpsListener, type OpsListener } from "../../../src/ops/listener.t
 import { createLogger } from "../../../src/telemetry/logger.ts";
 
 const tenant = (name: string) => parseTenantId(name) as TenantId;
-const fixture = (name: string) => readFileSync(new URL(`../auth/fixtures/${name}`, import.meta.url), "utf8");
-const server = { cert: fixture("server.crt.pem"), key: fixture("server.key.pem") };
-const client = { cert: fixture("client.crt.pem"), key: fixture("client.key.pem") };
 const logs = { published: async () => [] } as unknown as PublishedLogs;
 
 let listener: OpsListener | undefined;
 afterEach(() => listener?.close());
 
-async function start(
-  viewerOf: ServedLogs["viewerOf"],
-  tls?: typeof server & { clientCa: string },
-  served: PublishedLogs = logs,
-) {
+async function start(viewerOf: ServedLogs["viewerOf"], served: PublishedLogs = logs) {
   const lines: string[] = [];
   listener = createOpsListener({
     serviceName: "svc",
@@ -33,7 +23,6 @@ async function start(
     metrics: { expose: async () => ({ contentType: "text/plain", body: "" }) },
     logs: { logs: served, viewerOf },
     loopback: true,
-    ...(tls !== undefined && { tls }),
     logger: createLogger({
       level: "info",
       serviceName: "svc",
@@ -49,29 +38,6 @@ async function start(
   const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
   return { port, lines };
 }
-
-test("over TLS a client's certificate is asked for, and none is needed", async () => {
-  const seen: (Buffer | undefined)[] = [];
-  const viewerOf = async ({ socket }: IncomingMessage) => {
-    const { authorized } = socket as TLSSocket;
-    seen.push(authorized ? (socket as TLSSocket).getPeerX509Certificate()?.raw : undefined);
-    return { tenantId: undefined, presented: false, contentRefusal: undefined };
-  };
-  const { port } = await start(viewerOf, { ...server, clientCa: client.cert });
-  const statusWith = (shown: object) =>
-    new Promise((resolve, reject) => {
-      const options = { port, host: "127.0.0.1", path: "/ledger", rejectUnauthorized: false, agent: false, ...shown };
-      request(options, (response) => {
-        response.resume().once("end", () => resolve(response.statusCode));
-      })
-        .once("error", reject)
-        .end();
-    });
-  expect(await statusWith(client)).toBe(200);
-  expect(await statusWith({})).toBe(200);
-  expect(seen.map((raw) => raw?.length ?? 0)).toEqual([expect.any(Number), 0]);
-  expect(seen[0]?.length).toBeGreaterThan(100);
-});
 
 test("a refusal keeps its headers; whatever else goes wrong is not told", async () => {
   let thrown: Error = new ServiceError("issuer_unavailable", "no keys", { retryAfterSeconds: 3 });
@@ -110,7 +76,7 @@ describe("much that one viewer asks for", () => {
       },
       published: async () => [],
     } as unknown as PublishedLogs;
-    const { port, lines } = await start(viewerOf, undefined, slow);
+    const { port, lines } = await start(viewerOf, slow);
     const search = (name: string) =>
       fetch(`http://127.0.0.1:${port}/ledger/${name}/search`, { headers: { "x-tenant": name } });
     const list = (name: string) => fetch(`http://127.0.0.1:${port}/ledger`, { headers: { "x-tenant": name } });

@@ -7,7 +7,6 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
 import type { Call } from "../../../src/transport/calls/call.ts";
-import { callerGone } from "../../../src/transport/calls/deadline.ts";
 import { readBody } from "../../../src/transport/http/body.ts";
 import { type BodyLease, createBodyBudget } from "../../../src/transport/http/body-budget.ts";
 
@@ -29,60 +28,6 @@ async function reasonOf(reading: Promise<Buffer>): Promise<unknown> {
     (refusal: { reason: string }) => refusal.reason,
   );
 }
-
-describe("a body", () => {
-  test("that has come whole is read at once, and its stream ends though nobody reads on", async () => {
-    const stream = bodyWith("01234", "56789");
-    expect((await readBody(stream, announced(10), limits, patient())).toString()).toBe("0123456789");
-    expect(stream.listenerCount("data")).toBe(0);
-    stream.push(null);
-    await once(stream, "end");
-  });
-
-  test.each([
-    ["of a declared length", 10],
-    ["of no declared length", undefined],
-  ])("%s that comes in parts is read to its end", async (_name, declaredBytes) => {
-    const stream = bodyWith("01234");
-    const reading = readBody(stream, announced(declaredBytes), limits, patient());
-    stream.push("56789");
-    stream.push(null);
-    expect((await reading).toString()).toBe("0123456789");
-  });
-
-  test("that is empty is read to its end", async () => {
-    const stream = bodyWith();
-    const reading = readBody(stream, announced(0), limits, patient());
-    stream.push(null);
-    expect((await reading).byteLength).toBe(0);
-  });
-
-  test("is refused where it is declared, or is, too large", async () => {
-    expect(await reasonOf(readBody(bodyWith("0123456789a"), announced(11), limits, patient()))).toBe("body_too_large");
-    const stream = bodyWith("0123456789a");
-    expect(await reasonOf(readBody(stream, announced(undefined), limits, patient()))).toBe("body_too_large");
-    expect(stream.isPaused()).toBe(true);
-  });
-
-  test("is refused where the call is over, though it has come", async () => {
-    const signal = AbortSignal.abort(callerGone);
-    expect(await reasonOf(readBody(bodyWith("0123456789"), announced(10), limits, signal))).toBe("canceled");
-  });
-
-  test("is refused where it ends early, where the call ends first, and where it takes too long", async () => {
-    const stream = bodyWith("0");
-    const early = readBody(stream, announced(10), limits, patient());
-    stream.destroy();
-    expect(await reasonOf(early)).toBe("canceled");
-    const controller = new AbortController();
-    const aborted = readBody(bodyWith("0"), announced(10), limits, controller.signal);
-    controller.abort(callerGone);
-    expect(await reasonOf(aborted)).toBe("canceled");
-    expect(await reasonOf(readBody(bodyWith("0"), announced(10), { ...limits, timeoutMs: 1 }, patient()))).toBe(
-      "request_timeout",
-    );
-  });
-});
 
 describe("memory", () => {
   const many = { ...limits, maxBytes: 1_000_000 };

@@ -2,13 +2,14 @@
 import fs, { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
 import type { LogState } from "../../src/ledger/ports/store.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { openConnection } from "../../src/stores/sqlite/connection.ts";
 import { anchorConnection, SqliteAnchor } from "../../src/stores/sqlite/log/anchor.ts";
+import { LogRows } from "../../src/stores/sqlite/log/log-rows.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { expectGapless } from "./ledger-suite.ts";
@@ -69,6 +70,22 @@ test("an older copy of the store is refused, and the right one is served again",
   await open();
   await append(1);
   await fixture.verify();
+});
+
+test("a disk that fails while a store is compared with its anchor is no older copy", async () => {
+  await append(1);
+  await ledger.close();
+  const failure = Object.assign(new Error("disk I/O error"), { code: "ERR_SQLITE_ERROR", errcode: 10 });
+  const read = vi.spyOn(LogRows.prototype, "headOfTenant").mockImplementation(() => {
+    throw failure;
+  });
+  try {
+    await expect(open()).rejects.toBe(failure);
+  } finally {
+    read.mockRestore();
+  }
+  await open();
+  await append(1);
 });
 
 test("a store that was put back while the service runs is not appended to, and other tenants go on", async () => {

@@ -157,7 +157,7 @@ export class LogWriter {
   }
 
   #refuseUnsound(tenantId: TenantId, log: TimedLog | undefined, anchored: AnchoredLog | undefined): void {
-    const problem = attempt(() =>
+    const problem = problemOf(() =>
       anchorProblem(anchored, { log, rootAt: (size) => this.#rows.rootAt(tenantId, size) }),
     );
     if (problem !== undefined) throw new UnsoundLogError(problem);
@@ -222,8 +222,8 @@ export class LogWriter {
   }
 }
 
-/** A root that cannot be computed is a problem of the log like any other. */
-function attempt(find: () => string | undefined): string | undefined {
+/** A root that cannot be computed is a problem of the log like any other; a disk that fails is none. */
+export function problemOf(find: () => string | undefined): string | undefined {
   try {
     return find();
   } catch (error) {

@@ -1,8 +1,8 @@
 /** What must hold before a store may be written to: its schema, its anchor and its key. */
 import { existsSync } from "node:fs";
 import type { Clock } from "../../../base/clock.ts";
-import type { RandomFill, TenantId } from "../../../base/ids.ts";
-import { anchorProblem } from "../../../ledger/ports/anchor.ts";
+import type { RandomFill } from "../../../base/ids.ts";
+import { type AnchoredLog, anchorProblem } from "../../../ledger/ports/anchor.ts";
 import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import type { UndoneErasure } from "../../../ledger/ports/records-administration.ts";
 import { rotationRecord } from "../../../ledger/record/operator-records.ts";
@@ -17,7 +17,7 @@ import { UndoneErasures } from "../erasure/undone-erasures.ts";
 import { requireSafeBlocks } from "../files.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../log/anchor.ts";
 import { isTimeAccepted, LogRows } from "../log/log-rows.ts";
-import { LogWriter } from "../log/log-writer.ts";
+import { LogWriter, problemOf } from "../log/log-writer.ts";
 import type { StorePaths } from "../paths.ts";
 import { migrateSqlite } from "./migrate.ts";
 
@@ -111,7 +111,7 @@ function checkAnchor(connection: SqliteConnection, anchor: SqliteAnchor, anchorP
       `${anchorPath} is the anchor of another store: nothing may be signed. Put the store or the anchor back that ` +
         "belong together (SVC_STORE, SVC_ANCHOR).",
     );
-  const problems = [...anchor.all()].flatMap((log) => logProblem(rows, log.tenantId, log) ?? []);
+  const problems = [...anchor.all()].flatMap((log) => logProblem(rows, log) ?? []);
   if (problems.length > 0)
     throw new IncompatibleStoreError(
       `The store is not what its anchor says: nothing may be signed.\n${problems.join("\n")}\n${whatToDo}`,
@@ -131,17 +131,10 @@ function checkOriginPrefix(connection: SqliteConnection, prefix: string): void {
   if (problem !== undefined) throw new IncompatibleStoreError(problem);
 }
 
-function logProblem(
-  rows: LogRows,
-  tenantId: TenantId,
-  anchored: Parameters<typeof anchorProblem>[0],
-): string | undefined {
-  try {
-    const log = rows.headOfTenant(tenantId);
-    return anchorProblem(anchored, { log, rootAt: (size) => rows.rootAt(tenantId, size) });
-  } catch (error) {
-    return `log ${anchored?.origin}: ${error instanceof Error ? error.message : "cannot be read"}`;
-  }
+function logProblem(rows: LogRows, anchored: AnchoredLog): string | undefined {
+  const { tenantId } = anchored;
+  const log = rows.headOfTenant(tenantId);
+  return problemOf(() => anchorProblem(anchored, { log, rootAt: (size) => rows.rootAt(tenantId, size) }));
 }
 
 /** The keys of the file, if they are the ones that this store's logs are signed with. */

@@ -44,19 +44,27 @@ export interface TestWitnessOptions {
   readonly port?: number;
 }
 
-/** Starts it on 127.0.0.1. */
-export async function startWitness({
-  logKeys,
-  name = "witness.example/w1",
-  seed = 1,
-  port = 0,
-}: TestWitnessOptions): Promise<TestWitness> {
+/** A witness as the specification asks, without a network. */
+export interface WitnessCore {
+  /** Verifier key of its cosignatures. */
+  readonly key: string;
+  /** What it has cosigned, by origin. */
+  readonly seen: Map<string, Checkpoint>;
+  /** Answers the body of an `add-checkpoint`. */
+  judge(body: string): Verdict;
+}
+
+/** @param nowMs its clock, in milliseconds since the Unix epoch */
+export function witnessCore(
+  { logKeys, name = "witness.example/w1", seed = 1 }: Omit<TestWitnessOptions, "port">,
+  nowMs: () => number,
+): WitnessCore {
   const { privateKey, publicKey } = signingKeyOf(new Uint8Array(32).fill(seed));
   const keyId = keyIdOf(name, publicKey, cosignatureType);
-  let held: Promise<void> | undefined;
+  const seenTrees = new Map<string, Checkpoint>();
 
   function cosign(text: string): string {
-    const seconds = Math.floor((Date.now() + witness.aheadMs) / 1_000);
+    const seconds = Math.floor(nowMs() / 1_000);
     const time = Buffer.alloc(8);
     time.writeBigUInt64BE(BigInt(seconds));
     const signature = Buffer.concat([time, sign(null, Buffer.from(cosignedText(text, seconds)), privateKey)]);
@@ -73,14 +81,22 @@ export async function startWitness({
     if (verifiers.length === 0) return { status: 404 };
     if (!verifiers.some((verifier) => isSignedBy(note, verifier))) return { status: 403 };
     if (oldSize > checkpoint.size) return { status: 400 };
-    const seen = witness.seen.get(origin);
+    const seen = seenTrees.get(origin);
     const seenSize = seen?.size ?? 0;
     if (oldSize !== seenSize) return { status: 409, text: `${seenSize}\n`, type: "text/x.tlog.size" };
     const isConsistent = seen === undefined ? proof.length === 0 : verifyConsistency(seen, checkpoint, proof);
     if (!isConsistent) return { status: 422 };
-    witness.seen.set(origin, checkpoint);
+    seenTrees.set(origin, checkpoint);
     return { status: 200, text: cosign(parseNote(note).text) };
   }
+
+  return { key: formatVerifierKey(name, publicKey, cosignatureType), seen: seenTrees, judge };
+}
+
+/** Starts it on 127.0.0.1. */
+export async function startWitness({ port = 0, ...options }: TestWitnessOptions): Promise<TestWitness> {
+  const { key, seen, judge } = witnessCore(options, () => Date.now() + witness.aheadMs);
+  let held: Promise<void> | undefined;
 
   const server = createServer(async (request, response) => {
     const body = await textOf(request);
@@ -95,12 +111,11 @@ export async function startWitness({
     server.once("error", reject).listen(port, "127.0.0.1", resolve);
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/base/`;
-  const key = formatVerifierKey(name, publicKey, cosignatureType);
   const witness: TestWitness = {
     key,
     url,
     setting: JSON.stringify({ [key]: url }),
-    seen: new Map(),
+    seen,
     requests: 0,
     answer: undefined,
     aheadMs: 0,
@@ -121,7 +136,7 @@ export async function startWitness({
   return witness;
 }
 
-interface Verdict {
+export interface Verdict {
   readonly status: number;
   readonly text?: string;
   readonly type?: string;

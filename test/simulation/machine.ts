@@ -1,0 +1,234 @@
+/**
+ * A machine whose time, randomness, threads and disks are simulated. One seed decides everything: which event comes when,
+ * what fails, and which bytes are random. `install` puts its timers in the place of the runtime's, so that the product's
+ * own code runs unchanged.
+ */
+import type { Clock } from "../../src/base/clock.ts";
+import type { RandomFill } from "../../src/base/ids.ts";
+
+/** Numbers from a seed (sfc32). */
+export class Random {
+  #a: number;
+  #b: number;
+  #c = 0x9e3779b9;
+  #counter = 1;
+
+  constructor(seed: number) {
+    this.#a = seed >>> 0;
+    this.#b = Math.floor(seed / 2 ** 32) >>> 0;
+    for (let i = 0; i < 12; i++) this.bits();
+  }
+
+  /** 32 bits. */
+  bits(): number {
+    const t = (this.#a + this.#b + this.#counter) | 0;
+    this.#counter = (this.#counter + 1) | 0;
+    this.#a = this.#b ^ (this.#b >>> 9);
+    this.#b = (this.#c + (this.#c << 3)) | 0;
+    this.#c = ((this.#c << 21) | (this.#c >>> 11)) + t;
+    return t >>> 0;
+  }
+
+  below(end: number): number {
+    return this.bits() % end;
+  }
+
+  chance(probability: number): boolean {
+    return this.bits() < probability * 2 ** 32;
+  }
+
+  pick<Value>(values: readonly Value[]): Value {
+    return values[this.below(values.length)] as Value;
+  }
+
+  readonly fill: RandomFill = (bytes) => {
+    for (let at = 0; at < bytes.length; at += 4) {
+      const bits = this.bits();
+      for (let i = at; i < Math.min(at + 4, bytes.length); i++) bytes[i] = bits >>> (8 * (i - at));
+    }
+    return bytes;
+  };
+}
+
+interface Event {
+  readonly dueMs: number;
+  readonly order: number;
+  readonly name: string;
+  action: (() => void) | undefined;
+}
+
+/** What a process may no longer do once it is dead. Thrown out of whatever it is doing. */
+export class DeathError extends Error {
+  override readonly name = "DeathError";
+}
+
+/** A process of the machine: it may die at any moment, and then nothing that it does has an effect any more. */
+export class Process {
+  readonly name: string;
+  readonly clock: Clock;
+  /** By how much its clock is wrong. Milliseconds. */
+  skewMs = 0;
+  isAlive = true;
+  /** Whether its disk operations may fail. */
+  hasFaults = false;
+  readonly #onDeath: (() => void)[] = [];
+
+  constructor(name: string, machine: Machine) {
+    this.name = name;
+    this.clock = { now: () => Math.floor(machine.nowMs + this.skewMs) };
+  }
+
+  onDeath(action: () => void): void {
+    this.#onDeath.push(action);
+  }
+
+  kill(): void {
+    if (!this.isAlive) return;
+    this.isAlive = false;
+    for (const action of this.#onDeath) action();
+  }
+}
+
+const realImmediate = setImmediate;
+
+export class Machine {
+  readonly random: Random;
+  nowMs = Date.UTC(2026, 0, 2, 3, 4, 5);
+  /** Events so far. */
+  steps = 0;
+  /** Whose code opens connections and threads now. */
+  current: Process | undefined;
+  readonly processes = new Map<string, Process>();
+  /** Told of each event before it happens. */
+  onEvent: ((name: string) => void) | undefined;
+  /** Probability that one operation on a disk fails, of a process with faults. */
+  diskFaults = 0;
+  /** Of those that fail, how many end the process. */
+  deaths = 0;
+  readonly #heap: Event[] = [];
+  #order = 0;
+  #later: Error | undefined;
+
+  constructor(seed: number) {
+    this.random = new Random(seed);
+  }
+
+  newProcess(name: string): Process {
+    const process = new Process(`${name}#${this.#order}`, this);
+    this.processes.set(process.name, process);
+    process.onDeath(() => this.processes.delete(process.name));
+    return process;
+  }
+
+  /** Does something as a process does it: what it opens meanwhile belongs to that. */
+  as<Result>(process: Process, work: () => Result): Result {
+    const before = this.current;
+    this.current = process;
+    try {
+      return work();
+    } finally {
+      this.current = before;
+    }
+  }
+
+  /** How long something takes: mostly little, sometimes long. Milliseconds. */
+  latencyMs(typicalMs = 2): number {
+    const long = this.random.chance(0.02) ? 50 : 1;
+    return typicalMs * long * (0.1 + this.random.below(1_000) / 500);
+  }
+
+  after(delayMs: number, name: string, action: () => void): () => void {
+    const event: Event = { dueMs: this.nowMs + Math.max(0, delayMs), order: this.#order++, name, action };
+    this.#push(event);
+    return () => {
+      event.action = undefined;
+    };
+  }
+
+  /** An error that no part of the product caught: it would end its process. */
+  fail(error: unknown): void {
+    this.#later ??= error instanceof Error ? error : new Error(String(error));
+  }
+
+  /** Lets the next event happen, and all that follows from it at once. False: there is none. Throws what was not caught. */
+  async step(): Promise<boolean> {
+    let event = this.#pop();
+    while (event !== undefined && event.action === undefined) event = this.#pop();
+    if (event === undefined) return false;
+    this.nowMs = Math.max(this.nowMs, event.dueMs);
+    this.steps += 1;
+    this.onEvent?.(event.name);
+    try {
+      event.action?.();
+    } catch (error) {
+      this.fail(error);
+    }
+    await new Promise((resolve) => realImmediate(resolve));
+    if (this.#later !== undefined) throw this.#later;
+    return true;
+  }
+
+  /** Takes the place of the runtime's timers and clocks. */
+  install(): void {
+    const timers = {
+      setTimeout: (action: (...given: unknown[]) => void, delayMs = 0, ...given: unknown[]) => {
+        const cancel = this.after(delayMs, "timer", () => action(...given));
+        return { unref: () => {}, ref: () => {}, cancel };
+      },
+      clearTimeout: (timer?: { cancel(): void }) => timer?.cancel(),
+      setImmediate: (action: (...given: unknown[]) => void, ...given: unknown[]) => {
+        this.after(this.random.below(4) === 0 ? this.latencyMs() : 0, "soon", () => action(...given));
+      },
+    };
+    Object.assign(globalThis, timers);
+    performance.now = () => this.nowMs;
+  }
+
+  #push(event: Event): void {
+    const heap = this.#heap;
+    let at = heap.push(event) - 1;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (!isBefore(event, heap[parent] as Event)) break;
+      heap[at] = heap[parent] as Event;
+      at = parent;
+    }
+    heap[at] = event;
+  }
+
+  #pop(): Event | undefined {
+    const heap = this.#heap;
+    const [first] = heap;
+    const last = heap.pop();
+    if (first === undefined || last === undefined || first === last) return first;
+    let at = 0;
+    for (;;) {
+      let child = 2 * at + 1;
+      if (child >= heap.length) break;
+      if (child + 1 < heap.length && isBefore(heap[child + 1] as Event, heap[child] as Event)) child += 1;
+      if (!isBefore(heap[child] as Event, last)) break;
+      heap[at] = heap[child] as Event;
+      at = child;
+    }
+    heap[at] = last;
+    return first;
+  }
+}
+
+function isBefore(a: Event, b: Event): boolean {
+  return a.dueMs < b.dueMs || (a.dueMs === b.dueMs && a.order < b.order);
+}
+
+let installed: Machine | undefined;
+
+/** The machine that the modules in the place of the runtime's are part of. */
+export function machine(): Machine {
+  if (installed === undefined) throw new Error("No machine is installed.");
+  return installed;
+}
+
+export function installMachine(seed: number): Machine {
+  installed = new Machine(seed);
+  installed.install();
+  return installed;
+}

@@ -1,0 +1,207 @@
+/** Mistakes in the product's code, each of which a simulation must find: `[name, text of the file, what it becomes]`. */
+import type { Mutation } from "./mutate.ts";
+
+type Mistake = readonly [name: string, text: string, mistake: string];
+
+const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readonly Mistake[]>>>> = {
+  append: {
+    "ledger/append/sequence.ts": [
+      [
+        "reuse the newest index",
+        "const firstLeafIndex = (head?.size ?? 0) + entries.length;",
+        "const firstLeafIndex = (head === undefined ? 0 : head.size - 1) + entries.length;",
+      ],
+      [
+        "leave an index out",
+        "const firstLeafIndex = (head?.size ?? 0) + entries.length;",
+        "const firstLeafIndex = (head === undefined ? 0 : head.size + (head.size % 7 === 0 ? 1 : 0)) + entries.length;",
+      ],
+      ["let time go back", "Math.max(nowMs, head?.lastRecordedAtMs ?? 0)", "nowMs"],
+    ],
+    "ledger/append/batch-plan.ts": [
+      ["do not look for earlier calls", "if (known !== undefined) return { result: known };", ""],
+      [
+        "append twins of one batch twice",
+        "if (idempotency !== undefined) positions.set(idempotency.scope, fresh.length);",
+        "",
+      ],
+    ],
+    "ledger/record/idempotency-record.ts": [
+      [
+        "take another payload for the same call",
+        "return text.startsWith(prefix) ? text.slice(prefix.length) : undefined;",
+        "return text.slice(prefix.length);",
+      ],
+    ],
+    "stores/sqlite/log/log-writer.ts": [
+      ["write no tiles", "this.#tiles.write(tenantId, edge.takeTouched());", "edge.takeTouched();"],
+    ],
+    "ledger/append/early-answers.ts": [
+      [
+        "answer with another batch's receipts",
+        "return this.#made.get(result) ?? answersOf(result, this.#signer);",
+        "return [...this.#made.values()].find((made) => made.length === result.results.length) ?? answersOf(result, this.#signer);",
+      ],
+    ],
+  },
+  outcomes: {
+    "ledger/append/appender.ts": [
+      [
+        "answer before the commit",
+        "const foresee = (result: BatchResult) => answers.make(result);",
+        "const foresee = (result: BatchResult) => { answers.make(result); if (shares.length === 1) answerBatch((shares[0] as Share).waiting, answers.of(result)); };",
+      ],
+      [
+        "refuse a whole write for one bad record",
+        "const halves = halve(shares);",
+        "const halves = undefined as ReturnType<typeof halve>;",
+      ],
+    ],
+    "stores/sqlite/connection.ts": [
+      [
+        "take a failed commit for one that was done",
+        '    const result = work();\n    connection.exec("COMMIT");',
+        '    const result = work();\n    try { connection.exec("COMMIT"); } catch { if (connection.isTransaction) connection.exec("ROLLBACK"); }',
+      ],
+    ],
+    "stores/sqlite/errors.ts": [
+      [
+        "do an append of unknown outcome again",
+        'return { kind: "store", message };\n}',
+        'return { kind: "data", message };\n}',
+      ],
+    ],
+    "stores/sqlite/worker.ts": [
+      ["keep a connection that failed", 'if (failure.kind === "store" && !isBusy(error)) dropStore();', ""],
+      [
+        "end a shared transaction with its first failure",
+        "if (calls.length > 1 && isOfOne(failure)) return calls.flatMap((call) => answer([call]));",
+        "",
+      ],
+    ],
+    "stores/sqlite/append-parts.ts": [
+      ["believe what an earlier try told of", "if (attempt !== this.#attempt) this.#results = [];", ""],
+    ],
+    "stores/sqlite/calls.ts": [
+      [
+        "forget those that wait for a dead thread",
+        "for (const { reject } of this.#pending.values()) reject(unavailable(cause));",
+        "",
+      ],
+    ],
+  },
+  "anchor and witnesses": {
+    "stores/sqlite/writer.ts": [
+      ["forget the anchor after an append", "this.#anchor.advance(this.#appended.map(({ log }) => log));", ""],
+      ["forget the anchor of a published head", "if (head !== undefined) this.#anchor.advance([head]);", ""],
+    ],
+    "ledger/ports/anchor.ts": [
+      [
+        "never compare with the anchor",
+        "if (anchored === undefined) return undefined;",
+        "if (anchored !== log) return undefined;",
+      ],
+    ],
+    "ledger/witness/quorum.ts": [
+      ["count one witness less", "let missing = this.#context.quorum;", "let missing = this.#context.quorum - 1;"],
+    ],
+    "ledger/witness/witnesses.ts": [
+      [
+        "answer where there is no quorum",
+        "if (log.problem === undefined) throw error;",
+        "if (log.problem === undefined) return;",
+      ],
+      [
+        "attach the cosignature of another tree",
+        "(isTree(tree, { size, root }) ? [tree.line] : [])",
+        "(tree !== undefined && root.length > 0 && size > 0 ? [tree.line] : [])",
+      ],
+    ],
+    "ledger/append/appender.ts": [["do not wait for the witnesses", "await traced(span", "void traced(span"]],
+    "ledger/append/ledger.ts": [
+      ["publish before the witnesses have cosigned", "await this.#anchor?.confirm(head);", ""],
+    ],
+  },
+  keys: {
+    "stores/sqlite/writer.ts": [
+      [
+        "append under a retired key",
+        "      this.#requireNewest(signingKey);\n      const results",
+        "      const results",
+      ],
+      ["publish under a retired key", "    this.#requireNewest(signingKey);\n    if (head", "    if (head"],
+    ],
+    "stores/key-ring.ts": [
+      ["sign on with the old key", "    this.#signer = new LogSigner(found);\n    this.#problem", "    this.#problem"],
+    ],
+    "stores/sqlite/schema/prepare.ts": [
+      ["rotate without a leaf", "if (previous === undefined) return;", "if (previous !== current) return;"],
+    ],
+    "ledger/tlog/signer.ts": [
+      [
+        "sign with the oldest key alone",
+        "const signers = this.#keys.map((key) => noteSigner(origin, key));",
+        "const signers = this.#keys.slice(-1).map((key) => noteSigner(origin, key));",
+      ],
+    ],
+    "stores/sqlite/log/log-writer.ts": [
+      [
+        "name the first key in new logs",
+        "SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1",
+        "SELECT public_key FROM signing_keys ORDER BY position LIMIT 1",
+      ],
+    ],
+  },
+  "erasure and caches": {
+    "stores/sqlite/erasure/eraser.ts": [
+      ["keep the opening of an erased record", "    this.#opening.run(tenantId, recordId);", ""],
+      [
+        "keep the answer of an erased record",
+        "return Number(this.#answers.run(tenantId, leafIndex).changes);",
+        "return 0;",
+      ],
+      ["find an erased record by its terms", "this.#segments.remove(tenantId, leafIndex);", ""],
+    ],
+    "stores/sqlite/log/idempotency-records.ts": [
+      [
+        "answer for an erased record that a backup brought back",
+        'if (row.erasure_leaf_index !== null || this.#isNoted(tenantId, recordId)) return "erased";',
+        "",
+      ],
+    ],
+    "stores/sqlite/erasure/noted-erasures.ts": [
+      [
+        "show an erased record that a backup brought back",
+        // biome-ignore lint/suspicious/noTemplateCurlyInString: a text of the product
+        'WHERE NOT ${isErased("temp.noted_erasures")} ${notYet};',
+        ";",
+      ],
+    ],
+    "stores/sqlite/erasure/erasable.ts": [
+      [
+        "erase what is held",
+        "const hold = this.#holds.covering(tenantId, recordId);",
+        "const hold = undefined as never;",
+      ],
+    ],
+    "stores/sqlite/log/known-logs.ts": [
+      [
+        "believe a head that another gateway moved",
+        "return known !== undefined && known.version === this.#version ? known : undefined;",
+        "return known;",
+      ],
+      ["remember what was rolled back", "if (isCommitted && version !== undefined)", "if (version !== undefined)"],
+      [
+        "go on from the edge of another tree",
+        "return known?.head.size === size && sameHash(known.head.root, root) ? known.edge : undefined;",
+        "return known !== undefined && size > 0 && root.length > 0 && sameHash(root, root) ? known.edge : undefined;",
+      ],
+    ],
+  },
+};
+
+export const mutations: readonly Mutation[] = Object.entries(mistakes).flatMap(([area, files]) =>
+  Object.entries(files).flatMap(([file, all]) =>
+    all.map(([name, text, mistake]) => ({ name, area: area as Mutation["area"], file, text, mistake })),
+  ),
+);

@@ -1,0 +1,108 @@
+/** One run: a seed, and as many steps as asked for. */
+import { join } from "node:path";
+import { installMachine } from "./machine.ts";
+import { disk } from "./node-sqlite.ts";
+import { preload } from "./node-threads.ts";
+import { SqliteStorage } from "./storage.ts";
+import { type Climate, climateOf, type Trouble, World } from "./world.ts";
+
+export interface RunOptions {
+  readonly seed: number;
+  readonly steps: number;
+  /** Told of what happens, a line each. */
+  readonly note: (line: string) => void;
+  /** Troubles that are left out, for shrinking. */
+  readonly without?: ReadonlySet<Trouble>;
+}
+
+export interface Ran {
+  readonly steps: number;
+  readonly acknowledgements: number;
+  readonly climate: Climate;
+  readonly violation: string | undefined;
+}
+
+await preload(new URL("../../src/stores/sqlite/worker.ts", import.meta.url));
+const directory = join("/dev/shm", `simulation-${process.pid}`);
+
+let uncaught: ((error: unknown) => void) | undefined;
+process.on("unhandledRejection", (error) => uncaught?.(error));
+
+export async function runSeed({ seed, steps, note, without }: RunOptions): Promise<Ran> {
+  const machine = installMachine(seed);
+  const say = (line: string) => note(line.replaceAll(directory, ""));
+  disk.reset();
+  uncaught = (error) => machine.fail(error);
+  const drawn = climateOf(machine);
+  const climate = { ...drawn, troubles: new Set([...drawn.troubles].filter((one) => without?.has(one) !== true)) };
+  const storage = new SqliteStorage(directory);
+  const world = new World(machine, storage, climate, (line) => say(`${machine.steps} ${line}`));
+  say(
+    `${climate.gateways} gateways, ${climate.tenants} tenants, witnesses ${climate.witnesses}; ${[...climate.troubles].join(" ")}`,
+  );
+  const step = async () => {
+    const isAny = await machine.step();
+    world.check();
+    return isAny;
+  };
+  let violation: string | undefined;
+  try {
+    world.begin();
+    while (machine.steps < steps && (await step()));
+    await world.recover(step);
+  } catch (error) {
+    violation =
+      error instanceof Error
+        ? error.name === "Violation"
+          ? error.message
+          : (error.stack ?? String(error))
+        : String(error);
+  }
+  for (const each of [...machine.processes.values()]) each.kill();
+  storage.close();
+  return { steps: machine.steps, acknowledgements: world.oracle.acknowledgements, climate, violation };
+}
+
+/** A run that fails in the same world with as little trouble as possible, and the end of what happened in it. */
+export interface Shrunk {
+  readonly seed: number;
+  readonly steps: number;
+  readonly troubles: readonly Trouble[];
+  readonly violation: string;
+  readonly notes: readonly string[];
+}
+
+const maxNotes = 40;
+
+/**
+ * Leaves out one trouble after the other, for as long as some run of the seed or of a few beside it still fails, and gives the
+ * shortest of those.
+ */
+export async function shrink(seed: number, steps: number): Promise<Shrunk | undefined> {
+  const find = async (without: ReadonlySet<Trouble>): Promise<Shrunk | undefined> => {
+    let shortest: Shrunk | undefined;
+    for (const each of [seed, seed + 1, seed + 2]) {
+      const notes: string[] = [];
+      const ran = await runSeed({ seed: each, steps, without, note: (line) => void notes.push(line) });
+      if (ran.violation === undefined || ran.steps >= (shortest?.steps ?? Number.POSITIVE_INFINITY)) continue;
+      const { violation, climate } = ran;
+      shortest = {
+        seed: each,
+        steps: ran.steps,
+        troubles: [...climate.troubles],
+        violation,
+        notes: notes.slice(-maxNotes),
+      };
+    }
+    return shortest;
+  };
+  const without = new Set<Trouble>();
+  let found = await find(without);
+  for (const trouble of found?.troubles ?? []) {
+    const shorter = await find(new Set([...without, trouble]));
+    if (shorter === undefined) continue;
+    without.add(trouble);
+    found = shorter;
+  }
+  return found;
+}

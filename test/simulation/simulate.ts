@@ -1,0 +1,87 @@
+/** Runs simulations: `npm run simulate -- --help`. */
+import { spawnSync } from "node:child_process";
+import { parseArgs } from "node:util";
+import { installModules } from "./mutate.ts";
+import { mutations } from "./mutations.ts";
+
+const usage = `npm run simulate -- [options]
+  --seed N       the first seed (1)
+  --seeds N      how many seeds, one after the other (1)
+  --steps N      steps of each (2000)
+  --seconds N    begin no further seed after so long
+  --verbose      say what happens, a line for each event that matters
+  --shrink       look for a shorter run with less trouble, and show its end
+  --mutation M   with this mistake in the product's code
+  --mutations    look for every mistake, in at most 100,000 steps each; fails where one is not found
+`;
+
+const { values } = parseArgs({
+  options: {
+    help: { type: "boolean", default: false },
+    seed: { type: "string", default: "1" },
+    seeds: { type: "string", default: "1" },
+    steps: { type: "string", default: "2000" },
+    seconds: { type: "string" },
+    verbose: { type: "boolean", default: false },
+    shrink: { type: "boolean", default: false },
+    mutation: { type: "string" },
+    mutations: { type: "boolean", default: false },
+  },
+});
+const say = (text: string) => void process.stdout.write(`${text}\n`);
+const maxMutantSteps = 100_000;
+const stepsOfSeed = Number(values.steps);
+
+if (values.help) say(usage);
+else if (values.mutations) findMutations();
+else await simulate();
+
+/** Each in a process for itself: a module is changed before it is loaded. */
+function findMutations(): void {
+  let survivors = 0;
+  for (const { name, area } of mutations) {
+    const given = ["--mutation", name, "--seeds", "1000000", "--steps", "1500"];
+    const { stdout, stderr, status } = spawnSync(process.execPath, ["--no-warnings", import.meta.filename, ...given], {
+      encoding: "utf8",
+    });
+    const isFound = status === 1 && stdout.startsWith("seed");
+    if (!isFound) survivors += 1;
+    say(
+      `${isFound ? "found   " : "SURVIVES"} ${area}: ${name}: ${(stdout || stderr).split("\n", 2).join(" | ").slice(0, 200)}`,
+    );
+  }
+  say(`${mutations.length} mutations, ${survivors} survive`);
+  process.exitCode = survivors > 0 ? 1 : 0;
+}
+
+async function simulate(): Promise<void> {
+  const mutation = mutations.find(({ name }) => name === values.mutation);
+  if (values.mutation !== undefined && mutation === undefined)
+    throw new Error(`no mutation is called ${values.mutation}`);
+  installModules(mutation);
+  const { runSeed, shrink } = await import("./run.ts");
+  const [first, count] = [Number(values.seed), Number(values.seeds)];
+  const beganAt = process.hrtime.bigint();
+  const seconds = () => Number(process.hrtime.bigint() - beganAt) / 1e9;
+  const endsAt = Number(values.seconds ?? Number.POSITIVE_INFINITY);
+  let [steps, answers, failures] = [0, 0, 0];
+  for (let seed = first; seed < first + count && seconds() < endsAt; seed++) {
+    const ran = await runSeed({ seed, steps: stepsOfSeed, note: values.verbose ? say : () => {} });
+    steps += ran.steps;
+    answers += ran.acknowledgements;
+    if (ran.violation !== undefined) {
+      failures += 1;
+      say(`seed ${seed}, step ${ran.steps}: ${ran.violation}`);
+      const shrunk = values.shrink ? await shrink(seed, stepsOfSeed) : undefined;
+      if (shrunk !== undefined) {
+        const { troubles, notes } = shrunk;
+        say(`shrunk to seed ${shrunk.seed}, step ${shrunk.steps}, with ${troubles.join(", ")}: ${shrunk.violation}`);
+        for (const note of notes) say(`  ${note}`);
+      }
+    }
+    if (mutation !== undefined && (failures > 0 || steps > maxMutantSteps)) break;
+  }
+  const rate = Math.round(steps / seconds());
+  say(`${steps} steps, ${answers} acknowledged, ${failures} violations, ${seconds().toFixed(1)} s, ${rate} steps/s`);
+  process.exitCode = failures > 0 ? 1 : 0;
+}

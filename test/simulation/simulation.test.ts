@@ -1,0 +1,29 @@
+/** A few seconds of simulation, in a process for itself: it takes the place of timers, threads and SQLite. */
+import { spawnSync } from "node:child_process";
+import { expect, test } from "vitest";
+
+function simulate(...options: readonly string[]) {
+  const program = new URL("./simulate.ts", import.meta.url).pathname;
+  return spawnSync(process.execPath, ["--no-warnings", program, ...options], { encoding: "utf8" });
+}
+
+test("finds no violation in a few seeds", () => {
+  const { status, stdout } = simulate("--seeds", "6", "--steps", "1500");
+  expect(stdout).toContain(" 0 violations");
+  expect(status).toBe(0);
+});
+
+test("runs a seed the same way each time", () => {
+  const [first, second] = [1, 2].map(() => simulate("--seed", "27", "--verbose").stdout.split("\n").slice(0, -2));
+  expect(first?.length).toBeGreaterThan(20);
+  expect(second).toEqual(first);
+});
+
+test("finds a mistake, says where, and shrinks it", () => {
+  const mutation = ["--mutation", "let time go back"];
+  const { status, stdout } = simulate("--seeds", "100", ...mutation, "--shrink");
+  expect(status).toBe(1);
+  expect(stdout).toMatch(
+    /^seed \d+, step \d+: tenant-\d: time goes back at leaf \d+\nshrunk to seed \d+, step \d+, with /,
+  );
+});

@@ -1,0 +1,244 @@
+/** Stores for the simulation: what a world of gateways and operators does with them. */
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import type { RecordId, TenantId } from "../../src/base/ids.ts";
+import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
+import { auditLog } from "../../src/ledger/audit/audit.ts";
+import { companionChecks, describeOrphans } from "../../src/ledger/audit/companions.ts";
+import { rotationProblem } from "../../src/ledger/audit/rotation-audit.ts";
+import type { OpenSharedAnchor } from "../../src/ledger/ports/anchor.ts";
+import type { StoredEntry } from "../../src/ledger/ports/archive.ts";
+import type { RecordsAdministration } from "../../src/ledger/ports/records-administration.ts";
+import type { TimedLog } from "../../src/ledger/ports/store.ts";
+import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
+import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
+import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
+import { SqliteRecordsAdministration } from "../../src/stores/sqlite/erasure/records-administration.ts";
+import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
+import { storeIn } from "../contract/ledger-records.ts";
+import { type Machine, machine, type Process } from "./machine.ts";
+import { disk } from "./node-sqlite.ts";
+import type { Truth } from "./oracle.ts";
+
+export interface OpenOptions {
+  readonly openAnchor: OpenSharedAnchor | undefined;
+  readonly limits: Partial<AppenderLimits>;
+}
+
+/** Where all gateways of a world write. What a store cannot do, it says with `false`. */
+export interface Storage {
+  readonly keys: () => readonly Uint8Array[];
+  open(process: Process, options: OpenOptions): Promise<StoredLedger>;
+  truth(): Truth;
+  administration(process: Process): RecordsAdministration | undefined;
+  /** All that is wrong with the logs and what stands beside them, but for those of one tenant. */
+  audit(nowMs: number, sick: TenantId | undefined): Promise<readonly string[]>;
+  /** Puts a new key before those of the key file. */
+  rotate(): void;
+  /** Keeps a copy of the store as it is. */
+  backUp(): void;
+  /** Puts an older copy in the store's place; with `open` files while it is used. The newest is kept. */
+  replace(isOpen: boolean): boolean;
+  /** Puts the newest back. */
+  restore(): void;
+  /** Puts back what erasing this record removed, as a backup does. */
+  bringBack(tenantId: TenantId, recordId: RecordId, leafIndex: number): boolean;
+  /** Damages what appending to a tenant's log needs. */
+  damage(tenantId: TenantId): boolean;
+  losePower(): boolean;
+  close(): void;
+}
+
+interface Copy {
+  readonly file: Buffer;
+  readonly log: Buffer;
+}
+
+const originPrefix = "ledger.example/logs";
+const connectionModule = new URL("../../src/stores/sqlite/connection.ts", import.meta.url);
+
+export class SqliteStorage implements Storage {
+  readonly #directory: string;
+  readonly #paths: ReturnType<typeof storeIn>;
+  readonly #machine: Machine;
+  readonly #backups: Copy[] = [];
+  readonly #openings = new Map<string, readonly [Uint8Array, Uint8Array | null]>();
+  readonly #links: DatabaseSync[] = [];
+
+  constructor(directory: string) {
+    this.#machine = machine();
+    this.#directory = directory;
+    rmSync(directory, { recursive: true, force: true });
+    mkdirSync(directory, { recursive: true });
+    this.#paths = storeIn(join(directory, "data"));
+  }
+
+  readonly keys = () => (readKeyFile(this.#paths.keyPath) ?? []).map(({ publicKey }) => publicKey);
+
+  open(process: Process, { openAnchor, limits }: OpenOptions): Promise<StoredLedger> {
+    const { random } = this.#machine;
+    const connection = { module: connectionModule, data: process.name };
+    const options = { ...this.#paths, originPrefix, clock: process.clock, random: random.fill, connection, openAnchor };
+    return this.#machine.as(process, () => openSqliteLedger({ ...options, limits, busyTimeoutMs: 0 }));
+  }
+
+  truth(): Truth {
+    const { path, anchorPath } = this.#paths;
+    const database = new DatabaseSync(path, { readOnly: true });
+    const anchor = new DatabaseSync(anchorPath, { readOnly: true });
+    this.#links.push(database, anchor);
+    const version = database.prepare("PRAGMA data_version");
+    const heads = database.prepare("SELECT * FROM log_heads ORDER BY tenant_id");
+    const entries = database.prepare(
+      `SELECT leaf_index, record_id, leaf, sealed, opening FROM entries LEFT JOIN openings USING (tenant_id, record_id)
+        WHERE tenant_id = ? AND leaf_index >= ? ORDER BY leaf_index`,
+    );
+    const opening = database.prepare("SELECT opening FROM openings WHERE tenant_id = ? AND record_id = ?");
+    const answer = database.prepare("SELECT sealed FROM kept_answers WHERE tenant_id = ? AND leaf_index = ?");
+    const newestKey = database.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1");
+    const anchored = anchor.prepare("SELECT size FROM anchored_logs WHERE tenant_id = ?");
+    return {
+      version: () => version.get()?.data_version as number,
+      heads: () => heads.all().map(headOf),
+      entries: (tenantId, first) => entries.all(tenantId, first).map(entryOf),
+      remains: (tenantId, recordId, leafIndex) => {
+        const found = opening.get(tenantId, recordId)?.opening as Uint8Array | undefined;
+        const kept = (answer.get(tenantId, leafIndex)?.sealed ?? null) as Uint8Array | null;
+        if (found !== undefined) this.#openings.set(`${tenantId} ${recordId}`, [found, kept]);
+        return [...(found === undefined ? [] : ["opening"]), ...(kept === null ? [] : ["kept answer"])];
+      },
+      newestKey: () => newestKey.get()?.public_key as Uint8Array,
+      anchored: (tenantId) => (anchored.get(tenantId)?.size as number | undefined) ?? 0,
+    };
+  }
+
+  administration(process: Process): RecordsAdministration {
+    const pause = () => new Promise<void>((resolve) => void this.#machine.after(1, "pause", resolve));
+    const options = { ...this.#paths, clock: process.clock, random: this.#machine.random.fill, pause };
+    return this.#machine.as(process, () => new SqliteRecordsAdministration(options));
+  }
+
+  async audit(nowMs: number, sick: TenantId | undefined): Promise<readonly string[]> {
+    const archive = new SqliteArchive(this.#paths);
+    try {
+      const problems = (await archive.anchorProblems()).map(({ message }) => message);
+      problems.push(...describeOrphans(await archive.orphanRows()));
+      const keys = await archive.signingKeys();
+      for (const head of await archive.logs()) {
+        if (head.tenantId === sick) continue;
+        const checks = companionChecks(await archive.companions(head), head, nowMs);
+        const { problem, ...audit } = await auditLog(archive.log(head), { checks });
+        const found = [problem, rotationProblem(audit, keys), ...checks.flatMap((check) => check.problems)];
+        problems.push(...found.flatMap((one) => (one === undefined ? [] : [`${head.tenantId}: ${one.message}`])));
+      }
+      return problems;
+    } finally {
+      await archive.close();
+    }
+  }
+
+  rotate(): void {
+    const { keyPath } = this.#paths;
+    const keys = readKeyFile(keyPath);
+    if (keys === undefined) return;
+    const next = signingKeyOf(this.#machine.random.fill(new Uint8Array(32)));
+    replaceKeyFile(keyPath, [{ ...next, statement: { operator: "operator", reason: "planned" } }, ...keys]);
+  }
+
+  backUp(): void {
+    const { path } = this.#paths;
+    if (existsSync(path)) this.#backups.push({ file: readFileSync(path), log: readOrEmpty(`${path}-wal`) });
+    if (this.#backups.length > 4) this.#backups.splice(this.#machine.random.below(4), 1);
+  }
+
+  replace(isOpen: boolean): boolean {
+    const { path } = this.#paths;
+    if (this.#backups.length === 0) return false;
+    const { file, log } = this.#machine.random.pick(this.#backups);
+    if (!isOpen) this.#unlink();
+    for (const suffix of ["", "-wal", "-shm"])
+      if (existsSync(path + suffix)) renameSync(path + suffix, `${path}.newest${suffix}`);
+    writeFileSync(path, file);
+    writeFileSync(`${path}-wal`, log);
+    return true;
+  }
+
+  restore(): void {
+    const { path } = this.#paths;
+    for (const suffix of ["", "-wal", "-shm"]) {
+      rmSync(path + suffix, { force: true });
+      if (existsSync(`${path}.newest${suffix}`)) renameSync(`${path}.newest${suffix}`, path + suffix);
+    }
+  }
+
+  bringBack(tenantId: TenantId, recordId: RecordId, leafIndex: number): boolean {
+    const [opening, answer] = this.#openings.get(`${tenantId} ${recordId}`) ?? [];
+    if (opening === undefined) return false;
+    const database = new DatabaseSync(this.#paths.path, { timeout: 0 });
+    try {
+      database.exec("PRAGMA synchronous = FULL");
+      database
+        .prepare("INSERT INTO openings (tenant_id, record_id, opening) VALUES (?, ?, ?)")
+        .run(tenantId, recordId, opening);
+      if (answer !== null && answer !== undefined)
+        database
+          .prepare("UPDATE kept_answers SET sealed = ? WHERE tenant_id = ? AND leaf_index = ?")
+          .run(answer, tenantId, leafIndex);
+      return true;
+    } finally {
+      database.close();
+    }
+  }
+
+  damage(tenantId: TenantId): boolean {
+    const database = new DatabaseSync(this.#paths.path, { timeout: 0 });
+    try {
+      const damage = "UPDATE tiles SET hashes = zeroblob(length(hashes)) WHERE tenant_id = ?";
+      return Number(database.prepare(damage).run(tenantId).changes) > 0;
+    } finally {
+      database.close();
+    }
+  }
+
+  losePower(): boolean {
+    if (!disk.isWatched) return false;
+    this.#unlink();
+    disk.losePower();
+    return true;
+  }
+
+  #unlink(): void {
+    for (const link of this.#links.splice(0)) link.close();
+  }
+
+  close(): void {
+    this.#unlink();
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+}
+
+function readOrEmpty(path: string): Buffer {
+  return existsSync(path) ? readFileSync(path) : Buffer.alloc(0);
+}
+
+function headOf(row: Record<string, unknown>): TimedLog {
+  return {
+    tenantId: row.tenant_id as TenantId,
+    origin: row.origin as string,
+    size: row.size as number,
+    root: row.root as Uint8Array,
+    lastRecordedAtMs: row.last_recorded_at_ms as number,
+  };
+}
+
+function entryOf(row: Record<string, unknown>): StoredEntry {
+  return {
+    leafIndex: row.leaf_index as number,
+    recordId: row.record_id as RecordId,
+    leaf: row.leaf as Uint8Array,
+    sealed: row.sealed as Uint8Array,
+    opening: (row.opening as Uint8Array | null) ?? undefined,
+  };
+}

@@ -6,7 +6,6 @@ import type { PolicyBundle } from "../load/bundle.ts";
 import { tooDeepAt } from "../load/nesting.ts";
 import { indexOfByte, lineAt, type PolicyStatement, splitPolicies } from "../load/policy-text.ts";
 import type { PolicyProblem } from "../load/problem.ts";
-import { Alike } from "./alike.ts";
 import { type CheckedPolicy, type PolicyReading, readPolicy } from "./check-policy.ts";
 import { type TypeChecker, typeChecker } from "./check-types.ts";
 
@@ -29,13 +28,7 @@ export class SetChecker {
 
   constructor(bundle: PolicyBundle) {
     const catalogue = inputCatalogue(bundle);
-    const alike = new Alike();
-    this.#read = remembering((text) => {
-      const reading = readPolicy(this.#parse(text), bundle, catalogue);
-      return reading.errors !== undefined || reading.policy === undefined
-        ? reading
-        : { ...reading, policy: alike.policy(reading.policy) };
-    });
+    this.#read = remembering((text) => readPolicy(this.#parse(text), bundle, catalogue));
     this.#count = remembering(countPolicies);
     this.#typeProblems = typeChecker(bundle.schema);
   }

@@ -3,13 +3,13 @@ import { cedar } from "../cedar.ts";
 import { policyActions } from "../engine/schema.ts";
 import { type JoinedEntities, joinEntities } from "../entities/entity-set.ts";
 import { describeUid } from "../entities/entity-values.ts";
+import { type SetIndex, setIndexOf } from "../evaluate/compiled-set.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { type PolicyProblem, sortProblems } from "../load/problem.ts";
 import type { CheckedPolicy } from "./check-policy.ts";
 import { SetChecker } from "./check-set.ts";
 import { DifferentialRun } from "./differential-run.ts";
-import { PolicyTable } from "./policy-table.ts";
 
 /** Policies of each set by name, and all that is wrong with them. */
 export interface CheckedBundle {
@@ -19,13 +19,19 @@ export interface CheckedBundle {
   readonly entities?: string;
 }
 
+/** Policies of a set, and what they are found by. */
+export interface CheckedSet {
+  readonly policies: readonly CheckedPolicy[];
+  readonly index: SetIndex;
+}
+
 /** The same, as an engine takes it. */
-export interface TabledBundle extends Omit<CheckedBundle, "sets"> {
-  readonly sets: ReadonlyMap<string, PolicyTable>;
+export interface IndexedBundle extends Omit<CheckedBundle, "sets"> {
+  readonly sets: ReadonlyMap<string, CheckedSet>;
 }
 
 /** A bundle that was checked, and whose policies as they are compiled were compared with Cedar. */
-export interface ComparedBundle extends TabledBundle {
+export interface ComparedBundle extends IndexedBundle {
   /** In what a set's compiled policies differ from what Cedar makes of them, by name. Cedar alone evaluates such a set. */
   readonly disagreements: ReadonlyMap<string, string>;
 }
@@ -70,8 +76,9 @@ function check(bundle: PolicyBundle, visit: Visit = () => {}): CheckedBundle {
   return { sets, problems: sortProblems(problems), ...(entities !== undefined && { entities: entities.lines }) };
 }
 
-export function tabled(checked: CheckedBundle): TabledBundle {
-  return { ...checked, sets: new Map([...checked.sets].map(([name, policies]) => [name, PolicyTable.of(policies)])) };
+export function indexed(checked: CheckedBundle): IndexedBundle {
+  const sets = [...checked.sets].map(([name, policies]) => [name, { policies, index: setIndexOf(policies) }] as const);
+  return { ...checked, sets: new Map(sets) };
 }
 
 const compared = new WeakMap<PolicyBundle, ComparedBundle>();
@@ -94,7 +101,7 @@ export function compareBundle(bundle: PolicyBundle): ComparedBundle {
   if (before !== undefined && !isBad) {
     for (const [name, policies] of before.sets) compare(name, policies, before.entities ?? "");
   }
-  const result: ComparedBundle = { ...tabled(checked), disagreements: isBad ? new Map() : disagreements };
+  const result: ComparedBundle = { ...indexed(checked), disagreements: isBad ? new Map() : disagreements };
   compared.set(bundle, result);
   return result;
 }

@@ -2,8 +2,8 @@
 import type { AttributeDeclarations } from "../../base/caller-attributes.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { utf8Text } from "../../base/text-forms.ts";
+import type { CheckedSet } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
-import type { PolicyTable } from "../check/policy-table.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
 import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-references.ts";
 import type { BundleIdentity, PolicyBundle } from "../load/bundle.ts";
@@ -60,7 +60,7 @@ export interface EngineParts {
   readonly bundle: PolicyBundle;
   readonly identity: BundleIdentity;
   /** Checked policies, by name of their set. */
-  readonly policies: ReadonlyMap<string, PolicyTable>;
+  readonly policies: ReadonlyMap<string, CheckedSet>;
   readonly sets: EngineSets;
   /** By name of the tenant's set. */
   readonly plans: ReadonlyMap<string, PlansByAction>;
@@ -102,7 +102,7 @@ export class BundleEngine implements CompiledEngine {
   }
 
   get policies(): readonly CompiledPolicy[] {
-    return [...this.#policies].flatMap(([set, policies]) => [...policies].map((policy) => ({ ...policy, set })));
+    return [...this.#policies].flatMap(([set, { policies }]) => policies.map((policy) => ({ ...policy, set })));
   }
 
   get callerAttributes(): AttributeDeclarations {

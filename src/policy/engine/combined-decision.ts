@@ -1,7 +1,7 @@
 /**
  * Combines the results of both layers. Key references, scopes and what the caller understands are checked afterwards.
  */
-import type { PolicyTable } from "../check/policy-table.ts";
+import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { AnnotatedGuidance, PolicyGuidance, StrictnessOrders } from "../guidance/annotations.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
 import { fillIn, maximumObligations, mergeObligations } from "../guidance/obligations.ts";
@@ -21,7 +21,7 @@ export interface LayerSet {
   readonly layer: Layer;
   /** Folder of the set. */
   readonly set: string;
-  readonly policies: PolicyTable;
+  readonly policies: readonly CheckedPolicy[];
 }
 
 /** The combined decision of both layers. */
@@ -90,7 +90,8 @@ function combineLayers(
 
   const policies = deciding.flatMap(({ layer, table, policies: positions }) =>
     positions.map((position): DecidingPolicy => {
-      return { reason: reasonOf(layer, table.idOf(position)), guidance: table.guidanceOf(position) };
+      const { id, guidance } = table[position] as CheckedPolicy;
+      return { reason: reasonOf(layer, id), guidance };
     }),
   );
   const { guidance, conflicts } = mergeGuidance(
@@ -138,10 +139,10 @@ const denial = { allow: false, guidance: { scalars: {}, lists: {} }, obligations
 
 /** What a layer says. */
 interface Said extends SetResult, Pick<LayerSet, "layer"> {
-  readonly table: PolicyTable;
+  readonly table: readonly CheckedPolicy[];
 }
 
 function reasonsOf({ layer, outcome, policies, table }: Said): readonly string[] {
-  const ids = policies.map((position) => reasonOf(layer, table.idOf(position)));
+  const ids = policies.map((position) => reasonOf(layer, table[position]?.id ?? ""));
   return outcome === "error" ? [reasonOf(layer, evaluationError), ...ids] : ids;
 }

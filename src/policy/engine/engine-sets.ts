@@ -13,7 +13,8 @@
  *   reasons to add.
  */
 import { isBrokenEngine } from "../cedar.ts";
-import { PolicyTable } from "../check/policy-table.ts";
+import type { CheckedSet } from "../check/check.ts";
+import type { CheckedPolicy } from "../check/check-policy.ts";
 import { CompiledSet, resultOf } from "../evaluate/compiled-set.ts";
 import { Paths, Scene } from "../evaluate/scene.ts";
 import { leftToCedar } from "../evaluate/values.ts";
@@ -42,7 +43,7 @@ export interface EngineSetsOptions {
 }
 
 export class EngineSets {
-  readonly #policies: ReadonlyMap<string, PolicyTable>;
+  readonly #sets: ReadonlyMap<string, CheckedSet>;
   readonly #options: EngineSetsOptions;
   readonly #paths = new Paths();
   /** By name of the set. Those of one text are one. */
@@ -54,9 +55,9 @@ export class EngineSets {
   readonly #joint: PreparedSet[] = [];
   #released = false;
 
-  /** Checked policies by name of their set. */
-  constructor(policies: ReadonlyMap<string, PolicyTable>, options: EngineSetsOptions) {
-    this.#policies = policies;
+  /** Checked sets by their names. */
+  constructor(sets: ReadonlyMap<string, CheckedSet>, options: EngineSetsOptions) {
+    this.#sets = sets;
     this.#options = options;
   }
 
@@ -116,7 +117,7 @@ export class EngineSets {
     if (this.#released) prepared.release();
     const counts: Counting = (position) => {
       const [layer, own] = placeOf(position, tables);
-      return (tables[layer] as PolicyTable).traitsOf(own).countsOnBehalfOf;
+      return tables[layer]?.[own]?.countsOnBehalfOf === true;
     };
     return (request, isOnBehalfOf) =>
       splitByLayer(prepared.evaluate(request, isOnBehalfOf ? counts : everyPolicy), tables);
@@ -125,10 +126,10 @@ export class EngineSets {
   #compile(name: string): CompiledSet {
     const known = this.#compiled.get(name);
     if (known !== undefined) return known;
-    const policies = this.#policiesOf(name);
-    const { digest, index } = policies.columns;
-    const set = this.#byText.get(digest) ?? new CompiledSet(policies, index, this.#paths);
-    this.#byText.set(digest, set);
+    const { policies, index } = this.#sets.get(name) ?? noPolicies;
+    const text = JSON.stringify(textsOf(policies));
+    const set = this.#byText.get(text) ?? new CompiledSet(policies, index, this.#paths);
+    this.#byText.set(text, set);
     this.#compiled.set(name, set);
     return set;
   }
@@ -165,13 +166,14 @@ export class EngineSets {
 
   #unknownPrepared(name: string, { unknown }: CompiledSet): PreparedSet {
     const policies = this.#policiesOf(name);
-    const prepared = this.#unknown.get(name) ?? new PreparedSet(unknown.map((position) => policies.at(position).text));
+    const prepared =
+      this.#unknown.get(name) ?? new PreparedSet(unknown.map((position) => policies[position]?.text ?? ""));
     this.#unknown.set(name, prepared);
     return prepared;
   }
 
-  #policiesOf(set: string): PolicyTable {
-    return this.#policies.get(set) ?? noPolicies;
+  #policiesOf(set: string): readonly CheckedPolicy[] {
+    return (this.#sets.get(set) ?? noPolicies).policies;
   }
 
   #alonePrepared(set: string): (request: CedarRequest | undefined, isOnBehalfOf: boolean) => SetResult {
@@ -183,32 +185,39 @@ export class EngineSets {
   }
 }
 
-const noPolicies = PolicyTable.of([]);
+const noPolicies: CheckedSet = { policies: [], index: { unknown: [], steps: [], indices: [] } };
 const notEvaluated: SetResult = { outcome: "error", policies: [] };
 
-function textsOf(policies: PolicyTable): readonly string[] {
-  return Array.from(policies, ({ text }) => text);
+function textsOf(policies: readonly CheckedPolicy[]): readonly string[] {
+  return policies.map(({ text }) => text);
 }
 
 /** The policies that count: all of them, or of a question about somebody else those that were written for it. */
-function counting(policies: PolicyTable, isOnBehalfOf: boolean): Counting {
-  return isOnBehalfOf ? (position) => policies.traitsOf(position).countsOnBehalfOf : everyPolicy;
+function counting(policies: readonly CheckedPolicy[], isOnBehalfOf: boolean): Counting {
+  return isOnBehalfOf ? (position) => policies[position]?.countsOnBehalfOf === true : everyPolicy;
 }
 
-function described(result: SetResult | undefined, policies: PolicyTable): string {
-  const ids = (result?.policies ?? []).map((position) => policies.idOf(position));
+function described(result: SetResult | undefined, policies: readonly CheckedPolicy[]): string {
+  const ids = (result?.policies ?? []).map((position) => policies[position]?.id);
   return `${result?.outcome} by ${ids.sort().join(", ") || "no policy"}`;
 }
 
 /** Number of the layer, and position there, of a policy of the joint set. */
-function placeOf(position: number, layers: readonly PolicyTable[]): readonly [number, number] {
+function placeOf(position: number, layers: readonly (readonly CheckedPolicy[])[]): readonly [number, number] {
   let own = position;
   let layer = 0;
-  for (; own >= (layers[layer] as PolicyTable).length; layer++) own -= (layers[layer] as PolicyTable).length;
+  for (const { length } of layers) {
+    if (own < length) break;
+    own -= length;
+    layer++;
+  }
   return [layer, own];
 }
 
-function splitByLayer({ outcome, policies }: SetResult, layers: readonly PolicyTable[]): readonly SetResult[] {
+function splitByLayer(
+  { outcome, policies }: SetResult,
+  layers: readonly (readonly CheckedPolicy[])[],
+): readonly SetResult[] {
   const positions: number[][] = layers.map(() => []);
   for (const position of policies) {
     const [layer, own] = placeOf(position, layers);

@@ -1,7 +1,6 @@
 /** The engine: a bundle, compiled so that it decides. */
 import { atOnce, inTurns } from "../../base/steps.ts";
-import { type ComparedBundle, checkBundle, compareBundle, type TabledBundle, tabled } from "../check/check.ts";
-import { PolicyTable } from "../check/policy-table.ts";
+import { type ComparedBundle, checkBundle, compareBundle, type IndexedBundle, indexed } from "../check/check.ts";
 import { EntityTable } from "../entities/entity-table.ts";
 import { identify, type PolicyBundle } from "../load/bundle.ts";
 import type { PolicyProblem } from "../load/problem.ts";
@@ -36,7 +35,7 @@ export function compilePolicyBundle(bundle: PolicyBundle, options: EngineOptions
   const { evaluator = "compiled" } = options;
   // What Cedar is asked about anyway need not be compared first.
   return atOnce(
-    compile(bundle, evaluator === "compiled" ? compareBundle(bundle) : tabled(checkBundle(bundle)), options),
+    compile(bundle, evaluator === "compiled" ? compareBundle(bundle) : indexed(checkBundle(bundle)), options),
   );
 }
 
@@ -49,12 +48,10 @@ export function compileInTurns(
   return inTurns(compile(bundle, checked, options));
 }
 
-const noPolicies = PolicyTable.of([]);
-
 /** Compiles in steps of a millisecond or so; where Cedar alone evaluates, a step is a tenant's set, at 25 µs a policy. */
 function* compile(
   bundle: PolicyBundle,
-  { sets, problems, entities, disagreements = new Map() }: TabledBundle & Partial<ComparedBundle>,
+  { sets, problems, entities, disagreements = new Map() }: IndexedBundle & Partial<ComparedBundle>,
   {
     cachedDecisions = 10_000,
     maxSharedPolicies = 64,
@@ -71,7 +68,7 @@ function* compile(
   const layer = (name: LayerSet["layer"], set: string): LayerSet => ({
     layer: name,
     set,
-    policies: sets.get(set) ?? noPolicies,
+    policies: sets.get(set)?.policies ?? [],
   });
   const platform = layer("platform", bundle.manifest.platform);
   const isShared = platform.policies.length <= maxSharedPolicies;

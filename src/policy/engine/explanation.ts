@@ -73,7 +73,7 @@ export function explain(
   catalogue: InputCatalogue,
   source: EntitySource | undefined,
 ): Explanation {
-  const use = joinUses(layers.flatMap(({ policies }) => policies.traits.map(({ entities }) => entities)));
+  const use = joinUses(layers.flatMap(({ policies }) => policies.map(({ entities }) => entities)));
   const request = fullRequestBuilder(catalogue, { source, use })(query);
   const asked: Asked = {
     action: query.action,

@@ -42,14 +42,14 @@ export function* plansOf(
   const sets = layers.map(({ set }) => set);
   const combine = layerCombiner(layers, bundle.strictness);
   const plan = (action: PolicyAction): Plan => {
-    const policies = layers.flatMap((layer) => layer.policies.traits).filter(({ actions }) => actions.has(action));
+    const policies = layers.flatMap((layer) => layer.policies).filter(({ actions }) => actions.has(action));
     const read = joinInputs(
       policies.map(({ reads }) => reads),
       catalogue,
     );
     // Checked after the policies for every query, so not part of the key.
     const afterwards = [
-      ...(policies.some(({ requiresScopes }) => requiresScopes) ? ["caller.scopes"] : []),
+      ...(policies.some(({ guidance }) => guidance.lists.required_scopes !== undefined) ? ["caller.scopes"] : []),
       ...(bundle.keyReferences.some(({ tenants }) => tenants !== undefined) ? ["key_reference"] : []),
     ];
     return {

@@ -5,13 +5,11 @@ import canonicalize from "canonicalize";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import { type ComparedBundle, compareBundle } from "../../../src/policy/check/check.ts";
-import { CheckAssembly, checkParts } from "../../../src/policy/check/check-parts.ts";
+import { compareBundle } from "../../../src/policy/check/check.ts";
 import { compileInTurns, compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { engineVersion, publishedSchema } from "../../../src/policy/engine/schema.ts";
 import { bundleContent, type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
-import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
-import { ask, engineOf, type Files, memoryFileSystem, openFiles, permitAll, queries } from "./harness.ts";
+import { ask, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
 
 /** A revision as the version before "rules 2" kept it. */
 const earlierContent = readFileSync(join(import.meta.dirname, "../../fixtures/policy/bundle-rules-1.txt"), "utf8");
@@ -44,26 +42,6 @@ test("the content is the canonical JSON of the bundle, whatever its sets and fil
       expect(bundleContent(bundle)).toBe(canonicalize(bundle));
     }),
   );
-});
-
-test("policies that are alike but for their conditions share all else, also in another thread's message", async () => {
-  const forbid = (id: string) =>
-    `@id("${id}") forbid (principal, action, resource) when { context.claimed.resource.kind == "${id}" };`;
-  const { bundle } = await loadPolicyDirectory(
-    "/policies",
-    memoryFileSystem({ ...openFiles, "default/forbids.cedar": `${forbid("a")}\n${forbid("b")}` }),
-  );
-  const checked = compareBundle(bundle as PolicyBundle);
-  const assembly = new CheckAssembly();
-  const [taken] = [...checkParts(checked)].flatMap((part) => assembly.take(structuredClone(part)) ?? []);
-  for (const { sets } of [checked, taken as ComparedBundle]) {
-    const [one, other] = Array.from(sets.get("default") ?? []).filter(({ effect }) => effect === "forbid");
-    expect([one?.id, other?.id]).toEqual(["a", "b"]);
-    for (const member of ["actions", "guidance", "reads", "namedActions", "entities"] as const) {
-      expect(one?.[member], member).toBeDefined();
-      expect(one?.[member], member).toBe(other?.[member]);
-    }
-  }
 });
 
 test("everything that decides is in the revision", async () => {

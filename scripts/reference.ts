@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { commandsOf } from "../src/cli/run.ts";
-import type { Setting } from "../src/config/setting.ts";
+import type { Setting } from "../src/config/raw.ts";
 import { type Key, settings } from "../src/config/settings.ts";
 import { requiredKeysOf } from "../src/config/uses.ts";
 

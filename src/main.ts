@@ -2,8 +2,7 @@ import { prepareRuntime } from "./runtime.ts";
 
 prepareRuntime();
 // Imported afterwards, so that the compile cache has it; without the commands that a service has no use for.
-const { programOf, runProgram } = await import("./cli/program.ts");
-const { serveCommand } = await import("./cli/serve-command.ts");
+const { programOf, runProgram, serveCommand } = await import("./cli/program.ts");
 const { processTerminal } = await import("./cli/terminal.ts");
 
 const program = programOf(processTerminal, [serveCommand]);

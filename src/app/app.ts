@@ -1,32 +1,28 @@
 /** The composition root: turns a configuration into a running service. */
-import { randomFillSync } from "node:crypto";
-import type { Clock } from "../base/clock.ts";
-import { systemClock } from "../base/clock.ts";
+import { randomFillSync, randomUUID } from "node:crypto";
+import { type Clock, systemClock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { bufferedRandom } from "../base/random.ts";
 import { systemTimers, type Timers } from "../base/timers.ts";
 import { type FixedLimits, fixedLimits } from "../config/limits.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { runChecks } from "../ops/readiness.ts";
-import { createLogger, type RootLogger } from "../telemetry/logger.ts";
-import { createMetrics } from "../telemetry/metrics.ts";
-import type { TracingSettings } from "../telemetry/tracing/tracing.ts";
+import { createLogger, type Logger, type RootLogger } from "../telemetry/logger.ts";
+import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
+import type { Tracing, TracingSettings } from "../telemetry/tracing/tracing.ts";
 import type { AdmissionLimits } from "../transport/admission/admission.ts";
 import { openCallers } from "./callers.ts";
 import { watchKeyFiles } from "./expiries.ts";
 import type { FirstPolicy } from "./first-policy.ts";
 import { FollowedFiles } from "./followed-files.ts";
-import { type App, buildInfo } from "./gateway.ts";
+import { type App, buildInfo, programVersion, type ServeConfig } from "./gateway.ts";
 import { issuerReadiness } from "./issuers.ts";
-import { bound, urlsOf } from "./listening.ts";
-import { openLivePolicy } from "./live-policy.ts";
+import { type LivePolicy, openLivePolicy } from "./live-policy.ts";
 import { createOperatorSide, policyReadiness } from "./operator-side.ts";
 import { openOpsViewers } from "./ops-viewers.ts";
-import { policyAndStores } from "./policy-and-stores.ts";
 import { createPublicSide } from "./public-side.ts";
 import { openQuotas } from "./quotas.ts";
-import { openStores, storeReadiness } from "./stores.ts";
-import { tracingOf } from "./tracing.ts";
+import { type OpenedStores, openStores, storeReadiness } from "./stores.ts";
 import { witnessingOf } from "./witnessing.ts";
 
 /** What the machine provides. Tests put their own in its place. */
@@ -111,4 +107,74 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
       return clean;
     },
   };
+}
+
+/** Base URLs of both listeners, for their ports. */
+function urlsOf(config: ServeConfig, port: number, opsPort: number): { readonly url: string; readonly opsUrl: string } {
+  const scheme = config.tlsCert === undefined ? "http" : "https";
+  return {
+    url: config.publicUrl ?? `${scheme}://${hostInUrl(config.listen.host)}:${port}`,
+    opsUrl: `${config.opsTlsCert === undefined ? "http" : "https"}://${hostInUrl(config.opsListen.host)}:${opsPort}`,
+  };
+}
+
+/** The address, or a rejection that names the setting. The system's own words name the address and what is wrong. */
+async function bound<Address>(setting: string, listening: Promise<Address>): Promise<Address> {
+  try {
+    return await listening;
+  } catch (cause) {
+    throw new Error(`${setting}: ${cause instanceof Error ? cause.message : "cannot be listened on"}`, { cause });
+  }
+}
+
+function hostInUrl(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+/** Starts it; undefined where there are no settings, and then nothing of it is loaded. */
+async function tracingOf(
+  { serviceName }: ServeConfig,
+  settings: TracingSettings | undefined,
+  { logger, metrics }: { readonly logger: Logger; readonly metrics: Metrics },
+): Promise<Tracing | undefined> {
+  if (settings === undefined) return undefined;
+  const { startTracing } = await import("../telemetry/tracing/start.ts");
+  return startTracing({
+    settings,
+    resource: {
+      "service.name": serviceName,
+      "service.version": programVersion,
+      "service.instance.id": randomUUID(),
+    },
+    version: programVersion,
+    logger,
+    onSpans: metrics.spansHandled,
+  });
+}
+
+/**
+ * Resolves with both, the revision in force kept in the ledger. Rejects with what is wrong with the policies, or else
+ * with the store, and then nothing is open any more.
+ */
+export async function policyAndStores(
+  openingPolicy: Promise<LivePolicy>,
+  openingStores: Promise<OpenedStores>,
+): Promise<readonly [LivePolicy, OpenedStores]> {
+  const [policy, stores] = await Promise.allSettled([openingPolicy, openingStores]);
+  if (policy.status === "rejected") {
+    if (stores.status === "fulfilled") await stores.value.ledger.close();
+    throw policy.reason;
+  }
+  if (stores.status === "rejected") {
+    policy.value.release();
+    throw stores.reason;
+  }
+  try {
+    await policy.value.keepIn(stores.value.ledger);
+  } catch (error) {
+    policy.value.release();
+    await stores.value.ledger.close();
+    throw error;
+  }
+  return [policy.value, stores.value];
 }

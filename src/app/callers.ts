@@ -7,7 +7,7 @@ import {
   createAuthenticator,
 } from "../auth/authenticator.ts";
 import type { MutualTlsRule, NoPossessionRule } from "../auth/proof/confirmation.ts";
-import { createDpopNonces } from "../auth/proof/dpop-nonce.ts";
+import { createDpopNonces } from "../auth/proof/dpop-proof.ts";
 import type { ProofOfPossessionRule } from "../auth/proof/possession.ts";
 import type { ReplayStore } from "../auth/proof/replay-store.ts";
 import { sessionPeer } from "../auth/session-peer.ts";

@@ -1,3 +1,6 @@
+import { totalmem } from "node:os";
+import { performance } from "node:perf_hooks";
+import { getHeapStatistics } from "node:v8";
 import { create, type DescService } from "@bufbuild/protobuf";
 import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
@@ -56,7 +59,6 @@ import { type Catalog, createCatalog } from "../transport/unauthenticated/reflec
 import { createReflectionService } from "../transport/unauthenticated/reflection-service.ts";
 import { ingressOf } from "./callers.ts";
 import type { FurtherApi } from "./further-apis.ts";
-import { memoryLimitBytes, watchMemory } from "./memory.ts";
 
 /** Configuration of the service. */
 export type ServeConfig = ConfigFor<"serve"> & FixedLimits;
@@ -295,4 +297,38 @@ function once(tell: (entry: string) => void): (entry: string) => void {
     if (!isTold) tell(entry);
     isTold = true;
   };
+}
+
+/** Of the container, where it is limited; else of the machine. Bytes. */
+function memoryLimitBytes(): number {
+  // 0, or more than there is, where there is no limit.
+  return Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
+}
+
+/** Share of either limit from which on large bodies come one by one, and from which on calls do not wait. */
+const tightShare = 0.75;
+const shortShare = 0.9;
+/** Looking costs some microseconds: once in so many milliseconds is enough. */
+const lookAgainMs = 20;
+
+interface MemoryWatch {
+  /** Whether there is little left. */
+  readonly isTight: () => boolean;
+  /** Whether there is next to nothing left. */
+  readonly isShort: () => boolean;
+}
+
+/** Watches what is resident of the process, and the heap of this thread. */
+function watchMemory(limitBytes = memoryLimitBytes()): MemoryWatch {
+  let share = 0;
+  let lookedAtMs = Number.NEGATIVE_INFINITY;
+  const look = () => {
+    const nowMs = performance.now();
+    if (nowMs - lookedAtMs < lookAgainMs) return share;
+    lookedAtMs = nowMs;
+    const { used_heap_size: heapBytes, heap_size_limit: heapLimitBytes } = getHeapStatistics();
+    share = Math.max(process.memoryUsage.rss() / limitBytes, heapBytes / heapLimitBytes);
+    return share;
+  };
+  return { isTight: () => look() > tightShare, isShort: () => look() > shortShare };
 }

@@ -2,8 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Authenticator } from "../auth/authenticator.ts";
 import { matchTenantHeader, requireScopes } from "../auth/authorization.ts";
-import { presentedScheme } from "../auth/authorization-header.ts";
-import { inRealm } from "../auth/challenge.ts";
+import { inRealm, presentedScheme } from "../auth/challenge.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/uses.ts";

@@ -1,8 +1,10 @@
 /** The program around its commands: how a command line becomes one of them, and what comes of failures. */
+
 import { Command, CommanderError } from "commander";
 import packageFile from "../../package.json" with { type: "json" };
-import type { AnyCommand } from "./command.ts";
-import { print, visibleText } from "./output.ts";
+import { loadTracing } from "../config/load.ts";
+import { type AnyCommand, command } from "./command.ts";
+import { print, Refusal, visibleText } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** What the commands of a group are about. */
@@ -81,3 +83,20 @@ function refuseRepeated(command: Command): void {
   }
   for (const each of command.commands) refuseRepeated(each);
 }
+
+/** Runs the service until it is told to stop. */
+export const serveCommand = command({
+  name: "serve",
+  says: "run the service until SIGTERM or SIGINT",
+  async run({ load }) {
+    const config = load("serve");
+    const traces = loadTracing();
+    if ("problems" in traces) throw new Refusal(traces.problems);
+    // Loaded here, so that no other command pays for it; and policies are checked while the rest is.
+    const { beginFirstPolicy } = await import("../app/first-policy.ts");
+    const { first } = await beginFirstPolicy(config);
+    const { serve } = await import("./serve.ts");
+    await serve({ config, policy: first, ...traces });
+    return undefined;
+  },
+});

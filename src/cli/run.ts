@@ -25,8 +25,7 @@ import { policyDiffCommand } from "./policy/diff-command.ts";
 import { policyCheckCommand, policySchemaCommand, policyTestCommand } from "./policy/directory-commands.ts";
 import { policyExplainCommand } from "./policy/explain-command.ts";
 import { policyReplayCommand } from "./policy/replay-command.ts";
-import { programOf, runProgram } from "./program.ts";
-import { serveCommand } from "./serve-command.ts";
+import { programOf, runProgram, serveCommand } from "./program.ts";
 import { migrateCommand, storeBackupCommand, storeCompactCommand, storeCopyCommand } from "./store-commands.ts";
 import type { Terminal } from "./terminal.ts";
 

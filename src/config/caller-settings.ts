@@ -2,7 +2,7 @@
 import { authModes, proofsOfPossession } from "../base/vocabulary.ts";
 import { attributeHeaders } from "./attribute-headers.ts";
 import { audience, claimName, issuer, oneOf, onOff, path } from "./parsers.ts";
-import { given, optional, type Setting } from "./setting.ts";
+import { given, optional, type Setting } from "./raw.ts";
 
 export const callerSettings = {
   authMode: given(

@@ -1,8 +1,7 @@
 /** Turns the environment and the optional file into a frozen, typed configuration, or into every reason why not. */
 import { type Files, fileProblems } from "./files.ts";
 import { unknownKeys, unknownVariables } from "./names.ts";
-import { type Raw, ValueProblem } from "./raw.ts";
-import type { Setting } from "./setting.ts";
+import { type Raw, type Setting, ValueProblem } from "./raw.ts";
 import { type Config, type Key, settings } from "./settings.ts";
 import { parseSettingsFile, type SettingsFile, type SettingsText } from "./settings-file.ts";
 import { type ConfigFor, keysOf, requiredKeysOf, type Use } from "./uses.ts";

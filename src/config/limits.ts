@@ -1,6 +1,6 @@
 /** Settings that bound what callers may use. */
 import { integer, path } from "./parsers.ts";
-import { given, optional, type Setting } from "./setting.ts";
+import { given, optional, type Setting } from "./raw.ts";
 
 export const limits = {
   maxBodyBytes: given(

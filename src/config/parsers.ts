@@ -2,7 +2,8 @@
 import { isLoopbackHost, type Network, parseNetwork } from "../base/network.ts";
 import { type PostgresTarget, parsePostgresUrl, type StoreLocation } from "../base/postgres-url.ts";
 import { parseThumbprint } from "../base/text-forms.ts";
-import { type Parser, text, ValueProblem } from "./raw.ts";
+import { type SdkRoute, sdkRoutes } from "../base/vocabulary.ts";
+import { map, type Parser, text, ValueProblem } from "./raw.ts";
 
 /** Where a listener binds. */
 export interface ListenAddress {
@@ -137,3 +138,58 @@ function postgresTarget(value: string): PostgresTarget {
   if ("problem" in target) throw new ValueProblem(target.problem);
   return target;
 }
+
+/** Scopes of every route; an empty list where only the defaults are needed. */
+type RouteScopes = Readonly<Record<SdkRoute, readonly string[]>>;
+
+/** Scopes of the routes that the setting does not name. */
+export const defaultRouteScopes: RouteScopes = {
+  capabilities: [],
+  whoami: [],
+  bootstrap: [],
+  "protection-plan": ["policy.read"],
+  "policy-resolve": ["policy.read"],
+  "key-access-plan": ["keys.use"],
+  "artifact-register": ["artifacts.write"],
+  evidence: ["evidence.write"],
+};
+
+/** A map from route, as the last part of its path, to a list of scopes, which replaces that route's default. */
+export const routeScopes = map((routes): RouteScopes => {
+  const scopes = Object.entries(routes).map(([route, list]): [string, readonly string[]] => {
+    if (!sdkRoutes.some((known) => known === route)) {
+      throw new ValueProblem(`has an unknown route; the routes are ${sdkRoutes.join(", ")}`);
+    }
+    if (!Array.isArray(list) || !list.every((item) => typeof item === "string")) {
+      throw new ValueProblem(`needs a list of scopes for route ${route}`);
+    }
+    return [route, list.map(scope)];
+  });
+  return { ...defaultRouteScopes, ...Object.fromEntries(scopes) };
+});
+
+export interface WitnessSetting {
+  /** Verifier key of its cosignatures (C2SP vkey, type 4). */
+  readonly key: string;
+  /** Submission prefix (C2SP tlog-witness). */
+  readonly url: string;
+}
+
+/** Sixteen cosignatures of any kind that C2SP knows fit a note several times. */
+const maxWitnesses = 16;
+
+/** A map from verifier key to URL. Whether a key is one, is seen where it is used. */
+export const witnesses = map((entries): readonly WitnessSetting[] => {
+  const settings = Object.entries(entries).map(([key, url]) => {
+    if (!/^[^+\s]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]+={0,2}$/.test(key))
+      throw new ValueProblem("must be a map from verifier keys (name+id+key) to URLs");
+    if (typeof url !== "string") throw new ValueProblem("must be a map from verifier keys to URLs");
+    const { protocol, hostname, href } = httpUrl(url);
+    if (protocol === "http:" && !isLoopbackHost(hostname))
+      throw new ValueProblem("must use https: plain http is accepted on loopback only");
+    return { key, url: href };
+  });
+  if (settings.length === 0 || settings.length > maxWitnesses)
+    throw new ValueProblem(`must name 1 to ${maxWitnesses} witnesses`);
+  return settings;
+});

@@ -8,22 +8,23 @@ import { keyReferences } from "./key-references.ts";
 import { limits } from "./limits.ts";
 import {
   baseUrl,
+  defaultRouteScopes,
   integer,
   listenAddress,
   matching,
   oneOf,
   onOff,
   path,
+  routeScopes,
   scope,
   storeLocation,
   thumbprint,
   trustedNetwork,
+  type WitnessSetting,
+  witnesses,
   wordOf,
 } from "./parsers.ts";
-import { list, nonEmpty } from "./raw.ts";
-import { defaultRouteScopes, routeScopes } from "./route-scopes.ts";
-import { given, optional, optionalList, type Setting } from "./setting.ts";
-import { type WitnessSetting, witnesses } from "./witnesses.ts";
+import { given, list, nonEmpty, optional, optionalList, type Setting } from "./raw.ts";
 
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 /** How a trusted ingress forwards the client certificate. */

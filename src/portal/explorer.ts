@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import type { AuthMode } from "../base/vocabulary.ts";
 import { type Content, fixed, type Page } from "../transport/http/page.ts";
-import { escapeHtml, icon } from "./html.ts";
+import { escapeHtml, icon } from "./landing.ts";
 
 /**
  * Scripts and styles from this origin only, none inline, no `eval`. Swagger UI draws its icons from `data:` URLs.

@@ -1,7 +1,6 @@
 /** `/`: where to go from here, for people and for machines. */
 import { createHash } from "node:crypto";
 import type { Content, Page } from "../transport/http/page.ts";
-import { escapeHtml, icon } from "./html.ts";
 
 /** Links of the page. They are relative, so that they hold behind any path prefix. */
 export interface Links {
@@ -151,3 +150,21 @@ function quality(ranges: readonly Range[], type: string, subtype: string): numbe
   const any = ranges.find((range) => range.type === "*" && range.subtype === "*");
   return (exact ?? family ?? any)?.quality ?? 0;
 }
+
+const entities: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
+
+/** Text as it may stand between tags and in a quoted attribute. */
+export function escapeHtml(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => entities[character] as string);
+}
+
+/** A shield, as a data URL: browsers ask for `/favicon.ico` where a page names no icon. */
+export const icon =
+  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath fill='%230b57a4' " +
+  "d='M8 1 2 3v5c0 3.5 2.5 6 6 7 3.500-1 6-3.500 6-7V3z'/%3E%3C/svg%3E";

@@ -1,14 +1,12 @@
 /** Counters and durations of one service, in a registry of its own. */
-import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { type CallMetrics, callMetrics } from "./call-metrics.ts";
 import { type ExpiryMetrics, expiryMetrics } from "./expiry-metrics.ts";
 import { type LedgerMetrics, ledgerMetrics } from "./ledger-metrics.ts";
 import { type PolicyMetrics, policyMetrics } from "./policy-metrics.ts";
 import { type QueueMetrics, queueMetrics } from "./queue-metrics.ts";
-import { type QuotaMetrics, quotaMetrics } from "./quota-metrics.ts";
-import { type ReloadMetrics, reloadMetrics } from "./reload-metrics.ts";
-import { type TraceMetrics, traceMetrics } from "./trace-metrics.ts";
+import type { SpanOutcome } from "./tracing/tracing.ts";
 
 /** What a scraper gets. */
 export interface Exposition {
@@ -81,4 +79,83 @@ export function createMetrics({ process, build, clock = systemClock }: MetricsOp
 function description(metric: object): MetricDescription {
   const { name, type, help, labelNames = [] } = metric as Omit<MetricDescription, "labels"> & { labelNames?: string[] };
   return { name, type, help, labels: labelNames.filter((label) => label !== "le") };
+}
+
+interface QuotaMetrics {
+  /** What came of a call, or of asking the store for a portion. */
+  quotaEvent(quota: string, event: "refused" | "uncounted" | "leased" | "lease_failed"): void;
+}
+
+/** Makes them in the registries. */
+function quotaMetrics(registers: Registry[]): QuotaMetrics {
+  const calls = new Counter({
+    name: "svc_quota_calls_total",
+    help: "Calls that were refused for a tenant's quota, or let through uncounted while the store was down",
+    labelNames: ["quota", "result"],
+    registers,
+  });
+  const portions = new Counter({
+    name: "svc_quota_portions_total",
+    help: "Portions of tenants' quotas that were asked of the store",
+    labelNames: ["quota", "result"],
+    registers,
+  });
+  return {
+    quotaEvent(quota, event) {
+      if (event === "refused" || event === "uncounted") calls.inc({ quota, result: event });
+      else portions.inc({ quota, result: event === "leased" ? "ok" : "failed" });
+    },
+  };
+}
+
+/** What became of a change that a running service was to take up. */
+type ReloadOutcome = "taken" | "refused" | "failed";
+
+interface ReloadMetrics {
+  /** Files of this kind, or a policy directory, are followed, and what they say is in force. */
+  followed(what: string): void;
+  /** A change of what is followed came into force; was refused; or could not be taken now, and is tried again. */
+  reloaded(what: string, outcome: ReloadOutcome): void;
+}
+
+/** Makes them in the registries. */
+function reloadMetrics(registers: Registry[]): ReloadMetrics {
+  const reloads = new Counter({
+    name: "svc_reloads_total",
+    help: "Changed files and policy directories that came into force, were refused, or could not be taken at the time",
+    labelNames: ["what", "outcome"],
+    registers,
+  });
+  const stale = new Gauge({
+    name: "svc_reload_stale",
+    help: "1 where the newest content of what is followed is not in force",
+    labelNames: ["what"],
+    registers,
+  });
+  return {
+    followed(what) {
+      for (const outcome of ["taken", "refused"]) reloads.inc({ what, outcome }, 0);
+      stale.set({ what }, 0);
+    },
+    reloaded(what, outcome) {
+      reloads.inc({ what, outcome });
+      stale.set({ what }, outcome === "taken" ? 0 : 1);
+    },
+  };
+}
+
+interface TraceMetrics {
+  /** Spans of traces were dealt with. */
+  spansHandled(outcome: SpanOutcome, count: number): void;
+}
+
+/** Makes them in the registries. */
+function traceMetrics(registers: Registry[]): TraceMetrics {
+  const spans = new Counter({
+    name: "svc_trace_spans_total",
+    help: "Spans of traces that were exported, dropped for want of room in the queue, or not taken by the collector",
+    labelNames: ["result"],
+    registers,
+  });
+  return { spansHandled: (result, count) => spans.inc({ result }, count) };
 }

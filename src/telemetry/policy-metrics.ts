@@ -1,7 +1,7 @@
 /** Metrics of the policy: its loads and its alerts. */
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { Clock } from "../base/clock.ts";
-import { boundedAlertLabels } from "./bounded-labels.ts";
+import { boundedAlertLabels } from "./tenant-counter.ts";
 
 export interface PolicyMetrics {
   /** A decision with this alert of a policy was recorded. */

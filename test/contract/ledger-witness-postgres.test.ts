@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { witnessingOf } from "../../src/app/witnessing.ts";
 import { systemTimers, type Timers } from "../../src/base/timers.ts";
-import { witnesses as parseWitnesses } from "../../src/config/witnesses.ts";
+import { witnesses as parseWitnesses } from "../../src/config/parsers.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { parseNote } from "../../src/ledger/tlog/note.ts";

@@ -4,7 +4,7 @@ import type { ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type Witnessing, witnessingOf } from "../../src/app/witnessing.ts";
 import type { Timers } from "../../src/base/timers.ts";
-import { witnesses as parseWitnesses } from "../../src/config/witnesses.ts";
+import { witnesses as parseWitnesses } from "../../src/config/parsers.ts";
 import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import { openCheckpoint, parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";

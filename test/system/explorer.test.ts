@@ -1,8 +1,7 @@
 /** The explorer as a person uses it, in headless Chromium. */
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { authzenRoutes } from "../../src/domain/authzen-routes.ts";
-import { bulkRoutes } from "../../src/domain/bulk-routes.ts";
+import { authzenRoutes, bulkRoutes } from "../../src/domain/bulk-routes.ts";
 import { launchBrowser, openPage } from "../harness/browser.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { openApiDocument } from "../harness/openapi.ts";

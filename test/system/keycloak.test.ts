@@ -1,4 +1,5 @@
 /** Tokens of a real Keycloak: bound to a DPoP key, bound to a certificate, and what else it signs for the same audience. */
+
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { request } from "node:https";
 import { tmpdir } from "node:os";
@@ -6,7 +7,7 @@ import { join } from "node:path";
 import { decodeJwt } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import composeRealm from "../../deploy/compose/realm.json" with { type: "json" };
-import { defaultRouteScopes } from "../../src/config/route-scopes.ts";
+import { defaultRouteScopes } from "../../src/config/parsers.ts";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { mintProof } from "../harness/proofs.ts";

@@ -1,5 +1,5 @@
 /** A DPoP proof (RFC 9449 §4): a JWT that the caller signs for one call, with the key that its token is bound to. */
-import { hash } from "node:crypto";
+import { createHmac, hash, timingSafeEqual } from "node:crypto";
 import {
   calculateJwkThumbprint,
   decodeJwt,
@@ -9,6 +9,7 @@ import {
   jwtVerify,
   type ProtectedHeaderParameters,
 } from "jose";
+import type { Clock } from "../../base/clock.ts";
 import { isCleanText } from "../../base/ids.ts";
 import { isLoopbackHost } from "../../base/network.ts";
 import { refusedProof, refusedToken, signatureAlgorithms } from "../challenge.ts";
@@ -148,4 +149,35 @@ function loopbackBase(inbound: InboundRequest): string | undefined {
   const base = `${inbound.encrypted === true ? "https" : "http"}://${host}`;
   const url = URL.parse(base);
   return url !== null && isLoopbackHost(url.hostname) ? base : undefined;
+}
+
+/** How long one nonce is handed out. Each is taken for one period more, and from replicas whose clocks are ahead. */
+const periodMs = 5 * 60_000;
+
+export interface DpopNonces {
+  /** The nonce to hand out now: 43 characters, the same for every caller and from every replica. */
+  current(): string;
+  /** Whether the nonce is one of the last, this, or the next period. */
+  accepts(nonce: string): boolean;
+}
+
+/**
+ * Makes nonces out of nothing but the time and a secret, so that nothing has to be stored or shared but that.
+ * @param secret returns what is in force, the same for all replicas; at least 32 bytes nobody can guess. Nonces of
+ * another one are not taken: whoever comes with one gets a new one (RFC 9449 §8)
+ */
+export function createDpopNonces(secret: () => string, clock: Clock): DpopNonces {
+  const period = () => Math.floor(clock.now() / periodMs);
+  const nonceOf = (number: number) => createHmac("sha256", secret()).update(`dpop-nonce ${number}`).digest("base64url");
+  return {
+    current: () => nonceOf(period()),
+    accepts(nonce) {
+      const given = Buffer.from(nonce);
+      const current = period();
+      return [current, current - 1, current + 1].some((number) => {
+        const expected = Buffer.from(nonceOf(number));
+        return given.length === expected.length && timingSafeEqual(given, expected);
+      });
+    },
+  };
 }

@@ -6,8 +6,14 @@ import { missingNonce, refusedProof } from "../challenge.ts";
 import type { InboundRequest } from "../inbound-request.ts";
 import type { VerifiedToken } from "../tokens/token-cache.ts";
 import { boundThumbprint } from "./confirmation-method.ts";
-import type { DpopNonces } from "./dpop-nonce.ts";
-import { type DpopProof, proofLifetimeSeconds, readDpopProof, targetOf, verifyProof } from "./dpop-proof.ts";
+import {
+  type DpopNonces,
+  type DpopProof,
+  proofLifetimeSeconds,
+  readDpopProof,
+  targetOf,
+  verifyProof,
+} from "./dpop-proof.ts";
 import type { ReplayStore } from "./replay-store.ts";
 
 export interface DpopRule {

@@ -7,7 +7,7 @@ import { everyTenant, type IntrospectionRule, type IssuerEntry } from "../../bas
 import { createFairSemaphore, type FairSemaphore } from "../../base/semaphore.ts";
 import type { Timers } from "../../base/timers.ts";
 import { attributesWithin, claimedAttributes } from "../attributes.ts";
-import { readAccessToken } from "../authorization-header.ts";
+import { readAccessToken } from "../challenge.ts";
 import type { InboundRequest } from "../inbound-request.ts";
 import type { OnCertificateIgnored } from "../proof/confirmation.ts";
 import { type PossessionMethod, type ProofOfPossessionRule, possessionMethod } from "../proof/possession.ts";

@@ -7,10 +7,9 @@ import { createSemaphore } from "../../base/semaphore.ts";
 import { issuerSilent, refusedToken } from "../challenge.ts";
 import { askIssuer, type IntrospectionContext } from "./introspection-client.ts";
 import type { IssuerStatus } from "./issuer-keys.ts";
-import { createRefetchBudget } from "./refetch-budget.ts";
+import { createRefetchBudget, untilAborted } from "./refetch-budget.ts";
 import type { Verification, Verify } from "./token-cache.ts";
 import { checkBegun, foreignTenant, judgeClaims, type TokenRules } from "./token-claims.ts";
-import { untilAborted } from "./until-aborted.ts";
 
 /** Longest time that an answer is believed. */
 const believedMs = 60_000;

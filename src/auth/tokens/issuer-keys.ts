@@ -5,8 +5,7 @@ import type { Clock } from "../../base/clock.ts";
 import { issuerUnavailable, refusedToken } from "../challenge.ts";
 import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";
 import { discoverKeySetUrl, type FetchContext, fetchKeySet, parseIssuer } from "./issuer-documents.ts";
-import { createRefetchBudget } from "./refetch-budget.ts";
-import { untilAborted } from "./until-aborted.ts";
+import { createRefetchBudget, untilAborted } from "./refetch-budget.ts";
 
 /** A withdrawn key stops verifying, and a new `jwks_uri` is followed, within this time. */
 const refreshIntervalMs = 5 * 60_000;

@@ -6,7 +6,7 @@ import type { TenantId } from "../../base/ids.ts";
 import { localSums } from "../../base/sums.ts";
 import { threadEnvironment } from "../../base/thread-environment.ts";
 import type { ArtifactDigests, ArtifactHasher } from "../ports.ts";
-import type { Job, JobResult } from "./hash-object.ts";
+import type { Job, JobResult } from "./worker.ts";
 
 /** Largest object, decoded: 8 MiB. */
 export const maxObjectBytes = 8 * 1024 * 1024;

@@ -1,6 +1,6 @@
 /** The OpenAPI document of the routes of enforcement points. */
 import type { JsonObject } from "../../base/json.ts";
-import { authzenRoutes } from "../../domain/authzen-routes.ts";
+import { authzenRoutes } from "../../domain/bulk-routes.ts";
 import { createRestRegistry } from "../../transport/rest/registry.ts";
 import { withHeaderPrefix } from "./comments.ts";
 import { type DocumentOptions, filesOf, frameDocument, methodOf, tags } from "./document.ts";
@@ -147,3 +147,14 @@ calls to \`/v1/sdk/\` holds here: the same credentials, tenants, refusals and re
 - An allow that obliges to what \`context.understood_obligations\` does not list is \`"decision": false\`.
 - A search for subjects or resources asks about the candidates that \`context.candidates\` names, at most 1,000, and nobody else.
 - Members that are not known are ignored.`;
+
+export const authzenMetadataPath = "/.well-known/authzen-configuration";
+
+/** @param publicUrl of the service: where it is reached is never taken from what a request says */
+export function authzenMetadata(publicUrl: string): Readonly<Record<string, string>> {
+  const base = publicUrl.replace(/\/+$/, "");
+  return {
+    policy_decision_point: base,
+    ...Object.fromEntries(authzenRoutes.map(({ endpoint, path }) => [endpoint, `${base}${path}`])),
+  };
+}

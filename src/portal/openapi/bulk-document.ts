@@ -6,7 +6,7 @@ import { createRestRegistry } from "../../transport/rest/registry.ts";
 import { withHeaderPrefix } from "./comments.ts";
 import { type DocumentOptions, filesOf, frameDocument, methodOf, tags } from "./document.ts";
 import { errorAnswers } from "./error-answers.ts";
-import { routeExamples } from "./examples/examples.ts";
+import { routeExamples } from "./examples/records.ts";
 import type { RouteExample, World } from "./examples/world.ts";
 import { operation } from "./operations.ts";
 import { headerParameters, headersOfRoute } from "./request-headers.ts";

@@ -7,7 +7,7 @@ import type { ServedMethod } from "../../transport/calls/methods.ts";
 import type { RestRegistry } from "../../transport/rest/registry.ts";
 import { type Comments, describeWithoutName } from "./comments.ts";
 import { errorAnswers, rateLimitHeaders, requestIdHeader } from "./error-answers.ts";
-import { routeExamples } from "./examples/examples.ts";
+import { routeExamples } from "./examples/records.ts";
 import type { RouteExample, World } from "./examples/world.ts";
 import { headersOfRoute } from "./request-headers.ts";
 import type { Schemas } from "./schemas.ts";

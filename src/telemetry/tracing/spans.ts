@@ -7,18 +7,25 @@ import {
   type Attributes,
   type HrTime,
   type Link,
+  ROOT_CONTEXT,
   type SpanContext,
   SpanKind,
   type SpanStatus,
   SpanStatusCode,
   TraceFlags,
 } from "@opentelemetry/api";
-import type { InstrumentationScope } from "@opentelemetry/core";
+import { type InstrumentationScope, parseTraceParent, TraceState } from "@opentelemetry/core";
 import type { Resource } from "@opentelemetry/resources";
-import { RandomIdGenerator, type ReadableSpan, type TimedEvent } from "@opentelemetry/sdk-trace";
+import {
+  RandomIdGenerator,
+  type ReadableSpan,
+  SamplingDecision,
+  type TimedEvent,
+  TraceIdRatioBasedSampler,
+} from "@opentelemetry/sdk-trace";
 import { ServiceError } from "../../base/errors.ts";
 import type { Span, SpanAttributes } from "../../base/trace.ts";
-import type { CallSpan } from "./tracing.ts";
+import type { CallSpan, Tracing, TracingSettings } from "./tracing.ts";
 
 /** Of one call, those that begin another trace not among them. A call has five or so. */
 const maxSpansPerTrace = 64;
@@ -268,4 +275,43 @@ function reasonOf(error: unknown): string {
 function hrTime(ms: number): HrTime {
   const seconds = Math.trunc(ms / 1000);
   return [seconds, Math.trunc((ms - seconds * 1000) * 1e6)];
+}
+
+/** Makes what begins the spans of calls. */
+export function createBegin(
+  { sampler: { ratio, isParentBased }, readsContext }: Pick<TracingSettings, "sampler" | "readsContext">,
+  sink: SpanSink,
+): Tracing["begin"] {
+  const sampler = new TraceIdRatioBasedSampler(ratio);
+  const isSampled = (traceId: string) =>
+    sampler.shouldSample(ROOT_CONTEXT, traceId).decision === SamplingDecision.RECORD_AND_SAMPLED;
+  return (headerValues, waitedMs) => {
+    const parent = readsContext ? contextOf(headerValues) : undefined;
+    if (parent === undefined) {
+      const traceId = ids.generateTraceId();
+      const sampled = isSampled(traceId);
+      return callSpan(sink, { traceId, ifStranger: sampled, ifCaller: sampled }, undefined, waitedMs);
+    }
+    const { traceId, traceFlags } = parent;
+    const isWanted = (traceFlags & TraceFlags.SAMPLED) !== 0;
+    // Whoever chooses the id would choose what is sampled.
+    const ifStranger = isSampled(ids.generateTraceId());
+    const ifCaller = isParentBased ? isWanted : isSampled(traceId);
+    return callSpan(sink, { traceId, ifStranger, ifCaller }, parent, waitedMs);
+  };
+}
+
+/** The caller's context; undefined where there is none, or it is malformed (W3C Trace Context §3.2, §3.3). */
+function contextOf(headerValues: (name: string) => readonly string[]): SpanContext | undefined {
+  const [traceparent, ...others] = headerValues("traceparent");
+  if (traceparent === undefined || others.length > 0) return undefined;
+  const parsed = parseTraceParent(traceparent);
+  if (parsed === null) return undefined;
+  const tracestate = headerValues("tracestate");
+  return {
+    ...parsed,
+    isRemote: true,
+    // At most 512 characters of 32 members: what is more is passed over.
+    ...(tracestate.length > 0 && { traceState: new TraceState(tracestate.join(",")) }),
+  };
 }

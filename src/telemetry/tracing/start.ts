@@ -7,7 +7,7 @@ import { defaultResource, resourceFromAttributes } from "@opentelemetry/resource
 import { BatchSpanProcessor, type ReadableSpan, type SpanExporter } from "@opentelemetry/sdk-trace";
 import { outsideConnections } from "../../base/connection.ts";
 import type { Logger } from "../logger.ts";
-import { createBegin } from "./begin.ts";
+import { createBegin } from "./spans.ts";
 import type { SpanOutcome, Tracing, TracingSettings } from "./tracing.ts";
 
 export interface StartOptions {

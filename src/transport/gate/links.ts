@@ -1,8 +1,7 @@
 /** The links of the gate, in the order of the chain. */
 
 import { requireScopes as assertScopes, matchTenantHeader } from "../../auth/authorization.ts";
-import { presentedScheme } from "../../auth/authorization-header.ts";
-import { refusedToken } from "../../auth/challenge.ts";
+import { presentedScheme, refusedToken } from "../../auth/challenge.ts";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { SessionPeer } from "../../auth/session-peer.ts";
 import type { Caller } from "../../base/caller.ts";

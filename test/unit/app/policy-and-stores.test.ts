@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { policyAndStores } from "../../../src/app/app.ts";
 import type { LivePolicy } from "../../../src/app/live-policy.ts";
-import { policyAndStores } from "../../../src/app/policy-and-stores.ts";
 import type { OpenedStores } from "../../../src/app/stores.ts";
 
 /** Both, as far as they are used here, and what was done to them, in order. */

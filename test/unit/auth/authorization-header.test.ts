@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { presentedScheme, readAccessToken } from "../../../src/auth/authorization-header.ts";
+import { presentedScheme, readAccessToken } from "../../../src/auth/challenge.ts";
 import { inboundOf, refusalOf } from "./world.ts";
 
 const read = async (authorization: string | readonly string[], scheme: "Bearer" | "DPoP" = "Bearer") =>

@@ -1,4 +1,7 @@
+import type { SdkRoute } from "../../../base/vocabulary.ts";
 import { plaintextTransport } from "../../../domain/answer.ts";
+import { bootstrap, capabilities, whoami } from "./discovery.ts";
+import { keyAccessPlan, policyResolve, protectionPlan } from "./protection.ts";
 import {
   artifact,
   decisionId,
@@ -110,4 +113,15 @@ export const evidence: RouteExamples = (world) => {
       },
     },
   ];
+};
+
+export const routeExamples: Readonly<Record<SdkRoute, RouteExamples>> = {
+  capabilities,
+  whoami,
+  bootstrap,
+  "protection-plan": protectionPlan,
+  "policy-resolve": policyResolve,
+  "key-access-plan": keyAccessPlan,
+  "artifact-register": artifactRegister,
+  evidence,
 };

@@ -1,30 +1,26 @@
-/** Whom a call counts for, as far as its headers tell before anything is verified. */
+/** Decides which group and member a call counts for, from headers that are not verified yet. */
 import { LRUCache } from "lru-cache";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { Account } from "./wait-queue.ts";
 
-/** Credentials that are recognized, some 100 bytes each. The one that was not used for longest goes first. */
+/** Recognized credentials, about 100 bytes each. The least recently used are evicted first. */
 const maxRecognized = 20_000;
-/** Of an authorization header, its end: enough of a signature to know it again, too little to be a token. */
+/** Only the end of an authorization header is kept: enough of a signature to recognize it, too little to be a token. */
 const tailLength = 32;
 
-/** Groups of those who belong to no tenant that is known. No tenant's id begins with a space. */
+/** Groups of callers without a known tenant. A tenant id never begins with a space. */
 export const unknownGroup = " unknown";
 export const unauthenticatedGroup = " open";
 export const operatorGroup = " operators";
 export const probeGroup = " probes";
 
 export interface AccountsOptions {
-  /** Address of the caller of a call, for counting. */
   readonly addressOf: (inbound: InboundRequest) => string;
   /** Lowercase name of the header in which an ingress names the tenant. */
   readonly tenantHeader: string;
 }
 
-/**
- * Recognizes the credentials of callers who were let in before, from the same address. That is a guess about whose turn
- * it is, and proves nothing: who is wrong about it is refused when the credentials are looked at.
- */
+/** Recognizes credentials that were accepted before, to order calls. They are verified later. */
 export class Accounts {
   readonly #options: AccountsOptions;
   readonly #tenants = new LRUCache<string, string>({ max: maxRecognized });
@@ -37,11 +33,11 @@ export class Accounts {
     const credentials = this.#credentials(inbound);
     const tenant = credentials === undefined ? undefined : this.#tenants.get(credentials);
     if (tenant !== undefined) return { group: tenant, member: "" };
-    // Callers without an address are one.
+    // Callers without an address count as one member.
     return { group: unknownGroup, member: this.#options.addressOf(inbound) || "nowhere" };
   }
 
-  /** The call was found to be the tenant's. */
+  /** Remembers that the credentials of the call belong to the tenant. */
   recognize(inbound: InboundRequest, tenant: string): void {
     const credentials = this.#credentials(inbound);
     if (credentials !== undefined && this.#tenants.get(credentials) !== tenant) this.#tenants.set(credentials, tenant);

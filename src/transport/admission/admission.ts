@@ -1,10 +1,10 @@
 /**
- * How many calls are worked on at once. Up to a limit calls start as they come; beyond it they wait as they arrived,
- * before anything was done for them, and start in an order that is fair between tenants, and between addresses for
- * those whose tenant is not known yet. What waits for too long, or has no room to wait, is refused.
+ * Limits how many calls run at once. Excess calls are queued before any work is done for them. The queue is fair
+ * between tenants, and between addresses if the tenant is not known yet. A call is refused if the queue is full or its
+ * wait is too long.
  *
- * A call that waits costs its headers in memory and no time. Its caller sends nothing else on that connection or stream
- * meanwhile, so that an overload is slowed down to what can be done, where refusing at once would invite the next try.
+ * A queued call costs the memory of its headers. HTTP flow control then slows its sender, whereas an immediate refusal
+ * would invite a retry.
  */
 import { overloaded } from "../../base/errors.ts";
 import { callerGone } from "../calls/deadline.ts";
@@ -12,19 +12,18 @@ import { operatorGroup, probeGroup } from "./accounts.ts";
 import type { AdmissionMachine } from "./machine.ts";
 import { type Account, type Waiter, WaitQueue } from "./wait-queue.ts";
 
-/** Bounds of admission. */
 export interface AdmissionLimits {
-  /** Calls worked on at once, at least: enough for commits that many share, few enough to be done in a moment. */
+  /** Lower bound of concurrent calls: enough to share commits, few enough to finish quickly. */
   readonly minAtOnce: number;
-  /** The most at once, where the event loop stands idle while calls wait for something else, such as a slow store. */
+  /** Upper bound of concurrent calls, reached if the event loop is idle while calls wait elsewhere. */
   readonly maxAtOnce: number;
-  /** Calls begun in one turn of the event loop, so that those who come meanwhile are seen. */
+  /** Calls started in one turn of the event loop, so that new arrivals are seen in between. */
   readonly maxStartsPerTurn: number;
-  /** Calls refused in one turn for having waited: what is refused must never leave no time for what is done. */
+  /** Calls refused in one turn for having waited too long, so that refusals leave time for work. */
   readonly maxRefusalsPerTurn: number;
-  /** A call that takes longer waits for something else than us. It counts for its group only. Milliseconds. */
+  /** After this many milliseconds a running call counts for its group only: it waits for something outside. */
   readonly stalledAfterMs: number;
-  /** Calls that wait at once; some KiB of headers each. */
+  /** Most queued calls; each holds some KiB of headers. */
   readonly maxWaiting: number;
   /** Longest wait in milliseconds. */
   readonly maxWaitMs: number;
@@ -41,43 +40,38 @@ export const defaultAdmissionLimits: AdmissionLimits = {
 };
 
 const sweepMs = 50;
-/** Above this share the event loop is full; below the lower one more calls at once would find it idle. */
+/** Event loop utilization above `fullShare` lowers the concurrency limit; below `idleShare` it rises. */
 const fullShare = 0.97;
 const idleShare = 0.9;
 
-/**
- * What part of the limits one group has while others have work too: all of them wait for what is begun. The same part of
- * a group's limit is the most that one of its members has.
- */
+/** Share of the limits for one group while others have work; one member has the same share of its group's. */
 const sharedPart = 0.25;
-/** How long it is remembered that others have work, in milliseconds. */
+/** How long other groups count as having work after their last call, in milliseconds. */
 const sharedForMs = 1_000;
 
-/** One call's ticket, from its headers to its end. */
 export interface AdmissionTicket {
-  /** Enters: calls `start` or `refuse`, once, now or later; neither where the call leaves first. */
+  /** Calls `start` or `refuse` once, now or later; neither if the call leaves first. */
   enter(): void;
-  /** How long it waited before it was started, in milliseconds. */
   readonly waitedMs: number;
-  /** Its tenant is known now. */
+  /** Moves the call to the group of its tenant. */
   belongsTo(group: string): void;
-  /** It waits for its caller: to send a body or the next items, or to read its answer. It has no place meanwhile. */
+  /** Gives up the call's place while it waits for its caller: to send a body or more items, or to read the answer. */
   park(): void;
-  /** Resolves when it may go on, in its turn. Rejects with `overloaded`, or with `canceled` once it has left. */
+  /** Resolves when the call may continue. Rejects with `overloaded`, or with `canceled` after the call has left. */
   resume(): Promise<void>;
-  /** It is over, however it ended, and stays so. */
+  /** Ends the call, in any state. Idempotent. */
   leave(): void;
 }
 
 /**
- * Where a call is. `running` and `stalled` are those that have a place, and count for their group and member.
+ * State of a call. `running` and `stalled` calls have a place, which counts for their group and member.
  *
  * ```
  * new ──enter──► waiting ──► running ──► stalled        a call that may begin at once does not wait
  *                  ▲            │           │
  *                resume         └──park─────┴──► parked
  *                  └──────────────────────────────┘
- * each of them ──leave, refusal──► over, which is the end
+ * any state ──leave, refusal──► over
  * ```
  */
 type State = "new" | "waiting" | "running" | "stalled" | "parked" | "over";
@@ -86,11 +80,11 @@ export class Admission {
   readonly #limits: AdmissionLimits;
   readonly #machine: AdmissionMachine;
   readonly #queue = new WaitQueue<Entry>();
-  /** Those who wait, in the order in which they came. */
+  /** Waiting calls, oldest first. */
   readonly #byAge = new Set<Entry>();
-  /** Calls worked on, stalled ones left out, in the order of their starts. */
+  /** Running calls without stalled ones, in the order of their starts. */
   readonly #running = new Set<Entry>();
-  /** Calls that have a place, by group, and by group and member. */
+  /** Calls with a place, by group, and by group and member. */
   readonly #started = new Map<string, number>();
   readonly #moves: Moves = {
     enter: (entry) => this.#enter(entry),
@@ -102,7 +96,7 @@ export class Admission {
   readonly #startsThisTurnOf = new Map<string, number>();
   #turnScheduled = false;
   #stopSweep: (() => void) | undefined;
-  /** Whose call was over last, and until when it is taken that there is more than one group. */
+  /** Group of the call that ended last, and until when more than one group counts as having work. */
   #lastGroup: string | undefined;
   #sharedUntilMs = 0;
 
@@ -112,12 +106,11 @@ export class Admission {
     this.#atOnce = limits.minAtOnce;
   }
 
-  /** How many calls wait for their turn. */
   get waiting(): number {
     return this.#queue.size;
   }
 
-  /** How many calls have a place, those on the operator listener left out. */
+  /** Calls with a place, without those of the operator listener. */
   get places(): number {
     let places = 0;
     for (const [name, count] of this.#started)
@@ -125,7 +118,6 @@ export class Admission {
     return places;
   }
 
-  /** Makes the ticket of one call, which has yet to enter. */
   ticket(account: Account, start: () => void, refuse: () => void): AdmissionTicket {
     return new Entry(this.#moves, account, start, refuse);
   }
@@ -147,8 +139,8 @@ export class Admission {
   }
 
   /**
-   * Whether one more call of the group, and of its member, may be worked on. A group alone may take the whole limit; then
-   * a half more is there for groups that have next to nothing, so that they need not wait until one of its calls is over.
+   * Whether the group and the member may start one more call. A single group may use the whole limit; half as much
+   * again is then reserved for groups that use almost nothing, so that they do not wait for it.
    */
   #may(group: string, member = ""): boolean {
     if (!this.#mayThisTurn(group)) return false;
@@ -159,17 +151,14 @@ export class Admission {
   }
 
   /**
-   * All that one group may have at once. While others have work it is a part of the least: where the limit has risen
-   * because calls wait for the store, more of one group's would make commits that everybody waits for longer.
+   * Most concurrent calls of one group. If other groups have work this is a share of the lower bound: a limit that rose
+   * because the store is slow would otherwise let one group lengthen the commits that all share.
    */
   #mostOfOne(): number {
     return this.#isShared ? partOf(this.#limits.minAtOnce) : this.#atOnce;
   }
 
-  /**
-   * Whether one more call of the group may be begun in this turn. While others have work, one group's are few, so that
-   * turns are short, and take nothing from the others': whoever has waited through a long turn catches up in the next.
-   */
+  /** Whether the group may start one more call in this turn. Shared turns are short: few starts per group. */
   #mayThisTurn(group: string): boolean {
     const { maxStartsPerTurn } = this.#limits;
     if (this.#startsThisTurn >= maxStartsPerTurn) return false;
@@ -196,7 +185,7 @@ export class Admission {
     entry.start();
   }
 
-  /** Gives up its place, or its turn. */
+  /** Gives up the call's place, or its position in the queue. */
   #leave(entry: Entry, next: "parked" | "over"): void {
     const { state, gone } = entry;
     if (state === "over" || state === next) return;
@@ -248,7 +237,7 @@ export class Admission {
     this.#count(entry.account, 1);
   }
 
-  /** Refuses one of the largest group's calls; where that is the group that asks for room, one of a larger member's. */
+  /** Refuses a call of the largest group; if that is the asking group, of one of its larger members. */
   #makeSpace(account: Account): boolean {
     const largest = this.#queue.largestGroup();
     const victim =
@@ -312,7 +301,7 @@ export class Admission {
     if (this.#queue.size > 0) this.#scheduleTurn();
   }
 
-  /** More at once while the event loop stands idle although calls wait; fewer, down to the least, while it is full. */
+  /** Raises the limit if the event loop is idle and calls wait; lowers it if the event loop is full. */
   #adapt(busyShare: number): void {
     const { minAtOnce, maxAtOnce } = this.#limits;
     if (busyShare < idleShare) this.#atOnce = Math.min(maxAtOnce, Math.ceil(this.#atOnce * 1.25));
@@ -324,7 +313,7 @@ function partOf(limit: number): number {
   return Math.max(1, Math.floor(limit * sharedPart));
 }
 
-/** Between a group and its member; no name of either has one. */
+/** Separates group and member; neither name contains it. */
 const memberMark = "\n";
 
 function memberName(group: string, member: string): string {
@@ -337,7 +326,6 @@ function hasPlace(state: State): boolean {
 
 function nothing(): void {}
 
-/** What happens to a call in its admission. */
 interface Moves {
   readonly enter: (entry: Entry) => void;
   readonly regroup: (entry: Entry, group: string) => void;
@@ -349,10 +337,10 @@ class Entry implements Waiter, AdmissionTicket {
   account: Account;
   start: () => void;
   refuse: () => void;
-  /** In place of both, where it leaves while it waits. */
+  /** Called instead of `start` or `refuse` if the call leaves while it waits. */
   gone = nothing;
   state: State = "new";
-  /** When it came into its state. */
+  /** When the call entered its state. */
   sinceMs = 0;
   waitedMs = 0;
 
@@ -367,7 +355,7 @@ class Entry implements Waiter, AdmissionTicket {
     if (this.state === "new") this.#moves.enter(this);
   }
 
-  /** What it was for is let go of: tables that the sets of entries have outgrown keep entries for longer than their calls. */
+  /** Drops the callbacks: the tables behind sets keep entries for longer than their calls last. */
   rest(state: "parked" | "over"): void {
     this.state = state;
     this.start = nothing;

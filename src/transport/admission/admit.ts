@@ -1,4 +1,4 @@
-/** Admits requests and streams: each gets an admission ticket before anything else is done for it. */
+/** Gives each request and stream an admission ticket before anything else is done for it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
@@ -16,15 +16,13 @@ import { type Accounts, operatorGroup, probeGroup, unauthenticatedGroup } from "
 import type { Admission, AdmissionTicket } from "./admission.ts";
 import type { Account } from "./wait-queue.ts";
 
-/** Takes what comes in; `start` is called when its turn has come, or never. */
+/** Entry points by protocol. `start` is called when the call may run, or never. */
 export interface Admit {
-  /** A request of HTTP/1.1. */
   request(request: IncomingMessage, response: ServerResponse, start: () => void): void;
-  /** The same on the operator listener, all of whose callers are one group. */
+  /** A request on the operator listener, whose callers all share one group. */
   operatorRequest(request: IncomingMessage, response: ServerResponse, start: () => void): void;
-  /** The same for probes, which take their turns too, but are started where others are refused. */
+  /** A health probe. It is queued, and started even when other calls are refused. */
   probe(request: IncomingMessage, response: ServerResponse, start: () => void): void;
-  /** A stream of HTTP/2. */
   stream(
     stream: ServerHttp2Stream,
     headers: IncomingHttpHeaders,
@@ -38,15 +36,15 @@ export interface AdmitOptions extends CallLifecycle {
   readonly admission: Admission;
   readonly accounts: Accounts;
   readonly methods: readonly ServedMethod[];
-  /** Whether there is next to no memory left, of which calls that wait take some. Default: there always is some. */
+  /** Whether memory is almost used up, so that no more calls should queue. Default: never. */
   readonly isShortOfMemory?: () => boolean;
-  /** Paths of services that need no credentials. Their calls take turns, and have no place once they have begun. */
+  /** Paths of services that need no credentials. Their calls are queued, and hold no place once they have started. */
   readonly unauthenticatedPaths: readonly string[];
 }
 
 /**
- * Where a request or an HTTP/2 stream keeps its ticket. Not in a weak map: one with an entry for each call makes every
- * collection of the old generation stop the event loop for some milliseconds more.
+ * Property that holds the ticket of a request or an HTTP/2 stream. A WeakMap with an entry per call would lengthen
+ * every major garbage collection by some milliseconds.
  */
 const ticketKey = Symbol("ticket");
 
@@ -54,12 +52,11 @@ interface Ticketed {
   [ticketKey]?: AdmissionTicket;
 }
 
-/** The ticket of the call that came as this request, or on this HTTP/2 stream. */
 export function ticketOf(source: IncomingMessage | ServerHttp2Stream): AdmissionTicket | undefined {
   return ("stream" in source ? (source.stream as Ticketed) : (source as Ticketed))[ticketKey];
 }
 
-/** The gate, after which calls count for the tenant of their credentials. */
+/** Wraps the gate: after it, the call counts for the tenant of its credentials. */
 export function countCaller(gate: Gate, accounts: Accounts): Gate {
   return async (context) => {
     try {
@@ -94,7 +91,7 @@ export function createAdmit(options: AdmitOptions): Admit {
   ): void {
     const isUnauthenticated = open.has(pathOf(inbound.url));
     const account = accountOf(inbound);
-    // Its turn may come while the event loop is busy with somebody else's.
+    // The start may happen while the event loop works for another connection.
     const connection = Connection.current();
     const own = (work: () => void) => (connection === undefined ? work : () => connection.run(work));
     const ticket: AdmissionTicket = isUnauthenticated
@@ -106,7 +103,7 @@ export function createAdmit(options: AdmitOptions): Admit {
       : admission.ticket(account, own(start), own(refuse));
     (source as Ticketed)[ticketKey] = ticket;
     follow(answer, ticket);
-    // One at a time may wait, or it would never be known that there is memory again.
+    // One call may always wait: its turn shows when memory is free again.
     const mayWait = isUnauthenticated || account.group === operatorGroup || admission.waiting === 0;
     if (mayWait || !isShortOfMemory()) ticket.enter();
     else own(refuse)();
@@ -168,7 +165,7 @@ export function createAdmit(options: AdmitOptions): Admit {
           const endStream = body.byteLength === 0;
           stream.respond({ ":status": status, ...answerHeaders(call), ...headers }, { endStream });
           if (!endStream) stream.end(body);
-          // What is still to come of the body is swallowed, for a while.
+          // Discards the rest of the body, for a limited time.
           stream.resume();
           stream.setTimeout(unreadBodyGraceMs, () => stream.destroy());
         }),
@@ -178,8 +175,8 @@ export function createAdmit(options: AdmitOptions): Admit {
 }
 
 /**
- * A call has no place from the head of its answer on, which is handed over as a whole: how long its caller takes to read
- * is no matter of admission. An answer that goes on, of a stream, takes its turns again.
+ * A call gives up its place when the head of its answer is written: how fast the caller reads does not matter to
+ * admission. A streamed answer takes its turns again.
  */
 function follow(answer: ServerResponse | ServerHttp2Stream, ticket: AdmissionTicket): void {
   answer.on("close", () => ticket.leave());
@@ -199,7 +196,6 @@ function startAndPark(start: () => void, ticket: AdmissionTicket): void {
   ticket.park();
 }
 
-/** Writes the refusal, and notes it on the call. */
 export function writeRefusal(
   service: string,
   call: Call,
@@ -209,7 +205,7 @@ export function writeRefusal(
 ): Written {
   if (!isRpcRequest(url, contentType)) return writeEnvelope(service, call, refusal);
   const written = writeRpcRefusal(service, call, refusal, contentType);
-  // Trailers alone are an answer of gRPC, and one frame less.
+  // gRPC allows an answer of trailers only, which is one frame less.
   const { trailers, ...rest } = written;
   return trailers === undefined ? written : { ...rest, headers: { ...rest.headers, ...trailers } };
 }

@@ -1,19 +1,18 @@
 import { performance } from "node:perf_hooks";
 import { outsideConnections } from "../../base/connection.ts";
 
-/** What the machine provides. */
+/** What admission needs from the machine. */
 export interface AdmissionMachine {
-  /** Monotonic, in milliseconds. */
+  /** Monotonic clock in milliseconds. */
   readonly nowMs: () => number;
-  /** Share of the time since the last question that the event loop was busy, 0 to 1. */
+  /** Event loop utilization since the last call, 0 to 1. */
   readonly busyShare: () => number;
-  /** Calls back after this turn of the event loop. */
+  /** Runs the callback after this turn of the event loop. */
   readonly nextTurn: (callback: () => void) => void;
-  /** Calls back every so many milliseconds, without keeping the process; returns what ends that. */
+  /** Runs the callback at an interval that does not keep the process alive; returns a function that stops it. */
   readonly every: (intervalMs: number, callback: () => void) => () => void;
 }
 
-/** The machine as it is. */
 export function admissionMachine(): AdmissionMachine {
   let since = performance.eventLoopUtilization();
   return {

@@ -1,29 +1,25 @@
-/** Calls that wait for their turn, in an order that is fair between those who sent them. */
+/** Queue of waiting calls that is fair between groups and their members. */
 
-/** Whom a call counts for: a group takes its turns beside other groups, its members take theirs within it. */
+/** The group and member that a call counts for. Groups take turns; so do the members of a group. */
 export interface Account {
   readonly group: string;
   readonly member: string;
 }
 
-/** Waits on somebody's account. */
 export interface Waiter {
   readonly account: Account;
 }
 
-/** Calls of one group: those of each member in the order in which they came. */
+/** Calls of one group: by member, oldest first. */
 interface Group<W> {
   readonly members: Map<string, Set<W>>;
   size: number;
 }
 
-/** Members that are looked at to find one with many calls: more would make every refusal cost more. */
+/** Members examined to find one with many calls; bounds the cost of a refusal. */
 const maxLookedAt = 64;
 
-/**
- * Round robin over groups, and within each over its members: who sends much waits behind himself. A map keeps the order
- * of insertion, so that whoever had a turn goes to its end.
- */
+/** Round robin over groups and their members: maps keep insertion order, and a turn ends with re-insertion. */
 export class WaitQueue<W extends Waiter> {
   readonly #groups = new Map<string, Group<W>>();
   #size = 0;
@@ -32,7 +28,6 @@ export class WaitQueue<W extends Waiter> {
     return this.#size;
   }
 
-  /** How many calls of the group wait. */
   sizeOf(group: string): number {
     return this.#groups.get(group)?.size ?? 0;
   }
@@ -48,7 +43,7 @@ export class WaitQueue<W extends Waiter> {
     this.#size += 1;
   }
 
-  /** Does nothing where it does not wait here. */
+  /** Does nothing if the waiter is not queued. */
   delete(waiter: W): void {
     const { group: name, member } = waiter.account;
     const group = this.#groups.get(name);
@@ -60,10 +55,7 @@ export class WaitQueue<W extends Waiter> {
     this.#size -= 1;
   }
 
-  /**
-   * Takes out the call whose turn it is, among the groups that may have one now, and their members that may. `may` is
-   * asked of a group alone first: members of one that may not are not looked at.
-   */
+  /** Removes and returns the next call that may run. `may` is asked about the group first, then the member. */
   take(may: (group: string, member?: string) => boolean): W | undefined {
     for (const [name, group] of this.#groups) {
       if (!may(name)) continue;
@@ -80,8 +72,8 @@ export class WaitQueue<W extends Waiter> {
   }
 
   /**
-   * Takes out a call of a member that has more than the account's own and one more, so that one who sends much leaves
-   * room to its neighbours. Looks at some members only: where many have little, nobody has too much.
+   * Removes a call of a member that has at least two more than the account's own, so that a member with many calls
+   * makes room for others. Examines a limited number of members.
    */
   takeFromLarger({ group: name, member: own }: Account): W | undefined {
     const members = this.#groups.get(name)?.members ?? new Map<string, Set<W>>();
@@ -98,7 +90,6 @@ export class WaitQueue<W extends Waiter> {
     return waiter;
   }
 
-  /** The group with most calls here, where there is any. */
   largestGroup(): string | undefined {
     let largest: string | undefined;
     for (const [name, { size }] of this.#groups)

@@ -1,8 +1,8 @@
 /**
  * Spans of calls by the semantic conventions of OpenTelemetry 1.45: RPC
  * (https://opentelemetry.io/docs/specs/semconv/rpc/) for gRPC, gRPC-Web and Connect, HTTP
- * (https://opentelemetry.io/docs/specs/semconv/http/http-spans/) for the JSON routes. What is a caller's own text (a path
- * that leads nowhere, a query, headers) is left out.
+ * (https://opentelemetry.io/docs/specs/semconv/http/http-spans/) for the JSON routes. Text of the caller (unknown
+ * paths, queries, headers) is left out.
  */
 import type { DescService } from "@bufbuild/protobuf";
 import type { ErrorCode } from "../../base/errors.ts";
@@ -11,7 +11,7 @@ import type { Answered } from "./lifecycle.ts";
 import type { ServedMethod } from "./methods.ts";
 import { isProbe } from "./report.ts";
 
-/** Codes that are the server's fault, or of what it needs (conventions for gRPC, `rpc.status_code`). */
+/** Codes that count as server errors (conventions for gRPC, `rpc.status_code`). */
 const serverErrors: ReadonlySet<ErrorCode> = new Set([
   "deadline_exceeded",
   "unimplemented",
@@ -23,13 +23,12 @@ const knownVerbs: ReadonlySet<string> = new Set([
   ...["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"],
 ]);
 
-/** What is said of a span: its name, its attributes, and what failed. */
 type Described = readonly [name: string, attributes: SpanAttributes, failed: string | undefined];
 
 /**
- * Makes what ends the spans of calls. Health probes are not traced: they would be most of what is.
+ * Returns a function that ends the spans of calls. Health probes are not traced: they would be most of the spans.
  *
- * @param streamServices services whose methods are streams, which no JSON route has
+ * @param streamServices services whose methods are streams, which have no JSON route
  */
 export function createCallSpans(
   methods: readonly ServedMethod[],
@@ -81,7 +80,7 @@ function describeRpc(
   const attributes = {
     "rpc.system.name": system,
     "rpc.method": method ?? "_OTHER",
-    // Connect has no code for an answer.
+    // Connect has no code for success.
     ...(status === undefined ? isOfGrpc && { "rpc.status_code": "OK" } : { "rpc.status_code": status }),
   };
   const failed = refusal !== undefined && serverErrors.has(refusal.code) ? status : undefined;

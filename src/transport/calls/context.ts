@@ -1,9 +1,9 @@
-/** The handler context of the calls that our own adapters carry, with one timer and one abort controller each. */
+/** Handler context of the calls that our own adapters carry: one timer and one abort controller per call. */
 import { type ContextValues, createContextValues, type HandlerContext, type MethodImplSpec } from "@connectrpc/connect";
 import { type Call, kCall } from "./call.ts";
 import type { Deadline } from "./deadline.ts";
 
-/** A method with one request and one answer, and what implements it. */
+/** A unary method and its implementation. */
 export type UnarySpec = Extract<MethodImplSpec, { kind: "unary" }>;
 
 export interface ContextInit {
@@ -13,14 +13,11 @@ export interface ContextInit {
   readonly protocolName: string;
   readonly requestMethod: string;
   readonly url: string;
-  /** Raw request headers as Node gives them: name, value, name, value, … */
+  /** As Node returns them: name, value, name, value, … */
   readonly rawHeaders: readonly string[];
 }
 
-/**
- * The context that interceptors and handlers see. Its headers are made when somebody first looks at them: hardly any
- * call's are, they cost more than to route the call, and are the largest part of what it keeps in memory.
- */
+/** Context of interceptors and handlers. Headers are parsed on first use, which few calls need. */
 export class CallContext implements HandlerContext {
   readonly method: UnarySpec["method"];
   readonly service: HandlerContext["service"];
@@ -62,18 +59,18 @@ export class CallContext implements HandlerContext {
     return this.#responseTrailer;
   }
 
-  /** What was put into the answer's header, by lowercase name. */
+  /** Headers set on the answer, by lowercase name. */
   get answerHeaders(): Readonly<Record<string, string>> {
     return this.#responseHeader === undefined ? {} : Object.fromEntries(this.#responseHeader);
   }
 
-  /** What was put into the answer's trailer, by lowercase name. */
+  /** Trailers set on the answer, by lowercase name. */
   get answerTrailers(): Readonly<Record<string, string>> {
     return this.#responseTrailer === undefined ? {} : Object.fromEntries(this.#responseTrailer);
   }
 }
 
-/** Every header in order. HTTP/2 pseudo-headers are none. */
+/** HTTP/2 pseudo-headers are left out. */
 function toHeaders(rawHeaders: readonly string[]): Headers {
   const headers = new Headers();
   for (let i = 0; i < rawHeaders.length; i += 2) {

@@ -1,6 +1,6 @@
 /**
- * The two faces of a refusal: the JSON envelope of the `/v1/sdk/*` routes, and a Connect error with the standard
- * `google.rpc` details for gRPC, gRPC-Web and Connect. Both are made from one `ServiceError`.
+ * Renders a `ServiceError` as the JSON envelope of the `/v1/sdk/*` routes, and as a Connect error with the standard
+ * `google.rpc` details for gRPC, gRPC-Web and Connect.
  */
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -10,7 +10,6 @@ import type { RequestId } from "../../base/ids.ts";
 import { bodyTooLarge } from "../http/body.ts";
 import { callerGone, deadlinePassed } from "./deadline.ts";
 
-/** Connect's number for each of our codes. */
 const connectCodes: Readonly<Record<ErrorCode, Code>> = {
   unauthenticated: Code.Unauthenticated,
   permission_denied: Code.PermissionDenied,
@@ -41,7 +40,6 @@ export interface ErrorEnvelope {
   };
 }
 
-/** The envelope of a refusal. */
 export function toEnvelope(service: string, requestId: RequestId, error: ServiceError): ErrorEnvelope {
   const { violations, requiredScopes, missingScopes, retryAfterSeconds } = error.details;
   return {
@@ -71,8 +69,8 @@ export function refusalHeaders(error: ServiceError): Record<string, string> {
 }
 
 /**
- * The refusal as Connect carries it: `ErrorInfo` with the reason, the service as domain, and the scopes as metadata
- * (space separated); `BadRequest` with the violations; `RetryInfo` with the delay.
+ * Returns the refusal as a Connect error: `ErrorInfo` with the reason, the service as domain, and the scopes as
+ * metadata (space separated); `BadRequest` with the violations; `RetryInfo` with the delay.
  */
 export function toConnectError(service: string, requestId: RequestId, error: ServiceError): ConnectError {
   const { violations = [], requiredScopes, missingScopes, retryAfterSeconds } = error.details;
@@ -109,7 +107,7 @@ export function toConnectError(service: string, requestId: RequestId, error: Ser
   return wire;
 }
 
-/** The refusal behind whatever was thrown. What is not a refusal is `internal`, and says nothing of its cause. */
+/** Returns the refusal behind a thrown value. Anything else becomes `internal`, without its cause in the message. */
 export function toServiceError(thrown: unknown): ServiceError {
   if (thrown instanceof ServiceError) return thrown;
   if (thrown instanceof ConnectError && thrown.cause instanceof ServiceError) return thrown.cause;
@@ -117,8 +115,8 @@ export function toServiceError(thrown: unknown): ServiceError {
 }
 
 /**
- * The refusal behind an error that Connect's own protocol code raised before our interceptors ran: it could not read
- * the message. Connect's text may quote the message or a header, so none of it is repeated.
+ * Returns the refusal for an error that Connect's protocol code raised before our interceptors ran, because it could
+ * not read the message. Connect's text may quote the message or a header, so none of it is repeated.
  */
 export function fromProtocolError(error: ConnectError): ServiceError {
   const { code, rawMessage } = error;
@@ -132,12 +130,12 @@ export function fromProtocolError(error: ConnectError): ServiceError {
       ? new ServiceError("unsupported_encoding", "message encoding is not supported", { cause: error })
       : wrongMessageCount();
   }
-  // protobuf-es reports malformed binary as internal; the caller's bytes are the cause.
+  // protobuf-es reports malformed binary as internal; the cause is the caller's message.
   if (code === Code.Internal && rawMessage.startsWith("parse binary")) {
     return refuse("protobuf", "message is not valid protobuf");
   }
   if (rawMessage.startsWith("received compressed envelope")) return undeclaredCompression();
-  // So is compressed data that ends early.
+  // The same holds for compressed data that ends early.
   const undecodable = code === Code.InvalidArgument || rawMessage === "decompression failed";
   if (!undecodable) return toServiceError(error);
   return rawMessage.includes("timeout value")
@@ -145,28 +143,22 @@ export function fromProtocolError(error: ConnectError): ServiceError {
     : refuse("decode", "message could not be decoded");
 }
 
-/** The refusal of a message that is not as its protocol wants it. */
+/** Refuses a message that violates its protocol. */
 export function invalidMessage(rule: string, message: string, details: RefusalDetails = {}): ServiceError {
   return new ServiceError("invalid_request", message, { ...details, violations: [{ field: "", rule, message }] });
 }
 
-/**
- * The refusal of no message, or more than one, where one is expected
- * (https://github.com/grpc/grpc/blob/master/doc/statuscodes.md).
- */
+/** Refuses a unary call without exactly one message (https://github.com/grpc/grpc/blob/master/doc/statuscodes.md). */
 export function wrongMessageCount(): ServiceError {
   return invalidMessage("cardinality", "exactly one request message is expected", { code: "unimplemented" });
 }
 
-/**
- * The refusal of a message that says to be compressed, where its headers do not say how
- * (https://github.com/grpc/grpc/blob/master/doc/compression.md).
- */
+/** Refuses a compressed message without an encoding (https://github.com/grpc/grpc/blob/master/doc/compression.md). */
 export function undeclaredCompression(): ServiceError {
   return invalidMessage("compression", "a compressed message needs an encoding", { code: "internal" });
 }
 
-/** Whether `fromProtocolError` knows of the message only that it could not be read. */
+/** Whether `fromProtocolError` found no more specific cause than an unreadable message. */
 export function isUnreadable({ details }: ServiceError): boolean {
   return details.violations?.some(({ rule }) => rule === "decode") === true;
 }

@@ -1,30 +1,29 @@
 /**
- * What comes in on one stream. It is read ahead while what came before is worked on, and no further than there is room:
- * then nothing more is taken from the connection, whose own flow control holds the sender back.
+ * Reads the messages of one stream ahead of their processing, within a window. When the window is full no more is read,
+ * and flow control of the connection stops the sender.
  */
 import { createContextKey } from "@connectrpc/connect";
 import type { ServiceError } from "../../base/errors.ts";
 
-/** Where the implementation of a stream finds what it reads. */
 export const kInlet = createContextKey<Inlet<unknown> | undefined>(undefined, { description: "inlet" });
 /** Aborted when the server begins to stop. */
 export const kStopping = createContextKey<AbortSignal>(new AbortController().signal, { description: "stopping" });
 
-/** Throws the refusal of a stream whose caller's credentials count no more. */
+/** Throws the refusal of a stream if its caller's credentials are no longer accepted. */
 export const kStillAllowed = createContextKey<() => Promise<void>>(async () => {}, { description: "still allowed" });
 
-/** Bounds of what is read and not settled yet. */
+/** Bounds of messages that are read and not settled. */
 export interface InletLimits {
   readonly maxItems: number;
-  /** Passed by one message at most. */
+  /** May be exceeded by one message. */
   readonly maxBytes: number;
 }
 
-/** How long to wait for the next items. */
+/** Time limits of waiting for the next items. */
 export interface Patience {
-  /** Milliseconds, and what is thrown once they have passed. */
+  /** Milliseconds, and the error to throw after them. */
   readonly limits: readonly { readonly afterMs: number; readonly refusal: () => ServiceError }[];
-  /** Once it is aborted nothing more is waited for. */
+  /** Stops the wait. */
   readonly stopping: AbortSignal;
 }
 
@@ -32,11 +31,11 @@ export class Inlet<Item> {
   readonly #limits: InletLimits;
   #readBytes = 0;
   #settledBytes = 0;
-  /** Items that were read, each with the bytes that were read by then. */
+  /** Items that were read, each with the total of bytes read by then. */
   #items: { readonly item: Item; readonly readBytes: number }[] = [];
   #taken = 0;
   #takenBytes = 0;
-  /** How the stream ended: with an error, or well. */
+  /** Set when the stream has ended; with the error, if it failed. */
   #end: { readonly error?: unknown } | undefined;
   #onRoom: (() => void)[] = [];
   #onItem = () => {};
@@ -45,7 +44,7 @@ export class Inlet<Item> {
     this.#limits = limits;
   }
 
-  /** The body, of which the next piece is asked for when there is room. */
+  /** Passes the body on, and asks for the next piece when there is room. */
   async *body(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const piece of pieces) {
       this.#readBytes += piece.byteLength;
@@ -54,7 +53,7 @@ export class Inlet<Item> {
     }
   }
 
-  /** Reads the messages of that body. Called once; does not reject. */
+  /** Reads the messages of the body. Called once; does not reject. */
   async read(messages: AsyncIterable<Item>): Promise<void> {
     try {
       for await (const item of messages) {
@@ -70,13 +69,13 @@ export class Inlet<Item> {
   }
 
   /**
-   * All that is there, once something is. Settles what was taken before. Undefined where nothing more comes; throws what
-   * ended the stream, or the refusal of whose limit has passed.
+   * Settles the items taken before, and returns all that have arrived, waiting for at least one. Undefined at the end
+   * of the stream. Throws the stream's error, or the refusal of the time limit that has passed.
    */
   async take(patience: Patience): Promise<readonly Item[] | undefined> {
     this.#settle();
     if (this.#items.length === 0 && this.#end === undefined) await this.#wait(patience);
-    // What arrived together shares a commit.
+    // Lets items that arrive together share a commit.
     await new Promise(setImmediate);
     const taken = this.#items;
     if (taken.length === 0) {
@@ -112,7 +111,7 @@ export class Inlet<Item> {
   #wait({ limits, stopping }: Patience): Promise<void> {
     return new Promise((resolve, reject) => {
       const timers = limits.map(({ afterMs, refusal }) =>
-        // Longer delays than that fire at once.
+        // Node fires timers with longer delays at once.
         setTimeout(() => over(() => reject(refusal())), Math.min(Math.max(0, afterMs), 2 ** 31 - 1)),
       );
       const over = (settle: () => void) => {

@@ -1,4 +1,4 @@
-/** The lifecycle of a call, on every protocol: its id and start time, and the report at its end. */
+/** Begin and end of a call, on every protocol: its id, its start time, and its report. */
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { Clock } from "../../base/clock.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../../base/ids.ts";
@@ -8,33 +8,31 @@ import { headerValues } from "../http/inbound-request.ts";
 import type { Call } from "./call.ts";
 import { callerGone } from "./deadline.ts";
 
-/** One finished exchange, for the log and the metrics. */
+/** A finished exchange, for the log and the metrics. */
 export interface Answered {
   readonly call: Call;
   readonly method: string;
-  /** Path without its query, which could carry anything. */
+  /** Path without the query, which may hold anything. */
   readonly path: string;
   readonly httpVersion: string;
-  /** Of the answer; 499 where the caller was gone before all of it was out. */
+  /** Status of the answer; 499 if the caller left before it was complete. */
   readonly status: number;
   readonly durationMs: number;
   readonly remoteAddress: string;
 }
 
-/** What a call's lifecycle needs. */
 export interface CallLifecycle {
   readonly clock: Clock;
   readonly random: RandomFill;
-  /** Called for every request once its answer is out, or its caller gone. */
+  /** Called for every request when its answer is complete or its caller has left. */
   readonly onAnswered: (exchange: Answered) => void;
-  /** Absent where nothing is traced. */
   readonly tracing?: Pick<Tracing, "begin"> | undefined;
 }
 
 /**
- * A call whose headers are in. Its request id is the caller's own, if it sent exactly one good one.
+ * Creates the call of a request. Uses the caller's request id if there is exactly one valid header.
  *
- * @param ticket where it waited for its turn, if it did
+ * @param ticket if the call was admitted through a queue
  */
 export function beginCall(
   rawHeaders: readonly string[],
@@ -53,12 +51,11 @@ function requestIdOf(rawHeaders: readonly string[]): RequestId | undefined {
   return value === undefined || others.length > 0 ? undefined : parseRequestId(value);
 }
 
-/** Headers of every answer to the call. */
 export function answerHeaders({ requestId }: Call): Readonly<Record<string, string>> {
   return { "x-request-id": requestId, "cache-control": "no-store" };
 }
 
-/** The exchange is over. `status` is undefined where its answer did not get out. */
+/** Reports the end of the exchange. `status` is undefined if the answer was not sent completely. */
 export function endCall(
   call: Call,
   { method, url, remoteAddress }: InboundRequest,
@@ -66,7 +63,7 @@ export function endCall(
   status: number | undefined,
   { clock, onAnswered }: CallLifecycle,
 ): void {
-  // Whatever the answer was going to be, nobody has all of it.
+  // The caller has not received all of the answer.
   if (status === undefined) call.refusal ??= callerGone;
   onAnswered({
     call,
@@ -79,7 +76,6 @@ export function endCall(
   });
 }
 
-/** The path of a URL as it was sent. */
 export function pathOf(url: string): string {
   const query = url.indexOf("?");
   return query === -1 ? url : url.slice(0, query);

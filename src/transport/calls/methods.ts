@@ -1,4 +1,4 @@
-/** The methods that a server serves, read once from descriptors and their `google.api.http` annotations. */
+/** Lists the methods that a server serves, from descriptors and their `google.api.http` annotations. */
 import { type DescMethod, type DescMethodUnary, type DescService, getOption } from "@bufbuild/protobuf";
 import type { MethodImpl, ServiceImpl } from "@connectrpc/connect";
 import { http } from "../../../gen/google/api/annotations_pb.ts";
@@ -11,30 +11,27 @@ import { ProtectionService } from "../../../gen/platform/sdk/v1/protection_pb.ts
 import { RegistrationService } from "../../../gen/platform/sdk/v1/registration_pb.ts";
 import type { UnarySpec } from "./context.ts";
 
-/** A service and what implements it. */
 export interface ServiceBinding {
   readonly desc: DescService;
   readonly impl: Record<string, unknown>;
 }
 
-/** Keeps descriptor and implementation of one service together, checked against each other. */
+/** Pairs a descriptor with its implementation, which the compiler checks. */
 export function bind<Desc extends DescService>(desc: Desc, impl: ServiceImpl<Desc>): ServiceBinding {
   return { desc, impl: impl as Record<string, unknown> };
 }
 
-/** One unary method as it is served. */
 export interface ServedMethod {
   /** `ProtectionService/PlanProtection`. */
   readonly rpc: string;
   readonly spec: UnarySpec;
   /** Path of the method on gRPC, gRPC-Web and Connect. */
   readonly rpcPath: string;
-  /** Verb and path on the JSON routes. */
   readonly verb: "GET" | "POST";
   readonly restPath: string;
 }
 
-/** Lists the methods of the services. Throws where a method is not unary or its annotation is not GET or POST. */
+/** Lists the methods of the services. Throws if a method is not unary or its annotation is neither GET nor POST. */
 export function servedMethods(services: readonly ServiceBinding[]): ServedMethod[] {
   return services.flatMap(({ desc, impl }) =>
     desc.methods.map(unary).map((method) => {
@@ -54,7 +51,7 @@ function unary(method: DescMethod): DescMethodUnary {
   return method as DescMethodUnary;
 }
 
-/** What serves a method, of an object with a function for each. Throws an Error where there is none. */
+/** Returns the implementation of a method. Throws an Error if there is none. */
 export function implementation<M extends DescMethod>(method: M, impl: Record<string, unknown>): MethodImpl<M> {
   const found = impl[method.localName];
   if (typeof found !== "function") throw new Error(`${method} is not implemented`);
@@ -68,13 +65,11 @@ function annotation(method: DescMethod): { verb: "GET" | "POST"; restPath: strin
   throw new Error(`${method} has no google.api.http annotation of the form that the JSON routes serve`);
 }
 
-/** The services of `platform.bulk.v1` that are no streams. */
+/** The unary services of `platform.bulk.v1`. */
 export const bulkServices: readonly DescService[] = [BulkDecisionService, BulkRecordService];
 
-/** The services of `platform.authzen.v1`. */
 export const authzenServices: readonly DescService[] = [AuthorizationService];
 
-/** The services of the public contract. */
 export const publicServices: readonly DescService[] = [
   DiscoveryService,
   ProtectionService,

@@ -7,21 +7,20 @@ import type { Metrics } from "../../telemetry/metrics.ts";
 import { describeCause } from "../../telemetry/serialize-error.ts";
 import type { Answered } from "./lifecycle.ts";
 
-/** Asked every few seconds by whoever watches the service: a line for each would be most of the log. */
+/** Probes are frequent: a line for each would be most of the log. */
 export function isProbe(rpc: string | undefined): boolean {
   return rpc?.startsWith("Health/") === true;
 }
 
-/** Lines a second for refusals of one reason. Whoever makes the service refuse must not make it write without end. */
+/** Log lines per second for refusals of one reason, so that an attacker cannot fill the log. */
 const maxRefusalLines = 20;
-/** Policies that a line names; the record names all of them. */
+/** Most policies that a line names; the record names all. */
 const maxReasons = 32;
 
 /**
- * Makes what reports every request: with one count each, and one line each as far as it was not refused, or not more
- * often than `maxRefusalLines` a second for the same reason; the next line of that reason has the number of those
- * left out. Health probes are logged at `debug`. Paths that lead nowhere are not logged: they are the caller's text.
- * What the log has of a call comes from the credentials and the contract.
+ * Returns a function that reports every request: it counts each, and logs each unless its reason of refusal was logged
+ * `maxRefusalLines` times in this second. The next line of that reason has the number of lines left out. Health probes
+ * are logged at `debug`. Unknown paths are not logged, because they are text of the caller.
  */
 export function createReport(logger: Logger, metrics: Metrics, clock: Clock): (answered: Answered) => void {
   const sample = createSampler(clock);
@@ -66,7 +65,7 @@ function fieldsOf({ call, httpVersion, method, status, durationMs, remoteAddress
     method: method.slice(0, 16),
     status,
     code: refusal?.code ?? "ok",
-    // The logger leaves out what is undefined.
+    // The logger leaves out undefined members.
     reason: refusal?.reason,
     tenant_id: caller?.tenantId,
     principal_id: caller?.principalId,
@@ -77,10 +76,7 @@ function fieldsOf({ call, httpVersion, method, status, durationMs, remoteAddress
   };
 }
 
-/**
- * What finds the decision in the ledger, and says why it is what it is: ids, which policies and operators gave; nothing
- * that the request or the caller says.
- */
+/** Fields that explain the decision: ids of policies and operators, and no text of the caller. */
 function decisionFields({ decisionId, decision }: DecisionMade) {
   const { allow, policyRevision, reasons, alerts } = decision;
   return {
@@ -98,7 +94,7 @@ interface Sampled {
   leftOut: number;
 }
 
-/** Returns how many lines of this kind were left out before this one; undefined where this one is to be left out. */
+/** Returns how many lines of this kind were left out before this one; undefined if this one is left out. */
 function createSampler(clock: Clock): (kind: string) => number | undefined {
   const kinds = new Map<string, Sampled>();
   return (kind) => {

@@ -1,4 +1,4 @@
-/** Invokes unary methods through the interceptors, for all of our adapters. */
+/** Invokes unary methods through the interceptors, for our own adapters. */
 import { create, type Message } from "@bufbuild/protobuf";
 import type { HandlerContext, Interceptor, UnaryRequest, UnaryResponse } from "@connectrpc/connect";
 import type { UnarySpec } from "./context.ts";
@@ -6,14 +6,14 @@ import type { UnarySpec } from "./context.ts";
 /** Calls the implementation of one method through the interceptors. Rejects with a `ConnectError`. */
 export type UnaryInvoker = (context: HandlerContext, request: Message) => Promise<Message>;
 
-/** A request on its way through the interceptors; a copy of it still has what the first of them was given. */
+/** A request on its way through the interceptors. Copies keep the original of the first interceptor. */
 interface CarriedRequest extends UnaryRequest {
   readonly original: { readonly context: HandlerContext; request?: UnaryRequest };
 }
 
 /**
- * Puts the interceptors around the implementation once, where Connect does it for every call. They may hand on another
- * request; header and trailer of the answer are the context's, to be changed in place.
+ * Composes the interceptors once; Connect does it for every call. They may pass on another request. Header and trailer
+ * of the answer belong to the context and are changed in place.
  */
 export function unaryInvoker({ method, impl }: UnarySpec, interceptors: readonly Interceptor[]): UnaryInvoker {
   const { parent: service } = method;
@@ -59,7 +59,7 @@ export function unaryInvoker({ method, impl }: UnarySpec, interceptors: readonly
   };
 }
 
-/** The context with what an interceptor put in the place of its members. */
+/** Returns the context with the members that an interceptor replaced. */
 function handlerContext(request: CarriedRequest): HandlerContext {
   const { context, request: given } = request.original;
   if (request === given) return context;

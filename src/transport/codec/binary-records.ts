@@ -1,7 +1,7 @@
 /**
- * How much a protobuf message holds, counted before it is parsed (https://protobuf.dev/programming-guides/encoding).
- * Two bytes make a record, and each becomes an object: what a message costs is bounded by what a request may hold, and
- * not by what was sent.
+ * Counts the records of a protobuf message before it is parsed (https://protobuf.dev/programming-guides/encoding). A
+ * record takes two bytes and becomes an object, so the cost of a message is bounded by what a request may hold, not by
+ * what was sent.
  */
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { WireType } from "@bufbuild/protobuf/wire";
@@ -9,26 +9,26 @@ import { invalidRequests, type ServiceError, type Violation } from "../../base/e
 import { isFree, isOpen } from "./check.ts";
 import { itemLimit } from "./size-limits.ts";
 
-/** Records, those of nested messages and of fields that no request has included. A full request has some 250. */
+/** Records, including those of nested messages and unknown fields. The largest valid request has about 250. */
 const maxRecords = 2048;
-/** The same of a message that may have members of its sender's own: what its limit in JSON can hold takes no more. */
+/** The same for messages that may have unknown members: no more than their limit in JSON allows. */
 const maxOpenRecords = 32_768;
-/** Messages within each other, of which parsing refuses more. */
+/** Nesting depth of messages; parsing refuses more. */
 const maxDepth = 100;
-/** Messages up to this size hold too little to be counted. */
+/** Messages up to this size are not counted. */
 const smallBytes = 4096;
 
-/** Fields that no request has are dropped. */
+/** Unknown fields are dropped. */
 export const binaryOptions = { readUnknownFields: false };
 
-/** The refusal of a message that cannot be parsed. */
+/** Refuses a message that cannot be parsed. */
 export function notProtobuf(): ServiceError {
   return invalidRequests([{ field: "", rule: "protobuf", message: "message is not valid protobuf" }]);
 }
 
 /**
  * Throws `invalid_request` for a message with more records than any request has, naming the lists and maps that exceed
- * their limits, and for one whose records end early or are not of their field's type.
+ * their limits, and for one whose records end early or do not have their field's type.
  */
 export function requireFewRecords(desc: DescMessage, message: Uint8Array): void {
   if (message.byteLength <= smallBytes) return;
@@ -42,7 +42,7 @@ export function requireFewRecords(desc: DescMessage, message: Uint8Array): void 
 
 const tooManyFields: Violation = { field: "", rule: "protobuf.max_fields", message: "message has too many fields" };
 
-/** Number of the value in an entry of a map. */
+/** Field number of the value in a map entry. */
 const mapValue = 2;
 
 interface Counted {
@@ -52,7 +52,6 @@ interface Counted {
 
 class Walk {
   records = 0;
-  /** Items of each list and map. */
   readonly items = new Map<Counted, number>();
   readonly #bytes: Uint8Array;
   readonly #most: number;
@@ -65,7 +64,7 @@ class Walk {
   }
 
   /**
-   * Walks the records from `start` to `end`, and ends early once there are too many.
+   * Walks the records from `start` to `end`; stops early once there are too many.
    *
    * @param prefix of the paths of lists and maps; undefined in a free object, whose lists and maps have no limits
    */
@@ -95,7 +94,7 @@ class Walk {
     visit: (number: number, wireType: WireType, from: number, to: number) => void,
   ): void {
     let at = start;
-    // What is in a group, which no request has, is counted, but is no field of the message.
+    // Records in a group are counted, but no request has groups.
     let groups = 0;
     while (at < end && this.records <= this.#most) {
       this.records += 1;
@@ -111,7 +110,7 @@ class Walk {
     }
   }
 
-  /** End of a record's value; the value of a length-delimited one begins at `#at`. */
+  /** Returns the end of a record's value; the value of a length-delimited one begins at `#at`. */
   #endOf(wireType: WireType, value: number, end: number): number {
     const length = (bytes: number) => {
       if (value + bytes > end) throw notProtobuf();
@@ -130,7 +129,7 @@ class Walk {
         if (this.#at + bytes > end) throw notProtobuf();
         return this.#at + bytes;
       }
-      // What is in a group is a record of its own.
+      // The records of a group are counted one by one.
       case WireType.StartGroup:
       case WireType.EndGroup:
         return value;
@@ -139,7 +138,7 @@ class Walk {
     }
   }
 
-  /** The low 32 bits of a number of at most ten bytes; `#at` is behind it. */
+  /** Returns the low 32 bits of a varint of at most ten bytes, and moves `#at` behind it. */
   #varint(start: number, end: number): number {
     let result = 0;
     for (let i = 0; i < 10; i++) {
@@ -178,7 +177,7 @@ function fieldsOf(desc: DescMessage): ReadonlyMap<number, DescField> {
   return known;
 }
 
-/** Wire type of a field's records; that of a packed list where it may be packed. */
+/** Wire type of a field's records; the packed type if the field may be packed. */
 function wireTypeOf(field: DescField): WireType {
   if (field.fieldKind === "enum") return WireType.Varint;
   if (field.fieldKind !== "scalar") return WireType.LengthDelimited;

@@ -1,7 +1,7 @@
 /**
- * What is wrong with the JSON of a request, with exact paths, in either spelling. The JSON routes refuse more than
- * protobuf JSON does: camelCase twins, canonical or numeric enumeration values, numbers sent as text. Compiled once for
- * each message type.
+ * Finds the faults of a request's JSON, with exact paths, in either spelling. The JSON routes refuse more than protobuf
+ * JSON does: camelCase twins, canonical or numeric enumeration values, numbers sent as text. Compiled once for each
+ * message type.
  *
  * Does not check duplicate members, which a parsed value no longer shows, nor the rules in the protobuf definitions.
  */
@@ -10,7 +10,7 @@ import { maxViolations, type Violation } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
 import { itemLimit } from "./size-limits.ts";
 
-/** `rest`: as the JSON routes write it, for descriptors of their registry; `canonical`: protobuf's own. */
+/** `rest`: the spelling of the JSON routes, for descriptors of their registry; `canonical`: protobuf's own. */
 export type Spelling = "rest" | "canonical";
 
 type Check = (value: unknown, path: string, violations: Violation[]) => void;
@@ -20,25 +20,25 @@ interface Member {
   readonly check: Check;
 }
 
-/** Packages whose standard has receivers ignore members that they do not know (AuthZEN 1.0, JSON Serialization). */
+/** Packages whose standard requires receivers to ignore unknown members (AuthZEN 1.0, JSON Serialization). */
 const openPackages: ReadonlySet<string> = new Set(["platform.authzen.v1"]);
 
-/** Whether messages of the type may have members that are not known. */
+/** Whether messages of the type may have unknown members. */
 export function isOpen({ file }: DescMessage): boolean {
   return openPackages.has(file.proto.package);
 }
 
-/** Whether the type is a JSON object of whatever members. */
+/** Whether the type is a JSON object with arbitrary members. */
 export function isFree({ typeName }: DescMessage): boolean {
   return typeName === "google.protobuf.Struct";
 }
 
-/** Objects and arrays within each other that a free object may have. */
+/** Nesting depth of a free object. */
 const maxFreeDepth = 16;
 
 const checks = { rest: new WeakMap<DescMessage, Check>(), canonical: new WeakMap<DescMessage, Check>() };
 
-/** Returns the violations, `maxViolations` at most, in a value that `JSON.parse` made. */
+/** Returns the violations of a value from `JSON.parse`, at most `maxViolations`. */
 export function checkJson(desc: DescMessage, value: unknown, spelling: Spelling): Violation[] {
   const violations: Violation[] = [];
   checkOf(desc, spelling)(value, "", violations);
@@ -123,13 +123,13 @@ function compile(field: DescField, spelling: Spelling): Check {
   }
 }
 
-/** Checks a free object, whichever protocol it came by. */
+/** Checks a free object, from any protocol. */
 export function checkFree(value: unknown, path: string, violations: Violation[]): void {
   if (isObject(value)) checkFreeValue(value, path, violations, 1);
   else violations.push(wrongType(path, "an object"));
 }
 
-/** Paths have positions, as the names are the caller's own. */
+/** Paths have positions instead of names, because the names are the caller's text. */
 function checkFreeValue(value: unknown, path: string, violations: Violation[], depth: number): void {
   if (violations.length >= maxViolations) return;
   if (typeof value === "string" && !isCleanText(value)) violations.push(uncleanText(path));
@@ -145,7 +145,7 @@ function checkFreeValue(value: unknown, path: string, violations: Violation[], d
     return;
   }
   for (const [i, [name, content]] of Object.entries(value).entries()) {
-    // An assignment to `__proto__` makes no member.
+    // Assigning to `__proto__` creates no member.
     if (!isCleanText(name) || name === "__proto__") violations.push(uncleanName(`${path}[${i}].key`));
     checkFreeValue(content, `${path}[${i}].value`, violations, depth + 1);
   }
@@ -160,8 +160,8 @@ function enumCheck(desc: DescEnum, spelling: Spelling): Check {
   const declared = desc.values.filter(({ number }) => number !== 0).map(({ jsonName }) => jsonName);
   const message = `must be one of ${declared.join(", ")}`;
   return (value, path, violations) => {
-    // The name of the value 0 is among them, on the JSON routes the empty string: in an optional member it means absent,
-    // in a required one its rule refuses it. Canonical JSON takes numbers too; which ones is for a rule.
+    // Includes the name of the value 0, which is the empty string on the JSON routes: in an optional member it means
+    // absent, in a required one its rule refuses it. Canonical JSON accepts numbers too; a rule decides which.
     const known = typeof value === "string" ? names.has(value) : spelling === "canonical" && isInt32(value);
     if (!known) violations.push({ field: path, rule: "enum.defined_only", message });
   };
@@ -193,7 +193,7 @@ function isInt32(value: unknown): boolean {
   return typeof value === "number" && Number.isInteger(value) && Math.abs(value) < 2 ** 31;
 }
 
-/** Decimal text of a 64-bit integer; the largest ones a rule refuses. */
+/** Decimal text of a 64-bit integer. A rule refuses values that are too large. */
 function isLongText(value: unknown): boolean {
   return (
     typeof value === "string" && /^-?[0-9]{1,19}$/.test(value) && BigInt.asIntN(64, BigInt(value)) === BigInt(value)
@@ -212,17 +212,15 @@ function wrongType(field: string, expected: string): Violation {
   return { field, rule: "json.type", message: `must be ${expected}` };
 }
 
-/** The violation of a member that is there more than once. */
 export function givenTwice(field: string): Violation {
   return { field, rule: "json.duplicate_member", message: "member is given more than once" };
 }
 
-/** The violation of a member that no request has. */
 export function unknownMember(field: string): Violation {
   return { field, rule: "json.unknown_field", message: "unknown member" };
 }
 
-/** Member names are the caller's: only what looks like a name is repeated. */
+/** Member names are the caller's text: only those that look like names are repeated. */
 export function printable(member: string): string {
   return /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(member) ? member : "?";
 }

@@ -1,7 +1,7 @@
 /**
- * Fast validation: one walk that shows of an ordinary message that it keeps every rule of its protobuf definition, that
- * its text is clean and that no optional member was sent empty, so that there is nothing to normalize and nothing to
- * refuse. A tenth of the cost of full validation, which runs otherwise. Compiled once for each message type.
+ * Fast validation: one walk that proves of an ordinary message that it obeys every rule of its protobuf definition,
+ * that its text is clean and that no optional member was sent empty. It costs a tenth of full validation, which runs if
+ * this test fails. Compiled once for each message type.
  */
 import { type DescField, type DescMessage, getOption, isFieldSet, type Message, ScalarType } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
@@ -19,16 +19,16 @@ import {
 } from "../../../gen/buf/validate/validate_pb.ts";
 import { isCleanText } from "../../base/ids.ts";
 
-/** Whether a text matches a pattern, by the engine that holds messages to their rules. */
+/** Whether a text matches a pattern, with the regular expressions of full validation. */
 export type Matches = (pattern: string, text: string) => boolean;
 
 type Values = Readonly<Record<string, unknown>>;
 type Test = (value: unknown) => boolean;
 
 /**
- * Makes the test of a message type. True means that normalizing changes nothing and that no rule is broken; false that
- * it may be otherwise, as for text whose length in characters is not plain from its length in memory. Undefined where
- * the type has a field or a rule of a kind that this file does not know: then nothing is known of its messages.
+ * Compiles the test of a message type. True means that normalizing changes nothing and that no rule is broken. False
+ * means unknown, as for text whose length in characters does not follow from its length in UTF-16 units. Returns
+ * undefined if the type has a field or a rule of an unsupported kind.
  */
 export function fastValidator(desc: DescMessage, matches: Matches): ((message: Message) => boolean) | undefined {
   return compile(desc, matches, []);
@@ -54,7 +54,7 @@ function compileField(field: DescField, matches: Matches, outer: readonly DescMe
   if (!setsOnly(FieldRulesSchema, rules, ["required", rules.type.case])) return undefined;
   const whenSet = compileKind(field, rules, matches, outer);
   if (whenSet === undefined) return undefined;
-  // What was sent empty or as 0 is to be cleared where the member is optional, and is missing where it is required.
+  // Empty or 0 must be cleared if the member is optional, and is missing if it is required.
   const isOptional = field.presence !== FeatureSet_FieldPresence.IMPLICIT;
   if (isOptional && !rules.required) {
     if (field.fieldKind === "enum") return (value) => value === undefined || (value !== 0 && whenSet(value));
@@ -114,7 +114,7 @@ function textTest({ type }: FieldRules, matches: Matches): Test | undefined {
   if (type.case !== "string" || !setsOnly(StringRulesSchema, type.value, ["minLen", "maxLen", "pattern"]))
     return undefined;
   const rules = type.value;
-  // Lengths are in characters, each of one or two UTF-16 units.
+  // Limits are in characters, which have one or two UTF-16 units.
   const maxUnits = isFieldSet(rules, StringRulesSchema.field.maxLen) ? Number(rules.maxLen) : Number.POSITIVE_INFINITY;
   const minUnits = Math.max(0, 2 * Number(rules.minLen) - 1);
   const isValid = (value: unknown) => {
@@ -136,7 +136,7 @@ function longTest({ type }: FieldRules): Test | undefined {
   return (value) => (value as bigint) >= least && (value as bigint) <= most;
 }
 
-/** A list without a limit of its own has none here: the walk would be as long as the list. */
+/** A list without a limit is not supported: the walk would be as long as the list. */
 function listTest(scalar: ScalarType, { type }: FieldRules, matches: Matches): Test | undefined {
   if (type.case !== "repeated" || !setsOnly(RepeatedRulesSchema, type.value, ["maxItems", "items"])) return undefined;
   if (!isFieldSet(type.value, RepeatedRulesSchema.field.maxItems)) return undefined;
@@ -158,14 +158,13 @@ function mapTest({ type }: FieldRules, matches: Matches): Test | undefined {
   };
 }
 
-/** The test of a list's items or of a map's keys or values. */
 function contentTest(scalar: ScalarType, rules: FieldRules | undefined, matches: Matches): Test | undefined {
   if (rules === undefined) return scalar === ScalarType.STRING ? (value) => isCleanText(value as string) : undefined;
   if (!setsOnly(FieldRulesSchema, rules, [rules.type.case])) return undefined;
   return scalarTest(scalar, rules, matches);
 }
 
-/** Whether no other members are set than these, extensions included. */
+/** Whether only these members are set, extensions included. */
 function setsOnly(desc: DescMessage, rules: Message, localNames: readonly (string | undefined)[]): boolean {
   if (rules.$unknown !== undefined && rules.$unknown.length > 0) return false;
   return desc.fields.every((field) => !isFieldSet(rules, field) || localNames.includes(field.localName));

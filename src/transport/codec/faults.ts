@@ -1,4 +1,4 @@
-/** Everything that is wrong with a request that cannot be read as it is: in its JSON, and in what can be read of it. */
+/** Finds all faults of a request that cannot be read as it is: in its JSON, and in its readable members. */
 import { type DescMessage, fromJson, type JsonValue, type Message } from "@bufbuild/protobuf";
 import { protoCamelCase } from "@bufbuild/protobuf/reflect";
 import { maxViolations, type Violation } from "../../base/errors.ts";
@@ -6,13 +6,13 @@ import { checkJson, givenTwice, isObject, type Spelling } from "./check.ts";
 import type { ParsedJson } from "./parse.ts";
 import { scanJson } from "./structure.ts";
 
-/** The violations of the rules in the protobuf definitions. */
+/** Returns the violations of the rules in the protobuf definitions. */
 export type MessageRules = (message: Message) => readonly Violation[];
 
 /**
- * Returns the violations in the order of the body, those of members that are not there last in their object. A member
- * whose JSON is at fault is named for that alone. Empty where the JSON has no fault: then the message can be read, and
- * its rules are for whoever reads it.
+ * Returns the violations in the order of the body; those of absent members come last in their object. A member with
+ * faulty JSON is reported for that alone. Empty if the JSON has no fault: the message can then be read, and the reader
+ * checks its rules.
  */
 export function jsonFaults(
   desc: DescMessage,
@@ -34,35 +34,34 @@ export function jsonFaults(
   return inOrderOf(value, [...faults, ...broken]);
 }
 
-/** The message without its faulty members. */
 function readWithout(desc: DescMessage, value: unknown, faults: readonly Violation[]): Message | undefined {
   const rest = copyOf(value);
   for (const { field, rule } of faults) {
-    // Of a member that is given twice the last one counts, but protobuf-es takes no field under both of its names.
+    // The last of two equal members counts, but protobuf-es refuses a field under both of its names.
     if (rule === "json.duplicate_member") dropTwin(rest, segmentsOf(field));
     else remove(rest, segmentsOf(field));
   }
   try {
     return fromJson(desc, rest as JsonValue, { ignoreUnknownFields: true });
   } catch {
-    // Nothing more can be said than what is known.
+    // Only the known faults can be reported.
     return undefined;
   }
 }
 
-/** Deeper than any request goes: free objects may be nested 16 deep, four levels below the outermost. */
+/** Deeper than any request: free objects may be nested 16 deep, four levels below the outermost. */
 const maxCopiedDepth = 32;
 
-/** Copies objects and arrays, which are few, and no text, of which there may be much. Leaves out what lies too deep. */
+/** Copies objects and arrays, without copying text. Leaves out what is nested too deep. */
 function copyOf(value: unknown, depth = 0): unknown {
   if (typeof value === "object" && depth > maxCopiedDepth) return null;
   if (Array.isArray(value)) return value.map((item) => copyOf(item, depth + 1));
   if (!isObject(value)) return value;
-  // Own members, whatever their names: an assignment would lose `__proto__`.
+  // Own members of any name: assigning would lose `__proto__`.
   return Object.fromEntries(Object.entries(value).map(([name, content]) => [name, copyOf(content, depth + 1)]));
 }
 
-/** Items and entries keep their positions: an empty text takes their place. */
+/** An empty text replaces items and entries, so that the others keep their positions. */
 function remove(value: unknown, path: readonly string[]): void {
   const [segment, ...rest] = path;
   if (segment === undefined) return;
@@ -84,7 +83,7 @@ function dropTwin(value: unknown, [segment = "", ...rest]: readonly string[]): v
   else if (twin !== segment && Object.hasOwn(value, segment)) delete value[twin];
 }
 
-/** Sorts by where the members stand in the value. */
+/** Sorts violations by the position of their members in the value. */
 function inOrderOf(value: unknown, violations: readonly Violation[]): readonly Violation[] {
   return violations
     .map((violation) => ({ violation, place: positionOf(value, segmentsOf(violation.field)) }))
@@ -92,7 +91,7 @@ function inOrderOf(value: unknown, violations: readonly Violation[]): readonly V
     .map(({ violation }) => violation);
 }
 
-/** Positions from the outside in; infinite for a member that is not there. */
+/** Positions from the outside in; infinite for an absent member. */
 function positionOf(value: unknown, path: readonly string[]): readonly number[] {
   const [segment, ...rest] = path;
   if (segment === undefined) return [];
@@ -118,7 +117,7 @@ function isPosition(segment: string): boolean {
   return /^[0-9]+$/.test(segment);
 }
 
-/** The object's own name for a member of a path: by position in a map, else as it is or, in canonical JSON, in camelCase. */
+/** Finds the member of a path segment: by position in a map, else by its name in either spelling. */
 function memberAt(object: Readonly<Record<string, unknown>>, segment: string): string | undefined {
   if (isPosition(segment)) return Object.keys(object)[Number(segment)];
   const names = segment === "?" ? Object.keys(object).filter((name) => !/^[A-Za-z_]\w{0,63}$/.test(name)) : [segment];

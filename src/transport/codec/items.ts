@@ -1,6 +1,6 @@
 /**
- * Items of bulk calls. They are taken out of a message before it is parsed, so that each is read, and refused, alone, and
- * when its turn comes: what cannot be read spoils nothing, and no call is read in one go.
+ * Items of bulk calls. They are taken out of a message before it is parsed, so that each is read and refused alone, in
+ * its turn: a faulty item does not affect the others, and no call is parsed in one go.
  */
 import {
   type DescField,
@@ -18,31 +18,28 @@ import { decodeText, notJson, parseText } from "./parse.ts";
 import { itemLimit } from "./size-limits.ts";
 import type { Rules } from "./validate.ts";
 
-/** The items of one call. */
 export interface ItemSource {
   readonly count: number;
-  /** Reads one and holds it to its rules. Throws `ServiceError`, which names members by their paths in the item. */
+  /** Reads one item and checks its rules. Throws `ServiceError`, which names members by their paths in the item. */
   read(index: number): Message;
 }
 
-/** A message without its items. */
 export interface TakenItems {
   readonly rest: Uint8Array;
   readonly items: ItemSource;
 }
 
-/** How items are read. */
 export interface ItemRules {
   readonly rules: Rules;
-  /** Of one item as it was sent. */
+  /** Size of one item as sent. */
   readonly maxBytes: number;
-  /** Reads the text of one in the spelling of the JSON routes; absent where it is in protobuf's own. */
+  /** Reads the text of an item in the spelling of the JSON routes; absent for protobuf's own. */
   readonly readText?: (text: string, rules: (message: Message) => readonly Violation[]) => Message;
 }
 
 type MessageListField = DescField & { readonly fieldKind: "list"; readonly listKind: "message" };
 
-/** The field of the items of a bulk request; undefined for a request that has none. */
+/** Returns the items field of a bulk request; undefined for other requests. */
 export function itemField(desc: DescMessage): MessageListField | undefined {
   return desc.fields.find(
     (field): field is MessageListField =>
@@ -50,7 +47,7 @@ export function itemField(desc: DescMessage): MessageListField | undefined {
   );
 }
 
-/** Takes items out of a message in JSON. Throws `invalid_request` where there are none, or too many. */
+/** Takes items out of a JSON message. Throws `invalid_request` if there are none, or too many. */
 export function takeJsonItems(field: MessageListField, body: Uint8Array, itemRules: ItemRules): TakenItems {
   const { rest, texts } = splitItems(field, decodeText(body));
   requireSome(field, texts.length);
@@ -81,7 +78,7 @@ function readCanonical(desc: DescMessage): NonNullable<ItemRules["readText"]> {
   };
 }
 
-/** The same of a message in binary. */
+/** Takes items out of a binary message. Throws as `takeJsonItems`. */
 export function takeBinaryItems(field: MessageListField, body: Uint8Array, { rules, maxBytes }: ItemRules): TakenItems {
   const { rest, items } = splitRecords(field, body);
   requireSome(field, items.length);
@@ -122,7 +119,6 @@ function requireSome(field: MessageListField, count: number): void {
   if (count === 0) throw invalidRequests([tooFew]);
 }
 
-/** The check that there are not too many items. */
 function requireFew(field: MessageListField): (count: number) => void {
   const limit = itemLimit(field);
   return (count) => {
@@ -131,20 +127,17 @@ function requireFew(field: MessageListField): (count: number) => void {
   };
 }
 
-/**
- * Finds the items in the text of an object, which need not be JSON: what is wrong with it beyond them shows when the rest
- * is parsed, and what is wrong with one when that is.
- */
+/** Finds the items in the text of an object. Whether the text is JSON is checked by parsing the parts. */
 function splitItems(field: MessageListField, text: string): { readonly rest: string; readonly texts: string[] } {
   const texts: string[] = [];
   const mayHave = requireFew(field);
   let rest = "";
   let copied = 0;
   let depth = 0;
-  // Of the member that is being read at the top.
+  // Name of the top-level member that is being read.
   let name: string | undefined;
   let expectsName = false;
-  // Where the item begins that is being read; undefined beyond the items.
+  // Start of the item that is being read; undefined outside items.
   let begin: number | undefined;
   const end = (at: number) => {
     texts.push(text.slice(begin, at));
@@ -192,12 +185,12 @@ function splitItems(field: MessageListField, text: string): { readonly rest: str
   return { rest: rest + text.slice(copied), texts };
 }
 
-/** Of nothing but what JSON takes for white space (RFC 8259 §2), which is less than what JavaScript does. */
+/** White space of JSON (RFC 8259 §2), which is less than JavaScript's. */
 function isBlank(text: string): boolean {
   return /^[ \t\n\r]*$/.test(text);
 }
 
-/** Position of the closing quote, or the end of the text where there is none. */
+/** Position of the closing quote, or the end of the text if there is none. */
 function endOfString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
     let backslashes = 0;
@@ -207,7 +200,7 @@ function endOfString(text: string, start: number): number {
   return text.length;
 }
 
-/** Records beside the items are few: more are refused before they are looked at. */
+/** Most records beside the items; more are refused unread. */
 const maxOtherRecords = 64;
 
 function splitRecords(

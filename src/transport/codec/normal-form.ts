@@ -1,9 +1,9 @@
 /**
- * A validated request message in the form in which it is evaluated and recorded: proto field names (snake_case),
- * enumeration values as lowercase words without their prefix, 64-bit integers as numbers, members without a value
- * left out, lists and maps always there, but for lists that came later (`leftOutEmpty`). The same object comes out
- * whichever protocol carried the message, so the canonical JSON of it does too. Members are in the order of canonical
- * JSON, which is then written at little cost.
+ * Converts a validated request message to the form that is evaluated and recorded: proto field names (snake_case),
+ * enumeration values as lowercase words without their prefix, 64-bit integers as numbers, members without a value left
+ * out, lists and maps always present except for later additions (`leftOutEmpty`). The form does not depend on the
+ * protocol, so neither does its canonical JSON. Members are in the order of canonical JSON, which makes writing it
+ * cheap.
  */
 
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
@@ -12,7 +12,7 @@ import type { JsonObject, JsonValue, SnakeCase } from "../../base/json.ts";
 
 type FieldName<M> = Exclude<keyof M, `$${string}`>;
 
-/** What a value becomes. Which words an enumeration has is compared when the program starts. */
+/** Type of a converted value. The words of enumerations are compared at start-up. */
 type NormalValue<Value> = [Value] extends [bigint]
   ? number
   : [Value] extends [number]
@@ -42,7 +42,7 @@ type Differences<M, Form> =
     }[FieldName<M>]
   | Exclude<keyof Form, SnakeCase<FieldName<M>>>;
 
-/** The form, where it is that of the message; else what differs, which nobody takes for the form. */
+/** The form, if it matches the message; else a type that names the differences and is not assignable. */
 type NormalForm<M, Form, Redacted> = [Exclude<Differences<M, Form>, Redacted>] extends [never]
   ? Form
   : { readonly differs: Exclude<Differences<M, Form>, Redacted> };
@@ -56,24 +56,23 @@ interface Member {
   readonly convert: Convert;
 }
 
-/** Lists that came later than the records of requests without them, which stay the same: left out where they are empty. */
+/** Lists that were added later: left out if empty, so that older records stay the same. */
 const leftOutEmpty: ReadonlySet<string> = new Set(["understood_obligations"]);
 
 function isEmpty(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0;
 }
 
-/** What a message type needs, found out once. */
 const compiled = new WeakMap<DescMessage, readonly Member[]>();
 
 /**
- * Converts a message. Fields that are marked `debug_redact` (object bytes, secrets) are never part of the result, so
- * they can neither be recorded nor logged through it.
+ * Converts a message. Leaves out fields that are marked `debug_redact` (object bytes, secrets), so that they can
+ * neither be recorded nor logged.
  *
- * Relies on what the interceptors made sure of: enumerations hold declared values, 64-bit integers are at most
- * 2^53-1, optional members are not empty. Throws a TypeError for a field of a kind that no request has.
+ * Relies on validation: enumerations hold declared values, 64-bit integers are at most 2^53-1, optional members are not
+ * empty. Throws a TypeError for a field of a kind that no request has.
  *
- * @typeParam Form what the message becomes, which compiles only with a member for every field
+ * @typeParam Form type of the result, which compiles only with a member for every field
  * @typeParam Redacted fields that are marked `debug_redact`
  */
 export function toNormalForm<M extends Message, Form, Redacted extends string = never>(
@@ -83,7 +82,7 @@ export function toNormalForm<M extends Message, Form, Redacted extends string = 
   return convertMessage(desc, message) as NormalForm<M, Form, Redacted>;
 }
 
-/** `toNormalForm` of a type that is known when the program runs. */
+/** `toNormalForm` for a type that is only known at run time. */
 export function convertMessage(desc: DescMessage, message: Message): JsonObject {
   let members = compiled.get(desc);
   if (members === undefined) {
@@ -141,7 +140,7 @@ function scalar(type: ScalarType): Convert {
   }
 }
 
-/** A copy that has its entries in order. A key may be any text, `__proto__` too, which an assignment would lose. */
+/** Copies the entries in order. A key may be any text, even `__proto__`, which assigning would lose. */
 function inOrder(value: Record<string, string>): JsonObject {
   const keys = Object.keys(value);
   if (keys.length < 2) return { ...value };

@@ -1,7 +1,7 @@
 /**
- * What every protocol treats alike in a decoded message, before any rule is checked: an optional member that was sent
- * empty is absent (callers send `""` for options that they do not use), and text that stores and RFC 8785 cannot hold
- * is refused. The walk is compiled once for each message type.
+ * Normalizes a decoded message the same way for every protocol, before rules are checked: an optional member that was
+ * sent empty becomes absent (callers send `""` for unused options), and text that stores and RFC 8785 cannot hold is
+ * refused. Compiled once for each message type.
  */
 import { clearField, type DescField, type DescMessage, type Message } from "@bufbuild/protobuf";
 import type { FieldRules } from "../../../gen/buf/validate/validate_pb.ts";
@@ -15,10 +15,7 @@ type Step = (message: Message & Values, path: string, violations: Violation[]) =
 
 const steps = new WeakMap<DescMessage, readonly Step[]>();
 
-/**
- * Clears empty optional members in place and returns the violations of text that cannot be stored, and of what is so
- * large that its size alone decides.
- */
+/** Clears empty optional members in place. Returns violations of unstorable text and of excessive sizes. */
 export function normalize(desc: DescMessage, message: Message): Violation[] {
   const violations: Violation[] = [];
   walk(desc, message, "", violations);
@@ -34,7 +31,7 @@ function walk(desc: DescMessage, message: Message, path: string, violations: Vio
   for (const step of compiled) step(message as Message & Values, path, violations);
 }
 
-/** The step for a field, or undefined where the field needs none. */
+/** Returns the step for a field; undefined if the field needs none. */
 function compile(field: DescField): Step | undefined {
   const { localName, name } = field;
   switch (field.fieldKind) {
@@ -91,10 +88,10 @@ function compile(field: DescField): Step | undefined {
   }
 }
 
-/** Items that nobody sends by mistake, in number. */
+/** A list with more items is refused without looking at them. */
 const hopelessItems = 1024;
 
-/** Whether there are so many items that their number alone decides; their rules are not looked at then. */
+/** Whether the number of items alone decides; their rules are then skipped. */
 function isHopeless(items: number, field: DescField, path: string, violations: Violation[]): boolean {
   if (items <= hopelessItems) return false;
   const violation = itemLimit(field)(items, path + field.name);
@@ -102,12 +99,11 @@ function isHopeless(items: number, field: DescField, path: string, violations: V
   return violation !== undefined;
 }
 
-/** Whether the field is a proto3 `optional`. */
 function optional(field: DescField): boolean {
   return field.proto.proto3Optional;
 }
 
-/** The check of a text: of its length first, which is enough to refuse a long one. */
+/** Returns the check of a text. It tests the length first, which is enough to refuse a long text. */
 function textCheck(
   rules: FieldRules | undefined,
 ): (value: unknown, path: () => string, violations: Violation[]) => void {

@@ -1,11 +1,11 @@
-/** Bytes of a JSON request to its text and value. */
+/** Parses the bytes of a JSON request to text and value. */
 import type { DescMessage } from "@bufbuild/protobuf";
 import { invalidRequests, type ServiceError } from "../../base/errors.ts";
 import { scanJson } from "./structure.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Texts up to this length, in UTF-16 units, hold too little to be looked at before they are parsed. */
+/** Texts up to this length, in UTF-16 units, are parsed without counting their tokens. */
 const smallUnits = 4096;
 
 export interface ParsedJson {
@@ -13,15 +13,12 @@ export interface ParsedJson {
   readonly value: unknown;
 }
 
-/**
- * Throws `invalid_request` for what is no JSON in UTF-8, and, before it is parsed, for a body with more in it than any
- * request of the type may hold.
- */
+/** Parses a JSON body. Throws `invalid_request` if it is not JSON in UTF-8, or larger than any request. */
 export function parseJson(desc: DescMessage, body: Uint8Array): ParsedJson {
   return parse(readableText(desc, body));
 }
 
-/** The same for a part of a body. */
+/** Parses a part of a body in the same way. */
 export function parseText(desc: DescMessage, text: string): ParsedJson {
   requireFewTokens(desc, text);
   return parse(text);
@@ -36,19 +33,18 @@ function parse(text: string): ParsedJson {
   }
 }
 
-/** The refusal of a body that is not JSON. */
 export function notJson(): ServiceError {
   return refusal("json.syntax", "body is not JSON");
 }
 
-/** The text of a body that may be parsed at little cost, though it need not be JSON. Throws `invalid_request`. */
+/** Returns the text of a body that is cheap to parse, though it need not be JSON. Throws `invalid_request`. */
 export function readableText(desc: DescMessage, body: Uint8Array): string {
   const text = decodeText(body);
   requireFewTokens(desc, text);
   return text;
 }
 
-/** The text of a body. Throws `invalid_request` for what is not UTF-8. */
+/** Returns the text of a body. Throws `invalid_request` if it is not UTF-8. */
 export function decodeText(body: Uint8Array): string {
   try {
     return utf8.decode(body);

@@ -1,35 +1,30 @@
 /**
- * Checks of size alone, from the rules in the protobuf definitions. They come before anything looks at what is inside:
- * a caller who sends a million items, or one text of a million characters, is refused for the number, and costs no more
- * than counting.
+ * Checks sizes alone, by the rules in the protobuf definitions, before anything looks at the content. A caller that
+ * sends a million items, or one text of a million characters, costs no more than counting.
  */
 import { type DescField, getOption } from "@bufbuild/protobuf";
 import { type FieldRules, field as fieldRules } from "../../../gen/buf/validate/validate_pb.ts";
 import type { Violation } from "../../base/errors.ts";
 
-/** The check of a list's or map's size. */
 export function itemLimit(field: DescField): (items: number, path: string) => Violation | undefined {
   const { type } = getOption(field, fieldRules);
   const max = type.case === "repeated" ? type.value.maxItems : type.case === "map" ? type.value.maxPairs : undefined;
-  // Every list and map of the contract has a limit; a test holds that.
+  // Every list and map of the contract has a limit; a test checks that.
   const limit = max === undefined || max === 0n ? 0 : Number(max);
   const rule = type.case === "map" ? "map.max_pairs" : "repeated.max_items";
   return (items, path) =>
     items > limit ? { field: path, rule, message: `must have at most ${limit} items` } : undefined;
 }
 
-/** Text up to this length, in UTF-16 units, costs little whatever is done with it. */
+/** Text up to this length, in UTF-16 units, is cheap to process. */
 export const shortUnits = 4096;
 
-/**
- * The check of a long text's length, which is in characters, each of one or two units. What it lets pass has no more
- * than the rule allows, or is short. Other values it lets pass.
- */
+/** Returns the check of a long text's length in characters. Accepts short texts and other values. */
 export function textLimit(
   rules: FieldRules | undefined,
 ): (value: unknown, path: () => string) => Violation | undefined {
   const type = rules?.type ?? { case: undefined };
-  // A text without a limit of its own has none here either: the rules that it has are looked at.
+  // A text without a limit has none here either: its other rules apply.
   const max = type.case === "string" && type.value.maxLen > 0n ? Number(type.value.maxLen) : Number.POSITIVE_INFINITY;
   return (value, path) => {
     if (typeof value !== "string" || value.length <= shortUnits || value.length <= max) return undefined;
@@ -38,7 +33,7 @@ export function textLimit(
   };
 }
 
-/** Whether a violation is one of size, which decides alone: the others are not looked for. */
+/** Whether a violation is one of size, after which no others are looked for. */
 export function isOfSize({ rule }: Violation): boolean {
   return rule === "repeated.max_items" || rule === "map.max_pairs" || rule === "string.max_len";
 }

@@ -1,51 +1,40 @@
 /**
- * What a JSON text holds, seen before it is parsed: how much of it there is, and the members that it gives more than
- * once (RFC 8259 §4), of which a parsed value shows the last only. The scan ends where no request goes on, so that what
- * a body costs is bounded by what a request may hold and not by what was sent. Parsers for editors read every character
- * of a text or number, and nest as deep as what was sent (`bench/parts.ts`).
+ * Scans a JSON text before it is parsed: counts what it holds, and finds members that are given more than once (RFC
+ * 8259 §4), of which a parsed value shows only the last. The scan ends early at what no request may hold, so that its
+ * cost is bounded. Parsers for editors read every character of a text or number, and recurse as deep as the input
+ * (`bench/parts.ts`).
  */
 import type { DescField, DescMessage } from "@bufbuild/protobuf";
 import { maxViolations, type Violation } from "../../base/errors.ts";
 import { givenTwice, isFree, isOpen, printable, unknownMember } from "./check.ts";
 import { itemLimit } from "./size-limits.ts";
 
-/** Texts, commas and brackets that are looked at. The largest request that keeps all limits has some 600. */
+/** Texts, commas and brackets in a body. The largest valid request has about 600. */
 const maxTokens = 2048;
-/** The same of a message that may have members of its sender's own. */
+/** The same for messages that may have unknown members. */
 const maxOpenTokens = 16_384;
 const structural = /[{}[\],"]/g;
 
 export interface Structure {
-  /**
-   * Members of messages and entries of maps that are given more than once, such as `workload.application` or
-   * `attributes[3].key`, in the order of the text, `maxViolations` at most.
-   */
+  /** Duplicate members, such as `workload.application` or `attributes[3].key`, at most `maxViolations`. */
   readonly duplicates: readonly string[];
-  /**
-   * What is wrong with a text that has more than `maxTokens`, so that nobody needs to parse it; undefined for any other.
-   */
+  /** Violations of a text with more than `maxTokens`, which need not be parsed; undefined for any other. */
   readonly excess: readonly Violation[] | undefined;
 }
 
-/** An object or array that is open, with where in it the scan is. */
 interface Open {
-  /**
-   * What the object is, or of an array its items; `free` for what has whatever members, and undefined for what no request
-   * has.
-   */
+  /** Type of the object, or of an array's items; `free` for arbitrary members, undefined for unknown members. */
   readonly is: DescMessage | (DescField & { readonly fieldKind: "map" }) | "free" | undefined;
   readonly path: string;
   /** Position of each member by name; undefined in an array. */
   readonly positions: Map<string, number> | undefined;
-  /** What the limit of the list or map says of so many. */
   readonly limit: ((items: number, path: string) => Violation | undefined) | undefined;
-  /** Name of the member that is being read. */
   member: string;
   items: number;
   expectsName: boolean;
 }
 
-/** Scans a text that need not be JSON. Takes time in proportion to its length. */
+/** Scans a text, which need not be JSON, in linear time. */
 export function scanJson(desc: DescMessage, text: string): Structure {
   const scan = new Scan(desc);
   return { excess: scan.run(text), duplicates: [...scan.duplicates] };
@@ -54,14 +43,14 @@ export function scanJson(desc: DescMessage, text: string): Structure {
 class Scan {
   readonly duplicates = new Set<string>();
   readonly #desc: DescMessage;
-  /** Every fault that is seen so far, by its field, `maxViolations` at most. */
+  /** Faults found so far, by field, at most `maxViolations`. */
   readonly #found = new Map<string, Violation>();
 
   constructor(desc: DescMessage) {
     this.#desc = desc;
   }
 
-  /** Returns the faults of a text with too many tokens, and undefined at the end of any other. */
+  /** Returns the faults of a text with too many tokens; undefined for any other. */
   run(text: string): readonly Violation[] | undefined {
     const open: Open[] = [];
     let tokens = 0;
@@ -117,7 +106,7 @@ class Scan {
       positions: undefined,
       limit: field?.fieldKind === "list" ? limit : undefined,
       member: "",
-      // One more than there are commas.
+      // Commas plus one.
       items: 1,
       expectsName: false,
     };
@@ -169,14 +158,13 @@ class Scan {
 
 const tooManyItems: Violation = { field: "", rule: "json.max_items", message: "body has too many members and items" };
 
-/** The member whose value is being read. */
 function memberIn(outer: Open | undefined): Member | undefined {
   const { is, member, positions } = outer ?? {};
   if (is === undefined || is === "free" || is.kind !== "message" || positions === undefined) return undefined;
   return membersOf(is).get(member ?? "");
 }
 
-/** What an object is that is the member's value, or an item of an array. */
+/** Type of an object that is the member's value or an item of an array. */
 function contentOf({ is, positions }: Open, field: DescField | undefined): Open["is"] {
   if (is === "free" || positions === undefined) return is;
   if (field?.fieldKind !== "message") return undefined;
@@ -194,7 +182,6 @@ function pathOf(outer: Open | undefined, name: string): string {
   return outer === undefined || outer.path === "" ? name : `${outer.path}.${name}`;
 }
 
-/** A member of a message. */
 interface Member {
   readonly field: DescField;
   readonly limit: Open["limit"];
@@ -218,7 +205,7 @@ function membersOf(desc: DescMessage): ReadonlyMap<string, Member> {
   return known;
 }
 
-/** The text of a name with its quotes; as it stands where it is no JSON. */
+/** Returns the name in quotes; unchanged if it is not JSON. */
 function nameIn(quoted: string): string {
   if (!quoted.includes("\\")) return quoted.slice(1, -1);
   try {
@@ -228,14 +215,14 @@ function nameIn(quoted: string): string {
   }
 }
 
-/** Characters that are looked at one by one before the engine searches for the next quote. */
+/** Characters to look at one by one before a search for the next quote. */
 const nearby = 64;
 
-/** Position of the closing quote, or the end of the text where there is none. */
+/** Position of the closing quote, or the end of the text if there is none. */
 function endOfString(text: string, start: number): number {
   let at = start + 1;
   for (;;) {
-    // Text with an escape every few characters: a search for each of its quotes would cost more than it spares.
+    // In text with many escapes, a search for each quote would cost more than it saves.
     for (const end = Math.min(text.length, at + nearby); at < end; at++) {
       const character = text.charCodeAt(at);
       if (character === 0x22) return at;

@@ -12,16 +12,16 @@ import type * as FullValidation from "./full-validation.ts";
 import { normalize } from "./normalize.ts";
 import { isOfSize, shortUnits } from "./size-limits.ts";
 
-/** Normalizes a message and returns what the rules that stand in its protobuf definition say against it. */
+/** Normalizes a message and returns its violations of the rules in its protobuf definition. */
 export type Rules = (desc: DescMessage, message: Message) => readonly Violation[];
 
 const require = createRequire(import.meta.url);
-/** The first calls have something better to wait for. */
+/** Leaves the first calls undisturbed. */
 const warmUpAfterMs = 1_000;
 
 const noViolations: readonly Violation[] = [];
 
-/** Innermost interceptor: holds the request to the rules. Handlers see valid messages only. */
+/** Innermost interceptor: checks the request's rules. Handlers see valid messages only. */
 export function validate(rules: Rules): Interceptor {
   return (next) => (request) => {
     if (!request.stream) {
@@ -33,13 +33,13 @@ export function validate(rules: Rules): Interceptor {
 }
 
 /**
- * Rules of messages. Full validation is loaded for the first message that needs it, or else some time after the first
- * message of any kind, so that a service at rest does without, and one that serves has it in time.
+ * Creates the rules of messages. Full validation is loaded for the first message that needs it, or else some time after
+ * the first message, so that an idle service does without it.
  *
- * @param warmUp request types whose rules are compiled then: their first use costs some 10 ms each
+ * @param warmUp request types whose rules are compiled then: their first use costs about 10 ms each
  */
 export function createRules(warmUp: readonly { readonly desc: DescMessage; readonly sample: Message }[]): Rules {
-  // Patterns in our own definitions are linear, so the engine's regular expressions are safe, and faster than RE2.
+  // Patterns of our own definitions are linear, so JavaScript's regular expressions are safe, and faster than RE2.
   const matchers = new Map<string, RegExp>();
   const regexMatch = (pattern: string, text: string) => {
     let matcher = matchers.get(pattern);
@@ -56,7 +56,7 @@ export function createRules(warmUp: readonly { readonly desc: DescMessage; reado
     ).fullValidator(regexMatch);
     return loaded;
   };
-  /** One type in a turn of the event loop. */
+  /** One type per turn of the event loop. */
   const compile = ([first, ...others]: typeof warmUp) => {
     if (first === undefined) return;
     validator().validate(first.desc, first.sample);
@@ -73,7 +73,7 @@ export function createRules(warmUp: readonly { readonly desc: DescMessage; reado
     if (isGood?.(message)) return noViolations;
     const unclean = normalize(desc, message);
     if (unclean.some(isOfSize)) return unclean;
-    // What was cleared may have been all.
+    // Normalizing may have removed the only faults.
     return isGood?.(message) ? noViolations : check(validator(), desc, message, unclean);
   };
 }
@@ -94,8 +94,8 @@ function check(
 }
 
 /**
- * The message without its long texts, which have been found to be as long as they may be: to tell the length of a text
- * the validator makes a list of its characters. Only optional members are that long, and they have no other rule.
+ * Returns the message without its long texts, whose length was checked already: the validator makes a list of
+ * characters to count them. Only optional members are that long, and they have no other rule.
  */
 function withoutLongTexts(desc: DescMessage, message: Message): Message {
   const values = message as unknown as Readonly<Record<string, unknown>>;
@@ -116,7 +116,7 @@ function toViolation({ field, ruleId, message: text, forKey }: RuleViolation, me
   return { field: pathOf(field, message, forKey), rule: ruleId, message: text };
 }
 
-/** Path in the names of the JSON routes. A map key is the caller's data: its position stands for it. */
+/** Path in the names of the JSON routes. Map keys are the caller's text, so their positions are used. */
 function pathOf(path: Path, message: Message, forKey: boolean): string {
   let text = "";
   let value: unknown = message;
@@ -136,14 +136,11 @@ function pathOf(path: Path, message: Message, forKey: boolean): string {
   return text;
 }
 
-/**
- * What the handlers refuse of a request's forms, for a request that the rules refuse already: so that one answer names
- * all that is wrong. A request that passes the rules meets the handlers' own checks.
- */
+/** Format checks of the handlers, for a request that breaks rules anyway, so that one answer has all faults. */
 export function formatViolations(desc: DescMessage, message: Message): readonly Violation[] {
   if (desc.typeName === RecordEvidenceRequestSchema.typeName)
     return occurredAtViolations((message as RecordEvidenceRequest).occurredAt);
-  // An item has the request within.
+  // An item contains the request.
   return desc.fields.flatMap((field) => {
     const value = (message as unknown as Readonly<Record<string, unknown>>)[field.localName];
     if (field.fieldKind !== "message" || !isMessage(value)) return [];

@@ -1,6 +1,6 @@
 /**
- * What is wrong with a message, of JSON or in base64, that the Connect plugin could not read. The plugin says so in words that may quote
- * the message; callers are told the members. Nothing here is done for a message that can be read.
+ * Explains why the Connect plugin could not read a JSON or base64 message. The plugin's text may quote the message; the
+ * refusal names its members instead. Runs for unreadable messages only.
  */
 import type { DescMessage } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
@@ -12,18 +12,14 @@ import type { Rules } from "../codec/validate.ts";
 import { prefixBytes } from "../http/body.ts";
 import type { BodyForm } from "./unary-body.ts";
 
-/** A message as the plugin got it. */
 export interface Unread {
   readonly universal: UniversalServerRequest;
   readonly form: BodyForm;
-  /** Undefined where it was not complete. */
+  /** Undefined if the body was not complete. */
   readonly body: Uint8Array | undefined;
 }
 
-/**
- * Returns the refusal that names every fault; undefined where the message is neither JSON nor in base64, or nothing is
- * wrong with it.
- */
+/** Returns the refusal that names every fault; undefined if the message is neither JSON nor base64, or has no fault. */
 export function explainUnread(unread: Unread, desc: DescMessage, rules: Rules): ServiceError | undefined {
   if (!isQueryDecodable(unread.universal))
     return invalidRequests([{ field: "", rule: "base64", message: "message is not base64" }]);
@@ -38,7 +34,7 @@ export function explainUnread(unread: Unread, desc: DescMessage, rules: Rules): 
   }
 }
 
-/** Whether a message that a GET says to be in base64 is so, as the plugin reads it. */
+/** Whether the base64 message of a GET request can be decoded as the plugin does it. */
 function isQueryDecodable({ method, url }: UniversalServerRequest): boolean {
   const query = new URL(url).searchParams;
   if (method !== "GET" || query.get("base64") !== "1") return true;

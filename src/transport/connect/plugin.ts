@@ -1,7 +1,7 @@
 /**
- * Connect's own handlers, for everything that the thin adapters do not carry: Connect and gRPC-Web, compressed
- * gRPC, GET. Its handlers are wrapped, because what they refuse themselves (a malformed message, an oversized one)
- * never passes an interceptor, and must leave as every other refusal does.
+ * Registers Connect's own handlers for what the thin adapters do not carry: Connect and gRPC-Web, compressed gRPC, GET.
+ * The handlers are wrapped: their own refusals (a malformed or oversized message) never pass an interceptor, and must
+ * look like every other refusal.
  */
 
 import type { DescMethod } from "@bufbuild/protobuf";
@@ -16,13 +16,13 @@ import { binaryOptions } from "../codec/binary-records.ts";
 import { serveConnect } from "./routes.ts";
 import { wrap } from "./wrap.ts";
 
-/** Unknown members are refused, and text that is not UTF-8: Connect reads `textDecoder`, though its types lack it. */
+/** Refuses unknown members, and text that is not UTF-8. Connect reads `textDecoder`, though its types lack it. */
 export const strictJson = {
   ignoreUnknownFields: false,
   textDecoder: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }),
 };
 
-/** `type/subtype` and its parameters (RFC 9110 §8.3.1), as far as fastify has to understand it. */
+/** `type/subtype` and its parameters (RFC 9110 §8.3.1), as far as fastify must understand them. */
 const mediaType = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,127}\/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,127}[ \t]*(;[^,]*)?$/;
 
 /** Serves the methods on gRPC, gRPC-Web and Connect. */
@@ -43,11 +43,12 @@ export function registerConnectPlugin(
   });
 }
 
-/** Leaves every body to the handlers, whatever its type says: credentials come before the type. */
+/** Leaves every body to the handlers: credentials are checked before the content type. */
 export function acceptAnyContentType(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
-  // Fastify refuses a type that it cannot parse before any handler: such a request goes on with a type that nobody serves.
+  // Fastify refuses a type that it cannot parse before any handler runs. Such a request continues with a type that no
+  // handler serves.
   app.addHook("onRequest", (request, _reply, done) => {
     const type = request.raw.headers["content-type"];
     if (type !== undefined && !mediaType.test(type)) request.raw.headers["content-type"] = "unreadable/unreadable";
@@ -57,7 +58,7 @@ export function acceptAnyContentType(app: FastifyInstance): void {
 
 function addMethod(router: ConnectRouter, { rpc, spec }: ServedMethod, options: AdapterOptions): void {
   const { gate, service, interceptors, limits, jsonTypes } = options;
-  // Options of a method replace the router's, so all of them are given.
+  // Options of a method replace the router's, so all are given.
   router.rpc(spec.method as DescMethod, spec.impl as MethodImpl<DescMethod>, {
     interceptors,
     readMaxBytes: limits.maxBodyBytes(rpc),

@@ -1,4 +1,4 @@
-/** Refusals on the Connect plugin's protocols, written anew from the `ServiceError` behind them. */
+/** Rewrites refusals of the Connect plugin from the `ServiceError` behind them. */
 import { Code, ConnectError } from "@connectrpc/connect";
 import {
   createAsyncIterable,
@@ -13,15 +13,14 @@ import type { ServiceError } from "../../base/errors.ts";
 import type { Call } from "../calls/call.ts";
 import { fromProtocolError, isUnreadable, toConnectError } from "../calls/errors.ts";
 
-/** Whose refusals are written anew, and how. */
 export interface Restating {
   readonly service: string;
   readonly call: Call;
-  /** Asked where the plugin could not read the message; undefined where nothing more can be said of it. */
+  /** Called if the plugin could not read the message; undefined if there is nothing more specific to report. */
   readonly explain: () => ServiceError | undefined;
 }
 
-/** The response as it is, or, where it is a refusal, the same refusal in our words and with our details. */
+/** Returns the response unchanged, or with our own form of the refusal if it is one. */
 export async function answerRefusal(
   response: UniversalServerResponse,
   restating: Restating,
@@ -36,16 +35,16 @@ export async function answerRefusal(
   }
 }
 
-/** Notes the refusal on the call, where none is noted yet, and returns it as Connect carries it. */
+/** Notes the refusal on the call unless one is noted, and returns it as a Connect error. */
 function restate(error: ConnectError, { service, call, explain }: Restating): ConnectError {
   if (call.refusal === undefined) {
     const refusal = fromProtocolError(error);
-    // What is not base64 the plugin takes for a defect of its own.
+    // The plugin reports invalid base64 as an internal error.
     const mayBeExplained = isUnreadable(refusal) || refusal.reason === "internal";
     call.refusal = (mayBeExplained ? explain() : undefined) ?? refusal;
   }
   const restated = toConnectError(service, call.requestId, call.refusal);
-  // A message encoding that is refused names the supported ones in a header of its own.
+  // The refusal of a message encoding lists the supported ones in a header.
   error.metadata.forEach((value, name) => {
     if (name.endsWith("accept-encoding")) restated.metadata.set(name, value);
   });

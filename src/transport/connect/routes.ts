@@ -1,6 +1,6 @@
 /**
- * Connect's plugin for fastify, with answers that are written here. The plugin would tell standard error, with a stack, of
- * every caller who leaves before its answer is out, which is nobody's failure and has a line of the log already.
+ * Connect's plugin for fastify, with answers that are written here. The plugin would write a stack trace to standard
+ * error for every caller that disconnects early, which is no failure and is logged already.
  */
 import { Code, ConnectError, type ConnectRouter, type ContextValues } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
@@ -12,13 +12,13 @@ import { kRequest } from "../calls/exchange.ts";
 import { answerHeaders } from "../calls/lifecycle.ts";
 
 export interface ConnectRoutes {
-  /** Adds methods to the router, and may wrap its handlers. */
+  /** Adds methods to the router. May wrap its handlers. */
   readonly routes: (router: ConnectRouter) => void;
-  /** With the request, under `kRequest`. */
+  /** Holds the request under `kRequest`. */
   readonly contextValues: (request: FastifyRequest) => ContextValues;
 }
 
-/** Serves what `routes` adds. Bodies are left to the handlers: the app must accept any content type. */
+/** Serves the methods that `routes` adds. The app must accept any content type: handlers read the bodies. */
 export function serveConnect(app: FastifyInstance, { routes, contextValues }: ConnectRoutes): void {
   app.register(fastifyConnectPlugin, {
     acceptCompression: [compressionGzip, compressionBrotli],
@@ -32,7 +32,7 @@ export function serveConnect(app: FastifyInstance, { routes, contextValues }: Co
   });
 }
 
-/** The handler with its answer written: the plugin has nothing left to do, and says nothing where a call was aborted. */
+/** Wraps the handler and writes its answer, so that the plugin writes nothing, even for aborted calls. */
 function writing(handler: UniversalHandler): UniversalHandler {
   const write = async (universal: UniversalServerRequest): Promise<never> => {
     const request = universal.contextValues?.get(kRequest);
@@ -44,7 +44,7 @@ function writing(handler: UniversalHandler): UniversalHandler {
       await universalResponseToNodeResponse(answer, response);
     } catch (cause) {
       if (!response.destroyed && !response.closed && !response.errored) {
-        // Nothing more can be said in the answer's own terms: it ends short.
+        // The answer has begun, so it can only be cut short.
         call.refusal ??= new ServiceError("internal", "the answer could not be written", { cause });
         response.destroy();
       }

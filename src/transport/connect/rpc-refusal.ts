@@ -1,7 +1,4 @@
-/**
- * Refusals on RPC paths that come before a handler of the Connect plugin, or instead of its answer, in the terms of the
- * caller's protocol: a Connect error, or a status in trailers.
- */
+/** Refusals on RPC paths in the caller's protocol: a Connect error, or a status in trailers. */
 import type { ConnectError } from "@connectrpc/connect";
 import { createAsyncIterable, encodeEnvelope, type UniversalServerResponse } from "@connectrpc/connect/protocol";
 import {
@@ -20,24 +17,23 @@ import { pathOf } from "../calls/lifecycle.ts";
 
 /** `/package.Service/Method` */
 const rpcPath = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
-/** Paths of the JSON routes, whose refusals are the envelope whatever the content type says. */
+/** Paths of the JSON routes. Their refusals are the envelope for any content type. */
 const restPrefix = "/v1/";
 
-/** The protocol that a content type names. Types are compared without regard to case, as the plugin does. */
+/** Returns the protocol that a content type names. Types are compared without case, as the plugin does. */
 export function protocolOf(contentType: string | null | undefined): Exclude<Protocol, "rest"> {
   const [, web] = /^application\/grpc(-web(?:-text)?)?(?:[+;\s]|$)/i.exec(contentType ?? "") ?? [undefined, "none"];
   if (web === "none") return "connect";
   return web === undefined ? "grpc" : "grpc_web";
 }
 
-/** Whether a request is for an RPC path, or says that it is gRPC and is not for a JSON route. */
+/** Whether a request is for an RPC path, or claims to be gRPC and is not for a JSON route. */
 export function isRpcRequest(url: string, contentType: string | undefined): boolean {
   const path = pathOf(url);
   if (rpcPath.test(path)) return true;
   return path.startsWith("/") && !path.startsWith(restPrefix) && protocolOf(contentType) !== "connect";
 }
 
-/** A refusal as it goes over the wire. */
 export interface Written {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -45,14 +41,14 @@ export interface Written {
   readonly trailers?: Readonly<Record<string, string>>;
 }
 
-/** How a refusal leaves, where its reason does not say it all. */
+/** Exceptions to what the reason alone decides. */
 export interface RefusedWith {
   readonly headers?: Readonly<Record<string, string>>;
-  /** HTTP status on Connect, where it is not the reason's. */
+  /** HTTP status on Connect, if it is not the one of the reason. */
   readonly status?: number;
 }
 
-/** A refusal as the Connect plugin carries it, noted on the call. */
+/** Returns the refusal as a Connect error, and notes it on the call. */
 export function rpcRefusal(
   service: string,
   call: Call,
@@ -69,7 +65,7 @@ export function rpcRefusal(
   };
 }
 
-/** Sends a refusal for which there is no handler, with the headers that hooks set on the reply. */
+/** Sends a refusal for a path without a handler, with the headers that hooks set on the reply. */
 export function sendRpcRefusal(
   service: string,
   refusal: ServiceError,
@@ -88,7 +84,7 @@ export function sendRpcRefusal(
   else raw.end();
 }
 
-/** Writes a refusal for a caller of whom the content type says which protocol it speaks, and notes both on the call. */
+/** Writes a refusal in the protocol that the content type names, and notes both on the call. */
 export function writeRpcRefusal(
   service: string,
   call: Call,
@@ -131,14 +127,14 @@ function connectError(error: ConnectError, headers: Written["headers"], status: 
   return { status, headers: { ...own, ...headers }, body };
 }
 
-/** Streams of Connect are answered with 200, and end with their error. */
+/** Connect streams are answered with 200 and carry the error in their last message. */
 function endOfStream(error: ConnectError, codec: string, headers: Written["headers"]): Written {
   const end = endStreamToJson(new Headers(), error, undefined);
   const body = encodeEnvelope(endStreamFlag, new TextEncoder().encode(JSON.stringify(end)));
   return { status: 200, headers: { "content-type": `application/connect+${codec}`, ...headers }, body };
 }
 
-/** What HTTP itself has a status for; Connect's clients go by the error, intermediaries by the status. */
+/** Reasons with an HTTP status: Connect clients read the error, intermediaries the status. */
 const ofHttp: ReadonlySet<Reason> = new Set(["no_route", "method_not_allowed", "unsupported_media_type"]);
 
 function httpStatus(refusal: ServiceError, { code }: ConnectError): number {

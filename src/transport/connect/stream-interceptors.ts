@@ -1,14 +1,11 @@
-/** Interceptors of the services that stream, which the gate's chain does not know. */
+/** Interceptors of the streaming services. */
 import { ConnectError, type Interceptor } from "@connectrpc/connect";
 import { ServiceError } from "../../base/errors.ts";
 import { callOf } from "../calls/call.ts";
 import { abortRefusal, deadlinePassed } from "../calls/deadline.ts";
 import { fromProtocolError, toConnectError, toServiceError } from "../calls/errors.ts";
 
-/**
- * Outermost: whatever ends a stream with an error, a message that could not be decoded too, leaves as any other
- * refusal does and is noted on the call for the log line.
- */
+/** Outermost: an error that ends a stream leaves as any other refusal, and is noted for the log line. */
 export function reportStreamErrors(service: string): Interceptor {
   return (next) => async (request) => {
     const { signal } = request;
@@ -26,10 +23,10 @@ export function reportStreamErrors(service: string): Interceptor {
   };
 }
 
-/** A body that is cut off by the deadline cannot be decoded either. */
+/** A body that the deadline cut off cannot be decoded either. */
 function refusalOf(thrown: unknown, signal: AbortSignal): ServiceError {
   if (isPast(signal)) return deadlinePassed;
-  // What was under way for a caller who has left ends with the signal's own reason, whatever that is.
+  // Work for a caller that has left rejects with the signal's reason.
   if (signal.aborted && (thrown === signal.reason || isAbort(thrown))) return abortRefusal(signal);
   const isOfProtocol = thrown instanceof ConnectError && !(thrown.cause instanceof ServiceError);
   return isOfProtocol ? fromProtocolError(thrown) : toServiceError(thrown);
@@ -39,7 +36,7 @@ function isAbort(thrown: unknown): boolean {
   return thrown instanceof Error && thrown.name === "AbortError";
 }
 
-/** The deadline ends the messages, which is no good end. */
+/** The deadline ends the messages early, which counts as an error. */
 async function* endInTime<T>(
   messages: AsyncIterable<T>,
   signal: AbortSignal,

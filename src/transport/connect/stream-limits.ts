@@ -1,7 +1,4 @@
-/**
- * How many streams may be open at once of those that need no credentials: each holds memory for as long, and whoever
- * opens many must not keep the others out.
- */
+/** Limits the open streams of callers without credentials, each of which holds memory. */
 import type { Interceptor } from "@connectrpc/connect";
 import type { FastifyRequest } from "fastify";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
@@ -10,26 +7,26 @@ import { neighbourhood } from "../../base/network.ts";
 import { localSums } from "../../base/sums.ts";
 import { kRequest } from "../calls/exchange.ts";
 
-/** Streams that may be open at once. */
 export interface StreamLimits {
-  /** Of one caller on one connection, which may carry those of many where it is the ingress's. */
+  /** Of one caller on one connection. A connection of the ingress carries many callers. */
   readonly perConnection: number;
-  /** Of one address, an IPv6 block of /64 counting as one. */
+  /** Of one address; an IPv6 /64 counts as one address. */
   readonly perAddress: number;
-  /** Of addresses that one party is likely to hold: IPv4 by /24, IPv6 by /48. */
+  /** Of addresses that one party probably holds: IPv4 /24, IPv6 /48. */
   readonly perNeighbourhood: number;
   readonly inAll: number;
 }
 
-/** For those who watch: one for each channel of a client is what they need. */
+/** Watches: one per channel of a client is enough. */
 export const watchLimits: StreamLimits = { perConnection: 16, perAddress: 64, perNeighbourhood: 256, inAll: 1024 };
-/** For conversations, which are short. */
+/** Conversations are short. */
 export const conversationLimits: StreamLimits = { perConnection: 4, perAddress: 16, perNeighbourhood: 64, inAll: 256 };
 
 /**
- * Refuses streams beyond the limits: `rate_limited` where the caller has too many, `overloaded` where all have.
+ * Refuses streams beyond the limits: `rate_limited` if the caller has too many, `overloaded` if all callers together
+ * have.
  *
- * @param addressOf address that a call comes from, as `callerAddress` returns it
+ * @param addressOf returns the address of a call, as `callerAddress` does
  */
 export function limitStreams(limits: StreamLimits, addressOf: (inbound: InboundRequest) => string): Interceptor {
   const open = localSums();
@@ -53,7 +50,7 @@ export function limitStreams(limits: StreamLimits, addressOf: (inbound: InboundR
       const reason = full === shares.length - 1 ? "overloaded" : "rate_limited";
       throw new ServiceError(reason, "too many streams are open", { retryAfterSeconds: 1 });
     }
-    // The context of a call is aborted when the call is over, however it ends.
+    // The context of a call is aborted when the call ends, for any reason.
     request.signal.addEventListener("abort", () => leave(shares), { once: true });
     if (request.signal.aborted) leave(shares);
     return next(request);
@@ -63,7 +60,6 @@ export function limitStreams(limits: StreamLimits, addressOf: (inbound: InboundR
 const numbers = new WeakMap<object, number>();
 let connections = 0;
 
-/** A number of its own for each connection. */
 function connectionNumber({ raw }: FastifyRequest): number {
   const { stream, socket } = raw as { stream?: { session?: object } } & typeof raw;
   const connection = stream?.session ?? socket;

@@ -1,6 +1,6 @@
 /**
- * Streams of those who have shown credentials. Connect's own plugin carries them, on gRPC and Connect over HTTP/2; they
- * pass the same gate as every call, and what they have in memory is bounded and counted as bodies are.
+ * Streams of authenticated callers. Connect's own plugin carries them, on gRPC and Connect over HTTP/2. They pass the
+ * same gate as every call, and their memory is bounded and counted like that of bodies.
  */
 import type { Http2ServerResponse } from "node:http2";
 import { createContextValues, type Interceptor } from "@connectrpc/connect";
@@ -23,24 +23,24 @@ import { reportStreamErrors } from "./stream-interceptors.ts";
 import { limitStreams, type StreamLimits } from "./stream-limits.ts";
 import { carry, takeTimeout } from "./wrap.ts";
 
-/** One for each channel of an agent is what is needed; behind a shared address there are many. */
+/** An agent needs one per channel; a shared address has many agents. */
 const streamLimits: StreamLimits = { perConnection: 16, perAddress: 256, perNeighbourhood: 512, inAll: 1024 };
-/** Bytes that are read and not settled, and the room that each stream has for them: a message more at most. */
+/** Bytes that are read and not settled; each stream reserves these and one more message. */
 const windowBytes = 256 * 1024;
 const maxItems = 256;
-/** Longest time that a stream stays open, in milliseconds: a day. */
+/** Longest time that a stream stays open: one day, in milliseconds. */
 const maxStreamMs = 86_400_000;
 
 export interface StreamsOptions extends Pick<AdapterOptions, "service" | "gate" | "limits" | "bodies"> {
   readonly headerPrefix: string;
-  /** What a stream passes again whenever something came on it. */
+  /** Passed again whenever a message arrives on a stream. */
   readonly gateStill: Gate;
   readonly stopping: AbortSignal;
-  /** The address that a call comes from, as `callerAddress` returns it. */
+  /** Returns the address of a call, as `callerAddress` does. */
   readonly addressOf: (inbound: InboundRequest) => string;
 }
 
-/** Serves the services, all of whose methods are streams both ways. */
+/** Serves the services; all their methods are bidirectional streams. */
 export function registerStreams(
   app: FastifyInstance,
   services: readonly ServiceBinding[],
@@ -73,7 +73,7 @@ export function registerStreams(
               } catch (thrown) {
                 throw toConnectError(service, call.requestId, toServiceError(thrown));
               }
-              // It waits for its caller most of the time, and takes its turn for what comes.
+              // A stream mostly waits for its caller, and takes a turn for each message.
               call.ticket?.park();
               const { rpc } = call;
               context.values.set(kStillAllowed, () =>
@@ -96,7 +96,7 @@ export function registerStreams(
   });
 }
 
-/** Gives each stream room for what it may have in memory, for as long as it is open. */
+/** Reserves memory for each open stream. */
 function reserveMemory({ bodies, limits }: StreamsOptions): Interceptor {
   return (next) => (request) => {
     const { inbound } = request.contextValues.get(kRequest) ?? {};

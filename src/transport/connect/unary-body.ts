@@ -1,6 +1,6 @@
 /**
- * Request bodies on their way to the Connect plugin: read by us, whole and in time, without their compression, and with
- * no more in them than a request may hold. The plugin reads and parses what it is given whatever that costs.
+ * Reads request bodies for the Connect plugin: complete, in time, decompressed, and within the limits of a request. The
+ * plugin itself reads and parses bodies of any cost.
  */
 import type { Duplex } from "node:stream";
 import { createBrotliDecompress, createGunzip } from "node:zlib";
@@ -16,24 +16,23 @@ import { requireFewRecords } from "../codec/binary-records.ts";
 import { readableText } from "../codec/parse.ts";
 import { admitBody, type BodyLimits, bodyTooLarge, prefixBytes, readBody } from "../http/body.ts";
 
-/** Encodings of request messages. Each is taken off piece by piece: a few bytes may become a thousand times as many. */
+/** Encodings of request messages. Decompression is done in pieces: a few bytes may expand a thousandfold. */
 const decompressors: ReadonlyMap<string, () => Duplex> = new Map<string, () => Duplex>([
   [compressionGzip.name, () => createGunzip({ chunkSize: pieceBytes })],
   [compressionBrotli.name, () => createBrotliDecompress({ chunkSize: pieceBytes })],
 ]);
 const pieceBytes = 64 * 1024;
 
-/** How the messages of a body are written. */
 export interface BodyForm {
   readonly isJson: boolean;
   readonly isEnveloped: boolean;
-  /** Undefined where there is none, or one that the plugin refuses. */
+  /** Undefined if there is no encoding, or one that the plugin refuses. */
   readonly decompress: (() => Duplex) | undefined;
 }
 
 /**
- * Returns the form of a request's body, and takes what speaks of its compression and length out of the headers: the
- * plugin gets another body than was sent. Headers of an encoding that is not supported stay, for the plugin to refuse.
+ * Returns the form of a request's body, and removes the headers about its compression and length: the plugin gets a
+ * decompressed body. Headers of an unsupported encoding stay, so that the plugin refuses it.
  */
 export function takeForm({ header, method }: UniversalServerRequest, protocol: Protocol | undefined): BodyForm {
   const isEnveloped = protocol !== "connect";
@@ -51,18 +50,17 @@ export function takeForm({ header, method }: UniversalServerRequest, protocol: P
 export interface UnaryBodyOptions {
   readonly request: FastifyRequest;
   readonly form: BodyForm;
-  /** Type of the message. */
   readonly desc: DescMessage;
-  /** `maxBytes` is of the message, as sent and without its compression. Asked for when the body is. */
+  /** `maxBytes` limits the message both as sent and decompressed. Called when the body is read. */
   readonly limits: () => BodyLimits;
   readonly signal: AbortSignal;
-  /** Takes the items out of a bulk message; absent for others. */
+  /** Takes the items out of a bulk message; absent for other messages. */
   readonly takeItems?: ((message: Uint8Array, isJson: boolean) => Uint8Array) | undefined;
-  /** Gets the body as the plugin reads it. */
+  /** Called with the body that the plugin gets. */
   readonly onRead: (body: Uint8Array) => void;
 }
 
-/** The body, read when it is asked for. A refusal is noted on the call: Connect reports any error of a body as internal. */
+/** Yields the body. Notes a refusal on the call, because Connect reports any error of a body as internal. */
 export async function* unaryBody(options: UnaryBodyOptions): AsyncGenerator<Uint8Array> {
   const { request, form, desc, signal, onRead } = options;
   const { raw, response, call } = request;
@@ -90,7 +88,7 @@ export async function* unaryBody(options: UnaryBodyOptions): AsyncGenerator<Uint
   }
 }
 
-/** @param heldBytes what the lease has for the body already */
+/** @param heldBytes bytes that the lease already holds for the body */
 async function plain(
   bytes: Buffer,
   { decompress }: BodyForm,
@@ -117,10 +115,10 @@ async function plain(
   return Buffer.concat(parts);
 }
 
-/** Two messages are as many as it takes to refuse a call for having several. */
+/** Two messages are enough to refuse a call for having several. */
 const maxFrames = 2;
 
-/** The frames without their compression. What is no frame stays as it is, for the plugin to refuse. */
+/** Returns the frames decompressed. Invalid frames stay, so that the plugin refuses them. */
 async function plainFrames(body: Buffer, form: BodyForm, limits: BodyLimits): Promise<Buffer> {
   if (form.decompress === undefined) return body;
   const parts: Uint8Array[] = [];
@@ -141,7 +139,7 @@ async function plainFrames(body: Buffer, form: BodyForm, limits: BodyLimits): Pr
   return Buffer.concat([...parts, body.subarray(at)]);
 }
 
-/** Where there is not the one message that is expected, the body stays as it is, for the plugin to refuse. */
+/** A body without exactly one message stays, so that the plugin refuses it. */
 function withoutItems(
   body: Buffer,
   { isJson, isEnveloped }: BodyForm,
@@ -155,12 +153,12 @@ function withoutItems(
 function* messagesIn(body: Uint8Array): Generator<Uint8Array> {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   for (let at = 0, end = frameEnd(bytes, at); end !== undefined; at = end, end = frameEnd(bytes, at)) {
-    // Compressed by nothing that is known: the plugin refuses it unread.
+    // Compressed with an unknown encoding: the plugin refuses it unread.
     if (((bytes[at] as number) & compressedFlag) === 0) yield bytes.subarray(at + prefixBytes, end);
   }
 }
 
-/** End of the frame that begins here; undefined where it is incomplete. */
+/** End of the frame that begins here; undefined if it is incomplete. */
 function frameEnd(body: Buffer, at: number): number | undefined {
   if (body.length < at + prefixBytes) return undefined;
   const end = at + prefixBytes + body.readUInt32BE(at + 1);

@@ -16,7 +16,7 @@ import { takeForm, unaryBody } from "./unary-body.ts";
 
 const acceptEncodingHeaders = ["accept-encoding", "connect-accept-encoding", "grpc-accept-encoding"];
 
-/** Wraps a handler of the Connect plugin: time limits, no compressed answers, and one shape for every refusal. */
+/** Wraps a handler of the Connect plugin: time limits, uncompressed answers, and one form of refusal. */
 export function wrap(handler: UniversalHandler, options: AdapterOptions): UniversalHandler {
   const { service, limits } = options;
   const rpc = `${handler.service.name}/${handler.method.name}`;
@@ -36,7 +36,7 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
           request,
           form,
           desc: handler.method.input,
-          // Asked for once the gate has been passed.
+          // Called after the gate.
           limits: () => {
             lease = options.bodies.lease(call, request.inbound);
             return { maxBytes: limits.maxBodyBytes(rpc), timeoutMs: limits.bodyTimeoutMs, lease };
@@ -55,7 +55,7 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
           },
         }),
       });
-      // Credentials come before the type in the order of refusal, and the plugin's own 415 comes before the gate.
+      // Credentials are refused before the content type, and the plugin's own 415 comes before the gate.
       if (response.body === undefined)
         await options.gate({ call, inbound: request.inbound, rpc, signal: deadline.signal });
       const explain = () => explainUnread({ universal, form, body }, handler.method.input, options.rules);
@@ -67,10 +67,7 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
   });
 }
 
-/**
- * The handler with what it answers itself in the terms of the caller's protocol: another verb, a type that it does not
- * know, and whatever is thrown.
- */
+/** Wraps the handler with refusals in the caller's protocol: another verb, unknown type, thrown errors. */
 export function carry(
   handler: UniversalHandler,
   service: string,
@@ -103,7 +100,7 @@ export function carry(
   return Object.assign(carried, handler);
 }
 
-/** The response with what the gate has to say in every answer. */
+/** Adds the headers that every answer carries. */
 function announcing({ announced }: Call, response: UniversalServerResponse): UniversalServerResponse {
   if (announced === undefined) return response;
   const header = new Headers(response.header);
@@ -112,8 +109,9 @@ function announcing({ announced }: Call, response: UniversalServerResponse): Uni
 }
 
 /**
- * Takes the caller's own limit, in milliseconds, out of the headers: our deadline holds it, while the body is read
- * too, where the plugin's would start a timer of any length. A malformed one stays for the plugin to refuse.
+ * Removes the caller's time limit from the headers and returns it in milliseconds. Our deadline enforces it, also while
+ * the body is read; the plugin's would start a timer of any length. A malformed limit stays, so that the plugin refuses
+ * it.
  */
 export function takeTimeout(header: Headers, protocol: Protocol | undefined): number | undefined {
   const [name, parse] =
@@ -125,10 +123,7 @@ export function takeTimeout(header: Headers, protocol: Protocol | undefined): nu
   return timeoutMs;
 }
 
-/**
- * Answers are small, and mix what callers send with what is secret of others': they are never compressed. A caller that
- * names no encoding would get the one of its request.
- */
+/** Answers are never compressed, because they mix the caller's text with secrets. */
 function uncompressedAnswer(universal: UniversalServerRequest): UniversalServerRequest {
   for (const name of acceptEncodingHeaders) universal.header.set(name, "identity");
   return universal;

@@ -1,7 +1,6 @@
 /**
- * The one ordered list of what every call passes, on every protocol. The gate runs on the headers alone, before a
- * byte of the body is read; interceptors run around the handler, the first of them outermost. A test pins both
- * orders.
+ * The ordered list of what every call passes, on every protocol. The gate runs on the headers alone, before a byte of
+ * the body is read. Interceptors run around the handler, the first of them outermost. A test pins both orders.
  */
 import type { DescMessage, Message } from "@bufbuild/protobuf";
 import type { Interceptor } from "@connectrpc/connect";
@@ -12,21 +11,17 @@ import { countItems, enforceDeadline, readCallOptions, reportErrors } from "./in
 import { authenticate, authenticateStill, type CredentialVerifier, matchTenant, requireScopes } from "./links.ts";
 
 export interface ChainOptions {
-  /** Name of the service in error details. */
   readonly service: string;
   /** Lowercase prefix of our own headers, such as `x-svc-`. */
   readonly headerPrefix: string;
   readonly verifier: CredentialVerifier;
   /** Scopes of a method, default ones included. */
   readonly requiredScopes: (rpc: string) => readonly string[];
-  /** What holds callers to their tenants' quotas; absent where there are none. */
+  /** Enforces quotas of tenants; absent if there are none. */
   readonly quotas?: GateLink | undefined;
-  /** What holds the items of bulk calls to them, once they are counted; absent where there are none. */
+  /** Enforces quotas for the items of bulk calls once they are counted; absent if there are none. */
   readonly itemQuotas?: ((rpc: string, call: Call, signal: AbortSignal) => Promise<void>) | undefined;
-  /**
-   * The methods that need no credentials, by `Service/Method`, each with what it passes in place of the gate's links;
-   * every other method passes those. None where absent.
-   */
+  /** Methods without credentials, by `Service/Method`, with the links that replace the gate's. Default: none. */
   readonly withoutCredentials?: ReadonlyMap<string, readonly GateLink[]>;
   /** Requests whose rules are compiled at start-up. */
   readonly warmUp: readonly { readonly desc: DescMessage; readonly sample: Message }[];
@@ -34,14 +29,13 @@ export interface ChainOptions {
 
 export interface Chain {
   readonly gate: Gate;
-  /** What a call that goes on passes again, for credentials that were called back, or count for less, since it began. */
+  /** Gate for a stream that is open: detects credentials that were revoked or count for less since it began. */
   readonly gateStill: Gate;
   readonly interceptors: Interceptor[];
-  /** What `validate` holds requests to, for adapters that have more to say of a request that they cannot read. */
+  /** The rules of `validate`, for adapters that explain unreadable requests. */
   readonly rules: Rules;
 }
 
-/** Builds gate and interceptors in their order. */
 export function createChain(options: ChainOptions): Chain {
   const allowed = [matchTenant(`${options.headerPrefix}tenant-id`), requireScopes(options.requiredScopes)];
   const guarded = createGate([

@@ -1,12 +1,11 @@
 /**
- * The gate: what every call passes after its headers are in and before a byte of its body is read, in one order on
+ * The gate: what every call passes after its headers are in and before a byte of its body is read, in the same order on
  * every protocol. Its links are in `links.ts`; `chain.ts` has the ordered list.
  */
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { Call } from "../calls/call.ts";
 import { toServiceError } from "../calls/errors.ts";
 
-/** What a link sees of a call. */
 export interface GateContext {
   readonly call: Call;
   /** The request as the network delivered it: headers and peer. */
@@ -23,7 +22,6 @@ export type GateLink = (context: GateContext) => void | Promise<void>;
 /** Runs the links in order. Rejects with a `ServiceError`, which it also notes on the call. */
 export type Gate = (context: GateContext) => Promise<void>;
 
-/** Makes the gate of the given links. */
 export function createGate(links: readonly GateLink[]): Gate {
   return async (context) => {
     try {

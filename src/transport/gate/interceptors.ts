@@ -1,14 +1,11 @@
-/** What runs around every handler, the outermost first; `codec/validate.ts` is the last. */
+/** Interceptors around every handler, the outermost first; `codec/validate.ts` is the last. */
 import type { Interceptor } from "@connectrpc/connect";
 import { ServiceError } from "../../base/errors.ts";
 import { type Call, callOf, type ReceiptDetail } from "../calls/call.ts";
 import { withinDeadline } from "../calls/deadline.ts";
 import { toConnectError, toServiceError } from "../calls/errors.ts";
 
-/**
- * Outermost interceptor: whatever a handler or an inner interceptor throws becomes a refusal, is noted on the call
- * for the log line, and leaves as a Connect error with its details.
- */
+/** Outermost interceptor: turns thrown values into refusals, noted on the call, and into Connect errors. */
 export function reportErrors(service: string): Interceptor {
   return (next) => async (request) => {
     try {
@@ -23,12 +20,12 @@ export function reportErrors(service: string): Interceptor {
 }
 
 /**
- * Answers as soon as the deadline passes, whatever the handler is waiting for. A record that was on its way to the
- * store may still become durable: it was not acknowledged, and a retry is the caller's choice.
+ * Answers as soon as the deadline passes, whatever the handler waits for. A record on its way to the store may still
+ * become durable: it was not acknowledged, and the caller decides whether to retry.
  */
 export const enforceDeadline: Interceptor = (next) => (request) => withinDeadline(() => next(request), request.signal);
 
-/** Holds the items of bulk calls to quotas. */
+/** Enforces quotas for the items of bulk calls. */
 export function countItems(take: (rpc: string, call: Call, signal: AbortSignal) => Promise<void>): Interceptor {
   return (next) => async (request) => {
     const call = callOf({ values: request.contextValues });
@@ -44,8 +41,8 @@ const receiptDetails: readonly string[] = ["full", "brief", "none"] satisfies Re
 const bulkReceiptDetails: readonly string[] = ["full", "brief", "range", "none"] satisfies ReceiptDetail[];
 
 /**
- * Notes what the caller asks for in headers (gRPC: metadata): `idempotency-key`, and `receipt` under the deployment's
- * prefix. Refuses values that are none, and never repeats them.
+ * Reads the caller's options from headers (gRPC: metadata): `idempotency-key`, and `receipt` under the deployment's
+ * prefix. Refuses invalid values without repeating them.
  */
 export function readCallOptions(headerPrefix: string): Interceptor {
   const receiptHeader = `${headerPrefix}receipt`;
@@ -67,8 +64,8 @@ export function readCallOptions(headerPrefix: string): Interceptor {
 }
 
 /**
- * The values of a header as `Headers` joins them: without the spaces around each, with a comma and a space between them.
- * Looked for alone: all headers of a call would take longer than the rest of its way to the handler.
+ * Returns the values of a header joined as `Headers` does: trimmed, and separated by a comma and a space. Building
+ * `Headers` for a call would take longer than the rest of its way to the handler.
  */
 function headerOf({ headerValues }: Call, name: string): string | undefined {
   const values = headerValues(name);

@@ -8,14 +8,14 @@ import type { Caller } from "../../base/caller.ts";
 import { traced } from "../../base/trace.ts";
 import type { GateLink } from "./gate.ts";
 
-/** Verifies credentials; rejects with a `ServiceError` where it cannot. */
+/** Verifies credentials. Rejects with a `ServiceError` if they are not accepted. */
 export interface CredentialVerifier {
   authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
-  /** The same for a call that goes on: what can be shown once only is not asked for again. */
+  /** Verifies credentials of an open stream again, without proofs that can be used only once. */
   authenticateStill(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
 }
 
-/** First link: who is calling? Everything after it may rely on `call.caller`. */
+/** First link: authenticates the caller and sets `call.caller`, on which later links rely. */
 export function authenticate(verifier: CredentialVerifier): GateLink {
   return async ({ call, inbound, signal }) => {
     call.caller = await traced(call.span, "authenticate", () => verifier.authenticate(inbound, signal));
@@ -23,7 +23,7 @@ export function authenticate(verifier: CredentialVerifier): GateLink {
   };
 }
 
-/** In place of the first link, for a call that goes on: is it still the same caller, whose credentials are good? */
+/** First link for an open stream: checks that the credentials are still good and name the same caller. */
 export function authenticateStill(verifier: CredentialVerifier): GateLink {
   return async ({ call, inbound, signal }) => {
     const { caller: before } = call;
@@ -48,7 +48,7 @@ export function requireScopes(requiredScopes: (rpc: string) => readonly string[]
   };
 }
 
-/** Notes who asks for a session, for the handler. Refuses as `sessionPeer` does. */
+/** Notes the peer that asks for a session. Refuses as `sessionPeer` does. */
 export function noteSessionPeer(peerOf: (inbound: InboundRequest) => SessionPeer): GateLink {
   return ({ call, inbound }) => {
     call.sessionPeer = peerOf(inbound);

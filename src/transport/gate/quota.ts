@@ -1,4 +1,4 @@
-/** The last link of the gate: what tenants may use in a period, and what answers say of it. */
+/** The last link of the gate: quotas of tenants, and the headers that report them. */
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { QuotaName } from "../../base/quotas.ts";
 import type { QuotaHold, QuotaState, Quotas } from "../../domain/quotas.ts";
@@ -6,15 +6,14 @@ import type { Call } from "../calls/call.ts";
 import { withinDeadline } from "../calls/deadline.ts";
 import type { GateLink } from "./gate.ts";
 
-/** What calls of a method use. */
 export interface QuotaUse {
-  /** Whether they leave a record, and so need the store. */
+  /** Whether calls of the method leave a record, and so need the store. */
   readonly isRecorded: boolean;
-  /** Whether their bodies count as artifacts. */
+  /** Whether bodies count as artifacts. */
   readonly isArtifact: boolean;
 }
 
-/** Refuses calls beyond their tenant's quotas, before anything of their bodies is read. */
+/** Refuses calls beyond their tenant's quotas, before the body is read. */
 export function keepWithinQuotas(quotas: Pick<Quotas, "take">, useOf: (rpc: string) => QuotaUse): GateLink {
   return ({ call, inbound, rpc, signal }) => {
     if (call.caller === undefined) return;
@@ -34,16 +33,16 @@ export function keepWithinQuotas(quotas: Pick<Quotas, "take">, useOf: (rpc: stri
     const taken = quotas.take({ tenantId, amounts, isStoreless: !isRecorded, signal });
     if (!(taken instanceof Promise)) return note(taken);
     const noted = taken.then(note);
-    // The call may be over before; then nothing is taken for it.
+    // If the call ends first, nothing is taken for it.
     noted.catch(() => {});
     return withinDeadline(() => noted, signal);
   };
 }
 
 /**
- * Takes what the items of a bulk call use besides the call itself, once they are counted.
+ * Takes the quota of a bulk call's items, besides that of the call itself, once they are counted.
  *
- * @throws ServiceError as `keepWithinQuotas`: `rate_limited` too where they are more than the limit of a period
+ * @throws ServiceError as `keepWithinQuotas`; `rate_limited` too if the items exceed the limit of a period
  */
 export async function takeForItems(
   quotas: Pick<Quotas, "take">,
@@ -60,12 +59,12 @@ export async function takeForItems(
   if (hold.refusal !== undefined) throw hold.refusal;
 }
 
-/** Told once how many of them were recorded, and how many were asked for, all of them unless it says so. */
+/** Called once with the number of items that were recorded, and of those that were asked for; default: all. */
 export type SettleItems = (recorded: number, asked?: number) => void;
 
 /**
- * Takes what recorded items of a call use besides the call itself, or those of a stream. Resolves with what gives back
- * what was not recorded of them, or not asked for at all.
+ * Takes the quota for recorded items of a call or a stream, besides that of the call itself. Resolves with a function
+ * that gives back what was not recorded or not asked for.
  *
  * @throws ServiceError as `takeForItems`
  */
@@ -93,7 +92,7 @@ async function takeMany(
   return withinDeadline(async () => quotas.take(request), signal);
 }
 
-/** The length of the body, where the headers say it. */
+/** Length of the body, if the headers state it. */
 function announcedBytes(inbound: InboundRequest): number {
   const [value = ""] = inbound.headerValues("content-length");
   return /^\d{1,15}$/.test(value) ? Number(value) : 0;
@@ -102,7 +101,7 @@ function announcedBytes(inbound: InboundRequest): number {
 /** Gives back what the call was granted and has not used. */
 export function settleQuotas(call: Call): void {
   const { quotas, itemQuotas, refusal, bodyBytes = 0, recordedItems } = call;
-  // A record of a call that nobody waited for to the end, or whose store did not answer, may have been kept all the same.
+  // A record may have been stored although the caller left early or the store did not answer.
   const mayBeRecorded = refusal === undefined || unknownOutcomes.has(refusal.reason);
   const records = mayBeRecorded ? (recordedItems ?? 1) : 0;
   quotas?.settle({ records: Math.min(1, records), artifact_bytes: bodyBytes });
@@ -124,7 +123,7 @@ const items: Readonly<Record<QuotaName, { readonly name: string; readonly unit: 
 
 /**
  * `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10, sections 3 and 4), as headers and as
- * metadata of gRPC. What is left is what this process knows of: other replicas may have used some of it, or give it back.
+ * metadata of gRPC. What is left is an estimate of this process: other replicas may have used some, or give some back.
  */
 export function quotaHeaders(states: readonly QuotaState[]): Readonly<Record<string, string>> {
   if (states.length === 0) return {};

@@ -1,7 +1,7 @@
 /**
- * Plain unary gRPC: HTTP/2, protobuf, no compression, one message. It goes straight to the unary invoker and answers as
- * the Connect plugin does, several times faster; everything else is the plugin's. A differential test compares
- * the two.
+ * Plain unary gRPC: HTTP/2, protobuf, no compression, one message. Calls go straight to the unary invoker and are
+ * answered as the Connect plugin does, several times faster. The plugin serves everything else. A differential test
+ * compares the two.
  */
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import { fromBinary, type Message } from "@bufbuild/protobuf";
@@ -26,19 +26,17 @@ import { resetWithAnswer } from "../http/unread-body.ts";
 import { frameEncoder } from "./encode.ts";
 import { decodeOnly, frameHeaderBytes } from "./frame.ts";
 
-/** One method, ready to be called. */
 interface Served {
   readonly method: ServedMethod;
   readonly invoke: UnaryInvoker;
   readonly encode: (message: Message) => Buffer;
 }
 
-/** What the adapter needs: how calls begin, and how they are carried. */
 export type GrpcOptions = AdapterOptions & CallLifecycle;
 
 /**
- * Makes what takes the streams of the methods: those that are plain unary gRPC, from their headers alone. All others
- * become requests, which the router hands to the Connect plugin, or refuses.
+ * Returns a handler that takes the streams of plain unary gRPC calls, which it recognizes by their headers. All others
+ * become requests, which the router passes to the Connect plugin or refuses.
  */
 export function serveGrpc(methods: readonly ServedMethod[], options: GrpcOptions): StreamHandler {
   const served = new Map<unknown, Served>(
@@ -120,7 +118,7 @@ async function handle(
   stream.end(answer);
 }
 
-/** Reads and decodes in a function of its own, so that nothing keeps the bytes while the call goes on. */
+/** A function for reading and decoding, so that nothing keeps the bytes during the call. */
 async function readMessage(
   method: ServedMethod,
   { limits, rules }: GrpcOptions,

@@ -1,6 +1,6 @@
 /**
- * Answers as length-prefixed messages of gRPC, byte for byte as `toBinary` writes them: a test compares the two. What is
- * gained is memory: one buffer serves all answers of a method, where `toBinary` grows a new one for each.
+ * Encodes answers as length-prefixed messages of gRPC, byte for byte as `toBinary` does; a test compares the two. One
+ * buffer serves all answers of a method, while `toBinary` grows a new one for each.
  */
 import { type DescField, type DescMessage, type Message, ScalarType, toBinary } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
@@ -9,13 +9,13 @@ import { encodeFrame, frameHeaderBytes } from "./frame.ts";
 type Values = Readonly<Record<string, unknown>>;
 type Write = (writer: BinaryWriter, message: Values) => void;
 
-/** Buffers that one large answer made larger than this are not kept. */
+/** Larger buffers are not kept. */
 const maxKeptBytes = 64 * 1024;
 const emptyHeader = new Uint8Array(frameHeaderBytes);
 
 /**
- * Makes the encoder of a message type. Answers have no unknown fields, so none are written. A type with fields of a
- * kind that no answer has is left to `toBinary`.
+ * Returns the encoder of a message type. Unknown fields are not written, because answers have none. A type with fields
+ * of an unsupported kind is left to `toBinary`.
  */
 export function frameEncoder(desc: DescMessage): (message: Message) => Buffer {
   const write = compile(desc);
@@ -26,7 +26,7 @@ export function frameEncoder(desc: DescMessage): (message: Message) => Buffer {
     try {
       write(writer, message as unknown as Values);
     } catch (error) {
-      writer = new BinaryWriter(); // what was written so far must not stand before the next answer
+      writer = new BinaryWriter(); // discards what was written so far
       throw error;
     }
     const bytes = writer.finish();
@@ -37,7 +37,7 @@ export function frameEncoder(desc: DescMessage): (message: Message) => Buffer {
   };
 }
 
-/** Undefined where a field is of a kind that no answer has; a type that contains itself is such. */
+/** Undefined if a field has an unsupported kind, or the type contains itself. */
 function compile(desc: DescMessage, outer: readonly DescMessage[] = []): Write | undefined {
   if (outer.includes(desc)) return undefined;
   const writes: Write[] = [];
@@ -89,7 +89,7 @@ function compileField(field: DescField, outer: readonly DescMessage[]): Write | 
   }
 }
 
-/** Each entry is a message with its key and its value, both always written. */
+/** Each entry is a message with key and value, both always written. */
 function textMap({ localName, number }: DescField): Write {
   return (writer, message) => {
     for (const [key, value] of Object.entries(message[localName] as Readonly<Record<string, string>>)) {
@@ -128,7 +128,7 @@ function scalar(field: DescField & { readonly fieldKind: "scalar" }): Write | un
   }
 }
 
-/** Whether the value is written: unless it is absent, or what a member without presence of its own has by default. */
+/** Whether the value is written: not if it is absent, or the default of a member without presence. */
 function isPresent<Value>({ proto }: DescField, value: Value | undefined, byDefault: Value): boolean {
   return value !== undefined && (proto.proto3Optional || value !== byDefault);
 }

@@ -1,19 +1,15 @@
-/**
- * Length-prefixed messages of gRPC: one byte of flags, four bytes of length, the message
- * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md).
- */
+/** Length-prefixed messages of gRPC (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md). */
 
 import { invalidMessage, undeclaredCompression, wrongMessageCount } from "../calls/errors.ts";
 import { bodyTooLarge } from "../http/body.ts";
 
-/** Bytes before each message. */
 export const frameHeaderBytes = 5;
-/** The other bits are reserved, and ignored. */
+/** The other bits are reserved and ignored. */
 const compressedFlag = 1;
 
 /**
- * The one message in a body, parsed. Throws where there is none, more than one, a compressed one or an incomplete
- * one; what follows the message is looked at only once that is parsed, as Connect's own implementation does.
+ * Parses the only message in a body. Throws if there is none, more than one, a compressed one or an incomplete one. As
+ * in Connect's implementation, what follows the message is checked after parsing it.
  */
 export function decodeOnly<T>(body: Buffer, maxBytes: number, parse: (message: Uint8Array) => T): T {
   if (body.length === 0) throw wrongMessageCount();
@@ -34,7 +30,6 @@ function messageAt(body: Buffer, offset: number, maxBytes: number): Uint8Array {
   return body.subarray(start, start + length);
 }
 
-/** Puts the prefix before a message. */
 export function encodeFrame(message: Uint8Array): Buffer {
   const frame = Buffer.allocUnsafe(frameHeaderBytes + message.byteLength);
   frame[0] = 0;

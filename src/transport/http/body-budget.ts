@@ -1,56 +1,49 @@
-/** How much memory request bodies may have at once: in all, for each tenant, and for those who have shown no credentials. */
+/** Memory budget of request bodies: in total, for each tenant, and for callers without credentials. */
 
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { localSums } from "../../base/sums.ts";
 import type { Call } from "../calls/call.ts";
 
-/** What one body has of the budget, from before it is read until its call is over. */
+/** Memory of one body, held from before it is read until its call ends. */
 export interface BodyLease {
-  /**
-   * Takes what is missing to so many bytes; never gives any back. Throws `overloaded` where there is no room, and takes
-   * nothing then.
-   */
+  /** Raises the lease to so many bytes; never lowers it. Throws `overloaded` and takes nothing if there is no room. */
   holds(bytes: number): void;
-  /** Gives all of it back; once, however often it is called. */
+  /** Gives all of it back. Idempotent. */
   release(): void;
 }
 
 export interface BodyBudget {
-  /** A lease of nothing as yet, for a call that has passed the gate. */
+  /** Returns an empty lease for a call that has passed the gate. */
   lease(call: Call, inbound: InboundRequest): BodyLease;
-  /** Bytes that all leases have now. */
   readonly inFlightBytes: number;
 }
 
-/** Whose share was used up. */
 export type BodyShare = "all" | "tenant" | "anonymous";
 
 export interface BodyBudgetOptions {
-  /** Bytes for all bodies. */
   readonly maxBytes: number;
-  /** The address that a call comes from, as `callerAddress` returns it. */
+  /** Returns the address of a call, as `callerAddress` does. */
   readonly addressOf: (inbound: InboundRequest) => string;
-  /** Whether the process has little memory left: then one large body at a time has room. Default: it never has. */
+  /** Whether the process has little memory left; then only one large body is admitted at a time. Default: never. */
   readonly isTight?: () => boolean;
-  /** Told of every refusal. */
+  /** Called for every refusal. */
   readonly onRefused?: (share: BodyShare) => void;
 }
 
-/** Shares of all: one tenant's; that of all who have shown no credentials; one address's of those. */
+/** Shares of the total: one tenant's; that of all callers without credentials; that of one address among those. */
 const shares = { tenant: 1 / 2, anonymous: 1 / 8, address: 1 / 32 };
 
-/** Bodies up to this have room while memory is tight: others would not notice if they had none. */
+/** Bodies up to this size are admitted even if memory is tight. */
 const smallBytes = 256 * 1024;
 
-/** Time after which to try again: bodies are gone in less. */
+/** Bodies are usually released within this time. */
 const retryAfterSeconds = 1;
 
 export function createBodyBudget(options: BodyBudgetOptions): BodyBudget {
   return new SharedBudget(options);
 }
 
-/** One of the sums that a body counts in. */
 interface Account {
   readonly name: string;
   readonly share: BodyShare;
@@ -62,7 +55,6 @@ class SharedBudget implements BodyBudget {
   readonly #addressOf: (inbound: InboundRequest) => string;
   readonly #isTight: () => boolean;
   readonly #onRefused: (share: BodyShare) => void;
-  /** By name of the account. */
   readonly #heldBytes = localSums();
   readonly #all: Account;
 
@@ -96,7 +88,7 @@ class SharedBudget implements BodyBudget {
       holds: (bytes) => {
         const more = bytes - heldBytes;
         if (more <= 0) return;
-        // What comes late for a call that is over has no room: nobody would give it back.
+        // A late request for a call that has ended is refused: it would never be given back.
         const isRefused = isOver || (bytes > smallBytes && this.inFlightBytes > heldBytes && this.#isTight());
         const full = isRefused ? this.#all : this.#take(accounts, more);
         if (full !== undefined) {
@@ -118,7 +110,7 @@ class SharedBudget implements BodyBudget {
     return { name: `${share}:${name}`, share, maxBytes: this.#maxBytes * part };
   }
 
-  /** Takes so much of all accounts; or of none, and returns the first that is full. */
+  /** Takes the bytes from all accounts; or from none, and returns the first that is full. */
   #take(accounts: readonly Account[], bytes: number): Account | undefined {
     const full = accounts.findIndex(({ name, maxBytes }) => !this.#heldBytes.add(name, bytes, maxBytes));
     if (full === -1) return undefined;

@@ -1,4 +1,4 @@
-/** Reading a request body: bounded in size, in memory and in time, and never past the caller's going away. */
+/** Reads request bodies with limits of size, memory and time. Stops if the caller goes away. */
 import type { Readable } from "node:stream";
 import { ServiceError } from "../../base/errors.ts";
 import type { AdmissionTicket } from "../admission/admission.ts";
@@ -8,37 +8,31 @@ import type { BodyLease } from "./body-budget.ts";
 export interface BodyLimits {
   /** Largest body in bytes, as sent. */
   readonly maxBytes: number;
-  /** Longest time from the headers to the last byte, in milliseconds. */
+  /** Time from the headers to the last byte, in milliseconds. */
   readonly timeoutMs: number;
-  /** Takes from the budget what is read, before it is read. Whoever opened it releases it. */
+  /** Reserves memory before bytes are read. The opener releases it. */
   readonly lease: BodyLease;
 }
 
-/** How much is to come, as far as the request says. */
 export interface Announced {
   /** Value of `Content-Length`. */
   readonly bytes: number | undefined;
-  /** Whether the body begins with a prefix of gRPC, which gives the length of the message after it. */
+  /** Whether the body begins with a gRPC prefix, which has the length of the message. */
   readonly isFramed?: boolean;
 }
 
 /** Flag and length before a message of gRPC and gRPC-Web. */
 export const prefixBytes = 5;
 
-/** The refusal of a body over the limit. */
 export function bodyTooLarge(): ServiceError {
   return new ServiceError("body_too_large", "request exceeds the size limit of this method");
 }
 
-/** The refusal of a body that is too slow. */
 export function bodyTooSlow(): ServiceError {
   return new ServiceError("request_timeout", "request body did not arrive in time");
 }
 
-/**
- * Throws what is known to be wrong with the body before any of it is read: `body_too_large`, or `overloaded` where what
- * was announced has no room.
- */
+/** Refuses a body by its announced size: throws `body_too_large`, or `overloaded` if there is no room. */
 export function admitBody({ bytes }: Announced, { maxBytes, lease }: BodyLimits): void {
   if (bytes === undefined) return;
   if (bytes > maxBytes) throw bodyTooLarge();
@@ -49,7 +43,7 @@ export function admitBody({ bytes }: Announced, { maxBytes, lease }: BodyLimits)
  * Reads the whole body. Rejects with `body_too_large` or `overloaded` before or while reading, `request_timeout`,
  * `canceled` when the stream ends early, or the refusal behind `signal`. On rejection the stream is left paused.
  *
- * @param ticket of the call, which is given up for as long as the caller has not sent everything
+ * @param ticket of the call, which is parked until the caller has sent everything
  */
 export async function readBody(
   stream: Readable,
@@ -66,7 +60,7 @@ export async function readBody(
   return ticket === undefined ? reading : awayFrom(ticket, reading, signal);
 }
 
-/** The call is not worked on while its caller sends, and takes its turn again with the whole body. */
+/** Parks the call while its caller sends, and resumes it with the whole body. */
 async function awayFrom(ticket: AdmissionTicket, reading: Promise<Buffer>, signal: AbortSignal): Promise<Buffer> {
   ticket.park();
   const body = await reading;
@@ -96,7 +90,7 @@ function readOn(stream: Readable, announced: Announced, limits: BodyLimits, sign
       }
     };
     const onGone = () => settle(new ServiceError("canceled", "the request ended early"));
-    // A stream of HTTP/2 whose caller is gone ends too, and is no whole body.
+    // An HTTP/2 stream also ends when its caller resets it; the body is then incomplete.
     const onEnd = () => ("aborted" in stream && stream.aborted === true ? onGone() : settle());
     const onAbort = () => settle(abortRefusal(signal));
     stream.on("data", onData).on("end", onEnd).on("error", onGone).on("close", onGone);
@@ -104,19 +98,16 @@ function readOn(stream: Readable, announced: Announced, limits: BodyLimits, sign
   });
 }
 
-/** The whole body where all that was declared is here already, as it is when it comes along with the headers. */
+/** Returns the whole body if all declared bytes have arrived already, as they do for small bodies. */
 function readArrived(stream: Readable, declaredBytes: number | undefined): Buffer | undefined {
   if (declaredBytes === undefined || declaredBytes === 0 || stream.readableLength !== declaredBytes) return undefined;
   const body: Buffer = stream.read(declaredBytes);
-  // Nothing else is to come, but the stream ends for those who read on alone.
+  // Lets the stream end for other readers.
   stream.resume();
   return body;
 }
 
-/**
- * What has come of a body, in one piece of memory: a chunk may be a byte, and keeps what it came with, so that a list of
- * chunks could be any multiple of the body.
- */
+/** Collects a body in one buffer: in a list, a chunk of one byte would keep the buffer that it came in. */
 class Collected {
   #bytes: Buffer = Buffer.alloc(0);
   #sizeBytes = 0;
@@ -150,7 +141,7 @@ class Collected {
     if (this.#isFramed && before < prefixBytes && size >= prefixBytes) this.#expect(this.#bytes.readUInt32BE(1));
   }
 
-  /** A frame says how long its message is: it has room as a whole, or is refused before it is read. */
+  /** A frame announces the length of its message: the whole is reserved, or refused before it is read. */
   #expect(messageBytes: number): void {
     const { maxBytes, lease } = this.#limits;
     const expected = prefixBytes + messageBytes;
@@ -161,7 +152,7 @@ class Collected {
 
   #reserve(size: number): void {
     if (size <= this.#bytes.byteLength && this.#sizeBytes > 0) return;
-    // Memory that is not written to is not used.
+    // Memory that is not written to is not resident.
     const room = Math.min(this.#limits.maxBytes, Math.max(size, this.#expectedBytes, 2 * this.#sizeBytes));
     const bytes = Buffer.allocUnsafeSlow(room);
     this.#bytes.copy(bytes, 0, 0, this.#sizeBytes);

@@ -1,4 +1,4 @@
-/** Node's HTTP/2 server, with what it leaves to us: who is asked first, and when a session is over. */
+/** Node's HTTP/2 server, with admission before anything else and an end for every session. */
 import http2 from "node:http2";
 import { Connection } from "../../base/connection.ts";
 import type { OpenAnswers } from "../../base/open-answers.ts";
@@ -8,8 +8,8 @@ import type { Admit } from "../admission/admit.ts";
 import type { InboundSource } from "./inbound-request.ts";
 
 /**
- * Takes an HTTP/2 stream as it is, or returns false: then it becomes a request and a response for the handler, which
- * costs more. `rawHeaders` alternates names and values.
+ * Takes an HTTP/2 stream as it is, or returns false: the stream then becomes a request and a response for the handler,
+ * which costs more. `rawHeaders` alternates names and values.
  */
 export type StreamHandler = (
   stream: http2.ServerHttp2Stream,
@@ -25,10 +25,10 @@ export interface Http2ServerOptions {
   readonly addressOf?: AddressOf;
 }
 
-/** The address that a call comes from. */
+/** Returns the address of a call. */
 export type AddressOf = (source: InboundSource) => string;
 
-/** Makes the server, which never listens itself. */
+/** Creates the server, which never listens itself. */
 export function createHttp2(
   { handler, onStream, admit, maxHeaderBytes, addressOf }: Http2ServerOptions,
   answers: OpenAnswers,
@@ -44,7 +44,7 @@ export function createHttp2(
   server.prependListener("stream", (stream, headers, _flags, rawHeaders) => {
     const { ":path": path } = headers;
     if (path !== undefined) headers[":path"] = canonicalTarget(path);
-    // A stream that was reset says so here, and closes.
+    // A reset stream emits an error here, and closes.
     stream.on("error", ignore);
     const address = addressOf && (() => addressOf({ rawHeaders, socket: stream.session?.socket }));
     answers.add(stream, () => stream.destroy(), address);
@@ -63,32 +63,31 @@ export function createHttp2(
 
 function ignore(): void {}
 
-/** How often sessions are looked at, in milliseconds. */
+/** Interval between checks of the sessions, in milliseconds. */
 const pollIntervalMs = 500;
-/** How long a session that is to close, and on which nothing is under way, may take to go, in milliseconds. */
+/** How long a closing session without open streams may last, in milliseconds. */
 const goodbyeMs = 2_000;
 
 export interface SessionLimits {
-  /** How long a session is kept on which nothing happens, in milliseconds. */
+  /** How long an idle session is kept, in milliseconds. */
   readonly idleTimeoutMs: number;
-  /** How long a peer with something under way may be silent until it is asked, and then until it answers, in milliseconds. */
+  /** How long a peer with open streams may be silent before a PING, and again after it, in milliseconds. */
   readonly answerTimeoutMs: number;
 }
 
-/** What is known of a session, in looks: a process that was held up for a while has not listened meanwhile. */
+/** State of a session, counted in checks instead of time: a process that was blocked has not listened either. */
 interface Seen {
   readonly connection: Connection | undefined;
   bytesRead: number;
-  /** Looks since its peer last said anything. */
+  /** Checks since the peer last sent anything. */
   silent: number;
-  /** Looks since it is to close, with nothing under way. */
+  /** Checks since the session began to close without open streams. */
   leaving: number;
 }
 
 /**
- * The open sessions, each for as long as its peer is there. Left to itself Node does not always see that one has left
- * which said before that it would (GOAWAY), and keeps its socket and streams; and its own timeout of a session outlives
- * the session, with all that it holds.
+ * The open sessions. Node itself may miss that a peer has left after announcing it (GOAWAY) and then keeps its socket
+ * and streams; and Node's session timeout outlives the session, with all that it holds.
  */
 export class Http2Sessions {
   readonly #idleLooks: number;
@@ -108,18 +107,18 @@ export class Http2Sessions {
     session.once("close", () => this.#open.delete(session));
   }
 
-  /** Ends all in good order: what is under way goes on. */
+  /** Closes all sessions gracefully: open streams finish. */
   drain(): void {
     for (const session of this.#open.keys()) session.close();
   }
 
-  /** The same for the sessions of these connections. */
+  /** Closes the sessions of these connections gracefully. */
   leave(connections: ReadonlySet<Connection | undefined>): void {
     for (const [session, { connection }] of this.#open)
       if (connection !== undefined && connections.has(connection)) session.close();
   }
 
-  /** Ends all at once, and stops looking. */
+  /** Destroys all sessions, and stops the checks. */
   close(): void {
     for (const session of this.#open.keys()) session.destroy();
     clearInterval(this.#pollTimer);
@@ -140,27 +139,27 @@ export class Http2Sessions {
     }
   }
 
-  /** Whoever is there answers a PING (RFC 9113 §6.7), however long its streams last. None is sent after a GOAWAY. */
+  /** A live peer answers a PING (RFC 9113 §6.7), however long its streams last. None is sent after a GOAWAY. */
   #checkBusy(session: http2.ServerHttp2Session, seen: Seen): void {
     seen.leaving = 0;
     if (seen.silent >= (session.closed ? 1 : 2) * this.#silentLooks) cut(session, seen);
     else if (seen.silent === this.#silentLooks) session.ping(() => {});
   }
 
-  /** Left to itself a session that closes would last for as long as its peer does not read what it was told. */
+  /** Without this, a closing session would last as long as its peer does not read. */
   #checkLeaving(session: http2.ServerHttp2Session, seen: Seen): void {
     seen.leaving += 1;
     if (seen.leaving * pollIntervalMs > goodbyeMs) cut(session, seen);
   }
 }
 
-/** Ends the socket as well, which a session would first have its peer read empty. */
+/** Ends the socket as well: a destroyed session would first wait until its peer has read everything. */
 function cut(session: http2.ServerHttp2Session, { connection }: Seen): void {
   session.destroy();
   connection?.end();
 }
 
-/** Puts admission and handler before the listener that Node adds with the one for requests, and that makes these of streams. */
+/** Runs admission and the stream handler before the listener of Node that turns streams into requests. */
 function askFirst(server: http2.Http2Server, admit: Admit, onStream: StreamHandler = () => false): void {
   const makeRequest = server.listeners("stream")[0] as (...stream: unknown[]) => void;
   server.removeAllListeners("stream");

@@ -4,18 +4,18 @@ import type { TLSSocket } from "node:tls";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import { invalidRequest, type ServiceError } from "../../base/errors.ts";
 
-/** The part of a request that says who sent it and what it asks. */
+/** The parts of a request that name its sender and target. */
 export interface InboundSource extends Pick<IncomingMessage, "method" | "url"> {
   readonly rawHeaders: readonly string[];
   readonly socket: Socket | undefined;
 }
 
-/** What the network delivered, as authentication sees it. */
+/** Returns the request as the network delivered it, for authentication. */
 export function inboundOf(request: InboundSource): InboundRequest {
   return new Inbound(request);
 }
 
-/** Calls that wait keep one each: a class has no functions of its own in each. */
+/** Queued calls keep one each; a class adds no functions per instance. */
 class Inbound implements InboundRequest {
   readonly remoteAddress: string;
   readonly encrypted: boolean;
@@ -42,7 +42,7 @@ class Inbound implements InboundRequest {
   }
 }
 
-/** Every value of a header in order. `rawHeaders` alternates names and values; names keep the sender's case. */
+/** Returns every value of a header in order. `rawHeaders` alternates names and values; names keep the sender's case. */
 export function headerValues(rawHeaders: readonly string[], name: string): string[] {
   const values: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -52,10 +52,7 @@ export function headerValues(rawHeaders: readonly string[], name: string): strin
   return values;
 }
 
-/**
- * The certificate of this TLS session, where its chain leads to a configured authority. The handshake proved that
- * the client holds its key.
- */
+/** Returns the certificate of this TLS session if it comes from a configured authority. */
 function clientCertificate(socket: TLSSocket | undefined): Uint8Array | undefined {
   if (!socket?.encrypted || !socket.authorized) return undefined;
   return socket.getPeerX509Certificate()?.raw;
@@ -65,8 +62,8 @@ function clientCertificate(socket: TLSSocket | undefined): Uint8Array | undefine
 const authorityPattern = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?$/;
 
 /**
- * The refusal of a request whose headers leave open what it is; undefined where they do not. Node goes by the first of
- * two content types, and leaves transfer codings below `chunked` on the body (RFC 9112 §6.1).
+ * Refuses a request with ambiguous headers; undefined if there is no problem. Node uses the first of two content types,
+ * and leaves transfer codings below `chunked` on the body (RFC 9112 §6.1).
  */
 export function headerProblem(rawHeaders: readonly string[]): ServiceError | undefined {
   const authority = authorityProblem(rawHeaders);
@@ -74,15 +71,12 @@ export function headerProblem(rawHeaders: readonly string[]): ServiceError | und
   if (headerValues(rawHeaders, "content-type").length > 1)
     return invalidRequest("", "http.headers", "header content-type must come once");
   const coding = headerValues(rawHeaders, "transfer-encoding").join(", ");
-  // Where chunked is not the last, nobody knows where the body ends, and Node's parser refuses it.
+  // If chunked is not last, the end of the body is undefined, and Node's parser refuses it.
   if (!/[,\s]chunked$/i.test(coding)) return undefined;
   return invalidRequest("", "http.headers", "header transfer-encoding must be chunked");
 }
 
-/**
- * The refusal of a request that does not say exactly once for whom it is (RFC 9112 §3.2, RFC 9113 §8.3.1); undefined
- * where it does. Older versions may leave it out; here nothing is served without it.
- */
+/** Refuses a request that does not name exactly one host (RFC 9112 §3.2, RFC 9113 §8.3.1). */
 function authorityProblem(rawHeaders: readonly string[]): ServiceError | undefined {
   const hosts = headerValues(rawHeaders, "host");
   const [authority = ""] = headerValues(rawHeaders, ":authority").concat(hosts);

@@ -1,4 +1,4 @@
-/** Writing JSON answers. They go to Node's response directly: fastify would add a charset that JSON does not have. */
+/** Writes JSON answers. They go to Node's response directly: fastify would add a charset that JSON does not have. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { ServiceError } from "../../base/errors.ts";
 import { refusalHeaders, toEnvelope } from "../calls/errors.ts";
@@ -6,7 +6,7 @@ import { refusalHeaders, toEnvelope } from "../calls/errors.ts";
 /** Sends a JSON text with the headers that hooks set on the reply, the given ones, and its type and length. */
 export function sendJson(reply: FastifyReply, status: number, headers: Record<string, string>, json: ByteText): void {
   const { raw } = reply;
-  // The caller may be gone by now, and then there is nobody to answer.
+  // The caller may have left.
   if (raw.destroyed || raw.headersSent) return;
   raw.writeHead(status, {
     ...(reply.getHeaders() as Record<string, string>),
@@ -14,7 +14,7 @@ export function sendJson(reply: FastifyReply, status: number, headers: Record<st
     "content-type": "application/json",
     "content-length": json.length,
   });
-  // As text, which Node sends together with the headers; bytes would be a write of their own.
+  // Node sends text together with the headers; bytes would need another write.
   raw.end(json, "latin1");
 }
 
@@ -38,22 +38,21 @@ export function refuse(
   );
 }
 
-/** The form in which JSON answers are written. */
 declare const brand: unique symbol;
 
 /**
- * UTF-8 bytes as text of one character (U+0000 to U+00FF) a byte: to be written as `latin1`, and its length is its size
- * in bytes. It is no text for anybody to read. Node writes it together with the headers, as it does any text, and
- * several times as fast as one with a character beyond U+00FF in it: the signature lines of a proof have one.
+ * UTF-8 bytes as text with one character (U+0000 to U+00FF) per byte: it is written as `latin1`, and its length is its
+ * size in bytes. Node writes it together with the headers, and several times faster than text with a character beyond
+ * U+00FF, such as the signature lines of a proof.
  */
 export type ByteText = string & { readonly [brand]: "ByteText" };
 
-/** The bytes of a text. A lone surrogate becomes U+FFFD. */
+/** A lone surrogate becomes U+FFFD. */
 export function toByteText(text: string): ByteText {
   return (isAscii(text) ? text : Buffer.from(text).toString("latin1")) as ByteText;
 }
 
-/** Whether every character is of ASCII, so that the text is its own `ByteText`. */
+/** Whether every character is ASCII, so that the text is its own `ByteText`. */
 export function isAscii(text: string): boolean {
   return Buffer.byteLength(text) === text.length;
 }

@@ -1,7 +1,7 @@
 /**
- * One port for HTTP/1.1 and HTTP/2. Over TLS the protocol comes from ALPN; in plaintext from the first bytes, since
- * an HTTP/2 client with prior knowledge opens with a fixed preface (RFC 9113 §3.4). Both kinds of connection end up
- * in Node's own servers, which never listen themselves.
+ * One port for HTTP/1.1 and HTTP/2. With TLS, ALPN decides the protocol; without, the first bytes do, since an HTTP/2
+ * client with prior knowledge sends a fixed preface (RFC 9113 §3.4). Connections are passed to Node's own servers,
+ * which never listen themselves.
  */
 import http from "node:http";
 import type http2 from "node:http2";
@@ -25,31 +25,30 @@ import { isLingering, TruthfulResponse } from "./unread-body.ts";
 const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 
 export interface ListenerOptions extends ConnectionOptions {
-  /** Serves both kinds of Node request, as fastify's router does. */
+  /** Handles requests of both protocols, as fastify's router does. */
   readonly handler: Http1Handler;
-  /** Asked first, where a stream is what came; none are taken where it is absent. */
+  /** Called first for HTTP/2 streams. Default: takes none. */
   readonly onStream?: StreamHandler;
-  /** Holds back what comes in until its turn; where absent everything starts as it comes. */
+  /** Queues requests and streams. Default: all start at once. */
   readonly admit?: Admit;
-  /** By which those who do not read their answers are told apart; where absent they are one. */
+  /** Returns the address that distinguishes slow readers. Default: all count as one. */
   readonly addressOf?: AddressOf;
-  /** TLS settings; plaintext where absent. */
+  /** TLS settings; plaintext if absent. */
   readonly tls?: TlsFiles;
-  /** Longest time until the request headers are complete, in milliseconds. */
+  /** Time until the request headers must be complete, in milliseconds. */
   readonly headersTimeoutMs: number;
-  /** Longest time until a whole request has arrived, in milliseconds. */
+  /** Time until a whole request must have arrived, in milliseconds. */
   readonly requestTimeoutMs: number;
   /** How long an idle connection is kept, in milliseconds. */
   readonly idleTimeoutMs: number;
-  /** Longest time that an answer waits until its caller has taken all of it, in milliseconds. */
+  /** Time until the caller must have read the answer, in milliseconds. */
   readonly answerTimeoutMs: number;
-  /** Largest set of request headers, in bytes. */
   readonly maxHeaderBytes: number;
-  /** Answers a connection whose HTTP/1.1 cannot be parsed. */
+  /** Answers a connection with invalid HTTP/1.1. */
   readonly onClientError: (error: NodeJS.ErrnoException, socket: Duplex) => void;
-  /** Answers a request of an HTTP/1 version that is not spoken. */
+  /** Answers a request of an unsupported HTTP/1 version. */
   readonly onVersion: RefuseVersion;
-  /** Answers a connection that asks for a tunnel over HTTP/1.1 (`CONNECT`), which is handed over as it is. */
+  /** Answers a connection that asks for a tunnel over HTTP/1.1 (`CONNECT`). */
   readonly onTunnel: (socket: Duplex) => void;
 }
 
@@ -60,20 +59,19 @@ const admitAll: Admit = {
   stream: (_stream, _headers, _rawHeaders, start) => start(),
 };
 
-/** A listening socket and everything that came in through it. */
 export interface Listener {
-  /** Resolves with the bound address; rejects if the address cannot be bound. */
+  /** Resolves with the bound address. Rejects if the address cannot be bound. */
   listen(host: string, port: number): Promise<AddressInfo>;
   /**
-   * Stops accepting, lets what is in flight finish, closes idle connections, and resolves when all are closed. What
-   * is still open after `graceMs` is cut off. Resolves with whether nothing had to be cut off.
+   * Stops accepting, lets open requests finish, closes idle connections, and resolves when all are closed. Destroys
+   * what is open after `graceMs`. Resolves with true if nothing had to be destroyed.
    */
   close(graceMs: number): Promise<boolean>;
-  /** Takes these in place of what it has, as `ReplaceableTls` does. A listener without TLS has nothing to replace. */
+  /** Replaces the TLS files, as `ReplaceableTls` does. Does nothing without TLS. */
   replaceTls(files: TlsFiles): void;
 }
 
-/** Makes the listener. Nothing is bound until `listen`. */
+/** Creates the listener. Nothing is bound until `listen`. */
 export function createListener(options: ListenerOptions): Listener {
   const answers = new OpenAnswers(options);
   const exchanges = new Http1Exchanges(answers, options.onVersion, options.addressOf);
@@ -121,7 +119,7 @@ function createFront(
   return { front, tls: new ReplaceableTls(front, { files, handshakeTimeoutMs, leave }) };
 }
 
-/** HTTP/1.1 connections whose first request is not there yet: nothing on them is in flight. Node calls them active. */
+/** HTTP/1.1 connections without a first request. Node counts them as active. */
 function unusedConnections(h1: http.Server): ReadonlySet<Duplex> {
   const unused = new Set<Duplex>();
   h1.on("connection", (socket) => {
@@ -152,7 +150,7 @@ function createHttp1(
     keepAliveTimeout: idleTimeoutMs,
     maxHeaderSize: maxHeaderBytes,
     connectionsCheckingInterval: 1_000,
-    // A request without one gets an answer in our own words.
+    // A request without a host gets our own refusal.
     requireHostHeader: false,
     joinDuplicateHeaders: false,
     ServerResponse: TruthfulResponse,
@@ -161,13 +159,13 @@ function createHttp1(
     if (!isLingering(request)) admit.request(request, response, () => handler(request, response));
   });
   server.on("request", guarded);
-  // Without `100 Continue` until the gate has passed: a refusal costs no body.
+  // No `100 Continue` before the gate: a refused caller sends no body.
   server.on("checkContinue", guarded);
-  // Left to itself Node answers an expectation that it does not know, and ends a tunnel without any answer.
+  // By default Node answers an unknown expectation itself, and ends a tunnel without an answer.
   server.on("checkExpectation", guarded);
   server.on("connect", (_request, socket) => onTunnel(socket));
   server.on("clientError", onClientError);
-  // Node arms the header and request timeouts on this event, which a server that never listens does not emit itself.
+  // Node arms the header and request timeouts on this event, which a server that never listens does not emit.
   server.emit("listening");
   return server;
 }
@@ -225,12 +223,12 @@ interface Connections {
   readonly sessions: Http2Sessions;
 }
 
-/** How often a listener that drains looks for connections that are idle, in milliseconds. */
+/** Interval between checks for idle connections while the listener drains, in milliseconds. */
 const sweepMs = 20;
 /**
- * How long callers that keep a connection open may still use it, in looks: one that is about to call again reads from the
- * answer that the connection closes, instead of finding it closed. Counted in looks, because a process that is held up
- * for as long has read nothing of what has come meanwhile.
+ * How long kept-alive connections stay usable during a drain, in checks: a client that is about to call again reads
+ * from the answer that the connection closes, instead of finding it closed. Counted in checks, because a blocked
+ * process has read nothing meanwhile.
  */
 const lastCallSweeps = 13;
 
@@ -244,13 +242,13 @@ async function drain(connections: Connections, graceMs: number): Promise<boolean
   const closeIdle = () => {
     if (sweeps++ >= lastSweep) h1.closeIdleConnections();
     for (const socket of unused) socket.destroy();
-    // A connection that never said anything belongs to neither protocol yet.
+    // A connection that has sent nothing belongs to neither protocol yet.
     for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
   };
-  // Reading comes after the timers of a turn of the loop, and before its immediates: what has come by now is read first.
+  // Immediates run after the poll phase: requests that have arrived are read first.
   const look = () => void setImmediate(closeIdle);
   setImmediate(look);
-  // A connection is idle again once its answer is out: look until all are gone or the time is up.
+  // A connection becomes idle when its answer is sent: check until all are closed or the time is up.
   const sweep = setInterval(look, sweepMs);
   let clean = true;
   const cut = setTimeout(() => {

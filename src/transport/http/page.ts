@@ -1,29 +1,27 @@
-/** Pages beside the routes of the contract: the document, the explorer and the landing page. No credentials. */
+/** Pages beside the routes of the contract: document, explorer and landing page. No credentials. */
 import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { toServiceError } from "../calls/errors.ts";
 import { headerValues } from "./inbound-request.ts";
 import { refuse } from "./json-answer.ts";
 
-/** What a page is answered with. */
 export interface Content {
   readonly type: string;
   readonly body: string | Buffer;
-  /** Further headers; `cache-control` is `no-cache` where they do not say otherwise: kept, and asked after each time. */
+  /** Further headers. Default of `cache-control`: `no-cache`, so that clients revalidate. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface Page {
-  /** Path from the root of the service. */
   readonly path: string;
-  /** Makes the content for a request. Called for every request; `fixed` makes it once. */
+  /** Returns the content for a request. Called for every request; `fixed` calls its function once. */
   content(request: { readonly accept: string | undefined }): Content | Promise<Content>;
 }
 
 /** Value of `Allow` on every page. */
 export const pageMethods = "GET, HEAD";
 
-/** Headers that hold for every page: nothing is guessed, nothing is told on, nothing may frame or be framed. */
+/** Security headers of every page. */
 const guards = {
   "cache-control": "no-cache",
   "content-security-policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -32,7 +30,7 @@ const guards = {
   "x-content-type-options": "nosniff",
 };
 
-/** A page whose content never changes. It is made on the first request. */
+/** A page whose content never changes. It is created on the first request. */
 export function fixed(path: string, make: () => Content | Promise<Content>): Page {
   let made: Promise<Content> | undefined;
   return {
@@ -47,7 +45,6 @@ export function fixed(path: string, make: () => Content | Promise<Content>): Pag
   };
 }
 
-/** Adds the pages, for GET and HEAD. */
 export function registerPages(app: FastifyInstance, service: string, pages: readonly Page[]): void {
   for (const page of pages) {
     app.route({
@@ -75,7 +72,7 @@ function send(request: FastifyRequest, reply: FastifyReply, { type, body, header
   if (raw.destroyed || raw.headersSent) return;
   const etag = entityTag(body);
   const common = { ...(reply.getHeaders() as Record<string, string>), ...guards, ...headers, etag };
-  // RFC 9110 §13.1.2: the comparison is weak, and a list or `*` may come.
+  // RFC 9110 §13.1.2: the comparison is weak, and the header may be a list or `*`.
   const known = headerValues(request.raw.rawHeaders, "if-none-match").join(",");
   if (known.trim() === "*" || known.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag)) {
     raw.writeHead(304, common);
@@ -86,7 +83,7 @@ function send(request: FastifyRequest, reply: FastifyReply, { type, body, header
   raw.end(request.inbound.method === "HEAD" ? undefined : body);
 }
 
-/** Tags of fixed bodies, which are the large ones, are computed once. */
+/** Tags of fixed bodies, which are large, are computed once. */
 const tags = new WeakMap<Buffer, string>();
 
 function entityTag(body: string | Buffer): string {

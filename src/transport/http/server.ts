@@ -1,4 +1,4 @@
-/** The gateway's HTTP server: fastify's router over both kinds of connection, with every protocol's routes. */
+/** The gateway's HTTP server: fastify's router for both kinds of connection, with the routes of every protocol. */
 import type { ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
@@ -30,24 +30,23 @@ import { boundUnreadBody } from "./unread-body.ts";
 
 export interface ServerOptions extends AdapterOptions, CallLifecycle {
   readonly methods: readonly ServedMethod[];
-  /** Pages beside the routes of the methods. */
   readonly pages?: readonly Page[];
-  /** Services whose methods are streams, for those who have shown credentials. */
+  /** Streaming services, for authenticated callers. */
   readonly streamServices?: readonly ServiceBinding[];
-  /** What streams pass again for as long as they are open. */
+  /** Passed again while streams are open. */
   readonly gateStill: Gate;
   /** Lowercase prefix of the service's own headers. */
   readonly headerPrefix?: string;
   /** Services that need no credentials, and have no JSON routes. */
   readonly unauthenticatedServices?: readonly ServiceBinding[];
-  /** The address that a call comes from, as `callerAddress` returns it. */
+  /** Returns the address of a call, as `callerAddress` does. */
   readonly addressOf: (inbound: InboundRequest) => string;
   /** Lowercase name of the header in which an ingress names the tenant. */
   readonly tenantHeader: string;
   readonly admissionLimits?: AdmissionLimits;
-  /** Whether the process has next to no memory left. Default: it never is. */
+  /** Whether memory is almost used up. Default: never. */
   readonly isShortOfMemory?: () => boolean;
-  /** Gets what tells how many calls wait for their turn, and how many have a place. */
+  /** Receives functions that count waiting calls and calls with a place. */
   readonly watchAdmission: (waiting: () => number, places: () => number) => void;
   readonly listener: Omit<
     ListenerOptions,
@@ -55,7 +54,7 @@ export interface ServerOptions extends AdapterOptions, CallLifecycle {
   >;
 }
 
-/** Makes the server. Nothing is bound until `listen`. */
+/** Creates the server. Nothing is bound until `listen`. */
 export async function createServer(given: ServerOptions): Promise<Listener & { readonly admit: Admit }> {
   const accounts = new Accounts(given);
   const options = { ...given, gate: countCaller(given.gate, accounts) };
@@ -63,9 +62,9 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
     schemaController: noSchemas,
     exposeHeadRoutes: false,
     return503OnClosing: false,
-    // Bodies are read by the adapters, which know the limit of each method.
+    // The adapters read bodies and know the limit of each method.
     bodyLimit: Number.MAX_SAFE_INTEGER,
-    // Hooks have not run when the path itself cannot be read.
+    // Hooks have not run if the path itself cannot be read.
     frameworkErrors: (error, request, reply) => {
       beginExchange(request, reply, options);
       refuseInTerms(options.service, toRefusal(error), request, reply);
@@ -78,7 +77,7 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
   const refuseHere = (request: FastifyRequest, reply: FastifyReply) =>
     refuseRoute(options.service, allowed, request, reply);
   app.setErrorHandler((error: FastifyError, request, reply) => {
-    // A method that fastify does not know, which HTTP/2 lets through, comes here before any hook has run.
+    // Fastify handles a method that it does not know, which HTTP/2 admits, before any hook runs.
     if (request.call === undefined) beginExchange(request, reply, options);
     if (noRouteCodes.has(error.code)) refuseHere(request, reply);
     else refuseInTerms(options.service, toRefusal(error), request, reply);
@@ -140,7 +139,7 @@ function addCalls(app: FastifyInstance, options: ServerOptions, allowed: Readonl
     if (problem !== undefined) refuseInTerms(options.service, problem, request, reply);
     else if (expectsMore(request.raw.headers.expect))
       refuseInTerms(options.service, expectationFailed(), request, reply, { status: 417 });
-    // Before fastify looks at the content type, which comes after the route in the order of refusal.
+    // Runs before fastify looks at the content type, which is refused after the route.
     else if (request.is404) refuseRoute(options.service, allowed, request, reply);
     else done();
   });
@@ -155,26 +154,22 @@ function beginExchange(request: FastifyRequest, reply: FastifyReply, options: Se
   request.response = reply.raw;
   reply.headers(answerHeaders(call));
   boundUnreadBody(raw, reply.raw);
-  // It may be said twice: see `Http1Exchanges`.
+  // The event may come twice: see `Http1Exchanges`.
   reply.raw.once("close", () => {
     endCall(call, inbound, raw.httpVersion, isAnswered(reply.raw) ? reply.raw.statusCode : undefined, options);
   });
 }
 
-/**
- * Fastify's own words for a method that no route here has: one that it does not know, and QUERY (RFC 10008), for
- * which it has rules of its own.
- */
+/** Fastify's errors for methods without a route; QUERY (RFC 10008) has a special one. */
 const noRouteCodes: ReadonlySet<string> = new Set(["FST_ERR_NOT_FOUND", "FST_ERR_ROUTE_MISSING_CONTENT_TYPE"]);
 
-/** The refusal behind an error of fastify's own. */
 function toRefusal(error: FastifyError | ServiceError): ServiceError {
   if (error instanceof ServiceError) return error;
   if (error.code === "FST_ERR_BAD_URL" || error.code === "FST_ERR_MAX_PARAM_LENGTH") return noRoute();
   return toServiceError(error);
 }
 
-/** gRPC has a code of its own for a method that is not there (https://github.com/grpc/grpc/blob/master/doc/statuscodes.md). */
+/** gRPC has a code for unknown methods (https://github.com/grpc/grpc/blob/master/doc/statuscodes.md). */
 function noRoute(isOfRpc = false): ServiceError {
   return new ServiceError("no_route", "there is no such route", isOfRpc ? { code: "unimplemented" } : {});
 }
@@ -190,7 +185,7 @@ function refuseRoute(
   else refuseInTerms(service, notAllowed(allow), request, reply, { headers: { allow } });
 }
 
-/** Refuses in the terms of the caller's protocol on RPC paths, and with the JSON envelope on all others. */
+/** Refuses in the caller's protocol on RPC paths, and with the JSON envelope on all others. */
 function refuseInTerms(
   service: string,
   refusal: ServiceError,
@@ -206,7 +201,6 @@ function isRpc({ inbound, raw }: FastifyRequest): boolean {
   return isRpcRequest(inbound.url, raw.headers["content-type"]);
 }
 
-/** `Allow` of every path. */
 function allowedMethods(
   methods: readonly ServedMethod[],
   pages: readonly Page[],
@@ -222,7 +216,7 @@ function allowedMethods(
   ]);
 }
 
-/** Answers what is not HTTP/1.1, as far as the connection still takes an answer, and closes it. */
+/** Answers invalid HTTP/1.1 if the connection is still writable, and closes it. */
 function answerClientError(options: ServerOptions, error: NodeJS.ErrnoException, socket: Duplex): void {
   if (error.code === "ECONNRESET") return void socket.destroy();
   const [status, refusal] = clientRefusal(error.code);
@@ -239,7 +233,7 @@ function answerVersion(
   answerAlone(response, 400, { "x-request-id": requestId }, body);
 }
 
-/** A proxy is asked for a tunnel, which HTTP/1.1 gives no other answer than one on the connection itself. */
+/** HTTP/1.1 can answer a request for a tunnel only on the connection itself. */
 function answerTunnel(options: ServerOptions, socket: Duplex): void {
   socket.on("error", () => socket.destroy());
   endWithRefusal(options, "405 Method Not Allowed", notAllowed(tunnelAllow), socket, { Allow: tunnelAllow });
@@ -257,7 +251,6 @@ function endWithRefusal(
   endWithAnswer(socket, status, { "X-Request-Id": requestId, ...headers }, body);
 }
 
-/** Methods that some path has. */
 const tunnelAllow = "GET, HEAD, POST";
 
 function notAllowed(allow: string): ServiceError {

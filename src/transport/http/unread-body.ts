@@ -1,4 +1,4 @@
-/** What is left of a request body when its answer is out already, which a refusal always is. */
+/** Handles the rest of a request body after its answer, such as a refusal, has been sent. */
 import http, { type IncomingMessage, type OutgoingHttpHeaders } from "node:http";
 import { constants, Http2ServerResponse, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
@@ -6,25 +6,25 @@ import type { Readable } from "node:stream";
 import { declaredBytes, hasBody } from "../calls/exchange.ts";
 import { protocolOf } from "../connect/rpc-refusal.ts";
 
-/** How long a body that nobody reads may go on after its answer is out, in milliseconds. */
+/** How long an unread body may continue after the answer, in milliseconds. */
 export const unreadBodyGraceMs = 2_000;
-/** Longest declared body, in bytes, that is read to its end for the sake of the connection. */
+/** Longest declared body, in bytes, that is read to its end to keep the connection. */
 const maxReadToEndBytes = 256 * 1024;
 
 /**
- * Sees to it that the rest of the body is swallowed once the answer is out, so that the caller gets to read that, and
- * that a caller who never stops sending is cut off: its connection over HTTP/1.1, its stream over HTTP/2.
+ * Discards the rest of the body after the answer, so that the caller can read the answer. A caller that keeps sending
+ * is cut off: its connection over HTTP/1.1, its stream over HTTP/2.
  */
 export function boundUnreadBody(request: IncomingMessage, response: http.ServerResponse | Http2ServerResponse): void {
-  // The version says what the caller wrote in its request line, which is no proof of the protocol.
+  // The version in the request line is no proof of the protocol.
   if (!(response instanceof Http2ServerResponse)) boundHttp1(request, response);
   else if (protocolOf(request.headers["content-type"]) === "grpc") resetWithAnswer(response.stream);
   else boundUnreadStream(response.stream, request);
 }
 
 /**
- * An answer of HTTP/1.1 that says `Connection: close` where the body will not be read to its end (RFC 9112 §9.3), or
- * may never come: after the answer no one knows where the next request begins.
+ * An HTTP/1.1 answer that says `Connection: close` if the body will not be read to its end (RFC 9112 §9.3) or may never
+ * arrive: the start of the next request is then unknown.
  */
 export class TruthfulResponse<Request extends IncomingMessage = IncomingMessage> extends http.ServerResponse<Request> {
   override writeHead(status: number, ...rest: readonly unknown[]): this {
@@ -42,17 +42,17 @@ function leavesBody(request: IncomingMessage): boolean {
   return expect !== undefined || (declaredBytes(request) ?? Number.POSITIVE_INFINITY) > maxReadToEndBytes;
 }
 
-/** Connections on which nothing is to be answered any more, while a body is swallowed. */
+/** Connections that only discard a body and answer nothing more. */
 const lingering = new WeakSet<Socket>();
 
-/** Whether the connection has said that it closes: what comes on it is not to be served (RFC 9112 §9.6). */
+/** Whether the connection has announced that it closes: later requests on it are not served (RFC 9112 §9.6). */
 export function isLingering({ socket }: IncomingMessage): boolean {
   return lingering.has(socket);
 }
 
 /**
- * Half-closes only, where Node would close after the answer: to close over unread bytes resets the connection, and the
- * caller loses the answer with it (RFC 9112 §9.6).
+ * Half-closes the connection; Node would close it after the answer. Closing with unread bytes resets the connection,
+ * and the caller may lose the answer (RFC 9112 §9.6).
  */
 function linger(socket: Socket): void {
   lingering.add(socket);
@@ -73,12 +73,12 @@ function boundHttp1(request: IncomingMessage, response: http.ServerResponse): vo
       clearTimeout(timer);
       end();
     });
-    // Node does so by itself only where nothing was read.
+    // Node does this only if nothing was read.
     swallow(request);
   });
 }
 
-/** Reads to the end, whoever read before: what waits for `readable` keeps a stream from flowing. */
+/** Removes earlier `readable` listeners, which would keep the stream from flowing. */
 function swallow(body: Readable): void {
   body.removeAllListeners("readable");
   body.on("data", () => {});
@@ -86,15 +86,15 @@ function swallow(body: Readable): void {
 }
 
 /**
- * The same for a stream of HTTP/2, whose body is read from `body`.
+ * The same for an HTTP/2 stream, whose body is read from `body`.
  *
- * Left to itself Node does one of two things. A stream that was never read it resets at once (RFC 9113 §8.1), and
- * callers that were about to send (curl before version 8) lose the answer with it. One that was read in part it
- * leaves half open for as long as the session lives, which then cannot end.
+ * By default Node resets a stream that was never read (RFC 9113 §8.1), so that callers about to send (curl before
+ * version 8) lose the answer. It leaves a stream that was read in part half open for the life of the session, which
+ * then cannot end.
  */
 export function boundUnreadStream(stream: ServerHttp2Stream, body: Readable = stream): void {
   if (stream.endAfterHeaders) return;
-  // Node says this when all of the answer but its trailers is out.
+  // Node emits this when all of the answer except its trailers has been written.
   stream.on("wantTrailers", () => {
     if (stream.readableEnded) return;
     const timer = setTimeout(() => stream.destroy(), unreadBodyGraceMs);
@@ -104,18 +104,18 @@ export function boundUnreadStream(stream: ServerHttp2Stream, body: Readable = st
 }
 
 /**
- * Ends a stream with its answer, where the caller may go on sending: no one listens any more, and the caller is to know
- * at once (RFC 9113 §8.1). Callers of gRPC take the stream for over with its trailers, and would soon have more open
+ * Ends a stream with its answer although the caller may still send, so that the caller learns at once that sending is
+ * useless (RFC 9113 §8.1). gRPC clients consider the stream finished after its trailers, and would soon have more open
  * streams than the session allows.
  *
- * Node tells of the end of an answer only when the stream is closed, but always asks for trailers before. To be called
- * after whoever answers that with trailers.
+ * Node reports the end of an answer only when the stream closes, but always asks for trailers before. Call this after
+ * the listener that sends trailers.
  */
 export function resetWithAnswer(stream: ServerHttp2Stream): void {
   if (stream.endAfterHeaders) return;
   stream.once("wantTrailers", () => {
     if (stream.readableEnded) return;
-    // Node keeps a stream that was read in part until the rest of what it holds is read too.
+    // Node keeps a partly read stream until the rest of its buffer is read.
     swallow(stream);
     setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR));
   });

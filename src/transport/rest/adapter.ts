@@ -1,6 +1,6 @@
 /**
- * The JSON routes as a fourth protocol beside gRPC, gRPC-Web and Connect: one fastify route for each method, made
- * from its `google.api.http` annotation, through the same gate and interceptors.
+ * The JSON routes, a fourth protocol beside gRPC, gRPC-Web and Connect: one fastify route for each method, from its
+ * `google.api.http` annotation, through the same gate and interceptors.
  */
 import type { Message } from "@bufbuild/protobuf";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -32,7 +32,6 @@ import { createRestRegistry } from "./registry.ts";
 
 const empty = new TextEncoder().encode("{}");
 
-/** Adds the JSON routes of the methods. */
 export function registerRest(app: FastifyInstance, methods: readonly ServedMethod[], options: AdapterOptions): void {
   const registry = createRestRegistry([
     ...new Set(methods.flatMap(({ spec }) => [spec.method.input.file, ...spec.method.input.file.dependencies])),
@@ -58,7 +57,7 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
     app.route({
       method: method.verb === "GET" ? ["GET", "HEAD"] : "POST",
       url: method.restPath,
-      // A hook, so that fastify does not look at the content type: credentials come before it.
+      // A hook, so that fastify does not look at the content type before credentials are checked.
       onRequest: (request, reply) => {
         reply.hijack();
         void handle(method, { decode, invoke, encode }, options, request, reply);
@@ -68,7 +67,6 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
   }
 }
 
-/** What one method makes of a body. */
 interface Steps {
   readonly decode: (body: Uint8Array, call: Call) => Message;
   readonly invoke: UnaryInvoker;
@@ -105,7 +103,7 @@ async function handle(
         : await readMessage(decode, method, limits, request, reply, lease, deadline.signal);
     const encoded = encode(await invoke(context, message));
     const text = typeof encoded === "string" ? encoded : await encoded;
-    // Before the answer: who has it may send the next body at once.
+    // Before the answer, after which the caller may send the next body at once.
     lease?.release();
     sendJson(reply, 200, { ...call.announced, ...context.answerHeaders }, text);
   } catch (thrown) {
@@ -121,7 +119,7 @@ function noBody({ raw }: FastifyRequest): Uint8Array {
   return empty;
 }
 
-/** Reads and decodes in a function of its own, so that nothing keeps the bytes while the call goes on. */
+/** A function for reading and decoding, so that nothing keeps the bytes during the call. */
 async function readMessage(
   decode: Steps["decode"],
   { rpc }: ServedMethod,

@@ -1,7 +1,7 @@
 /**
- * Answers of the JSON routes, byte for byte as `messageEncoder` writes them: a test compares the two. What is gained is
- * time: that walks descriptors for every answer, and gives text that is slow to write. `bench/parts.ts` has what libraries
- * take for it.
+ * Encodes answers of the JSON routes, byte for byte as `messageEncoder` does; a test compares the two. It is faster:
+ * `messageEncoder` walks descriptors for every answer, and returns text that is slow to write. `bench/parts.ts`
+ * measures libraries.
  */
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { Edition, FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
@@ -9,22 +9,22 @@ import { itemField } from "../codec/items.ts";
 import { type ByteText, isAscii, toByteText } from "../http/json-answer.ts";
 import { messageEncoder } from "./encode.ts";
 
-/** Makes of a member of a message what `JSON.stringify` writes. Throws where it is not of its type. */
+/** Converts a member to what `JSON.stringify` writes. Throws if it has another type. */
 type Convert = (value: never) => unknown;
 
-/** In characters. Texts from this length on are turned into bytes one by one. A proof is longer. */
+/** In characters. Longer texts, such as proofs, are converted to bytes one by one. */
 const longLength = 128;
 
 /**
- * Makes the encoder of a message type. A type with fields of a kind that no answer has is left to `messageEncoder`.
+ * Returns the encoder of a message type. A type with fields of an unsupported kind is left to `messageEncoder`.
  *
  * @param desc descriptor from the registry of the JSON routes
  */
 export function answerEncoder(desc: DescMessage): (message: Message) => ByteText {
-  // How many characters of the answer are bytes of long texts beyond ASCII; undefined while texts stay as they are.
+  // Characters of the answer that are bytes of long texts beyond ASCII; undefined while texts stay unchanged.
   let beyondAscii: number | undefined;
   const convert = compile(desc, (text) => {
-    // JSON writes a lone surrogate as an escape, so it must not be lost here.
+    // JSON escapes a lone surrogate, which would be lost here.
     if (beyondAscii === undefined || isAscii(text) || !text.isWellFormed()) return text;
     const bytes = toByteText(text);
     beyondAscii += Buffer.byteLength(bytes) - bytes.length;
@@ -38,18 +38,18 @@ export function answerEncoder(desc: DescMessage): (message: Message) => ByteText
     beyondAscii = 0;
     const text = JSON.stringify(convert(message as never));
     if (Buffer.byteLength(text) - text.length === beyondAscii) return text as ByteText;
-    // There are more, of texts that are not bytes yet: short ones, which seldom are beyond ASCII.
+    // Short texts have more characters beyond ASCII, which is rare: convert the whole answer.
     beyondAscii = undefined;
     return toByteText(JSON.stringify(convert(message as never)));
   };
 }
 
-/** Items that are encoded in one turn of the event loop. */
+/** Items encoded in one turn of the event loop. */
 const encodedAtOnce = 64;
 
 /**
- * Makes the encoder of a message type that has items, as many as a bulk call has: others have their turn in between. The
- * text is that of `answerEncoder`.
+ * Returns the encoder of a message type with items, such as a bulk answer. It yields to the event loop between groups
+ * of items. The text equals that of `answerEncoder`.
  */
 export function itemsEncoder(desc: DescMessage): (message: Message) => Promise<ByteText> {
   const field = itemField(desc);
@@ -63,34 +63,33 @@ export function itemsEncoder(desc: DescMessage): (message: Message) => Promise<B
       if (i > 0 && i % encodedAtOnce === 0) await new Promise(setImmediate);
       texts.push(encodeItem(item));
     }
-    // No text within the answer can have these characters: its quotes would be escaped.
+    // This text cannot occur within the answer, where quotes are escaped.
     const empty = '"items":[]';
     const [before = "", after = ""] = encodeRest({ ...rest, items: [] } as Message).split(empty);
     return `${before}"items":[${texts.join(",")}]${after}` as ByteText;
   };
 }
 
-/** A member of a message: its name there, its name in JSON, and how its value is written. */
 interface Member {
   readonly localName: string;
   readonly jsonName: string;
   readonly convert: Convert;
 }
 
-/** Undefined where a field is of a kind that no answer has. */
+/** Undefined if a field has an unsupported kind. */
 function compile(
   desc: DescMessage,
   long: (text: string) => string,
   outer: readonly DescMessage[] = [],
 ): Convert | undefined {
-  // Types of protobuf's own have a JSON form of their own.
+  // Well-known types have special JSON forms.
   const isOwn = desc.file.edition === Edition.EDITION_PROTO3 && !desc.typeName.startsWith("google.protobuf.");
   if (!isOwn || outer.includes(desc)) return undefined;
   const members: Member[] = [];
   for (const field of desc.fields.toSorted((a, b) => a.number - b.number)) {
     const { jsonName, localName } = field;
     const convert = converter(field, long, [...outer, desc]);
-    // An assignment to `__proto__` makes no member.
+    // Assigning to `__proto__` creates no member.
     if (convert === undefined || jsonName === "__proto__") return undefined;
     const isOptional = field.presence !== FeatureSet_FieldPresence.IMPLICIT;
     members.push({ localName, jsonName, convert: isOptional ? orAbsent(convert) : convert });
@@ -132,7 +131,7 @@ function converter(
   }
 }
 
-/** Like texts of lists. */
+/** Not converted to bytes, as texts of lists. */
 function textMap(map: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   for (const value of Object.values(map)) ofType("string", value);
   return map;
@@ -145,7 +144,7 @@ function textConverter(long: (text: string) => string): Convert {
   };
 }
 
-/** None is turned into bytes: what lists hold is short, and hardly ever beyond ASCII. */
+/** Not converted to bytes: texts of lists are short and rarely beyond ASCII. */
 function texts(list: readonly unknown[]): readonly unknown[] {
   for (const item of list) ofType("string", item);
   return list;

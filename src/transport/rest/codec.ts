@@ -1,4 +1,4 @@
-/** Bytes of the JSON routes to protobuf messages. */
+/** Decodes bytes of the JSON routes to protobuf messages. */
 import { type DescMessage, fromJson, type JsonValue, type Message } from "@bufbuild/protobuf";
 import { invalidRequests } from "../../base/errors.ts";
 import { isOpen } from "../codec/check.ts";
@@ -11,17 +11,17 @@ const noRules: MessageRules = () => [];
 const readers = new WeakMap<DescMessage, Reader>();
 
 /**
- * Reads a request. Throws `invalid_request` where the JSON has a fault, with the broken rules of what could be read.
- * Does not check the rules of a message that can be read as it is.
+ * Reads a request. Throws `invalid_request` if the JSON has a fault, with the broken rules of its readable members.
+ * Does not check the rules of a message without faults.
  *
  * @param desc descriptor from the registry of the JSON routes
- * @param rules none where the JSON alone is of interest
+ * @param rules none to report faults of the JSON only
  */
 export function decodeRequest(desc: DescMessage, body: Uint8Array, rules: MessageRules = noRules): Message {
   return decodeParsed(desc, parseJson(desc, body), rules);
 }
 
-/** The same for a part of a request. */
+/** Reads a part of a request in the same way. */
 export function decodePart(desc: DescMessage, text: string, rules: MessageRules): Message {
   return decodeParsed(desc, parseText(desc, text), rules);
 }
@@ -41,8 +41,8 @@ function readerOf(desc: DescMessage): Reader {
 }
 
 /**
- * Whether no member is there twice, because the text is written again byte for byte, and no text is such that it cannot
- * be stored, because that would come as an escape. False for much that is good too.
+ * Whether no member is given twice, because serializing yields the same text, and no text is unstorable, because that
+ * would need an escape. May be false for good text.
  */
 function isPlain({ text, value }: ParsedJson): boolean {
   return !text.includes("\\u") && JSON.stringify(value) === text;
@@ -51,6 +51,6 @@ function isPlain({ text, value }: ParsedJson): boolean {
 function decodeChecked(desc: DescMessage, parsed: ParsedJson, rules: MessageRules): Message {
   const faults = jsonFaults(desc, parsed, "rest", rules);
   if (faults.length > 0) throw invalidRequests(faults);
-  // Syntax, names, types and text are good at this point, and nothing is there twice.
+  // Syntax, names, types and text are valid at this point, without duplicates.
   return fromJson(desc, parsed.value as JsonValue, { ignoreUnknownFields: isOpen(desc) });
 }

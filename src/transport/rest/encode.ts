@@ -1,4 +1,4 @@
-/** Protobuf messages to the text of the JSON routes. Gateway and client write alike. */
+/** Encodes protobuf messages as text of the JSON routes, in the gateway and in the client. */
 import {
   type DescMessage,
   type JsonObject,
@@ -9,7 +9,7 @@ import {
 } from "@bufbuild/protobuf";
 
 /**
- * Makes the encoder of messages in the spelling of the JSON routes: every member that is not optional is present, and
+ * Returns the encoder of messages in the spelling of the JSON routes: every member that is not optional is present, and
  * 64-bit integers are numbers.
  *
  * @param desc descriptor from the registry of the JSON routes

@@ -1,13 +1,13 @@
 /**
- * The short way for the ordinary request on the JSON routes: parsed JSON to a message in one walk, where the general
- * way checks the whole value and then reads it. Compiled once for each message type; a test compares the two ways.
+ * Fast path for ordinary requests on the JSON routes: converts parsed JSON to a message in one walk, while the general
+ * path checks the whole value and then reads it. Compiled once for each message type; a test compares the two.
  */
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { isObject } from "../codec/check.ts";
 import { itemLimit } from "../codec/size-limits.ts";
 
-/** Returns undefined for what the general way has to look at: whatever may be a fault, and rarities such as null. */
+/** Returns undefined for anything that needs the general path: possible faults, and rarities such as null. */
 export type Reader = (value: unknown) => Message | undefined;
 
 type Read = (value: unknown) => unknown;
@@ -18,10 +18,10 @@ interface Member {
 }
 
 /**
- * Makes the reader of a message type; it reads nothing where the type has a field of a kind that no request has.
- * It takes the value over: lists and maps of the message are those of the value.
+ * Returns the reader of a message type; it reads nothing if the type has a field of an unsupported kind. The message
+ * shares its lists and maps with the value.
  *
- * Does not look for members that are given more than once, nor for text that cannot be stored.
+ * Does not look for duplicate members, nor for text that cannot be stored.
  *
  * @param desc descriptor from the registry of the JSON routes
  */
@@ -37,7 +37,7 @@ function compile(desc: DescMessage, outer: readonly DescMessage[]): Read | undef
     if (read === undefined) return undefined;
     members.set(field.name, { localName: field.localName, read });
   }
-  // Every member from the start: an object that grows member by member costs several times as much.
+  // An object that starts with all members is several times cheaper than one that grows.
   const blank = Object.fromEntries([["$typeName", desc.typeName], ...desc.fields.map(unsetMember)]);
   const collections = desc.fields.filter(({ fieldKind }) => fieldKind === "list" || fieldKind === "map");
   return (value) => {
@@ -60,7 +60,7 @@ function unsetMember(field: DescField): readonly [string, unknown] {
   return [field.localName, field.fieldKind === "scalar" ? zeros.get(field.scalar) : undefined];
 }
 
-/** Of the types that `scalarReader` reads. */
+/** Types that `scalarReader` reads. */
 const zeros: ReadonlyMap<ScalarType, unknown> = new Map<ScalarType, unknown>([
   [ScalarType.STRING, ""],
   [ScalarType.BOOL, false],

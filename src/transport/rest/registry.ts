@@ -1,7 +1,7 @@
 /**
- * The JSON routes write the same messages in another spelling than canonical protobuf JSON: snake_case member names
- * and lowercase enumeration values without their prefix. Both are options of a descriptor, so a second registry is
- * made at start-up from the same descriptors with those options set, and protobuf-es does the rest.
+ * The JSON routes use another spelling than canonical protobuf JSON: snake_case member names, and lowercase enumeration
+ * values without their prefix. Both are options of a descriptor, so start-up creates a second registry from the same
+ * descriptors with these options set, for protobuf-es to use.
  */
 import {
   clone,
@@ -23,12 +23,11 @@ import {
 /** `extend google.protobuf.EnumValueOptions { JsonEnumValueOptions json = 998; }`, as protobuf-es reads it. */
 const enumValueJsonOption = 998;
 
-/** Finds the JSON-route descriptor of a message type. */
 export interface RestRegistry {
   message(desc: DescMessage): DescMessage;
 }
 
-/** Makes the registry for the messages of these files. What they import is kept as it is. */
+/** Creates the registry for the messages of these files. Their imports stay unchanged. */
 export function createRestRegistry(files: readonly DescFile[]): RestRegistry {
   const respelled = new Map(files.map((file) => [file.proto.name, respell(file.proto)]));
   const built = new Map<string, DescFile>();
@@ -79,7 +78,7 @@ function respellMessage(message: DescriptorProto): void {
 
 function respellEnum(enumeration: EnumDescriptorProto): void {
   for (const value of enumeration.value) {
-    // The unspecified value reads as the empty string, which stands for an absent option, and is never written.
+    // The unspecified value reads as the empty string, which means an absent option, and is never written.
     const spelled = value.number === 0 ? "" : shortName(enumeration.name, value.name);
     const name = new BinaryWriter().tag(1, WireType.LengthDelimited).string(spelled).finish();
     value.options ??= create(EnumValueOptionsSchema);

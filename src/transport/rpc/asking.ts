@@ -1,4 +1,4 @@
-/** How questions of one call are asked, whichever method it is of: with scopes, quotas and turns of admission. */
+/** Decides the questions of one call, for all methods that have them: with scopes, quotas and turns of admission. */
 import type { HandlerContext } from "@connectrpc/connect";
 import { requireScopes } from "../../auth/authorization.ts";
 import type { StopRule } from "../../domain/bulk.ts";
@@ -18,7 +18,7 @@ export interface Asking {
   /** Rejects as `Evaluations.prepare`. */
   prepare(questions: readonly PathedQuestion[], context: HandlerContext): Promise<readonly EvaluationRequest[]>;
   /**
-   * Asks what the caller holds the scopes for, as far as the rule has it.
+   * Evaluates the questions if the caller has the scopes for all of them. `stopsAfter` may end the evaluation early.
    *
    * @throws ServiceError `missing_scope`, `rate_limited`, or as `Evaluations.evaluate`
    */
@@ -34,7 +34,7 @@ export function createAsking(evaluations: Evaluations, { takeItems }: AskingOpti
     prepare: (questions, context) => evaluations.prepare(callerOf(context), questions, () => pause(callOf(context))),
     async decide(requests, context, stopsAfter) {
       const identity = identityOf(context);
-      // Nothing is asked before the caller is known to hold what all of it needs.
+      // Check the scopes of all questions before the first is evaluated.
       const isDpop = /^dpop /i.test(context.requestHeader.get("authorization") ?? "");
       requireScopes(identity.caller, evaluations.scopesFor(identity.caller, requests), isDpop ? "DPoP" : "Bearer");
       const call = callOf(context);

@@ -1,4 +1,4 @@
-/** The service of enforcement points over its domain: AuthZEN's messages to questions, and decisions to its answers. */
+/** The AuthZEN service over its domain: messages to questions, and decisions to answers. */
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type {
   AuthorizationService,
@@ -43,7 +43,7 @@ export function createAuthorizationService(
     evaluate: evaluateOne,
     async evaluateMany(request, context) {
       const semantic = semanticOf(request);
-      // Without questions, the request is one itself (AuthZEN 1.0, Access Evaluations API).
+      // Without `evaluations`, the request itself is the question (AuthZEN 1.0, Access Evaluations API).
       if (request.evaluations.length === 0) {
         const { decision, context: known } = await evaluateOne(request, context);
         return { decision, ...(known !== undefined && { context: known }) };
@@ -67,7 +67,7 @@ function semanticOf({ options }: EvaluateManyRequest): EvaluationsSemantic {
   );
 }
 
-/** What a question leaves out is the request's (AuthZEN 1.0, Default values). */
+/** A question inherits absent members from the request (AuthZEN 1.0, Default values). */
 function withDefaults({ subject, action, resource, context }: EvaluateManyRequest): (one: Evaluation) => Asked {
   return (one) => ({
     subject: one.subject ?? subject,

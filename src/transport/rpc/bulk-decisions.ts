@@ -23,7 +23,7 @@ import { envelope, platformDomainMessages } from "./messages.ts";
 import { keyAccessMembers, planMembers, resolutionMembers } from "./protection.ts";
 import { rangeMembers } from "./range.ts";
 
-/** What the service needs: decisions are made as their single routes make them. */
+/** Decisions are made as on their single routes. */
 export type BulkDecisionDependencies = DecisionDependencies & { readonly ledger: BulkLedger & ProvingLedger };
 
 /** The bulk decision service over the domain of the single routes. `service` is the name in every answer. */

@@ -19,7 +19,7 @@ import { envelope, forMessage, platformDomainMessages, withReceipt } from "./mes
 import { rangeMembers } from "./range.ts";
 import { registrationRequest } from "./registration.ts";
 
-/** What the service needs: items are recorded as their single routes record them. */
+/** Items are recorded as on their single routes. */
 export type BulkRecordDependencies = RegistrationDependencies & { readonly ledger: BulkLedger & ProvingLedger };
 
 /** The bulk record service over the domain of the single routes. `service` is the name in every answer. */
@@ -75,7 +75,7 @@ export function createBulkRecordService(
 
 type ItemDependencies = Omit<RegistrationDependencies, "ledger"> & { readonly ledger: RecordingLedger };
 
-/** Records one event as its single route does, under its own key. Violations are named by their paths in the item. */
+/** Records one event as its single route does, under its idempotency key. Violations name paths in the item. */
 export async function recordEvent(
   dependencies: ItemDependencies,
   identity: CallIdentity,
@@ -86,7 +86,6 @@ export async function recordEvent(
   return within("event", () => evidence.record({ ...identity, idempotencyKey }, evidenceRequest(event)));
 }
 
-/** The same for a registration. */
 export async function register(
   dependencies: ItemDependencies,
   identity: CallIdentity,
@@ -113,7 +112,7 @@ export function registrationMembers(context: HandlerContext, answer: Registratio
   return { registration: { ...withReceipt(context, registration), $typeName }, warnings } as const;
 }
 
-/** Never by a request: the rules of the item demand it. */
+/** Programming error: the rules of the item require the member. */
 function notThere(member: string): ServiceError {
   return new ServiceError("internal", `item without ${member}`);
 }

@@ -30,21 +30,20 @@ import { identityOf, receiptDetailOf } from "./messages.ts";
 export interface BulkStreamOptions {
   readonly rules: Rules;
   readonly clock: Clock;
-  /** Milliseconds without an item after which a stream is ended. */
+  /** Milliseconds without an item after which a stream ends. */
   readonly idleTimeoutMs: number;
   readonly takeItems: TakeItems;
 }
 
-/** Holds items to quotas; resolves with what is told how many of them were recorded. */
+/** Takes quota for items; resolves with a function that settles how many were recorded. */
 export type TakeItems = (call: Call, count: number, signal: AbortSignal) => Promise<SettleItems>;
 
-/** One request on a stream. */
 interface Numbered<Item> extends Message {
   readonly sequence: bigint;
   readonly item?: Item | undefined;
 }
 
-/** The bulk stream service: items are handled as `platform.bulk.v1.BulkRecordService` handles them. */
+/** The bulk stream service: items are handled as in `platform.bulk.v1.BulkRecordService`. */
 export function createBulkStreamService(
   dependencies: BulkRecordDependencies,
   options: BulkStreamOptions,
@@ -96,7 +95,7 @@ interface Settled<Request, Answer> {
   readonly result: ItemResult<Answer>;
 }
 
-/** The requests in batches, each once all of it is durable or refused. Throws why the stream is to end. */
+/** Yields the requests in batches, each once all of it is durable or refused. Throws if the stream must end. */
 async function* acknowledged<Item, Request extends Numbered<Item>, Answer>(
   requests: AsyncIterable<Request>,
   context: HandlerContext,
@@ -110,10 +109,10 @@ async function* acknowledged<Item, Request extends Numbered<Item>, Answer>(
   const inlet = values.get(kInlet) as Inlet<Request> | undefined;
   if (inlet === undefined) throw new ServiceError("internal", "stream invoked without an inlet");
   const stopping = values.get(kStopping);
-  // Whatever is recorded is counted with its batch.
+  // Items are counted with their batch.
   call.recordedItems = 0;
   call.streamedItems = 0;
-  // As those of a bulk call's items.
+  // As for items of a bulk call.
   call.receiptDetail ??= "brief";
   void inlet.read(requests);
   for (;;) {
@@ -124,9 +123,9 @@ async function* acknowledged<Item, Request extends Numbered<Item>, Answer>(
       { afterMs: leftMs, refusal: expired },
     ];
     const batch = await inlet.take({ limits, stopping });
-    if (batch === undefined && stopping.aborted) throw overloaded("the service stops: go on elsewhere");
+    if (batch === undefined && stopping.aborted) throw overloaded("the service is stopping: reconnect");
     if (batch === undefined) return;
-    // A token may live for long: whatever called it back since the last items, nothing more is recorded for it.
+    // Credentials may have been revoked since the last items: nothing more is recorded then.
     await values.get(kStillAllowed)();
     const settle = await options.takeItems(call, batch.length, signal);
     await call.ticket?.resume();

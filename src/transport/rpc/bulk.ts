@@ -9,7 +9,6 @@ import type { CallIdentity } from "../../domain/record.ts";
 import { type Call, callOf, type ReceiptDetail } from "../calls/call.ts";
 import { identityOf, receiptDetailOf } from "./messages.ts";
 
-/** How one item is handled. */
 export type HandleItem<Answer> = (
   item: Message,
   identity: CallIdentity,
@@ -27,7 +26,7 @@ export async function handleItems<Answer>(
   const call = callOf(context);
   const { items } = call;
   if (items === undefined) throw new ServiceError("internal", "bulk handler invoked without items");
-  // All of them, while nobody knows how it ends.
+  // Counts all items until the outcome is known.
   call.recordedItems = items.count;
   const results = await handleAll<Answer>(ledger, identityOf(context), {
     count: items.count,
@@ -40,7 +39,7 @@ export async function handleItems<Answer>(
   return results;
 }
 
-/** What a ledger needs to show for receipts of some detail. */
+/** What the ledger must return for each detail of receipts. */
 export const shownBy: Readonly<Record<ReceiptDetail, NonNullable<BulkCall<unknown>["shown"]>>> = {
   full: "all",
   range: "opening",
@@ -48,17 +47,17 @@ export const shownBy: Readonly<Record<ReceiptDetail, NonNullable<BulkCall<unknow
   none: "nothing",
 };
 
-/** The call goes on once it is its turn again, as a call that comes now, or once the promise resolves. */
+/** Parks the call, and resumes it in its turn, after other calls or once the promise resolves. */
 export async function pause({ ticket }: Call, until?: Promise<void>): Promise<void> {
   ticket?.park();
   await (until ?? new Promise<void>((resolve) => setImmediate(resolve)));
   await ticket?.resume();
 }
 
-/** Results whose messages are made in one turn of the event loop. */
+/** Messages built in one turn of the event loop. */
 const madeAtOnce = 64;
 
-/** Makes the messages of the results, and lets others have their turn in between. */
+/** Builds the messages of the results, and yields to the event loop between groups of them. */
 export async function inTurns<Answer, Made>(
   results: readonly ItemResult<Answer>[],
   make: (result: ItemResult<Answer>, index: number) => Made,
@@ -71,7 +70,7 @@ export async function inTurns<Answer, Made>(
   return made;
 }
 
-/** What an item's message says of what became of it: all members that every such message has. */
+/** Members that every item's message has about its outcome. */
 export function itemMembers<Answer, Members extends { readonly warnings: string[] }>(
   result: ItemResult<Answer>,
   membersOf: (answer: Answer) => Members,

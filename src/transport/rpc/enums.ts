@@ -1,4 +1,4 @@
-/** Enumerations of the specification, from the domain's words to the numbers of the protobuf definitions. */
+/** Maps the domain's words to the numbers of enumerations in the protobuf definitions. */
 import type { DescEnum } from "@bufbuild/protobuf";
 import type * as pb from "../../../gen/platform/sdk/v1/common_pb.ts";
 import {
@@ -40,7 +40,7 @@ export const protectionOperation = numbers<(typeof protectionOperations)[number]
   protectionOperations,
 );
 
-/** Throws, when the program starts, where words and definition differ. */
+/** Throws at start-up if words and definition differ. */
 function numbers<Word extends string, Value extends number>(
   desc: DescEnum,
   words: readonly Word[],

@@ -1,7 +1,4 @@
-/**
- * Messages that several answers hold. They are written whole, with the name of their type, so that nothing has to be
- * completed or copied when an answer is made of them.
- */
+/** Messages that several answers contain, built complete so that protobuf-es does not copy them. */
 
 import type { Message } from "@bufbuild/protobuf";
 import type { HandlerContext } from "@connectrpc/connect";
@@ -31,7 +28,6 @@ export function keyTransportMessage(transport: KeyTransport | undefined): KeyTra
   };
 }
 
-/** Most decisions have none. */
 export function obligationMessages(obligations: DecisionMembers["obligations"]): ObligationMessage[] {
   return obligations.map(({ id, parameters }) => ({
     $typeName: "platform.sdk.v1.Obligation",
@@ -42,7 +38,7 @@ export function obligationMessages(obligations: DecisionMembers["obligations"]):
 
 const messages = new WeakMap<readonly PlatformDomain[], PlatformDomainMessage[]>();
 
-/** Made once for each list: one answer after the other carries the same. */
+/** Built once for each list: consecutive answers carry the same one. */
 export function platformDomainMessages(domains: readonly PlatformDomain[]): PlatformDomainMessage[] {
   let made = messages.get(domains);
   if (made === undefined) {
@@ -55,17 +51,17 @@ export function platformDomainMessages(domains: readonly PlatformDomain[]): Plat
 
 type Receipt = DecisionMembers["receipt"];
 
-/** The member with its receipt as the message has it, and as much of it as the caller asked for. */
+/** Returns the member with its receipt as a message, in the detail that the caller asked for. */
 export function withReceipt<Member extends { receipt: Receipt }>(context: HandlerContext, member: Member) {
   return { ...member, receipt: receiptMessage(context, member.receipt) };
 }
 
-/** Receipts of one of many are brief unless the caller says so. */
+/** Default: brief for items of bulk calls, full for others. */
 export function receiptDetailOf({ items, receiptDetail }: Call): ReceiptDetail {
   return receiptDetail ?? (items === undefined ? "full" : "brief");
 }
 
-/** As much of the receipt as the caller asked for. */
+/** Returns the receipt in the detail that the caller asked for. */
 export function receiptMessage(context: HandlerContext, receipt: Receipt): ReceiptMessage | undefined {
   const receiptDetail = receiptDetailOf(callOf(context));
   if (receiptDetail === "none" || receiptDetail === "range") return undefined;
@@ -84,7 +80,7 @@ export function receiptMessage(context: HandlerContext, receipt: Receipt): Recei
   };
 }
 
-/** The header that every answer begins with (specification, section 2.3), and who is calling. */
+/** The members that every answer begins with (specification, section 2.3), and the caller. */
 export interface Envelope {
   readonly service: string;
   readonly status: "ready" | "ok";
@@ -107,12 +103,12 @@ export function identityOf(context: HandlerContext): CallIdentity {
   return { caller: callerOf(context), requestId, idempotencyKey, signal: context.signal, span, onDecided };
 }
 
-/** Init shapes of protobuf-es want arrays that may be written to; the domain's may not. */
+/** Init shapes of protobuf-es have mutable arrays; the domain's are readonly. */
 export type Mutable<T> = T extends string | number | boolean | bigint | undefined | Message
   ? T
   : { -readonly [Key in keyof T]: Mutable<T[Key]> };
 
-/** Gives the domain's answer to the message, which copies nothing and is only encoded. */
+/** Casts the domain's answer for a message that is only encoded. */
 export function forMessage<T>(value: T): Mutable<T> {
   return value as Mutable<T>;
 }

@@ -27,8 +27,9 @@ import {
 } from "./messages.ts";
 
 /**
- * The protection service over its domain. `service` is the name in every answer. Its answers are whole messages, each
- * part with the name of its type, so that nothing has to be completed or copied: most calls are to this service.
+ * The protection service over its domain. `service` is the name in every answer. Answers are built as complete
+ * messages, each part with the name of its type, so that nothing is completed or copied: most calls are to this
+ * service.
  */
 export function createProtectionService(
   service: string,
@@ -115,7 +116,7 @@ async function planKeyAccess(
   };
 }
 
-/** What the answer says of the question itself; the answer to one of many has the same members. */
+/** The members of the answer that describe the plan, for single and bulk calls. */
 export function planMembers(context: HandlerContext, answer: ProtectionPlan) {
   const { decision, execution, warnings } = forMessage(answer);
   return {

@@ -1,4 +1,4 @@
-/** AuthZEN's messages as questions. */
+/** Converts AuthZEN messages to questions. */
 import type { JsonObject as StructObject } from "@bufbuild/protobuf";
 import type { Action, Resource, Subject } from "../../../gen/platform/authzen/v1/authorization_pb.ts";
 import { invalidRequest, invalidRequests, type Violation } from "../../base/errors.ts";
@@ -6,7 +6,7 @@ import type { JsonObject } from "../../base/json.ts";
 import type { PathedQuestion } from "../../domain/evaluation.ts";
 import type { AskedEntity, Question } from "../../domain/evaluation-request.ts";
 
-/** A question, of which members may be missing. */
+/** A question whose members may be missing. */
 export interface Asked {
   readonly subject?: Pick<Subject, "type" | "id" | "properties"> | undefined;
   readonly action?: Pick<Action, "name" | "properties"> | undefined;
@@ -15,10 +15,10 @@ export interface Asked {
 }
 
 /**
- * A request's defaults may be empty, so that what is needed is looked at in the questions themselves.
+ * Checks the question after defaults were applied, because the request's defaults may be empty.
  *
  * @param path of the question in the request: empty, or ending with a dot
- * @param optional the member whose name or id need not be there
+ * @param optional the member whose name or id may be missing
  * @throws ServiceError `invalid_request`
  */
 export function requiredQuestion(asked: Asked, path: string, optional?: keyof Question): PathedQuestion {
@@ -49,8 +49,8 @@ export function requiredQuestion(asked: Asked, path: string, optional?: keyof Qu
 }
 
 /**
- * Holds the questions of a call to what they have in all as JSON, each written out: what questions share counts for each
- * of them, as each is recorded, and answered, with it.
+ * Limits the total size of a call's questions as JSON. Shared parts count for every question, because each is recorded
+ * and answered in full.
  *
  * @throws ServiceError `invalid_request`
  */

@@ -1,4 +1,4 @@
-/** One receipt for a whole bulk call, where the caller asks for it. */
+/** One receipt for a whole bulk call, if the caller asks for it. */
 import type { HandlerContext } from "@connectrpc/connect";
 import type {
   RangeLeaf as RangeLeafMessage,
@@ -13,14 +13,13 @@ import { forMessage } from "./messages.ts";
 
 type Receipt = DecisionMembers["receipt"];
 
-/** What the answer to a call says of it. */
 export interface RangeMembers {
-  /** For each item, in their order, where its record stands; undefined where it has none. */
+  /** Leaf of each item's record, in order; undefined if it has none. */
   readonly leaves: readonly (RangeLeafMessage | undefined)[];
   readonly receipt: RangeReceiptMessage | undefined;
 }
 
-/** Proves the records of the results. All is undefined where the caller asked for nothing of the kind. */
+/** Proves the records of the results. All is undefined if the caller did not ask for a range receipt. */
 export async function rangeMembers<Answer>(
   context: HandlerContext,
   ledger: ProvingLedger,

@@ -1,4 +1,4 @@
-/** The searches of enforcement points: each candidate is a question, and the answer names those that are permitted. */
+/** AuthZEN searches: each candidate is a question, and the answer names the permitted ones. */
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type {
   AuthorizationService,
@@ -20,7 +20,7 @@ import { receiptMessage } from "./messages.ts";
 import { type Asked, requiredQuestion } from "./questions.ts";
 
 export interface SearchOptions {
-  /** Bytes that the questions of one call have at most in all, each written out as JSON. */
+  /** Most bytes of one call's questions in total, each as JSON. */
   readonly maxQuestionBytes: number;
 }
 
@@ -33,7 +33,7 @@ export function createSearches(
 ): Searches {
   const search = async (searched: Searched, { page: asked, ...question }: SearchAsked, context: HandlerContext) => {
     const template = requiredQuestion(question, "", searched);
-    // What is wrong with all questions is said once, of the request.
+    // Report faults that all questions share once, for the request.
     await asking.prepare([template], context);
     const others = searched === "action" ? evaluations.actionNames().map((name) => ({ name })) : undefined;
     const questions = candidateQuestions(searched, template.question, others, maxQuestionBytes);
@@ -85,19 +85,19 @@ export function createSearches(
   };
 }
 
-/** What a search asks, with something in the place of what it searches for. */
+/** A search as a question, with a placeholder for what it searches for. */
 interface SearchAsked extends Asked {
   readonly page?: PageRequest | undefined;
 }
 
-/** The entity that is searched for. Its id is nobody's. */
+/** The entity that is searched for, with an empty id. */
 function unnamed(entity: SearchedEntity | undefined): Asked["subject"] {
   return (
     entity && { type: entity.type, id: "", ...(entity.properties !== undefined && { properties: entity.properties }) }
   );
 }
 
-/** Ends a search with the last result that it may have. */
+/** Ends a search at its last allowed result. */
 function stopAt(limit: number): StopRule {
   let found = 0;
   return (isAllowed) => isAllowed && ++found >= limit;
@@ -112,7 +112,7 @@ function decisionMessage(
   context: HandlerContext,
   about: Pick<SearchDecision, "id" | "name">,
 ): SearchDecision {
-  // A thousand receipts are for those who ask for them.
+  // Receipts for a thousand candidates are sent only on request.
   const isAskedFor = callOf(context).receiptDetail !== undefined;
   return {
     $typeName: "platform.authzen.v1.SearchDecision",

@@ -5,7 +5,7 @@ import { parseTenantId } from "../../base/ids.ts";
 import type { Sessions } from "../../domain/session.ts";
 import { callOf } from "../calls/call.ts";
 
-/** The session service over its domain. Its answer has the members of specification 4.5 and no others. */
+/** The session service over its domain. Its answer has only the members of specification 4.5. */
 export function createSessionService(sessions: Sessions): ServiceImpl<typeof SessionService> {
   return {
     async createSession({ tenantId, clientId, clientSecret, requestedScopes }, context) {

@@ -1,7 +1,4 @@
-/**
- * What health checks of callers are answered from: the service's own readiness, asked when somebody wants to know and
- * never more often than `freshForMs`, so that strangers cannot make the store work.
- */
+/** Answers health checks from the service's readiness, at most once per `freshForMs`, to protect the store. */
 
 import type { ServiceImpl } from "@connectrpc/connect";
 import { type Health, HealthCheckResponse_ServingStatus as Status } from "../../../gen/grpc/health/v1/health_pb.ts";
@@ -9,7 +6,6 @@ import type { Clock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { Timers } from "../../base/timers.ts";
 
-/** Whether one service can do its work now. */
 export type Serving = "serving" | "not_serving";
 
 /** Runs the readiness checks. Never rejects. */
@@ -19,35 +15,32 @@ export type ReadinessSource = () => Promise<{
 
 export interface HealthMonitorOptions {
   readonly readiness: ReadinessSource;
-  /**
-   * Services by full name, each with the readiness checks that it needs; `"all"` needs every one. The overall state
-   * (the empty name) needs every one.
-   */
+  /** Readiness checks of each service by full name; `"all"` for every one, as for the empty name. */
   readonly services: ReadonlyMap<string, readonly string[] | "all">;
   readonly clock: Clock;
   readonly timers: Timers;
 }
 
 export interface HealthMonitor {
-  /** State of a service, or of all for the empty name; undefined where the name is not known. */
+  /** State of a service, or of all for the empty name; undefined if the name is unknown. */
   check(service: string): Promise<Serving | undefined>;
-  /** State of every service, and of all under the empty name. */
+  /** State of every service; the empty name is the state of all. */
   list(): Promise<ReadonlyMap<string, Serving>>;
   /**
-   * The state at once, and each time it changes, seen within `watchIntervalMs`. Ends when the signal aborts; when the
-   * monitor stops it says `not_serving` and ends. A name that is not known stays undefined.
+   * Yields the state at once and after each change, within `watchIntervalMs`. Ends when the signal aborts; when the
+   * monitor stops it yields `not_serving` and ends. An unknown name yields undefined.
    */
   watch(service: string, signal: AbortSignal): AsyncIterable<Serving | undefined>;
-  /** From now on nothing serves, and those who watch are told. */
+  /** Reports `not_serving` from now on, to watchers too. */
   stop(): void;
 }
 
-/** Age up to which a readiness result is used again, in milliseconds. */
+/** Age up to which a readiness result is reused, in milliseconds. */
 export const freshForMs = 500;
-/** How often readiness is asked while somebody watches, in milliseconds. */
+/** Interval of readiness checks while a watch is open, in milliseconds. */
 export const watchIntervalMs = 1_000;
 
-/** Makes the monitor. It asks nothing while nobody does. */
+/** Creates the monitor. It runs checks only on request. */
 export function createHealthMonitor(options: HealthMonitorOptions): HealthMonitor {
   const { services, timers } = options;
   const stopping = new AbortController();
@@ -86,12 +79,12 @@ export function createHealthMonitor(options: HealthMonitorOptions): HealthMonito
   };
 }
 
-/** Names of the checks that fail, asked anew where the last result is old. Those who ask at once share one run. */
+/** Returns the names of failing checks, from the last run if it is recent. Concurrent callers share a run. */
 function freshFailures({ readiness, clock }: HealthMonitorOptions): () => Promise<readonly string[]> {
   let last: { readonly atMs: number; readonly failed: Promise<readonly string[]> } | undefined;
   return () => {
     const nowMs = clock.now();
-    // A clock that went back makes the last result look young for as long as it is behind.
+    // If the clock went back, the last result would look fresh until the clock catches up.
     if (last === undefined || nowMs < last.atMs || nowMs - last.atMs > freshForMs) {
       last = { atMs: nowMs, failed: readiness().then(({ checks }) => failedNames(checks)) };
     }
@@ -118,7 +111,7 @@ function pause(timers: Timers, signal: AbortSignal): Promise<void> {
 }
 
 /**
- * Answers Check, List and Watch from the monitor. As the protocol's definition asks, Check refuses a name that is not known
+ * Answers Check, List and Watch from the monitor. As the protocol's definition requires, Check refuses an unknown name
  * with `not_found`, and Watch answers it with `SERVICE_UNKNOWN` and keeps the stream open.
  */
 export function createHealthService(monitor: HealthMonitor): ServiceImpl<typeof Health> {

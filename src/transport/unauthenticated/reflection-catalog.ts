@@ -1,14 +1,12 @@
-/** What reflection tells: services, and the definitions behind every name that they lead to. */
+/** Catalog for reflection: services, and the definitions of every name that they refer to. */
 import { type DescFile, type DescService, toBinary } from "@bufbuild/protobuf";
 import { nestedTypes } from "@bufbuild/protobuf/reflect";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 
-/** One file of definitions. */
 export interface CatalogFile {
   readonly name: string;
   /** Serialized `google.protobuf.FileDescriptorProto`. */
   readonly bytes: Uint8Array;
-  /** The files that it imports. */
   readonly imports: readonly CatalogFile[];
 }
 
@@ -16,16 +14,16 @@ export interface Catalog {
   /** Full names of the services, sorted. */
   readonly services: readonly string[];
   file(name: string): CatalogFile | undefined;
-  /** The file that declares a message, field, enumeration, value, service, method or extension of this full name. */
+  /** Returns the file that declares the symbol of this full name, such as a message, field or method. */
   fileOfSymbol(name: string): CatalogFile | undefined;
   fileOfExtension(message: string, number: number): CatalogFile | undefined;
-  /** Numbers of the extensions of a message, ascending; undefined where the message is not known. */
+  /** Numbers of the extensions of a message, ascending; undefined if the message is unknown. */
   extensionNumbers(message: string): readonly number[] | undefined;
 }
 
 /**
- * Reads the catalog once from descriptors: the services, everything that their files import, and the `extra` files
- * with all that those import (such as the details of errors, which travel as `google.protobuf.Any`).
+ * Reads the catalog once from descriptors: the services, everything that their files import, and the `extra` files with
+ * all that those import (such as error details, which are sent as `google.protobuf.Any`).
  */
 export function createCatalog(services: readonly DescService[], extra: readonly DescFile[] = []): Catalog {
   const files = new Map<string, CatalogFile>();
@@ -63,7 +61,7 @@ export function createCatalog(services: readonly DescService[], extra: readonly 
   };
 }
 
-/** Full names of everything that a file declares. An enumeration's values are named beside it, not below it. */
+/** Full names of everything that a file declares. The values of an enumeration are its siblings, not its children. */
 function* symbolsOf(file: DescFile): Generator<string> {
   for (const type of nestedTypes(file)) {
     yield type.typeName;

@@ -1,6 +1,6 @@
 /**
- * gRPC server reflection: clients without a schema learn the public services from the service itself. The versions
- * `v1` and `v1alpha` have the same messages under two names, so one conversation serves both.
+ * gRPC server reflection: clients without a schema learn the public services from the service itself. The versions `v1`
+ * and `v1alpha` have the same messages under two names, so one implementation serves both.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Code, type ServiceImpl } from "@connectrpc/connect";
@@ -16,17 +16,16 @@ type Query = ServerReflectionRequest["messageRequest"];
 type Response = Exclude<MessageInitShape<typeof ServerReflectionResponseSchema>, { $typeName: string }>;
 type Answer = NonNullable<Response["messageResponse"]>;
 
-/** The implementation of each version. */
 export interface ReflectionService {
   readonly v1: ServiceImpl<typeof ServerReflection>;
   readonly v1alpha: ServiceImpl<typeof ServerReflectionAlpha>;
 }
 
-/** Answers both versions from the catalog, which is asked for with the first question. */
+/** Answers both versions from the catalog, which is loaded for the first question. */
 export function createReflectionService(catalog: () => Catalog): ReflectionService {
   const v1: ServiceImpl<typeof ServerReflection> = {
     async *serverReflectionInfo(requests) {
-      // A conversation sends each file once: whoever asks keeps what it got.
+      // Sends each file once per conversation: clients keep what they got.
       const sent = new Set<CatalogFile>();
       for await (const request of requests) {
         yield {
@@ -37,7 +36,7 @@ export function createReflectionService(catalog: () => Catalog): ReflectionServi
       }
     },
   };
-  // The definitions differ in their package name alone, and what is yielded names no type.
+  // The definitions differ only in their package name, and the yielded values name no type.
   return { v1, v1alpha: v1 as unknown as ServiceImpl<typeof ServerReflectionAlpha> };
 }
 
@@ -65,11 +64,11 @@ function answer(catalog: Catalog, query: Query, sent: Set<CatalogFile>): Answer 
       };
     }
     default:
-      return refusal(Code.InvalidArgument, "the request asks nothing that is known here");
+      return refusal(Code.InvalidArgument, "unknown reflection request");
   }
 }
 
-/** The file first, then what it needs and the conversation has not had yet. */
+/** The file first, then its dependencies that the conversation has not sent yet. */
 function files(file: CatalogFile | undefined, sent: Set<CatalogFile>, what: string): Answer {
   if (file === undefined) return refusal(Code.NotFound, `there is no such ${what}`);
   const fresh = [file];
@@ -84,7 +83,7 @@ function files(file: CatalogFile | undefined, sent: Set<CatalogFile>, what: stri
   return { case: "fileDescriptorResponse", value: { fileDescriptorProto: fresh.map(({ bytes }) => bytes) } };
 }
 
-/** An answer within the conversation, which goes on. */
+/** An error within the conversation, which continues. */
 function refusal(errorCode: Code, errorMessage: string): Answer {
   return { case: "errorResponse", value: { errorCode, errorMessage } };
 }

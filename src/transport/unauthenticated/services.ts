@@ -1,6 +1,6 @@
 /**
- * Services that need no credentials, because those who call them have none: health probes, and tools that ask what
- * there is. They stream, so Connect's own plugin carries them, outside the gate and without JSON routes.
+ * Services without credentials: health probes, and reflection for tools. They stream, so Connect's own plugin carries
+ * them, outside the gate and without JSON routes.
  */
 import type { Http2ServerResponse } from "node:http2";
 import { createContextValues } from "@connectrpc/connect";
@@ -19,26 +19,25 @@ import { conversationLimits, limitStreams, watchLimits } from "../connect/stream
 import { carry, takeTimeout, wrap } from "../connect/wrap.ts";
 import { resetWithAnswer } from "../http/unread-body.ts";
 
-/** Largest message that these services read, in bytes: they take names. */
+/** Largest message of these services, in bytes: they take names. */
 const maxMessageBytes = 4096;
-/** Longest time that a caller may go on asking on one stream, in milliseconds. */
+/** Longest time in which a caller may send on one stream, in milliseconds. */
 const maxConversationMs = 60_000;
-/** Longest time that a stream stays open, in milliseconds: a day. Those who watch begin again. */
+/** Longest time that a stream stays open: one day, in milliseconds. Watchers then reconnect. */
 const maxStreamMs = 86_400_000;
 
 export interface UnauthenticatedServicesOptions extends Pick<AdapterOptions, "service" | "limits" | "bodies"> {
-  /** Aborted when the server begins to stop: nothing more is read from open streams. */
+  /** Aborted when the server begins to stop: open streams are no longer read. */
   readonly stopping: AbortSignal;
-  /** The address that a call comes from, as `callerAddress` returns it. */
+  /** Returns the address of a call, as `callerAddress` does. */
   readonly addressOf: (inbound: InboundRequest) => string;
 }
 
-/** Paths of the methods of these services. */
 export function unauthenticatedPaths(services: readonly ServiceBinding[]): string[] {
   return services.flatMap(({ desc }) => desc.methods.map(({ name }) => `/${desc.typeName}/${name}`));
 }
 
-/** Serves them on gRPC, gRPC-Web and Connect. */
+/** Serves the services on gRPC, gRPC-Web and Connect. */
 export function registerUnauthenticated(
   app: FastifyInstance,
   services: readonly ServiceBinding[],
@@ -46,7 +45,7 @@ export function registerUnauthenticated(
 ): void {
   acceptAnyContentType(app);
   const report = reportStreamErrors(options.service);
-  // Those who watch and those who ask do not keep each other out.
+  // Watches and conversations have separate limits.
   const interceptors = {
     unary: [report],
     server_streaming: [report, limitStreams(watchLimits, options.addressOf)],
@@ -75,18 +74,18 @@ function wrapUnary(handler: UniversalHandler, options: UnauthenticatedServicesOp
   return wrap(handler, { ...options, limits, interceptors: [], rules: () => [], gate: async () => {} });
 }
 
-/** What `wrap` does, as far as it goes for a stream: its answer is not complete when it begins. */
+/** `wrap` for a stream, whose answer is not complete when it begins. */
 function wrapStream(
   handler: UniversalHandler,
   { service, limits, stopping }: UnauthenticatedServicesOptions,
 ): UniversalHandler {
   const bodyTimeoutMs = handler.method.methodKind === "server_streaming" ? limits.bodyTimeoutMs : maxConversationMs;
   return carry(handler, service, (universal, request) => {
-    // A watch ends with its answer over HTTP/1.1, where there is no stream.
+    // Over HTTP/1.1 there is no stream, and a watch ends with its answer.
     const { stream } = request.response as unknown as Partial<Http2ServerResponse>;
     if (stream !== undefined) resetWithAnswer(stream);
     const deadline = startDeadline(takeTimeout(universal.header, request.call.protocol), maxStreamMs);
-    // Timers keep what they were started for: the connection, and all that it holds.
+    // Ends the timer, which would keep the connection and all that it holds.
     const reading = startDeadline(undefined, bodyTimeoutMs);
     whenAborted(universal.signal, () => {
       deadline.end();
@@ -106,11 +105,11 @@ function whenAborted(signal: AbortSignal, run: () => void): void {
   else signal.addEventListener("abort", run, { once: true });
 }
 
-/** The same body, which ends when it ends or when the signal aborts, whichever comes first. */
+/** Yields the body until it ends or the signal aborts. */
 export async function* bodyUntil(body: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const iterator = body[Symbol.asyncIterator]();
   const enough: IteratorResult<Uint8Array> = { done: true, value: undefined };
-  // Set anew for each piece: a promise that every piece is raced with would keep what it was raced with.
+  // Set again for each piece: racing every piece with one promise would keep all of them in memory.
   let stop: (() => void) | undefined;
   const onAbort = () => stop?.();
   signal.addEventListener("abort", onAbort, { once: true });

@@ -53,7 +53,10 @@ export default defineConfig({
       { extends: true, test: { name: "isolated", include: isolated } },
       // Loading the same modules for each file takes most of the time of a small one, so files of a project share processes.
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"], exclude: isolated, isolate: false } },
-      { extends: true, test: { name: "wire", include: ["test/{contract,simulation,wire}/**/*.test.ts"], isolate: false } },
+      {
+        extends: true,
+        test: { name: "wire", include: ["test/{contract,simulation,wire}/**/*.test.ts"], isolate: false },
+      },
       // Kills, floods and searches that take minutes: `npm run test:long`, which `.ci/run` runs once.
       { extends: true, test: { name: "long", include: ["test/long/**/*.test.ts"], isolate: false } },
     ],

@@ -113,9 +113,9 @@ test("whatever is sealed opens: other resources and labels are refused before an
       });
       await subject.open({ input: at("again"), output: at("opened"), replace: true });
     }),
-    { numRuns: 150, examples: [[{ resource: { kind: "k", mimeType: "text/plain", more: 1 }, labels: [] }, false]] },
+    { numRuns: 50, examples: [[{ resource: { kind: "k", mimeType: "text/plain", more: 1 }, labels: [] }, false]] },
   );
-  expect(sealed).toBeGreaterThan(10);
+  expect(sealed).toBeGreaterThan(3);
 });
 
 const signingJwk = {

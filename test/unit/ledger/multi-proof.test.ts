@@ -78,7 +78,7 @@ describe("the nodes of drawn leaves of drawn trees", () => {
         const all = new Set(hex(paths.flat()));
         expect(hex(nodes).filter((node) => !all.has(node))).toEqual([]);
       }),
-      { numRuns: 200 },
+      { numRuns: 70 },
     );
   });
 
@@ -127,7 +127,7 @@ describe("the nodes of drawn leaves of drawn trees", () => {
         }
         for (const [name, proof] of refused) expect(await makes(root, ...proof), name).toBe(false);
       }),
-      { numRuns: 300 },
+      { numRuns: 100 },
     );
   });
 
@@ -144,7 +144,7 @@ describe("the nodes of drawn leaves of drawn trees", () => {
         // A tree of another size may take as many nodes for these leaves.
         expect(await makes(naiveRoot(0, other), given(indices), other, nodes)).toBe(false);
       }),
-      { numRuns: 300 },
+      { numRuns: 100 },
     );
   });
 });

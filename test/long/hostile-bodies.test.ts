@@ -4,11 +4,11 @@
  * the body exceeds it a hundredfold.
  */
 import { expect, test } from "vitest";
-import { maxViolations } from "../../../src/base/errors.ts";
-import { cpuMs, refusalOf, type Spelling } from "../../harness/body-readers.ts";
-import { fullRequest, spellings } from "../../harness/full-bodies.ts";
-import { hostileBinary, hostileJson } from "../../harness/hostile-bodies.ts";
-import { methodOn } from "../../harness/methods.ts";
+import { maxViolations } from "../../src/base/errors.ts";
+import { cpuMs, refusalOf, type Spelling } from "../harness/body-readers.ts";
+import { fullRequest, spellings } from "../harness/full-bodies.ts";
+import { hostileBinary, hostileJson } from "../harness/hostile-bodies.ts";
+import { methodOn } from "../harness/methods.ts";
 
 /** So many times what a good body of the same size costs, and this much in any case. */
 const margin = 30;

@@ -91,38 +91,23 @@ describe("starting", () => {
     expect(said).not.toContain("secret-value");
   });
 
-  test.each([
-    [
-      "the service",
-      "src/main.js",
-      (port: number) => `SVC_LISTEN: listen EADDRINUSE: address already in use 127.0.0.1:${port}`,
-    ],
-    [
-      "the development stack",
-      "dev/dev.ts",
-      (port: number) => `port ${port} is taken: stop what has it, or say PORT=<another> npm run dev`,
-    ],
-  ])("%s says in one line that a port is taken", async (_name, program, says) => {
+  test("the development stack says in one line that a port is taken", async () => {
     const holder = net.createServer().listen(0, "127.0.0.1");
     await once(holder, "listening");
     const { port } = holder.address() as net.AddressInfo;
     const ports = { PORT: `${port}`, OPS_PORT: "0", ISSUER_PORT: "0" };
-    const refused = spawnService(directory, { ...settings, SVC_LISTEN: `127.0.0.1:${port}`, ...ports }, program);
+    const refused = spawnService(directory, ports, "dev/dev.ts");
     services.push(refused);
     expect(await refused.ended).toMatchObject({ code: 1 });
-    expect(refused.errors()).toBe(`${says(port)}\n`);
+    expect(refused.errors()).toBe(`port ${port} is taken: stop what has it, or say PORT=<another> npm run dev\n`);
     holder.close();
   });
 
-  test.each([
-    ["on", 200],
-    ["off", 404],
-  ])("the development stack serves bulk calls as SVC_BULK says: %s", async (SVC_BULK, status) => {
-    const ports = { PORT: "0", OPS_PORT: "0", ISSUER_PORT: "0" };
-    const stack = spawnService(directory, { ...ports, SVC_BULK }, "dev/dev.ts");
+  test("the development stack serves bulk calls as SVC_BULK says", async () => {
+    const stack = spawnService(directory, { PORT: "0", OPS_PORT: "0", ISSUER_PORT: "0", SVC_BULK: "on" }, "dev/dev.ts");
     services.push(stack);
     const [, url] = (await stack.line("service    ")).split(/ +/);
-    expect((await fetch(`${url}/openapi-bulk.json`)).status).toBe(status);
+    expect((await fetch(`${url}/openapi-bulk.json`)).status).toBe(200);
   });
 
   test("is refused with a policy directory that holds none", async () => {
@@ -153,21 +138,16 @@ describe("starting", () => {
     const { port } = holder.address() as net.AddressInfo;
     const service = spawn({ ...settings, [name]: `127.0.0.1:${port}` });
     expect(await service.ended).toEqual({ code: 1, signal: null });
-    expect(service.errors()).toMatch(new RegExp(`^${name}: .*EADDRINUSE`));
-    expect(service.errors()).toContain(String(port));
-    expect(service.errors()).not.toMatch(/ {4}at /);
+    expect(service.errors()).toBe(`${name}: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`);
     await new Promise((resolve) => holder.close(resolve));
   });
 
-  test.each(["SVC_LISTEN", "SVC_OPS_LISTEN"])(
-    "is refused where the address of %s is not this machine's",
-    async (name) => {
-      const service = spawn({ ...settings, SVC_TRUSTED_PROXIES: "127.0.0.1", [name]: "192.0.2.1:0" });
-      expect(await service.ended).toEqual({ code: 1, signal: null });
-      expect(service.errors()).toMatch(new RegExp(`^${name}: .*EADDRNOTAVAIL`));
-      expect(service.errors()).not.toMatch(/ {4}at /);
-    },
-  );
+  test("is refused where an address is not this machine's", async () => {
+    const service = spawn({ ...settings, SVC_TRUSTED_PROXIES: "127.0.0.1", SVC_LISTEN: "192.0.2.1:0" });
+    expect(await service.ended).toEqual({ code: 1, signal: null });
+    expect(service.errors()).toMatch(/^SVC_LISTEN: .*EADDRNOTAVAIL/);
+    expect(service.errors()).not.toMatch(/ {4}at /);
+  });
 });
 
 describe("stopping", () => {

@@ -25,6 +25,13 @@ const isolated = ["policy/prepared-set", "policy/disagreement", "base/connection
   (name) => `test/unit/${name}.test.ts`,
 );
 
+/** Random searches, which the long lane repeats with more draws. */
+const searches = [
+  "test/unit/enforce/artifacts.test.ts",
+  "test/unit/ledger/multi-proof.test.ts",
+  "test/wire/{enforcement,enforcement-cli,policy-reload}.test.ts",
+];
+
 /** The tests that need Node alone. */
 export default defineConfig({
   // The client package is built for those who install it; here its sources are what is tested.
@@ -58,7 +65,15 @@ export default defineConfig({
         test: { name: "wire", include: ["test/{contract,simulation,wire}/**/*.test.ts"], isolate: false },
       },
       // Kills, floods and searches that take minutes: `npm run test:long`, which `.ci/run` runs once.
-      { extends: true, test: { name: "long", include: ["test/long/**/*.test.ts"], isolate: false } },
+      {
+        extends: true,
+        test: {
+          name: "long",
+          include: ["test/long/**/*.test.ts", ...searches],
+          env: { SVC_TEST_LONG: "on" },
+          isolate: false,
+        },
+      },
     ],
   },
 });

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { startIssuer } from "../../dev/issuer.ts";
+import { draws } from "../harness/draws.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { serviceSettings, startService } from "../harness/process.ts";
 
@@ -131,7 +132,7 @@ test("under load no answer is a mixture of two policy sets", async () => {
       seen.set(decision.policy_revision, (seen.get(decision.policy_revision) ?? new Set()).add(said));
     }
   };
-  const callers = Array.from({ length: 3 }, caller);
+  const callers = Array.from({ length: draws(3, 8) }, caller);
   while (reloads < 6) {
     const set = reloads++ % 3;
     const text = set === 2 ? "permit (" : permit(`@required_actions("act-${set}") @warning("set ${set}")`);

@@ -7,6 +7,7 @@ import { rootOfLeaves } from "../../../clients/typescript/src/receipts/multi-pro
 import { RightEdge } from "../../../src/ledger/tlog/right-edge.ts";
 import { nodesOfTiles, proofTiles } from "../../../src/ledger/tlog/tile-nodes.ts";
 import { hashBytes, leafHash, nodeHash, splitPoint, Tree } from "../../../src/ledger/tlog/tree.ts";
+import { draws } from "../../harness/draws.ts";
 
 const maxSize = 700;
 const leaves = Array.from({ length: maxSize }, (_, index) => leafHash(Buffer.from(`entry ${index}`)));
@@ -78,7 +79,7 @@ describe("the nodes of drawn leaves of drawn trees", () => {
         const all = new Set(hex(paths.flat()));
         expect(hex(nodes).filter((node) => !all.has(node))).toEqual([]);
       }),
-      { numRuns: 70 },
+      { numRuns: draws(70, 200) },
     );
   });
 
@@ -127,7 +128,7 @@ describe("the nodes of drawn leaves of drawn trees", () => {
         }
         for (const [name, proof] of refused) expect(await makes(root, ...proof), name).toBe(false);
       }),
-      { numRuns: 100 },
+      { numRuns: draws(100, 300) },
     );
   });
 
@@ -144,7 +145,7 @@ describe("the nodes of drawn leaves of drawn trees", () => {
         // A tree of another size may take as many nodes for these leaves.
         expect(await makes(naiveRoot(0, other), given(indices), other, nodes)).toBe(false);
       }),
-      { numRuns: 100 },
+      { numRuns: draws(100, 300) },
     );
   });
 });

@@ -10,11 +10,12 @@ import { rotationProblem } from "../ledger/audit/rotation-audit.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { LogState } from "../ledger/ports/store.ts";
 import { sameHash } from "../ledger/tlog/tree.ts";
-import { type CopiedTable, sharedTables, tenantTables } from "./copied-tables.ts";
 import { readKeyFile } from "./key-file.ts";
-import { PostgresArchive } from "./postgres/archive.ts";
+
 import type { ConnectionSettings } from "./postgres/connection/client-options.ts";
+import { openPostgresArchive } from "./postgres/operators.ts";
 import { PostgresCopyTarget } from "./postgres/schema/copy-target.ts";
+import { sharedTables, type Table, tenantTables } from "./sql/tables.ts";
 import type { StorePaths } from "./sqlite/paths.ts";
 import { type CopiedRow, SqliteCopySource } from "./sqlite/schema/copy-source.ts";
 
@@ -65,7 +66,7 @@ export function copyStore(options: CopyOptions): Promise<CopiedStore | CopyProbl
     // In this order: a seal that is not final says that the target was never served.
     source.finish(owner);
     await target.finish();
-    return { targetStoreId, logs: source.heads(), wasFinished: false };
+    return { targetStoreId, logs: await source.heads(), wasFinished: false };
   });
 }
 
@@ -78,7 +79,7 @@ async function withBoth<Result>(
   { from, to, clock, random }: CopyOptions,
   work: (source: SqliteCopySource, target: PostgresCopyTarget) => Promise<Result>,
 ): Promise<Result> {
-  const source = new SqliteCopySource(from, clock.now());
+  const source = await SqliteCopySource.open(from, clock.now());
   const target = await PostgresCopyTarget.open({ ...to, clock, random });
   try {
     return await work(source, target);
@@ -150,7 +151,7 @@ async function copyRows(
   onProgress: (text: string) => void,
 ): Promise<void> {
   for (const table of sharedTables) await copyTable(table, source.rows(table), target);
-  for (const head of source.heads()) await target.nameLog(head);
+  for (const head of await source.heads()) await target.nameLog(head);
   for (const tenantId of source.tenants()) {
     for (const table of tenantTables) {
       onProgress(`copying ${table.name} of tenant ${tenantId}`);
@@ -159,7 +160,7 @@ async function copyRows(
   }
 }
 
-async function copyTable(table: CopiedTable, rows: Iterable<CopiedRow>, target: PostgresCopyTarget): Promise<void> {
+async function copyTable(table: Table, rows: Iterable<CopiedRow>, target: PostgresCopyTarget): Promise<void> {
   let batch: CopiedRow[] = [];
   let sizeBytes = 0;
   for (const row of rows) {
@@ -188,10 +189,10 @@ async function targetProblems(
     const [expected, arrived] = [source.count(table), await target.count(table)];
     if (expected !== arrived) problems.push(`target: ${table.name} has ${arrived} rows of ${expected}`);
   }
-  const archive = await PostgresArchive.open({ ...to, anchorPath: undefined, clock });
+  const archive = await openPostgresArchive({ ...to, anchorPath: undefined, clock });
   try {
     const heads = new Map((await archive.logs()).map((head) => [head.tenantId, head]));
-    for (const head of source.heads()) {
+    for (const head of await source.heads()) {
       const there = heads.get(head.tenantId);
       if (there === undefined || !isSame(there, head)) problems.push(`target: ${head.origin} is not what it was`);
       const show = (text: string) => onProgress(`auditing the target: ${text}`);

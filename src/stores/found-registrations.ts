@@ -1,12 +1,7 @@
 /** Registrations as stores find them. */
 import type { RecordId } from "../base/ids.ts";
 import { storedArtifact, unreadableName } from "../ledger/artifacts/registration-index.ts";
-import {
-  maxReliedOn,
-  maxReliedOnBytes,
-  type Registration,
-  registrationsOf,
-} from "../ledger/artifacts/registrations.ts";
+import { maxReliedOn, type Registration, registrationsOf } from "../ledger/artifacts/registrations.ts";
 import type { RegistrationRowOfLeaf, StoredEntry } from "../ledger/ports/archive.ts";
 import type { ArtifactRegistrations } from "../ledger/ports/registrations.ts";
 import { DamagedError } from "./errors.ts";
@@ -40,10 +35,10 @@ export function toRegistrationRow(row: Readonly<Record<string, unknown>>): Regis
     artifact: row.artifact as Uint8Array,
     leafIndex: row.leaf_index as number,
     recordId: row.record_id as RecordId,
-    leaf: row.leaf as Uint8Array,
-    sealed: row.sealed as Uint8Array,
+    leaf: (row.leaf ?? none) as Uint8Array,
+    sealed: (row.sealed ?? none) as Uint8Array,
     opening: row.opening as Uint8Array | null,
-    isCut: row.is_cut === true,
+    isCut: Boolean(row.is_cut),
   };
 }
 
@@ -114,21 +109,6 @@ export function foundByName(
       `The registration at leaf ${first.leafIndex} did not open when it was indexed: nobody can tell what it is of.`,
     );
   return names.map((name) => foundRegistrations(name, rowsOf(name)));
-}
-
-/**
- * Rows of one artifact, read no further than can be known: the row that makes them too many bytes comes without leaf and
- * record, and is the last one.
- */
-export function boundRows(found: Iterable<Readonly<Record<string, unknown>>>): readonly RegistrationRow[] {
-  const rows: RegistrationRow[] = [];
-  let sizeBytes = 0;
-  for (const row of Iterator.from(found).map(toRegistrationRow)) {
-    sizeBytes += rowBytes(row);
-    if (sizeBytes > maxReliedOnBytes) return [...rows, { ...row, leaf: none, sealed: none, isCut: true }];
-    rows.push(row);
-  }
-  return rows;
 }
 
 const none = new Uint8Array();

@@ -12,7 +12,7 @@ export interface TermRow {
 
 /** Leaves of a segment: those behind its first that a term has a bit for. */
 export const segmentLeaves = 64;
-const bitBytes = segmentLeaves / 8;
+export const bitBytes = segmentLeaves / 8;
 /** A term, and its bits: the lowest of the first byte is of the segment's first leaf. In any order; a term may come again. */
 export const entryBytes = storedTermBytes + bitBytes;
 

@@ -1,8 +1,9 @@
 /** Reading a store beside the ledger that writes it. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
+import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
 import type { Ledger } from "../../src/ledger/ports/ledger.ts";
-import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
+import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
@@ -14,7 +15,7 @@ const alice = tenant("alice");
 let server: SharedPostgres;
 let fixture: PostgresFixture;
 let ledger: Ledger;
-let archives: PostgresArchive[];
+let archives: StoreArchive[];
 
 beforeAll(async () => {
   server = await sharedPostgres();
@@ -31,8 +32,8 @@ afterEach(async () => {
   await fixture.remove();
 });
 
-async function open(): Promise<PostgresArchive> {
-  const archive = await PostgresArchive.open({ target: fixture.target, anchorPath: undefined, clock });
+async function open(): Promise<StoreArchive> {
+  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined, clock });
   archives.push(archive);
   return archive;
 }
@@ -116,5 +117,5 @@ test("without an anchor there is nothing to differ from, and a log may be signed
 
 test("a database without the schema is refused", async () => {
   const target = targetOf(await server.createDatabase("empty"));
-  await expect(PostgresArchive.open({ target, anchorPath: undefined, clock })).rejects.toThrow("run `migrate`");
+  await expect(openPostgresArchive({ target, anchorPath: undefined, clock })).rejects.toThrow("run `migrate`");
 });

@@ -1,7 +1,7 @@
 /** Reading a store beside the ledger that writes it. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Ledger, RecordArchive } from "../../src/ledger/ports/ledger.ts";
-import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
+import { openSqliteArchive } from "../../src/stores/sqlite/operators.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
@@ -15,7 +15,7 @@ let archive: RecordArchive;
 beforeEach(async () => {
   fixture = sqliteFixture();
   ledger = await fixture.open({ clock, random });
-  archive = new SqliteArchive(fixture.store);
+  archive = openSqliteArchive(fixture.store);
 });
 afterEach(async () => {
   await archive.close();
@@ -38,7 +38,7 @@ test("a record is found like the ledger finds it; another tenant's is unknown, a
   expect(await archive.find(tenant("bob"), recordId)).toBe("unknown");
   await fixture.deleteOpening(tenantId, recordId);
   await archive.close();
-  archive = new SqliteArchive(fixture.store);
+  archive = openSqliteArchive(fixture.store);
   expect(await archive.find(tenantId, recordId)).toBe("erased");
 });
 

@@ -8,9 +8,9 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
-import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
 import { openConnection } from "../../src/stores/sqlite/connection.ts";
 import { hideErased } from "../../src/stores/sqlite/erasure/noted-erasures.ts";
+import { openSqliteArchive } from "../../src/stores/sqlite/operators.ts";
 import { migrations } from "../../src/stores/sqlite/schema/schema.ts";
 import { type SqliteErasureFixture, sqliteErasureFixture } from "./erasure-sqlite-fixture.ts";
 import { erasedOf, statement } from "./erasure-suite.ts";
@@ -49,7 +49,7 @@ async function erase(tenantId: TenantId, recordIds: readonly Appended["recordId"
 
 /** Audits a log as the files have it. */
 async function auditAsIs() {
-  const archive = new SqliteArchive(fixture.store);
+  const archive = openSqliteArchive(fixture.store);
   try {
     const [head] = await archive.logs();
     if (head === undefined) throw new Error("There is no log.");
@@ -89,7 +89,7 @@ describe("bytes", () => {
 
   test("that a reader keeps alive are told of, and gone when the same is asked for again", async () => {
     const one = await append();
-    const reader = new SqliteArchive(fixture.store);
+    const reader = openSqliteArchive(fixture.store);
     await reader.logs(); // from now on it sees the store as it is
     expect(await erase(alice, [one.recordId])).toMatchObject({ overwritten: false, erased: [{ wasErased: false }] });
     expect(onDisk([openingOf(one)])).toHaveLength(1);
@@ -109,7 +109,7 @@ describe.each(["failBefore", "failAfter"] satisfies Fault[])("when an operation 
       const idempotency = { scope: String(operation).padStart(64, "0"), payloadDigest: "sha256:1", answer: {} };
       const one = await append(alice, { idempotency });
       leaves += 1;
-      settle(fixture.path);
+      await settle(fixture.path);
       const control = new FaultControl();
       const openConnection = (options: Parameters<typeof openFaulty>[0]) => openFaulty(options, control.cells);
       const administration = await fixture.administration({ clock, random, openConnection });

@@ -1,8 +1,10 @@
 /** Databases of one server, for what is erased and held. */
 import { setImmediate } from "node:timers/promises";
-import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
-import { PostgresRecordsAdministration } from "../../src/stores/postgres/erasure/records-administration.ts";
-import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
+import {
+  openPostgresAdministration,
+  openPostgresArchive,
+  openPostgresIndexer,
+} from "../../src/stores/postgres/operators.ts";
 import type { ErasureFixture } from "./erasure-suite.ts";
 import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock } from "./ledger-records.ts";
@@ -19,10 +21,9 @@ export function erasureFixture(fixture: PostgresFixture): ErasureFixture {
   return {
     ...fixture,
     overwrites: false,
-    administration: (machine) => PostgresRecordsAdministration.open({ target, anchorPath: undefined, ...machine }),
-    archive: () => PostgresArchive.open({ target, anchorPath: undefined, clock: manualClock() }),
-    indexer: ({ random }) =>
-      PostgresSearchIndexer.open({ target, clock: manualClock(), random, pause: () => setImmediate() }),
+    administration: (machine) => openPostgresAdministration({ target, anchorPath: undefined, ...machine }),
+    archive: () => openPostgresArchive({ target, anchorPath: undefined, clock: manualClock() }),
+    indexer: ({ random }) => openPostgresIndexer({ target, clock: manualClock(), random, pause: () => setImmediate() }),
     async noteErased(tenantId, recordId, leafIndex, erasureLeafIndex) {
       await query(`INSERT INTO erasures VALUES ('${tenantId}', '${recordId}', ${leafIndex}, ${erasureLeafIndex})`);
     },

@@ -1,11 +1,12 @@
 /** SQLite files in a directory of their own, for the contract of erasure. */
 import { setImmediate } from "node:timers/promises";
+import type { RecordsAdministration } from "../../src/ledger/ports/records-administration.ts";
 import { sqliteBackend } from "../../src/stores/sqlite/backend.ts";
 import {
+  openSqliteAdministration,
+  openSqliteIndexer,
   type SqliteAdministrationOptions,
-  SqliteRecordsAdministration,
-} from "../../src/stores/sqlite/erasure/records-administration.ts";
-import { SqliteSearchIndexer } from "../../src/stores/sqlite/search/search-indexer.ts";
+} from "../../src/stores/sqlite/operators.ts";
 import type { ErasureFixture } from "./erasure-suite.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
@@ -13,7 +14,7 @@ export interface SqliteErasureFixture extends ErasureFixture, Omit<SqliteFixture
   readonly open: SqliteFixture["open"];
   administration(
     options: Pick<SqliteAdministrationOptions, "clock" | "random"> & Partial<SqliteAdministrationOptions>,
-  ): Promise<SqliteRecordsAdministration>;
+  ): Promise<RecordsAdministration>;
 }
 
 const backedUp = ["openings", "kept_answers", "search_segments"];
@@ -25,9 +26,9 @@ export function sqliteErasureFixture(): SqliteErasureFixture {
     ...fixture,
     overwrites: true,
     administration: async (options) =>
-      new SqliteRecordsAdministration({ path, anchorPath, pause: () => setImmediate(), ...options }),
+      openSqliteAdministration({ path, anchorPath, pause: () => setImmediate(), ...options }),
     archive: () => sqliteBackend(path, { anchor: anchorPath }).openArchive(),
-    indexer: async ({ random }) => new SqliteSearchIndexer({ path, random, pause: () => setImmediate() }),
+    indexer: async ({ random }) => openSqliteIndexer({ path, random, pause: () => setImmediate() }),
     async noteErased(tenantId, recordId, leafIndex, erasureLeafIndex) {
       const sql = `INSERT INTO erasures VALUES (?, ?, ${leafIndex}, ${erasureLeafIndex})`;
       fixture.query(sql, tenantId, recordId);

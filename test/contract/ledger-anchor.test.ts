@@ -9,7 +9,7 @@ import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { openConnection } from "../../src/stores/sqlite/connection.ts";
 import { anchorConnection, SqliteAnchor } from "../../src/stores/sqlite/log/anchor.ts";
-import { LogRows } from "../../src/stores/sqlite/log/log-rows.ts";
+import { SqliteQueries } from "../../src/stores/sqlite/queries.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { expectGapless } from "./ledger-suite.ts";
@@ -76,8 +76,9 @@ test("a disk that fails while a store is compared with its anchor is no older co
   await append(1);
   await ledger.close();
   const failure = Object.assign(new Error("disk I/O error"), { code: "ERR_SQLITE_ERROR", errcode: 10 });
-  const read = vi.spyOn(LogRows.prototype, "headOfTenant").mockImplementation(() => {
-    throw failure;
+  const { query } = SqliteQueries.prototype;
+  const read = vi.spyOn(SqliteQueries.prototype, "query").mockImplementation(function (this: SqliteQueries, ...asked) {
+    return asked[0].name === "head" ? Promise.reject(failure) : query.apply(this, asked);
   });
   try {
     await expect(open()).rejects.toBe(failure);

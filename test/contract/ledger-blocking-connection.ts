@@ -36,12 +36,12 @@ export function openConnection(options: ConnectionOptions, cells: Int32Array): S
       if (!options.readOnly || !sql.includes("FROM search_keys")) return statement;
       return {
         run: (...parameters) => statement.run(...parameters),
-        iterate: (...parameters) => statement.iterate(...parameters),
-        get(...parameters) {
+        get: (...parameters) => statement.get(...parameters),
+        iterate(...parameters) {
           const turn = Atomics.add(cells, begun, 1);
           for (let seen = Atomics.load(cells, released); seen <= turn; seen = Atomics.load(cells, released))
             Atomics.wait(cells, released, seen);
-          return statement.get(...parameters);
+          return statement.iterate(...parameters);
         },
       };
     },

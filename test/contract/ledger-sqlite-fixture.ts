@@ -6,8 +6,8 @@ import { DatabaseSync } from "node:sqlite";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";
-import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
 import { openSqliteLedger, type SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
+import { openSqliteArchive } from "../../src/stores/sqlite/operators.ts";
 import type { StorePaths } from "../../src/stores/sqlite/paths.ts";
 import { storeIn } from "./ledger-records.ts";
 import type { LedgerFixture } from "./ledger-suite.ts";
@@ -42,7 +42,7 @@ export function sqliteFixture(): SqliteFixture {
     query,
     open: (options) => openSqliteLedger({ ...store, originPrefix: "ledger.example/logs", ...options }),
     async verify() {
-      const archive = new SqliteArchive(store);
+      const archive = openSqliteArchive(store);
       try {
         for (const head of await archive.logs()) {
           const { problem } = await auditLog(archive.log(head));

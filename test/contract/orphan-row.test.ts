@@ -102,7 +102,7 @@ test.each(stores)("on %s ledger verify names every row that no log has", async (
     await ledger.append(recordMaker(clock, random)(tenant("alice")));
     await ledger.close();
     if ("url" in fixture) await settlePostgres(fixture.target);
-    else settle(fixture.path);
+    else await settle(fixture.path);
     expect(await verify()).toMatchObject({ code: 0, err: "" });
     const longer = "hashes || substr(hashes, 1, 32)";
     await fixture.query(`UPDATE tiles SET hashes = ${"url" in fixture ? longer : `CAST(${longer} AS BLOB)`}`);

@@ -6,7 +6,7 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
-import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
+import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
@@ -86,7 +86,7 @@ test.each(["ends a segment of the search index", "begins the index anew"])(
 
 /** What an audit finds wrong with the one log there is, and with what stands beside it. */
 async function problemsOf(fixture: PostgresFixture, clock: Clock): Promise<readonly string[]> {
-  const archive = await PostgresArchive.open({ target: fixture.target, anchorPath: undefined, clock });
+  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined, clock });
   const [head] = await archive.logs();
   if (head === undefined) throw new Error("no log");
   const checks = companionChecks(await archive.companions(head), head, clock.now());

@@ -4,8 +4,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
-import { SqliteRecordsAdministration } from "../../src/stores/sqlite/erasure/records-administration.ts";
-import { SqliteSearchIndexer } from "../../src/stores/sqlite/search/search-indexer.ts";
+import { openSqliteAdministration, openSqliteIndexer } from "../../src/stores/sqlite/operators.ts";
 import { segmentLeaves } from "../../src/stores/term-segment.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
@@ -103,7 +102,7 @@ test("what waits of many appends is what the index has of them afterwards", asyn
   const property = fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 5 }), async (steps) => {
     for (const { count, by, after } of steps) {
       await append(count, by);
-      if (after === "settle") settle(fixture.path);
+      if (after === "settle") await settle(fixture.path);
       if (after === "reindex") await reindex();
       if (after === "reopen") {
         await ledgerAt(by).close();
@@ -113,14 +112,14 @@ test("what waits of many appends is what the index has of them afterwards", asyn
     }
   });
   await fc.assert(property, { numRuns: 6 });
-  settle(fixture.path);
+  await settle(fixture.path);
   const size = fixture.query("SELECT size FROM log_heads")[0]?.size as number;
   // The genesis leaf is found by who called, and by that call.
   expect(indexRows(fixture.query)).toHaveLength(termsOfLeaf * (size - 1) + 3);
 }, 120_000);
 
 async function reindex(): Promise<void> {
-  const indexer = new SqliteSearchIndexer({ path: fixture.path, random, pause: async () => {} });
+  const indexer = openSqliteIndexer({ path: fixture.path, random, pause: async () => {} });
   await indexer.rebuild(alice, () => {});
   await indexer.close();
 }
@@ -128,7 +127,7 @@ async function reindex(): Promise<void> {
 test("what is erased while it waits never gets into the index", async () => {
   const records = await append(10);
   const [first] = records;
-  const administration = new SqliteRecordsAdministration({ ...fixture.store, ...machine, pause: async () => {} });
+  const administration = openSqliteAdministration({ ...fixture.store, ...machine, pause: async () => {} });
   const erased = await administration.erase(alice, [records[4]?.recordId as never], { reason: "r", operator: "o" });
   await administration.close();
   if ("refused" in erased) throw new Error("The erasure was refused.");

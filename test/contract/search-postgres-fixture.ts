@@ -1,10 +1,9 @@
 /** Databases of one server, for what is searched. */
 import { Client } from "pg";
-import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { clientOptions } from "../../src/stores/postgres/connection/client-options.ts";
 import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
-import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
-import { removeFromSegments } from "../../src/stores/postgres/search/search-segments.ts";
+import { openPostgresArchive, openPostgresIndexer } from "../../src/stores/postgres/operators.ts";
+import { removeFromSegments } from "../../src/stores/sql/search-segments.ts";
 import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, seededRandom, tenant } from "./ledger-records.ts";
 import type { SearchFixture } from "./search-suite.ts";
@@ -16,8 +15,8 @@ export function searchFixture(fixture: PostgresFixture): SearchFixture {
   const random = seededRandom("indexer");
   return {
     ...fixture,
-    archive: () => PostgresArchive.open({ target, anchorPath: undefined, clock }),
-    indexer: (pause) => PostgresSearchIndexer.open({ target, clock, random, pause }),
+    archive: () => openPostgresArchive({ target, anchorPath: undefined, clock }),
+    indexer: (pause) => openPostgresIndexer({ target, clock, random, pause }),
     async loseKeys(tenantId) {
       await query(`DELETE FROM search_keys WHERE tenant_id = '${tenantId}'`);
     },

@@ -7,12 +7,14 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
-import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { clientOptions } from "../../src/stores/postgres/connection/client-options.ts";
 import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
-import { PostgresRecordsAdministration } from "../../src/stores/postgres/erasure/records-administration.ts";
-import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
-import { leavesInSegments } from "../../src/stores/postgres/search/search-segments.ts";
+import {
+  openPostgresAdministration,
+  openPostgresArchive,
+  openPostgresIndexer,
+} from "../../src/stores/postgres/operators.ts";
+import { leavesInSegments } from "../../src/stores/sql/search-segments.ts";
 import { segmentLeaves } from "../../src/stores/term-segment.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
@@ -80,7 +82,7 @@ const segments = () => fixture.query("SELECT first_leaf, end_leaf, terms FROM se
 
 /** What `ledger verify` says of the index. */
 async function problems(): Promise<readonly string[]> {
-  const archive = await PostgresArchive.open({ target: fixture.target, anchorPath: undefined, clock });
+  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined, clock });
   try {
     const [head] = await archive.logs();
     if (head === undefined) throw new Error("There is no log.");
@@ -109,14 +111,14 @@ async function expectFound(log: string, requestIds: readonly { leafIndex: number
 }
 
 async function reindex(): Promise<void> {
-  const indexer = await PostgresSearchIndexer.open({ target: fixture.target, ...machine, pause: async () => {} });
+  const indexer = await openPostgresIndexer({ target: fixture.target, ...machine, pause: async () => {} });
   await indexer.rebuild(alice, () => {});
   await indexer.close();
 }
 
 async function erase(...ids: readonly string[]): Promise<void> {
   const options = { target: fixture.target, anchorPath: undefined, ...machine };
-  const administration = await PostgresRecordsAdministration.open(options);
+  const administration = await openPostgresAdministration(options);
   const erased = await administration.erase(alice, ids as never, statement);
   await administration.close();
   expect(erased).not.toHaveProperty("refused");
@@ -241,8 +243,10 @@ test("what a backup brings back of many erasures is removed again, and other seg
   const versions = () => fixture.query("SELECT first_leaf, xmin::text AS version FROM search_segments");
   const before = new Map((await versions()).map(({ first_leaf, version }) => [Number(first_leaf), version]));
   const options = { target: fixture.target, anchorPath: undefined, ...machine };
-  const administration = await PostgresRecordsAdministration.open(options);
-  expect((await administration.reapplyErasures(alice)).reapplied).toHaveLength(2);
+  const administration = await openPostgresAdministration(options);
+  expect((await administration.reapplyErasures(alice, { reason: "a backup", operator: "op" })).reapplied).toHaveLength(
+    2,
+  );
   await administration.close();
   expect(await segments()).toEqual(erased);
   const written = (await versions()).filter(({ first_leaf, version }) => before.get(Number(first_leaf)) !== version);
@@ -271,10 +275,12 @@ test("what a removal that was interrupted has left of erased records is removed 
     CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'gone'; END $$;
     CREATE TRIGGER fails BEFORE UPDATE ON search_segments FOR EACH ROW WHEN (OLD.first_leaf = ${withTerms}) EXECUTE FUNCTION fails()`);
   const options = { target: fixture.target, anchorPath: undefined, ...machine };
-  const administration = await PostgresRecordsAdministration.open(options);
-  await expect(administration.reapplyErasures(alice)).rejects.toThrow();
+  const administration = await openPostgresAdministration(options);
+  await expect(administration.reapplyErasures(alice, { reason: "a backup", operator: "op" })).rejects.toThrow();
   await fixture.query("DROP TRIGGER fails ON search_segments");
-  expect((await administration.reapplyErasures(alice)).reapplied).toHaveLength(1);
+  expect((await administration.reapplyErasures(alice, { reason: "a backup", operator: "op" })).reapplied).toHaveLength(
+    1,
+  );
   await administration.close();
   expect(await segments()).toEqual(erased);
   expect(await problems()).toEqual([]);

@@ -5,9 +5,7 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
-import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
-import { SqliteRecordsAdministration } from "../../src/stores/sqlite/erasure/records-administration.ts";
-import { SqliteSearchIndexer } from "../../src/stores/sqlite/search/search-indexer.ts";
+import { openSqliteAdministration, openSqliteArchive, openSqliteIndexer } from "../../src/stores/sqlite/operators.ts";
 import { segmentLeaves, unpackTerms } from "../../src/stores/term-segment.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
@@ -58,7 +56,7 @@ async function leavesOf(...terms: readonly SearchTerm[]): Promise<readonly numbe
 
 /** What the audit says of what stands beside the log. */
 async function problems(): Promise<readonly string[]> {
-  const archive = new SqliteArchive(fixture.store);
+  const archive = openSqliteArchive(fixture.store);
   try {
     const [head] = await archive.logs();
     if (head === undefined) throw new Error("There is no log.");
@@ -84,7 +82,7 @@ test("what is erased is in no segment any more, and the rest is found", async ()
   const erased = [records[70], records[71], records[1_030]].map((record) => record?.recordId as never);
   const gone = [records[70], records[71], records[1_030]].map((record) => record?.leafIndex as number);
   const before = indexRows(fixture.query);
-  const administration = new SqliteRecordsAdministration({ ...fixture.store, clock, random, pause: async () => {} });
+  const administration = openSqliteAdministration({ ...fixture.store, clock, random, pause: async () => {} });
   await administration.erase(alice, erased, statement);
   await administration.close();
   const after = indexRows(fixture.query);
@@ -104,7 +102,7 @@ test("a segment of which all is erased goes", async () => {
     unpackTerms(segment?.first_leaf as number, segment?.terms as Uint8Array).map(({ leafIndex }) => leafIndex),
   );
   const ids = records.filter(({ leafIndex }) => leaves.has(leafIndex)).map(({ recordId }) => recordId as never);
-  const administration = new SqliteRecordsAdministration({ ...fixture.store, clock, random, pause: async () => {} });
+  const administration = openSqliteAdministration({ ...fixture.store, clock, random, pause: async () => {} });
   await administration.erase(alice, ids, statement);
   await administration.close();
   // The genesis leaf stays.
@@ -114,7 +112,7 @@ test("a segment of which all is erased goes", async () => {
 });
 
 test("an index that is made anew leaves no segment of the one before", async () => {
-  const indexer = new SqliteSearchIndexer({ path: fixture.path, random, pause: async () => {} });
+  const indexer = openSqliteIndexer({ path: fixture.path, random, pause: async () => {} });
   await indexer.rebuild(alice, () => {});
   await indexer.close();
   expect(fixture.query("SELECT DISTINCT generation FROM search_segments")).toEqual([{ generation: 2 }]);
@@ -138,7 +136,7 @@ test.each([
 
 test("a segment that no log has is named", async () => {
   fixture.query("UPDATE search_segments SET first_leaf = 9000, end_leaf = 9001 WHERE first_leaf = 0");
-  const archive = new SqliteArchive(fixture.store);
+  const archive = openSqliteArchive(fixture.store);
   expect(await archive.orphanRows()).toEqual([{ tenantId: alice, table: "search_segments", name: "leaf 9000" }]);
   await archive.close();
 });

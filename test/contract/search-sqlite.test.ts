@@ -1,7 +1,7 @@
-import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
+import { removeFromSegments } from "../../src/stores/sql/search-segments.ts";
 import { openConnection } from "../../src/stores/sqlite/connection.ts";
-import { SqliteSearchIndexer } from "../../src/stores/sqlite/search/search-indexer.ts";
-import { SearchSegments } from "../../src/stores/sqlite/search/search-segments.ts";
+import { openSqliteArchive, openSqliteIndexer } from "../../src/stores/sqlite/operators.ts";
+import { SqliteQueries } from "../../src/stores/sqlite/queries.ts";
 import { seededRandom, tenant } from "./ledger-records.ts";
 import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { type SearchFixture, searchSuite } from "./search-suite.ts";
@@ -12,8 +12,8 @@ async function searchFixture(): Promise<SearchFixture> {
   const random = seededRandom("indexer");
   return {
     ...fixture,
-    archive: async () => new SqliteArchive(fixture.store),
-    indexer: async (pause) => new SqliteSearchIndexer({ path: fixture.path, random, pause }),
+    archive: async () => openSqliteArchive(fixture.store),
+    indexer: async (pause) => openSqliteIndexer({ path: fixture.path, random, pause }),
     async loseKeys(tenantId) {
       fixture.query("DELETE FROM search_keys WHERE tenant_id = ?", tenantId);
     },
@@ -28,7 +28,7 @@ async function searchFixture(): Promise<SearchFixture> {
     async removeTerms(tenantId, leafIndex) {
       const connection = openConnection({ path: fixture.path, readOnly: false, busyTimeoutMs: 5_000 });
       try {
-        new SearchSegments(connection).remove(tenant(tenantId), leafIndex);
+        await removeFromSegments(new SqliteQueries(connection), tenant(tenantId), [leafIndex]);
       } finally {
         connection.close();
       }

@@ -1,10 +1,12 @@
-/** What the search indexes of an embedded store have, and how they come to have all. */
-
+/** What search indexes have, and how they come to have all. */
 import { SearchTerms, segmentsOf } from "../../src/stores/search-backlog.ts";
-import { inTransaction, openConnection } from "../../src/stores/sqlite/connection.ts";
-import { LogRows } from "../../src/stores/sqlite/log/log-rows.ts";
-import { RecordsToIndex, SearchIndex } from "../../src/stores/sqlite/search/search-index.ts";
-import { SearchSegments } from "../../src/stores/sqlite/search/search-segments.ts";
+import { heads } from "../../src/stores/sql/log-rows.ts";
+import type { Transaction } from "../../src/stores/sql/queries.ts";
+import { readToIndex } from "../../src/stores/sql/search-fill.ts";
+import { indexOf, moveIndex } from "../../src/stores/sql/search-index.ts";
+import { addSegments } from "../../src/stores/sql/search-segments.ts";
+import { openConnection } from "../../src/stores/sqlite/connection.ts";
+import { SqliteQueries, transactOn } from "../../src/stores/sqlite/queries.ts";
 import { type TermRow, unpackTerms } from "../../src/stores/term-segment.ts";
 
 /** All that segments have, of all indexes of one tenant or of all, by leaf and term. */
@@ -14,30 +16,32 @@ export function indexRows(
 ): readonly TermRow[] {
   return query("SELECT tenant_id, first_leaf, terms FROM search_segments")
     .filter((row) => tenantId === undefined || row.tenant_id === tenantId)
-    .flatMap((row) => unpackTerms(row.first_leaf as number, row.terms as Uint8Array))
+    .flatMap((row) => unpackTerms(Number(row.first_leaf), row.terms as Uint8Array))
     .sort((one, other) => one.leafIndex - other.leafIndex || Buffer.compare(one.term, other.term));
 }
 
 /** Lets the indexes have all leaves, where some wait for more. */
-export function settle(path: string): void {
+export async function settleIn(transaction: Transaction): Promise<void> {
+  for (const { tenantId, size } of await heads(transaction)) {
+    const index = await indexOf(transaction, tenantId);
+    if (index === undefined) continue;
+    const range = { first: index.filledTo, end: size };
+    const { records } = await readToIndex(transaction, tenantId, range, 2 ** 40);
+    const rows = new SearchTerms().rowsOf(index, records);
+    const segments = segmentsOf(index, range, { rows });
+    await addSegments(
+      transaction,
+      segments.map((segment) => ({ tenantId, ...segment })),
+    );
+    await moveIndex(transaction, tenantId, { generation: index.generation, filledTo: size });
+  }
+}
+
+/** As `settleIn`, of an embedded store. */
+export async function settle(path: string): Promise<void> {
   const connection = openConnection({ path, readOnly: false, busyTimeoutMs: 5_000 });
-  const move = connection.prepare("UPDATE search_keys SET filled_to = ? WHERE tenant_id = ? AND serves = 1");
-  const [segments, records, terms] = [
-    new SearchSegments(connection),
-    new RecordsToIndex(connection),
-    new SearchTerms(),
-  ];
   try {
-    inTransaction(connection, () => {
-      for (const { tenantId, size } of [...new LogRows(connection).heads()]) {
-        const { index } = new SearchIndex(connection).stateOf(tenantId);
-        if (index === undefined) continue;
-        const range = { first: index.filledTo, end: size };
-        const rows = terms.rowsOf(index, records.read(tenantId, range).records);
-        for (const segment of segmentsOf(index, range, { rows })) segments.add(tenantId, segment);
-        move.run(size, tenantId);
-      }
-    });
+    await transactOn(connection, () => settleIn(new SqliteQueries(connection)));
   } finally {
     connection.close();
   }

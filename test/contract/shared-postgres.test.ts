@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { compactPostgres } from "../../src/stores/postgres/compact.ts";
+import { compactPostgres } from "../../src/stores/postgres/operators.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, seededRandom, tenant } from "./ledger-records.ts";

@@ -8,14 +8,13 @@ import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { requestDigest } from "../../src/ledger/record/record.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
-import { type CopiedTable, sharedTables } from "../../src/stores/copied-tables.ts";
 import { copyStore } from "../../src/stores/copy-store.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
-import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
-import { PostgresRecordsAdministration } from "../../src/stores/postgres/erasure/records-administration.ts";
+import { openPostgresAdministration, openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import { PostgresCopyTarget } from "../../src/stores/postgres/schema/copy-target.ts";
-import { SqliteRecordsAdministration } from "../../src/stores/sqlite/erasure/records-administration.ts";
+import { sharedTables, type Table } from "../../src/stores/sql/tables.ts";
 import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
+import { openSqliteAdministration } from "../../src/stores/sqlite/operators.ts";
 import { abandonCopy, SqliteCopySource } from "../../src/stores/sqlite/schema/copy-source.ts";
 import { migrateSqlite } from "../../src/stores/sqlite/schema/migrate.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
@@ -83,7 +82,7 @@ async function fill(): Promise<Filled> {
   source.query(`INSERT INTO proof_uses VALUES ('alice', 'gone', ${now})`);
   source.query(`INSERT INTO attempts VALUES ('', 'address', 3, ${now + 1}), ('', 'gone', 3, ${now})`);
   const [erased, held] = records as [NewRecord, NewRecord];
-  const administration = new SqliteRecordsAdministration({ ...source.store, ...machine, pause: async () => {} });
+  const administration = openSqliteAdministration({ ...source.store, ...machine, pause: async () => {} });
   await administration.erase(alice, [erased.recordId], { reason: "request 7", operator: "olga" });
   await administration.placeHold({ tenantId: alice, recordId: held.recordId, reason: "case 12" });
   await administration.close();
@@ -159,7 +158,7 @@ describe("a copy", () => {
     } finally {
       await ledger.close();
     }
-    const administration = await PostgresRecordsAdministration.open({
+    const administration = await openPostgresAdministration({
       target: target.target,
       anchorPath: undefined,
       ...machine,
@@ -170,7 +169,7 @@ describe("a copy", () => {
       },
     );
     await administration.close();
-    const archive = await PostgresArchive.open({ target: target.target, anchorPath: undefined, clock });
+    const archive = await openPostgresArchive({ target: target.target, anchorPath: undefined, clock });
     for (const head of await archive.logs()) expect((await auditLog(archive.log(head))).problem).toBeUndefined();
     const terms = [{ field: "record_id", value: held.recordId }] as const;
     expect(await archive.search({ tenantId: alice, terms, limit: 10 })).toMatchObject({
@@ -225,9 +224,7 @@ describe("the source", () => {
     await running.close();
     await expect(source.open(machine)).rejects.toThrow(/is sealed: it was copied/);
     expect(() => migrateSqlite({ path: source.path, random, busyTimeoutMs: 1_000 })).toThrow("is sealed");
-    expect(() => new SqliteRecordsAdministration({ ...source.store, ...machine, pause: async () => {} })).toThrow(
-      "is sealed",
-    );
+    expect(() => openSqliteAdministration({ ...source.store, ...machine, pause: async () => {} })).toThrow("is sealed");
     expect(await copiedHeads()).toEqual(heads());
     await source.verify();
   });
@@ -311,7 +308,7 @@ describe("a copy that was broken off", () => {
     await expect(breakOff()).rejects.toThrow("pulled the plug");
     await expect(openTarget()).rejects.toThrow("finish it with `store copy`");
     await expect(
-      PostgresRecordsAdministration.open({ target: target.target, anchorPath: undefined, ...machine }),
+      openPostgresAdministration({ target: target.target, anchorPath: undefined, ...machine }),
     ).rejects.toThrow("finish it with `store copy`");
     await expect(source.open(machine)).rejects.toThrow(/is sealed: a copy to another store is under way/);
     expect(await copy()).toMatchObject({ wasFinished: false });
@@ -344,7 +341,7 @@ describe("a copy that was broken off", () => {
     await fillLittle();
     const open = () => PostgresCopyTarget.open({ target: target.target, clock, random });
     const [first, second] = [await open(), await open()];
-    const revisions = sharedTables[0] as CopiedTable;
+    const revisions = sharedTables[0] as Table;
     await first.begin();
     await first.write(revisions, [["sha256:1", "first"]]);
     await second.begin();
@@ -356,7 +353,7 @@ describe("a copy that was broken off", () => {
     await Promise.all([first.close(), second.close()]);
 
     const owner = (attempt: string) => ({ targetStoreId: "same", attempt });
-    const [one, other] = [new SqliteCopySource(source.store, 0), new SqliteCopySource(source.store, 0)];
+    const [one, other] = [await SqliteCopySource.open(source.store, 0), await SqliteCopySource.open(source.store, 0)];
     one.seal(owner("one"));
     abandonCopy(source.store);
     other.seal(owner("other"));

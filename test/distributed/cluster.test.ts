@@ -2,12 +2,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
-import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
-import { PostgresRecordsAdministration } from "../../src/stores/postgres/erasure/records-administration.ts";
+import {
+  openPostgresAdministration,
+  openPostgresArchive,
+  openPostgresIndexer,
+} from "../../src/stores/postgres/operators.ts";
 import { placement } from "../../src/stores/postgres/schema/distribute.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import { migrations } from "../../src/stores/postgres/schema/schema.ts";
-import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";
@@ -49,7 +51,7 @@ function nodeUrl(node: PostgresServer): string {
 
 /** Every log is audited from the first leaf to the last. */
 async function expectClean(): Promise<void> {
-  const archive = await PostgresArchive.open({ target: fixture.target, anchorPath: undefined, clock });
+  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined, clock });
   try {
     for (const head of await archive.logs())
       expect(await auditLog(archive.log(head))).toMatchObject({ leaves: head.size, root: head.root });
@@ -159,8 +161,8 @@ test("what is served of a tenant runs on one shard, whatever plan the server tak
   const { ledger } = await open();
   await ledger.append(makeRecord(alice));
   const target = { target: fixture.target };
-  const administration = await PostgresRecordsAdministration.open({ ...target, anchorPath: undefined, clock, random });
-  const indexer = await PostgresSearchIndexer.open({ ...target, clock, random, pause: async () => {} });
+  const administration = await openPostgresAdministration({ ...target, anchorPath: undefined, clock, random });
+  const indexer = await openPostgresIndexer({ ...target, clock, random, pause: async () => {} });
   const [{ name } = {}] = (await fixture.query("SELECT name FROM log_names")) as { name: string }[];
   if (name === undefined) throw new Error("no name");
   const before = await counted();

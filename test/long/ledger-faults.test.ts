@@ -60,8 +60,8 @@ function appendThree(newcomer: TenantId, known = alice): Promise<PromiseSettledR
 }
 
 /** Every leaf is in the search index, and nothing else is. */
-function expectIndexed(): void {
-  settle(fixture.path);
+async function expectIndexed(): Promise<void> {
+  await settle(fixture.path);
   for (const { tenant_id, size } of fixture.query("SELECT tenant_id, size FROM log_heads")) {
     const leaves = new Set(indexRows(fixture.query, tenant_id as string).map(({ leafIndex }) => leafIndex));
     expect([...leaves]).toEqual(Array.from({ length: size as number }, (_, leaf) => leaf));
@@ -111,7 +111,7 @@ describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fau
       await ledger.close();
       await open();
       await expectFound(acknowledged);
-      expectIndexed();
+      await expectIndexed();
       await fixture.verify();
     });
   },

@@ -7,9 +7,9 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
 import type { BatchResult, BatchWriter } from "../../src/ledger/ports/store.ts";
-import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { bigintArray, byteaArray, integerArray, textArray } from "../../src/stores/postgres/connection/arrays.ts";
 import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
+import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import { type CuttingProxy, cuttingProxy } from "../contract/cutting-proxy.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
@@ -56,7 +56,7 @@ async function statementsOf(work: () => Promise<unknown>): Promise<readonly stri
 }
 
 async function expectSound(acknowledged: readonly (Appended & { readonly tenantId: TenantId })[]): Promise<void> {
-  const archive = await PostgresArchive.open({ target: fixture.target, anchorPath: undefined, clock });
+  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined, clock });
   try {
     for (const head of await archive.logs()) {
       expect(await auditLog(archive.log(head))).not.toHaveProperty("problem");

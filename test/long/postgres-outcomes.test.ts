@@ -2,8 +2,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
-import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
+import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import { type CuttingProxy, cuttingProxy } from "../contract/cutting-proxy.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
@@ -43,7 +43,7 @@ async function expectSound(acknowledged: readonly Appended[], size: number): Pro
   await expectGapless(fixture, "alice", size);
   for (const { recordId } of acknowledged)
     expect(await stores.ledger.find(alice, recordId)).toMatchObject({ record_id: recordId });
-  const archive = await PostgresArchive.open({ target: fixture.target, anchorPath: undefined, clock });
+  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined, clock });
   try {
     for (const head of await archive.logs()) expect(await auditLog(archive.log(head))).not.toHaveProperty("problem");
   } finally {

@@ -1,7 +1,7 @@
 /** What the loss of a primary costs that has a synchronous standby: real servers, real streaming replication. */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
-import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
+import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectOneHistory, startWriter, type Writer } from "../contract/ledger-writers.ts";
@@ -107,7 +107,7 @@ async function stopWriters(): Promise<readonly Appended[]> {
 /** On the server that the address leads to. */
 async function expectNothingLost(acknowledged: readonly Appended[]): Promise<void> {
   const target = { ...fixture.target, port: address.port };
-  const archive = await PostgresArchive.open({ target, anchorPath: undefined, clock });
+  const archive = await openPostgresArchive({ target, anchorPath: undefined, clock });
   try {
     await expectOneHistory(archive, acknowledged, fixture.verifier);
   } finally {

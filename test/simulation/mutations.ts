@@ -33,9 +33,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
         "return text.slice(prefix.length);",
       ],
     ],
-    "stores/sqlite/log/log-writer.ts": [
-      ["write no tiles", "this.#tiles.write(tenantId, edge.takeTouched());", "edge.takeTouched();"],
-    ],
+    "stores/sqlite/log/log-writer.ts": [["write no tiles", ", upsertTiles(queries, tenantId, rows.tiles)];", "];"]],
     "ledger/append/early-answers.ts": [
       [
         "answer with another batch's receipts",
@@ -57,11 +55,11 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
         "const halves = undefined as ReturnType<typeof halve>;",
       ],
     ],
-    "stores/sqlite/connection.ts": [
+    "stores/sqlite/queries.ts": [
       [
         "take a failed commit for one that was done",
-        '    const result = work();\n    connection.exec("COMMIT");',
-        '    const result = work();\n    try { connection.exec("COMMIT"); } catch { if (connection.isTransaction) connection.exec("ROLLBACK"); }',
+        '      const result = await work();\n      connection.exec("COMMIT");',
+        '      const result = await work();\n      try { connection.exec("COMMIT"); } catch { if (connection.isTransaction) connection.exec("ROLLBACK"); }',
       ],
     ],
     "stores/sqlite/errors.ts": [
@@ -75,14 +73,14 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["keep a connection that failed", 'if (failure.kind === "store" && !isBusy(error)) dropStore();', ""],
       [
         "end a shared transaction with its first failure",
-        "if (calls.length > 1 && isOfOne(failure)) return calls.flatMap((call) => answer([call]));",
-        "",
+        "if (calls.length > 1 && isOfOne(failure)) {",
+        "if (calls.length < 1 && isOfOne(failure)) {",
       ],
     ],
     "stores/sqlite/append-parts.ts": [
       ["believe what an earlier try told of", "if (attempt !== this.#attempt) this.#results = [];", ""],
     ],
-    "stores/sqlite/calls.ts": [
+    "stores/sqlite/thread.ts": [
       [
         "forget those that wait for a dead thread",
         "for (const { reject } of this.#pending.values()) reject(unavailable(cause));",
@@ -93,7 +91,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
   "anchor and witnesses": {
     "stores/sqlite/writer.ts": [
       ["forget the anchor after an append", "this.#anchor.advance(this.#appended.map(({ log }) => log));", ""],
-      ["forget the anchor of a published head", "if (head !== undefined) this.#anchor.advance([head]);", ""],
+      ["forget the anchor of a published head", "    this.#anchor.advance([head]);\n", ""],
     ],
     "ledger/ports/anchor.ts": [
       [
@@ -147,26 +145,31 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "stores/sqlite/log/log-writer.ts": [
       [
         "name the first key in new logs",
-        "SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1",
-        "SELECT public_key FROM signing_keys ORDER BY position LIMIT 1",
+        "SELECT position, public_key FROM signing_keys ORDER BY position DESC LIMIT 1",
+        "SELECT position, public_key FROM signing_keys ORDER BY position LIMIT 1",
       ],
     ],
   },
   "erasure and caches": {
-    "stores/sqlite/erasure/eraser.ts": [
-      ["keep the opening of an erased record", "    this.#opening.run(tenantId, recordId);", ""],
+    "stores/sql/erasure.ts": [
+      ["keep the opening of an erased record", "    queries.query(deleteOpenings, [tenantId, recordIds]),\n", ""],
       [
         "keep the answer of an erased record",
-        "return Number(this.#answers.run(tenantId, leafIndex).changes);",
-        "return 0;",
+        "UPDATE kept_answers SET sealed = NULL",
+        "UPDATE kept_answers SET sealed = sealed",
       ],
-      ["find an erased record by its terms", "this.#segments.remove(tenantId, leafIndex);", ""],
+      ["find an erased record by its terms", "    removeFromSegments(queries, tenantId, leaves),\n", ""],
+      [
+        "erase what is held",
+        "    const hold = holdOn(recordId);\n    return hold === undefined",
+        "    const hold = undefined as never;\n    return hold === undefined",
+      ],
     ],
-    "stores/sqlite/log/idempotency-records.ts": [
+    "stores/sql/idempotency-records.ts": [
       [
         "answer for an erased record that a backup brought back",
-        'if (row.erasure_leaf_index !== null || this.#isNoted(tenantId, recordId)) return "erased";',
-        "",
+        "CASE WHEN erasure_leaf_index IS NULL THEN opening END AS opening",
+        "opening",
       ],
     ],
     "stores/sqlite/erasure/noted-erasures.ts": [
@@ -175,13 +178,6 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
         // biome-ignore lint/suspicious/noTemplateCurlyInString: a text of the product
         'WHERE NOT ${isErased("temp.noted_erasures")} ${notYet};',
         ";",
-      ],
-    ],
-    "stores/sqlite/erasure/erasable.ts": [
-      [
-        "erase what is held",
-        "const hold = this.#holds.covering(tenantId, recordId);",
-        "const hold = undefined as never;",
       ],
     ],
     "stores/sqlite/log/known-logs.ts": [

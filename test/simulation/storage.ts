@@ -14,9 +14,8 @@ import type { RecordsAdministration } from "../../src/ledger/ports/records-admin
 import type { TimedLog } from "../../src/ledger/ports/store.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
-import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
-import { SqliteRecordsAdministration } from "../../src/stores/sqlite/erasure/records-administration.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
+import { openSqliteAdministration, openSqliteArchive } from "../../src/stores/sqlite/operators.ts";
 import { storeIn } from "../contract/ledger-records.ts";
 import { type Machine, machine, type Process } from "./machine.ts";
 import { disk } from "./node-sqlite.ts";
@@ -117,11 +116,11 @@ export class SqliteStorage implements Storage {
   administration(process: Process): RecordsAdministration {
     const pause = () => new Promise<void>((resolve) => void this.#machine.after(1, "pause", resolve));
     const options = { ...this.#paths, clock: process.clock, random: this.#machine.random.fill, pause };
-    return this.#machine.as(process, () => new SqliteRecordsAdministration(options));
+    return this.#machine.as(process, () => openSqliteAdministration(options));
   }
 
   async audit(nowMs: number, sick: TenantId | undefined): Promise<readonly string[]> {
-    const archive = new SqliteArchive(this.#paths);
+    const archive = openSqliteArchive(this.#paths);
     try {
       const problems = (await archive.anchorProblems()).map(({ message }) => message);
       problems.push(...describeOrphans(await archive.orphanRows()));

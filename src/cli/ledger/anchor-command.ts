@@ -7,7 +7,7 @@ import type { LogState } from "../../ledger/ports/store.ts";
 import { LogSigner } from "../../ledger/tlog/signer.ts";
 import { trustedWitnesses } from "../../ledger/witness/http-witness.ts";
 import { WitnessLog } from "../../ledger/witness/witness-log.ts";
-import type { SqliteArchive } from "../../stores/sqlite/archive.ts";
+import type { StoredArchive } from "../../stores/sql/archive.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import { command } from "../command.ts";
 import { readStatement, recordedStepFlags } from "../confirmation.ts";
@@ -37,9 +37,9 @@ export const ledgerAnchorCommand = command({
     if (config.store.kind !== "sqlite")
       throw new Refusal("SVC_STORE: beside PostgreSQL a lost anchor file is made anew at the next start");
     const paths = sqlitePaths(config.store.path, config);
-    const { SqliteArchive } = await import("../../stores/sqlite/archive.ts");
+    const { openSqliteArchive } = await import("../../stores/sqlite/operators.ts");
     const { adoptAnchor, anchorIsThere } = await import("../../stores/sqlite/log/adopt-anchor.ts");
-    const archive = new SqliteArchive(paths);
+    const archive = openSqliteArchive(paths);
     try {
       const there = anchorIsThere(paths.path, paths.anchorPath);
       if (there !== undefined) throw new Refusal(there);
@@ -53,8 +53,11 @@ export const ledgerAnchorCommand = command({
       return {
         question: `Adopt ${logs.length} ${logs.length === 1 ? "log" : "logs"} as the newest, for good?`,
         preview: { value: { logs }, text: [...lines, "would be adopted"].join("\n") },
-        take(statement) {
-          adoptAnchor({ ...paths, clock: systemClock, random: (bytes) => randomFillSync(bytes), statement }, heads);
+        async take(statement) {
+          await adoptAnchor(
+            { ...paths, clock: systemClock, random: (bytes) => randomFillSync(bytes), statement },
+            heads,
+          );
           const done = `${paths.anchorPath} is the anchor; every log has a leaf that says so`;
           return { value: { anchor: paths.anchorPath, logs }, text: [...lines, done].join("\n") };
         },
@@ -65,7 +68,7 @@ export const ledgerAnchorCommand = command({
   },
 });
 
-async function audit(archive: SqliteArchive, heads: readonly LogState[], terminal: Terminal): Promise<string[]> {
+async function audit(archive: StoredArchive, heads: readonly LogState[], terminal: Terminal): Promise<string[]> {
   const progress = createProgress(terminal);
   const problems: string[] = [];
   for (const head of heads) {
@@ -80,7 +83,7 @@ async function audit(archive: SqliteArchive, heads: readonly LogState[], termina
 
 /** Every witness that is set must find every log to go on from what it has seen. */
 async function askWitnesses(
-  archive: SqliteArchive,
+  archive: StoredArchive,
   heads: readonly LogState[],
   { witnesses, ledgerKey }: Pick<ConfigFor<"anchor">, "witnesses" | "ledgerKey">,
 ): Promise<string[]> {
@@ -92,7 +95,7 @@ async function askWitnesses(
     const logs = {
       head: async () => log,
       consistencyProof: async (_name: string, first: number, second: number) =>
-        archive.withNewest((rows) => rows.tree(log.tenantId, second).consistencyProof(first)),
+        (await archive.consistencyProof(log, first, second)) ?? [],
       sign: signer.sign.bind(signer),
     };
     for (const witness of trusted) {

@@ -21,26 +21,6 @@ export interface AnchoredLog extends StoredTree {
 /** What may be signed of a log, or why nothing may be. */
 export type SignableState = { readonly head: LogState } | { readonly problem: string };
 
-/** Where anchored states are kept. All reject where that place cannot be used. */
-export interface LogAnchor {
-  /** What was noted of a tenant's log; undefined where nothing was. */
-  find(tenantId: TenantId): Promise<AnchoredLog | undefined>;
-  /** Every log, by tenant. */
-  all(): Promise<readonly AnchoredLog[]>;
-  /** Identity of the store that is anchored here; undefined for a new anchor. */
-  storeId(): Promise<string | undefined>;
-  /** Makes a new anchor the store's, with all the logs that it has. */
-  adopt(storeId: string, logs: readonly LogState[]): Promise<void>;
-  /**
-   * Notes committed states; those that are older than what is noted are passed over. Rejects if one is of another log, or
-   * has another root at the same size.
-   */
-  advance(logs: readonly LogState[]): Promise<void>;
-  /** Makes a small write. */
-  probe(nowMs: number): Promise<void>;
-  close(): Promise<void>;
-}
-
 /** What the store has now. */
 export interface StoreState {
   /** Undefined where the tenant has no log. */

@@ -22,16 +22,16 @@ export function postgresBackend(
       });
     },
     async openArchive() {
-      const { PostgresArchive } = await import("./archive.ts");
-      return PostgresArchive.open({ target, passwordFile, anchorPath, clock: systemClock });
+      const { openPostgresArchive } = await import("./operators.ts");
+      return openPostgresArchive({ target, passwordFile, anchorPath, clock: systemClock });
     },
     async openAdministration(machine) {
-      const { PostgresRecordsAdministration } = await import("./erasure/records-administration.ts");
-      return PostgresRecordsAdministration.open({ target, passwordFile, anchorPath, ...machine });
+      const { openPostgresAdministration } = await import("./operators.ts");
+      return openPostgresAdministration({ target, passwordFile, anchorPath, ...machine });
     },
     async openIndexer(machine) {
-      const { PostgresSearchIndexer } = await import("./search/search-indexer.ts");
-      return PostgresSearchIndexer.open({ target, passwordFile, clock: systemClock, ...machine });
+      const { openPostgresIndexer } = await import("./operators.ts");
+      return openPostgresIndexer({ target, passwordFile, clock: systemClock, ...machine });
     },
     async migrate({ random, distributed }) {
       const { migratePostgres } = await import("./schema/migrate.ts");
@@ -46,7 +46,7 @@ export function postgresBackend(
     },
     async compact(options) {
       if (options.rewrite) throw new Error("--rewrite is for an embedded store: PostgreSQL has VACUUM.");
-      const { compactPostgres } = await import("./compact.ts");
+      const { compactPostgres } = await import("./operators.ts");
       return compactPostgres({ target, passwordFile }, options);
     },
   };

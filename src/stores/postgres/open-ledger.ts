@@ -7,18 +7,18 @@ import { StoredLedger } from "../../ledger/append/ledger.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/limits.ts";
 import type { CommitObserver } from "../../ledger/append/observed.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
-import type { LogAnchor, OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
+import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import type { ServiceStores, StoreLogger } from "../backend.ts";
 import { KeyRing } from "../key-ring.ts";
+import { findUndone } from "../sql/erasure.ts";
+import type { SqliteAnchor } from "../sqlite/log/anchor.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import type { ConnectionSettings } from "./connection/client-options.ts";
 import { ConnectionPool } from "./connection/pool.ts";
-import { findUndone } from "./erasure/undone-erasures.ts";
 import { openFileAnchor } from "./log/anchor.ts";
 import { LogWriter } from "./log/log-writer.ts";
 import { SigningKeysOfStore } from "./log/signing-keys.ts";
-import { RegistrationIndex } from "./registrations/registration-index.ts";
 import { isDistributed } from "./schema/distribute.ts";
 import { handOverLogs, prepareStore } from "./schema/prepare.ts";
 import { PostgresStore } from "./store.ts";
@@ -83,22 +83,22 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
   const { poolSize = defaultPoolSize, timeoutMs = defaultTimeoutMs, timers = systemTimers } = options;
   requireOriginPrefix(originPrefix);
   const pool = new ConnectionPool({ target, passwordFile, poolSize, timeoutMs, clock, timers, logger });
-  let anchor: LogAnchor | undefined;
+  let anchor: SqliteAnchor | undefined;
   try {
-    anchor = options.anchorPath === undefined ? undefined : openFileAnchor(resolve(options.anchorPath));
+    const anchorPath = options.anchorPath === undefined ? undefined : resolve(options.anchorPath);
+    anchor = anchorPath === undefined ? undefined : openFileAnchor(anchorPath);
     const keyPath = resolve(options.keyPath);
-    const signer = new KeyRing(await prepareStore({ pool, anchor, keyPath, clock, random }), { keyPath, logger });
+    const signer = new KeyRing(await prepareStore({ pool, anchor, anchorPath, keyPath, clock, random }), {
+      keyPath,
+      logger,
+    });
     const keys = new SigningKeysOfStore(signer);
     await keys.follow(pool);
-    const registrations = new RegistrationIndex();
-    const writer = new LogWriter({ pool, anchor, originPrefix, clock, random, keys, registrations });
+    const writer = new LogWriter({ pool, anchor, originPrefix, clock, random, keys });
     await handOverLogs(pool, writer, keys.position);
     for (const line of describeUndone(await findUndone(pool))) logger?.warn({}, `${line}; ${undoneRemedy}`);
     const distributed = await isDistributed(pool);
-    const store = new PostgresStore({
-      ...{ pool, writer, anchor, clock, keys, registrations, random },
-      isDistributed: distributed,
-    });
+    const store = new PostgresStore({ pool, writer, anchor, clock, keys, isDistributed: distributed });
     const concurrency = concurrencyOf(poolSize, distributed);
     const limits = { ...defaultAppenderLimits, ...concurrency, maxWaitMs: timeoutMs, ...options.limits };
     const shared = await options.openAnchor?.(store, signer);
@@ -109,7 +109,7 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     };
   } catch (error) {
     await pool.close();
-    await anchor?.close();
+    anchor?.close();
     throw error;
   }
 }

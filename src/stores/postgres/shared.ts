@@ -6,7 +6,7 @@ import { outsideConnections } from "../../base/connection.ts";
 import type { TenantId } from "../../base/ids.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
 import { ProofBatches, type ProofRow } from "../proof-batches.ts";
-import type { Queries, Statement } from "./connection/connection.ts";
+import type { Queries, Statement } from "../sql/queries.ts";
 import { TransactionError } from "./connection/errors.ts";
 import type { ConnectionPool } from "./connection/pool.ts";
 

@@ -1,10 +1,8 @@
 /** The store of many replicas: PostgreSQL, over a few connections. */
 import type { ProofUse } from "../../auth/proof/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
-import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
+import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
-import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
-import type { LogAnchor } from "../../ledger/ports/anchor.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
@@ -23,22 +21,19 @@ import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
 import { upToDate } from "../found-registrations.ts";
+import { LogReader } from "../sql/log-reader.ts";
+import { keepingCosignature, keepingRevision, readCosignatures } from "../sql/log-rows.ts";
+import type { Statement } from "../sql/queries.ts";
+import { lookAtRegistrations } from "../sql/registrations.ts";
+import { searchRecords } from "../sql/search.ts";
+import type { SqliteAnchor } from "../sqlite/log/anchor.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
-import type { Statement } from "./connection/connection.ts";
 import { isConnectionLost, isLockTimeout, toError } from "./connection/errors.ts";
 import type { ConnectionPool } from "./connection/pool.ts";
-import { readCosignatures, storeCosignatures } from "./log/cosignatures.ts";
-import { LogReader } from "./log/log-reader.ts";
 import type { LogWriter } from "./log/log-writer.ts";
 import type { SigningKeysOfStore } from "./log/signing-keys.ts";
-import type { RegistrationIndex } from "./registrations/registration-index.ts";
-import { searchRecords } from "./search/search.ts";
 import { Attempts, DpopReplays } from "./shared.ts";
 
-const keepRevision: Statement = {
-  name: "keep_revision",
-  text: "INSERT INTO policy_revisions (revision, content) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-};
 /** Wait for the lock of what no call needs, in milliseconds. */
 const probeLockMs = 100;
 const emptyCommit: Statement = {
@@ -51,12 +46,10 @@ const probe: Statement = { name: "probe", text: "UPDATE store SET probed_at_ms =
 export interface PostgresStoreOptions {
   readonly pool: ConnectionPool;
   readonly writer: LogWriter;
-  readonly anchor: LogAnchor | undefined;
+  readonly anchor: SqliteAnchor | undefined;
   readonly clock: Clock;
   /** The keys that will sign what the store gives. */
   readonly keys: SigningKeysOfStore;
-  readonly registrations: RegistrationIndex;
-  readonly random: RandomFill;
   /** Whether the tables are spread over nodes: then every tenant has transactions of its own. */
   readonly isDistributed: boolean;
 }
@@ -65,19 +58,15 @@ export class PostgresStore implements LedgerStore {
   readonly #pool: ConnectionPool;
   readonly #writer: LogWriter;
   readonly #reader: LogReader;
-  readonly #anchor: LogAnchor | undefined;
+  readonly #anchor: SqliteAnchor | undefined;
   readonly #clock: Clock;
   readonly #proofs: DpopReplays;
   readonly #attempts: Attempts;
   readonly #keys: SigningKeysOfStore;
-  readonly #registrations: RegistrationIndex;
-  readonly #random: RandomFill;
   readonly #isDistributed: boolean;
 
-  constructor({ pool, writer, anchor, clock, keys, registrations, random, isDistributed }: PostgresStoreOptions) {
+  constructor({ pool, writer, anchor, clock, keys, isDistributed }: PostgresStoreOptions) {
     this.#isDistributed = isDistributed;
-    this.#random = random;
-    this.#registrations = registrations;
     this.#pool = pool;
     this.#keys = keys;
     this.#writer = writer;
@@ -134,10 +123,9 @@ export class PostgresStore implements LedgerStore {
   registrations(tenantId: TenantId, names: readonly string[]): Promise<readonly ArtifactRegistrations[]> {
     return this.#translated(() =>
       upToDate(
-        () => this.#registrations.look(this.#pool, tenantId, names),
+        () => this.#pool.snapshot((queries) => lookAtRegistrations(queries, tenantId, names), tenantId),
         async () => {
-          const freshKey = this.#random(new Uint8Array(artifactKeyBytes));
-          await this.#registrations.catchUpSome(this.#pool, tenantId, freshKey);
+          await this.#writer.indexRegistrations(tenantId);
         },
       ),
     );
@@ -185,13 +173,17 @@ export class PostgresStore implements LedgerStore {
   }
 
   storeCosignatures(cosignatures: readonly StoredCosignature[]): Promise<void> {
-    return this.#translated(() => storeCosignatures(this.#pool, cosignatures));
+    // One by one: each is durable on its own, and no two tenants share a transaction.
+    return this.#translated(async () => {
+      for (const cosignature of cosignatures)
+        await this.#pool.retrying(() => this.#pool.write(...keepingCosignature(cosignature)));
+    });
   }
 
   async keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void> {
     await this.#translated(() =>
       // Bytes of UTF-8 are what the server takes a text for; to make one of megabytes would hold up the event loop.
-      this.#pool.retrying(() => this.#pool.write(keepRevision, [revision, content])),
+      this.#pool.retrying(() => this.#pool.write(...keepingRevision(revision, content))),
     );
   }
 
@@ -229,7 +221,7 @@ export class PostgresStore implements LedgerStore {
   async check(): Promise<void> {
     await this.#translated(async () => {
       await this.#pool.retrying(() => this.#probe());
-      await this.#anchor?.probe(this.#clock.now());
+      this.#anchor?.probe(this.#clock.now());
     });
   }
 
@@ -259,7 +251,7 @@ export class PostgresStore implements LedgerStore {
 
   async close(): Promise<void> {
     await this.#pool.close();
-    await this.#anchor?.close();
+    this.#anchor?.close();
   }
 
   /** Work with one time limit for all that it waits for, whose rejections are as callers of a store know them. */

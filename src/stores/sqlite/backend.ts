@@ -15,18 +15,15 @@ export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anc
     },
     async openArchive() {
       requireFile(path);
-      const { SqliteArchive } = await import("./archive.ts");
-      return new SqliteArchive(paths);
+      return (await import("./operators.ts")).openSqliteArchive(paths);
     },
     async openAdministration(machine) {
       requireFile(path);
-      const { SqliteRecordsAdministration } = await import("./erasure/records-administration.ts");
-      return new SqliteRecordsAdministration({ ...paths, ...machine });
+      return (await import("./operators.ts")).openSqliteAdministration({ ...paths, ...machine });
     },
     async openIndexer(machine) {
       requireFile(path);
-      const { SqliteSearchIndexer } = await import("./search/search-indexer.ts");
-      return new SqliteSearchIndexer({ path, ...machine });
+      return (await import("./operators.ts")).openSqliteIndexer({ path, ...machine });
     },
     async migrate({ random, distributed }) {
       if (distributed) throw new Error("--distributed needs a database: a file is on one machine.");
@@ -42,8 +39,7 @@ export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anc
     },
     async compact(options) {
       requireFile(path);
-      const { compactSqlite } = await import("./compact.ts");
-      return compactSqlite(path, options);
+      return (await import("./operators.ts")).compactSqlite(path, options);
     },
   };
 }

@@ -14,8 +14,9 @@ import { basename, dirname, join } from "node:path";
 import { isFileError, syncDirectory } from "../../files/file-system.ts";
 import type { Backup } from "../backend.ts";
 import { BackupTargetError, IncompatibleStoreError } from "../errors.ts";
+import { heads } from "../sql/log-rows.ts";
 import { openConnection, readStoreId } from "./connection.ts";
-import { LogRows } from "./log/log-rows.ts";
+import { SqliteQueries } from "./queries.ts";
 import { requireSchema } from "./schema/migrate.ts";
 import { requireUnsealed } from "./schema/seal.ts";
 
@@ -33,13 +34,13 @@ export interface SqliteBackupPaths {
  * write-ahead log, which grows meanwhile. The file gets its name when it is whole, looked through and on disk; where that
  * fails, nothing is left of it. The anchor and the key stay where they are. Throws an error for the operator.
  */
-export function backUpSqlite({ path, anchorPath, target }: SqliteBackupPaths): Backup {
+export async function backUpSqlite({ path, anchorPath, target }: SqliteBackupPaths): Promise<Backup> {
   refuseOwnFiles(target, [path, anchorPath]);
   const partial = `${target}.partial`;
   closeSync(createPrivate(partial));
   try {
     copy(path, partial);
-    const backup = examine(partial);
+    const backup = await examine(partial);
     sync(partial);
     name(partial, target);
     return { ...backup, path: target, sizeBytes: statSync(target).size };
@@ -95,12 +96,12 @@ function copy(path: string, partial: string): void {
 }
 
 /** What is in the copy. Throws where SQLite finds it damaged, as the store it was made from then is. */
-function examine(partial: string): Pick<Backup, "storeId" | "logs"> {
+async function examine(partial: string): Promise<Pick<Backup, "storeId" | "logs">> {
   const connection = openConnection({ path: partial, readOnly: true, busyTimeoutMs });
   try {
     const found = connection.prepare("PRAGMA quick_check(1)").get()?.quick_check;
     if (found !== "ok") throw new Error(`the copy is damaged: ${String(found)}`);
-    return { storeId: readStoreId(connection), logs: [...new LogRows(connection).heads()] };
+    return { storeId: readStoreId(connection), logs: await heads(new SqliteQueries(connection)) };
   } finally {
     connection.close();
   }

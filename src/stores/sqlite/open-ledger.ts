@@ -79,7 +79,7 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
   const anchorPath = resolve(options.anchorPath);
   const keyPath = resolve(options.keyPath);
   const paths = { path, anchorPath, keyPath };
-  const prepared = prepareStore({ ...paths, originPrefix, clock, random, busyTimeoutMs: migrationBusyTimeoutMs });
+  const prepared = await prepareStore({ ...paths, originPrefix, clock, random, busyTimeoutMs: migrationBusyTimeoutMs });
   for (const line of describeUndone(prepared.undone)) logger?.warn({}, `${line}; ${undoneRemedy}`);
   const keys = new KeyRing(prepared.keys, { keyPath, logger });
   // SQLite keeps its other files beside the file that a link leads to.

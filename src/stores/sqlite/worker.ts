@@ -93,25 +93,26 @@ function openWriter(connection: SqliteConnection): SqliteWriter {
 }
 
 /** The writer serves nothing from a file that is gone: it looks before its answer, and from then on before its work. */
-function serve(calls: readonly NumberedRequest[]): readonly unknown[] {
+async function serve(calls: readonly NumberedRequest[]): Promise<readonly unknown[]> {
   store ??= openStore();
   if (isMoved) requireInPlace([...files, ...otherFiles]);
   const served = store;
   attempt += 1;
   const works = calls.map((call) => () => dispatch(served, call));
-  const results =
-    served instanceof SqliteWriter && works.length > 1 ? served.together(works) : works.map((work) => work());
+  const results = await (served instanceof SqliteWriter && works.length > 1
+    ? served.together(works)
+    : Promise.all(works.map((work) => work())));
   if (role === "writer") requireInPlace(files);
   if (calls.some(({ request }) => request.call === "probe")) requireInPlace(role === "writer" ? otherFiles : files);
   isMoved = false;
   return results;
 }
 
-function dispatch(store: SqliteWriter | SqliteReader, { id, request }: NumberedRequest): unknown {
+async function dispatch(store: SqliteWriter | SqliteReader, { id, request }: NumberedRequest): Promise<unknown> {
   if (store instanceof SqliteWriter) {
     if (request.call === "append") {
       const parts = new PartSender(own, id, attempt);
-      store.append(request.batches, request.nowMs, request.signingKey, parts);
+      await store.append(request.batches, request.nowMs, request.signingKey, parts);
       return parts.committed;
     }
     if (request.call === "head") return store.head(request.name, request.signingKey);
@@ -130,31 +131,34 @@ function dispatch(store: SqliteWriter | SqliteReader, { id, request }: NumberedR
   return read(store, request);
 }
 
-function read(store: SqliteReader, request: WorkerRequest): unknown {
+async function read(store: SqliteReader, request: WorkerRequest): Promise<unknown> {
   if (request.call === "find") return store.find(request.tenantId, request.recordId);
-  if (request.call === "search") return store.records.search(request.query);
-  if (request.call === "registrations") return store.registrations.look(request.tenantId, request.names);
+  if (request.call === "search") return store.search(request.query);
+  if (request.call === "registrations") return store.registrations(request.tenantId, request.names);
   if (request.call === "cosignatures") return store.cosignatures();
-  if (request.call === "logs") return store.logs.logs();
-  if (request.call === "log") return store.logs.log(request.name);
-  if (request.call === "tile") return store.logs.tile(request.name, request.tile);
-  if (request.call === "consistencyProof")
-    return store.logs.consistencyProof(request.name, request.first, request.second);
-  if (request.call === "multiProof") return store.logs.multiProof(request.name, request.size, request.leafIndices);
+  if (request.call === "logs") return store.logs();
+  if (request.call === "log") return store.log(request.name);
+  if (request.call === "tile") return store.tile(request.name, request.tile);
+  if (request.call === "consistencyProof") return store.consistencyProof(request.name, request.first, request.second);
+  if (request.call === "multiProof") return store.multiProof(request.name, request.size, request.leafIndices);
   if (request.call === "probe") return store.probe();
   throw new Error(`The ${role} does not serve ${request.call}.`);
 }
 
 /** Answers calls in order. Those that are served together are taken apart where one of them has nothing stored of all. */
-function answer(calls: readonly NumberedRequest[]): readonly WorkerAnswer[] {
+async function answer(calls: readonly NumberedRequest[]): Promise<readonly WorkerAnswer[]> {
   try {
-    const results = serve(calls);
+    const results = await serve(calls);
     return calls.map(({ id }, position) => ({ type: "result", id, result: results[position] }));
   } catch (error) {
     const failure = describeFailure(movedOr(error));
     if (failure.kind === "moved") keepMoved();
     if (failure.kind === "store" && !isBusy(error)) dropStore();
-    if (calls.length > 1 && isOfOne(failure)) return calls.flatMap((call) => answer([call]));
+    if (calls.length > 1 && isOfOne(failure)) {
+      const answers: WorkerAnswer[] = [];
+      for (const call of calls) answers.push(...(await answer([call])));
+      return answers;
+    }
     return calls.map(({ id }) => ({ type: "failure", id, failure }));
   }
 }
@@ -236,7 +240,7 @@ function dropStore(): void {
 }
 
 /** Answers a call, with all that wait behind it. */
-function answerAll(first: NumberedRequest): void {
+async function answerAll(first: NumberedRequest): Promise<void> {
   for (const group of groups([first, ...received()])) {
     const [head] = group;
     if (head?.request.call === "close") {
@@ -245,7 +249,7 @@ function answerAll(first: NumberedRequest): void {
       own.close();
       return;
     }
-    for (const each of answer(group)) own.postMessage(each);
+    for (const each of await answer(group)) own.postMessage(each);
   }
 }
 
@@ -257,5 +261,6 @@ function received(): readonly NumberedRequest[] {
   return waiting;
 }
 
-own.on("message", answerAll);
+// All that a call does is done before the next message comes: see `SqliteQueries`.
+own.on("message", (message: NumberedRequest) => void answerAll(message));
 own.postMessage({ type: "ready" } satisfies WorkerMessage);

@@ -4,14 +4,16 @@ import type { TenantId } from "../../base/ids.ts";
 import { utf8Text } from "../../base/text-forms.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
 import type { BatchResult, LogState, StoredCosignature } from "../../ledger/ports/store.ts";
+import type { LogName } from "../../ledger/tlog/log-name.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { RetiredKeyError } from "../key-ring.ts";
 import type { ProofRow } from "../proof-batches.ts";
-import { inTransaction, type SqliteConnection, type SqliteStatement } from "./connection.ts";
+import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
+import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 import type { SqliteAnchor } from "./log/anchor.ts";
-import { Cosignatures } from "./log/cosignatures.ts";
 import { type AppendedBatch, LogWriter, type SeededBatch } from "./log/log-writer.ts";
 import type { PartSender } from "./part-sender.ts";
+import { SqliteQueries, transactOn } from "./queries.ts";
 import { Attempts, DpopReplays } from "./shared.ts";
 import { countChange } from "./wal-binding.ts";
 
@@ -21,14 +23,14 @@ import { countChange } from "./wal-binding.ts";
  */
 const probeBytes = 64 * 1024;
 
+/** Calls are to be made one after the other. */
 export class SqliteWriter {
   readonly #connection: SqliteConnection;
+  readonly #queries: SqliteQueries;
   readonly #anchor: SqliteAnchor;
   readonly #logs: LogWriter;
   readonly #dpopReplays: DpopReplays;
   readonly #attempts: Attempts;
-  readonly #cosignatures: Cosignatures;
-  readonly #policyRevision: SqliteStatement;
   readonly #probe: SqliteStatement;
   readonly #count: SqliteStatement;
   readonly #newestKey: SqliteStatement;
@@ -38,14 +40,11 @@ export class SqliteWriter {
   /** Connection and anchor become the writer's: they are closed with it. */
   constructor(connection: SqliteConnection, anchor: SqliteAnchor, originPrefix: string) {
     this.#connection = connection;
+    this.#queries = new SqliteQueries(connection);
     this.#anchor = anchor;
-    this.#logs = new LogWriter(connection, anchor, originPrefix);
+    this.#logs = new LogWriter(this.#queries, anchor, originPrefix);
     this.#dpopReplays = new DpopReplays(connection);
     this.#attempts = new Attempts(connection);
-    this.#cosignatures = new Cosignatures(connection);
-    this.#policyRevision = connection.prepare(
-      "INSERT INTO policy_revisions (revision, content) VALUES (?, ?) ON CONFLICT DO NOTHING",
-    );
     this.#newestKey = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1");
     this.#count = countChange(connection);
     this.#probe = connection.prepare(
@@ -54,16 +53,20 @@ export class SqliteWriter {
   }
 
   /**
-   * Does the work of several calls in one transaction, so that they share its sync. When it throws, the outcome is that of
-   * `inTransaction`, for all of them.
+   * Does the work of several calls in one transaction, so that they share its sync. When it rejects, the outcome is that
+   * of `transactOn`, for all of them.
    */
-  together<Result>(works: readonly (() => Result)[]): Result[] {
-    return this.#transact(() => works.map((work) => work()));
+  together<Result>(works: readonly (() => Promise<Result>)[]): Promise<Result[]> {
+    return this.#transact(async () => {
+      const results: Result[] = [];
+      for (const work of works) results.push(await work());
+      return results;
+    });
   }
 
   /**
    * Appends batches in one transaction. One file has one writer at a time, so tenants share it: the commit's sync is
-   * what costs. Durable and anchored when it returns; when it throws, the outcome of the commit is unknown. Throws
+   * what costs. Durable and anchored when it resolves; when it rejects, the outcome of the commit is unknown. Rejects with
    * `RetiredKeyError`, like all that names the key that will sign, where that is not the store's newest.
    * @param parts told of each result, in order, and then of their end, all before anything is committed
    */
@@ -72,67 +75,72 @@ export class SqliteWriter {
     nowMs: number,
     signingKey: Uint8Array,
     parts?: Pick<PartSender, "add" | "end">,
-  ): readonly BatchResult[] {
-    return this.#transact(() => {
+  ): Promise<readonly BatchResult[]> {
+    return this.#transact(async () => {
       this.#requireNewest(signingKey);
-      const results = batches.map((batch) => {
-        const appended = this.#logs.append(batch, nowMs);
+      const results: BatchResult[] = [];
+      for (const batch of batches) {
+        const appended = await this.#logs.append(batch, nowMs);
         this.#appended.push(appended);
         parts?.add(appended.result);
-        return appended.result;
-      });
+        results.push(appended.result);
+      }
       parts?.end();
       return results;
     });
   }
 
   /** The newest state of a log, anchored, so that it may be signed. */
-  head(name: string, signingKey: Uint8Array): LogState | undefined {
-    const head = this.#logs.soundHead(name);
+  async head(name: LogName, signingKey: Uint8Array): Promise<LogState | undefined> {
+    const head = await this.#logs.soundHead(name);
     // Behind the head: what a rotation that comes later retires has signed this tree rightly.
     this.#requireNewest(signingKey);
-    if (head !== undefined) this.#anchor.advance([head]);
-    return head;
+    if (head === undefined) return undefined;
+    this.#anchor.advance([head]);
+    const { tenantId, origin, size, root } = head;
+    return { tenantId, origin, size, root };
   }
 
-  storeCosignatures(cosignatures: readonly StoredCosignature[]): void {
-    this.#transact(() => this.#cosignatures.keep(cosignatures));
+  storeCosignatures(cosignatures: readonly StoredCosignature[]): Promise<void> {
+    return this.#transact(async () => {
+      for (const cosignature of cosignatures) await this.#queries.query(...keepingCosignature(cosignature));
+    });
   }
 
-  keepPolicyRevision(revision: string, content: string | Uint8Array): void {
-    this.#transact(() => this.#policyRevision.run(revision, utf8Text(content)));
+  async keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void> {
+    await this.#transact(() => this.#queries.query(...keepingRevision(revision, utf8Text(content))));
   }
 
   /** Looks at some of the leaves that the index of registrations has not got yet. */
-  indexRegistrations(tenantId: TenantId, key: Uint8Array): void {
-    this.#transact(() => this.#logs.indexRegistrations(tenantId, key));
+  async indexRegistrations(tenantId: TenantId, key: Uint8Array): Promise<void> {
+    await this.#transact(() => this.#logs.indexRegistrations(tenantId, key));
   }
 
   /** For each proof, in order, whether this is its first use. */
-  noteProofs(rows: readonly ProofRow[], nowMs: number): readonly boolean[] {
+  noteProofs(rows: readonly ProofRow[], nowMs: number): Promise<readonly boolean[]> {
     return this.#transact(() => this.#dpopReplays.note(rows, nowMs));
   }
 
   /** Empty where the attempt is counted; else the limits that are reached. */
-  takeAttempt(limits: readonly AttemptLimit[], nowMs: number): readonly ReachedLimit[] {
+  takeAttempt(limits: readonly AttemptLimit[], nowMs: number): Promise<readonly ReachedLimit[]> {
     return this.#transact(() => this.#attempts.take(limits, nowMs));
   }
 
-  giveBackAttempt(limits: readonly AttemptLimit[], nowMs: number): void {
-    this.#transact(() => this.#attempts.giveBack(limits, nowMs));
+  giveBackAttempt(limits: readonly AttemptLimit[], nowMs: number): Promise<void> {
+    return this.#transact(() => this.#attempts.giveBack(limits, nowMs));
   }
 
-  takePortion(limit: AttemptLimit, wanted: number, nowMs: number): Portion {
+  takePortion(limit: AttemptLimit, wanted: number, nowMs: number): Promise<Portion> {
     return this.#transact(() => this.#attempts.takePortion(limit, wanted, nowMs));
   }
 
-  giveBackPortion(limit: AttemptLimit, unused: number, nowMs: number): void {
-    this.#transact(() => this.#attempts.giveBackPortion(limit, unused, nowMs));
+  giveBackPortion(limit: AttemptLimit, unused: number, nowMs: number): Promise<void> {
+    return this.#transact(() => this.#attempts.giveBackPortion(limit, unused, nowMs));
   }
 
   /** A real write, because a full disk still reads and locks. */
-  probe(nowMs: number, signingKey: Uint8Array): void {
-    inTransaction(this.#connection, () => {
+  async probe(nowMs: number, signingKey: Uint8Array): Promise<void> {
+    await transactOn(this.#connection, () => {
       this.#requireNewest(signingKey);
       this.#count.run();
       if (Number(this.#probe.run(nowMs).changes) !== 1) throw new Error("The store has lost its identity.");
@@ -151,12 +159,12 @@ export class SqliteWriter {
   }
 
   /** Runs the work in a transaction: in the one that is under way, where there is one. */
-  #transact<Result>(work: () => Result): Result {
+  async #transact<Result>(work: () => Result | Promise<Result>): Promise<Result> {
     if (this.#connection.isTransaction) return work();
     this.#appended = [];
     let isAnchored = false;
     try {
-      const result = inTransaction(this.#connection, () => {
+      const result = await transactOn(this.#connection, () => {
         this.#logs.begin();
         this.#count.run();
         return work();

@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import { maxErasedAtOnce } from "../../../src/ledger/ports/records-administration.ts";
-import { SqliteArchive } from "../../../src/stores/sqlite/archive.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { openSqliteArchive } from "../../../src/stores/sqlite/operators.ts";
 import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { enterWithStore, erasing, leave } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
@@ -109,7 +109,7 @@ describe("ledger erase", () => {
 
   test("refuses what must not be erased, and says why", async () => {
     const [a] = await serve(1);
-    const archive = new SqliteArchive(storeIn(directory));
+    const archive = openSqliteArchive(storeIn(directory));
     const [head] = await archive.logs();
     let genesis = "";
     if (head !== undefined) for await (const { recordId } of archive.entries(head, 0, 1)) genesis = recordId;
@@ -208,7 +208,7 @@ describe("ledger erase", () => {
 
   test("says so when the bytes are still there, because somebody reads an older state", async () => {
     const [a] = await serve(1);
-    const reader = new SqliteArchive(storeIn(directory));
+    const reader = openSqliteArchive(storeIn(directory));
     await reader.logs();
     const { code, err, out } = await erase("--record", a);
     await reader.close();

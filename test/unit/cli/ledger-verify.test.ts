@@ -137,7 +137,7 @@ describe("verify, of what stands beside a log", () => {
       makeRecord(tenant("alice"), { kind: "evidence", policyRevision: undefined as never, idempotency }),
     );
     await ledger.close();
-    settle(storeIn(directory).path);
+    await settle(storeIn(directory).path);
   });
 
   function damage(...statements: readonly string[]): void {

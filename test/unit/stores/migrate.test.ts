@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { SqliteArchive } from "../../../src/stores/sqlite/archive.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { openSqliteArchive } from "../../../src/stores/sqlite/operators.ts";
 import { migrateSqlite } from "../../../src/stores/sqlite/schema/migrate.ts";
 import { migrations } from "../../../src/stores/sqlite/schema/schema.ts";
 import { manualClock, seededRandom, storeIn } from "../../contract/ledger-records.ts";
@@ -74,14 +74,14 @@ test("a store with an unknown schema version is refused in one line, to serve an
     openSqliteLedger({ ...paths, originPrefix: "ledger.example", clock: manualClock(), random }),
   ).rejects.toThrow(message);
   expect(() => migrate()).toThrow(message);
-  expect(() => new SqliteArchive(paths)).toThrow(message);
-  expect(() => new SqliteArchive(paths)).toThrow(/^[^\n]*$/);
+  expect(() => openSqliteArchive(paths)).toThrow(message);
+  expect(() => openSqliteArchive(paths)).toThrow(/^[^\n]*$/);
   expect(readFileSync(path)).toEqual(before);
 });
 
 test("a store without a schema is not read", () => {
   migrate([]);
-  expect(() => new SqliteArchive({ ...storeIn(directory), path })).toThrow("run `migrate` first");
+  expect(() => openSqliteArchive({ ...storeIn(directory), path })).toThrow("run `migrate` first");
 });
 
 test("another program's database is refused and left as it is", () => {

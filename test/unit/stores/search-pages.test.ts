@@ -1,8 +1,8 @@
 /** Where a page of a search ends that finds nothing, by how much it goes through. */
 import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import type { Queries, Row } from "../../../src/stores/postgres/connection/connection.ts";
-import { searchRecords } from "../../../src/stores/postgres/search/search.ts";
+import type { Queries, Row } from "../../../src/stores/sql/queries.ts";
+import { searchRecords } from "../../../src/stores/sql/search.ts";
 
 /** Leaves of one look. */
 const looked = 65_536;

@@ -59,23 +59,23 @@ test("a new store has pages that hold several records; one that is there keeps i
   expect(pageSize(older)).toEqual({ page_size: 4_096 });
 });
 
-test("a head that someone moved meanwhile stores nothing", () => {
+test("a head that someone moved meanwhile stores nothing", async () => {
   const connection = open();
   connection.prepare("INSERT INTO signing_keys (position, public_key) VALUES (0, ?)").run(key);
   const writer = new SqliteWriter(withoutEffect(connection, "UPDATE log_heads"), anchorOf(), "o");
-  writer.append([batch()], clock.now(), key);
-  expect(() => writer.append([batch()], clock.now(), key)).toThrow("moved by another writer");
+  await writer.append([batch()], clock.now(), key);
+  await expect(writer.append([batch()], clock.now(), key)).rejects.toThrow("moved by another writer");
   expect(connection.prepare("SELECT count(*) AS count FROM entries").get()).toEqual({ count: 2 });
   expect(connection.isTransaction).toBe(false);
   writer.close();
 });
 
-test("a store without its identity does not pass for one that can write", () => {
+test("a store without its identity does not pass for one that can write", async () => {
   const connection = open();
   connection.prepare("INSERT INTO signing_keys (position, public_key) VALUES (0, ?)").run(key);
   connection.exec("DELETE FROM store");
   const writer = new SqliteWriter(connection, anchorOf(), "o");
-  expect(() => writer.probe(clock.now(), key)).toThrow("identity");
+  await expect(writer.probe(clock.now(), key)).rejects.toThrow("identity");
   writer.close();
 });
 

@@ -3,21 +3,10 @@
 import type { Duplex } from "node:stream";
 import type { ClientBase, PoolClient } from "pg";
 import type { Timers } from "../../../base/timers.ts";
+import type { Answer, Queries, Row, Statement, Transaction, Value } from "../../sql/queries.ts";
+import type { ColumnType, Table } from "../../sql/tables.ts";
+import { bigintArray, byteaArray, integerArray, textArray } from "./arrays.ts";
 import { CalledOffError, isInFailedTransaction, UnknownOutcomeError } from "./errors.ts";
-
-export type Row = Record<string, unknown>;
-
-/** A statement that is prepared once a connection, under a name that stands for this text alone. */
-export interface Statement {
-  readonly name: string;
-  readonly text: string;
-}
-
-export interface Answer {
-  readonly rows: readonly Row[];
-  /** Rows that were returned or changed. */
-  readonly count: number;
-}
 
 /** How long the work may take, and so its commit. */
 export interface SessionLimit {
@@ -30,13 +19,7 @@ export interface SessionLimit {
 /** Share of the remaining time that a commit may take. */
 const commitShare = 0.9;
 
-/** Anything that runs queries. */
-export interface Queries {
-  /** Rejects with an error of the driver. */
-  query(statement: Statement, values: readonly unknown[]): Promise<Answer>;
-}
-
-export class PostgresConnection implements Queries {
+export class PostgresConnection implements Transaction {
   readonly #client: PoolClient;
   readonly #queries: Queries;
   readonly #limit: SessionLimit;
@@ -81,6 +64,10 @@ export class PostgresConnection implements Queries {
       this.#failure ??= error;
       throw isInFailedTransaction(error) ? this.#failure : error;
     }
+  }
+
+  async insert(table: Table, rows: readonly (readonly Value[])[]): Promise<void> {
+    await insertRows(this, table, rows);
   }
 
   /** Runs SQL that is not prepared; resolves with its command tag. */
@@ -130,11 +117,53 @@ function socketOf(client: ClientBase): Duplex {
 }
 
 /** What can be asked on a connection of one's own. */
-export function queriesOf(client: ClientBase): Queries {
-  return {
+export function queriesOf(client: ClientBase): Transaction {
+  const queries: Queries = {
     async query({ name, text }, values) {
       const { rows, rowCount } = await client.query<Row>({ name, text, values: [...values] });
       return { rows, count: rowCount ?? 0 };
     },
   };
+  return { ...queries, insert: (table, rows) => insertRows(queries, table, rows) };
+}
+
+/**
+ * One statement, whatever the number of rows. Where all are one tenant's, their tenant comes from the head of its log,
+ * which is there and locked: on a cluster the statement then runs where the tenant's rows are; of rows that stand alone
+ * the coordinator makes a copy stream, which hides what an error is about. On one server they may be of many.
+ */
+async function insertRows(queries: Queries, table: Table, rows: readonly (readonly Value[])[]): Promise<void> {
+  const [first] = rows;
+  if (first === undefined) return;
+  const isOfOne = rows.every(([tenantId]) => tenantId === first[0]);
+  const arrays = Object.values(table.columns).map((type, position) =>
+    isOfOne && position === 0 ? first[0] : arrayOf(type, rows, position),
+  );
+  await queries.query(insertion(table, isOfOne), arrays);
+}
+
+function insertion({ name, columns, onConflict = "" }: Table, isOfOne: boolean): Statement {
+  const known = insertions.get(`${name} ${isOfOne}`);
+  if (known !== undefined) return known;
+  const arrays = Object.values(columns).map((type, position) => `$${position + 1}::${type}[]`);
+  const rows = isOfOne
+    ? `SELECT head.tenant_id, row.* FROM log_heads head, unnest(${arrays.slice(1).join(", ")}) AS row
+        WHERE head.tenant_id = $1`
+    : `SELECT * FROM unnest(${arrays.join(", ")})`;
+  const statement = {
+    name: `insert_${name}${isOfOne ? "" : "_of_many"}`,
+    text: `INSERT INTO ${name} (${Object.keys(columns).join(", ")}) ${rows} ${onConflict}`,
+  };
+  insertions.set(`${name} ${isOfOne}`, statement);
+  return statement;
+}
+
+/** As many as there are tables, twice. */
+const insertions = new Map<string, Statement>();
+
+function arrayOf(type: ColumnType, rows: readonly (readonly Value[])[], position: number): Buffer {
+  const values = rows.map((row) => row[position]);
+  if (type === "bytea") return byteaArray(values as Uint8Array[]);
+  if (type === "text") return textArray(values as string[]);
+  return type === "integer" ? integerArray(values as number[]) : bigintArray(values as number[]);
 }

@@ -6,9 +6,10 @@ import type { Clock } from "../../../base/clock.ts";
 import { outsideConnections } from "../../../base/connection.ts";
 import type { Timers } from "../../../base/timers.ts";
 import type { StoreLogger } from "../../backend.ts";
+import type { Answer, Queries, Statement } from "../../sql/queries.ts";
 import { Bulkhead } from "./bulkhead.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "./client-options.ts";
-import { type Answer, PostgresConnection, type Queries, type Statement } from "./connection.ts";
+import { PostgresConnection } from "./connection.ts";
 import { CalledOffError, isRetryable, isTooManyConnections, TimeLimitError, UnknownOutcomeError } from "./errors.ts";
 
 export interface ConnectionPoolOptions extends ConnectionSettings {

@@ -3,19 +3,19 @@ import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import { EdgeCache } from "../../../ledger/append/edge-cache.ts";
 import { type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
-import type { LogAnchor } from "../../../ledger/ports/anchor.ts";
 import { UnstorableError } from "../../../ledger/ports/store.ts";
 import type { EncodedRecord } from "../../../ledger/record/record.ts";
 import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { SearchTerms } from "../../search-backlog.ts";
+import { addRecords, type LogIndex } from "../../sql/add-records.ts";
+import type { StoredHead } from "../../sql/log-rows.ts";
+import type { SqliteAnchor } from "../../sqlite/log/anchor.ts";
 import { WaitingTerms } from "../search/waiting-terms.ts";
-import { addRecords, type LogIndex } from "./add-records.ts";
 import { LogAnchoring } from "./anchoring.ts";
-import type { StoredHead } from "./log-rows.ts";
 import type { SigningKeysOfStore } from "./signing-keys.ts";
 
 export interface LogToolsOptions {
-  readonly anchor: LogAnchor | undefined;
+  readonly anchor: SqliteAnchor | undefined;
   readonly originPrefix: string;
   readonly clock: Clock;
   readonly random: RandomFill;

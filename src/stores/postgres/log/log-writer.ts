@@ -14,22 +14,35 @@ import {
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
 import { rotationRecord } from "../../../ledger/record/operator-records.ts";
-import type { AppendableRecord, EncodedRecord } from "../../../ledger/record/record.ts";
+import type { EncodedRecord } from "../../../ledger/record/record.ts";
 import { writeRecord } from "../../../ledger/record/record-text.ts";
 import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { type IndexGeneration, leavesToRead, type Waiting } from "../../search-backlog.ts";
+import type { AddedRows, LogIndex } from "../../sql/add-records.ts";
+import { findIdempotencyRecords, keepAnswers } from "../../sql/idempotency-records.ts";
+import { headByName, headOfTenant, lockHead, readTiles, type StoredHead } from "../../sql/log-rows.ts";
+import {
+  advanceHead,
+  insertHead,
+  insertRecords,
+  namingLog,
+  passOnLog,
+  touch,
+  upsertTiles,
+} from "../../sql/log-statements.ts";
+import type { WithHeadLock } from "../../sql/records-administration.ts";
+import {
+  addRegistrations,
+  followWithRegistrations,
+  indexAllRegistrations,
+  indexSomeRegistrations,
+} from "../../sql/registrations.ts";
+import { maxBytesAgain, readToIndex } from "../../sql/search-fill.ts";
+import { addSearch, beginIndex, indexOf } from "../../sql/search-index.ts";
 import type { PostgresConnection } from "../connection/connection.ts";
 import { ConflictError, isLockTimeout, UnknownOutcomeError } from "../connection/errors.ts";
 import { type ConnectionPool, ofMany } from "../connection/pool.ts";
-import type { RegistrationIndex } from "../registrations/registration-index.ts";
-import { addSearch } from "../search/add-search.ts";
-import { maxBytesAgain, readToIndex } from "../search/search-fill.ts";
-import { beginIndex, indexOf } from "../search/search-index.ts";
-import type { AddedRows, LogIndex } from "./add-records.ts";
-import { findIdempotencyRecords, keepAnswers } from "./idempotency-records.ts";
-import { headByName, headOfTenant, lockHead, readTiles, type StoredHead } from "./log-rows.ts";
-import { advanceHead, insertHead, insertRecords, namingLog, passOnLog, touch, upsertTiles } from "./log-statements.ts";
 import { LogTools, type LogToolsOptions } from "./log-tools.ts";
 import { appendOfMany } from "./shared-writer.ts";
 import type { SigningKeysOfStore } from "./signing-keys.ts";
@@ -42,7 +55,6 @@ const recordsAtOnce = 64;
 
 export interface LogWriterOptions extends LogToolsOptions {
   readonly pool: ConnectionPool;
-  readonly registrations: RegistrationIndex;
 }
 
 /** Outcome of an append; valid only once its transaction has committed. */
@@ -66,19 +78,11 @@ interface Grown extends LogIndex {
   readonly head: StoredHead;
 }
 
-/** Work in a transaction that holds the lock of a tenant's log head. */
-export type WithHeadLock<Result> = (
-  connection: PostgresConnection,
-  append: (records: readonly AppendableRecord[]) => Promise<BatchResult>,
-) => Promise<Result>;
-
 export class LogWriter {
   readonly #pool: ConnectionPool;
   readonly #tools: LogTools;
-  readonly #registrations: RegistrationIndex;
 
-  constructor({ pool, registrations, ...tools }: LogWriterOptions) {
-    this.#registrations = registrations;
+  constructor({ pool, ...tools }: LogWriterOptions) {
     this.#pool = pool;
     this.#tools = new LogTools(tools);
   }
@@ -94,7 +98,7 @@ export class LogWriter {
       this.#pool.retrying(() => this.#appendOnce(tenantId, batch, foresee), tenantId),
     );
     this.#keep(appended);
-    await this.#tools.anchoring.confirm(appended.log);
+    this.#tools.anchoring.confirm(appended.log);
     return appended.result;
   }
 
@@ -114,7 +118,7 @@ export class LogWriter {
     try {
       const appended = await this.#pool.retrying(() => this.#pool.transaction(work, sharedLockTimeoutMs), ofMany);
       for (const { log, edge, search } of appended.edges) this.#keep({ log, edge, waiting: search.waiting });
-      await anchoring.confirm(...appended.logs);
+      anchoring.confirm(...appended.logs);
       return batches.map(({ tenantId }) => appended.outcomes.get(tenantId) ?? { left: "apart" });
     } catch (error) {
       // Somebody's rows are locked, and nobody knows whose: each of them for himself.
@@ -132,9 +136,9 @@ export class LogWriter {
     const head = await headByName(this.#pool, name);
     if (head === undefined) return undefined;
     await this.#tools.keys?.followLog(this.#pool, head.keyPosition);
-    if (await this.#tools.anchoring.isConfirmed(head)) return head;
+    if (this.#tools.anchoring.isConfirmed(head)) return head;
     const log = await this.#pool.retrying(() => this.#confirmHead(head.tenantId), head.tenantId);
-    if (log !== undefined) await this.#tools.anchoring.confirm(log);
+    if (log !== undefined) this.#tools.anchoring.confirm(log);
     return log;
   }
 
@@ -145,12 +149,12 @@ export class LogWriter {
    */
   async withHeadLock<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {
     const fresh = () => this.#tools.random(new Uint8Array(artifactKeyBytes));
-    while (!(await this.#registrations.catchUpSome(this.#pool, tenantId, fresh())));
+    while (!(await this.indexRegistrations(tenantId)));
     const { result, appended } = await this.#doubting(tenantId, () =>
       this.#pool.retrying(() =>
         this.#pool.transaction(async (connection) => {
           const found = await this.#soundHead(connection, tenantId);
-          const head = found && (await this.#registrations.catchUpAll(connection, found, fresh()));
+          const head = found && (await indexAllRegistrations(connection, found, fresh()));
           let appended: Appended | undefined;
           const result = await work(connection, async (records) => {
             if (head === undefined) throw new UnstorableError("The tenant has no log.");
@@ -167,14 +171,24 @@ export class LogWriter {
       ),
     );
     if (appended !== undefined) this.#keep(appended);
-    if (appended !== undefined) await this.#tools.anchoring.confirm(appended.log);
+    if (appended !== undefined) this.#tools.anchoring.confirm(appended.log);
     return result;
+  }
+
+  /**
+   * Looks, in a transaction of its own, at some of the leaves that the index of registrations has not got yet. Resolves
+   * with whether it has all of them then.
+   */
+  indexRegistrations(tenantId: TenantId): Promise<boolean> {
+    const fresh = this.#tools.random(new Uint8Array(artifactKeyBytes));
+    const work = (connection: PostgresConnection) => indexSomeRegistrations(connection, tenantId, fresh);
+    return this.#pool.retrying(() => this.#pool.transaction(work), tenantId);
   }
 
   /** Hands a log over to the key that this process signs with, where it has an older one. Rejects like `append`. */
   async handOver(tenantId: TenantId): Promise<void> {
     const log = await this.#pool.retrying(() => this.#confirmHead(tenantId), tenantId);
-    if (log !== undefined) await this.#tools.anchoring.confirm(log);
+    if (log !== undefined) this.#tools.anchoring.confirm(log);
   }
 
   /** To be called once it is committed. */
@@ -262,7 +276,7 @@ export class LogWriter {
       committed.push(...added.committed);
       // The server has written the records before these while these were made, and other calls have had their turn.
       await writing;
-      const registering = await this.#registrations.follow(connection, at.head, fresh, sequenced);
+      const registering = await followWithRegistrations(connection, at.head, fresh, sequenced);
       const next = { ...at.head, ...added.log, ...sequenced.head, registeredTo: registering.registeredTo };
       writing = this.#write(connection, at.head, next, added, registering);
       // If a later record cannot be built, nothing waits for these.
@@ -313,7 +327,7 @@ export class LogWriter {
       const isOurs = await insertHead(connection, { ...log, lastRecordedAtMs, keyPosition, registeredTo: log.size });
       if (!isOurs) throw new ConflictError("The log was opened by another writer.");
       await Promise.all([
-        this.#registrations.add(connection, tenantId, plan.fresh, sequenced),
+        addRegistrations(connection, [{ tenantId, records: plan.fresh, sequenced }]),
         // Before the rows, which may move the index on.
         beginIndex(connection, tenantId, index),
         this.#writeRows(connection, log, rows),

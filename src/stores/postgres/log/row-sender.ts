@@ -1,6 +1,6 @@
 /** Sends what tenants add to their logs while the rows of others are made. */
 import type { Clock } from "../../../base/clock.ts";
-import type { Queries } from "../connection/connection.ts";
+import type { Transaction } from "../../sql/queries.ts";
 import { ConflictError } from "../connection/errors.ts";
 import { type OwnRows, writeOfMany } from "./shared-statements.ts";
 
@@ -9,13 +9,13 @@ const recordsAtOnce = 64;
 
 /** Sends what tenants add, part by part. */
 export class RowSender {
-  readonly #queries: Queries;
+  readonly #queries: Transaction;
   readonly #clock: Clock;
   readonly #sent: Promise<void>[] = [];
   #waiting: OwnRows[] = [];
   #records = 0;
 
-  constructor(queries: Queries, clock: Clock) {
+  constructor(queries: Transaction, clock: Clock) {
     this.#queries = queries;
     this.#clock = clock;
   }

@@ -3,17 +3,21 @@
  * records that are given. Their rows are on one server; on a cluster every tenant has transactions of its own.
  */
 import type { TenantId } from "../../../base/ids.ts";
-import type { SealedEntry } from "../../../ledger/append/sequence.ts";
 import type { LogState, Patience } from "../../../ledger/ports/store.ts";
 import { purgedPerInsert } from "../../../ledger/record/idempotency-record.ts";
+import type { LeafRange } from "../../../ledger/search/search-index.ts";
 import type { TileReader } from "../../../ledger/tlog/tile-nodes.ts";
 import type { TileCoordinate } from "../../../ledger/tlog/tiles.ts";
+import type { IndexGeneration } from "../../search-backlog.ts";
+import type { AddedRows } from "../../sql/add-records.ts";
+import { oldestKeptMs } from "../../sql/idempotency-records.ts";
+import { headColumns, type StoredHead, toHead, visibleOpening } from "../../sql/log-rows.ts";
+import type { Queries, Row, Statement, Transaction } from "../../sql/queries.ts";
+import { bytesBefore, type ReadRecords, toRecords } from "../../sql/search-fill.ts";
+import { indexColumns, toIndex } from "../../sql/search-index.ts";
+import { addSegments } from "../../sql/search-segments.ts";
+import { tables } from "../../sql/tables.ts";
 import { bigintArray, byteaArray, integerArray, textArray } from "../connection/arrays.ts";
-import type { Queries, Row, Statement } from "../connection/connection.ts";
-import { addSearchOfMany } from "../search/add-search.ts";
-import type { AddedRows } from "./add-records.ts";
-import { type KeptCall, oldestKeptMs } from "./idempotency-records.ts";
-import { headColumns, type StoredHead, toHead } from "./log-rows.ts";
 
 const headsOfMany = `SELECT ${headColumns} FROM log_heads WHERE tenant_id = ANY ($1)`;
 const locks = {
@@ -37,29 +41,6 @@ const tilesOf: Statement = {
            FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS asked (tenant_id, level, tile_index)
            JOIN tiles USING (tenant_id, level, tile_index)`,
 };
-const insertEntries: Statement = {
-  name: "insert_entries_of_many",
-  text: `INSERT INTO entries (tenant_id, leaf_index, record_id, leaf, sealed)
-         SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bytea[])`,
-};
-const insertOpenings: Statement = {
-  name: "insert_openings_of_many",
-  text: `INSERT INTO openings (tenant_id, record_id, opening)
-         SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[])`,
-};
-const writeTiles: Statement = {
-  name: "write_tiles_of_many",
-  text: `INSERT INTO tiles (tenant_id, level, tile_index, hashes)
-         SELECT * FROM unnest($1::text[], $2::integer[], $3::bigint[], $4::bytea[])
-         ON CONFLICT (tenant_id, level, tile_index) DO UPDATE SET hashes = excluded.hashes`,
-};
-const keep: Statement = {
-  name: "keep_answers_of_many",
-  text: `INSERT INTO kept_answers (tenant_id, scope, leaf_index, tree_size, kept_at_ms, sealed)
-         SELECT tenant_id, scope, leaf_index, tree_size, $6, sealed
-           FROM unnest($1::text[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bytea[])
-             AS kept (tenant_id, scope, leaf_index, tree_size, sealed)`,
-};
 const purge: Statement = {
   name: "purge_kept_of_many",
   text: `DELETE FROM kept_answers WHERE (tenant_id, scope) IN
@@ -79,6 +60,28 @@ const moveHeads: Statement = {
 const touchHeads: Statement = {
   name: "touch_heads",
   text: "UPDATE log_heads SET last_recorded_at_ms = last_recorded_at_ms WHERE tenant_id = ANY ($1)",
+};
+
+/** Leaf by leaf: so the server knows how few they are. */
+const entriesOfMany: Statement = {
+  name: "entries_to_index_of_many",
+  text: `SELECT tenant_id, leaf_index, leaf, sealed, opening FROM
+           (SELECT entries.tenant_id, entries.leaf_index, leaf, sealed,
+                   ${bytesBefore("entries.tenant_id, entries.leaf_index")}, ${visibleOpening}
+              JOIN unnest($1::text[], $2::bigint[]) AS asked (tenant_id, position)
+                ON entries.tenant_id = asked.tenant_id AND entries.leaf_index = asked.position) AS read
+          WHERE bytes_before < $3 ORDER BY tenant_id, leaf_index`,
+};
+
+const servingKeys: Statement = {
+  name: "serving_indexes",
+  text: `SELECT tenant_id, ${indexColumns} FROM search_keys WHERE tenant_id = ANY ($1) AND serves = 1`,
+};
+const moveIndexes: Statement = {
+  name: "move_search_keys",
+  text: `UPDATE search_keys SET filled_to = next.filled_to
+           FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS next (tenant_id, generation, filled_to)
+          WHERE search_keys.tenant_id = next.tenant_id AND search_keys.generation = next.generation`,
 };
 
 /**
@@ -138,18 +141,44 @@ export interface OwnRows extends AddedRows {
 }
 
 /** Writes what tenants add, under the locks of their heads. Resolves with whether all heads were what they had been. */
-export async function writeOfMany(queries: Queries, parts: readonly OwnRows[], nowMs: number): Promise<boolean> {
-  const entries = parts.flatMap(({ log, entries }) => entries.map((entry) => ({ tenantId: log.tenantId, entry })));
-  const calls = parts.flatMap(({ log, calls }) => calls.map((call) => ({ log, call })));
+export async function writeOfMany(
+  transaction: Transaction,
+  parts: readonly OwnRows[],
+  nowMs: number,
+): Promise<boolean> {
+  const moves = parts.flatMap(({ log, search: { move } }) => (move === undefined ? [] : [{ log, move }]));
   const [moved] = await Promise.all([
-    queries.query(moveHeads, headColumnsOf(parts)),
-    writeEntries(queries, entries),
-    writeTilesOf(queries, parts),
-    keepCalls(queries, calls, nowMs),
-    addSearchOfMany(
-      queries,
-      parts.map(({ log, search }) => ({ tenantId: log.tenantId, ...search })),
+    transaction.query(moveHeads, headColumnsOf(parts)),
+    transaction.insert(
+      tables.entries,
+      parts.flatMap(({ log: { tenantId }, entries }) =>
+        entries.map(({ leafIndex, recordId, leaf, sealed }) => [tenantId, leafIndex, recordId, leaf, sealed]),
+      ),
     ),
+    transaction.insert(
+      tables.openings,
+      parts.flatMap(({ log: { tenantId }, entries }) =>
+        entries.map(({ recordId, opening }) => [tenantId, recordId, opening]),
+      ),
+    ),
+    transaction.insert(
+      tables.tiles,
+      parts.flatMap(({ log: { tenantId }, tiles }) =>
+        tiles.map(({ level, index, hashes }) => [tenantId, level, index, hashes]),
+      ),
+    ),
+    keepCalls(transaction, parts, nowMs),
+    addSegments(
+      transaction,
+      parts.flatMap(({ log: { tenantId }, search }) => search.segments.map((segment) => ({ tenantId, ...segment }))),
+    ),
+    moves.length === 0
+      ? undefined
+      : transaction.query(moveIndexes, [
+          textArray(moves.map(({ log }) => log.tenantId)),
+          integerArray(moves.map(({ move }) => move.generation)),
+          bigintArray(moves.map(({ move }) => move.filledTo)),
+        ]),
   ]);
   return moved.count === parts.length;
 }
@@ -170,51 +199,43 @@ function headColumnsOf(parts: readonly OwnRows[]): readonly Buffer[] {
   ];
 }
 
-async function writeEntries(
-  queries: Queries,
-  rows: readonly { readonly tenantId: TenantId; readonly entry: SealedEntry }[],
-): Promise<void> {
-  const tenants = textArray(rows.map(({ tenantId }) => tenantId));
-  const recordIds = textArray(rows.map(({ entry }) => entry.recordId));
+async function keepCalls(transaction: Transaction, parts: readonly OwnRows[], nowMs: number): Promise<void> {
+  const calling = parts.filter(({ calls }) => calls.length > 0);
+  if (calling.length === 0) return;
+  const rows = calling.flatMap(({ log: { tenantId, size }, calls }) =>
+    calls.map(({ scope, leafIndex, sealed }) => [tenantId, scope, leafIndex, size, nowMs, sealed]),
+  );
+  const perTenant = purgedPerInsert * Math.ceil(rows.length / calling.length);
   await Promise.all([
-    queries.query(insertEntries, [
-      tenants,
-      bigintArray(rows.map(({ entry }) => entry.leafIndex)),
-      recordIds,
-      byteaArray(rows.map(({ entry }) => entry.leaf)),
-      byteaArray(rows.map(({ entry }) => entry.sealed)),
-    ]),
-    queries.query(insertOpenings, [tenants, recordIds, byteaArray(rows.map(({ entry }) => entry.opening))]),
+    transaction.query(purge, [textArray(calling.map(({ log }) => log.tenantId)), oldestKeptMs(nowMs), perTenant]),
+    transaction.insert(tables.keptAnswers, rows),
   ]);
 }
 
-async function writeTilesOf(queries: Queries, parts: readonly OwnRows[]): Promise<void> {
-  const rows = parts.flatMap(({ log, tiles }) => tiles.map((tile) => ({ tenantId: log.tenantId, ...tile })));
-  await queries.query(writeTiles, [
-    textArray(rows.map(({ tenantId }) => tenantId)),
-    integerArray(rows.map(({ level }) => level)),
-    bigintArray(rows.map(({ index }) => index)),
-    byteaArray(rows.map(({ hashes }) => hashes)),
-  ]);
+/** The indexes that serve, by tenant. */
+export async function indexesOfMany(
+  queries: Queries,
+  tenants: readonly TenantId[],
+): Promise<ReadonlyMap<TenantId, IndexGeneration>> {
+  const { rows } = await queries.query(servingKeys, [textArray(tenants)]);
+  return new Map(rows.map((row) => [row.tenant_id as TenantId, toIndex(row)]));
 }
 
-async function keepCalls(
+/** As `readToIndex`, of many tenants on one server, which are so large together. Of some it may read none. */
+export async function readToIndexOfMany(
   queries: Queries,
-  calls: readonly { readonly log: LogState; readonly call: KeptCall }[],
-  nowMs: number,
-): Promise<void> {
-  if (calls.length === 0) return;
-  const tenants = calls.map(({ log }) => log.tenantId);
-  const perTenant = purgedPerInsert * Math.ceil(calls.length / new Set(tenants).size);
-  await Promise.all([
-    queries.query(purge, [textArray([...new Set(tenants)]), oldestKeptMs(nowMs), perTenant]),
-    queries.query(keep, [
-      textArray(tenants),
-      byteaArray(calls.map(({ call }) => call.scope)),
-      bigintArray(calls.map(({ call }) => call.leafIndex)),
-      bigintArray(calls.map(({ log }) => log.size)),
-      byteaArray(calls.map(({ call }) => call.sealed)),
-      nowMs,
-    ]),
+  ranges: readonly (LeafRange & { readonly tenantId: TenantId })[],
+  maxBytes: number,
+): Promise<ReadonlyMap<TenantId, ReadRecords>> {
+  if (ranges.length === 0) return new Map();
+  const asked = ranges.flatMap(({ tenantId, first, end }) =>
+    Array.from({ length: end - first }, (_, position) => ({ tenantId, leaf: first + position })),
+  );
+  const { rows } = await queries.query(entriesOfMany, [
+    textArray(asked.map(({ tenantId }) => tenantId)),
+    bigintArray(asked.map(({ leaf }) => leaf)),
+    maxBytes,
   ]);
+  const byTenant = Map.groupBy(rows, ({ tenant_id }) => tenant_id as TenantId);
+  return new Map([...byTenant].map(([tenantId, own]) => [tenantId, toRecords(0, own)]));
 }

@@ -25,23 +25,25 @@ import { nodesOfTiles, proofTiles, type TileReader } from "../../../ledger/tlog/
 import { Tree } from "../../../ledger/tlog/tree.ts";
 import { DamagedError } from "../../errors.ts";
 import { type IndexGeneration, leavesToRead, type SearchAddition, type Waiting } from "../../search-backlog.ts";
-import type { PostgresConnection, Row } from "../connection/connection.ts";
+import type { LogIndex } from "../../sql/add-records.ts";
+import { requireSound } from "../../sql/anchoring.ts";
+import { toIdempotencyRow } from "../../sql/idempotency-records.ts";
+import type { StoredHead } from "../../sql/log-rows.ts";
+import type { Row } from "../../sql/queries.ts";
+import { addRegistrations, type FreshBatch } from "../../sql/registrations.ts";
+import { maxBytesAgain } from "../../sql/search-fill.ts";
+import type { PostgresConnection } from "../connection/connection.ts";
 import { toError } from "../connection/errors.ts";
-import { type SharedRegistrations, writeRegistrationsOfMany } from "../registrations/shared-registrations.ts";
-import { maxBytesAgain, readToIndexOfMany } from "../search/search-fill.ts";
-import { indexesOfMany } from "../search/search-index.ts";
-import type { LogIndex } from "./add-records.ts";
-import { requireSound } from "./anchoring.ts";
-import { toIdempotencyRow } from "./idempotency-records.ts";
-import type { StoredHead } from "./log-rows.ts";
 import type { LogTools } from "./log-tools.ts";
 import { RowSender } from "./row-sender.ts";
 import {
   findKeptOfMany,
+  indexesOfMany,
   lockHeads,
   type OwnRows,
   type OwnTile,
   readTilesOfMany,
+  readToIndexOfMany,
   touchMany,
 } from "./shared-statements.ts";
 
@@ -89,7 +91,7 @@ export async function appendOfMany(
     readToIndexOfMany(connection, toReadAgain(parts), maxBytesAgain),
   ]);
   const written: (OwnRows & { readonly edge: RightEdge })[] = [];
-  const registering: SharedRegistrations[] = [];
+  const registering: FreshBatch[] = [];
   const touched: LogState[] = [];
   const sender = new RowSender(connection, tools.clock);
   for (const part of parts) {
@@ -115,7 +117,7 @@ export async function appendOfMany(
       connection,
       touched.map(({ tenantId }) => tenantId),
     ),
-    writeRegistrationsOfMany(connection, registering),
+    addRegistrations(connection, registering),
   ]);
   // While the server writes.
   if (foresee !== undefined) for (const outcome of outcomes.values()) if ("results" in outcome) foresee(outcome);
@@ -165,7 +167,7 @@ async function takeParts(
       index: indexes.get(tenantId),
       waiting: tools.waiting.of(head),
       kept: kept.get(tenantId) ?? [],
-      anchored: await tools.anchoring.anchored(tenantId),
+      anchored: tools.anchoring.anchored(tenantId),
       edge: tools.edges.take(head),
     });
   }

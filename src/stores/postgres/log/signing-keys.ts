@@ -2,7 +2,7 @@
 import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import type { KeyRing } from "../../key-ring.ts";
-import type { Queries, Statement } from "../connection/connection.ts";
+import type { Queries, Statement } from "../../sql/queries.ts";
 
 const keysByPosition: Statement = {
   name: "keys_by_position",

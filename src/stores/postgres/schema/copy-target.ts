@@ -4,13 +4,14 @@ import type { RandomFill } from "../../../base/ids.ts";
 import { systemTimers } from "../../../base/timers.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
 import { logNameOf } from "../../../ledger/tlog/log-name.ts";
-import { type CopiedTable, sharedTables, tenantTables } from "../../copied-tables.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
+import { readStoreId } from "../../sql/anchoring.ts";
+import { namingLog } from "../../sql/log-statements.ts";
+import type { Queries, Statement } from "../../sql/queries.ts";
+import { sharedTables, type Table, tenantTables } from "../../sql/tables.ts";
 import type { ConnectionSettings } from "../connection/client-options.ts";
-import type { PostgresConnection, Queries, Statement } from "../connection/connection.ts";
+import type { PostgresConnection } from "../connection/connection.ts";
 import { ConnectionPool } from "../connection/pool.ts";
-import { readStoreId } from "../log/anchor.ts";
-import { namingLog } from "../log/log-statements.ts";
 import { isComplete, requireSchema } from "./migrate.ts";
 
 /** A value as both kinds of store give and take it. */
@@ -116,7 +117,7 @@ export class PostgresCopyTarget {
    * Writes rows of one table, and of one tenant where it has tenants; durable when it resolves. Rejects with
    * `IncompatibleStoreError` where another copy has begun, with an error of the driver otherwise.
    */
-  write(table: CopiedTable, rows: readonly (readonly Value[])[]): Promise<void> {
+  write(table: Table, rows: readonly (readonly Value[])[]): Promise<void> {
     const types = Object.values(table.columns);
     const values = types.map((_, position) => rows.map((row) => row[position]));
     return this.#marked(async (connection) => {
@@ -125,7 +126,7 @@ export class PostgresCopyTarget {
   }
 
   /** How many rows a table has. */
-  async count({ name }: CopiedTable): Promise<number> {
+  async count({ name }: Table): Promise<number> {
     const statement = { name: `count_${name}`, text: `SELECT count(*)::bigint AS count FROM ${name}` };
     return Number((await this.#pool.query(statement, [])).rows[0]?.count);
   }
@@ -167,7 +168,7 @@ async function requireEmpty(queries: Queries): Promise<void> {
   }
 }
 
-function insertInto({ name, columns }: CopiedTable): Statement {
+function insertInto({ name, columns }: Table): Statement {
   const arrays = Object.values(columns).map((type, position) => `$${position + 1}::${type}[]`);
   const names = Object.keys(columns).join(", ");
   return { name: `copy_${name}`, text: `INSERT INTO ${name} (${names}) SELECT * FROM unnest(${arrays.join(", ")})` };

@@ -1,6 +1,6 @@
 /** Spreads the tables over the nodes of a Citus cluster, so that everything of a tenant is on one of them. */
 import { IncompatibleStoreError } from "../../errors.ts";
-import type { Queries, Row } from "../connection/connection.ts";
+import type { Queries, Row } from "../../sql/queries.ts";
 
 /** Tables by how Citus keeps them: see https://docs.citusdata.com/en/stable/develop/reference_ddl.html */
 interface Placement {

@@ -2,9 +2,10 @@
 import { Client } from "pg";
 import type { RandomFill } from "../../../base/ids.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
+import type { Queries, Statement } from "../../sql/queries.ts";
 import { requireKnownVersion } from "../../store-checks.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "../connection/client-options.ts";
-import { type Queries, queriesOf, type Statement } from "../connection/connection.ts";
+import { queriesOf } from "../connection/connection.ts";
 import { distributeTables, isDistributed } from "./distribute.ts";
 import { type Migration, migrations } from "./schema.ts";
 

@@ -1,22 +1,24 @@
 /** What must hold before a store may be written to: its schema, its anchor and its key. */
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill } from "../../../base/ids.ts";
-import type { LogAnchor } from "../../../ledger/ports/anchor.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { makeKeys, readKeyFile, type SigningKeys } from "../../key-file.ts";
+import { findAnchorProblems, readStoreId } from "../../sql/anchoring.ts";
+import { heads, isTimeAccepted } from "../../sql/log-rows.ts";
+import type { Queries, Statement } from "../../sql/queries.ts";
+import type { SqliteAnchor } from "../../sqlite/log/anchor.ts";
 import { aheadError, isAhead } from "../../store-checks.ts";
-import type { Queries, Statement } from "../connection/connection.ts";
 import type { ConnectionPool } from "../connection/pool.ts";
-import { findAnchorProblems, readStoreId } from "../log/anchor.ts";
-import { heads, isTimeAccepted } from "../log/log-rows.ts";
 import type { LogWriter } from "../log/log-writer.ts";
 import { isDistributed, requireDurableNodes } from "./distribute.ts";
 import { requireCompleteStore, requireSchema } from "./migrate.ts";
 
 export interface PrepareOptions {
   readonly pool: ConnectionPool;
-  readonly anchor: LogAnchor | undefined;
+  readonly anchor: SqliteAnchor | undefined;
+  /** Path of the anchor, where there is one. */
+  readonly anchorPath: string | undefined;
   /** Path of the file of the keys that sign checkpoints, the same one on every replica. */
   readonly keyPath: string;
   readonly clock: Clock;
@@ -52,11 +54,11 @@ export async function prepareStore(options: PrepareOptions): Promise<SigningKeys
   return admitKeys(options);
 }
 
-async function checkAnchor({ pool, anchor }: PrepareOptions): Promise<void> {
+async function checkAnchor({ pool, anchor, anchorPath }: PrepareOptions): Promise<void> {
   const storeId = await readStoreId(pool);
-  if (anchor === undefined) return;
-  if ((await anchor.storeId()) === undefined) return anchor.adopt(storeId, await heads(pool));
-  const problems = await findAnchorProblems(pool, anchor);
+  if (anchor === undefined || anchorPath === undefined) return;
+  if (anchor.storeId() === undefined) return anchor.adopt(storeId, await heads(pool));
+  const problems = await findAnchorProblems(pool, anchor, anchorPath);
   if (problems.length > 0)
     throw new IncompatibleStoreError(
       `The store is not what its anchor says: nothing may be signed.\n${problems.map(({ message }) => message).join("\n")}`,
@@ -88,7 +90,7 @@ async function makeFirstKeys(
   previous: Uint8Array | undefined,
 ): Promise<SigningKeys> {
   const hasLogs = (await queries.query(someLog, [])).rows.length > 0;
-  const isEmpty = !hasLogs && previous === undefined && ((await anchor?.all()) ?? []).length === 0;
+  const isEmpty = !hasLogs && previous === undefined && [...(anchor?.all() ?? [])].length === 0;
   const keys = isEmpty ? makeKeys(keyPath, random) : undefined;
   if (keys !== undefined) return keys;
   throw new IncompatibleStoreError(

@@ -1,9 +1,11 @@
 /** Erasures that the anchor notes, and how erased records are kept from whoever reads. */
 import { existsSync } from "node:fs";
 import { unerasable } from "../../../ledger/record/operator-records.ts";
+import type { NotedErasure } from "../../sql/erasure.ts";
+import type { Statement } from "../../sql/queries.ts";
 import { readLeaf } from "../../stored-record.ts";
 import { openConnection, readStoreId, type SqliteConnection } from "../connection.ts";
-import { type ErasureNote, SqliteAnchor } from "../log/anchor.ts";
+import { SqliteAnchor } from "../log/anchor.ts";
 
 const busyTimeoutMs = 10_000;
 
@@ -16,7 +18,7 @@ export function readNotedErasures(
   connection: SqliteConnection,
   anchorPath: string,
   open = openConnection,
-): readonly ErasureNote[] {
+): readonly NotedErasure[] {
   if (!existsSync(anchorPath)) return [];
   const anchor = SqliteAnchor.open({ path: anchorPath, readOnly: true, busyTimeoutMs }, open);
   try {
@@ -31,9 +33,9 @@ export function noteErasures(connection: SqliteConnection, anchor: SqliteAnchor)
   anchor.noteErasures(recordedErasures(connection));
 }
 
-function* recordedErasures(connection: SqliteConnection): Generator<ErasureNote> {
+function* recordedErasures(connection: SqliteConnection): Generator<NotedErasure> {
   for (const row of connection.prepare("SELECT tenant_id, record_id FROM erasures").iterate())
-    yield { tenantId: row.tenant_id, recordId: row.record_id } as ErasureNote;
+    yield { tenantId: row.tenant_id, recordId: row.record_id } as NotedErasure;
 }
 
 /**
@@ -42,7 +44,7 @@ function* recordedErasures(connection: SqliteConnection): Generator<ErasureNote>
  * record of a kind that is never erased hides nothing.
  * @param connection that only reads
  */
-export function hideErased(connection: SqliteConnection, noted: readonly ErasureNote[]): void {
+export function hideErased(connection: SqliteConnection, noted: readonly NotedErasure[]): void {
   const isErased = (table: string) =>
     `EXISTS (SELECT 1 FROM ${table} AS erased
               WHERE erased.tenant_id = kept.tenant_id AND erased.record_id = kept.record_id)`;
@@ -69,7 +71,12 @@ export function hideErased(connection: SqliteConnection, noted: readonly Erasure
   }
 }
 
-/** Whether something is hidden that the store itself does not have among the erased ones. */
-export function hasNotedErasures(connection: SqliteConnection): boolean {
-  return connection.prepare("SELECT 1 FROM temp.noted_erasures").get() !== undefined;
-}
+/** Finds a registration of an artifact that is not relied on, and that only the anchor notes as erased. */
+export const notedRegistrations: Statement = {
+  name: "noted_registrations",
+  text: `SELECT artifact, leaf_index, record_id, leaf, sealed, NULL AS opening
+           FROM temp.noted_erasures
+           JOIN entries USING (tenant_id, record_id)
+           JOIN registered_artifacts USING (tenant_id, leaf_index)
+          WHERE tenant_id = $1 AND artifact = $2 AND relied_on = 0 LIMIT 1`,
+};

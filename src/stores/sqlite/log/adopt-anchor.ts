@@ -7,12 +7,13 @@ import type { LogState } from "../../../ledger/ports/store.ts";
 import { adoptionRecord } from "../../../ledger/record/operator-records.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
-import { inTransaction, openConnection, readStoreId, type SqliteConnection } from "../connection.ts";
+import { heads } from "../../sql/log-rows.ts";
+import { openConnection, readStoreId } from "../connection.ts";
 import { noteErasures } from "../erasure/noted-erasures.ts";
+import { SqliteQueries, transactOn } from "../queries.ts";
 import { requireSchema } from "../schema/migrate.ts";
 import { requireUnsealed } from "../schema/seal.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "./anchor.ts";
-import { LogRows } from "./log-rows.ts";
 import { LogWriter } from "./log-writer.ts";
 
 export interface AdoptionOptions {
@@ -48,22 +49,23 @@ export function anchorIsThere(path: string, anchorPath: string): string | undefi
  * Appends a leaf to every log that says what was adopted, and makes the anchor. All of it is done while nobody else
  * writes. Throws `IncompatibleStoreError` where the logs are no longer as `audited`, or the anchor is there after all.
  */
-export function adoptAnchor(options: AdoptionOptions, audited: readonly LogState[]): void {
+export async function adoptAnchor(options: AdoptionOptions, audited: readonly LogState[]): Promise<void> {
   const { path, anchorPath } = options;
   const connection = openConnection({ path, busyTimeoutMs, readOnly: false });
   try {
+    const queries = new SqliteQueries(connection);
     requireSchema(connection, path);
     requireUnsealed(connection, path);
     createAnchor(anchorPath, busyTimeoutMs);
     const anchor = SqliteAnchor.open({ ...anchorConnection, path: anchorPath, busyTimeoutMs });
     try {
       if (anchor.storeId() !== undefined) throw new IncompatibleStoreError(`${anchorPath} is there: nothing was done.`);
-      inTransaction(connection, () => {
-        requireUnchanged(connection, audited);
-        recordAdoption(connection, anchor, options, audited);
+      await transactOn(connection, async () => {
+        await requireUnchanged(queries, audited);
+        await recordAdoption(queries, anchor, options, audited);
       });
       // A crash before this leaves leaves without an anchor: the command is then given again.
-      anchor.adopt(readStoreId(connection), [...new LogRows(connection).heads()]);
+      anchor.adopt(readStoreId(connection), await heads(queries));
       noteErasures(connection, anchor);
     } finally {
       anchor.close();
@@ -73,25 +75,25 @@ export function adoptAnchor(options: AdoptionOptions, audited: readonly LogState
   }
 }
 
-function recordAdoption(
-  connection: SqliteConnection,
+async function recordAdoption(
+  queries: SqliteQueries,
   anchor: SqliteAnchor,
   { clock, random, statement }: AdoptionOptions,
   audited: readonly LogState[],
-): void {
+): Promise<void> {
   // Every log exists, so no origin is made here.
-  const writer = new LogWriter(connection, anchor, "");
+  const writer = new LogWriter(queries, anchor, "");
   for (const { tenantId, size, root } of audited) {
     const record = adoptionRecord({ tenantId, size, root, ...statement, clock, random });
-    writer.appendOwn(tenantId, [record], { clock, random });
+    await writer.appendOwn(tenantId, [record], { clock, random });
   }
 }
 
-function requireUnchanged(connection: SqliteConnection, audited: readonly LogState[]): void {
-  const heads = [...new LogRows(connection).heads()];
+async function requireUnchanged(queries: SqliteQueries, audited: readonly LogState[]): Promise<void> {
+  const logs = await heads(queries);
   const isSame = ({ tenantId, size, root }: LogState) =>
     audited.some((log) => log.tenantId === tenantId && log.size === size && sameHash(log.root, root));
-  if (heads.length !== audited.length || !heads.every(isSame))
+  if (logs.length !== audited.length || !logs.every(isSame))
     throw new IncompatibleStoreError("The store was written to meanwhile: stop the service, and try again.");
 }
 

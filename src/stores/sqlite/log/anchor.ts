@@ -4,6 +4,7 @@ import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { AnchorFileError, IncompatibleStoreError } from "../../errors.ts";
+import type { NotedErasure } from "../../sql/erasure.ts";
 import {
   type ConnectionOptions,
   inTransaction,
@@ -39,12 +40,6 @@ const erasuresSchema = `
     PRIMARY KEY (tenant_id, record_id)
   ) STRICT, WITHOUT ROWID;
 `;
-
-/** A record that was erased. */
-export interface ErasureNote {
-  readonly tenantId: TenantId;
-  readonly recordId: RecordId;
-}
 
 /**
  * Several processes may share one anchor. A commit survives the process, not always the machine: an anchor that lost
@@ -135,7 +130,7 @@ export class SqliteAnchor {
   }
 
   /** Notes committed erasures: an older copy of the store does not bring back what they erased. */
-  noteErasures(erasures: Iterable<ErasureNote>): void {
+  noteErasures(erasures: Iterable<NotedErasure>): void {
     inTransaction(this.#connection, () => {
       this.#connection.exec(erasuresSchema);
       const note = this.#connection.prepare(
@@ -146,7 +141,7 @@ export class SqliteAnchor {
   }
 
   /** Every erasure that was noted, by tenant. */
-  *erasures(): Generator<ErasureNote> {
+  *erasures(): Generator<NotedErasure> {
     const table = this.#connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'erased_records'").get();
     if (table === undefined) return;
     const rows = this.#connection.prepare("SELECT * FROM erased_records ORDER BY tenant_id, record_id").iterate();

@@ -6,8 +6,11 @@ import { LRUCache } from "lru-cache";
 import type { TenantId } from "../../../base/ids.ts";
 import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
-import type { SearchState } from "../search/search-index.ts";
-import type { StoredHead } from "./log-rows.ts";
+import type { LogIndex } from "../../sql/add-records.ts";
+import type { StoredHead } from "../../sql/log-rows.ts";
+
+/** The search index of a log, as an append leaves it. */
+export type SearchState = Omit<LogIndex, "read">;
 
 /** A log after an append of this connection. */
 export interface KnownLog {

@@ -2,15 +2,17 @@
 import { existsSync } from "node:fs";
 import { describeUndone } from "../../../ledger/audit/undone-erasures.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
-import type { CopiedTable } from "../../copied-tables.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
-import { SqliteArchive } from "../archive.ts";
+import type { StoredArchive } from "../../sql/archive.ts";
+import { findUndone } from "../../sql/erasure.ts";
+import { heads } from "../../sql/log-rows.ts";
+import type { Table } from "../../sql/tables.ts";
 import { inTransaction, openConnection, type SqliteConnection } from "../connection.ts";
 import { readNotedErasures } from "../erasure/noted-erasures.ts";
-import { UndoneErasures } from "../erasure/undone-erasures.ts";
 import { anchorConnection, withAnchorFile } from "../log/anchor.ts";
-import { LogRows } from "../log/log-rows.ts";
+import { openSqliteArchive } from "../operators.ts";
 import type { StorePaths } from "../paths.ts";
+import { SqliteQueries } from "../queries.ts";
 import { requireSchema } from "./migrate.ts";
 import {
   finishSeal,
@@ -37,29 +39,36 @@ export class SqliteCopySource {
   readonly #nowMs: number;
   #snapshot: SqliteConnection | undefined;
 
+  private constructor(paths: Pick<StorePaths, "path" | "anchorPath">, nowMs: number) {
+    this.#paths = paths;
+    this.#nowMs = nowMs;
+  }
+
   /**
    * Opens a store of this program's schema. Throws an error for the operator where it is missing or not what it must be,
    * and where what was erased is in it again: it would be copied too.
    *
    * @param nowMs milliseconds since the Unix epoch: what nobody needs any more by then stays behind
    */
-  constructor(paths: Pick<StorePaths, "path" | "anchorPath">, nowMs: number) {
-    this.#paths = paths;
-    this.#nowMs = nowMs;
+  static async open(paths: Pick<StorePaths, "path" | "anchorPath">, nowMs: number): Promise<SqliteCopySource> {
     if (!existsSync(paths.path)) throw new IncompatibleStoreError(`${paths.path} is missing.`);
-    this.#reading((connection) => {
+    const connection = openConnection({ path: paths.path, readOnly: true, busyTimeoutMs });
+    try {
       requireSchema(connection, paths.path);
-      const undone = new UndoneErasures(connection).all(readNotedErasures(connection, paths.anchorPath));
+      const undone = await findUndone(new SqliteQueries(connection), readNotedErasures(connection, paths.anchorPath));
       if (undone.length > 0)
         throw new IncompatibleStoreError(
           `${describeUndone(undone).join("\n")}\nNothing is copied: \`ledger reapply-erasures\` comes first.`,
         );
-    });
+      return new SqliteCopySource(paths, nowMs);
+    } finally {
+      connection.close();
+    }
   }
 
   /** The store as it is now, to be audited. */
-  archive(): SqliteArchive {
-    return new SqliteArchive(this.#paths);
+  archive(): StoredArchive {
+    return openSqliteArchive(this.#paths);
   }
 
   /**
@@ -93,8 +102,8 @@ export class SqliteCopySource {
   }
 
   /** Every head, by tenant. */
-  heads(): readonly LogState[] {
-    return [...new LogRows(this.#sealed()).heads()];
+  heads(): Promise<readonly LogState[]> {
+    return heads(new SqliteQueries(this.#sealed()));
   }
 
   /** Everybody who has rows; the one with the empty name stands for addresses. */
@@ -107,7 +116,7 @@ export class SqliteCopySource {
   }
 
   /** Rows of one tenant, or of a table without tenants; one in memory at a time. */
-  *rows({ name, columns, key, expiry }: CopiedTable, tenantId?: string): Generator<CopiedRow> {
+  *rows({ name, columns, key, expiry }: Table, tenantId?: string): Generator<CopiedRow> {
     const names = Object.keys(columns);
     const conditions = [
       ...(tenantId === undefined ? [] : ["tenant_id = ?"]),
@@ -121,7 +130,7 @@ export class SqliteCopySource {
   }
 
   /** How many rows of a table are to be copied, whoever's they are. */
-  count({ name, expiry }: CopiedTable): number {
+  count({ name, expiry }: Table): number {
     const where = expiry === undefined ? "" : `WHERE ${expiry} > ${this.#nowMs}`;
     const [row] = [...this.#read(`SELECT count(*) AS count FROM ${name} ${where}`)];
     return row?.count as number;

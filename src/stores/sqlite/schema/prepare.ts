@@ -2,7 +2,6 @@
 import { existsSync } from "node:fs";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill } from "../../../base/ids.ts";
-import { type AnchoredLog, anchorProblem } from "../../../ledger/ports/anchor.ts";
 import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import type { UndoneErasure } from "../../../ledger/ports/records-administration.ts";
 import { rotationRecord } from "../../../ledger/record/operator-records.ts";
@@ -10,15 +9,17 @@ import { originPrefixProblem } from "../../../ledger/tlog/log-name.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { makeKeys, readKeyFile, type SigningKeys } from "../../key-file.ts";
+import { findAnchorProblems } from "../../sql/anchoring.ts";
+import { findUndone } from "../../sql/erasure.ts";
+import { heads, isTimeAccepted } from "../../sql/log-rows.ts";
 import { aheadError, isAhead } from "../../store-checks.ts";
-import { inTransaction, openConnection, readStoreId, type SqliteConnection } from "../connection.ts";
+import { openConnection, readStoreId } from "../connection.ts";
 import { noteErasures } from "../erasure/noted-erasures.ts";
-import { UndoneErasures } from "../erasure/undone-erasures.ts";
 import { requireSafeBlocks } from "../files.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../log/anchor.ts";
-import { isTimeAccepted, LogRows } from "../log/log-rows.ts";
-import { LogWriter, problemOf } from "../log/log-writer.ts";
+import { LogWriter } from "../log/log-writer.ts";
 import type { StorePaths } from "../paths.ts";
+import { SqliteQueries, transactOn } from "../queries.ts";
 import { migrateSqlite } from "./migrate.ts";
 
 export interface PrepareOptions extends StorePaths {
@@ -47,7 +48,7 @@ export interface PreparedStore {
  * where store and anchor are both empty. Processes that start at once take turns. Throws `IncompatibleStoreError` naming
  * all that does not hold: then nothing may be signed.
  */
-export function prepareStore(options: PrepareOptions): PreparedStore {
+export async function prepareStore(options: PrepareOptions): Promise<PreparedStore> {
   const { path, anchorPath, busyTimeoutMs } = options;
   requireAnchoredStore(options);
   for (const each of [path, anchorPath]) requireSafeBlocks(each);
@@ -57,15 +58,15 @@ export function prepareStore(options: PrepareOptions): PreparedStore {
   try {
     const anchor = SqliteAnchor.open({ ...anchorConnection, path: anchorPath, busyTimeoutMs });
     try {
-      const keys = inTransaction(connection, () => {
-        checkAnchor(connection, anchor, anchorPath);
-        checkOriginPrefix(connection, options.originPrefix);
-        checkTimes(connection, options.clock.now());
-        return admitKeys(connection, anchor, options);
+      const queries = new SqliteQueries(connection);
+      const keys = await transactOn(connection, async () => {
+        await checkAnchor(queries, anchor, anchorPath);
+        await checkLogs(queries, options);
+        return admitKeys(queries, anchor, options);
       });
       // A rotation has moved the heads.
-      anchor.advance([...new LogRows(connection).heads()]);
-      const undone = new UndoneErasures(connection).all([...anchor.erasures()]);
+      anchor.advance(await heads(queries));
+      const undone = await findUndone(queries, [...anchor.erasures()]);
       noteErasures(connection, anchor);
       return { keys, undone, storeId: readStoreId(connection) };
     } finally {
@@ -91,9 +92,9 @@ function requireAnchoredStore({ path, anchorPath, busyTimeoutMs }: PrepareOption
   }
 }
 
-function checkAnchor(connection: SqliteConnection, anchor: SqliteAnchor, anchorPath: string): void {
+async function checkAnchor(queries: SqliteQueries, anchor: SqliteAnchor, anchorPath: string): Promise<void> {
+  const { connection } = queries;
   const storeId = readStoreId(connection);
-  const rows = new LogRows(connection);
   const anchored = anchor.storeId();
   if (anchored === undefined) {
     if (connection.prepare("SELECT anchored FROM store").get()?.anchored === 1) {
@@ -102,7 +103,7 @@ function checkAnchor(connection: SqliteConnection, anchor: SqliteAnchor, anchorP
           "copy. Put the anchor back, or set SVC_ANCHOR to it; where it is lost, see `ledger anchor adopt`.",
       );
     }
-    anchor.adopt(storeId, [...rows.heads()]);
+    anchor.adopt(storeId, await heads(queries));
     connection.exec("UPDATE store SET anchored = 1");
     return;
   }
@@ -111,7 +112,7 @@ function checkAnchor(connection: SqliteConnection, anchor: SqliteAnchor, anchorP
       `${anchorPath} is the anchor of another store: nothing may be signed. Put the store or the anchor back that ` +
         "belong together (SVC_STORE, SVC_ANCHOR).",
     );
-  const problems = [...anchor.all()].flatMap((log) => logProblem(rows, log) ?? []);
+  const problems = (await findAnchorProblems(queries, anchor, anchorPath)).map(({ message }) => message);
   if (problems.length > 0)
     throw new IncompatibleStoreError(
       `The store is not what its anchor says: nothing may be signed.\n${problems.join("\n")}\n${whatToDo}`,
@@ -120,25 +121,21 @@ function checkAnchor(connection: SqliteConnection, anchor: SqliteAnchor, anchorP
   connection.exec("UPDATE store SET anchored = 1");
 }
 
-function checkTimes(connection: SqliteConnection, nowMs: number): void {
-  for (const head of new LogRows(connection).heads())
-    if (isAhead(head, nowMs) && !isTimeAccepted(connection, head)) throw aheadError(head, nowMs);
-}
-
-function checkOriginPrefix(connection: SqliteConnection, prefix: string): void {
-  const origins = new LogRows(connection).heads().map(({ origin }) => origin);
-  const problem = originPrefixProblem(origins, prefix);
+async function checkLogs(queries: SqliteQueries, { originPrefix, clock }: PrepareOptions): Promise<void> {
+  const logs = await heads(queries);
+  const problem = originPrefixProblem(
+    logs.map(({ origin }) => origin),
+    originPrefix,
+  );
   if (problem !== undefined) throw new IncompatibleStoreError(problem);
-}
-
-function logProblem(rows: LogRows, anchored: AnchoredLog): string | undefined {
-  const { tenantId } = anchored;
-  const log = rows.headOfTenant(tenantId);
-  return problemOf(() => anchorProblem(anchored, { log, rootAt: (size) => rows.rootAt(tenantId, size) }));
+  const nowMs = clock.now();
+  for (const head of logs)
+    if (isAhead(head, nowMs) && !(await isTimeAccepted(queries, head))) throw aheadError(head, nowMs);
 }
 
 /** The keys of the file, if they are the ones that this store's logs are signed with. */
-function admitKeys(connection: SqliteConnection, anchor: SqliteAnchor, options: PrepareOptions): SigningKeys {
+async function admitKeys(queries: SqliteQueries, anchor: SqliteAnchor, options: PrepareOptions): Promise<SigningKeys> {
+  const { connection } = queries;
   const { keyPath, random } = options;
   const known = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1").get();
   const hasLogs = connection.prepare("SELECT 1 FROM log_heads LIMIT 1").get() !== undefined;
@@ -157,7 +154,7 @@ function admitKeys(connection: SqliteConnection, anchor: SqliteAnchor, options: 
   if (previous !== undefined && !retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
     throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
   const { publicKey, statement } = current;
-  admitKey(connection, anchor, { current: publicKey, previous, statement, ...options });
+  await admitKey(queries, anchor, { current: publicKey, previous, statement, ...options });
   return keys;
 }
 
@@ -176,15 +173,18 @@ export interface Admission {
  * Notes the key, inside a transaction that the caller holds. Where it follows another, every log gets a leaf that says
  * so: the old key counts up to that leaf only.
  */
-export function admitKey(connection: SqliteConnection, anchor: SqliteAnchor, admission: Admission): void {
+export async function admitKey(queries: SqliteQueries, anchor: SqliteAnchor, admission: Admission): Promise<void> {
   const { current, previous, statement, clock, random } = admission;
+  const { connection } = queries;
   connection
     .prepare("INSERT INTO signing_keys (position, public_key) SELECT count(*), ? FROM signing_keys")
     .run(current);
   if (previous === undefined) return;
   // Every log exists, so no origin is made here.
-  const writer = new LogWriter(connection, anchor, "");
-  for (const { tenantId } of [...new LogRows(connection).heads()]) {
-    writer.appendOwn(tenantId, [rotationRecord(tenantId, { current, previous, statement, clock, random })], admission);
+  const writer = new LogWriter(queries, anchor, "");
+  for (const { tenantId } of await heads(queries)) {
+    const record = rotationRecord(tenantId, { current, previous, statement, clock, random });
+    await writer.appendOwn(tenantId, [record], admission);
   }
+  connection.exec("UPDATE log_heads SET key_position = (SELECT max(position) FROM signing_keys)");
 }

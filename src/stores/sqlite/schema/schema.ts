@@ -44,10 +44,14 @@ export const migrations: readonly Migration[] = [
         size INTEGER NOT NULL CHECK (size > 0),
         root BLOB NOT NULL CHECK (length(root) = 32),
         last_recorded_at_ms INTEGER NOT NULL,
+        -- Position of the key that signs the log.
+        key_position INTEGER NOT NULL DEFAULT 0,
         -- The index of registrations has the leaves before this one.
         registered_to INTEGER NOT NULL
       ) STRICT, WITHOUT ROWID;
       CREATE UNIQUE INDEX log_heads_by_name ON log_heads (substr(origin, -32));
+      -- Whose log a name stands for.
+      CREATE VIEW log_names AS SELECT substr(origin, -32) AS name, tenant_id FROM log_heads;
 
       CREATE TABLE entries (
         tenant_id TEXT NOT NULL,

@@ -1,12 +1,12 @@
 /** Adds a batch to a log's right edge, and says which rows store it. */
 
-import type { TenantId } from "../../../base/ids.ts";
-import { committedRecords } from "../../../ledger/append/committed-record.ts";
-import type { SealedEntry, Sequenced } from "../../../ledger/append/sequence.ts";
-import type { CommittedRecord, LogState } from "../../../ledger/ports/store.ts";
-import type { EncodedRecord } from "../../../ledger/record/record.ts";
-import { indexedRecords } from "../../../ledger/search/search-terms.ts";
-import type { RightEdge, WrittenTile } from "../../../ledger/tlog/right-edge.ts";
+import type { TenantId } from "../../base/ids.ts";
+import { committedRecords } from "../../ledger/append/committed-record.ts";
+import type { SealedEntry, Sequenced } from "../../ledger/append/sequence.ts";
+import type { CommittedRecord, LogState } from "../../ledger/ports/store.ts";
+import type { EncodedRecord } from "../../ledger/record/record.ts";
+import { indexedRecords } from "../../ledger/search/search-terms.ts";
+import type { RightEdge, WrittenTile } from "../../ledger/tlog/right-edge.ts";
 import {
   additionOf,
   type IndexGeneration,
@@ -14,7 +14,7 @@ import {
   type SearchAddition,
   type SearchTerms,
   type Waiting,
-} from "../../search-backlog.ts";
+} from "../search-backlog.ts";
 import { type KeptCall, keptCall } from "./idempotency-records.ts";
 
 /** The search index of a log as it is before an append. */

@@ -1,12 +1,12 @@
 /** Finds records by their terms and their time. */
-import type { TenantId } from "../../../base/ids.ts";
+import type { TenantId } from "../../base/ids.ts";
 import {
   type FoundRecord,
   type SearchPage,
   type SearchQuery,
   type SearchTerm,
   searchFields,
-} from "../../../ledger/ports/search.ts";
+} from "../../ledger/ports/search.ts";
 import {
   blockLeaves,
   blockOf,
@@ -14,14 +14,13 @@ import {
   type LeafRange,
   StoredTerms,
   withDecision,
-} from "../../../ledger/search/search-index.ts";
-import { hasTerms } from "../../../ledger/search/search-terms.ts";
-import { DamagedError } from "../../errors.ts";
-import type { IndexGeneration } from "../../search-backlog.ts";
-import { openStoredRecord, readLeaf } from "../../stored-record.ts";
-import type { Queries, Row, Statement } from "../connection/connection.ts";
-import { headOfTenant } from "../log/log-rows.ts";
-import { visibleOpening } from "../log/log-statements.ts";
+} from "../../ledger/search/search-index.ts";
+import { hasTerms } from "../../ledger/search/search-terms.ts";
+import { DamagedError } from "../errors.ts";
+import type { IndexGeneration } from "../search-backlog.ts";
+import { openStoredRecord, readLeaf } from "../stored-record.ts";
+import { headOfTenant, visibleOpening } from "./log-rows.ts";
+import type { Queries, Row, Statement } from "./queries.ts";
 import { indexOf } from "./search-index.ts";
 import { leavesInSegments, rowsInSegments } from "./search-segments.ts";
 

@@ -1,15 +1,14 @@
 /** Reads records and the public part of logs: heads, tiles, entries, proofs. */
-import type { RecordId, TenantId } from "../../../base/ids.ts";
-import type { StoredRecord } from "../../../ledger/ports/record.ts";
-import type { LogState } from "../../../ledger/ports/store.ts";
-import type { LogName } from "../../../ledger/tlog/log-name.ts";
-import { encodeEntries, hashesOnLevel, type TileName, tileWidth } from "../../../ledger/tlog/tiles.ts";
-import { type Hash, hashBytes } from "../../../ledger/tlog/tree.ts";
-import { DamagedError } from "../../errors.ts";
-import { openStoredRecord } from "../../stored-record.ts";
-import type { Queries, Statement } from "../connection/connection.ts";
-import { headByName, heads, readTiles, readTree } from "./log-rows.ts";
-import { visibleOpening } from "./log-statements.ts";
+import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { StoredRecord } from "../../ledger/ports/record.ts";
+import type { LogState } from "../../ledger/ports/store.ts";
+import type { LogName } from "../../ledger/tlog/log-name.ts";
+import { encodeEntries, hashesOnLevel, type TileName, tileWidth } from "../../ledger/tlog/tiles.ts";
+import { type Hash, hashBytes } from "../../ledger/tlog/tree.ts";
+import { DamagedError } from "../errors.ts";
+import { openStoredRecord } from "../stored-record.ts";
+import { headByName, heads, readTiles, readTree, visibleOpening } from "./log-rows.ts";
+import type { Queries, Statement } from "./queries.ts";
 
 const leavesOf: Statement = {
   name: "leaves",
@@ -40,7 +39,7 @@ export class LogReader {
     if (row === undefined) return "unknown";
     if (row.opening === null) return "erased";
     const { leaf, sealed, opening } = row as Record<string, Uint8Array>;
-    return openStoredRecord(recordId, leaf as Uint8Array, sealed as Uint8Array, opening as Uint8Array);
+    return openStoredRecord(`record ${recordId}`, leaf as Uint8Array, sealed as Uint8Array, opening as Uint8Array);
   }
 
   /** Text that was kept of a policy revision. */

@@ -1,18 +1,18 @@
-/** Idempotency records in PostgreSQL (table `kept_answers`). */
-import type { RecordId, TenantId } from "../../../base/ids.ts";
-import type { SealedEntry } from "../../../ledger/append/sequence.ts";
-import type { CommittedRecord, NotAppended } from "../../../ledger/ports/store.ts";
+/** Idempotency records (table `kept_answers`). */
+import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { SealedEntry } from "../../ledger/append/sequence.ts";
+import type { CommittedRecord, NotAppended } from "../../ledger/ports/store.ts";
 import {
   type IdempotencyRow,
   idempotencyTtlMs,
   idempotentResult,
   purgedPerInsert,
   sealIdempotencyRecord,
-} from "../../../ledger/record/idempotency-record.ts";
-import type { EncodedIdempotency, EncodedRecord } from "../../../ledger/record/record.ts";
-import { bigintArray, byteaArray } from "../connection/arrays.ts";
-import type { Queries, Row, Statement } from "../connection/connection.ts";
+} from "../../ledger/record/idempotency-record.ts";
+import type { EncodedIdempotency, EncodedRecord } from "../../ledger/record/record.ts";
 import { readTree } from "./log-rows.ts";
+import type { Queries, Row, Statement, Transaction } from "./queries.ts";
+import { tables } from "./tables.ts";
 
 const find: Statement = {
   name: "find_kept",
@@ -23,13 +23,6 @@ const find: Statement = {
            LEFT JOIN openings USING (tenant_id, record_id)
            LEFT JOIN erasures USING (tenant_id, record_id)
           WHERE tenant_id = $1 AND kept_answers.scope = ANY ($2::bytea[])`,
-};
-const keep: Statement = {
-  name: "keep_answers",
-  text: `INSERT INTO kept_answers (tenant_id, scope, leaf_index, tree_size, kept_at_ms, sealed)
-         SELECT head.tenant_id, kept.scope, kept.leaf_index, $2, $3, kept.sealed
-           FROM log_heads head, unnest($4::bytea[], $5::bigint[], $6::bytea[]) AS kept (scope, leaf_index, sealed)
-          WHERE head.tenant_id = $1`,
 };
 const purge: Statement = {
   name: "purge_kept",
@@ -43,22 +36,25 @@ export type KnownScopes = (idempotency: EncodedIdempotency) => CommittedRecord |
 /**
  * Looks up every scope of a batch. Under the lock of the log's head, so that no other batch takes one meanwhile.
  * Rejects with `UnsoundLogError` where what is stored does not verify.
+ * @param isNoted whether the store's anchor notes that a record was erased: it stays so where a backup brings it back
  */
 export async function findIdempotencyRecords(
   queries: Queries,
   tenantId: TenantId,
   records: readonly EncodedRecord[],
+  isNoted: (recordId: RecordId) => boolean = () => false,
 ): Promise<KnownScopes> {
   const scopes = new Map<string, EncodedIdempotency>();
   for (const { idempotency } of records) if (idempotency !== undefined) scopes.set(idempotency.scope, idempotency);
   if (scopes.size === 0) return () => undefined;
-  const asked = byteaArray([...scopes.keys()].map((scope) => Buffer.from(scope, "hex")));
+  const asked = [...scopes.keys()].map((scope) => Buffer.from(scope, "hex"));
   const { rows } = await queries.query(find, [tenantId, asked]);
   const known = new Map<string, KnownScopes>();
   for (const row of rows) {
-    const stored = toIdempotencyRow(row);
+    const kept = toIdempotencyRow(row);
+    const stored = isNoted(kept.recordId) ? { ...kept, opening: null } : kept;
     const tree = await readTree(queries, tenantId, stored.treeSize, [stored.leafIndex]);
-    known.set((row.scope as Buffer).toString("hex"), (idempotency) =>
+    known.set(Buffer.from(row.scope as Uint8Array).toString("hex"), (idempotency) =>
       idempotentResult(stored, idempotency, () => tree),
     );
   }
@@ -87,19 +83,19 @@ export function oldestKeptMs(nowMs: number): number {
 
 /** Keeps the answers to the calls of a batch, and lets some go that are old enough. Under the lock of the head. */
 export async function keepAnswers(
-  queries: Queries,
+  transaction: Transaction,
   tenantId: TenantId,
   calls: readonly KeptCall[],
   treeSize: number,
   nowMs: number,
 ): Promise<void> {
   if (calls.length === 0) return;
-  const scopes = byteaArray(calls.map(({ scope }) => scope));
-  const indices = bigintArray(calls.map(({ leafIndex }) => leafIndex));
-  const sealed = byteaArray(calls.map((call) => call.sealed));
   await Promise.all([
-    queries.query(purge, [tenantId, oldestKeptMs(nowMs), purgedPerInsert * calls.length]),
-    queries.query(keep, [tenantId, treeSize, nowMs, scopes, indices, sealed]),
+    transaction.query(purge, [tenantId, oldestKeptMs(nowMs), purgedPerInsert * calls.length]),
+    transaction.insert(
+      tables.keptAnswers,
+      calls.map(({ scope, leafIndex, sealed }) => [tenantId, scope, leafIndex, treeSize, nowMs, sealed]),
+    ),
   ]);
 }
 

@@ -1,12 +1,12 @@
-/** The statements on logs that reading and writing share. */
-import type { TenantId } from "../../../base/ids.ts";
-import type { TimedLog } from "../../../ledger/ports/store.ts";
-import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
-import { nodesOfTiles, proofTiles, type TileReader } from "../../../ledger/tlog/tile-nodes.ts";
-import type { TileCoordinate } from "../../../ledger/tlog/tiles.ts";
-import { Tree } from "../../../ledger/tlog/tree.ts";
-import { acceptanceQuery, acceptanceValues } from "../../store-checks.ts";
-import type { Queries, Row, Statement } from "../connection/connection.ts";
+/** Heads and tiles of logs, for those who read and those who write. */
+import type { TenantId } from "../../base/ids.ts";
+import type { StoredCosignature, TimedLog } from "../../ledger/ports/store.ts";
+import { type LogName, logNameOf } from "../../ledger/tlog/log-name.ts";
+import { nodesOfTiles, proofTiles, type TileReader } from "../../ledger/tlog/tile-nodes.ts";
+import type { TileCoordinate } from "../../ledger/tlog/tiles.ts";
+import { Tree } from "../../ledger/tlog/tree.ts";
+import { acceptanceQuery, acceptanceValues } from "../store-checks.ts";
+import type { Queries, Row, Statement } from "./queries.ts";
 
 /** A head with what only the writer needs. */
 export interface StoredHead extends TimedLog {
@@ -94,7 +94,63 @@ const acceptedTime: Statement = {
   text: acceptanceQuery("$1", (parameter) => `position($${parameter}::bytea IN leaf)`),
 };
 
+/**
+ * The end of a list of columns, and the tables of entries behind it: an opening that a backup brought back, of a record
+ * that was erased, is none.
+ */
+export const visibleOpening = openingIn("openings");
+
+/** As `visibleOpening`, of the table with the openings. */
+export function openingIn(table: string): string {
+  return `CASE WHEN erasure_leaf_index IS NULL THEN opening END AS opening
+           FROM entries
+           LEFT JOIN ${table} USING (tenant_id, record_id)
+           LEFT JOIN erasures USING (tenant_id, record_id)`;
+}
+
 /** Whether the log says that an operator accepted its newest time. */
 export async function isTimeAccepted(queries: Queries, head: TimedLog): Promise<boolean> {
   return (await queries.query(acceptedTime, acceptanceValues(head))).rows.length > 0;
 }
+
+const cosignatureColumns = "tenant_id, witness, key_id, size, root, line";
+const allCosignatures: Statement = {
+  name: "cosignatures",
+  text: `SELECT ${cosignatureColumns} FROM cosignatures ORDER BY tenant_id, witness, key_id`,
+};
+/** Another replica may have kept a newer one. */
+const keep: Statement = {
+  name: "keep_cosignature",
+  text: `INSERT INTO cosignatures (${cosignatureColumns}) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (tenant_id, witness, key_id) DO UPDATE
+            SET size = excluded.size, root = excluded.root, line = excluded.line
+          WHERE excluded.size >= cosignatures.size`,
+};
+
+/** Cosignatures of witnesses: for each log the newest of each. */
+export async function readCosignatures(queries: Queries): Promise<readonly StoredCosignature[]> {
+  return (await queries.query(allCosignatures, [])).rows.map((row) => ({
+    tenantId: row.tenant_id as TenantId,
+    witness: row.witness as string,
+    keyId: row.key_id as string,
+    size: row.size as number,
+    root: row.root as Uint8Array,
+    line: row.line as string,
+  }));
+}
+
+/** The statement that keeps a cosignature, and its values. */
+export function keepingCosignature(cosignature: StoredCosignature): [Statement, readonly unknown[]] {
+  const { tenantId, witness, keyId, size, root, line } = cosignature;
+  return [keep, [tenantId, witness, keyId, size, root, line]];
+}
+
+/** The statement that keeps a policy revision, unless it is there, and its values. */
+export function keepingRevision(revision: string, content: string | Uint8Array): [Statement, readonly unknown[]] {
+  return [keepRevision, [revision, content]];
+}
+
+const keepRevision: Statement = {
+  name: "keep_revision",
+  text: "INSERT INTO policy_revisions (revision, content) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+};

@@ -1,0 +1,209 @@
+/** A database as operators' commands open it, beside the services that write to it. */
+import { resolve } from "node:path";
+import { Client } from "pg";
+import { type Clock, clockDifferenceMs, systemClock } from "../../base/clock.ts";
+import type { RandomFill } from "../../base/ids.ts";
+import { systemTimers } from "../../base/timers.ts";
+import type { Compacted, CompactOptions } from "../backend.ts";
+import { IncompatibleStoreError } from "../errors.ts";
+import { type ExpiringTable, expiringTables } from "../expiring-tables.ts";
+import { findAnchorProblems } from "../sql/anchoring.ts";
+import { StoredArchive } from "../sql/archive.ts";
+import { touch } from "../sql/log-statements.ts";
+import type { Database, Statement } from "../sql/queries.ts";
+import { StoredRecordsAdministration } from "../sql/records-administration.ts";
+import { type IndexerOptions, StoredSearchIndexer } from "../sql/search-indexer.ts";
+import { type ConnectionSettings, clientOptions, prepareConnection } from "./connection/client-options.ts";
+import { queriesOf } from "./connection/connection.ts";
+import { toError } from "./connection/errors.ts";
+import { beginSnapshot, ConnectionPool } from "./connection/pool.ts";
+import { openFileAnchor } from "./log/anchor.ts";
+import { LogWriter } from "./log/log-writer.ts";
+import { requireCompleteStore, requireSchema } from "./schema/migrate.ts";
+
+const timeoutMs = 10_000;
+
+const clockOfDatabase: Statement = {
+  name: "clock",
+  text: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now_ms",
+};
+
+export interface PostgresArchiveOptions extends ConnectionSettings {
+  /** Path of the anchor; undefined where there is none. */
+  readonly anchorPath: string | undefined;
+  readonly clock: Clock;
+}
+
+/**
+ * Opens a snapshot of the store. Rejects with `IncompatibleStoreError` where its schema is not this program's, with an
+ * error of the driver where it cannot be read.
+ */
+export async function openPostgresArchive(options: PostgresArchiveOptions): Promise<StoredArchive> {
+  // Without bounds: a walk over all logs takes its time.
+  const client = new Client(clientOptions(options, 0));
+  // Whoever asks next is told.
+  client.on("error", () => {});
+  const withNow = async <Result>(look: (pool: ConnectionPool) => Promise<Result>): Promise<Result> => {
+    const pool = new ConnectionPool({ ...options, poolSize: 1, timeoutMs, timers: systemTimers });
+    try {
+      return await look(pool);
+    } finally {
+      await pool.close();
+    }
+  };
+  try {
+    await client.connect();
+    await prepareConnection(client);
+    const { query } = queriesOf(client);
+    await requireSchema({ query });
+    await client.query(beginSnapshot);
+    // The snapshot is of the first statement, not of the BEGIN.
+    await client.query("SELECT");
+    return new StoredArchive({
+      anchorPath: options.anchorPath,
+      isAnchored: true,
+      query,
+      notedErasures: () => [],
+      withNewest: withNow,
+      // Commits an update of the head to what it is: behind that, a standby has what this snapshot saw.
+      settle: (tenantId) => withNow((pool) => pool.transaction((connection) => touch(connection, tenantId))),
+      clockMs: async () => (await query(clockOfDatabase, [])).rows[0]?.now_ms as number,
+      toError,
+      close: () => client.end(),
+    });
+  } catch (error) {
+    await client.end();
+    throw error;
+  }
+}
+
+/** A pool of the store, once it may be written to. Rejects with `IncompatibleStoreError`, or an error of the driver. */
+async function openPool(settings: ConnectionSettings, clock: Clock, poolSize: number): Promise<ConnectionPool> {
+  const pool = new ConnectionPool({ ...settings, poolSize, timeoutMs, clock, timers: systemTimers });
+  try {
+    await requireSchema(pool);
+    await requireCompleteStore(pool);
+    return pool;
+  } catch (error) {
+    await pool.close();
+    throw error;
+  }
+}
+
+export interface PostgresAdministrationOptions extends PostgresArchiveOptions {
+  readonly random: RandomFill;
+}
+
+/**
+ * Rejects with `IncompatibleStoreError` where schema or anchor are not what they must be, with an error of the driver
+ * where the database cannot be reached.
+ */
+export async function openPostgresAdministration(
+  options: PostgresAdministrationOptions,
+): Promise<StoredRecordsAdministration> {
+  const { clock, random } = options;
+  const pool = await openPool(options, clock, 2);
+  const anchorPath = options.anchorPath === undefined ? undefined : resolve(options.anchorPath);
+  const anchor = anchorPath === undefined ? undefined : openFileAnchor(anchorPath);
+  const close = async () => {
+    await pool.close();
+    anchor?.close();
+  };
+  try {
+    const problems = anchor === undefined ? [] : await findAnchorProblems(pool, anchor, anchorPath as string);
+    const first = problems.find(({ tenantId }) => tenantId === undefined);
+    if (first !== undefined) throw new IncompatibleStoreError(`${first.message}: nothing may be appended.`);
+    // Every log that is worked on exists, so no origin is made here.
+    const logs = new LogWriter({ pool, anchor, originPrefix: "", clock, random });
+    return new StoredRecordsAdministration(
+      {
+        query: (statement, values) => pool.query(statement, values),
+        withHeadLock: (tenantId, work) => logs.withHeadLock(tenantId, work),
+        // Beside PostgreSQL no anchor notes erasures: each has its leaf.
+        notedErasures: () => [],
+        noteErasures: () => {},
+        // The server overwrites deleted bytes when it cleans up and reuses their place: whether it has, cannot be told.
+        overwrite: async () => undefined,
+        toError,
+        close,
+      },
+      options,
+    );
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Rejects with `IncompatibleStoreError` for another schema, with an error of the driver where it cannot be reached. */
+export async function openPostgresIndexer(
+  options: ConnectionSettings & IndexerOptions & { readonly clock: Clock },
+): Promise<StoredSearchIndexer> {
+  return new StoredSearchIndexer(databaseOf(await openPool(options, options.clock, 1)), options);
+}
+
+function databaseOf(pool: ConnectionPool): Database {
+  return {
+    query: (statement, values) => pool.query(statement, values),
+    transact: (work) => pool.retrying(() => pool.transaction(work)),
+    toError,
+    close: () => pool.close(),
+  };
+}
+
+/** Rows of one transaction, of one tenant: what is held by others is left to them. */
+const rowsEach = 1_000;
+
+const databaseSize: Statement = {
+  name: "database_size",
+  text: "SELECT pg_database_size(current_database())::float8 AS size",
+};
+const tenantsOf = ({ table, expiry }: ExpiringTable): Statement => ({
+  name: `expired_tenants_${table}`,
+  text: `SELECT DISTINCT tenant_id FROM ${table} WHERE ${expiry} < $1 ORDER BY tenant_id`,
+});
+const removalOf = ({ table, key, expiry }: ExpiringTable): Statement => {
+  const [, own = ""] = key.split(", ");
+  return {
+    name: `compact_${table}`,
+    text: `DELETE FROM ${table} WHERE tenant_id = $1 AND ${own} IN
+             (SELECT ${own} FROM ${table} WHERE tenant_id = $1 AND ${expiry} < $2 LIMIT ${rowsEach}
+                FOR UPDATE SKIP LOCKED)`,
+  };
+};
+
+/**
+ * Removes what nobody needs any more from the tables of every tenant, also of those that never come back. The space is
+ * used again when autovacuum has been there; the files do not shrink. Rejects with an error for the operator.
+ */
+export async function compactPostgres(
+  settings: ConnectionSettings,
+  { nowMs, pause, onProgress }: CompactOptions,
+): Promise<Compacted> {
+  const pool = new ConnectionPool({ ...settings, poolSize: 1, timeoutMs, clock: systemClock, timers: systemTimers });
+  const size = async () => (await pool.query(databaseSize, [])).rows[0]?.size as number;
+  try {
+    await requireSchema(pool);
+    const beforeBytes = await size();
+    const theirMs = (await pool.query(clockOfDatabase, [])).rows[0]?.now_ms as number;
+    // Where this machine's clock is ahead, rows are not: what makes a proof or a repeated call known must stay.
+    const expiredMs = Math.floor(Math.min(nowMs, theirMs)) - clockDifferenceMs;
+    const removed: Record<string, number> = {};
+    for (const table of expiringTables) {
+      let count = 0;
+      const before = expiredMs - table.keptForMs;
+      for (const { tenant_id } of (await pool.query(tenantsOf(table), [before])).rows)
+        for (let gone = rowsEach; gone === rowsEach; count += gone) {
+          await pause();
+          gone = (await pool.write(removalOf(table), [tenant_id as string, before])).count;
+          onProgress(`${table.table}: ${count + gone} expired rows removed`);
+        }
+      removed[table.table] = count;
+    }
+    return { removed, beforeBytes, afterBytes: await size(), isLogEmpty: undefined };
+  } catch (error) {
+    throw toError(error);
+  } finally {
+    await pool.close();
+  }
+}

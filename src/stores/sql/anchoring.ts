@@ -1,0 +1,94 @@
+/** What of a store is not what its anchor says. */
+import type { TenantId } from "../../base/ids.ts";
+import { type AnchoredLog, anchorProblem } from "../../ledger/ports/anchor.ts";
+import type { AnchorFinding } from "../../ledger/ports/archive.ts";
+import { type LogState, UnsoundLogError } from "../../ledger/ports/store.ts";
+import { MissingTileError } from "../../ledger/tlog/tile-nodes.ts";
+import type { Hash } from "../../ledger/tlog/tree.ts";
+import { headOfTenant, readTree } from "./log-rows.ts";
+import type { Queries, Statement } from "./queries.ts";
+
+/** The anchor's file, as far as stores are compared with it. */
+interface AnchorFile {
+  storeId(): string | undefined;
+  all(): Iterable<AnchoredLog>;
+}
+
+const identity: Statement = { name: "store_id", text: "SELECT store_id FROM store WHERE singleton = 1" };
+
+/** What tells this store from every other. Rejects where it is not there. */
+export async function readStoreId(queries: Queries): Promise<string> {
+  const [row] = (await queries.query(identity, [])).rows;
+  if (typeof row?.store_id !== "string") throw new Error("The store has lost its identity.");
+  return row.store_id;
+}
+
+/**
+ * Everything in which the store is not what its anchor says.
+ * @param path of the anchor's file, for the message
+ */
+export async function findAnchorProblems(
+  queries: Queries,
+  anchor: AnchorFile,
+  path: string,
+): Promise<readonly AnchorFinding[]> {
+  const anchored = anchor.storeId();
+  if (anchored !== undefined && anchored !== (await readStoreId(queries)))
+    return [{ tenantId: undefined, message: `${path} is the anchor of another store` }];
+  const findings: AnchorFinding[] = [];
+  for (const log of [...anchor.all()]) {
+    const message = await problemOf(queries, log);
+    if (message !== undefined) findings.push({ tenantId: log.tenantId, message });
+  }
+  return findings;
+}
+
+/** A tile that is missing is a problem of the log; a store that cannot be read is none. */
+async function problemOf(queries: Queries, anchored: AnchoredLog): Promise<string | undefined> {
+  const { tenantId } = anchored;
+  const log = await headOfTenant(queries, tenantId);
+  const rootAt = await rootOfAnchored(queries, tenantId, log, anchored);
+  return orMessage(() => anchorProblem(anchored, { log, rootAt }));
+}
+
+/** Rejects with `UnsoundLogError` where the log is not what its anchor says. */
+export async function refuseUnsound(
+  queries: Queries,
+  tenantId: TenantId,
+  log: LogState | undefined,
+  anchored: AnchoredLog | undefined,
+): Promise<void> {
+  if (anchored === undefined) return;
+  requireSound(anchored, log, await rootOfAnchored(queries, tenantId, log, anchored));
+}
+
+/** Throws `UnsoundLogError` where the log is not what its anchor says. */
+export function requireSound(
+  anchored: AnchoredLog | undefined,
+  log: LogState | undefined,
+  rootAt: (size: number) => Hash,
+): void {
+  const problem = orMessage(() => anchorProblem(anchored, { log, rootAt }));
+  if (problem !== undefined) throw new UnsoundLogError(problem);
+}
+
+/** The root at the anchored size, which is read where the log has grown since. */
+async function rootOfAnchored(
+  queries: Queries,
+  tenantId: TenantId,
+  log: LogState | undefined,
+  { size }: AnchoredLog,
+): Promise<() => Hash> {
+  const tree = log !== undefined && size < log.size ? await readTree(queries, tenantId, size) : undefined;
+  return () => tree?.root() as Hash;
+}
+
+/** A root that cannot be computed is a problem of the log like any other. */
+function orMessage(find: () => string | undefined): string | undefined {
+  try {
+    return find();
+  } catch (error) {
+    if (error instanceof MissingTileError) return error.message;
+    throw error;
+  }
+}

@@ -1,0 +1,381 @@
+/** Erases records and holds them, in transactions under the lock of the log's head; finds erasures that were undone. */
+import type { RecordId, TenantId } from "../../base/ids.ts";
+import { refusalOfKind } from "../../ledger/audit/undone-erasures.ts";
+import type { RecordKind } from "../../ledger/ports/record.ts";
+import {
+  type ErasedRecord,
+  type ErasurePreview,
+  type ErasureRefusal,
+  type LegalHold,
+  maxErasedAtOnce,
+  type UndoneErasure,
+} from "../../ledger/ports/records-administration.ts";
+import type { BatchResult } from "../../ledger/ports/store.ts";
+import { type ErasureOptions, erasureRecord, readErasure, unerasable } from "../../ledger/record/operator-records.ts";
+import type { AppendableRecord } from "../../ledger/record/record.ts";
+import { DamagedError } from "../errors.ts";
+import { openStoredRecord, readLeaf } from "../stored-record.ts";
+import type { Queries, Row, Statement, Transaction } from "./queries.ts";
+import { removeFromSegments } from "./search-segments.ts";
+import { tables } from "./tables.ts";
+
+const findRecords: Statement = {
+  name: "records_to_erase",
+  text: `SELECT entry.record_id, entry.leaf_index, entry.leaf, erasure_leaf_index, erasure.leaf AS erasure_leaf
+           FROM entries AS entry
+           LEFT JOIN erasures ON erasures.tenant_id = $1 AND erasures.record_id = entry.record_id
+           LEFT JOIN entries AS erasure ON erasure.tenant_id = $1 AND erasure.leaf_index = erasure_leaf_index
+          WHERE entry.tenant_id = $1 AND entry.record_id = ANY ($2::text[])`,
+};
+const deleteOpenings: Statement = {
+  name: "delete_openings",
+  text: "DELETE FROM openings WHERE tenant_id = $1 AND record_id = ANY ($2::text[])",
+};
+/** The idempotency scope outlives the record, so that a retry is refused rather than recorded again. */
+const eraseAnswers: Statement = {
+  name: "erase_answers",
+  text: `UPDATE kept_answers SET sealed = NULL
+          WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[]) AND sealed IS NOT NULL RETURNING leaf_index`,
+};
+/** Relied on before or not: that something is gone is what its artifact is known for from now on. */
+const keepRegistrations: Statement = {
+  name: "keep_registrations",
+  text: "UPDATE registered_artifacts SET relied_on = 1 WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[])",
+};
+
+/** A record that may be erased, or was. */
+export interface FoundRecord {
+  readonly recordId: RecordId;
+  readonly leafIndex: number;
+  readonly kind: RecordKind;
+  readonly earlier: ErasedRecord | undefined;
+}
+
+/** Those of the records that the tenant has. */
+export async function findErasable(
+  queries: Queries,
+  tenantId: TenantId,
+  recordIds: readonly RecordId[],
+): Promise<ReadonlyMap<RecordId, FoundRecord>> {
+  const { rows } = await queries.query(findRecords, [tenantId, recordIds]);
+  const found = rows.map((row): [RecordId, FoundRecord] => {
+    const recordId = row.record_id as RecordId;
+    const leafIndex = row.leaf_index as number;
+    const erasureLeafIndex = row.erasure_leaf_index as number | null;
+    const { kind } = readLeaf(`The leaf ${leafIndex}`, row.leaf as Uint8Array);
+    if (erasureLeafIndex === null) return [recordId, { recordId, leafIndex, kind, earlier: undefined }];
+    const { recorded_at: erasedAt } = readLeaf(`The leaf ${erasureLeafIndex}`, row.erasure_leaf as Uint8Array);
+    return [
+      recordId,
+      { recordId, leafIndex, kind, earlier: { recordId, leafIndex, erasureLeafIndex, erasedAt, wasErased: true } },
+    ];
+  });
+  return new Map(found);
+}
+
+/** Why records must not be erased; empty where all may be, or were. */
+export async function refusalsOf(
+  queries: Queries,
+  tenantId: TenantId,
+  recordIds: readonly RecordId[],
+  found: ReadonlyMap<RecordId, FoundRecord>,
+): Promise<readonly ErasureRefusal[]> {
+  const holdOn = await holdsCovering(queries, tenantId, recordIds);
+  return recordIds.flatMap((recordId): readonly ErasureRefusal[] => {
+    const one = found.get(recordId);
+    if (one === undefined) return [{ recordId, why: "unknown" }];
+    if (one.earlier !== undefined) return [];
+    if (unerasable[one.kind] !== undefined) return [{ recordId, why: "kind", kind: one.kind }];
+    const hold = holdOn(recordId);
+    return hold === undefined ? [] : [{ recordId, why: "held", hold }];
+  });
+}
+
+/** What an erasure would do. */
+export async function previewErasure(
+  queries: Queries,
+  tenantId: TenantId,
+  recordIds: readonly RecordId[],
+): Promise<ErasurePreview> {
+  const found = await findErasable(queries, tenantId, recordIds);
+  const refused = await refusalsOf(queries, tenantId, recordIds, found);
+  if (refused.length > 0) return { refused };
+  const wanted = recordIds.flatMap((recordId) => found.get(recordId) ?? []);
+  return {
+    erasable: wanted.flatMap(({ earlier, ...record }) => (earlier === undefined ? [record] : [])),
+    erased: wanted.flatMap(({ earlier }) => earlier ?? []),
+  };
+}
+
+/** Appends to the log whose head is locked, in the same transaction; at most once. */
+export type AppendOwn = (records: readonly AppendableRecord[]) => Promise<BatchResult>;
+
+/**
+ * Erases those of the records that were not: removes what must go of each, appends a leaf, and notes it. Holds and kinds
+ * are the caller's to ask for. Resolves with all of them, in the order asked for.
+ */
+export async function eraseRecords(
+  transaction: Transaction,
+  tenantId: TenantId,
+  recordIds: readonly RecordId[],
+  { reason, operator, clock, random }: ErasureOptions,
+  append: AppendOwn,
+): Promise<readonly ErasedRecord[]> {
+  const found = await findErasable(transaction, tenantId, recordIds);
+  // In the order of the call, which their leaves get too: the database has none.
+  const fresh = [...new Set(recordIds)].flatMap((recordId) => {
+    const one = found.get(recordId);
+    return one === undefined || one.earlier !== undefined ? [] : [one];
+  });
+  if (fresh.length > 0) {
+    const answers = await removeRemains(transaction, tenantId, fresh);
+    const erasures = fresh.map(({ recordId, leafIndex, kind }) => {
+      const idempotencyRecords = answers.filter((row) => row.leaf_index === leafIndex).length;
+      const target = { recordId, leafIndex, kind, idempotencyRecords };
+      return erasureRecord(tenantId, target, { reason, operator, clock, random });
+    });
+    const { results } = await append(erasures);
+    const rows = fresh.map(({ recordId, leafIndex }, position) => {
+      const erasure = results[position];
+      if (typeof erasure !== "object") throw new Error("The erasure has no place in the log.");
+      return [tenantId, recordId, leafIndex, erasure.leafIndex];
+    });
+    await transaction.insert(tables.erasures, rows);
+  }
+  const now = await findErasable(transaction, tenantId, recordIds);
+  return recordIds.flatMap((recordId) => {
+    const done = now.get(recordId)?.earlier;
+    return done === undefined ? [] : [{ ...done, wasErased: found.get(recordId)?.earlier !== undefined }];
+  });
+}
+
+/**
+ * Removes what of records must go when they are erased. Leaves and sealed bytes stay: the first name nobody, the others
+ * nobody can open. Resolves with a row for each answer that was kept with them.
+ */
+async function removeRemains(
+  queries: Queries,
+  tenantId: TenantId,
+  records: readonly Pick<FoundRecord, "recordId" | "leafIndex">[],
+): Promise<readonly Row[]> {
+  const leaves = records.map(({ leafIndex }) => leafIndex);
+  const recordIds = records.map(({ recordId }) => recordId);
+  const [answers] = await Promise.all([
+    queries.query(eraseAnswers, [tenantId, leaves]),
+    queries.query(deleteOpenings, [tenantId, recordIds]),
+    removeFromSegments(queries, tenantId, leaves),
+    queries.query(keepRegistrations, [tenantId, leaves]),
+  ]);
+  return answers.rows;
+}
+
+/** Stands for every record of the tenant; no record has this id. */
+const wholeTenant = "";
+
+const holdColumns = "tenant_id, record_id, reason, placed_at_ms";
+const covering: Statement = {
+  name: "covering_holds",
+  text: `SELECT ${holdColumns} FROM legal_holds WHERE tenant_id = $1 AND record_id = ANY ($2::text[])`,
+};
+const release: Statement = {
+  name: "release_hold",
+  text: `DELETE FROM legal_holds WHERE tenant_id = $1 AND record_id = $2 RETURNING ${holdColumns}`,
+};
+const all: Statement = {
+  name: "all_holds",
+  text: `SELECT ${holdColumns} FROM legal_holds WHERE $1::text IS NULL OR tenant_id = $1
+          ORDER BY tenant_id, record_id`,
+};
+
+/** For each of the records that is held, a hold that covers it: on the tenant, or on the record itself. */
+async function holdsCovering(
+  queries: Queries,
+  tenantId: TenantId,
+  recordIds: readonly RecordId[],
+): Promise<(recordId: RecordId) => LegalHold | undefined> {
+  const { rows } = await queries.query(covering, [tenantId, [wholeTenant, ...recordIds]]);
+  const holds = rows.map(holdOf);
+  const onTenant = holds.find(({ recordId }) => recordId === undefined);
+  return (recordId) => onTenant ?? holds.find((hold) => hold.recordId === recordId);
+}
+
+/** The hold on exactly this. */
+export async function findHold(
+  queries: Queries,
+  tenantId: TenantId,
+  recordId: RecordId | undefined,
+): Promise<LegalHold | undefined> {
+  const [row] = (await queries.query(covering, [tenantId, [recordId ?? wholeTenant]])).rows;
+  return row && holdOf(row);
+}
+
+export function insertHold(
+  transaction: Transaction,
+  { tenantId, recordId, reason, placedAtMs }: LegalHold,
+): Promise<void> {
+  return transaction.insert(tables.legalHolds, [[tenantId, recordId ?? wholeTenant, reason, placedAtMs]]);
+}
+
+/** Ends the hold on exactly this. */
+export async function releaseHold(
+  queries: Queries,
+  tenantId: TenantId,
+  recordId: RecordId | undefined,
+): Promise<LegalHold | undefined> {
+  const [row] = (await queries.query(release, [tenantId, recordId ?? wholeTenant])).rows;
+  return row && holdOf(row);
+}
+
+export async function allHolds(queries: Queries, tenantId: TenantId | undefined): Promise<readonly LegalHold[]> {
+  return (await queries.query(all, [tenantId ?? null])).rows.map(holdOf);
+}
+
+function holdOf(row: Row): LegalHold {
+  return {
+    tenantId: row.tenant_id as TenantId,
+    recordId: row.record_id === wholeTenant ? undefined : (row.record_id as RecordId),
+    reason: row.reason as string,
+    placedAtMs: row.placed_at_ms as number,
+  };
+}
+
+const erasureColumns = "tenant_id, record_id, leaf_index, erasure_leaf_index";
+const isBackSql = `(EXISTS (SELECT 1 FROM /*main.*/openings AS own
+                         WHERE own.tenant_id = erasures.tenant_id AND own.record_id = erasures.record_id)
+             OR EXISTS (SELECT 1 FROM kept_answers
+                         WHERE kept_answers.tenant_id = erasures.tenant_id
+                           AND kept_answers.leaf_index = erasures.leaf_index AND kept_answers.sealed IS NOT NULL))`;
+const cameBack: Statement = {
+  name: "returned_erasures",
+  text: `SELECT ${erasureColumns} FROM erasures WHERE ${isBackSql} ORDER BY tenant_id, leaf_index`,
+};
+const entriesAt: Statement = {
+  name: "entries_of_erasures",
+  text: `SELECT entries.leaf_index, record_id, leaf, sealed, opening
+           FROM entries LEFT JOIN /*main.*/openings USING (tenant_id, record_id)
+          WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[])`,
+};
+const ofTenant: Statement = {
+  name: "erasures_of_tenant",
+  text: `SELECT ${erasureColumns} FROM erasures WHERE tenant_id = $1 AND leaf_index > $2 AND ${isBackSql} = $3
+          ORDER BY leaf_index LIMIT ${maxErasedAtOnce}`,
+};
+
+/** A record that the anchor notes as erased. */
+export interface NotedErasure {
+  readonly tenantId: TenantId;
+  readonly recordId: RecordId;
+}
+
+/**
+ * What came back, by tenant.
+ * @param noted erasures that the store's own anchor notes: those that the store does not have follow
+ */
+export async function findUndone(
+  queries: Queries,
+  noted: readonly NotedErasure[] = [],
+): Promise<readonly UndoneErasure[]> {
+  const found: UndoneErasure[] = [];
+  const rows = (await queries.query(cameBack, [])).rows;
+  for (const [tenantId, own] of Map.groupBy(rows, ({ tenant_id }) => tenant_id as TenantId))
+    found.push(...(await withRefusals(queries, tenantId, own)));
+  for (const [tenantId, own] of Map.groupBy(noted, (note) => note.tenantId))
+    for (let at = 0; at < own.length; at += maxErasedAtOnce)
+      found.push(...(await unrecordedOf(queries, tenantId, own.slice(at, at + maxErasedAtOnce))));
+  return found;
+}
+
+/** Of erasures of a tenant that its anchor notes, those that the store does not have. */
+async function unrecordedOf(
+  queries: Queries,
+  tenantId: TenantId,
+  noted: readonly NotedErasure[],
+): Promise<readonly UndoneErasure[]> {
+  const recordIds = noted.map(({ recordId }) => recordId);
+  const found = await findErasable(queries, tenantId, recordIds);
+  const holdOn = await holdsCovering(queries, tenantId, recordIds);
+  return recordIds.flatMap((recordId) => {
+    const one = found.get(recordId);
+    if (one === undefined || one.earlier !== undefined) return [];
+    const hold = holdOn(recordId);
+    const refusal = refusalOfKind(one.kind) ?? (hold && { why: "held" as const, hold });
+    return [{ tenantId, recordId, leafIndex: one.leafIndex, erasureLeafIndex: undefined, refusal }];
+  });
+}
+
+/**
+ * Removes, in a transaction that the caller holds, all that the next erased records of the tenant left again: where
+ * anything came back, what others are found by may have too.
+ *
+ * @param next whether of those whose opening or answer came back, or of all others; and the leaf index of the last record
+ *   that was looked at, -1 at first
+ * @returns the erasures that were carried out so, and the next `after`; undefined where these were the last
+ */
+export async function removeUndone(
+  queries: Queries,
+  tenantId: TenantId,
+  { isBack, after }: { readonly isBack: boolean; readonly after: number },
+): Promise<{ readonly removed: readonly UndoneErasure[]; readonly after: number | undefined }> {
+  const rows = (await queries.query(ofTenant, [tenantId, after, isBack])).rows;
+  const removed = (await withRefusals(queries, tenantId, rows)).filter(({ refusal }) => refusal === undefined);
+  await removeRemains(queries, tenantId, removed);
+  const isLast = rows.length < maxErasedAtOnce;
+  return { removed, after: isLast ? undefined : (rows.at(-1)?.leaf_index as number) };
+}
+
+async function withRefusals(
+  queries: Queries,
+  tenantId: TenantId,
+  rows: readonly Row[],
+): Promise<readonly UndoneErasure[]> {
+  const found: UndoneErasure[] = [];
+  // An old log may have any number of them.
+  for (let at = 0; at < rows.length; at += maxErasedAtOnce) {
+    const part = rows.slice(at, at + maxErasedAtOnce);
+    const leaves = part.flatMap(({ leaf_index, erasure_leaf_index }) => [leaf_index, erasure_leaf_index]);
+    const entries = new Map(
+      (await queries.query(entriesAt, [tenantId, leaves])).rows.map((row) => [row.leaf_index, row]),
+    );
+    const holdOn = await holdsCovering(
+      queries,
+      tenantId,
+      part.map(({ record_id }) => record_id as RecordId),
+    );
+    for (const row of part) found.push(withRefusal(row, entries, holdOn));
+  }
+  return found;
+}
+
+function withRefusal(
+  { tenant_id, record_id, leaf_index, erasure_leaf_index }: Row,
+  entries: ReadonlyMap<unknown, Row>,
+  holdOn: Awaited<ReturnType<typeof holdsCovering>>,
+): UndoneErasure {
+  const recordId = record_id as RecordId;
+  const leafIndex = leaf_index as number;
+  const members = {
+    tenantId: tenant_id as TenantId,
+    recordId,
+    leafIndex,
+    erasureLeafIndex: erasure_leaf_index as number,
+  };
+  const entry = entries.get(leaf_index);
+  if (entry?.record_id !== recordId || !saysErased(entries.get(erasure_leaf_index), recordId, leafIndex))
+    return { ...members, refusal: { why: "unproven" } };
+  const { kind } = readLeaf(`The leaf ${leafIndex}`, entry.leaf as Uint8Array);
+  const hold = holdOn(recordId);
+  return { ...members, refusal: refusalOfKind(kind) ?? (hold && { why: "held", hold }) };
+}
+
+/** Whether it is the leaf of a record that erased this one. */
+function saysErased(row: Row | undefined, recordId: RecordId, leafIndex: number): boolean {
+  if (row === undefined || row.opening === null) return false;
+  const { leaf, sealed, opening } = row as { leaf: Uint8Array; sealed: Uint8Array; opening: Uint8Array };
+  try {
+    const said = readErasure(openStoredRecord(`The leaf ${row.leaf_index}`, leaf, sealed, opening));
+    return said?.recordId === recordId && said.leafIndex === leafIndex;
+  } catch (error) {
+    if (error instanceof DamagedError) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,182 @@
+/** Erases and holds records, beside the services that write to the store. */
+import type { Clock } from "../../base/clock.ts";
+import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
+import type { ErasureStatement } from "../../ledger/ports/record.ts";
+import {
+  type ErasureResult,
+  type LegalHold,
+  maxErasedAtOnce,
+  type ReapplyResult,
+  type RecordsAdministration,
+  type UndoneErasure,
+} from "../../ledger/ports/records-administration.ts";
+import { clockAcceptanceRecord, holdReleaseRecord } from "../../ledger/record/operator-records.ts";
+import { isAhead } from "../store-checks.ts";
+import {
+  type AppendOwn,
+  allHolds,
+  eraseRecords,
+  findErasable,
+  findHold,
+  findUndone,
+  insertHold,
+  type NotedErasure,
+  refusalsOf,
+  releaseHold,
+  removeUndone,
+} from "./erasure.ts";
+import { headOfTenant, isTimeAccepted } from "./log-rows.ts";
+import { type Database, type Transaction, translated } from "./queries.ts";
+
+/** Work in a transaction that holds the lock of a tenant's log head. */
+export type WithHeadLock<Result> = (transaction: Transaction, append: AppendOwn) => Promise<Result>;
+
+/** A store that operators work on. */
+export interface AdministeredStore extends Pick<Database, "query" | "toError" | "close"> {
+  /**
+   * Runs work in one transaction under the lock of a tenant's head. The index of registrations has all leaves before it
+   * begins: of what is erased it could not be told any more. Durable and anchored when it resolves. Rejects with
+   * `UnsoundLogError` where the log is not what its anchor says, and as the work does.
+   */
+  withHeadLock<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result>;
+  /** Erasures that the store's own anchor notes. */
+  notedErasures(): Iterable<NotedErasure>;
+  /** Notes committed erasures. */
+  noteErasures(erasures: readonly NotedErasure[]): void;
+  /** Overwrites deleted bytes. Undefined where the database does it in its own time. */
+  overwrite(): Promise<boolean | undefined>;
+}
+
+export class StoredRecordsAdministration implements RecordsAdministration {
+  readonly #store: AdministeredStore;
+  readonly #machine: { readonly clock: Clock; readonly random: RandomFill };
+
+  /** The store becomes the administration's: it is closed with it. */
+  constructor(store: AdministeredStore, { clock, random }: { readonly clock: Clock; readonly random: RandomFill }) {
+    this.#store = store;
+    this.#machine = { clock, random };
+  }
+
+  async erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): Promise<ErasureResult> {
+    if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
+    return translated(this.#store, async () => {
+      const result = await this.#store.withHeadLock(tenantId, async (transaction, append): Promise<ErasureResult> => {
+        const found = await findErasable(transaction, tenantId, recordIds);
+        const refused = await refusalsOf(transaction, tenantId, recordIds, found);
+        if (refused.length > 0) return { refused };
+        const erased = await eraseRecords(transaction, tenantId, recordIds, this.#stated(statement), append);
+        return { erased, overwritten: undefined };
+      });
+      if ("refused" in result) return result;
+      this.#store.noteErasures(recordIds.map((recordId) => ({ tenantId, recordId })));
+      return { ...result, overwritten: await this.#store.overwrite() };
+    });
+  }
+
+  reapplyErasures(tenantId: TenantId | undefined, statement: ErasureStatement): Promise<ReapplyResult> {
+    return translated(this.#store, async () => {
+      const find = async () =>
+        (await findUndone(this.#store, [...this.#store.notedErasures()])).filter(
+          (one) => tenantId === undefined || one.tenantId === tenantId,
+        );
+      const wanted = (await find()).filter(({ refusal }) => refusal === undefined);
+      const reapplied: ReapplyResult["reapplied"][number][] = [];
+      for (const [of, own] of Map.groupBy(wanted, (one) => one.tenantId)) {
+        const came = own.filter(({ erasureLeafIndex }) => erasureLeafIndex !== undefined);
+        const ids = came.length === 0 ? new Set() : await this.#removeUndone(of);
+        for (const { erasureLeafIndex, ...one } of came)
+          if (erasureLeafIndex !== undefined && ids.has(one.recordId)) reapplied.push({ ...one, erasureLeafIndex });
+        const noted = own.filter(({ erasureLeafIndex }) => erasureLeafIndex === undefined);
+        for (let at = 0; at < noted.length; at += maxErasedAtOnce)
+          reapplied.push(...(await this.#eraseNoted(of, noted.slice(at, at + maxErasedAtOnce), statement)));
+      }
+      return { reapplied, left: await find(), overwritten: await this.#store.overwrite() };
+    });
+  }
+
+  /** Services append between the transactions, and no time limit has to hold for all of them together. */
+  async #removeUndone(tenantId: TenantId): Promise<ReadonlySet<RecordId>> {
+    const ids = new Set<RecordId>();
+    // What came back goes last: as long as some of it is left, a run that was interrupted is seen to be unfinished.
+    for (const isBack of [false, true])
+      for (let after: number | undefined = -1; after !== undefined; ) {
+        const next: { isBack: boolean; after: number } = { isBack, after };
+        const part = await this.#store.withHeadLock(tenantId, (connection) => removeUndone(connection, tenantId, next));
+        for (const { recordId } of part.removed) ids.add(recordId);
+        after = part.after;
+      }
+    return ids;
+  }
+
+  /** Holds and kinds are looked at again within the transaction. */
+  async #eraseNoted(tenantId: TenantId, noted: readonly UndoneErasure[], statement: ErasureStatement) {
+    const erased = await this.#store.withHeadLock(tenantId, async (transaction, append) => {
+      const recordIds = noted.map(({ recordId }) => recordId);
+      const found = await findErasable(transaction, tenantId, recordIds);
+      const refused = new Set(
+        (await refusalsOf(transaction, tenantId, recordIds, found)).map(({ recordId }) => recordId),
+      );
+      const wanted = recordIds.filter((recordId) => !refused.has(recordId));
+      return eraseRecords(transaction, tenantId, wanted, this.#stated(statement), append);
+    });
+    return erased.map(({ recordId, leafIndex, erasureLeafIndex }) => ({
+      ...{ tenantId, recordId, leafIndex, erasureLeafIndex },
+      refusal: undefined,
+    }));
+  }
+
+  placeHold(wanted: Pick<LegalHold, "tenantId" | "recordId" | "reason">): Promise<LegalHold | "unknown" | "erased"> {
+    const { tenantId, recordId } = wanted;
+    return this.#locked(tenantId, async (transaction) => {
+      if ((await headOfTenant(transaction, tenantId)) === undefined) return "unknown";
+      if (recordId !== undefined) {
+        const found = (await findErasable(transaction, tenantId, [recordId])).get(recordId);
+        if (found === undefined) return "unknown";
+        if (found.earlier !== undefined) return "erased";
+      }
+      const earlier = await findHold(transaction, tenantId, recordId);
+      if (earlier !== undefined) return earlier;
+      const hold: LegalHold = { ...wanted, placedAtMs: this.#machine.clock.now() };
+      await insertHold(transaction, hold);
+      return hold;
+    });
+  }
+
+  releaseHold(
+    tenantId: TenantId,
+    recordId: RecordId | undefined,
+    statement: ErasureStatement,
+  ): Promise<LegalHold | undefined> {
+    return this.#locked(tenantId, async (transaction, append) => {
+      const hold = await releaseHold(transaction, tenantId, recordId);
+      if (hold !== undefined) await append([holdReleaseRecord(hold, this.#stated(statement))]);
+      return hold;
+    });
+  }
+
+  acceptTime(tenantId: TenantId, statement: ErasureStatement): Promise<boolean> {
+    return this.#locked(tenantId, async (transaction, append) => {
+      const head = await headOfTenant(transaction, tenantId);
+      if (head === undefined || !isAhead(head, this.#machine.clock.now()) || (await isTimeAccepted(transaction, head)))
+        return false;
+      await append([clockAcceptanceRecord(head, this.#stated(statement))]);
+      return true;
+    });
+  }
+
+  holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]> {
+    return translated(this.#store, () => allHolds(this.#store, tenantId));
+  }
+
+  close(): Promise<void> {
+    return this.#store.close();
+  }
+
+  #stated(statement: ErasureStatement) {
+    return { ...statement, ...this.#machine };
+  }
+
+  #locked<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {
+    return translated(this.#store, () => this.#store.withHeadLock(tenantId, work));
+  }
+}

@@ -1,0 +1,338 @@
+/** The index of registrations: writes it, in transactions under the lock of a log's head, and reads it. */
+import type { TenantId } from "../../base/ids.ts";
+import type { Sequenced } from "../../ledger/append/sequence.ts";
+import {
+  byArtifact,
+  bytesPerCatchUp,
+  encodedRegistrations,
+  type FreshRegistrations,
+  indexChange,
+  leavesPerCatchUp,
+  pageBytes,
+  registrationMark,
+  storedArtifact,
+  unreadableName,
+} from "../../ledger/artifacts/registration-index.ts";
+import { maxReliedOnBytes } from "../../ledger/artifacts/registrations.ts";
+import type { EncodedRecord } from "../../ledger/record/record.ts";
+import {
+  foundByName,
+  hexOf,
+  knownRegistration,
+  type MissingRegistrations,
+  maxRows,
+  missingRegistrations,
+  namesToLookAt,
+  type RegistrationRow,
+  type RegistrationsLook,
+  rowBytes,
+  toRegistrationRow,
+} from "../found-registrations.ts";
+import { lockHead, type StoredHead, visibleOpening } from "./log-rows.ts";
+import type { Database, Queries, Row, Statement, Transaction, Value } from "./queries.ts";
+import { tables } from "./tables.ts";
+
+const headWithKey: Statement = {
+  name: "registrations_head",
+  text: `SELECT size, registered_to, key FROM log_heads LEFT JOIN artifact_keys USING (tenant_id) WHERE tenant_id = $1`,
+};
+const bytes = "octet_length(leaf) + octet_length(sealed)";
+
+/**
+ * Rows of artifacts that are relied on, of each no more than say all that can be known (`is_cut`: there are too many bytes
+ * of them). What was erased stays so, also where a backup has brought it back.
+ * @param asked the artifacts, with the tenants where these are many
+ * @param tenant whose they are
+ */
+const reliedOn = (asked: string, tenant: string) => `
+  SELECT ranked.*, sum(${bytes}) OVER (PARTITION BY tenant_id, artifact) > ${maxReliedOnBytes} AS is_cut
+    FROM (SELECT entries.tenant_id, registered.artifact, entries.leaf_index, entries.record_id, leaf, sealed,
+                 CASE WHEN erasure_leaf_index IS NULL THEN opening END AS opening,
+                 row_number() OVER (PARTITION BY entries.tenant_id, registered.artifact
+                                    ORDER BY registered.leaf_index) AS place
+            FROM ${asked}
+            JOIN registered_artifacts registered
+              ON registered.tenant_id = ${tenant} AND registered.artifact = asked.artifact AND registered.relied_on = 1
+            JOIN entries ON entries.tenant_id = ${tenant} AND entries.leaf_index = registered.leaf_index
+            LEFT JOIN openings ON openings.tenant_id = entries.tenant_id AND openings.record_id = entries.record_id
+            LEFT JOIN erasures ON erasures.tenant_id = entries.tenant_id AND erasures.record_id = entries.record_id)
+         AS ranked
+   WHERE place <= ${maxRows}`;
+/** Leaf and record, where they are not left out. */
+const unless = (isLeftOut: string) =>
+  `CASE WHEN ${isLeftOut} THEN NULL ELSE leaf END AS leaf, CASE WHEN ${isLeftOut} THEN NULL ELSE sealed END AS sealed`;
+const lookAt: Statement = {
+  name: "look_at_registrations",
+  text: `SELECT artifact, leaf_index, record_id, opening, is_cut, ${unless("is_cut")}
+           FROM (${reliedOn("(SELECT $2::bytea AS artifact) AS asked", "$1")}) AS found ORDER BY leaf_index`,
+};
+/**
+ * Rows of whole artifacts, as long as those before them have less than a page. Of the others is said that there are some
+ * (`is_later`).
+ */
+const reliedPage = (name: string, asked: string, tenant: string): Statement => ({
+  name,
+  text: `SELECT tenant_id, artifact, leaf_index, record_id, opening, is_cut, is_later, ${unless("is_cut OR is_later")}
+           FROM (SELECT sized.*, sum(bytes) OVER (ORDER BY tenant_id, artifact)
+                                 - sum(bytes) OVER (PARTITION BY tenant_id, artifact) >= ${pageBytes} AS is_later
+                   FROM (SELECT found.*, CASE WHEN is_cut THEN 0 ELSE ${bytes} END AS bytes
+                           FROM (${reliedOn(asked, tenant)}) AS found) AS sized) AS paged
+          ORDER BY tenant_id, artifact, leaf_index`,
+});
+const supersede = (where: string) => `UPDATE registered_artifacts SET relied_on = 0 WHERE relied_on = 1 AND ${where}`;
+/** Of one tenant, so that a cluster finds where it is; and of many on one server. */
+const statements = {
+  ofOne: {
+    keys: { name: "artifact_key", text: "SELECT tenant_id, key FROM artifact_keys WHERE tenant_id = $1" },
+    page: reliedPage("registrations", "unnest($2::bytea[]) AS asked (artifact)", "$1"),
+    supersede: {
+      name: "supersede_registrations",
+      text: supersede("tenant_id = $1 AND (artifact, leaf_index) IN (SELECT * FROM unnest($2::bytea[], $3::bigint[]))"),
+    },
+  },
+  ofMany: {
+    keys: {
+      name: "artifact_keys_of_many",
+      text: "SELECT tenant_id, key FROM artifact_keys WHERE tenant_id = ANY ($1::text[])",
+    },
+    page: reliedPage(
+      "registrations_of_many",
+      "unnest($1::text[], $2::bytea[]) AS asked (tenant_id, artifact)",
+      "asked.tenant_id",
+    ),
+    supersede: {
+      name: "supersede_registrations_of_many",
+      text: supersede(
+        "(tenant_id, artifact, leaf_index) IN (SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[]))",
+      ),
+    },
+  },
+} as const satisfies Record<string, Record<string, Statement>>;
+/** As many as make a page. */
+const behind: Statement = {
+  name: "registrations_behind",
+  text: `SELECT leaf_index, record_id, leaf, sealed, opening
+           FROM (SELECT entries.leaf_index, record_id, leaf, sealed,
+                        sum(${bytes}) OVER (ORDER BY entries.leaf_index) AS up_to, ${visibleOpening}
+                  WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3
+                    AND position($4::bytea IN leaf) > 0) AS missing
+          WHERE up_to - octet_length(leaf) - octet_length(sealed) < ${pageBytes}
+          ORDER BY leaf_index`,
+};
+/** Of what was erased nothing but its row says which artifact it was of. */
+const clear: Statement = {
+  name: "clear_registrations",
+  text: `DELETE FROM registered_artifacts AS registered
+          WHERE tenant_id = $1 AND NOT EXISTS
+            (SELECT 1 FROM erasures WHERE erasures.tenant_id = $1 AND erasures.leaf_index = registered.leaf_index)`,
+};
+const moveTo: Statement = {
+  name: "move_registered_to",
+  text: "UPDATE log_heads SET registered_to = $2 WHERE tenant_id = $1",
+};
+
+/**
+ * What registrations there are under names. To be called in one snapshot. Rejects with `DamagedError` where what is found
+ * does not verify.
+ * @param noted finds a row of an artifact that is not relied on, and whose erasure only the anchor notes
+ */
+export async function lookAtRegistrations(
+  queries: Queries,
+  tenantId: TenantId,
+  names: readonly string[],
+  noted?: Statement,
+): Promise<RegistrationsLook> {
+  const [head] = (await queries.query(headWithKey, [tenantId])).rows;
+  const key = (head?.key ?? undefined) as Uint8Array | undefined;
+  const rowsOf = async (name: string): Promise<readonly RegistrationRow[]> => {
+    if (key === undefined) return [];
+    const values = [tenantId, storedArtifact(key, name)];
+    const { rows } = await queries.query(lookAt, values);
+    return [...rows, ...(noted === undefined ? [] : (await queries.query(noted, values)).rows)].map(toRegistrationRow);
+  };
+  const asked = namesToLookAt(names);
+  const found = await Promise.all(asked.map(rowsOf));
+  return {
+    size: (head?.size ?? 0) as number,
+    indexedTo: (head?.registered_to ?? 0) as number,
+    found: foundByName(names, (name) => found[asked.indexOf(name)] ?? []),
+  };
+}
+
+/** What a tenant's batch may register. */
+export interface FreshBatch {
+  readonly tenantId: TenantId;
+  readonly records: readonly EncodedRecord[];
+  readonly sequenced: Pick<Sequenced, "firstLeafIndex" | "artifactKey">;
+}
+
+/** Adds what batches register to indexes that have all that stands before them, under the locks of the heads. */
+export function addRegistrations(transaction: Transaction, batches: readonly FreshBatch[]): Promise<void> {
+  const fresh = batches.map(({ tenantId, records, sequenced: { firstLeafIndex, artifactKey } }) => {
+    const registrations = encodedRegistrations(records, firstLeafIndex);
+    return { tenantId, registrations, unreadable: [], freshKey: artifactKey };
+  });
+  return index(transaction, fresh);
+}
+
+/**
+ * Catches up with some of what the index has not got yet, and then says what an append does to it: where the index ends
+ * then, and what is to be written beside the records: nothing of the batch where more is missing than one append makes
+ * up for.
+ */
+export async function followWithRegistrations(
+  transaction: Transaction,
+  head: StoredHead,
+  records: readonly EncodedRecord[],
+  sequenced: Sequenced,
+): Promise<{ readonly registeredTo: number; readonly write: () => Promise<void> }> {
+  const leaves = Math.max(leavesPerCatchUp, 2 * records.length);
+  const caughtUpTo = await catchUp(transaction, head, sequenced.artifactKey, leaves);
+  if (caughtUpTo < head.size) return { registeredTo: caughtUpTo, write: async () => {} };
+  return {
+    registeredTo: sequenced.head.size,
+    write: () => addRegistrations(transaction, [{ tenantId: head.tenantId, records, sequenced }]),
+  };
+}
+
+/**
+ * Looks, in a transaction, at some of the leaves that the index has not got yet. Resolves with whether it has all of them
+ * then.
+ * @param freshKey for a log that has none yet
+ */
+export async function indexSomeRegistrations(
+  transaction: Transaction,
+  tenantId: TenantId,
+  freshKey: Uint8Array,
+): Promise<boolean> {
+  const head = await lockHead(transaction, tenantId);
+  if (head === undefined || head.registeredTo === head.size) return true;
+  const registeredTo = await catchUp(transaction, head, freshKey, leavesPerCatchUp);
+  await transaction.query(moveTo, [tenantId, registeredTo]);
+  return registeredTo === head.size;
+}
+
+/** Begins anew: every leaf is to be looked at again. What is asked meanwhile waits for that, or helps. */
+export function clearRegistrations(database: Database, tenantId: TenantId): Promise<void> {
+  return database.transact(async (transaction) => {
+    await lockHead(transaction, tenantId);
+    await Promise.all([transaction.query(clear, [tenantId]), transaction.query(moveTo, [tenantId, 0])]);
+  }, tenantId);
+}
+
+/** Looks at all of them, under the lock of the head. Resolves with the head as it is then. */
+export async function indexAllRegistrations(
+  transaction: Transaction,
+  head: StoredHead,
+  freshKey: Uint8Array,
+): Promise<StoredHead> {
+  if (head.registeredTo === head.size) return head;
+  const registeredTo = await catchUp(transaction, head, freshKey, head.size, Number.POSITIVE_INFINITY);
+  await transaction.query(moveTo, [head.tenantId, registeredTo]);
+  return { ...head, registeredTo };
+}
+
+/** Looks at so many leaves at most, or bytes. Resolves with how far it has come, which the caller notes. */
+async function catchUp(
+  transaction: Transaction,
+  { tenantId, size, registeredTo }: StoredHead,
+  freshKey: Uint8Array,
+  leaves: number,
+  maxBytes = bytesPerCatchUp,
+): Promise<number> {
+  const end = Math.min(size, registeredTo + leaves);
+  let [first, ofAll] = [registeredTo, 0];
+  while (first < end && ofAll < maxBytes) {
+    const { rows } = await transaction.query(behind, [tenantId, first, end, registrationMark]);
+    const page = rows.map(toRegistrationRow);
+    await index(transaction, [{ tenantId, ...missingRegistrations(page), freshKey }]);
+    const ofPage = page.reduce((sum, row) => sum + rowBytes(row), 0);
+    first = ofPage < pageBytes ? end : (page.at(-1)?.leafIndex ?? end) + 1;
+    ofAll += ofPage;
+  }
+  return first;
+}
+
+/** What is to be indexed of a tenant. */
+interface Missing extends MissingRegistrations {
+  readonly tenantId: TenantId;
+  /** For a log that has none yet. */
+  readonly freshKey: Uint8Array;
+}
+
+async function index(transaction: Transaction, missing: readonly Missing[]): Promise<void> {
+  const registering = missing.filter(
+    ({ registrations, unreadable }) => unreadable.length > 0 || registrations.some(({ size }) => size > 0),
+  );
+  const [first] = registering;
+  if (first === undefined) return;
+  const tenants = registering.map(({ tenantId }) => tenantId);
+  const isOfOne = registering.length === 1;
+  const { keys } = isOfOne ? statements.ofOne : statements.ofMany;
+  const { rows } = await transaction.query(keys, [isOfOne ? first.tenantId : tenants]);
+  const known = new Map(rows.map(({ tenant_id, key }) => [tenant_id as TenantId, key as Uint8Array]));
+  const keyless = registering.filter(({ tenantId }) => !known.has(tenantId));
+  await transaction.insert(
+    tables.artifactKeys,
+    keyless.map(({ tenantId, freshKey }) => [tenantId, freshKey]),
+  );
+  const unreadable: (readonly Value[])[] = [];
+  let pending: readonly Asked[] = registering.flatMap(({ tenantId, freshKey, ...own }) => {
+    const key = known.get(tenantId) ?? freshKey;
+    for (const leafIndex of own.unreadable)
+      unreadable.push([tenantId, storedArtifact(key, unreadableName), 1, leafIndex]);
+    return byArtifact(key, own.registrations).map((one) => ({ tenantId, key, ...one }));
+  });
+  await transaction.insert(tables.registeredArtifacts, unreadable);
+  while (pending.length > 0) pending = await indexPage(transaction, pending);
+}
+
+/** Registrations of one artifact of a tenant. */
+type Asked = FreshRegistrations & { readonly tenantId: TenantId; readonly key: Uint8Array };
+
+/** Indexes registrations of some of the artifacts. Resolves with the others. */
+async function indexPage(transaction: Transaction, pending: readonly Asked[]): Promise<readonly Asked[]> {
+  const { page, supersede } = isOfOneTenant(pending) ? statements.ofOne : statements.ofMany;
+  const { rows } = await transaction.query(page, placeOf(pending));
+  const known = Map.groupBy(rows, (row) => nameOf(row.tenant_id as TenantId, row.artifact as Uint8Array));
+  const later = pending.filter((one) => known.get(nameOf(one.tenantId, one.artifact))?.some(isLater));
+  const superseded: { tenantId: TenantId; artifact: Uint8Array; leafIndex: number }[] = [];
+  const added: (readonly Value[])[] = [];
+  for (const { tenantId, key, artifact, fresh } of pending.filter((one) => !later.includes(one))) {
+    const relied = (known.get(nameOf(tenantId, artifact)) ?? []).map(toRegistrationRow);
+    const change = indexChange(
+      relied.map((row) => knownRegistration(key, row)),
+      fresh,
+    );
+    for (const { leafIndex, isReliedOn } of change.added)
+      added.push([tenantId, artifact, isReliedOn ? 1 : 0, leafIndex]);
+    for (const leafIndex of change.superseded) superseded.push({ tenantId, artifact, leafIndex });
+  }
+  const leaves = superseded.map(({ leafIndex }) => leafIndex);
+  await Promise.all([
+    superseded.length === 0 ? undefined : transaction.query(supersede, [...placeOf(superseded, pending), leaves]),
+    transaction.insert(tables.registeredArtifacts, added),
+  ]);
+  return later;
+}
+
+/** Whether the row only says that its artifact has some, which another page brings. */
+function isLater({ is_later }: Row): boolean {
+  return Boolean(is_later);
+}
+
+function nameOf(tenantId: TenantId, artifact: Uint8Array): string {
+  return `${hexOf(artifact)} ${tenantId}`;
+}
+
+type Place = { readonly tenantId: TenantId; readonly artifact: Uint8Array };
+
+function isOfOneTenant(of: readonly Place[]): boolean {
+  return of.every(({ tenantId }) => tenantId === of[0]?.tenantId);
+}
+
+/** Tenants and artifacts, as parameters: one tenant, where `all` are its. */
+function placeOf(of: readonly Place[], all = of): readonly [unknown, readonly Uint8Array[]] {
+  const tenants = isOfOneTenant(all) ? all[0]?.tenantId : of.map(({ tenantId }) => tenantId);
+  return [tenants, of.map(({ artifact }) => artifact)];
+}

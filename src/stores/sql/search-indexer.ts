@@ -1,0 +1,164 @@
+/** Builds search indexes anew beside running services: many short transactions, between which others write. */
+import type { RandomFill, TenantId } from "../../base/ids.ts";
+import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
+import type { RebuiltIndex, SearchIndexer } from "../../ledger/ports/search.ts";
+import { blockOf, rangeOfBlock, searchKeyBytes } from "../../ledger/search/search-index.ts";
+import { type IndexGeneration, SearchTerms, segmentsOf } from "../search-backlog.ts";
+import { lockHead } from "./log-rows.ts";
+import { type Database, type Statement, type Transaction, translated } from "./queries.ts";
+import { clearRegistrations, indexSomeRegistrations } from "./registrations.ts";
+import { readToIndex } from "./search-fill.ts";
+import { addSegments, sweepSegments } from "./search-segments.ts";
+import { tables } from "./tables.ts";
+
+/** Leaves of one transaction, which holds the lock of the log's head, or an embedded store's, for about 10 ms. */
+const leavesEach = 64;
+
+/** Behind all that a rebuild which was broken off has left. */
+const newest: Statement = {
+  name: "newest_index",
+  text: `SELECT coalesce(max(generation), 0) AS generation
+           FROM (SELECT max(generation) AS generation FROM search_keys WHERE tenant_id = $1
+                  UNION ALL SELECT max(generation) FROM search_segments WHERE tenant_id = $1) AS all_of_them`,
+};
+const dropUnfinished: Statement = {
+  name: "drop_unfinished_indexes",
+  text: "DELETE FROM search_keys WHERE tenant_id = $1 AND serves = 0",
+};
+const advance: Statement = {
+  name: "advance_index",
+  text: `UPDATE search_keys SET filled_to = $4, serves = $5
+          WHERE tenant_id = $1 AND generation = $2 AND filled_to = $3 AND serves = 0`,
+};
+const dropOlder: Statement = {
+  name: "drop_older_indexes",
+  text: "DELETE FROM search_keys WHERE tenant_id = $1 AND generation < $2",
+};
+
+export interface IndexerOptions {
+  readonly random: RandomFill;
+  /** Resolves when the next transaction may begin: the services' own writes come in between. */
+  readonly pause: () => Promise<void>;
+}
+
+/** An index that is built from the first leaf on, until it has all of the log. */
+interface Rebuild extends Pick<IndexGeneration, "generation" | "key"> {
+  readonly tenantId: TenantId;
+}
+
+/** What was found on the way. */
+interface Filled {
+  readonly end: number;
+  /** Size of the log; the index serves once it has come so far. */
+  readonly size: number;
+  readonly erased: number;
+  readonly damaged: readonly number[];
+}
+
+/** Not an error of the store: its message is for the operator. */
+class RebuildError extends Error {
+  override readonly name = "RebuildError";
+}
+
+export class StoredSearchIndexer implements SearchIndexer {
+  readonly #database: Database;
+  readonly #options: IndexerOptions;
+  readonly #terms = new SearchTerms();
+
+  /** The database becomes the indexer's: it is closed with it. */
+  constructor(database: Database, options: IndexerOptions) {
+    this.#database = database;
+    this.#options = options;
+  }
+
+  async rebuild(tenantId: TenantId, onProgress: (leaves: number) => void): Promise<RebuiltIndex> {
+    const rebuild = await this.#write(tenantId, (transaction) => this.#begin(transaction, tenantId));
+    const parts: Filled[] = [];
+    for (let part: Filled | undefined; part === undefined || part.end < part.size; parts.push(part)) {
+      await this.#options.pause();
+      const before = part;
+      part = await this.#write(tenantId, (transaction, size) => this.#fillPart(transaction, rebuild, size, before));
+      onProgress(part.end);
+    }
+    const { generation } = rebuild;
+    const end = parts.at(-1)?.end ?? 0;
+    for (let block = 0; block <= blockOf(end); block += 1) {
+      await this.#options.pause();
+      const range = { ...rangeOfBlock(block), generation };
+      await this.#write(tenantId, (transaction) => sweepSegments(transaction, tenantId, range));
+    }
+    await this.#rebuildRegistrations(tenantId);
+    return {
+      leaves: end,
+      erased: parts.reduce((sum, { erased }) => sum + erased, 0),
+      damaged: parts.flatMap(({ damaged }) => damaged),
+    };
+  }
+
+  close(): Promise<void> {
+    return this.#database.close();
+  }
+
+  #rebuildRegistrations(tenantId: TenantId): Promise<void> {
+    const freshKey = this.#options.random(new Uint8Array(artifactKeyBytes));
+    const indexSome = (transaction: Transaction) => indexSomeRegistrations(transaction, tenantId, freshKey);
+    return translated(this.#database, async () => {
+      await clearRegistrations(this.#database, tenantId);
+      while (!(await this.#database.transact(indexSome, tenantId))) await this.#options.pause();
+    });
+  }
+
+  async #begin(transaction: Transaction, tenantId: TenantId): Promise<Rebuild> {
+    const [row] = (await transaction.query(newest, [tenantId])).rows;
+    await transaction.query(dropUnfinished, [tenantId]);
+    const generation = Number(row?.generation) + 1;
+    const key = this.#options.random(new Uint8Array(searchKeyBytes));
+    await transaction.insert(tables.searchKeys, [[tenantId, generation, key, 0, 0]]);
+    return { tenantId, generation, key };
+  }
+
+  /** Fills more than was appended since the part before, so that it ends. With the last leaf the index serves. */
+  async #fillPart(
+    transaction: Transaction,
+    rebuild: Rebuild,
+    size: number,
+    before: Filled | undefined,
+  ): Promise<Filled> {
+    const { tenantId, generation } = rebuild;
+    const first = before?.end ?? 0;
+    const end = Math.min(size, first + Math.max(leavesEach, 2 * (size - (before?.size ?? size))));
+    const isWhole = end === size;
+    if ((await transaction.query(advance, [tenantId, generation, first, end, isWhole ? 1 : 0])).count !== 1)
+      throw new RebuildError(`another rebuild of the index of tenant ${tenantId} was faster`);
+    const { records, erased, damaged } = await readToIndex(
+      transaction,
+      tenantId,
+      { first, end },
+      Number.MAX_SAFE_INTEGER,
+    );
+    const rows = this.#terms.rowsOf(rebuild, records);
+    const segments = segmentsOf(rebuild, { first, end }, { rows });
+    await addSegments(
+      transaction,
+      segments.map((segment) => ({ tenantId, ...segment })),
+    );
+    // With its key gone, what is left of the old index tells nothing.
+    if (isWhole) await transaction.query(dropOlder, [tenantId, generation]);
+    return { end, size, erased, damaged };
+  }
+
+  /** Under the lock of the log's head: whoever appends or erases meanwhile sees all of it, or none. */
+  async #write<Result>(
+    tenantId: TenantId,
+    work: (transaction: Transaction, size: number) => Promise<Result>,
+  ): Promise<Result> {
+    const { toError } = this.#database;
+    return translated({ toError: (error) => (error instanceof RebuildError ? error : toError(error)) }, () =>
+      this.#database.transact(async (transaction) => {
+        const head = await lockHead(transaction, tenantId);
+        if (head === undefined) throw new RebuildError(`tenant ${tenantId} has no log`);
+        return work(transaction, head.size);
+      }),
+    );
+  }
+}

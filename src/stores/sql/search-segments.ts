@@ -1,0 +1,178 @@
+/** What search indexes have, in segments. */
+import type { TenantId } from "../../base/ids.ts";
+import { type LeafRange, storedTermBytes } from "../../ledger/search/search-index.ts";
+import type { Segment } from "../search-backlog.ts";
+import { bitBytes, entryBytes, segmentLeaves, type TermRow, unpackTerms, withoutLeaves } from "../term-segment.ts";
+import type { Queries, Row, Statement, Transaction } from "./queries.ts";
+import { tables } from "./tables.ts";
+
+const within = `tenant_id = $1 AND first_leaf > $2::bigint - ${segmentLeaves} AND first_leaf < $3 AND end_leaf > $2`;
+const segmentsWithin: Statement = {
+  name: "search_segments_within",
+  text: `SELECT first_leaf, end_leaf, generation, terms FROM search_segments WHERE ${within} ORDER BY first_leaf`,
+};
+const segmentsOfLeaf: Statement = {
+  name: "search_segments_of_leaf",
+  text: `SELECT first_leaf, end_leaf, generation, terms FROM search_segments
+          WHERE tenant_id = $1 AND first_leaf > $2::bigint - ${segmentLeaves} AND first_leaf <= $2 AND end_leaf > $2`,
+};
+const emptied: Statement = {
+  name: "emptied_search_segments",
+  text: `SELECT first_leaf, end_leaf FROM search_segments
+          WHERE tenant_id = $1 AND generation = $2 AND length(terms) = 0 ORDER BY first_leaf`,
+};
+/**
+ * Bits of each of so many terms, in segments that have all of them or may have. A segment has a term once; NULL where the
+ * bytes of other entries make the term.
+ */
+function bitsOfTerms(terms: number): Statement {
+  const known = statementsOfTerms.get(terms);
+  if (known !== undefined) return known;
+  const places = Array.from({ length: terms }, (_, at) => `position($${at + 5}::bytea IN terms)`);
+  const bits = places.map(
+    (place, at) =>
+      `CASE (${place} - 1) % ${entryBytes} WHEN 0 THEN substr(terms, ${place} + ${storedTermBytes}, ${bitBytes}) END AS bits_${at}`,
+  );
+  const statement = {
+    name: `search_segments_of_${terms}_terms`,
+    text: `SELECT first_leaf, end_leaf, length(terms) = 0 AS is_emptied, ${bits.join(", ")}
+             FROM search_segments
+            WHERE ${within} AND generation = $4
+              AND (length(terms) = 0 OR (${places.map((place) => `${place} > 0`).join(" AND ")}))
+            ORDER BY first_leaf`,
+  };
+  statementsOfTerms.set(terms, statement);
+  return statement;
+}
+/** As many as a query may have terms. */
+const statementsOfTerms = new Map<number, Statement>();
+/** How much a look goes through. Lengths are known without the values. */
+const bytesWithin: Statement = {
+  name: "search_segment_bytes_within",
+  text: `SELECT coalesce(sum(length(terms)), 0)::bigint AS bytes FROM search_segments WHERE ${within} AND generation = $4`,
+};
+const replace: Statement = {
+  name: "replace_search_segment",
+  text: "UPDATE search_segments SET terms = $4 WHERE tenant_id = $1 AND first_leaf = $2 AND generation = $3",
+};
+const remove: Statement = {
+  name: "remove_search_segment",
+  text: "DELETE FROM search_segments WHERE tenant_id = $1 AND first_leaf = $2 AND generation = $3",
+};
+const sweep: Statement = {
+  name: "sweep_search_segments",
+  text: "DELETE FROM search_segments WHERE tenant_id = $1 AND first_leaf >= $2 AND first_leaf < $3 AND generation < $4",
+};
+
+/** Of one tenant, or of many on one server. */
+export function addSegments(
+  transaction: Transaction,
+  segments: readonly (Segment & { readonly tenantId: TenantId })[],
+): Promise<void> {
+  return transaction.insert(
+    tables.searchSegments,
+    segments.map(({ tenantId, first, generation, end, terms }) => [tenantId, first, generation, end, terms]),
+  );
+}
+
+/** Where in an index to look. */
+interface Look extends LeafRange {
+  readonly generation: number;
+}
+
+/**
+ * The leaves that all of the terms find or may find, in order, and the bytes of segments that were gone through for them.
+ * @param terms the one that finds the fewest first
+ */
+export async function leavesInSegments(
+  queries: Queries,
+  tenantId: TenantId,
+  { first, end, generation }: Look,
+  terms: readonly [Uint8Array, ...Uint8Array[]],
+): Promise<{ readonly leaves: readonly number[]; readonly bytes: number }> {
+  const look = [tenantId, first, end, generation];
+  const [{ rows }, lengths] = await Promise.all([
+    queries.query(bitsOfTerms(terms.length), [...look, ...terms]),
+    queries.query(bytesWithin, look),
+  ]);
+  return {
+    leaves: rows.flatMap((row) => leavesOfRow(row, terms.length)).filter((leaf) => leaf >= first && leaf < end),
+    bytes: lengths.rows[0]?.bytes as number,
+  };
+}
+
+function leavesOfRow(row: Row, terms: number): readonly number[] {
+  const first = row.first_leaf as number;
+  const bits = Array.from({ length: terms }, (_, at) => row[`bits_${at}`] as Uint8Array | null);
+  const has = (position: number) => (byBits: Uint8Array | null) =>
+    byBits === null || (((byBits[position >> 3] as number) >> (position & 7)) & 1) === 1;
+  return Array.from({ length: (row.end_leaf as number) - first }, (_, position) => position)
+    .filter((position) => Boolean(row.is_emptied) || bits.every(has(position)))
+    .map((position) => first + position);
+}
+
+/** What an index has of a range of leaves. */
+export async function rowsInSegments(
+  queries: Queries,
+  tenantId: TenantId,
+  { first, end, generation }: Look,
+): Promise<readonly TermRow[]> {
+  return (await queries.query(segmentsWithin, [tenantId, first, end])).rows
+    .map(toSegment)
+    .filter((segment) => segment.generation === generation)
+    .flatMap((segment) => unpackTerms(segment.first, segment.terms))
+    .filter(({ leafIndex }) => leafIndex >= first && leafIndex < end);
+}
+
+/** Ranges of leaves whose segments were emptied. */
+export async function emptiedSegments(
+  queries: Queries,
+  tenantId: TenantId,
+  generation: number,
+): Promise<readonly LeafRange[]> {
+  return (await queries.query(emptied, [tenantId, generation])).rows.map((row) => ({
+    first: row.first_leaf as number,
+    end: row.end_leaf as number,
+  }));
+}
+
+/** Removes all that segments have of a few hundred leaves at most, under the lock of the log's head. */
+export async function removeFromSegments(
+  queries: Queries,
+  tenantId: TenantId,
+  leaves: readonly number[],
+): Promise<void> {
+  const gone = new Set(leaves);
+  const found = await Promise.all(leaves.map((leaf) => queries.query(segmentsOfLeaf, [tenantId, leaf])));
+  // Each once, however many of the leaves it has.
+  const segments = new Map(
+    found
+      .flatMap(({ rows }) => rows.map(toSegment))
+      .map((segment) => [`${segment.first}/${segment.generation}`, segment]),
+  );
+  const changes = [...segments.values()].flatMap(({ first, generation, terms }) => {
+    const rest = withoutLeaves(first, terms, gone);
+    if (rest === terms) return [];
+    const key = [tenantId, first, generation];
+    return [rest.length === 0 ? queries.query(remove, key) : queries.query(replace, [...key, rest])];
+  });
+  await Promise.all(changes);
+}
+
+/** Removes what older indexes than this one have, in segments that begin in a range. */
+export async function sweepSegments(
+  queries: Queries,
+  tenantId: TenantId,
+  { first, end, generation }: Look,
+): Promise<void> {
+  await queries.query(sweep, [tenantId, first, end, generation]);
+}
+
+function toSegment({ first_leaf, end_leaf, generation, terms }: Row): Segment {
+  return {
+    first: first_leaf as number,
+    end: end_leaf as number,
+    generation: generation as number,
+    terms: terms as Uint8Array,
+  };
+}

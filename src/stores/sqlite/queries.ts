@@ -1,0 +1,167 @@
+/**
+ * The statements of `sql/` on an SQLite connection. All is done when a promise is made, so what awaits goes on before
+ * anything else happens in the thread: nobody else comes between the statements of a transaction.
+ */
+import type { Answer, Database, Statement, Transaction, Value } from "../sql/queries.ts";
+import type { Table } from "../sql/tables.ts";
+import type { SqliteConnection, SqliteStatement, SqliteValue } from "./connection.ts";
+import { toReported } from "./errors.ts";
+
+interface Prepared {
+  readonly statement: SqliteStatement;
+  readonly hasRows: boolean;
+}
+
+/** A connection that takes part in whatever transaction is under way on it. */
+export class SqliteQueries implements Transaction {
+  readonly connection: SqliteConnection;
+  readonly #prepared = new Map<string, Prepared>();
+
+  constructor(connection: SqliteConnection) {
+    this.connection = connection;
+  }
+
+  async query({ text }: Statement, values: readonly unknown[]): Promise<Answer> {
+    const { statement, hasRows } = this.#prepare(text);
+    const bound = values.map(toValue);
+    if (!hasRows) return { rows: [], count: Number(statement.run(...bound).changes) };
+    const rows = [...statement.iterate(...bound)];
+    return { rows, count: rows.length };
+  }
+
+  async insert(table: Table, rows: readonly (readonly Value[])[]): Promise<void> {
+    if (rows.length === 0) return;
+    const { statement } = this.#prepare(insertionInto(table));
+    for (const row of rows) statement.run(...row);
+  }
+
+  #prepare(text: string): Prepared {
+    const known = this.#prepared.get(text);
+    if (known !== undefined) return known;
+    const statement = this.connection.prepare(sqliteText(text));
+    const prepared = { statement, hasRows: /^\s*(SELECT|WITH|PRAGMA)\b|\bRETURNING\b/.test(text) };
+    this.#prepared.set(text, prepared);
+    return prepared;
+  }
+}
+
+/** A connection of which several things may be asked at once. */
+export class SqliteDatabase implements Database {
+  readonly #connection: SqliteConnection;
+  readonly #queries: SqliteQueries;
+
+  constructor(connection: SqliteConnection) {
+    this.#connection = connection;
+    this.#queries = new SqliteQueries(connection);
+  }
+
+  query(statement: Statement, values: readonly unknown[]): Promise<Answer> {
+    return inTurn(() => this.#queries.query(statement, values));
+  }
+
+  transact<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result> {
+    return transactOn(this.#connection, () => work(this.#queries));
+  }
+
+  toError(error: unknown): unknown {
+    return toReported(error);
+  }
+
+  async close(): Promise<void> {
+    this.#connection.close();
+  }
+}
+
+let last: Promise<unknown> = Promise.resolve();
+
+/** Waits for the transaction before, of whichever connection: one that waited for a lock would keep the thread from ending it. */
+function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+  const result = last.then(work);
+  last = result.catch(() => {});
+  return result;
+}
+
+/**
+ * Runs the work in one transaction. IMMEDIATE takes the write lock before the first read, so that what was read cannot
+ * have changed at the commit. When it rejects, the outcome of the commit is unknown.
+ */
+export function transactOn<Result>(
+  connection: SqliteConnection,
+  work: () => Result | Promise<Result>,
+): Promise<Result> {
+  return inTurn(async () => {
+    connection.exec("BEGIN IMMEDIATE");
+    try {
+      const result = await work();
+      connection.exec("COMMIT");
+      return result;
+    } catch (error) {
+      // Some failures have rolled back by themselves.
+      if (connection.isTransaction) connection.exec("ROLLBACK");
+      throw error;
+    }
+  });
+}
+
+/** Runs the reads on one state of the database: that of the transaction that is under way, or of one of their own. */
+export async function inSnapshot<Result>(
+  { connection }: Pick<SqliteQueries, "connection">,
+  read: () => Promise<Result>,
+): Promise<Result> {
+  if (connection.isTransaction) return read();
+  connection.exec("BEGIN");
+  try {
+    return await read();
+  } finally {
+    if (connection.isTransaction) connection.exec("COMMIT");
+  }
+}
+
+function insertionInto({ name, columns, onConflict = "" }: Table): string {
+  const names = Object.keys(columns);
+  return `INSERT INTO ${name} (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")}) ${onConflict}`;
+}
+
+/** SQLite has neither booleans nor arrays. An array becomes JSON, its bytes hexadecimal. */
+function toValue(value: unknown): SqliteValue {
+  if (typeof value === "boolean") return value ? 1 : 0;
+  if (!Array.isArray(value)) return value as SqliteValue;
+  return JSON.stringify(value.map((one) => (one instanceof Uint8Array ? Buffer.from(one).toString("hex") : one)));
+}
+
+/** What a statement in the words of PostgreSQL is in those of SQLite. */
+function sqliteText(text: string): string {
+  return (
+    text
+      // Of the file itself, where the connection hides something.
+      .replaceAll("/*main.*/", "main.")
+      // One connection writes at a time.
+      .replaceAll(/ FOR (UPDATE|SHARE)( SKIP LOCKED)?/g, "")
+      .replaceAll(
+        /unnest\(([^)]*)\)(?: AS (\w+) \(([^)]*)\))?/g,
+        (_, arrays: string, name?: string, columns?: string) =>
+          tableOfArrays(arrays.split(", "), name, columns?.split(", ") ?? []),
+      )
+      .replaceAll(
+        /= ANY \((\$\d+)(?:::(\w+)\[\])?\)/g,
+        (_, array: string, type?: string) => `IN (SELECT ${elementOf(type, "value")} FROM json_each(${array}))`,
+      )
+      .replaceAll(/position\(([^ ]+) IN (\w+)\)/g, "instr($2, $1)")
+      .replaceAll(/::\w+(\[\])?/g, "")
+      .replaceAll(/\$(\d+)/g, "?$1")
+  );
+}
+
+/** Arrays of the same length, side by side. */
+function tableOfArrays(arrays: readonly string[], name: string | undefined, columns: readonly string[]): string {
+  const parts = arrays.map((array) => /^(\$\d+)(?:::(\w+)\[\])?$/.exec(array) ?? ["", array]);
+  const [first] = parts;
+  const selected = parts.map(([, parameter, type], at) => {
+    const element = elementOf(type, at === 0 ? "value" : `${parameter} ->> key`);
+    return columns[at] === undefined ? element : `${element} AS ${columns[at]}`;
+  });
+  const table = `SELECT ${selected.join(", ")} FROM json_each(${first?.[1]})`;
+  return name === undefined && columns.length === 0 ? `(${table})` : `(${table}) AS ${name}`;
+}
+
+const elementOf = (type: string | undefined, element: string) => (type === "bytea" ? `unhex(${element})` : element);

@@ -21,18 +21,16 @@ import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
 import { upToDate } from "../found-registrations.ts";
-import { LogReader } from "../sql/log-reader.ts";
-import { keepingCosignature, keepingRevision, readCosignatures } from "../sql/log-rows.ts";
+import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
 import type { Statement } from "../sql/queries.ts";
-import { lookAtRegistrations } from "../sql/registrations.ts";
-import { searchRecords } from "../sql/search.ts";
+import { StoreReader } from "../sql/reader.ts";
 import type { SqliteAnchor } from "../sqlite/log/anchor.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import { isConnectionLost, isLockTimeout, toError } from "./connection/errors.ts";
 import type { ConnectionPool } from "./connection/pool.ts";
 import type { LogWriter } from "./log/log-writer.ts";
 import type { SigningKeysOfStore } from "./log/signing-keys.ts";
-import { Attempts, DpopReplays } from "./shared.ts";
+import { SharedCounters } from "./shared.ts";
 
 /** Wait for the lock of what no call needs, in milliseconds. */
 const probeLockMs = 100;
@@ -57,11 +55,10 @@ export interface PostgresStoreOptions {
 export class PostgresStore implements LedgerStore {
   readonly #pool: ConnectionPool;
   readonly #writer: LogWriter;
-  readonly #reader: LogReader;
+  readonly #reader: StoreReader;
   readonly #anchor: SqliteAnchor | undefined;
   readonly #clock: Clock;
-  readonly #proofs: DpopReplays;
-  readonly #attempts: Attempts;
+  readonly #counters: SharedCounters;
   readonly #keys: SigningKeysOfStore;
   readonly #isDistributed: boolean;
 
@@ -70,11 +67,10 @@ export class PostgresStore implements LedgerStore {
     this.#pool = pool;
     this.#keys = keys;
     this.#writer = writer;
-    this.#reader = new LogReader(pool);
+    this.#reader = new StoreReader(pool);
     this.#anchor = anchor;
     this.#clock = clock;
-    this.#proofs = new DpopReplays(pool, () => clock.now());
-    this.#attempts = new Attempts(pool);
+    this.#counters = new SharedCounters(pool, () => clock.now());
   }
 
   /**
@@ -123,7 +119,7 @@ export class PostgresStore implements LedgerStore {
   registrations(tenantId: TenantId, names: readonly string[]): Promise<readonly ArtifactRegistrations[]> {
     return this.#translated(() =>
       upToDate(
-        () => this.#pool.snapshot((queries) => lookAtRegistrations(queries, tenantId, names), tenantId),
+        () => this.#reader.lookAtRegistrations(tenantId, names),
         async () => {
           await this.#writer.indexRegistrations(tenantId);
         },
@@ -132,7 +128,7 @@ export class PostgresStore implements LedgerStore {
   }
 
   search(query: SearchQuery): Promise<SearchPage> {
-    return this.#translated(() => this.#pool.snapshot((queries) => searchRecords(queries, query), query.tenantId));
+    return this.#translated(() => this.#reader.search(query));
   }
 
   logs(): Promise<readonly LogState[]> {
@@ -148,28 +144,19 @@ export class PostgresStore implements LedgerStore {
   }
 
   tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined> {
-    return this.#translated(async () => {
-      const head = await this.#reader.log(name);
-      return head && this.#reader.tile(head, tile);
-    });
+    return this.#translated(() => this.#reader.tile(name, tile));
   }
 
   consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined> {
-    return this.#translated(async () => {
-      const head = await this.#reader.log(name);
-      return head && this.#reader.consistencyProof(head, first, second);
-    });
+    return this.#translated(() => this.#reader.consistencyProof(name, first, second));
   }
 
   multiProof(name: LogName, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined> {
-    return this.#translated(async () => {
-      const head = await this.#reader.log(name);
-      return head && this.#reader.multiProof(head, size, leafIndices);
-    });
+    return this.#translated(() => this.#reader.multiProof(name, size, leafIndices));
   }
 
   cosignatures(): Promise<readonly StoredCosignature[]> {
-    return this.#translated(() => readCosignatures(this.#pool));
+    return this.#translated(() => this.#reader.cosignatures());
   }
 
   storeCosignatures(cosignatures: readonly StoredCosignature[]): Promise<void> {
@@ -193,7 +180,7 @@ export class PostgresStore implements LedgerStore {
    * @param expiresAtMs milliseconds since the Unix epoch from which on the use may be forgotten
    */
   firstUse(use: ProofUse, expiresAtMs: number): Promise<boolean> {
-    return this.#translated(() => this.#proofs.firstUse(use, expiresAtMs));
+    return this.#translated(() => this.#counters.firstUse(use, expiresAtMs));
   }
 
   /**
@@ -201,21 +188,21 @@ export class PostgresStore implements LedgerStore {
    * resolves with those. Rejects with `store_unavailable`.
    */
   takeAttempt(limits: readonly AttemptLimit[]): Promise<readonly ReachedLimit[]> {
-    return this.#translated(() => this.#attempts.take(limits, this.#clock.now()));
+    return this.#translated(() => this.#counters.take(limits));
   }
 
   /** Takes back one attempt under each of the limits, as far as their windows have not ended. */
   giveBackAttempt(limits: readonly AttemptLimit[]): Promise<void> {
-    return this.#translated(() => this.#attempts.giveBack(limits, this.#clock.now()));
+    return this.#translated(() => this.#counters.giveBack(limits));
   }
 
   /** Grants up to so many of what the limit leaves to all replicas. Rejects with `store_unavailable`. */
   takePortion(limit: AttemptLimit, wanted: number): Promise<Portion> {
-    return this.#translated(() => this.#attempts.takePortion(limit, wanted, this.#clock.now()));
+    return this.#translated(() => this.#counters.takePortion(limit, wanted));
   }
 
   giveBackPortion(limit: AttemptLimit, unused: number): Promise<void> {
-    return this.#translated(() => this.#attempts.giveBackPortion(limit, unused, this.#clock.now()));
+    return this.#translated(() => this.#counters.giveBackPortion(limit, unused));
   }
 
   async check(): Promise<void> {

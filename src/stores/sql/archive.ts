@@ -27,18 +27,9 @@ import { orphanRow, orphanRowQueries } from "../store-checks.ts";
 import { findAnchorProblems } from "./anchoring.ts";
 import { allHolds, findUndone, type NotedErasure, previewErasure } from "./erasure.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
-import { LogReader } from "./log-reader.ts";
-import {
-  headOfTenant,
-  isTimeAccepted,
-  openingIn,
-  readCosignatures,
-  readTiles,
-  type StoredHead,
-  visibleOpening,
-} from "./log-rows.ts";
+import { headOfTenant, isTimeAccepted, openingIn, readTiles, type StoredHead, visibleOpening } from "./log-rows.ts";
 import { type Database, type Queries, type Statement, translated } from "./queries.ts";
-import { searchRecords } from "./search.ts";
+import { consistencyProofOf, StoreReader, tileOf } from "./reader.ts";
 import { indexOf } from "./search-index.ts";
 import { emptiedSegments, rowsInSegments } from "./search-segments.ts";
 
@@ -54,6 +45,10 @@ const walkFrom = entriesOf("walk_from", openingIn("/*main.*/openings"));
 const policyRevisions: Statement = {
   name: "policy_revisions",
   text: "SELECT revision FROM policy_revisions ORDER BY revision",
+};
+const findRevision: Statement = {
+  name: "find_revision",
+  text: "SELECT content FROM policy_revisions WHERE revision = $1",
 };
 const signingKeys: Statement = {
   name: "signing_keys",
@@ -86,12 +81,15 @@ export interface ArchiveSource extends Pick<Database, "query" | "toError" | "clo
 
 export class StoredArchive implements StoreArchive {
   readonly #source: ArchiveSource;
-  readonly #reader: LogReader;
+  readonly #reader: StoreReader;
 
   /** @param source whose queries see one state of the store */
   constructor(source: ArchiveSource) {
     this.#source = source;
-    this.#reader = new LogReader(source);
+    this.#reader = new StoreReader({
+      query: (statement, values) => source.query(statement, values),
+      snapshot: (work) => work(source),
+    });
   }
 
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
@@ -99,7 +97,9 @@ export class StoredArchive implements StoreArchive {
   }
 
   policyRevision(revision: string): Promise<string | undefined> {
-    return this.#translated(() => this.#reader.policyRevision(revision));
+    return this.#translated(
+      async () => (await this.#source.query(findRevision, [revision])).rows[0]?.content as string | undefined,
+    );
   }
 
   clockMs(): Promise<number | undefined> {
@@ -111,7 +111,7 @@ export class StoredArchive implements StoreArchive {
   }
 
   search(query: SearchQuery): Promise<SearchPage> {
-    return this.#translated(() => searchRecords(this.#source, query));
+    return this.#translated(() => this.#reader.search(query));
   }
 
   log(head: LogState): AuditedLog {
@@ -147,11 +147,11 @@ export class StoredArchive implements StoreArchive {
   }
 
   tile(head: LogState, tile: TileName): Promise<Uint8Array | undefined> {
-    return this.#translated(() => this.#reader.tile(head, tile));
+    return this.#translated(() => tileOf(this.#source, head, tile));
   }
 
   consistencyProof(head: LogState, first: number, second: number): Promise<readonly Hash[] | undefined> {
-    return this.#translated(() => this.#reader.consistencyProof(head, first, second));
+    return this.#translated(() => consistencyProofOf(this.#source, head, first, second));
   }
 
   companions({ tenantId }: LogState): Promise<Companions> {
@@ -165,7 +165,7 @@ export class StoredArchive implements StoreArchive {
   }
 
   cosignatures(): Promise<readonly StoredCosignature[]> {
-    return this.#translated(() => readCosignatures(this.#source));
+    return this.#translated(() => this.#reader.cosignatures());
   }
 
   signingKeys(head?: LogState): Promise<readonly Uint8Array[]> {

@@ -13,12 +13,11 @@ import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import type { ServiceStores, StoreLogger } from "../backend.ts";
 import { KeyRing } from "../key-ring.ts";
 import { openedFile } from "./file-identity.ts";
-import { LateThread } from "./late-thread.ts";
 import type { StorePaths } from "./paths.ts";
 import type { WorkerData } from "./protocol.ts";
 import { prepareStore } from "./schema/prepare.ts";
-import { SqliteStore, type StoreThreads } from "./store.ts";
-import { StoreThread, type ThreadLimits } from "./thread.ts";
+import { openSqliteStore, type StoreThreads } from "./store.ts";
+import { LateThread, StoreThread, type ThreadLimits } from "./thread.ts";
 
 /**
  * How to open the ledger. The files of store and anchor, and their directories, are made where they are missing; the
@@ -109,7 +108,7 @@ async function openStores(
   keys: KeyRing,
   { clock, random, openAnchor, commits, limits }: SqliteLedgerOptions,
 ): Promise<SqliteStores> {
-  const store = await SqliteStore.open({ threads, clock, random, keys });
+  const store = await openSqliteStore({ threads, clock, random, keys });
   const anchor = await openAnchor?.(store, keys).catch(async (error: unknown) => {
     await store.close();
     throw error;

@@ -1,14 +1,7 @@
-/** What passes between the store and its two threads. */
-import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { AttemptLimit } from "../../domain/ports.ts";
-import type { SearchQuery } from "../../ledger/ports/search.ts";
-import type { BatchResult, StoredCosignature } from "../../ledger/ports/store.ts";
-import type { LogName } from "../../ledger/tlog/log-name.ts";
-import type { TileName } from "../../ledger/tlog/tiles.ts";
-import type { ProofRow } from "../proof-batches.ts";
+/** What passes between the store and its threads. */
+import type { BatchResult } from "../../ledger/ports/store.ts";
 import type { StoreFailure } from "./errors.ts";
 import type { OpenedFile } from "./file-identity.ts";
-import type { SeededBatch } from "./log/log-writer.ts";
 
 /** What a thread is started with. */
 export interface WorkerData {
@@ -29,53 +22,35 @@ export interface WorkerData {
   readonly connectionData: unknown;
 }
 
-/** What the call gives will be signed. */
-interface SigningRequest {
-  /** Public key that would sign; the call fails where it is not the store's newest. */
-  readonly signingKey: Uint8Array;
+/**
+ * A call on a thread: a method of `SqliteWriter` or `SqliteReader` by its name, or `close`. Time and randomness come with
+ * it: threads have none of their own.
+ */
+export interface WorkerRequest {
+  readonly call: string;
+  readonly args: readonly unknown[];
 }
-
-/** A call on a thread. Time and randomness come with it: threads have none of their own. */
-export type WorkerRequest =
-  | (SigningRequest & { readonly call: "append"; readonly batches: readonly SeededBatch[]; readonly nowMs: number })
-  | { readonly call: "keepPolicyRevision"; readonly revision: string; readonly content: string | Uint8Array }
-  /** Makes sure that the thread can do its work now: the writer writes, the reader reads. */
-  | (SigningRequest & { readonly call: "probe"; readonly nowMs: number })
-  | (SigningRequest & { readonly call: "head"; readonly name: LogName })
-  | { readonly call: "cosignatures" }
-  | { readonly call: "storeCosignatures"; readonly cosignatures: readonly StoredCosignature[] }
-  | { readonly call: "search"; readonly query: SearchQuery }
-  | { readonly call: "logs" }
-  | { readonly call: "log"; readonly name: LogName }
-  | { readonly call: "tile"; readonly name: LogName; readonly tile: TileName }
-  | { readonly call: "consistencyProof"; readonly name: LogName; readonly first: number; readonly second: number }
-  | {
-      readonly call: "multiProof";
-      readonly name: LogName;
-      readonly size: number;
-      readonly leafIndices: readonly number[];
-    }
-  | { readonly call: "find"; readonly tenantId: TenantId; readonly recordId: RecordId }
-  | { readonly call: "registrations"; readonly tenantId: TenantId; readonly names: readonly string[] }
-  /** Looks at some of the leaves that the index of registrations has not got yet. The key is a fresh one, 32 bytes. */
-  | { readonly call: "indexRegistrations"; readonly tenantId: TenantId; readonly key: Uint8Array }
-  | { readonly call: "noteProofs"; readonly rows: readonly ProofRow[]; readonly nowMs: number }
-  | {
-      readonly call: "takeAttempt" | "giveBackAttempt";
-      readonly limits: readonly AttemptLimit[];
-      readonly nowMs: number;
-    }
-  | {
-      readonly call: "takePortion" | "giveBackPortion";
-      readonly limit: AttemptLimit;
-      readonly amount: number;
-      readonly nowMs: number;
-    }
-  | { readonly call: "close" };
 
 export interface NumberedRequest {
   readonly id: number;
   readonly request: WorkerRequest;
+}
+
+/** The methods of an object in a thread, as they are called from another. */
+export type Remote<Target> = {
+  readonly [Name in keyof Target]: Target[Name] extends (...args: infer Args) => infer Result
+    ? (...args: Args) => Promise<Awaited<Result>>
+    : never;
+};
+
+/** Calls methods by their names. */
+export function remote<Target>(call: (request: WorkerRequest) => Promise<unknown>): Remote<Target> {
+  return new Proxy({} as Remote<Target>, {
+    get:
+      (_, name) =>
+      (...args: unknown[]) =>
+        call({ call: String(name), args }),
+  });
 }
 
 /** Results of an append, before it is committed: of the batches that follow those of the parts before. */

@@ -2,9 +2,11 @@
  * The statements of `sql/` on an SQLite connection. All is done when a promise is made, so what awaits goes on before
  * anything else happens in the thread: nobody else comes between the statements of a transaction.
  */
-import type { Answer, Database, Statement, Transaction, Value } from "../sql/queries.ts";
+import type { Answer, Database, Queries, Statement, Transaction, Value } from "../sql/queries.ts";
+import { StoreReader } from "../sql/reader.ts";
 import type { Table } from "../sql/tables.ts";
-import type { SqliteConnection, SqliteStatement, SqliteValue } from "./connection.ts";
+import { readStoreId, type SqliteConnection, type SqliteStatement, type SqliteValue } from "./connection.ts";
+import { notedRegistrations } from "./erasure/noted-erasures.ts";
 import { toReported } from "./errors.ts";
 
 interface Prepared {
@@ -15,33 +17,47 @@ interface Prepared {
 /** A connection that takes part in whatever transaction is under way on it. */
 export class SqliteQueries implements Transaction {
   readonly connection: SqliteConnection;
-  readonly #prepared = new Map<string, Prepared>();
+  /** Statements and tables are few, and each is one object. */
+  readonly #prepared = new Map<Statement | Table, Prepared>();
 
   constructor(connection: SqliteConnection) {
     this.connection = connection;
   }
 
-  async query({ text }: Statement, values: readonly unknown[]): Promise<Answer> {
-    const { statement, hasRows } = this.#prepare(text);
-    const bound = values.map(toValue);
-    if (!hasRows) return { rows: [], count: Number(statement.run(...bound).changes) };
-    const rows = [...statement.iterate(...bound)];
-    return { rows, count: rows.length };
+  query(asked: Statement, values: readonly unknown[]): Promise<Answer> {
+    return settled(() => {
+      const { statement, hasRows } = this.#prepared.get(asked) ?? this.#prepare(asked, asked.text);
+      const bound = values.map(toValue);
+      if (!hasRows) return { rows: [], count: Number(statement.run(...bound).changes) };
+      const rows = [...statement.iterate(...bound)];
+      return { rows, count: rows.length };
+    });
   }
 
-  async insert(table: Table, rows: readonly (readonly Value[])[]): Promise<void> {
-    if (rows.length === 0) return;
-    const { statement } = this.#prepare(insertionInto(table));
-    for (const row of rows) statement.run(...row);
+  insert(table: Table, rows: readonly (readonly Value[])[]): Promise<void> {
+    if (rows.length === 0) return done;
+    return settled(() => {
+      const { statement } = this.#prepared.get(table) ?? this.#prepare(table, insertionInto(table));
+      for (const row of rows) statement.run(...row);
+    });
   }
 
-  #prepare(text: string): Prepared {
-    const known = this.#prepared.get(text);
-    if (known !== undefined) return known;
+  #prepare(what: Statement | Table, text: string): Prepared {
     const statement = this.connection.prepare(sqliteText(text));
     const prepared = { statement, hasRows: /^\s*(SELECT|WITH|PRAGMA)\b|\bRETURNING\b/.test(text) };
-    this.#prepared.set(text, prepared);
+    this.#prepared.set(what, prepared);
     return prepared;
+  }
+}
+
+const done = Promise.resolve();
+
+/** Cheaper than a function that is asynchronous. */
+function settled<Result>(work: () => Result): Promise<Result> {
+  try {
+    return Promise.resolve(work());
+  } catch (error) {
+    return Promise.reject(error);
   }
 }
 
@@ -103,17 +119,32 @@ export function transactOn<Result>(
   });
 }
 
-/** Runs the reads on one state of the database: that of the transaction that is under way, or of one of their own. */
-export async function inSnapshot<Result>(
-  { connection }: Pick<SqliteQueries, "connection">,
-  read: () => Promise<Result>,
-): Promise<Result> {
-  if (connection.isTransaction) return read();
-  connection.exec("BEGIN");
-  try {
-    return await read();
-  } finally {
-    if (connection.isTransaction) connection.exec("COMMIT");
+/** What reads records back, on a connection on which erased records are hidden (`hideErased`). */
+export class SqliteReader extends StoreReader {
+  readonly #connection: SqliteConnection;
+
+  /** The connection becomes the reader's: it is closed with it. */
+  constructor(connection: SqliteConnection) {
+    const queries = new SqliteQueries(connection);
+    const snapshot = async <Result>(work: (queries: Queries) => Promise<Result>) => {
+      connection.exec("BEGIN");
+      try {
+        return await work(queries);
+      } finally {
+        if (connection.isTransaction) connection.exec("COMMIT");
+      }
+    };
+    super({ query: (statement, values) => queries.query(statement, values), snapshot }, notedRegistrations);
+    this.#connection = connection;
+  }
+
+  /** Rejects when the file cannot be read. */
+  async probe(): Promise<void> {
+    readStoreId(this.#connection);
+  }
+
+  close(): void {
+    this.#connection.close();
   }
 }
 

@@ -1,11 +1,106 @@
-/** A supervised worker thread of the store: calls go to it, and it is replaced when it dies. */
+/** Threads of the store: calls go to them, they are replaced when they die, and started when they are wanted. */
 import { Worker } from "node:worker_threads";
 import { threadEnvironment } from "../../base/thread-environment.ts";
 import type { StoreLogger } from "../backend.ts";
 import { unavailable } from "../errors.ts";
-import { type OnPart, type StoreCaller, StoreCalls } from "./calls.ts";
-import type { StoreFailure } from "./errors.ts";
-import type { WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
+import { type StoreFailure, toError } from "./errors.ts";
+import type {
+  AppendPart,
+  NumberedRequest,
+  WorkerAnswer,
+  WorkerData,
+  WorkerMessage,
+  WorkerPart,
+  WorkerRequest,
+} from "./protocol.ts";
+
+/** Told of what a call that has not ended yet will answer. Nothing of it holds before the call has succeeded. */
+export type OnPart = (part: AppendPart) => void;
+
+/** A thread of the store, as those see it who ask it. */
+export interface StoreCaller {
+  /** Resolves when the thread serves for the first time; rejects where it does not come to that. */
+  readonly ready: Promise<void>;
+  /** Rejects with `store_unavailable` when the thread is down, dies, or takes too long; else as `toError` says. */
+  call(request: WorkerRequest, onPart?: OnPart): Promise<unknown>;
+  /** Lets the thread finish what it was given; it is asked nothing more. */
+  close(): Promise<void>;
+}
+
+interface CallsOptions {
+  readonly port: { postMessage(message: NumberedRequest): void };
+  /** How long the thread may work on one call, in milliseconds. The time that a call waits for others does not count. */
+  readonly responseTimeoutMs: number;
+  /** Told when the thread has not answered in time: it is to be replaced. */
+  readonly onHang: () => void;
+  /** Told of every failure. */
+  readonly onFailure?: (failure: StoreFailure) => void;
+}
+
+interface Pending {
+  readonly onPart: OnPart | undefined;
+  resolve(result: unknown): void;
+  reject(error: Error): void;
+}
+
+/** Calls on a thread over one port: numbered, answered in their order, and given up when nothing comes. */
+class StoreCalls {
+  readonly #options: CallsOptions;
+  /** In the order of their calls, in which the thread answers: of ours it works on the first. */
+  readonly #pending = new Map<number, Pending>();
+  #watch: NodeJS.Timeout | undefined;
+  #nextId = 0;
+
+  constructor(options: CallsOptions) {
+    this.#options = options;
+  }
+
+  call(request: WorkerRequest, onPart?: OnPart): Promise<unknown> {
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const id = this.#nextId++;
+    this.#pending.set(id, { resolve, reject, onPart });
+    if (this.#pending.size === 1) this.#watchFirst();
+    this.#options.port.postMessage({ id, request });
+    return promise;
+  }
+
+  receive(message: WorkerAnswer | WorkerPart): void {
+    const pending = this.#pending.get(message.id);
+    if (pending === undefined) return;
+    if (message.type === "part") {
+      pending.onPart?.(message.part);
+      return;
+    }
+    this.#pending.delete(message.id);
+    this.#watchFirst();
+    if (message.type === "result") pending.resolve(message.result);
+    else {
+      this.#options.onFailure?.(message.failure);
+      pending.reject(toError(message.failure));
+    }
+  }
+
+  /** The thread is no more: whoever waits for it is refused. */
+  fail(cause: string): void {
+    clearTimeout(this.#watch);
+    for (const { reject } of this.#pending.values()) reject(unavailable(cause));
+    this.#pending.clear();
+  }
+
+  /** Gives the thread its time for the first call. */
+  #watchFirst(): void {
+    clearTimeout(this.#watch);
+    const [first] = this.#pending.keys();
+    if (first === undefined) return;
+    const { responseTimeoutMs, onHang } = this.#options;
+    this.#watch = setTimeout(() => {
+      // An answer may have come while this thread was busy itself: it is read first.
+      setImmediate(() => {
+        if (this.#pending.has(first)) onHang();
+      });
+    }, responseTimeoutMs);
+  }
+}
 
 /** Bounds of a thread. Milliseconds. */
 export interface ThreadLimits {
@@ -25,6 +120,7 @@ interface Running {
   readonly calls: StoreCalls;
 }
 
+/** A supervised thread: calls go to it, and it is replaced when it dies. */
 export class StoreThread implements StoreCaller {
   readonly #data: WorkerData;
   readonly #limits: ThreadLimits;
@@ -61,7 +157,7 @@ export class StoreThread implements StoreCaller {
     clearTimeout(this.#restart);
     if (worker === undefined) return;
     const exited = new Promise((resolve) => worker.once("exit", resolve));
-    if (this.#isReady) await this.call({ call: "close" }).catch(() => worker.terminate());
+    if (this.#isReady) await this.call({ call: "close", args: [] }).catch(() => worker.terminate());
     else await worker.terminate();
     await exited;
   }
@@ -126,5 +222,57 @@ export class StoreThread implements StoreCaller {
     this.#failuresInARow += 1;
     this.#logger?.warn({ role: this.#data.role, cause, restartInMs: delayMs }, "a thread of the record store ended");
     this.#restart = setTimeout(() => this.#start(), delayMs);
+  }
+}
+
+/** A thread that is started when it is wanted: a service at rest does without its 10 MiB. */
+export class LateThread<Thread extends StoreCaller = StoreCaller> implements StoreCaller {
+  readonly #make: () => Thread;
+  readonly #meanwhile: StoreCaller | undefined;
+  #thread: Thread | undefined;
+  #isStarting = false;
+  #isClosed = false;
+
+  /** @param meanwhile what is asked while the thread starts; without it questions wait for the thread */
+  constructor(make: () => Thread, meanwhile?: StoreCaller) {
+    this.#make = make;
+    this.#meanwhile = meanwhile;
+  }
+
+  /** Whether the thread is there, or ought to be. */
+  get isStarted(): boolean {
+    return this.#thread !== undefined && !this.#isStarting;
+  }
+
+  /** Resolved where it was not started: it can be asked all the same. */
+  get ready(): Promise<void> {
+    return this.#thread?.ready ?? Promise.resolve();
+  }
+
+  /** The thread, which is started where it was not. Does not wait for it. */
+  start(): Thread {
+    if (this.#thread !== undefined) return this.#thread;
+    const thread = this.#make();
+    this.#thread = thread;
+    this.#isStarting = true;
+    const started = () => {
+      this.#isStarting = false;
+    };
+    // Where it does not come to that, whoever asks it hears of it.
+    thread.ready.then(started, started);
+    return thread;
+  }
+
+  async call(request: WorkerRequest): Promise<unknown> {
+    if (this.#isClosed) throw unavailable("The store is closed.");
+    const thread = this.start();
+    if (this.#isStarting && this.#meanwhile !== undefined) return this.#meanwhile.call(request);
+    await thread.ready.catch(() => {});
+    return thread.call(request);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#thread?.close();
   }
 }

@@ -14,8 +14,8 @@ import {
 } from "./file-identity.ts";
 import { anchorConnection, SqliteAnchor } from "./log/anchor.ts";
 import { PartSender } from "./part-sender.ts";
-import type { NumberedRequest, WorkerAnswer, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
-import { SqliteReader } from "./reader.ts";
+import type { NumberedRequest, WorkerAnswer, WorkerData, WorkerMessage } from "./protocol.ts";
+import { SqliteReader } from "./queries.ts";
 import { SqliteWriter } from "./writer.ts";
 
 const data = workerData as WorkerData;
@@ -108,41 +108,21 @@ async function serve(calls: readonly NumberedRequest[]): Promise<readonly unknow
   return results;
 }
 
+/** Calls the method that a request names: of the writer, or of what reads beside it. */
 async function dispatch(store: SqliteWriter | SqliteReader, { id, request }: NumberedRequest): Promise<unknown> {
-  if (store instanceof SqliteWriter) {
-    if (request.call === "append") {
-      const parts = new PartSender(own, id, attempt);
-      await store.append(request.batches, request.nowMs, request.signingKey, parts);
-      return parts.committed;
-    }
-    if (request.call === "head") return store.head(request.name, request.signingKey);
-    if (request.call === "storeCosignatures") return store.storeCosignatures(request.cosignatures);
-    if (request.call === "keepPolicyRevision") return store.keepPolicyRevision(request.revision, request.content);
-    if (request.call === "indexRegistrations") return store.indexRegistrations(request.tenantId, request.key);
-    if (request.call === "noteProofs") return store.noteProofs(request.rows, request.nowMs);
-    if (request.call === "takeAttempt") return store.takeAttempt(request.limits, request.nowMs);
-    if (request.call === "giveBackAttempt") return store.giveBackAttempt(request.limits, request.nowMs);
-    if (request.call === "takePortion") return store.takePortion(request.limit, request.amount, request.nowMs);
-    if (request.call === "giveBackPortion") return store.giveBackPortion(request.limit, request.amount, request.nowMs);
-    if (request.call === "probe") return store.probe(request.nowMs, request.signingKey);
-    readerBeside ??= openReaderBeside();
-    return read(readerBeside, request);
+  const { call, args } = request;
+  if (store instanceof SqliteWriter && call === "append") {
+    const parts = new PartSender(own, id, attempt);
+    const [batches, nowMs, signingKey] = args as Parameters<SqliteWriter["append"]>;
+    await store.append(batches, nowMs, signingKey, parts);
+    return parts.committed;
   }
-  return read(store, request);
-}
-
-async function read(store: SqliteReader, request: WorkerRequest): Promise<unknown> {
-  if (request.call === "find") return store.find(request.tenantId, request.recordId);
-  if (request.call === "search") return store.search(request.query);
-  if (request.call === "registrations") return store.registrations(request.tenantId, request.names);
-  if (request.call === "cosignatures") return store.cosignatures();
-  if (request.call === "logs") return store.logs();
-  if (request.call === "log") return store.log(request.name);
-  if (request.call === "tile") return store.tile(request.name, request.tile);
-  if (request.call === "consistencyProof") return store.consistencyProof(request.name, request.first, request.second);
-  if (request.call === "multiProof") return store.multiProof(request.name, request.size, request.leafIndices);
-  if (request.call === "probe") return store.probe();
-  throw new Error(`The ${role} does not serve ${request.call}.`);
+  const isOfReader = store instanceof SqliteWriter && !(call in store);
+  if (isOfReader) readerBeside ??= openReaderBeside();
+  const target = isOfReader ? readerBeside : store;
+  const method: unknown = Reflect.get(target ?? store, call);
+  if (typeof method !== "function") throw new Error(`The ${role} does not serve ${call}.`);
+  return method.apply(target, args);
 }
 
 /** Answers calls in order. Those that are served together are taken apart where one of them has nothing stored of all. */
@@ -169,7 +149,7 @@ function isOfOne({ kind }: StoreFailure): boolean {
 }
 
 /** Calls that may share a transaction. */
-const shareable: ReadonlySet<WorkerRequest["call"]> = new Set([
+const shareable: ReadonlySet<string> = new Set<keyof SqliteWriter>([
   "append",
   "noteProofs",
   "takeAttempt",

@@ -9,12 +9,12 @@ import { sameHash } from "../../ledger/tlog/tree.ts";
 import { RetiredKeyError } from "../key-ring.ts";
 import type { ProofRow } from "../proof-batches.ts";
 import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
+import { givingBack, noteProofs, takeAttempts, takePortion } from "../sql/shared.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 import type { SqliteAnchor } from "./log/anchor.ts";
 import { type AppendedBatch, LogWriter, type SeededBatch } from "./log/log-writer.ts";
 import type { PartSender } from "./part-sender.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
-import { Attempts, DpopReplays } from "./shared.ts";
 import { countChange } from "./wal-binding.ts";
 
 /**
@@ -29,8 +29,6 @@ export class SqliteWriter {
   readonly #queries: SqliteQueries;
   readonly #anchor: SqliteAnchor;
   readonly #logs: LogWriter;
-  readonly #dpopReplays: DpopReplays;
-  readonly #attempts: Attempts;
   readonly #probe: SqliteStatement;
   readonly #count: SqliteStatement;
   readonly #newestKey: SqliteStatement;
@@ -43,8 +41,6 @@ export class SqliteWriter {
     this.#queries = new SqliteQueries(connection);
     this.#anchor = anchor;
     this.#logs = new LogWriter(this.#queries, anchor, originPrefix);
-    this.#dpopReplays = new DpopReplays(connection);
-    this.#attempts = new Attempts(connection);
     this.#newestKey = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1");
     this.#count = countChange(connection);
     this.#probe = connection.prepare(
@@ -118,24 +114,33 @@ export class SqliteWriter {
 
   /** For each proof, in order, whether this is its first use. */
   noteProofs(rows: readonly ProofRow[], nowMs: number): Promise<readonly boolean[]> {
-    return this.#transact(() => this.#dpopReplays.note(rows, nowMs));
+    return this.#transact(async () => {
+      const first = new Map<ProofRow, boolean>();
+      for (const [tenantId, own] of Map.groupBy(rows, (row) => row.tenantId)) {
+        const noted = await noteProofs(this.#queries, tenantId, own, nowMs);
+        own.forEach((row, position) => void first.set(row, noted[position] === true));
+      }
+      return rows.map((row) => first.get(row) === true);
+    });
   }
 
   /** Empty where the attempt is counted; else the limits that are reached. */
   takeAttempt(limits: readonly AttemptLimit[], nowMs: number): Promise<readonly ReachedLimit[]> {
-    return this.#transact(() => this.#attempts.take(limits, nowMs));
+    return this.#transact(() => takeAttempts(this.#queries, limits, nowMs));
   }
 
   giveBackAttempt(limits: readonly AttemptLimit[], nowMs: number): Promise<void> {
-    return this.#transact(() => this.#attempts.giveBack(limits, nowMs));
+    return this.#transact(async () => {
+      for (const limit of limits) await this.#queries.query(...givingBack(limit, 1, nowMs));
+    });
   }
 
   takePortion(limit: AttemptLimit, wanted: number, nowMs: number): Promise<Portion> {
-    return this.#transact(() => this.#attempts.takePortion(limit, wanted, nowMs));
+    return this.#transact(() => takePortion(this.#queries, limit, wanted, nowMs));
   }
 
-  giveBackPortion(limit: AttemptLimit, unused: number, nowMs: number): Promise<void> {
-    return this.#transact(() => this.#attempts.giveBackPortion(limit, unused, nowMs));
+  async giveBackPortion(limit: AttemptLimit, unused: number, nowMs: number): Promise<void> {
+    await this.#transact(() => this.#queries.query(...givingBack(limit, unused, nowMs)));
   }
 
   /** A real write, because a full disk still reads and locks. */

@@ -20,7 +20,7 @@ import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { leavesToRead, SearchTerms } from "../../search-backlog.ts";
 import { addRecords } from "../../sql/add-records.ts";
 import { refuseUnsound } from "../../sql/anchoring.ts";
-import { findIdempotencyRecords, keepAnswers } from "../../sql/idempotency-records.ts";
+import { findIdempotencyRecords, type KnownScopes, keepAnswers } from "../../sql/idempotency-records.ts";
 import { headByName, headOfTenant, readTiles, type StoredHead } from "../../sql/log-rows.ts";
 import { advanceHead, insertHead, insertRecords, upsertTiles } from "../../sql/log-statements.ts";
 import type { WithHeadLock } from "../../sql/records-administration.ts";
@@ -151,8 +151,7 @@ export class LogWriter {
     const known = this.#known.current(tenantId);
     const head = known?.head ?? (await headOfTenant(queries, tenantId));
     if (known === undefined) await refuseUnsound(queries, tenantId, head, this.#anchor.find(tenantId));
-    const isNoted = this.#anchor.notesErasure.bind(this.#anchor, tenantId);
-    const plan = planBatch(batch, await findIdempotencyRecords(queries, tenantId, batch, isNoted));
+    const plan = planBatch(batch, batch.some(hasScope) ? await this.#findScopes(tenantId, batch) : () => undefined);
     if (plan.fresh.length === 0 && head !== undefined)
       return { result: { log: head.origin, results: plan.results([]) }, log: head };
     const edge = await this.#edgeOf(head);
@@ -164,16 +163,22 @@ export class LogWriter {
     const adding = { tenantId, terms: this.#terms, index, waiting, read };
     const { log, committed, rows } = addRecords(plan.fresh, sequenced, edge, adding);
     const result: BatchResult = { log: log.origin, results: plan.results(committed) };
-    await insertRecords(queries, tenantId, rows.entries);
-    await upsertTiles(queries, tenantId, rows.tiles);
-    await keepAnswers(queries, tenantId, rows.calls, log.size, nowMs);
-    await addSearch(queries, tenantId, rows.search);
+    // Each call of a statement costs as much as a record of a small batch: what has nothing to do is not called.
+    const writing = [insertRecords(queries, tenantId, rows.entries), upsertTiles(queries, tenantId, rows.tiles)];
+    if (rows.calls.length > 0) writing.push(keepAnswers(queries, tenantId, rows.calls, log.size, nowMs));
+    if (rows.search.move !== undefined) writing.push(addSearch(queries, tenantId, rows.search));
+    await Promise.all(writing);
     const from = head ?? ((newest?.position ?? 0) as number);
     const moved = await this.#moveHead(from, log, plan.fresh, sequenced);
     const move = rows.search.move ?? {};
     const search = { index: index && { ...index, ...move }, waiting: rows.search.waiting };
     this.#known.note({ head: moved, edge, search });
     return { result, log };
+  }
+
+  #findScopes(tenantId: TenantId, batch: readonly EncodedRecord[]): Promise<KnownScopes> {
+    const isNoted = this.#anchor.notesErasure.bind(this.#anchor, tenantId);
+    return findIdempotencyRecords(this.#queries, tenantId, batch, isNoted);
   }
 
   async #edgeOf(head: StoredHead | undefined): Promise<RightEdge> {
@@ -223,10 +228,20 @@ export class LogWriter {
       await insertHead(this.#queries, opened);
       return opened;
     }
-    const { registeredTo, write } = await followWithRegistrations(this.#queries, head, records, sequenced);
-    await write();
+    const registeredTo = await this.#register(head, records, sequenced);
     if (!(await advanceHead(this.#queries, head, log, { lastRecordedAtMs, registeredTo })))
       throw new Error("The head of the log was moved by another writer.");
     return { ...head, ...log, lastRecordedAtMs, registeredTo };
   }
+
+  /** Resolves with the leaf that the index of registrations has come to. */
+  async #register(head: StoredHead, records: readonly EncodedRecord[], sequenced: Sequenced): Promise<number> {
+    if (head.registeredTo === head.size && !records.some(({ kind }) => kind === "registration"))
+      return sequenced.head.size;
+    const { registeredTo, write } = await followWithRegistrations(this.#queries, head, records, sequenced);
+    await write();
+    return registeredTo;
+  }
 }
+
+const hasScope = ({ idempotency }: EncodedRecord) => idempotency !== undefined;

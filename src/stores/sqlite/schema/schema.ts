@@ -183,7 +183,7 @@ export const migrations: readonly Migration[] = [
         expires_at_ms INTEGER NOT NULL,
         PRIMARY KEY (tenant_id, proof)
       ) STRICT, WITHOUT ROWID;
-      CREATE INDEX proof_uses_by_expiry ON proof_uses (expires_at_ms);
+      CREATE INDEX proof_uses_by_expiry ON proof_uses (tenant_id, expires_at_ms);
 
       -- Attempts in a window of time. The tenant is empty for counters of an address, which no tenant owns.
       CREATE TABLE attempts (
@@ -193,7 +193,7 @@ export const migrations: readonly Migration[] = [
         window_ends_at_ms INTEGER NOT NULL,
         PRIMARY KEY (tenant_id, counter)
       ) STRICT, WITHOUT ROWID;
-      CREATE INDEX attempts_by_expiry ON attempts (window_ends_at_ms);
+      CREATE INDEX attempts_by_expiry ON attempts (tenant_id, window_ends_at_ms);
     `,
   },
 ];

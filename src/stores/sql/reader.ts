@@ -1,0 +1,124 @@
+/** Reads records and the public part of logs: heads, tiles, entries, proofs. */
+import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { StoredRecord } from "../../ledger/ports/record.ts";
+import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
+import type { LogState, StoredCosignature } from "../../ledger/ports/store.ts";
+import type { LogName } from "../../ledger/tlog/log-name.ts";
+import { encodeEntries, hashesOnLevel, type TileName, tileWidth } from "../../ledger/tlog/tiles.ts";
+import { type Hash, hashBytes } from "../../ledger/tlog/tree.ts";
+import { DamagedError } from "../errors.ts";
+import type { RegistrationsLook } from "../found-registrations.ts";
+import { openStoredRecord } from "../stored-record.ts";
+import { headByName, heads, readCosignatures, readTiles, readTree, visibleOpening } from "./log-rows.ts";
+import type { Queries, Statement } from "./queries.ts";
+import { lookAtRegistrations } from "./registrations.ts";
+import { searchRecords } from "./search.ts";
+
+const leavesOf: Statement = {
+  name: "leaves",
+  text: "SELECT leaf FROM entries WHERE tenant_id = $1 AND leaf_index >= $2 AND leaf_index < $3 ORDER BY leaf_index",
+};
+/** One statement is one snapshot: an erasure in between cannot show half of itself. */
+const findRecord: Statement = {
+  name: "find_record",
+  text: `SELECT leaf, sealed, ${visibleOpening}
+          WHERE tenant_id = $1 AND record_id = $2`,
+};
+
+/** A database that is read. */
+export interface ReadDatabase extends Queries {
+  /** Reads in one snapshot what is a tenant's. */
+  snapshot<Result>(work: (queries: Queries) => Promise<Result>, tenantId: string): Promise<Result>;
+}
+
+/** All reject with `DamagedError` where what is stored does not verify, with an error of the driver otherwise. */
+export class StoreReader {
+  readonly #database: ReadDatabase;
+  readonly #noted: Statement | undefined;
+
+  /** @param noted as `lookAtRegistrations` takes it */
+  constructor(database: ReadDatabase, noted?: Statement) {
+    this.#database = database;
+    this.#noted = noted;
+  }
+
+  /** Finds, opens and verifies a record. */
+  async find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
+    const [row] = (await this.#database.query(findRecord, [tenantId, recordId])).rows;
+    if (row === undefined) return "unknown";
+    if (row.opening === null) return "erased";
+    const { leaf, sealed, opening } = row as { leaf: Uint8Array; sealed: Uint8Array; opening: Uint8Array };
+    return openStoredRecord(`record ${recordId}`, leaf, sealed, opening);
+  }
+
+  /** In one snapshot: a rebuild that ends in between would take away what its predecessor has. */
+  search(query: SearchQuery): Promise<SearchPage> {
+    return this.#database.snapshot((queries) => searchRecords(queries, query), query.tenantId);
+  }
+
+  lookAtRegistrations(tenantId: TenantId, names: readonly string[]): Promise<RegistrationsLook> {
+    return this.#database.snapshot((queries) => lookAtRegistrations(queries, tenantId, names, this.#noted), tenantId);
+  }
+
+  cosignatures(): Promise<readonly StoredCosignature[]> {
+    return readCosignatures(this.#database);
+  }
+
+  async logs(): Promise<readonly LogState[]> {
+    return (await heads(this.#database)).map(stateOf);
+  }
+
+  async log(name: LogName): Promise<LogState | undefined> {
+    const head = await headByName(this.#database, name);
+    return head && stateOf(head);
+  }
+
+  async tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined> {
+    const head = await headByName(this.#database, name);
+    return head && tileOf(this.#database, head, tile);
+  }
+
+  async consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined> {
+    const head = await headByName(this.#database, name);
+    return head && consistencyProofOf(this.#database, head, first, second);
+  }
+
+  async multiProof(name: LogName, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined> {
+    const head = await headByName(this.#database, name);
+    if (head === undefined || size > head.size) return undefined;
+    return (await readTree(this.#database, head.tenantId, size, leafIndices)).multiProof(leafIndices);
+  }
+}
+
+/** Undefined for a tile that the log has not reached. */
+export async function tileOf(queries: Queries, head: LogState, tile: TileName): Promise<Uint8Array | undefined> {
+  const { tenantId } = head;
+  const { level, index, width } = tile;
+  const first = index * tileWidth;
+  const reached = level === "entries" ? head.size : hashesOnLevel(level, head.size);
+  if (first + width > reached) return undefined;
+  if (level === "entries") {
+    const { rows } = await queries.query(leavesOf, [tenantId, first, first + width]);
+    if (rows.length === width) return encodeEntries(rows.map(({ leaf }) => leaf as Uint8Array));
+  } else {
+    const bytes = (await readTiles(queries, tenantId, [{ level, index }]))(level, index);
+    if (bytes !== undefined && bytes.length >= width * hashBytes) return bytes.subarray(0, width * hashBytes);
+  }
+  throw new DamagedError(`log ${head.origin}: tile ${index} of level ${level} is missing or short`);
+}
+
+/** Undefined for sizes that the log has not reached, or that stand in the wrong order. */
+export async function consistencyProofOf(
+  queries: Queries,
+  head: LogState,
+  first: number,
+  second: number,
+): Promise<readonly Hash[] | undefined> {
+  if (first > second || second > head.size) return undefined;
+  const tree = await readTree(queries, head.tenantId, second, [Math.max(0, first - 1)]);
+  return tree.consistencyProof(first);
+}
+
+function stateOf({ tenantId, origin, size, root }: LogState): LogState {
+  return { tenantId, origin, size, root };
+}

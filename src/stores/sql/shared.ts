@@ -1,0 +1,161 @@
+/** What replicas share for a short time: attempts in windows of time, and proofs that were used. */
+import { clockDifferenceMs } from "../../base/clock.ts";
+import type { TenantId } from "../../base/ids.ts";
+import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
+import type { ProofRow } from "../proof-batches.ts";
+import type { Queries, Statement } from "./queries.ts";
+
+/**
+ * Parameters: 1 tenant, 2 counter, 3 the time, 4 length of the window. A window that ends later than one could is of a
+ * clock that went back since: it does not count. Else each of two replicas whose clocks differ would begin anew the window
+ * of the other.
+ */
+const isCurrent = `(attempts.window_ends_at_ms > $3::bigint
+  AND attempts.window_ends_at_ms <= $3::bigint + $4::bigint + ${clockDifferenceMs})`;
+
+const counting = (amount: string) => `
+  INSERT INTO attempts (tenant_id, counter, taken, window_ends_at_ms)
+  VALUES ($1, $2, ${amount}, $3::bigint + $4::bigint)
+  ON CONFLICT (tenant_id, counter) DO UPDATE SET
+    taken = CASE WHEN ${isCurrent} THEN attempts.taken + ${amount} ELSE ${amount} END,
+    window_ends_at_ms = CASE WHEN ${isCurrent} THEN attempts.window_ends_at_ms ELSE excluded.window_ends_at_ms END`;
+/** Counts one, unless as many as parameter 5 were counted in the window. */
+const count: Statement = {
+  name: "count_attempt",
+  text: `${counting("1")} WHERE NOT ${isCurrent} OR attempts.taken < $5::integer`,
+};
+const windowEnd: Statement = {
+  name: "attempt_window",
+  text: "SELECT window_ends_at_ms FROM attempts WHERE tenant_id = $1 AND counter = $2",
+};
+const giveBack: Statement = {
+  name: "give_back_attempt",
+  text: `UPDATE attempts SET taken = CASE WHEN taken > $5::integer THEN taken - $5::integer ELSE 0 END
+          WHERE tenant_id = $1 AND counter = $2 AND ${isCurrent}`,
+};
+/** Counts as many as parameter 5, beyond the maximum too: so the answer tells what was counted before. */
+const countPortion: Statement = {
+  name: "count_portion",
+  text: `${counting("$5::integer")} RETURNING taken, window_ends_at_ms`,
+};
+/** In the same transaction: of parameter 3, what goes beyond the maximum, parameter 4, was not granted. */
+const boundPortion: Statement = {
+  name: "bound_portion",
+  text: `UPDATE attempts
+            SET taken = CASE WHEN taken - $3::integer > $4::integer THEN taken - $3::integer ELSE $4::integer END
+          WHERE tenant_id = $1 AND counter = $2 AND taken > $4::integer`,
+};
+
+/**
+ * Counts one under each of the limits, or under none where some are reached, and resolves with those. In a transaction.
+ * In the order of their names, so that two transactions never wait for each other.
+ */
+export async function takeAttempts(
+  queries: Queries,
+  limits: readonly AttemptLimit[],
+  nowMs: number,
+): Promise<readonly ReachedLimit[]> {
+  const ordered = limits.toSorted((a, b) => (a.counter < b.counter ? -1 : 1));
+  const taken = await Promise.all(ordered.map((limit) => takeOne(queries, limit, nowMs)));
+  const reached = taken.filter((limit) => limit !== undefined);
+  if (reached.length > 0) {
+    const counted = ordered.filter((_, position) => taken[position] === undefined);
+    await Promise.all(counted.map((limit) => queries.query(...givingBack(limit, 1, nowMs))));
+    return reached;
+  }
+  for (const [tenantId, own] of Map.groupBy(limits, keyTenant))
+    await removeExpired(queries, expiringAttempts, tenantId, nowMs, own.length);
+  return [];
+}
+
+async function takeOne(queries: Queries, limit: AttemptLimit, nowMs: number): Promise<ReachedLimit | undefined> {
+  const counted = await queries.query(count, [...keyOf(limit), nowMs, limit.windowMs, limit.maximum]);
+  if (counted.count === 1) return undefined;
+  const [row] = (await queries.query(windowEnd, keyOf(limit))).rows;
+  return { counter: limit.counter, waitMs: (row?.window_ends_at_ms as number) - nowMs };
+}
+
+/** Grants up to so many of what the limit leaves. In a transaction. */
+export async function takePortion(
+  queries: Queries,
+  limit: AttemptLimit,
+  wanted: number,
+  nowMs: number,
+): Promise<Portion> {
+  const [counted] = await Promise.all([
+    queries.query(countPortion, [...keyOf(limit), nowMs, limit.windowMs, wanted]),
+    queries.query(boundPortion, [...keyOf(limit), wanted, limit.maximum]),
+    removeExpired(queries, expiringAttempts, keyTenant(limit), nowMs, 1),
+  ]);
+  const [row] = counted.rows;
+  const left = Math.max(0, limit.maximum - (Number(row?.taken) - wanted));
+  const granted = Math.min(wanted, left);
+  return { granted, left: left - granted, waitMs: Number(row?.window_ends_at_ms) - nowMs };
+}
+
+/** The statement that takes back so many, where the window has not ended, and its values. */
+export function givingBack(limit: AttemptLimit, amount: number, nowMs: number): [Statement, readonly unknown[]] {
+  return [giveBack, [...keyOf(limit), nowMs, limit.windowMs, amount]];
+}
+
+/** The tenant is empty for counters of an address, which no tenant owns. */
+export function keyTenant({ tenantId }: AttemptLimit): string {
+  return tenantId ?? "";
+}
+
+function keyOf(limit: AttemptLimit): [string, string] {
+  return [keyTenant(limit), limit.counter];
+}
+
+const insertProofs: Statement = {
+  name: "insert_proofs",
+  text: `INSERT INTO proof_uses (tenant_id, proof, expires_at_ms)
+         SELECT $1::text, used.proof, used.expires_at_ms
+           FROM unnest($2::text[], $3::bigint[]) AS used (proof, expires_at_ms) WHERE true
+         ON CONFLICT DO NOTHING RETURNING proof`,
+};
+
+/** For each of a tenant's proofs, in order, whether it was not there yet. In a transaction. */
+export async function noteProofs(
+  queries: Queries,
+  tenantId: TenantId,
+  rows: readonly ProofRow[],
+  nowMs: number,
+): Promise<readonly boolean[]> {
+  const expiries = rows.map(({ expiresAtMs }) => Math.ceil(expiresAtMs));
+  const [answer] = await Promise.all([
+    queries.query(insertProofs, [tenantId, rows.map(({ proof }) => proof), expiries]),
+    removeExpired(queries, expiringProofs, tenantId, nowMs, rows.length),
+  ]);
+  const inserted = new Set(answer.rows.map(({ proof }) => proof));
+  // Of two rows with the same proof the first one has it.
+  return rows.map(({ proof }) => inserted.delete(proof));
+}
+
+/** Rows that one write removes besides: more than it adds, so that a table shrinks while it is written to. */
+const removedPerRow = 2;
+const removedAtLeast = 16;
+
+/**
+ * Removes rows that nobody needs any more, by their expiry, which is indexed behind the tenant. Rows that another
+ * transaction holds are left to it: nobody waits for this.
+ */
+const expiring = (table: string, key: string, expiry: string): Statement => ({
+  name: `expire_${table}`,
+  text: `DELETE FROM ${table} WHERE tenant_id = $1 AND ${key} IN
+           (SELECT ${key} FROM ${table} WHERE tenant_id = $1 AND ${expiry} <= $2
+             ORDER BY ${expiry} LIMIT $3 FOR UPDATE SKIP LOCKED)`,
+});
+const expiringAttempts = expiring("attempts", "counter", "window_ends_at_ms");
+const expiringProofs = expiring("proof_uses", "proof", "expires_at_ms");
+
+/** To be called in the transaction that writes so many rows of the tenant. */
+async function removeExpired(
+  queries: Queries,
+  statement: Statement,
+  tenantId: string,
+  nowMs: number,
+  rowsWritten: number,
+): Promise<void> {
+  await queries.query(statement, [tenantId, nowMs, removedAtLeast + removedPerRow * rowsWritten]);
+}

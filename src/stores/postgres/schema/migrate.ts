@@ -3,11 +3,12 @@ import { Client } from "pg";
 import type { RandomFill } from "../../../base/ids.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import type { Queries, Statement } from "../../sql/queries.ts";
+import type { Migration } from "../../sql/schema.ts";
 import { requireKnownVersion } from "../../store-checks.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "../connection/client-options.ts";
 import { queriesOf } from "../connection/connection.ts";
 import { distributeTables, isDistributed } from "./distribute.ts";
-import { type Migration, migrations } from "./schema.ts";
+import { migrations } from "./schema.ts";
 
 /** How to migrate. */
 export interface MigrateOptions extends ConnectionSettings {

@@ -1,190 +1,34 @@
 /** The schema, as one table of steps. */
-import { entryBytes, segmentLeaves } from "../../term-segment.ts";
-
-/** One step of the schema. Its version is its position, from 1. Once it is released it never changes. */
-export interface Migration {
-  readonly name: string;
-  readonly sql: string;
-}
+import { type Migration, sharedSchema } from "../../sql/schema.ts";
 
 /**
- * Every key starts with the tenant, so that tables can be distributed by it; rows of no tenant are in `store`,
- * `policy_revisions`, `signing_keys` and the look-up `log_names`, which are small. No sequences: numbers are given under
- * the lock of a log's head. Text is compared byte for byte, whatever the database's language.
+ * Rows of no tenant are in `store`, `policy_revisions`, `signing_keys` and the look-up `log_names`, which are small. Text is
+ * compared byte for byte, whatever the database's language.
  */
 export const migrations: readonly Migration[] = [
   {
     name: "baseline",
     sql: `
-      CREATE TABLE store (
-        singleton integer PRIMARY KEY CHECK (singleton = 1),
-        store_id text NOT NULL,
-        probed_at_ms bigint NOT NULL,
-        -- Names the copy of another store into this database while it is not whole; NULL if there is none.
-        copy_under_way text
-      );
+    CREATE TABLE store (
+      singleton integer PRIMARY KEY CHECK (singleton = 1),
+      store_id text NOT NULL,
+      probed_at_ms bigint NOT NULL,
+      -- Names the copy of another store into this database while it is not whole; NULL if there is none.
+      copy_under_way text
+    );
 
-      CREATE TABLE log_heads (
-        tenant_id text COLLATE "C" NOT NULL PRIMARY KEY,
-        origin text COLLATE "C" NOT NULL,
-        size bigint NOT NULL CHECK (size > 0),
-        root bytea NOT NULL CHECK (length(root) = 32),
-        last_recorded_at_ms bigint NOT NULL,
-        -- Position of the key that signs the log: a gateway sees it with the head, before it signs anything.
-        key_position integer NOT NULL DEFAULT 0,
-        -- The index of registrations has the leaves before this one.
-        registered_to bigint NOT NULL
-      );
-
-      -- Whose log a name stands for. Written before the log is opened: a name may stand for a log that never was.
-      CREATE TABLE log_names (
-        name text COLLATE "C" NOT NULL PRIMARY KEY,
-        tenant_id text COLLATE "C" NOT NULL
-      );
-
-      CREATE TABLE entries (
-        tenant_id text COLLATE "C" NOT NULL,
-        leaf_index bigint NOT NULL CHECK (leaf_index >= 0),
-        record_id text COLLATE "C" NOT NULL,
-        leaf bytea NOT NULL,
-        sealed bytea NOT NULL,
-        PRIMARY KEY (tenant_id, leaf_index),
-        UNIQUE (tenant_id, record_id)
-      );
-      -- Sealed bytes do not get smaller: no time is spent on trying.
-      ALTER TABLE entries ALTER COLUMN leaf SET STORAGE EXTERNAL, ALTER COLUMN sealed SET STORAGE EXTERNAL;
-
-      CREATE TABLE openings (
-        tenant_id text COLLATE "C" NOT NULL,
-        record_id text COLLATE "C" NOT NULL,
-        opening bytea NOT NULL CHECK (length(opening) = 32),
-        PRIMARY KEY (tenant_id, record_id)
-      );
-
-      -- Hashes of every tile; the one that is being filled has as many as there are. Bundles of entries are made of
-      -- the leaves when they are asked for.
-      CREATE TABLE tiles (
-        tenant_id text COLLATE "C" NOT NULL,
-        level integer NOT NULL CHECK (level BETWEEN 0 AND 63),
-        tile_index bigint NOT NULL CHECK (tile_index >= 0),
-        hashes bytea NOT NULL CHECK (length(hashes) BETWEEN 32 AND 8192 AND length(hashes) % 32 = 0),
-        PRIMARY KEY (tenant_id, level, tile_index)
-      );
-      ALTER TABLE tiles ALTER COLUMN hashes SET STORAGE EXTERNAL;
-
-      -- What was answered to calls that may come again. Sealed under the record's opening: both are erased together.
-      CREATE TABLE kept_answers (
-        tenant_id text COLLATE "C" NOT NULL,
-        scope bytea NOT NULL CHECK (length(scope) = 32),
-        leaf_index bigint NOT NULL,
-        tree_size bigint NOT NULL CHECK (tree_size > leaf_index),
-        kept_at_ms bigint NOT NULL,
-        sealed bytea,
-        PRIMARY KEY (tenant_id, scope)
-      );
-      CREATE INDEX kept_answers_by_age ON kept_answers (tenant_id, kept_at_ms);
-      CREATE INDEX kept_answers_by_leaf ON kept_answers (tenant_id, leaf_index);
-
-      -- Records that were erased: what a backup brings back of them is erased again.
-      CREATE TABLE erasures (
-        tenant_id text COLLATE "C" NOT NULL,
-        record_id text COLLATE "C" NOT NULL,
-        leaf_index bigint NOT NULL,
-        erasure_leaf_index bigint NOT NULL CHECK (erasure_leaf_index > leaf_index),
-        PRIMARY KEY (tenant_id, record_id)
-      );
-
-      -- What must not be erased. The record is empty where the hold covers the whole tenant.
-      CREATE TABLE legal_holds (
-        tenant_id text COLLATE "C" NOT NULL,
-        record_id text COLLATE "C" NOT NULL,
-        reason text NOT NULL,
-        placed_at_ms bigint NOT NULL,
-        PRIMARY KEY (tenant_id, record_id)
-      );
-
-      -- Keys of the search indexes of a log: of the one that serves and, while it is rebuilt, of its successor. They stand
-      -- apart like openings, because who has both key and terms can try which values were recorded.
-      CREATE TABLE search_keys (
-        tenant_id text COLLATE "C" NOT NULL,
-        generation integer NOT NULL CHECK (generation > 0),
-        key bytea NOT NULL CHECK (length(key) = 32),
-        -- Leaves before filled_to are in the index.
-        filled_to bigint NOT NULL CHECK (filled_to >= 0),
-        serves integer NOT NULL CHECK (serves IN (0, 1)),
-        PRIMARY KEY (tenant_id, generation)
-      );
-
-      -- What up to 64 leaves that stand side by side are found by: each of their terms once, with the leaves that it finds.
-      -- A search looks into the segments of a block, which is 1,024 leaves; an erasure finds them by their leaves.
-      -- Values are kept as they are, and beside their rows if they fit: a search goes through them.
-      CREATE TABLE search_segments (
-        tenant_id text COLLATE "C" NOT NULL,
-        first_leaf bigint NOT NULL CHECK (first_leaf >= 0),
-        generation integer NOT NULL,
-        end_leaf bigint NOT NULL CHECK (end_leaf > first_leaf AND end_leaf <= first_leaf + ${segmentLeaves}),
-        terms bytea NOT NULL CHECK (length(terms) % ${entryBytes} = 0),
-        PRIMARY KEY (tenant_id, first_leaf, generation)
-      ) WITH (toast_tuple_target = 8160);
-      ALTER TABLE search_segments ALTER COLUMN terms SET STORAGE EXTERNAL;
-
-      -- Key of the index of registrations. It stands apart like openings, and like keys of search indexes.
-      CREATE TABLE artifact_keys (
-        tenant_id text COLLATE "C" NOT NULL PRIMARY KEY,
-        key bytea NOT NULL CHECK (length(key) = 32)
-      );
-
-      -- Registrations that count, by artifact, whose name is stored as what it is under the key. One that is erased keeps
-      -- its row, which then says that something is not known any more. Few are relied on, however many there are.
-      CREATE TABLE registered_artifacts (
-        tenant_id text COLLATE "C" NOT NULL,
-        artifact bytea NOT NULL CHECK (length(artifact) = 32),
-        relied_on integer NOT NULL CHECK (relied_on IN (0, 1)),
-        leaf_index bigint NOT NULL,
-        PRIMARY KEY (tenant_id, artifact, relied_on, leaf_index)
-      );
-      CREATE INDEX registered_artifacts_by_leaf ON registered_artifacts (tenant_id, leaf_index);
-
-      -- Signature lines of witnesses: for each log the newest of each.
-      CREATE TABLE cosignatures (
-        tenant_id text COLLATE "C" NOT NULL,
-        witness text COLLATE "C" NOT NULL,
-        key_id text COLLATE "C" NOT NULL,
-        size bigint NOT NULL CHECK (size > 0),
-        root bytea NOT NULL CHECK (length(root) = 32),
-        line text NOT NULL,
-        PRIMARY KEY (tenant_id, witness, key_id)
-      );
-
-      CREATE TABLE policy_revisions (
-        revision text COLLATE "C" NOT NULL PRIMARY KEY,
-        content text NOT NULL
-      );
-
-      -- Public keys that have signed checkpoints, in their order; the last is the current one.
-      CREATE TABLE signing_keys (
-        position integer PRIMARY KEY,
-        public_key bytea NOT NULL UNIQUE CHECK (length(public_key) = 32)
-      );
-
-      -- DPoP proofs that were used, until they expire.
-      CREATE TABLE proof_uses (
-        tenant_id text COLLATE "C" NOT NULL,
-        proof text COLLATE "C" NOT NULL,
-        expires_at_ms bigint NOT NULL,
-        PRIMARY KEY (tenant_id, proof)
-      );
-      CREATE INDEX proof_uses_by_expiry ON proof_uses (tenant_id, expires_at_ms);
-
-      -- Attempts in a window of time. The tenant is empty for counters of an address, which no tenant owns.
-      CREATE TABLE attempts (
-        tenant_id text COLLATE "C" NOT NULL,
-        counter text COLLATE "C" NOT NULL,
-        taken integer NOT NULL CHECK (taken >= 0),
-        window_ends_at_ms bigint NOT NULL,
-        PRIMARY KEY (tenant_id, counter)
-      );
-      CREATE INDEX attempts_by_expiry ON attempts (tenant_id, window_ends_at_ms);
+    -- Whose log a name stands for. Written before the log is opened: a name may stand for a log that never was.
+    CREATE TABLE log_names (
+      name text COLLATE "C" NOT NULL PRIMARY KEY,
+      tenant_id text COLLATE "C" NOT NULL
+    );
+${sharedSchema("(tenant_id, record_id)").replaceAll(/^( +\w+) text\b/gm, '$1 text COLLATE "C"')}
+    -- Sealed bytes do not get smaller: no time is spent on trying.
+    ALTER TABLE entries ALTER COLUMN leaf SET STORAGE EXTERNAL, ALTER COLUMN sealed SET STORAGE EXTERNAL;
+    ALTER TABLE tiles ALTER COLUMN hashes SET STORAGE EXTERNAL;
+    -- Kept as they are, and beside their rows if they fit: a search goes through them.
+    ALTER TABLE search_segments SET (toast_tuple_target = 8160);
+    ALTER TABLE search_segments ALTER COLUMN terms SET STORAGE EXTERNAL;
     `,
   },
 ];

@@ -1,11 +1,12 @@
 /** Brings a database file to this program's schema. */
 import type { RandomFill } from "../../../base/ids.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
+import type { Migration } from "../../sql/schema.ts";
 import { requireKnownVersion } from "../../store-checks.ts";
 import { openConnection, type SqliteConnection } from "../connection.ts";
 import { createDatabaseFile } from "../files.ts";
 import { requireOwnLog } from "../wal-binding.ts";
-import { applicationId, type Migration, migrations } from "./schema.ts";
+import { applicationId, migrations } from "./schema.ts";
 import { requireUnsealed } from "./seal.ts";
 
 /** How to migrate. */

@@ -11,24 +11,16 @@ export const doctorCommand = command({
   options: {
     "--timeout <seconds>": { says: "time for all of it, 1 to 300", parse: seconds, fallback: 10 },
   },
-  async run({ options: { config, timeout }, terminal }) {
-    const { filesCheck, policyCheck, runtimeCheck, settingsCheck } = await import("./machine-checks.ts");
-    const { issuerCheck, witnessesCheck } = await import("./network-checks.ts");
-    const { storeCheck } = await import("./store-check.ts");
+  async run({ options: { timeout }, load, terminal }) {
+    const { files, policy, runtime, settingsCheck } = await import("./machine-checks.ts");
+    const { issuer, store, witnesses } = await import("./service-checks.ts");
     const deadline = new AbortController();
     const timer = setTimeout(() => deadline.abort(), timeout * 1_000);
     const { version } = packageFile;
-    const checks = [
-      runtimeCheck(version, process.versions.node),
-      settingsCheck(config),
-      filesCheck(config),
-      issuerCheck(config),
-      witnessesCheck(config),
-      storeCheck(config),
-      // Last: it keeps the thread busy.
-      policyCheck(config),
-    ];
-    const findings = (await Promise.all(checks.map((check) => runCheck(check, deadline.signal)))).flat();
+    // Policy comes last: it keeps the thread busy.
+    const checks = { runtime, settings: settingsCheck(load), files, issuer, witnesses, store, policy };
+    const running = Object.entries(checks).map(([name, check]) => runCheck(name, check, load, deadline.signal));
+    const findings = (await Promise.all(running)).flat();
     clearTimeout(timer);
     // What did not answer is not waited for any longer.
     if (deadline.signal.aborted) setImmediate(() => terminal.leave?.());

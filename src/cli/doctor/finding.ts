@@ -1,4 +1,7 @@
 /** What `doctor` finds. */
+import type { ConfigFor, Use } from "../../config/uses.ts";
+import type { Context } from "../command.ts";
+import { Refusal } from "../output.ts";
 
 export interface Finding {
   /** What was looked at. */
@@ -11,51 +14,95 @@ export interface Finding {
 }
 
 export interface Check {
-  readonly name: string;
-  /** Says all that it finds. What it throws is a failure too. */
-  readonly look: (deadline: AbortSignal) => Promise<readonly Finding[]>;
-  /** Where it finds nothing to look at in time, or fails for a reason of its own. */
+  /** What to do about a failure that has no remedy of its own. */
   readonly remedy: string;
+  /** Says all that it finds. What it throws is a failure too. */
+  readonly look: (found: Findings, deadline: AbortSignal) => Promise<void> | void;
 }
 
-/** Never rejects, and has resolved when the deadline has passed, whatever the look still waits for. */
-export async function runCheck({ name, look, remedy }: Check, deadline: AbortSignal): Promise<readonly Finding[]> {
-  const late = new Promise<readonly Finding[]>((resolve) => {
-    const onLate = () => resolve([{ check: name, status: "failed", detail: "no answer in time", remedy }]);
-    if (deadline.aborted) onLate();
-    else deadline.addEventListener("abort", onLate, { once: true });
-  });
-  const looking = look(deadline).catch((error: unknown): readonly Finding[] => [
-    { check: name, status: "failed", detail: error instanceof Error ? error.message : String(error), remedy },
-  ]);
-  return Promise.race([looking, late]);
-}
-
-export const ok = (check: string, detail: string): Finding => ({ check, status: "ok", detail });
-export const skipped = (check: string, detail: string): Finding => ({ check, status: "skipped", detail });
-export const failed = (check: string, detail: string, remedy: string): Finding => ({
-  check,
-  status: "failed",
-  detail,
-  remedy,
-});
-export const warning = (check: string, detail: string, remedy: string): Finding => ({
-  check,
-  status: "warning",
-  detail,
-  remedy,
-});
+/** There is nothing to look at. */
+class Skipped extends Error {}
 
 /** What tokens and proofs forgive; a witness forgives more, and records get the time that is said. */
 const toleranceMs = 30_000;
 const noticeableMs = 5_000;
 
-/** Compares this machine's clock with another's, as it was between two moments of this one. */
-export function clockFinding(whose: string, theirMs: number, beforeMs: number, afterMs: number): Finding {
-  const offMs = theirMs < beforeMs ? beforeMs - theirMs : Math.max(0, theirMs - afterMs);
-  const seconds = Math.round(offMs / 1_000);
-  const detail = `this machine's clock and ${whose}'s differ by ${seconds} s`;
-  const remedy = "let both follow a time server (NTP): tokens are judged with 30 s of tolerance, records by this clock";
-  if (offMs > toleranceMs) return failed("clock", detail, remedy);
-  return offMs > noticeableMs ? warning("clock", detail, remedy) : ok("clock", detail);
+/** Findings of one check. */
+export class Findings {
+  readonly all: Finding[] = [];
+  readonly #check: string;
+  readonly #remedy: string;
+  readonly #load: Context["load"];
+
+  constructor(check: string, remedy: string, load: Context["load"]) {
+    this.#check = check;
+    this.#remedy = remedy;
+    this.#load = load;
+  }
+
+  /** The settings for the use; ends the check if they are wrong, which is for the check of settings to say. */
+  readonly load = <U extends Use>(use: U): ConfigFor<U> => {
+    try {
+      return this.#load(use);
+    } catch (error) {
+      if (error instanceof Refusal) throw new Skipped("the settings are wrong");
+      throw error;
+    }
+  };
+
+  skip(why: string): never {
+    throw new Skipped(why);
+  }
+
+  ok(detail: string, check = this.#check): void {
+    this.all.push({ check, status: "ok", detail });
+  }
+
+  failed(detail: string, remedy = this.#remedy, check = this.#check): void {
+    this.all.push({ check, status: "failed", detail, remedy });
+  }
+
+  warning(detail: string, remedy = this.#remedy, check = this.#check): void {
+    this.all.push({ check, status: "warning", detail, remedy });
+  }
+
+  /** Compares this machine's clock with another's, as it was between two moments of this one. */
+  clock(whose: string, theirMs: number, beforeMs: number, afterMs: number): void {
+    const offMs = theirMs < beforeMs ? beforeMs - theirMs : Math.max(0, theirMs - afterMs);
+    const detail = `this machine's clock and ${whose}'s differ by ${Math.round(offMs / 1_000)} s`;
+    const remedy =
+      "let both follow a time server (NTP): tokens are judged with 30 s of tolerance, records by this clock";
+    if (offMs > toleranceMs) this.failed(detail, remedy, "clock");
+    else if (offMs > noticeableMs) this.warning(detail, remedy, "clock");
+    else this.ok(detail, "clock");
+  }
+}
+
+/** Never rejects, and has resolved when the deadline has passed, whatever the look still waits for. */
+export async function runCheck(
+  name: string,
+  { look, remedy }: Check,
+  load: Context["load"],
+  deadline: AbortSignal,
+): Promise<readonly Finding[]> {
+  const alone = (status: Finding["status"], detail: string): Finding => ({
+    check: name,
+    status,
+    detail,
+    ...(status === "failed" && { remedy }),
+  });
+  const found = new Findings(name, remedy, load);
+  const looking = (async () => look(found, deadline))().then(
+    () => found.all,
+    (error: unknown) => {
+      if (error instanceof Skipped) return [alone("skipped", error.message)];
+      return [alone("failed", error instanceof Error ? error.message : String(error))];
+    },
+  );
+  const late = new Promise<readonly Finding[]>((resolve) => {
+    const onLate = () => resolve([alone("failed", "no answer in time")]);
+    if (deadline.aborted) onLate();
+    else deadline.addEventListener("abort", onLate, { once: true });
+  });
+  return Promise.race([looking, late]);
 }

@@ -1,0 +1,200 @@
+/** What a service needs besides its machine: its issuers, its witnesses and its store. All of them tell the time as well. */
+import { existsSync } from "node:fs";
+import { askIssuer } from "../../auth/tokens/introspection-client.ts";
+import { discoverKeySetUrl, fetchKeySet } from "../../auth/tokens/issuer-documents.ts";
+import { systemClock } from "../../base/clock.ts";
+import type { IntrospectionRule, IssuerEntry } from "../../base/issuers.ts";
+import { createSemaphore } from "../../base/semaphore.ts";
+import { systemTimers } from "../../base/timers.ts";
+import { parseIssuerFile } from "../../config/issuer-file.ts";
+import { systemFiles } from "../../config/load.ts";
+import type { ConfigFor } from "../../config/uses.ts";
+import { describeUndone } from "../../ledger/audit/undone-erasures.ts";
+import type { StoreArchive } from "../../ledger/ports/archive.ts";
+import { sameHash } from "../../ledger/tlog/tree.ts";
+import { readKeyFile } from "../../stores/key-file.ts";
+import { sqlitePaths } from "../../stores/sqlite/paths.ts";
+import { logsAhead } from "../ledger/clock-command.ts";
+import { Refusal } from "../output.ts";
+import { withArchive } from "../store.ts";
+import type { Check, Findings } from "./finding.ts";
+
+/** For one exchange; the service itself waits no longer. */
+const exchangeTimeoutMs = 5_000;
+/** Issuers that are asked at a time. */
+const maximumExchanges = 16;
+
+export const issuer: Check = {
+  remedy:
+    "let this machine reach the issuer, and SVC_OIDC_ISSUER or SVC_OIDC_ISSUERS name it as its discovery document does; " +
+    "until then every call with a token of it is answered 503",
+  async look(found, signal) {
+    const config = found.load("issuer");
+    const { authMode, oidcIssuer, oidcIssuers } = config;
+    if (authMode === "trusted_headers" || (oidcIssuers ?? oidcIssuer) === undefined)
+      found.skip("no issuer's tokens are taken");
+    const entries: readonly Pick<IssuerEntry, "issuer" | "introspection">[] =
+      oidcIssuers === undefined
+        ? [{ issuer: oidcIssuer as string }]
+        : parseIssuerFile(systemFiles.readText(oidcIssuers), config);
+    const slots = createSemaphore(maximumExchanges, entries.length);
+    await Promise.all(entries.map((entry) => slots.run(() => lookAtIssuer(found, entry, signal), signal)));
+  },
+};
+
+const askedRemedy =
+  "let this machine reach the endpoint, and have the issuer know the client and its secret or certificate; until then " +
+  "every call with a token of it is answered 503";
+const leftOutRemedy = "have the issuer publish keys that can be used; tokens that the others sign are refused";
+
+async function lookAtIssuer(
+  found: Findings,
+  { issuer: name, introspection }: Pick<IssuerEntry, "issuer" | "introspection">,
+  signal: AbortSignal,
+): Promise<void> {
+  const clock = new ToldTime(`the issuer ${name}`);
+  const context = { fetch: clock.fetch, timers: systemTimers, timeoutMs: exchangeTimeoutMs, signal };
+  try {
+    if (introspection === undefined) await lookAtKeys(found, name, context);
+    else await lookAtIntrospection(found, name, introspection, context);
+    clock.tell(found);
+  } catch (error) {
+    const detail = `${name}: ${error instanceof Error ? error.message : "unknown error"}`;
+    found.failed(detail, introspection && askedRemedy);
+  }
+}
+
+type Exchange = Parameters<typeof fetchKeySet>[1];
+
+async function lookAtKeys(found: Findings, name: string, context: Exchange): Promise<void> {
+  const { keys, remark } = await fetchKeySet(await discoverKeySetUrl(name, context), context);
+  const counted = `${name} publishes ${keys.length === 0 ? "no" : keys.length} signature keys`;
+  const detail = remark === undefined ? counted : `${counted}; ${remark}`;
+  if (keys.length === 0) found.failed(detail);
+  else if (remark === undefined) found.ok(detail);
+  else found.warning(detail, leftOutRemedy);
+}
+
+/** Asks about a token that nobody has: the issuer says so to a client that it knows. */
+async function lookAtIntrospection(found: Findings, name: string, rule: IntrospectionRule, context: Exchange) {
+  const readFile = async (path: string) => systemFiles.readText(path);
+  const { active } = await askIssuer(`${rule.tokenPrefix}no-token-of-anybody`, rule, { ...context, readFile });
+  if (active !== false) throw new Error("it takes a token that nobody has for a good one");
+  found.ok(`${name} answers about tokens`);
+}
+
+export const witnesses: Check = {
+  remedy:
+    "let this machine reach the witness, or ask whoever runs it; where answers wait for a quorum, calls are answered 503 " +
+    "until enough of them cosign",
+  async look(found, deadline) {
+    const config = found.load("witnesses");
+    if (config.witnesses.length === 0) found.skip("none are set");
+    await Promise.all(config.witnesses.map(({ url }) => lookAtWitness(found, url, deadline)));
+  },
+};
+
+/** Asks for nothing that it would remember: that it answers is enough. */
+async function lookAtWitness(found: Findings, url: string, deadline: AbortSignal): Promise<void> {
+  const clock = new ToldTime(`the witness ${url}`);
+  const signal = AbortSignal.any([deadline, AbortSignal.timeout(exchangeTimeoutMs)]);
+  try {
+    const answer = await clock.fetch(url, { redirect: "manual", signal });
+    await answer.body?.cancel();
+    if (answer.status >= 500) return found.failed(`${url} answers with status ${answer.status}`);
+    found.ok(`${url} answers`);
+    clock.tell(found);
+  } catch (error) {
+    found.failed(`${url} does not answer: ${reasonOf(error)}`);
+  }
+}
+
+/** Fetches, and keeps the first answer's `Date` (RFC 9110 §6.6.1), which has whole seconds. */
+class ToldTime {
+  readonly #whose: string;
+  #told: readonly [theirMs: number, beforeMs: number, afterMs: number] | undefined;
+
+  constructor(whose: string) {
+    this.#whose = whose;
+  }
+
+  readonly fetch: typeof globalThis.fetch = async (input, init) => {
+    const beforeMs = systemClock.now();
+    const response = await fetch(input, init);
+    const theirMs = Date.parse(response.headers.get("date") ?? "");
+    // A second that has begun is told as a whole one.
+    if (!Number.isNaN(theirMs)) this.#told ??= [theirMs, beforeMs - 1_000, systemClock.now()];
+    return response;
+  };
+
+  tell(found: Findings): void {
+    if (this.#told !== undefined) found.clock(this.#whose, ...this.#told);
+  }
+}
+
+/** The runtime's fetch says "fetch failed" and keeps the reason, such as ECONNREFUSED, in the cause. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return "unknown error";
+  const { cause } = error;
+  if (cause instanceof Error) return "code" in cause && typeof cause.code === "string" ? cause.code : cause.message;
+  return error.message;
+}
+
+const reachRemedy: Readonly<Record<"sqlite" | "postgres", string>> = {
+  sqlite: "put the right file there, readable for the user that the service runs as: docs/operations.md, Restore",
+  postgres:
+    "let this machine reach the database, with the user and password of the settings; `migrate` makes its tables",
+};
+const keyRemedy = "put the key back that signed the logs: without it none of them goes on";
+
+/** Whether the store can be served: that it is there and reached, and fits its anchor, its key and the clock. */
+export const store: Check = {
+  remedy: "see whether the database, or the file system, hangs",
+  async look(found) {
+    const config = found.load("ledger");
+    const remedy = reachRemedy[config.store.kind];
+    if (config.store.kind === "sqlite" && !existsSync(config.store.path)) {
+      const { path } = config.store;
+      const { anchorPath } = sqlitePaths(path, config);
+      if (existsSync(anchorPath)) found.failed(`${path} is missing, and its anchor ${anchorPath} is there`, remedy);
+      else found.ok(`${path} is not there yet: the first start makes it`);
+      return;
+    }
+    try {
+      await withArchive(found, ({ archive }) => examine(found, archive, config));
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      found.failed(error.message, remedy);
+    }
+  },
+};
+
+async function examine(found: Findings, archive: StoreArchive, { ledgerKey }: ConfigFor<"ledger">): Promise<void> {
+  const beforeMs = systemClock.now();
+  const theirMs = await archive.clockMs();
+  if (theirMs !== undefined) found.clock("the database", theirMs, beforeMs, systemClock.now());
+  const before = found.all.length;
+  const logs = await archive.logs();
+  const records = logs.reduce((sum, { size }) => sum + size, 0);
+  for (const { message } of await archive.anchorProblems())
+    found.failed(message, "nothing may be signed like this: docs/operations.md, Restore");
+  for (const line of describeUndone(await archive.undoneErasures()))
+    found.warning(line, "`ledger reapply-erasures` erases them again");
+  const newest = (await archive.signingKeys()).at(-1);
+  const keys = readKeyFile(ledgerKey);
+  if (newest !== undefined && keys === undefined) found.failed(`SVC_LEDGER_KEY: ${ledgerKey} is missing`, keyRemedy);
+  else if (newest !== undefined && !keys?.some(({ publicKey }) => sameHash(publicKey, newest)))
+    found.failed(`SVC_LEDGER_KEY: ${ledgerKey} does not have the key that signs the logs`, keyRemedy);
+  await lookAtTimes(found, archive);
+  if (found.all.length === before) found.ok(`${logs.length} logs with ${records} leaves, as far as their anchor says`);
+}
+
+/** A log that is ahead of the clock stops a start, unless an operator has accepted its time. */
+async function lookAtTimes(found: Findings, archive: StoreArchive): Promise<void> {
+  const nowMs = systemClock.now();
+  const logs = await logsAhead(archive, nowMs);
+  if (logs.length === 0) return;
+  const newestMs = logs.reduce((newest, { lastRecordedAtMs }) => Math.max(newest, lastRecordedAtMs), 0);
+  const detail = `the newest record is of ${new Date(newestMs).toISOString()}, and this clock says ${new Date(nowMs).toISOString()}`;
+  found.failed(detail, "set the clock right; if that of the record was wrong, `ledger clock accept`", "clock");
+}

@@ -1,7 +1,7 @@
 /** The one place where the environment of the process is read. */
 import { readFileSync, statSync } from "node:fs";
 import { readRegularFile } from "../files/file-system.ts";
-import { type Environment, type ReadOptions, type ReadResult, readConfig } from "./config.ts";
+import { type ReadOptions, type ReadResult, readConfig } from "./config.ts";
 import type { Files } from "./files.ts";
 import { readTracing, type TracingRead } from "./tracing.ts";
 import type { Use } from "./uses.ts";
@@ -36,9 +36,4 @@ export function loadTracing(): TracingRead {
 /** Whether npm started this process: then npm's shell stands between it and whoever sends signals. */
 export function startedByNpm(): boolean {
   return process.env.npm_lifecycle_event !== undefined;
-}
-
-/** The environment as it is, for a thread that is the service itself: proxies and authorities are named there. */
-export function inheritedEnvironment(): Environment {
-  return process.env;
 }

@@ -1,42 +1,22 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { AttributeType } from "../../../src/base/caller-attributes.ts";
-import { runCommandLine } from "../../../src/cli/run.ts";
 import { parseClientFile } from "../../../src/credentials/client-file.ts";
 import { isSecret } from "../../../src/credentials/client-secret.ts";
-import { erasing } from "./surroundings.ts";
+import { enter, erasing, leave, run as runCommand } from "./surroundings.ts";
 
 let directory: string;
 let path: string;
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "clients-"));
+  directory = enter();
   path = join(directory, "secrets", "clients.json");
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
   vi.stubEnv("SVC_SESSION_CLIENTS", path);
 });
-afterEach(() => {
-  vi.unstubAllEnvs();
-  rmSync(directory, { recursive: true });
-});
+afterEach(() => leave(directory));
 
-async function run(...commandLine: string[]) {
-  const result = { out: "", err: "", code: 0 };
-  await runCommandLine(["clients", ...commandLine], {
-    out: (text) => {
-      result.out += text;
-    },
-    err: (text) => {
-      result.err += text;
-    },
-    exitCode: (code) => {
-      result.code = code;
-    },
-  });
-  return result;
-}
+const run = (...commandLine: string[]) => runCommand("clients", ...commandLine);
 
 const who = (client: string, tenant = "tenant-a") => ["--tenant", tenant, "--client", client];
 const add = (client: string, tenant?: string) => run("add", ...who(client, tenant), "--scopes", "a b a");

@@ -6,13 +6,10 @@ import type { Command } from "commander";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type Clock, systemClock } from "../../../src/base/clock.ts";
 import { commandsOf, runCommandLine } from "../../../src/cli/run.ts";
-import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
-import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
+import { manualClock, storeIn } from "../../contract/ledger-records.ts";
+import { enterWithStore, erasing, leave, run, served } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
-const random = seededRandom();
-const makeRecord = recordMaker(systemClock, random);
 const statement = erasing.slice(0, -1);
 let directory: string;
 
@@ -25,11 +22,8 @@ afterEach(() => leave(directory));
 
 /** What a service does between two starts. Gives the id of a record of alice. */
 async function serve(clock: Clock = systemClock): Promise<string> {
-  const options = { ...storeIn(directory), originPrefix: "ledger.example", clock, random };
-  const ledger = await openSqliteLedger(options);
-  const { recordId } = await ledger.append(makeRecord(tenant("alice")));
-  await ledger.close();
-  return recordId;
+  const [record] = await served(directory, ["alice"], clock);
+  return record?.recordId ?? "";
 }
 
 /** Commands whose record in the ledger names operator and reason. */

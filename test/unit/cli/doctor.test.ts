@@ -9,12 +9,10 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
-import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { manualClock, storeIn } from "../../contract/ledger-records.ts";
 import { newTestKey } from "../../harness/tokens.ts";
-import { enterWithStore, leave, run } from "./surroundings.ts";
+import { enterWithStore, leave, run, served } from "./surroundings.ts";
 
-const random = seededRandom();
 const policies = join(import.meta.dirname, "../../../policies");
 const servers: Server[] = [];
 const silenced: Socket[] = [];
@@ -61,12 +59,7 @@ const startSilent = () =>
     }),
   );
 
-async function serve(nowMs = Date.now()): Promise<void> {
-  const clock = manualClock(nowMs);
-  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
-  await ledger.append(recordMaker(clock, random)(tenant("alice")));
-  await ledger.close();
-}
+const serve = (nowMs = Date.now()) => served(directory, ["alice"], manualClock(nowMs));
 
 async function doctor(...options: string[]) {
   const { out, code } = await run("doctor", "--json", ...options);

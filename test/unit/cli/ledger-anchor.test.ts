@@ -7,14 +7,13 @@ import { systemClock } from "../../../src/base/clock.ts";
 import type { Receipt } from "../../../src/ledger/ports/ledger.ts";
 import { readKeyFile } from "../../../src/stores/key-file.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { seededRandom, storeIn } from "../../contract/ledger-records.ts";
 import { startWitness, type TestWitness } from "../../harness/witness.ts";
-import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
+import { enterWithStore, erasing, leave, run, served } from "./surroundings.ts";
 
 // That of the commands, which share the store.
 const clock = systemClock;
 const random = seededRandom();
-const makeRecord = recordMaker(clock, random);
 let directory: string;
 
 beforeEach(() => {
@@ -24,11 +23,7 @@ afterEach(() => leave(directory));
 
 /** What a service does between two starts. Gives the receipts. */
 async function serve(...tenants: readonly string[]): Promise<Receipt[]> {
-  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
-  const receipts: Receipt[] = [];
-  for (const name of tenants) receipts.push((await ledger.append(makeRecord(tenant(name)))).receipt);
-  await ledger.close();
-  return receipts;
+  return (await served(directory, tenants, clock)).map(({ receipt }) => receipt);
 }
 
 function query(sql: string): Record<string, unknown>[] {

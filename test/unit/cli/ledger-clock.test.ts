@@ -1,11 +1,9 @@
 /** The way on for a store that was written to while the clock was ahead. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
-import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
-import { enterWithStore, leave, run } from "./surroundings.ts";
+import { manualClock } from "../../contract/ledger-records.ts";
+import { enterWithStore, leave, run, served } from "./surroundings.ts";
 
-const random = seededRandom();
 const statement = ["--reason", "the clock was 30 minutes ahead", "--operator", "olga"];
 let directory: string;
 
@@ -15,11 +13,7 @@ beforeEach(() => {
 afterEach(() => leave(directory));
 
 /** What a service does between two starts. */
-async function serve(tenants: readonly string[], clock = systemClock): Promise<void> {
-  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
-  for (const name of tenants) await ledger.append(recordMaker(clock, random)(tenant(name)));
-  await ledger.close();
-}
+const serve = (tenants: readonly string[], clock = systemClock) => served(directory, tenants, clock);
 
 const accept = (...more: string[]) => run("ledger", "clock", "accept", ...more);
 

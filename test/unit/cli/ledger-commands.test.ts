@@ -7,7 +7,7 @@ import { openCheckpoint } from "../../../src/ledger/tlog/checkpoint.ts";
 import { parseVerifierKey } from "../../../src/ledger/tlog/note-keys.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
-import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
+import { enterWithStore, erasing, leave, run, served } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
 const clock = manualClock();
@@ -21,11 +21,7 @@ beforeEach(() => {
 afterEach(() => leave(directory));
 
 /** What a service does between two starts. */
-async function serve(...tenants: readonly string[]): Promise<void> {
-  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
-  for (const name of tenants) await ledger.append(makeRecord(tenant(name)));
-  await ledger.close();
-}
+const serve = (...tenants: readonly string[]) => served(directory, tenants, clock);
 
 describe("keys", () => {
   test("generate makes a private file once", async () => {

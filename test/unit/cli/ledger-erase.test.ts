@@ -6,7 +6,7 @@ import { maxErasedAtOnce } from "../../../src/ledger/ports/records-administratio
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { openSqliteArchive } from "../../../src/stores/sqlite/operators.ts";
 import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
-import { enterWithStore, erasing, leave } from "./surroundings.ts";
+import { enterWithStore, erasing, leave, served } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
 const random = seededRandom();
@@ -22,16 +22,7 @@ afterEach(() => leave(directory));
 
 /** What a service does between two starts: appends so many records of alice, and gives their ids. */
 async function serve(count: number): Promise<string[]> {
-  const ledger = await openSqliteLedger({
-    ...storeIn(directory),
-    originPrefix: "ledger.example",
-    clock: systemClock,
-    random,
-  });
-  const ids: string[] = [];
-  for (let i = 0; i < count; i++) ids.push((await ledger.append(makeRecord(tenant("alice")))).recordId);
-  await ledger.close();
-  return ids;
+  return (await served(directory, Array<string>(count).fill("alice"))).map(({ recordId }) => recordId);
 }
 
 async function run(...commandLine: readonly (string | undefined)[]) {

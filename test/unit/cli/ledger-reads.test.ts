@@ -4,14 +4,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { systemClock } from "../../../src/base/clock.ts";
-import type { Appended } from "../../../src/ledger/ports/ledger.ts";
-import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
-import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
+import { storeIn } from "../../contract/ledger-records.ts";
+import { enterWithStore, erasing, leave, run, served } from "./surroundings.ts";
 
-const random = seededRandom();
-const makeRecord = recordMaker(systemClock, random);
 let directory: string;
 
 beforeEach(() => {
@@ -20,14 +15,7 @@ beforeEach(() => {
 afterEach(() => leave(directory));
 
 /** What a service does between two starts. */
-async function serve(count: number): Promise<readonly Appended[]> {
-  const options = { ...storeIn(directory), originPrefix: "ledger.example", clock: systemClock, random };
-  const ledger = await openSqliteLedger(options);
-  const appended: Appended[] = [];
-  for (let i = 0; i < count; i++) appended.push(await ledger.append(makeRecord(tenant("alice"))));
-  await ledger.close();
-  return appended;
-}
+const serve = (count: number) => served(directory, Array<string>(count).fill("alice"));
 
 /** A change to a file by somebody who is not this program. */
 function change(path: string, sql: string): void {

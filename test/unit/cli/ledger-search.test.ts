@@ -5,14 +5,12 @@ import { DatabaseSync } from "node:sqlite";
 import { base58btc } from "multiformats/bases/base58";
 import { CID } from "multiformats/cid";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { runCommandLine } from "../../../src/cli/run.ts";
 import { rawCid } from "../../../src/ledger/artifacts/cid.ts";
 import type { Appended } from "../../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
-import { enterWithStore, leave } from "./surroundings.ts";
-import { captureTerminal } from "./terminal.ts";
+import { enterWithStore, leave, run as runCommand } from "./surroundings.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -38,11 +36,7 @@ async function serve(name: string, ...changes: readonly Partial<NewRecord>[]): P
   return appended;
 }
 
-async function run(...commandLine: string[]) {
-  const { terminal, written } = captureTerminal();
-  await runCommandLine(["ledger", ...commandLine], terminal);
-  return written;
-}
+const run = (...commandLine: string[]) => runCommand("ledger", ...commandLine);
 
 function execute(sql: string): void {
   const database = new DatabaseSync(storeIn(directory).path);

@@ -11,7 +11,7 @@ import { readKeyFile } from "../../../src/stores/key-file.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { givenOf, manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { settle } from "../../contract/settled-search.ts";
-import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
+import { enterWithStore, erasing, leave, run, served } from "./surroundings.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -25,11 +25,7 @@ afterEach(() => leave(directory));
 
 /** What a service does between two starts. Resolves with the receipts. */
 async function serve(...tenants: readonly string[]) {
-  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
-  const appended = [];
-  for (const name of tenants) appended.push(givenOf((await ledger.append(makeRecord(tenant(name)))).receipt));
-  await ledger.close();
-  return appended;
+  return (await served(directory, tenants, clock)).map(({ receipt }) => givenOf(receipt));
 }
 
 function fileOf(name: string, content: unknown): string {

@@ -1,31 +1,20 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { runCommandLine } from "../../../src/cli/run.ts";
 import { operatorOf, parseOpsCredentials } from "../../../src/credentials/ops-credentials.ts";
-import { erasing } from "./surroundings.ts";
-import { captureTerminal } from "./terminal.ts";
+import { enter, erasing, leave, run as runCommand } from "./surroundings.ts";
 
 let directory: string;
 let path: string;
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "operators-"));
+  directory = enter();
   path = join(directory, "secrets", "operators");
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
   vi.stubEnv("SVC_OPS_CREDENTIALS", path);
 });
-afterEach(() => {
-  vi.unstubAllEnvs();
-  rmSync(directory, { recursive: true });
-});
+afterEach(() => leave(directory));
 
-async function run(...commandLine: string[]) {
-  const { terminal, written } = captureTerminal();
-  await runCommandLine(["operators", ...commandLine], terminal);
-  return written;
-}
+const run = (...commandLine: string[]) => runCommand("operators", ...commandLine);
 
 test("a token is shown once, and the private file has its hash only", async () => {
   const { out, code } = await run("add", "--name", "olga");

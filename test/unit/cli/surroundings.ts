@@ -3,8 +3,12 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { vi } from "vitest";
+import { type Clock, systemClock } from "../../../src/base/clock.ts";
 import { runCommandLine } from "../../../src/cli/run.ts";
-import { storeIn } from "../../contract/ledger-records.ts";
+import type { Appended } from "../../../src/ledger/ports/ledger.ts";
+import type { NewRecord } from "../../../src/ledger/ports/record.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { captureTerminal, type Written } from "./terminal.ts";
 
 /** Makes the directory. No setting is in the environment until `leave`. */
@@ -25,6 +29,23 @@ export function enterWithStore(): string {
 export function leave(directory: string): void {
   vi.unstubAllEnvs();
   rmSync(directory, { recursive: true });
+}
+
+const random = seededRandom();
+
+/** What a service does between two starts on the store in the directory: a record for each tenant. */
+export async function served(
+  directory: string,
+  tenants: readonly string[],
+  clock: Clock = systemClock,
+  ...changes: readonly Partial<NewRecord>[]
+): Promise<readonly Appended[]> {
+  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
+  const makeRecord = recordMaker(clock, random);
+  const appended: Appended[] = [];
+  for (const [i, name] of tenants.entries()) appended.push(await ledger.append(makeRecord(tenant(name), changes[i])));
+  await ledger.close();
+  return appended;
 }
 
 /** What erases without a question: the options of a script. */

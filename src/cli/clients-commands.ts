@@ -16,7 +16,7 @@ import { isFileError, readRegularFile } from "../files/file-system.ts";
 import { updateFile } from "../files/update-file.ts";
 import { type Context, command } from "./command.ts";
 import { loggedStepFlags } from "./confirmation.ts";
-import { type Answer, Refusal } from "./output.ts";
+import { type Answer, Refusal, underSetting } from "./output.ts";
 
 const random: RandomFill = (bytes) => randomFillSync(bytes);
 
@@ -162,13 +162,15 @@ function changeClients(
   change: (clients: readonly RegisteredClient[]) => readonly RegisteredClient[],
 ): void {
   const path = load("clients").sessionClients;
-  ofFile(() => updateFile(path, (text) => formatClientFile(change(text === undefined ? [] : parseClientFile(text)))));
+  underSetting("SVC_SESSION_CLIENTS", () =>
+    updateFile(path, (text) => formatClientFile(change(text === undefined ? [] : parseClientFile(text)))),
+  );
 }
 
 /** The clients of the file, none where there is no file. */
 function readClients({ load }: Pick<Context, "load">): readonly RegisteredClient[] {
   const path = load("clients").sessionClients;
-  return ofFile(() => {
+  return underSetting("SVC_SESSION_CLIENTS", () => {
     try {
       return parseClientFile(readRegularFile(path));
     } catch (error) {
@@ -176,16 +178,6 @@ function readClients({ load }: Pick<Context, "load">): readonly RegisteredClient
       throw error;
     }
   });
-}
-
-/** Does what needs the file; what it throws is a Refusal that names the setting. */
-function ofFile<Result>(work: () => Result): Result {
-  try {
-    return work();
-  } catch (error) {
-    if (error instanceof Refusal) throw error;
-    throw new Refusal(`SVC_SESSION_CLIENTS: ${error instanceof Error ? error.message : String(error)}`);
-  }
 }
 
 function requireClient(known: readonly RegisteredClient[], { tenant, client }: Named): void {

@@ -12,7 +12,7 @@ import { isFileError, readRegularFile } from "../files/file-system.ts";
 import { updateFile } from "../files/update-file.ts";
 import { type Context, command } from "./command.ts";
 import { loggedStepFlags } from "./confirmation.ts";
-import { Refusal } from "./output.ts";
+import { Refusal, underSetting } from "./output.ts";
 
 const nameFlag = { "--name <name>": { says: "whose it is", required: true } } as const;
 
@@ -68,7 +68,7 @@ export const operatorsRemoveCommand = command({
 
 function readNames({ load }: Pick<Context, "load">): readonly string[] {
   const path = load("ops_credentials").opsCredentials;
-  return ofFile(() => parseOpsCredentials(readIfThere(path))).map(({ name }) => name);
+  return underSetting("SVC_OPS_CREDENTIALS", () => parseOpsCredentials(readIfThere(path))).map(({ name }) => name);
 }
 
 /** Replaces the credentials of the file in one step. If `next` throws, nothing is written. */
@@ -77,7 +77,9 @@ function change(
   next: (known: readonly OpsCredential[]) => readonly OpsCredential[],
 ): void {
   const path = load("ops_credentials").opsCredentials;
-  ofFile(() => updateFile(path, (text = "") => formatOpsCredentials(next(parseOpsCredentials(text)))));
+  underSetting("SVC_OPS_CREDENTIALS", () =>
+    updateFile(path, (text = "") => formatOpsCredentials(next(parseOpsCredentials(text)))),
+  );
 }
 
 function readIfThere(path: string): string {
@@ -86,15 +88,5 @@ function readIfThere(path: string): string {
   } catch (error) {
     if (isFileError(error, ["ENOENT"])) return "";
     throw error;
-  }
-}
-
-/** Does what needs the file; what it throws is a Refusal that names the setting. */
-function ofFile<Result>(work: () => Result): Result {
-  try {
-    return work();
-  } catch (error) {
-    if (error instanceof Refusal) throw error;
-    throw new Refusal(`SVC_OPS_CREDENTIALS: ${error instanceof Error ? error.message : String(error)}`);
   }
 }

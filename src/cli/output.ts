@@ -24,6 +24,16 @@ export class Refusal extends Error {
   }
 }
 
+/** Does the work; what it throws becomes a Refusal under the name of the setting that it is about. */
+export function underSetting<Result>(setting: string, work: () => Result): Result {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    throw new Refusal(`${setting}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
 /**
  * With `json`, everything goes to standard output as one object with `ok`, and with `problems` where it is false.
  * Without, problems go to standard error, one a line. Nothing in any of it steers the terminal: records, packs and

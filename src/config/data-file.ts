@@ -56,6 +56,21 @@ export function mapOf(value: unknown, path: string, problems: string[]): Record<
   return {};
 }
 
+/** The members of a map, of which all that have another name are problems. The file itself has no path. */
+export function membersOf<Name extends string>(
+  value: unknown,
+  path: string,
+  names: readonly Name[],
+  problems: string[],
+): Partial<Record<Name, unknown>> {
+  const members = mapOf(value, path || "the file", problems);
+  const known: readonly string[] = names;
+  for (const name of Object.keys(members))
+    if (!known.includes(name))
+      problems.push(`${path && `${path}.`}${name}: is not known; there are ${names.join(", ")}`);
+  return members as Partial<Record<Name, unknown>>;
+}
+
 /** Throws an Error with the problems, where there are any. */
 export function refuse(problems: readonly string[]): void {
   if (problems.length > 0) {

@@ -1,7 +1,7 @@
 /** How an issuer of the file of issuers is asked about its tokens (RFC 7662). */
 import type { IntrospectionRule } from "../base/issuers.ts";
 import { isLoopbackHost } from "../base/network.ts";
-import { mapOf, problemOf, textOf } from "./data-file.ts";
+import { membersOf, problemOf, textOf } from "./data-file.ts";
 import { path as filePath, httpUrl, itemMatching, matching } from "./parsers.ts";
 import { text } from "./raw.ts";
 
@@ -12,7 +12,7 @@ const names = [
   "client_certificate_file",
   "client_key_file",
   "token_prefix",
-];
+] as const;
 
 /** Visible ASCII without the colon that ends a user name (RFC 7617 §2). */
 const clientId = matching(/^[\x21-\x39\x3b-\x7e]{1,256}$/, "1 to 256 visible ASCII characters without a colon");
@@ -25,10 +25,8 @@ const endpointUrl = text((value) => httpUrl(value).href);
 /** Reads it; undefined, and problems, where it is none. */
 export function introspectionOf(value: unknown, path: string, problems: string[]): IntrospectionRule | undefined {
   const before = problems.length;
-  const given = mapOf(value, path, problems);
-  for (const name of Object.keys(given))
-    if (!names.includes(name)) problems.push(`${path}.${name}: is not known; there are ${names.join(", ")}`);
-  const wanted = (name: string, parse: Parameters<typeof textOf>[2]) => {
+  const given = membersOf(value, path, names, problems);
+  const wanted = (name: (typeof names)[number], parse: Parameters<typeof textOf>[2]) => {
     if (given[name] === undefined) problems.push(`${path}.${name}: is required`);
     return textOf(given[name], "", parse, `${path}.${name}`, problems);
   };

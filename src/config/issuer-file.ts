@@ -2,7 +2,7 @@
 import { parseTenantId, type TenantId } from "../base/ids.ts";
 import { type ClaimNames, type IssuerEntry, indistinctOf, overlapsOf, type TenantRule } from "../base/issuers.ts";
 import { isLoopbackHost } from "../base/network.ts";
-import { mapOf, parseDataFile, problemOf, refuse, textOf } from "./data-file.ts";
+import { mapOf, membersOf, parseDataFile, problemOf, refuse, textOf } from "./data-file.ts";
 import { introspectionOf } from "./introspection-rule.ts";
 import { audience, claimName, issuer } from "./parsers.ts";
 import type { Config } from "./settings.ts";
@@ -35,8 +35,7 @@ export function sessionIssuerOf({ publicUrl, serviceName }: Pick<Config, "public
  */
 export function parseIssuerFile(text: string, defaults: IssuerDefaults): readonly IssuerEntry[] {
   const problems: string[] = [];
-  const { issuers: given = {}, ...others } = mapOf(parseDataFile(text), "the file", problems);
-  for (const name of Object.keys(others)) problems.push(`${name}: is not known; there is issuers`);
+  const { issuers: given = {} } = membersOf(parseDataFile(text), "", ["issuers"], problems);
   const named = Object.entries(mapOf(given, "issuers", problems));
   if (named.length === 0) problems.push("issuers: names none");
   if (named.length > maximumIssuers) problems.push(`issuers: has more than ${maximumIssuers}`);
@@ -52,16 +51,14 @@ export function parseIssuerFile(text: string, defaults: IssuerDefaults): readonl
   return entries;
 }
 
+const entryMembers = ["tenants", "audience", "claims", "require_at_jwt", "introspection"] as const;
+
 function entryOf(name: string, value: unknown, defaults: IssuerDefaults, problems: string[]): IssuerEntry | undefined {
   const path = `issuers.${name}`;
   const problem = nameProblem(name, defaults);
   if (problem !== undefined) problems.push(`${path}: ${problem}`);
-  const given = mapOf(value, path, problems);
-  const { tenants, audience: aud, claims = {}, require_at_jwt: atJwt, introspection, ...others } = given;
-  for (const member of Object.keys(others))
-    problems.push(
-      `${path}.${member}: is not known; there are tenants, audience, claims, require_at_jwt, introspection`,
-    );
+  const given = membersOf(value, path, entryMembers, problems);
+  const { tenants, audience: aud, claims = {}, require_at_jwt: atJwt, introspection } = given;
   if (introspection !== undefined && atJwt !== undefined)
     problems.push(`${path}.require_at_jwt: is for tokens that are verified here, and not for those of introspection`);
   const asked =
@@ -92,16 +89,13 @@ function nameProblem(name: string, defaults: IssuerDefaults): string | undefined
 }
 
 function claimsOf(value: unknown, defaults: ClaimNames, path: string, problems: string[]): ClaimNames {
-  const { tenant, principal, subject, scope, ...others } = mapOf(value, path, problems);
-  for (const name of Object.keys(others))
-    problems.push(`${path}.${name}: is not known; there are tenant, principal, subject, scope`);
-  const nameOf = (given: unknown, key: keyof ClaimNames) =>
-    textOf(given, defaults[key], claimName, `${path}.${key}`, problems);
+  const given = membersOf(value, path, ["tenant", "principal", "subject", "scope"], problems);
+  const nameOf = (key: keyof ClaimNames) => textOf(given[key], defaults[key], claimName, `${path}.${key}`, problems);
   return {
-    tenant: nameOf(tenant, "tenant"),
-    principal: nameOf(principal, "principal"),
-    subject: nameOf(subject, "subject"),
-    scope: nameOf(scope, "scope"),
+    tenant: nameOf("tenant"),
+    principal: nameOf("principal"),
+    subject: nameOf("subject"),
+    scope: nameOf("scope"),
   };
 }
 

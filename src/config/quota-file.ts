@@ -9,7 +9,7 @@ import {
   quotaNames,
   type TenantQuotas,
 } from "../base/quotas.ts";
-import { mapOf, parseDataFile, refuse } from "./data-file.ts";
+import { mapOf, membersOf, parseDataFile, refuse } from "./data-file.ts";
 
 /**
  * Reads the file's text: `default` and `tenants`, each with quotas by name: `limit` and `period_seconds`, or null for
@@ -17,8 +17,12 @@ import { mapOf, parseDataFile, refuse } from "./data-file.ts";
  */
 export function parseQuotaFile(text: string): QuotaTable {
   const problems: string[] = [];
-  const { default: given = {}, tenants: named = {}, ...others } = mapOf(parseDataFile(text), "the file", problems);
-  for (const name of Object.keys(others)) problems.push(`${name}: is not known; there are default and tenants`);
+  const { default: given = {}, tenants: named = {} } = membersOf(
+    parseDataFile(text),
+    "",
+    ["default", "tenants"],
+    problems,
+  );
   const defaults = quotasOf(given, "default", {}, problems);
   const tenants = new Map<string, TenantQuotas>();
   for (const [tenant, own] of Object.entries(mapOf(named, "tenants", problems))) {
@@ -31,18 +35,17 @@ export function parseQuotaFile(text: string): QuotaTable {
 
 function quotasOf(value: unknown, path: string, defaults: TenantQuotas, problems: string[]): TenantQuotas {
   const quotas: Partial<Record<QuotaName, Quota>> = { ...defaults };
-  for (const [name, given] of Object.entries(mapOf(value, path, problems))) {
-    if (!isQuotaName(name)) problems.push(`${path}.${name}: is not known; there are ${quotaNames.join(", ")}`);
-    else if (given === null) delete quotas[name];
-    else quotas[name] = quotaOf(given, `${path}.${name}`, largestLimits[name], problems);
+  const members = membersOf(value, path, quotaNames, problems);
+  for (const name of quotaNames) {
+    if (!Object.hasOwn(members, name)) continue;
+    if (members[name] === null) delete quotas[name];
+    else quotas[name] = quotaOf(members[name], `${path}.${name}`, largestLimits[name], problems);
   }
   return quotas;
 }
 
 function quotaOf(value: unknown, path: string, largest: number, problems: string[]): Quota {
-  const { limit, period_seconds: periodSeconds, ...others } = mapOf(value, path, problems);
-  for (const name of Object.keys(others))
-    problems.push(`${path}.${name}: is not known; there are limit, period_seconds`);
+  const { limit, period_seconds: periodSeconds } = membersOf(value, path, ["limit", "period_seconds"], problems);
   return {
     limit: whole(limit, `${path}.limit`, largest, problems),
     periodSeconds: whole(periodSeconds, `${path}.period_seconds`, longestPeriodSeconds, problems),
@@ -53,8 +56,4 @@ function whole(value: unknown, path: string, largest: number, problems: string[]
   if (typeof value === "number" && Number.isInteger(value) && value >= 1 && value <= largest) return value;
   problems.push(`${path}: must be a whole number from 1 to ${largest}`);
   return 1;
-}
-
-function isQuotaName(name: string): name is QuotaName {
-  return (quotaNames as readonly string[]).includes(name);
 }

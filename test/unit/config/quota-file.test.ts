@@ -61,7 +61,7 @@ describe("a file of quotas", () => {
   test.each<[string, unknown, string]>([
     ["a list", [], "the file: must be a map"],
     ["a text", "all", "the file: must be a map"],
-    ["an unknown member", { defaults: {} }, "defaults: is not known; there are default and tenants"],
+    ["an unknown member", { defaults: {} }, "defaults: is not known; there are default, tenants"],
     ["an unknown quota", { default: { calls: requests } }, "default.calls: is not known; there are requests, records"],
     ["a quota of a prototype's name", { default: { constructor: requests } }, "default.constructor: is not known"],
     ["tenants in a list", { tenants: [] }, "tenants: must be a map"],

@@ -1,4 +1,4 @@
-/** The attributes of the caller that the operator declares, as credentials have them. */
+/** The caller's attributes that the operator declares, read from credentials. */
 import type { JWTPayload } from "jose";
 import type { Caller } from "../base/caller.ts";
 import {
@@ -12,19 +12,18 @@ import {
 import { refusedToken } from "./challenge.ts";
 import { canonicalText, type InboundRequest } from "./inbound-request.ts";
 
-/** What is read of a caller besides, and by which declarations. */
 export type CallerAttributes = Pick<Caller, "attributes" | "declaredAttributes">;
 
-/** Reads the attributes that the claims have; none where none are declared. Throws as `callerFromClaims` does. */
+/** Reads the declared attributes from claims. Throws as `callerFromClaims` does. */
 export type ReadAttributes = (payload: JWTPayload) => CallerAttributes;
 
-/** Reads attributes where `claim` of each declaration says that a token has them. */
+/** Reads attributes from the claims that their declarations name. */
 export function claimedAttributes(declared: DeclaredAttributes): ReadAttributes {
   return (payload) =>
     valuesOf(declared.current, "the access token carries no valid attribute", ({ claim }) => claimAt(payload, claim));
 }
 
-/** Reads attributes as members of the one claim of that name. */
+/** Reads attributes from the members of one claim. */
 export function attributesWithin(claim: string, declared: DeclaredAttributes): ReadAttributes {
   return (payload) =>
     valuesOf(declared.current, "the access token carries no valid attribute", (_, name) =>
@@ -32,30 +31,30 @@ export function attributesWithin(claim: string, declared: DeclaredAttributes): R
     );
 }
 
-/** Which attributes a trusted ingress names, and how. */
+/** Attributes that a trusted ingress forwards, and their headers. */
 export interface AttributeHeaders {
   readonly declared: DeclaredAttributes;
-  /** Lowercase name of the header, by attribute. Attributes without one are absent. */
+  /** Lowercase name of the header, by attribute. Attributes without a header are absent. */
   readonly names: Readonly<Record<string, string>>;
 }
 
 /**
- * Reads attributes from headers: a header that is there twice is refused, whether its attribute is required or not,
- * because one of the two came from somebody else.
+ * Reads attributes from headers. Refuses a header that is there twice, required or not, because one of the two may come
+ * from an attacker.
  * @throws ServiceError `invalid_token`
  */
 export function headerAttributes(inbound: InboundRequest, { declared, names }: AttributeHeaders): CallerAttributes {
   return valuesOf(declared.current, "no valid header for the attribute", ({ type }, name) => {
     const header = Object.hasOwn(names, name) ? names[name] : undefined;
     const values = header === undefined ? [] : inbound.headerValues(header);
-    // RFC 9110 §5.3: who passes a header on may join several with commas.
+    // RFC 9110 §5.3: a proxy may join several with commas.
     if (values.length > 1 || values[0]?.includes(","))
       throw refusedToken("invalid_token", `more than one header for the attribute ${name}`);
     return values[0] === undefined ? undefined : headerValue(type, values[0]);
   });
 }
 
-/** @param refusal what a caller is told where a required attribute is missing or of another type; its name follows */
+/** @param refusal message if a required attribute is missing or has another type; its name follows */
 function valuesOf(
   declaredAttributes: AttributeDeclarations,
   refusal: string,
@@ -72,7 +71,7 @@ function valuesOf(
   return { attributes: values, declaredAttributes };
 }
 
-/** Own members alone: a claim `__proto__` is one like others. */
+/** Own members only: a claim may be named `__proto__`. */
 function claimAt(payload: JWTPayload, path: readonly string[]): unknown {
   let value: unknown = payload;
   for (const name of path) {
@@ -84,7 +83,7 @@ function claimAt(payload: JWTPayload, path: readonly string[]): unknown {
   return value;
 }
 
-/** A value as an ingress writes it; the empty text is an empty set, and for other types it is no value. */
+/** Parses a header value; the empty text is an empty set, and no value of other types. */
 function headerValue(type: AttributeType, text: string): unknown {
   switch (type) {
     case "text":
@@ -102,7 +101,7 @@ function allOrNone(texts: readonly (string | undefined)[] | undefined): readonly
   return texts?.every((text) => text !== undefined) ? texts : undefined;
 }
 
-/** What a header cannot hold as it is comes percent-encoded, in UTF-8 (RFC 3986 §2.1); and so does `%`. */
+/** Characters that a header cannot hold, and `%`, are percent-encoded in UTF-8 (RFC 3986 §2.1). */
 function percentDecoded(text: string | undefined): string | undefined {
   try {
     return text === undefined ? undefined : decodeURIComponent(text);

@@ -1,4 +1,4 @@
-/** Authenticates callers, by access token, by trusted headers, or by both, as the deployment is configured. */
+/** Authenticates callers by access token, by trusted headers, or by both, as configured. */
 import type { Caller } from "../base/caller.ts";
 import type { TenantId } from "../base/ids.ts";
 import type { IssuerEntry } from "../base/issuers.ts";
@@ -14,61 +14,56 @@ import type { IssuerStatus } from "./tokens/issuer-keys.ts";
 import { type NamedStatus, statusOfAll, type TokenIssuers } from "./tokens/token-issuers.ts";
 import { callerFromHeaders, type IdentityHeaderRule } from "./trusted-headers.ts";
 
-/**
- * What a deployment decides. With both members a call that has an `Authorization` header is judged by its access token,
- * good or bad, and its identity headers are not looked at; any other call by its identity headers.
- */
+/** With both members, any `Authorization` header decides, good or bad; other calls use identity headers. */
 export interface AuthenticatorOptions {
-  /** Undefined: access tokens are not taken, and an `Authorization` header is not looked at. */
+  /** Undefined: access tokens are not accepted, and the `Authorization` header is ignored. */
   readonly tokens: TokenOptions | undefined;
-  /** Undefined: identity headers are not taken. */
+  /** Undefined: identity headers are not accepted. */
   readonly identityHeaders: IdentityHeaderRule | undefined;
 }
 
-/** What an operator wants to know, for log and metrics. None of it is secret. */
+/** Events for log and metrics. They hold no secret. */
 export type AuthenticatorEvent =
   | ({ readonly type: "issuer_keys_fetched" } & NamedStatus)
-  // An issuer signed a token for a tenant of which it may not speak.
+  // An issuer signed a token for a foreign tenant.
   | { readonly type: "issuer_overreached"; readonly issuer: string; readonly tenantId: TenantId }
   | { readonly type: "introspected"; readonly issuer: string; readonly result: IntrospectionResult }
-  // Somebody who is not the trusted ingress sent what only it may say.
+  // A peer that is not the trusted ingress sent headers reserved to it.
   | { readonly type: "forwarded_certificate_ignored"; readonly remoteAddress: string }
   | { readonly type: "identity_headers_ignored"; readonly remoteAddress: string };
 
-/** What the machine provides. */
 export interface AuthenticatorDependencies
   extends Omit<TokenDependencies, "onKeysFetched" | "onIntrospected" | "onOverreach" | "onCertificateIgnored"> {
   /** Must not throw. */
   readonly onEvent: (event: AuthenticatorEvent) => void;
 }
 
-/** Says who is calling. */
 export interface Authenticator {
   /**
-   * Derives the caller from the credentials of a call; reads headers and peer only.
-   * @param signal the call's deadline: ends the wait for the issuer's keys
+   * Derives the caller from the credentials of a call, from headers and peer alone.
+   * @param signal the call's deadline, which also ends the wait for the issuer's keys
    * @throws ServiceError `missing_token`, `invalid_token`, `expired_token`, `proof_of_possession_failed` (each with a
    *   challenge), `issuer_unavailable`, `store_unavailable`
    */
   authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
-  /**
-   * The same for a call that goes on, whose credentials may have been called back since it began. A DPoP proof, which counts
-   * once, is not looked at again.
-   */
+  /** Checks an open stream's credentials again, which may have been revoked. DPoP proofs are not checked again. */
   authenticateStill(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
-  /** Whether tokens can be verified now, of any issuer at all; truthful at the moment of the call. */
+  /** Whether tokens of any issuer can be verified now. */
   status(): IssuerStatus;
   /** As `TokenIssuers.ofTenant`. */
   readonly issuerOf: TokenIssuers["ofTenant"];
-  /** Takes these issuers from now on, as `TokenIssuers.replace` does; nothing where no access tokens are taken. */
+  /** Replaces the issuers, as `TokenIssuers.replace` does. Does nothing if access tokens are not accepted. */
   replaceIssuers(issuers: readonly IssuerEntry[]): void;
-  /** Begins to fetch the issuers' keys in the background, and goes on until they are there. Call once. */
+  /** Starts to fetch the issuers' keys in the background and retries until they are there. Call once. */
   start(): void;
-  /** Stops what runs in the background; idempotent. */
+  /** Stops background work. Idempotent. */
   close(): void;
 }
 
-/** @throws Error where the issuer identifier is none, or is http off loopback, and where nobody could ever be let in */
+/**
+ * @throws Error if an issuer identifier is invalid, or is http and not on loopback, or if no credentials could be
+ *   accepted
+ */
 export function createAuthenticator(
   { tokens, identityHeaders }: AuthenticatorOptions,
   dependencies: AuthenticatorDependencies,
@@ -79,7 +74,7 @@ export function createAuthenticator(
   const common = {
     status: () =>
       issuers === undefined
-        ? { issuerReady: false, detail: "access tokens are not taken" }
+        ? { issuerReady: false, detail: "access tokens are not accepted" }
         : statusOfAll(issuers.statuses()),
     issuerOf: (tenantId: TenantId) => issuers?.ofTenant(tenantId),
     replaceIssuers: (entries: readonly IssuerEntry[]) => issuers?.replace(entries),
@@ -87,14 +82,14 @@ export function createAuthenticator(
     close: () => issuers?.close(),
   };
   if (identityHeaders === undefined) {
-    if (accessTokens === undefined) throw new Error("neither access tokens nor identity headers are taken");
+    if (accessTokens === undefined) throw new Error("neither access tokens nor identity headers are configured");
     const { authenticate, authenticateStill } = accessTokens;
     return { ...common, authenticate, authenticateStill };
   }
   const orByHeaders =
     (byToken: Authenticator["authenticate"] | undefined): Authenticator["authenticate"] =>
     async (inbound, signal) => {
-      // A header that is there at all decides: a bad token must not become whoever the ingress would name.
+      // Any `Authorization` header decides: a bad token must not fall back to the ingress's identity headers.
       if (byToken !== undefined && inbound.headerValues("authorization").length > 0) return byToken(inbound, signal);
       return callerFromHeaders(inbound, identityHeaders, () =>
         onEvent({ type: "identity_headers_ignored", remoteAddress: inbound.remoteAddress }),

@@ -1,13 +1,13 @@
-/** What a caller must be allowed, besides being known. */
+/** Checks of what an authenticated caller may do. */
 import type { Caller } from "../base/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import { insufficientScope, type TokenScheme, underDpop } from "./challenge.ts";
 import type { InboundRequest } from "./inbound-request.ts";
 
 /**
- * Refuses a caller that lacks one of the scopes. Scopes are compared byte for byte; none implies another.
- * @param scheme under which the caller presented its token: the challenge is for the same
- * @throws ServiceError `missing_scope`, which names the required and the missing ones
+ * Refuses a caller without all of the scopes. Scopes are compared byte for byte; none implies another.
+ * @param scheme of the caller's token, for the challenge
+ * @throws ServiceError `missing_scope`, which names the required and the missing scopes
  */
 export function requireScopes(caller: Caller, required: readonly string[], scheme: TokenScheme = "Bearer"): void {
   const missing = required.filter((scope) => !caller.scopes.includes(scope));
@@ -17,8 +17,8 @@ export function requireScopes(caller: Caller, required: readonly string[], schem
 }
 
 /**
- * A caller need not repeat its tenant; where a tenant header is forwarded, every value of it must equal the tenant of
- * the credentials byte for byte (specification 5.5). Two values joined by a comma equal nothing.
+ * Requires that every value of a tenant header equals the tenant of the credentials byte for byte (specification 5.5).
+ * The header may be absent. Two values joined by a comma equal no tenant.
  * @param headerName lowercase
  * @throws ServiceError `tenant_mismatch`
  */

@@ -1,17 +1,16 @@
 /**
  * Refusals of credentials, each with its `WWW-Authenticate` challenge (RFC 6750 §3, RFC 9449 §7.1). Messages are
- * constants of this folder, without `"` or `\`: what a caller sent never comes back to it.
+ * constants without `"` or `\`: text of the caller is never repeated.
  */
 import { ServiceError } from "../base/errors.ts";
 import type { InboundRequest } from "./inbound-request.ts";
 
-/** Authentication scheme of an access token. */
 export type TokenScheme = "Bearer" | "DPoP";
 
 /**
- * Signature algorithms that are accepted, of access tokens and of DPoP proofs: asymmetric ones only, so that a public
- * key can never pass for a secret, and named one by one, so that a new version of a library adds none. RSA keys have
- * at least 2048 bits (RFC 7518 §3.3).
+ * Accepted signature algorithms of access tokens and DPoP proofs: only asymmetric ones, so that a public key can never
+ * serve as a secret, and listed here, so that a new version of a library adds none. RSA keys have at least 2048 bits
+ * (RFC 7518 §3.3).
  */
 export const signatureAlgorithms = [
   ...["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"],
@@ -20,7 +19,7 @@ export const signatureAlgorithms = [
 
 /** The protection space (RFC 9110 §11.5): the routes under `/v1/sdk/`. */
 const realm = 'realm="sdk"';
-/** What a proof may be signed with (RFC 9449 §7.1). */
+/** Algorithms of proofs (RFC 9449 §7.1). */
 const algs = `algs="${signatureAlgorithms.join(" ")}"`;
 
 /** 401 for a call without credentials. RFC 6750 §3.1: no error code, since nothing was presented. */
@@ -28,7 +27,7 @@ export function missingToken(): ServiceError {
   return new ServiceError("missing_token", "an access token is required", { challenge: `Bearer ${realm}` });
 }
 
-/** 401 for a call without identity headers that count. HTTP asks for a challenge on every 401 (RFC 9110 §15.5.2). */
+/** 401 for a call without valid identity headers. HTTP requires a challenge on every 401 (RFC 9110 §15.5.2). */
 export function missingIdentity(): ServiceError {
   return new ServiceError("missing_token", "identity headers of the trusted ingress are required", {
     challenge: `Bearer ${realm}`,
@@ -36,9 +35,9 @@ export function missingIdentity(): ServiceError {
 }
 
 /**
- * 401 for credentials that do not stand.
- * @param reason what the caller is told apart from the challenge, whose code is `invalid_token` for all of them
- *   (RFC 6750 §3.1; RFC 8705 §3 for a certificate that is not the bound one, RFC 9449 §7.1 for a key that is not)
+ * 401 for credentials that are not accepted.
+ * @param reason in the answer; the code in the challenge is always `invalid_token` (RFC 6750 §3.1; RFC 8705 §3 for
+ *   another certificate, RFC 9449 §7.1 for another key)
  * @param cause for the log
  */
 export function refusedToken(
@@ -52,7 +51,7 @@ export function refusedToken(
   });
 }
 
-/** 401 for a DPoP proof that does not stand (RFC 9449 §7.1). `cause` is for the log. */
+/** 401 for an invalid DPoP proof (RFC 9449 §7.1). `cause` is for the log. */
 export function refusedProof(message: string, cause?: string): ServiceError {
   return new ServiceError("proof_of_possession_failed", message, {
     challenge: `DPoP ${realm}, error="invalid_dpop_proof", error_description="${message}", ${algs}`,
@@ -60,7 +59,7 @@ export function refusedProof(message: string, cause?: string): ServiceError {
   });
 }
 
-/** 401 for a DPoP proof without the nonce that is asked for now, which the answer carries (RFC 9449 §9). */
+/** 401 for a DPoP proof without the current nonce, which the answer carries (RFC 9449 §9). */
 export function missingNonce(nonce: string): ServiceError {
   const message = "the DPoP proof must carry the nonce of this answer";
   return new ServiceError("proof_of_possession_failed", message, {
@@ -69,7 +68,7 @@ export function missingNonce(nonce: string): ServiceError {
   });
 }
 
-/** 403 for a caller without the scopes of a route; the challenge names all that are needed (RFC 6750 §3). */
+/** 403 for a caller without the scopes of a route; the challenge names all required scopes (RFC 6750 §3). */
 export function insufficientScope(required: readonly string[], missing: readonly string[]): ServiceError {
   return new ServiceError("missing_scope", "the caller lacks a required scope", {
     requiredScopes: required,
@@ -78,7 +77,7 @@ export function insufficientScope(required: readonly string[], missing: readonly
   });
 }
 
-/** The same refusal, its challenge for the DPoP scheme; whatever else was thrown, as it is. */
+/** Returns the same refusal with a challenge for the DPoP scheme; other thrown values unchanged. */
 export function underDpop(thrown: unknown): unknown {
   if (!(thrown instanceof ServiceError)) return thrown;
   const { reason, message, details } = thrown;
@@ -88,8 +87,8 @@ export function underDpop(thrown: unknown): unknown {
 }
 
 /**
- * The same refusal, its challenge for another protection space than the routes under `/v1/sdk/`; whatever else was
- * thrown, as it is.
+ * Returns the same refusal with a challenge for another protection space than the routes under `/v1/sdk/`; other thrown
+ * values unchanged.
  * @param name without `"` or `\`
  */
 export function inRealm(name: string, thrown: unknown): unknown {
@@ -100,7 +99,7 @@ export function inRealm(name: string, thrown: unknown): unknown {
   return new ServiceError(reason, message, { ...details, challenge });
 }
 
-/** 503 where the issuer has to be asked and does not answer. `cause` is for the log. */
+/** 503 if the issuer must be asked and does not answer. `cause` is for the log. */
 export function issuerSilent(retryAfterSeconds: number, cause: string): ServiceError {
   return new ServiceError("issuer_unavailable", "the token issuer does not answer", { retryAfterSeconds, cause });
 }
@@ -117,13 +116,13 @@ export function issuerUnavailable(retryAfterSeconds: number, cause: string): Ser
 const credentials = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?: +([A-Za-z0-9._~+/-]+=*))?$/;
 
 /**
- * Returns the access token of a call. Looks at the `Authorization` header alone: a token in the query or the body
- * (RFC 6750 §2.2, §2.3) is none.
- * @param scheme the only one that counts: a token that is bound to a DPoP key must not come as a bearer token
- *   (RFC 9449 §7.1), and one that is not must not come under the scheme that says it is
- * @param maximumBytes longest token that is looked at; a longer one is refused unread
- * @throws ServiceError `missing_token` without credentials or with ones of another scheme; `invalid_token` where the
- *   header is there twice, malformed or too long; `proof_of_possession_failed` for a bearer token where DPoP is asked
+ * Returns the access token of a call. Reads only the `Authorization` header: a token in the query or the body (RFC 6750
+ * §2.2, §2.3) is ignored.
+ * @param scheme the only accepted one: a token that is bound to a DPoP key must not come as a bearer token (RFC 9449
+ *   §7.1), nor the other way round
+ * @param maximumBytes longest token; a longer one is refused unread
+ * @throws ServiceError `missing_token` without credentials or with another scheme; `invalid_token` if the header is
+ *   there twice, malformed or too long; `proof_of_possession_failed` for a bearer token if DPoP is required
  */
 export function readAccessToken(inbound: InboundRequest, scheme: TokenScheme, maximumBytes: number): string {
   const values = inbound.headerValues("authorization");
@@ -144,7 +143,7 @@ export function readAccessToken(inbound: InboundRequest, scheme: TokenScheme, ma
   return token;
 }
 
-/** The scheme under which a call that was let in presented its token; `Bearer` where it presented none. */
+/** The scheme under which an authenticated call presented its token; `Bearer` without one. */
 export function presentedScheme(inbound: InboundRequest): TokenScheme {
   return /^dpop /i.test(inbound.headerValues("authorization")[0] ?? "") ? "DPoP" : "Bearer";
 }

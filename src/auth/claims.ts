@@ -1,4 +1,4 @@
-/** From the claims of a verified access token to the caller. */
+/** Derives the caller from the claims of a verified access token. */
 import type { JWTPayload } from "jose";
 import type { AuthSource, Caller } from "../base/caller.ts";
 import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
@@ -10,8 +10,8 @@ import { refusedToken } from "./challenge.ts";
 const scopeToken = /^[\x21\x23-\x5B\x5D-\x7E]+$/;
 
 /**
- * Derives the caller. Everything must be there and well formed: a token that says half of who is calling says nothing;
- * of an issuer with one tenant it need not say the tenant. Does NOT check that the issuer may speak for the tenant.
+ * Derives the caller. All claims must be present and well formed; only the tenant may be absent, if the issuer has a
+ * single one. Does NOT check that the issuer is responsible for the tenant.
  * @throws ServiceError `invalid_token`
  */
 export function callerFromClaims(
@@ -35,16 +35,13 @@ export function callerFromClaims(
   return { tenantId, principalId, subject, authSource, scopes, ...readAttributes(payload) };
 }
 
-/** Scopes from a space-separated string or an array of strings. Undefined where the value is neither. */
+/** Scopes from a space-separated string or an array of strings. Undefined if the value is neither. */
 function parseScopes(value: unknown): readonly string[] | undefined {
   if (typeof value === "string") return scopesFromText(value);
   return Array.isArray(value) ? scopesFromTokens(value) : undefined;
 }
 
-/**
- * Scopes from a space-separated text (RFC 6749 §3.3), in their order, without duplicates; the empty text is no
- * scopes. Undefined where it is malformed.
- */
+/** Scopes from a space-separated text (RFC 6749 §3.3), in order, without duplicates. Undefined if malformed. */
 export function scopesFromText(text: string): readonly string[] | undefined {
   return text === "" ? [] : scopesFromTokens(text.split(" "));
 }

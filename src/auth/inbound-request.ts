@@ -1,15 +1,15 @@
-/** The part of a request that authentication needs: known before a byte of the body is read. */
+/** The parts of a request that authentication reads, known before a byte of the body is. */
 export interface InboundRequest {
   /**
-   * Every value of the header as it came, in order, never joined; empty where there is none. Taken from the raw
-   * headers, because HTTP/1 parsers keep the first of two `Authorization` headers in silence. The name is lowercase.
+   * Every value of the header, in order, never joined. Comes from the raw headers, because HTTP/1 parsers silently keep
+   * the first of two `Authorization` headers. The name is lowercase.
    */
   headerValues(name: string): readonly string[];
-  /** Address of the socket's peer, never one that a header claims; empty where there is none. */
+  /** Address of the socket's peer, never one from a header; empty if there is none. */
   readonly remoteAddress: string;
-  /** DER of the client certificate of this connection's own TLS session; undefined where there is none. */
+  /** DER of the client certificate of this connection's TLS session; undefined if there is none. */
   readonly clientCertificate?: () => Uint8Array | undefined;
-  /** Whether this connection itself is TLS; absent where it is not. */
+  /** Whether this connection is TLS. Default: false. */
   readonly encrypted?: boolean;
   readonly method: string;
   /** Path and query as they were sent. */
@@ -17,12 +17,12 @@ export interface InboundRequest {
 }
 
 /**
- * Visible ASCII with single spaces in between. No comma: it is how a proxy joins two headers of one name
- * (RFC 9110 §5.3), and then one of them came from somebody else.
+ * Visible ASCII with single spaces in between. No comma: a proxy joins two headers of one name with it (RFC 9110 §5.3),
+ * and one of them may come from an attacker.
  */
 const canonical = /^[\x21-\x2b\x2d-\x7e]+(?: [\x21-\x2b\x2d-\x7e]+)*$/;
 
-/** The value of an identity header, where it is canonical. */
+/** Returns the value of an identity header if it is canonical. */
 export function canonicalText(value: string): string | undefined {
   return canonical.test(value) ? value : undefined;
 }

@@ -1,4 +1,4 @@
-/** Who asks for a session, as far as the network tells, before a byte of the body is read. */
+/** The peer that asks for a session, from the network alone, before a byte of the body is read. */
 
 import type { InboundRequest } from "./inbound-request.ts";
 import {
@@ -11,14 +11,14 @@ import {
 import { callerAddress, type TrustedIngress } from "./trusted-ingress.ts";
 
 export interface SessionPeer {
-  /** As `callerAddress` returns it. */
+  /** From `callerAddress`. */
   readonly address: string;
-  /** Base64url SHA-256 of the client certificate that the token is to be bound to; undefined where none is asked for. */
+  /** Base64url SHA-256 of the client certificate to bind the token to; undefined if it is not to be bound. */
   readonly certificateThumbprint: string | undefined;
 }
 
 /**
- * Reads the peer of a call. Where tokens are bound to certificates, one must be presented as on any other call.
+ * Reads the peer of a call. If tokens are bound to certificates, the peer must present one, as on any other call.
  * @throws ServiceError `proof_of_possession_failed`
  */
 export function sessionPeer(

@@ -1,4 +1,4 @@
-/** The caller as a trusted ingress names it, in headers, once it has authenticated the caller in a way of its own. */
+/** The caller from headers of a trusted ingress, which has authenticated it in its own way. */
 import type { Caller } from "../base/caller.ts";
 import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
 import { type AttributeHeaders, headerAttributes } from "./attributes.ts";
@@ -20,7 +20,7 @@ export interface IdentityHeaderRule {
   readonly names: IdentityHeaderNames;
   /** Absent: no attributes are read. */
   readonly attributes?: AttributeHeaders;
-  /** Whose headers count, over an authenticated hop; nobody else's do. */
+  /** The only peer whose headers count, over an authenticated hop. */
   readonly ingress: TrustedIngress;
 }
 
@@ -34,15 +34,14 @@ export function identityHeaderNames(prefix: string): IdentityHeaderNames {
   };
 }
 
-/** Longest list of scopes that is looked at, in characters. */
+/** Longest list of scopes, in characters. */
 const maximumScopesLength = 4096;
 
 /**
- * Derives the caller of this one call; nothing is remembered of the connection's earlier ones. All four headers must
- * be there exactly once, and well formed; scopes alone may be empty. What a trailer says is never read: it comes after
- * the decision.
- * @param onIgnored told where identity headers came from somebody who is not believed
- * @throws ServiceError `missing_token` without identity headers of the ingress, `invalid_token` where they do not stand
+ * Derives the caller of this one call; nothing is kept from earlier calls of the connection. All four headers must be
+ * there exactly once and well formed; only scopes may be empty. Trailers are never read: they come after the decision.
+ * @param onIgnored called when another peer sends identity headers
+ * @throws ServiceError `missing_token` without identity headers of the ingress, `invalid_token` if they are not valid
  */
 export function callerFromHeaders(inbound: InboundRequest, rule: IdentityHeaderRule, onIgnored: () => void): Caller {
   const { names, ingress } = rule;
@@ -58,7 +57,7 @@ export function callerFromHeaders(inbound: InboundRequest, rule: IdentityHeaderR
   const principalId = parsePrincipalId(canonicalValue(inbound, names.principal));
   if (principalId === undefined)
     throw refusedToken("invalid_token", "the user header is missing, repeated or malformed");
-  // A subject obeys the same rule as a principal.
+  // A subject follows the same rule as a principal.
   const subject = parsePrincipalId(canonicalValue(inbound, names.subject));
   if (subject === undefined)
     throw refusedToken("invalid_token", "the subject header is missing, repeated or malformed");
@@ -67,7 +66,7 @@ export function callerFromHeaders(inbound: InboundRequest, rule: IdentityHeaderR
   return { tenantId, principalId, subject, authSource: "trusted_headers", scopes, ...attributes };
 }
 
-/** An ingress that announces one of the names as a trailer (RFC 9110 §6.6.2) lets through what it should have set. */
+/** An ingress that announces one of the names as a trailer (RFC 9110 §6.6.2) forwards text of the caller. */
 function refuseTrailers(inbound: InboundRequest, names: readonly string[]): void {
   const announced = inbound.headerValues("trailer").flatMap((value) => value.toLowerCase().split(","));
   const forbidden = new Set(names);
@@ -85,12 +84,12 @@ function readScopes(inbound: InboundRequest, name: string): readonly string[] {
   return scopes;
 }
 
-/** The value, where it is canonical; else the empty text, which no id is. */
+/** Returns the value if it is canonical; else the empty text, which is no valid id. */
 function canonicalValue(inbound: InboundRequest, name: string): string {
   return canonicalText(onlyValue(inbound, name)) ?? "";
 }
 
-/** The value of a header that is there once; else the empty text. */
+/** Returns the value of a header that is there once; else the empty text. */
 function onlyValue(inbound: InboundRequest, name: string): string {
   const values = inbound.headerValues(name);
   return values.length === 1 ? (values[0] as string) : "";

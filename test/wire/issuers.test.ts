@@ -111,7 +111,7 @@ test("one that is down from the start is named, and the service is ready for the
   await expect.poll(check, { timeout: 10_000 }).toEqual({
     name: "issuer_keys",
     status: "ok",
-    reason: expect.stringContaining("1 of 3 issuers are not as they should be"),
+    reason: expect.stringContaining("1 of 3 issuers have problems"),
   });
   expect((await check()).reason).toContain(issuers[1].url);
   expect((await readiness()).status).toBe("ready");

@@ -1,12 +1,11 @@
-/** What a token's `cnf` claim binds it to (RFC 7800 §3.1). */
+/** Reads the `cnf` claim, which binds a token to a key (RFC 7800 §3.1). */
 import { parseThumbprint } from "../../base/text-forms.ts";
 import { refusedToken } from "../challenge.ts";
 
-/** Methods that are understood, whatever the deployment asks for: RFC 8705 §3.1, RFC 9449 §6.1. */
+/** Supported methods, in any deployment: RFC 8705 §3.1, RFC 9449 §6.1. */
 const understood = ["x5t#S256", "jkt"] as const;
 export type ConfirmationMethod = (typeof understood)[number];
 
-/** The key that a token is bound to. */
 interface KeyBinding {
   readonly method: ConfirmationMethod;
   /** Base64url SHA-256 of the certificate or of the key: 43 characters. */
@@ -14,12 +13,12 @@ interface KeyBinding {
 }
 
 /**
- * `unbound`: the token has no `cnf`. `unclear`: it has one that names no understood method, both of them, or one
- * malformed; such a token is bound to something, so that it counts nowhere.
+ * `unbound`: the token has no `cnf`. `unclear`: its `cnf` names no supported method, or both, or is malformed; such a
+ * token is never accepted.
  */
 export type TokenBinding = KeyBinding | "unbound" | "unclear";
 
-/** Reads a `cnf` claim; undefined where the token has none. Members that are not understood are ignored (§3.1). */
+/** Reads a `cnf` claim. Unknown members are ignored (§3.1). */
 export function bindingOf(confirmation: unknown): TokenBinding {
   if (confirmation === undefined) return "unbound";
   if (typeof confirmation !== "object" || confirmation === null) return "unclear";
@@ -33,7 +32,7 @@ export function bindingOf(confirmation: unknown): TokenBinding {
 const keyNames = { "x5t#S256": "client certificate", jkt: "DPoP key" } as const;
 
 /**
- * The thumbprint that the token is bound to by this one method.
+ * Returns the thumbprint that the token is bound to by this method.
  * @throws ServiceError `proof_of_possession_failed`
  */
 export function boundThumbprint(binding: TokenBinding, method: ConfirmationMethod): string {
@@ -44,7 +43,7 @@ export function boundThumbprint(binding: TokenBinding, method: ConfirmationMetho
   return binding.thumbprint;
 }
 
-/** @throws ServiceError `proof_of_possession_failed` where the token is bound to anything at all */
+/** @throws ServiceError `proof_of_possession_failed` if the token is bound to a key */
 export function requireUnbound(binding: TokenBinding): void {
   if (binding === "unbound") return;
   throw refusedBinding("the access token is bound to a key, which this deployment cannot check");

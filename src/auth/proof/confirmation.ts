@@ -1,4 +1,4 @@
-/** Proof of possession by client certificate: a token that is bound to a key is worth nothing without it. */
+/** Proof of possession by client certificate: a bound token counts only together with its key. */
 import { timingSafeEqual } from "node:crypto";
 import { thumbprintOf } from "../../base/text-forms.ts";
 import { refusedToken } from "../challenge.ts";
@@ -7,7 +7,7 @@ import { isFromIngress, type TrustedIngress } from "../trusted-ingress.ts";
 import { boundThumbprint, type TokenBinding } from "./confirmation-method.ts";
 import { type ForwardedCertificateFormat, parseForwardedCertificate } from "./forwarded-certificate.ts";
 
-/** Tokens must be bound to nobody: a binding that cannot be checked is refused, not overlooked. */
+/** Tokens must not be bound: a binding that cannot be checked is refused, not ignored. */
 export interface NoPossessionRule {
   readonly mode: "none";
 }
@@ -18,11 +18,11 @@ export interface MutualTlsRule {
   /** Lowercase name of the header in which the ingress forwards the certificate. */
   readonly headerName: string;
   readonly format: ForwardedCertificateFormat;
-  /** Whose forwarded certificate counts, and only it. */
+  /** The only peer whose forwarded certificate counts. */
   readonly ingress: TrustedIngress;
 }
 
-/** Told where the header came from someone who is not believed. */
+/** Called when another peer sends the header. */
 export type OnCertificateIgnored = (remoteAddress: string) => void;
 
 /**
@@ -42,17 +42,17 @@ export function confirmCertificate(
     throw refusedPossession("the access token is bound to another client certificate");
 }
 
-/** @throws ServiceError `proof_of_possession_failed` for a call that presents no client certificate at all */
+/** @throws ServiceError `proof_of_possession_failed` if the call presents no client certificate */
 export function requireCertificate(inbound: InboundRequest, rule: MutualTlsRule): void {
   if (presentedThumbprint(inbound, rule, () => {}) !== undefined) return;
   throw refusedPossession("no client certificate of a trusted authority was presented");
 }
 
 /**
- * The SHA-256, 32 bytes, of the client certificate that a call presents; undefined where it presents none. The trusted
- * ingress is judged by the header that it forwards, even where it came with a certificate of its own;
- * everybody else by the TLS session alone.
- * @throws ServiceError `proof_of_possession_failed` where what is forwarded is not well formed
+ * Returns the SHA-256, 32 bytes, of the call's client certificate; undefined if it presents none. A call from the
+ * trusted ingress is judged by the header that it forwards, even if the ingress has a certificate too; any other call
+ * by the TLS session alone.
+ * @throws ServiceError `proof_of_possession_failed` if the forwarded value is malformed
  */
 export function presentedThumbprint(
   inbound: InboundRequest,
@@ -66,14 +66,14 @@ export function presentedThumbprint(
     return der === undefined ? undefined : thumbprintOf(der);
   }
   const [value] = forwarded;
-  // nginx forwards an empty value, or drops the header, where the client came without a certificate.
+  // nginx forwards an empty value, or drops the header, if the client came without a certificate.
   if (value === undefined || (value === "" && forwarded.length === 1)) return undefined;
   const thumbprint = forwarded.length === 1 ? parseForwardedCertificate(value, rule.format) : undefined;
   if (thumbprint === undefined) throw refusedPossession("the forwarded client certificate is not well formed");
   return thumbprint;
 }
 
-/** 401: the call does not show that it holds the key. */
+/** 401: the call does not prove possession of the key. */
 export function refusedPossession(message: string): Error {
   return refusedToken("proof_of_possession_failed", message);
 }

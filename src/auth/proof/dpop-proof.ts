@@ -1,4 +1,4 @@
-/** A DPoP proof (RFC 9449 §4): a JWT that the caller signs for one call, with the key that its token is bound to. */
+/** DPoP proofs (RFC 9449 §4): a JWT that the caller signs for one call, with the key that its token is bound to. */
 import { createHmac, hash, timingSafeEqual } from "node:crypto";
 import {
   calculateJwkThumbprint,
@@ -16,28 +16,26 @@ import { refusedProof, refusedToken, signatureAlgorithms } from "../challenge.ts
 import type { InboundRequest } from "../inbound-request.ts";
 import { rsaProblem } from "../tokens/candidate-keys.ts";
 
-/** Longest proof that is looked at. One with an RSA key of 4096 bits is around 2 KiB. */
+/** Longest proof. One with an RSA key of 4096 bits has about 2 KiB. */
 const maximumProofBytes = 4 * 1024;
 const maximumIdLength = 256;
-/** Seconds for which a proof counts after it was made, its way and the difference of the clocks included. */
+/** Seconds for which a proof is valid, transit time and clock difference included. */
 export const proofLifetimeSeconds = 60;
 
-/** What the proof must say. */
 export interface ProofExpectation {
   /** RFC 7638 thumbprint of the key that the token is bound to, base64url. */
   readonly boundKey: string;
   readonly accessToken: string;
   /** HTTP method, upper case. */
   readonly method: string;
-  /** As `targetOf` returns it; undefined where it cannot be known, which no proof fits. */
+  /** From `targetOf`; undefined if the target is unknown, which no proof matches. */
   readonly target: string | undefined;
   /** Milliseconds since the Unix epoch. */
   readonly nowMs: number;
-  /** Seconds by which the caller's clock may be ahead of ours. */
+  /** Seconds by which the caller's clock may be ahead. */
   readonly clockToleranceSeconds: number;
 }
 
-/** A proof, and what it says besides. */
 export interface DpopProof {
   readonly text: string;
   readonly expected: ProofExpectation;
@@ -45,14 +43,13 @@ export interface DpopProof {
   readonly id: string;
   /** Its `iat`, in seconds since the Unix epoch. */
   readonly issuedAtSeconds: number;
-  /** Undefined where it carries none. */
   readonly nonce: string | undefined;
 }
 
 /**
- * Reads a proof and judges all but its signature: RFC 9449 §4.3, items 2 to 6, 8, 9, 11 and 12, and that the key is none
- * that costs more than others to compute with. Does NOT check the signature (item 7, `verifyProof`), the nonce (item 10),
- * nor whether the proof was used before.
+ * Reads a proof and checks all but its signature: RFC 9449 §4.3, items 2 to 6, 8, 9, 11 and 12, and that its key is not
+ * expensive to compute with. Does NOT check the signature (item 7, `verifyProof`), the nonce (item 10), nor whether the
+ * proof was used before.
  * @throws ServiceError `proof_of_possession_failed`
  */
 export async function readDpopProof(text: string, expected: ProofExpectation): Promise<DpopProof> {
@@ -75,8 +72,8 @@ export async function readDpopProof(text: string, expected: ProofExpectation): P
 }
 
 /**
- * Verifies the signature of a proof that was read. Its key is the token's, so that only keys which the issuer has seen are
- * ever computed with.
+ * Verifies the signature of a proof from `readDpopProof`. Its key is the token's, so that only keys known to the issuer
+ * are used.
  * @throws ServiceError `proof_of_possession_failed`
  */
 export async function verifyProof({ text, expected }: DpopProof): Promise<void> {
@@ -88,7 +85,7 @@ export async function verifyProof({ text, expected }: DpopProof): Promise<void> 
   await readable(() => jwtVerify(text, EmbeddedJWK, options));
 }
 
-/** Items 4, 6 and 12: the type, and the key that the token is bound to. That it is public is `EmbeddedJWK`'s. */
+/** Items 4, 6 and 12: the type, and the key that the token is bound to. `EmbeddedJWK` checks that the key is public. */
 async function checkHeader({ typ, jwk }: ProtectedHeaderParameters, boundKey: string): Promise<void> {
   if (typ !== "dpop+jwt") throw refusedProof("the DPoP proof is of another type");
   if (jwk === undefined) throw refusedProof("the DPoP proof carries no key");
@@ -96,7 +93,7 @@ async function checkHeader({ typ, jwk }: ProtectedHeaderParameters, boundKey: st
     throw refusedToken("proof_of_possession_failed", "the access token is bound to another DPoP key");
   }
   const problem = rsaProblem(jwk);
-  if (problem !== undefined) throw refusedProof("the DPoP proof's key is not one that is computed with", problem);
+  if (problem !== undefined) throw refusedProof("the DPoP proof's key is not supported", problem);
 }
 
 function checkAge(iat: number | undefined, { nowMs, clockToleranceSeconds }: ProofExpectation): number {
@@ -107,7 +104,7 @@ function checkAge(iat: number | undefined, { nowMs, clockToleranceSeconds }: Pro
   return iat;
 }
 
-/** What the library makes of a proof; its refusal as ours. */
+/** Converts errors of the library to refusals. */
 async function readable<T>(read: () => Promise<T>): Promise<T> {
   try {
     return await read();
@@ -118,10 +115,9 @@ async function readable<T>(read: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Returns the URL of the call without query, in normal form; undefined where it cannot be known.
- * @param publicUrl base URL by which callers reach the service, without a slash at its end. Without one the URL comes
- *   from the request, and then a loopback host only: a `Host` header that may say anything would let a proof that was
- *   made for another server count here.
+ * Returns the URL of the call without query, in normal form; undefined if it is unknown.
+ * @param publicUrl base URL of the service for callers, without a trailing slash. Without it the URL comes from the
+ *   request, for loopback hosts only: an arbitrary `Host` header would make proofs for other servers valid here.
  */
 export function targetOf(inbound: InboundRequest, publicUrl: string | undefined): string | undefined {
   const path = inbound.url.split("?", 1)[0] as string;
@@ -130,8 +126,8 @@ export function targetOf(inbound: InboundRequest, publicUrl: string | undefined)
 }
 
 /**
- * The URL in normal form (RFC 9449 §4.3 item 9: scheme and host in lowercase, no default port, no dot segments)
- * without query and fragment; undefined where the text is no URL.
+ * Returns the URL in normal form (RFC 9449 §4.3 item 9: scheme and host in lowercase, no default port, no dot segments)
+ * without query and fragment; undefined if the text is not a URL.
  */
 export function normalTarget(htu: string): string | undefined {
   const url = URL.parse(htu);
@@ -151,20 +147,20 @@ function loopbackBase(inbound: InboundRequest): string | undefined {
   return url !== null && isLoopbackHost(url.hostname) ? base : undefined;
 }
 
-/** How long one nonce is handed out. Each is taken for one period more, and from replicas whose clocks are ahead. */
+/** How long one nonce is issued. It is accepted for one more period, and from replicas whose clocks are ahead. */
 const periodMs = 5 * 60_000;
 
 export interface DpopNonces {
-  /** The nonce to hand out now: 43 characters, the same for every caller and from every replica. */
+  /** Current nonce: 43 characters, the same for every caller and replica. */
   current(): string;
-  /** Whether the nonce is one of the last, this, or the next period. */
+  /** Whether the nonce is of the previous, this, or the next period. */
   accepts(nonce: string): boolean;
 }
 
 /**
- * Makes nonces out of nothing but the time and a secret, so that nothing has to be stored or shared but that.
- * @param secret returns what is in force, the same for all replicas; at least 32 bytes nobody can guess. Nonces of
- * another one are not taken: whoever comes with one gets a new one (RFC 9449 §8)
+ * Derives nonces from the time and a secret, so that nothing else has to be stored or shared.
+ * @param secret returns the current secret, the same for all replicas; at least 32 random bytes. Nonces of another
+ *   secret are refused, and their callers get a new nonce (RFC 9449 §8)
  */
 export function createDpopNonces(secret: () => string, clock: Clock): DpopNonces {
   const period = () => Math.floor(clock.now() / periodMs);

@@ -17,12 +17,12 @@ import {
 import type { ReplayStore } from "./replay-store.ts";
 
 export interface DpopRule {
-  /** Tokens must be bound to a key of the caller, and every call carries a proof of it. */
+  /** Tokens must be bound to a key of the caller, and every call carries a proof by it. */
   readonly mode: "dpop";
-  /** Base URL by which callers reach the service, without a slash at its end. Undefined: loopback callers only. */
+  /** Base URL of the service for callers, without a trailing slash. Undefined: loopback callers only. */
   readonly publicUrl: string | undefined;
   readonly replayStore: ReplayStore;
-  /** Undefined: proofs need no nonce. */
+  /** Undefined: nonces are not required. */
   readonly nonces: DpopNonces | undefined;
 }
 
@@ -30,13 +30,12 @@ export interface DpopContext {
   readonly clock: Clock;
   /** Seconds by which the clocks of callers and replicas may differ from ours. */
   readonly clockToleranceSeconds: number;
-  /** As `VerifierRules` has it. */
+  /** See `VerifierRules`. */
   readonly signatures: FairSemaphore;
 }
 
 /**
- * Reads the call's proof, which is good but for its signature: it says all that it must, and carries the key that the
- * token is bound to. Costs far less than a signature.
+ * Reads the call's proof and checks all but its signature, which is far more expensive.
  * @throws ServiceError `proof_of_possession_failed`
  */
 export async function expectProof(
@@ -57,8 +56,8 @@ export async function expectProof(
 }
 
 /**
- * Checks that the call carries a fresh proof by the key that the verified token is bound to, and notes its use. To be
- * called on every call, last of all that looks at its token.
+ * Checks that the call carries a fresh proof by the key that the verified token is bound to, and records its use. Call
+ * this for every call, as the last check of its token.
  * @throws ServiceError `proof_of_possession_failed`, `store_unavailable`; the signal's reason once aborted
  */
 export async function confirmDpopPossession(
@@ -75,12 +74,12 @@ export async function confirmDpopPossession(
   const { nonces } = rule;
   if (nonces !== undefined && !nonces.accepts(proof.nonce ?? "")) throw missingNonce(nonces.current());
   const use = { tenantId, proof: hash("sha256", `${proof.expected.boundKey} ${proof.id}`, "base64url") };
-  // A replica whose clock is behind takes the proof for longer than this one.
+  // A replica whose clock is behind accepts the proof for longer than this one.
   const expiresAtMs = (proof.issuedAtSeconds + proofLifetimeSeconds + context.clockToleranceSeconds) * 1000;
   if (!(await rule.replayStore.firstUse(use, expiresAtMs))) throw refusedProof("the DPoP proof was used before");
 }
 
-/** RFC 9449 §4.3 item 1: not more than one. Two that a proxy joined are no JWT. */
+/** RFC 9449 §4.3 item 1: at most one. Two that a proxy joined are not a JWT. */
 export function readProof(inbound: InboundRequest): string {
   const [proof, ...others] = inbound.headerValues("dpop");
   if (proof === undefined) throw refusedProof("a DPoP proof is required");

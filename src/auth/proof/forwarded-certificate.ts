@@ -1,4 +1,4 @@
-/** The client certificate as a trusted ingress forwards it, in the one format that the deployment configured. */
+/** Parses the client certificate that a trusted ingress forwards, in the configured format. */
 import { parseThumbprint, thumbprintOf } from "../../base/text-forms.ts";
 
 /**
@@ -9,7 +9,7 @@ import { parseThumbprint, thumbprintOf } from "../../base/text-forms.ts";
 export const forwardedCertificateFormats = ["thumbprint", "pem", "der"] as const;
 export type ForwardedCertificateFormat = (typeof forwardedCertificateFormats)[number];
 
-/** Longest header value that is looked at; a certificate with a 4096-bit key is around 3 KiB encoded. */
+/** Longest header value; a certificate with a 4096-bit key has about 3 KiB when encoded. */
 const maximumLength = 16 * 1024;
 
 const pemCertificate =
@@ -29,8 +29,8 @@ const parsers: Readonly<Record<ForwardedCertificateFormat, (value: string) => Bu
 };
 
 /**
- * Returns the SHA-256 thumbprint, 32 bytes, of a forwarded certificate; undefined where the value is not canonical in
- * the format. Does NOT check that the bytes are a certificate: a binding is to the hash of exactly these bytes.
+ * Returns the SHA-256 thumbprint, 32 bytes, of a forwarded certificate; undefined if the value is not canonical in the
+ * format. Does NOT check that the bytes are a certificate: a binding is to the hash of exactly these bytes.
  */
 export function parseForwardedCertificate(value: string, format: ForwardedCertificateFormat): Buffer | undefined {
   return value.length > maximumLength ? undefined : parsers[format](value);

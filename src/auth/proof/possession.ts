@@ -1,4 +1,4 @@
-/** How possession of a token's key is proved: one entry for each method, resolved once for a deployment. */
+/** Methods to prove possession of a token's key, one per deployment. */
 import type { Clock } from "../../base/clock.ts";
 import type { FairSemaphore } from "../../base/semaphore.ts";
 import type { ProofOfPossession } from "../../base/vocabulary.ts";
@@ -15,33 +15,30 @@ import {
 import { boundThumbprint, requireUnbound } from "./confirmation-method.ts";
 import { confirmDpopPossession, type DpopRule, expectProof, readProof } from "./dpop.ts";
 
-/** What a deployment decides about possession. */
 export type ProofOfPossessionRule = NoPossessionRule | MutualTlsRule | DpopRule;
 
-/** A method, ready for the calls of one deployment. */
 export interface PossessionMethod {
-  /** Under which callers present their tokens. */
   readonly scheme: TokenScheme;
   /**
-   * What a call must show before a signature is checked, or anything fetched: the certificate that its token names, or a
-   * proof of the key that it names which is good but for its signature; if a token says nothing to us, anything that it
-   * could be bound to.
+   * Checks what a call must show before a signature is checked or anything is fetched: the certificate that its token
+   * names, or a proof by the token's key that is good but for its signature. For an opaque token, any certificate or
+   * proof.
    * @throws ServiceError `proof_of_possession_failed`
    */
   beforeSignature(token: string, claimed: VerifiedToken | "unknown", inbound: InboundRequest): void | Promise<void>;
   /**
-   * Checks that the call shows the key that its token is bound to. To be called on every call, however the token was
-   * verified, last of all that looks at it.
+   * Checks that the call proves possession of the key that its token is bound to. Call this for every call, however the
+   * token was verified, as the last check of its token.
    * @throws ServiceError `proof_of_possession_failed`, `store_unavailable`; the signal's reason once aborted
    */
   confirm(token: string, verified: VerifiedToken, inbound: InboundRequest, signal: AbortSignal): void | Promise<void>;
   /**
-   * The same for a call that goes on, as far as it can be shown again: a proof counts once (RFC 9449 §11.1), and was shown
-   * when the call began.
+   * Checks an open stream again as far as possible: a proof counts once (RFC 9449 §11.1), and was checked when the
+   * stream began.
    * @throws ServiceError `proof_of_possession_failed`
    */
   confirmStill(verified: VerifiedToken, inbound: InboundRequest): void;
-  /** What was thrown for a call, with the challenge of the scheme. */
+  /** Returns the thrown value, with the challenge of the scheme if it is a refusal. */
   asThrown(thrown: unknown): unknown;
 }
 
@@ -49,7 +46,7 @@ export interface PossessionContext {
   readonly clock: Clock;
   readonly clockToleranceSeconds: number;
   readonly onCertificateIgnored: OnCertificateIgnored;
-  /** As `VerifierRules` has it. */
+  /** See `VerifierRules`. */
   readonly signatures: FairSemaphore;
 }
 
@@ -68,7 +65,7 @@ const methods: {
   mtls: (rule, { onCertificateIgnored }) => ({
     scheme: "Bearer",
     beforeSignature: (_token, claimed, inbound) => {
-      // A call that gets further is told of when it is confirmed.
+      // A call that gets further is reported when it is confirmed.
       const ignored: string[] = [];
       try {
         if (claimed === "unknown") requireCertificate(inbound, rule);
@@ -95,7 +92,6 @@ const methods: {
   }),
 };
 
-/** The method that the rule names. */
 export function possessionMethod<Mode extends ProofOfPossession>(
   rule: RuleOf<Mode> & { readonly mode: Mode },
   context: PossessionContext,

@@ -1,4 +1,4 @@
-/** Callers that present an access token: found in the header, verified or remembered, and bound to the call. */
+/** Authenticates callers with access tokens: verified or cached, and bound to the call. */
 import { type Caller, noteExpiry } from "../../base/caller.ts";
 import { type DeclaredAttributes, noDeclaredAttributes } from "../../base/caller-attributes.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -28,26 +28,24 @@ const defaultMaximumTokenBytes = 8 * 1024;
 const defaultClockToleranceSeconds = 30;
 const defaultFetchTimeoutMs = 5_000;
 
-/** Tokens of the service's own. */
 export interface SessionTokenRule {
-  /** Their `iss`, which is no issuer's. */
+  /** Their `iss`, which differs from every issuer's. */
   readonly issuer: string;
   readonly audience: string;
   readonly keys: SessionKeySource;
 }
 
-/** What a deployment decides about access tokens. */
 export interface TokenOptions {
-  /** Empty: no issuer's tokens are taken. */
+  /** Empty: no issuer's tokens are accepted. */
   readonly issuers: readonly IssuerEntry[];
-  /** Undefined: none of the service's own are taken. */
+  /** Undefined: the service issues no tokens. */
   readonly session?: SessionTokenRule | undefined;
-  /** What is read of callers besides; absent: nothing. */
+  /** Declared attributes of callers; none if absent. */
   readonly attributes?: DeclaredAttributes;
   readonly proofOfPossession: ProofOfPossessionRule;
-  /** Longest access token in bytes. Default 8192: what common HTTP servers take as one header line. */
+  /** Longest access token in bytes. Default 8192, which common HTTP servers accept as one header line. */
   readonly maximumTokenBytes?: number;
-  /** Seconds by which an issuer's clock may differ from ours. Default 30; 0 to 300 make sense. */
+  /** Seconds by which an issuer's clock may differ from ours. Default 30; sensible values are 0 to 300. */
   readonly clockToleranceSeconds?: number;
   /** Milliseconds for one document of an issuer. Default 5000. */
   readonly fetchTimeoutMs?: number;
@@ -61,24 +59,24 @@ export interface TokenDependencies {
   readonly fetch: typeof globalThis.fetch;
   /** Content of a file of credentials, as UTF-8. */
   readonly readFile: (path: string) => Promise<string>;
-  /** Told after each fetch of an issuer's keys how it went. None of these may throw. */
+  /** Called after each fetch of an issuer's keys. None of these callbacks may throw. */
   readonly onKeysFetched: (status: NamedStatus) => void;
-  /** Told of each time that an issuer was asked about a token, or would have been. */
+  /** Called for each question to an issuer about a token, and each that was not asked. */
   readonly onIntrospected: (issuer: string, result: IntrospectionResult) => void;
-  /** Told of a token that the issuer signed for a tenant of which it may not speak; of one that is remembered, once. */
+  /** Called for a token that its issuer signed for a foreign tenant; once while the token is cached. */
   readonly onOverreach: (issuer: string, tenantId: TenantId) => void;
   readonly onCertificateIgnored: OnCertificateIgnored;
 }
 
 export interface AccessTokens {
-  /** As `Authenticator.authenticate`. */
+  /** See `Authenticator.authenticate`. */
   authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
-  /** As `Authenticator.authenticateStill`. */
+  /** See `Authenticator.authenticateStill`. */
   authenticateStill(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
   readonly issuers: Omit<TokenIssuers, "verify">;
 }
 
-/** @throws Error where an issuer identifier is none, or is http off loopback; where nobody's tokens are taken */
+/** @throws Error if an issuer identifier is invalid, or is http and not on loopback; if no tokens could be accepted */
 export function createAccessTokens(options: TokenOptions, dependencies: TokenDependencies): AccessTokens {
   const { clock, onCertificateIgnored } = dependencies;
   const maximumTokenBytes = options.maximumTokenBytes ?? defaultMaximumTokenBytes;
@@ -118,7 +116,7 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
   };
 }
 
-/** Each issuer with keys and claims of its own, the service itself too: nothing of one can pass for another's. */
+/** Each issuer, the service included, has separate keys and claims: no token of one is valid as another's. */
 function openIssuers(
   { issuers, session, attributes = noDeclaredAttributes, fetchTimeoutMs = defaultFetchTimeoutMs }: TokenOptions,
   clockToleranceSeconds: number,

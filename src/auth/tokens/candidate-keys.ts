@@ -4,16 +4,16 @@ import type { TokenHeader } from "./token-claims.ts";
 
 export type KeySet = ReturnType<typeof createLocalJWKSet>;
 
-/** Keys of a set that one token is checked against: those that come first in it. */
+/** Most keys of a set that one token is checked against; the first ones are used. */
 const maximumCandidates = 8;
 const rsaBits = { least: 2_048, most: 4_096, exponent: 32 };
 
 /**
- * Finds the keys that a token may be signed with. `mayFetch` is called before a fetch is made for this token alone;
- * what it throws, the call is refused with.
- * @returns at least one: several for a token without `kid` that several keys fit (an issuer without key ids, in the
- *   middle of a rotation)
- * @throws ServiceError where there is none
+ * Finds the keys that a token may be signed with. Calls `mayFetch` before a fetch for this token alone, and rejects
+ * with what it throws.
+ * @returns at least one; several for a token without `kid` that several keys fit (an issuer without key ids, during a
+ *   rotation)
+ * @throws ServiceError if there is none
  */
 export type FindKeys = (
   header: TokenHeader,
@@ -21,7 +21,7 @@ export type FindKeys = (
   mayFetch: () => void,
 ) => Promise<readonly CryptoKey[]>;
 
-/** The keys of the set that fit `kid` and `alg`; none where no key does. */
+/** Returns the keys of the set that fit `kid` and `alg`. */
 export async function candidateKeys(keys: KeySet, { alg, kid }: TokenHeader): Promise<readonly CryptoKey[]> {
   try {
     return [await keys(kid === undefined ? { alg } : { alg, kid })];
@@ -35,9 +35,9 @@ export async function candidateKeys(keys: KeySet, { alg, kid }: TokenHeader): Pr
 }
 
 /**
- * Whether signatures of a published key can be checked, at a cost that is known: "other" where none of our algorithms is
- * for it, else what is wrong with it, if anything. Public, and importable; RSA of 2,048 to 4,096 bits (RFC 7518 §3.3)
- * with an odd exponent from 3 on of at most 32 bits.
+ * Returns why a published key cannot be used: "other" if no supported algorithm uses it, else the problem; undefined if
+ * there is none. A usable key is public and importable; an RSA key has 2,048 to 4,096 bits (RFC 7518 §3.3) and an odd
+ * exponent of at least 3 and at most 32 bits, which bounds its cost.
  */
 export async function keyProblem(key: JWK): Promise<string | undefined> {
   for (const alg of signatureAlgorithms) {
@@ -51,13 +51,13 @@ export async function keyProblem(key: JWK): Promise<string | undefined> {
   return "other";
 }
 
-/** As `keyProblem`, of RSA alone: what is not well formed is for the import to find. */
+/** As `keyProblem`, for RSA only; importing detects malformed keys. */
 export function rsaProblem({ kty, n, e }: JWK): string | undefined {
   if (kty !== "RSA" || typeof n !== "string" || typeof e !== "string") return undefined;
   const [modulus, exponent] = [bigEndian(n), bigEndian(e)];
   if (modulus.bits < rsaBits.least || modulus.bits > rsaBits.most) return `has ${modulus.bits} bits`;
   if (exponent.bits > rsaBits.exponent) return `has an exponent of ${exponent.bits} bits`;
-  return exponent.bits < 2 || !exponent.isOdd ? "has an exponent that is no odd number from 3 on" : undefined;
+  return exponent.bits < 2 || !exponent.isOdd ? "has an exponent that is not an odd number of at least 3" : undefined;
 }
 
 function bigEndian(text: string): { readonly bits: number; readonly isOdd: boolean } {

@@ -1,10 +1,9 @@
-/** Asking an issuer about a token (RFC 7662), as a client of it. */
+/** Token introspection (RFC 7662), as a client of the issuer. */
 import { request } from "node:https";
 import { Readable } from "node:stream";
 import type { IntrospectionRule } from "../../base/issuers.ts";
 import { type FetchContext, fetchJsonObject } from "./issuer-documents.ts";
 
-/** Longest answer that is read. */
 const maximumBytes = 64 * 1024;
 
 export interface IntrospectionContext extends FetchContext {
@@ -13,9 +12,9 @@ export interface IntrospectionContext extends FetchContext {
 }
 
 /**
- * Has the issuer say what it knows of the token (§2.1). Files of credentials are read each time: who replaces them need
- * tell nobody. What the answer says is not checked here.
- * @throws Error naming what is wrong, and nothing secret
+ * Asks the issuer about the token (§2.1). Reads credential files each time, so that they can be replaced. Does not
+ * check the content of the answer.
+ * @throws Error that describes the problem without secrets
  */
 export async function askIssuer(
   token: string,
@@ -31,7 +30,7 @@ export async function askIssuer(
     const init = { method: "POST", headers: { ...headers, authorization }, body: form.toString() };
     return fetchJsonObject(new URL(endpoint), "introspection", context, { ...init, maximumBytes });
   }
-  // RFC 8705 §2.1: the certificate is the client's credential, and its name stands in the form.
+  // RFC 8705 §2.1: the certificate is the client's credential; the form carries its id.
   form.set("client_id", clientId);
   const [cert, key] = await Promise.all([credentials.certificateFile, credentials.keyFile].map(context.readFile));
   const fetch = fetchByCertificate({ cert, key });
@@ -44,7 +43,7 @@ function formEncoded(text: string): string {
   return new URLSearchParams({ "": text }).toString().slice(1);
 }
 
-/** As the runtime's fetch does, which takes no certificate of a client's own; follows no redirect. */
+/** `fetch` with a client certificate, which the runtime's fetch does not support; follows no redirect. */
 function fetchByCertificate(identity: { readonly cert: string | undefined; readonly key: string | undefined }) {
   return (url: URL, init: RequestInit): Promise<Response> =>
     new Promise((resolve, reject) => {
@@ -60,7 +59,7 @@ function fetchByCertificate(identity: { readonly cert: string | undefined; reado
         const status = incoming.statusCode ?? 0;
         const type = incoming.headers["content-type"] ?? "";
         const stream = Readable.toWeb(incoming) as ReadableStream;
-        // What is no success is not read, whatever it is.
+        // Bodies of failures are not read.
         if (status !== 200) incoming.destroy();
         resolve(new Response(status === 200 ? stream : null, { status, headers: { "content-type": type } }));
       });

@@ -1,4 +1,4 @@
-/** Tokens that say nothing to us: their issuer is asked about each (RFC 7662), within limits. */
+/** Opaque tokens: their issuer is asked about each (RFC 7662), within limits. */
 import { hash } from "node:crypto";
 import type { JWTPayload } from "jose";
 import { ServiceError } from "../../base/errors.ts";
@@ -11,18 +11,18 @@ import { createRefetchBudget, untilAborted } from "./refetch-budget.ts";
 import type { Verification, Verify } from "./token-cache.ts";
 import { checkBegun, foreignTenant, judgeClaims, type TokenRules } from "./token-claims.ts";
 
-/** Longest time that an answer is believed. */
+/** Longest time that an answer is cached. */
 const believedMs = 60_000;
-/** The same for an answer that a token counts nothing: it may begin to. */
+/** Longest time that a negative answer is cached: the token may become active. */
 const disbelievedMs = 10_000;
-/** Tokens that one issuer is asked about in a second. */
+/** Questions to one issuer per second. */
 const callsEachSecond = 100;
-/** Questions to one issuer at a time, and those that wait for their turn. */
+/** Concurrent questions to one issuer, and questions that wait. */
 const maximumCalls = 16;
 const maximumWaiting = 1_000;
 const retryAfterSeconds = 1;
 
-/** How a question went, for metrics. `unasked`: there was no room for it. */
+/** Outcome of a question, for metrics. `unasked`: a limit was reached. */
 export type IntrospectionResult = "active" | "inactive" | "failed" | "unasked";
 
 export interface IntrospectionDependencies extends IntrospectionContext {
@@ -32,20 +32,20 @@ export interface IntrospectionDependencies extends IntrospectionContext {
 
 export interface Introspection {
   readonly verify: Verify;
-  /** Ready always: what is needed to ask is there. A question that failed shows in the remark until one does not. */
+  /** Always ready. A failed question shows in the remark until one succeeds. */
   status(): IssuerStatus;
 }
 
-/** A question that is under way; it ends with the last of those who wait for its answer. */
+/** A question in progress; it is aborted when the last caller that waits for it leaves. */
 interface Asking {
   readonly answer: Promise<Record<string, unknown> | ServiceError>;
   readonly left: AbortController;
   waiting: number;
 }
 
-const late = () => issuerSilent(retryAfterSeconds, "the caller's deadline came first");
+const late = () => issuerSilent(retryAfterSeconds, "the caller's deadline passed first");
 
-/** Asks about each token once at a time, whoever waits for it. */
+/** Asks about each token only once at a time; concurrent callers share the answer. */
 export function createIntrospection(
   introspection: IntrospectionRule,
   rules: TokenRules,
@@ -57,23 +57,23 @@ export function createIntrospection(
   const asked = new Map<string, Asking>();
   let failure: string | undefined;
 
-  /** Resolves with the refusal where there is no answer: it is everybody's who waits. */
+  /** Resolves with a refusal if there is no answer, for all callers that wait. */
   async function ask(token: string, left: AbortSignal): Promise<Record<string, unknown> | ServiceError> {
     const signal = AbortSignal.any([closing, left]);
     try {
       const answer = await slots.run(() => askIssuer(token, introspection, { ...dependencies, signal }), signal);
       if (typeof answer.active !== "boolean")
-        throw new Error("the issuer's introspection says not whether it is active");
+        throw new Error("the issuer's introspection response has no boolean active");
       failure = undefined;
       onAnswered(answer.active ? "active" : "inactive");
       return answer;
     } catch (error) {
       if (left.aborted) return late();
-      // Of the semaphore: too many wait.
+      // The semaphore refuses if too many wait.
       const isUnasked = error instanceof ServiceError;
       if (!isUnasked) failure = error instanceof Error ? error.message : "unknown error";
       onAnswered(isUnasked ? "unasked" : "failed");
-      return issuerSilent(retryAfterSeconds, isUnasked ? "too many tokens are asked about" : String(failure));
+      return issuerSilent(retryAfterSeconds, isUnasked ? "too many introspections are waiting" : String(failure));
     }
   }
 
@@ -83,7 +83,7 @@ export function createIntrospection(
     if (known !== undefined) return known;
     if (!budget.take()) {
       onAnswered("unasked");
-      throw issuerSilent(retryAfterSeconds, "no more tokens are asked about in this second");
+      throw issuerSilent(retryAfterSeconds, "the introspections of this second are used up");
     }
     const left = new AbortController();
     const asking = { answer: ask(token, left.signal), left, waiting: 0 };
@@ -100,7 +100,7 @@ export function createIntrospection(
     }
     try {
       const nowSeconds = Math.floor(nowMs / 1000);
-      // §2.2: `iss` may be left out, and the answer is the issuer's own.
+      // §2.2: `iss` may be absent, and the answer comes from the issuer.
       const payload: JWTPayload = Object.hasOwn(answer, "iss") ? answer : { ...answer, iss: rules.issuer };
       checkTokenType(answer);
       const verified = judgeClaims(payload, rules, nowSeconds);
@@ -133,7 +133,7 @@ export function createIntrospection(
     },
     status: () => ({
       issuerReady: true,
-      detail: failure ?? "asked about each token",
+      detail: failure ?? "tokens are introspected",
       ...(failure !== undefined && { remark: failure }),
     }),
   };

@@ -1,22 +1,22 @@
-/** Fetching what an issuer publishes, such as its discovery document and its key set, and what it answers. */
+/** Fetches what an issuer publishes, such as its discovery document and key set, and its answers. */
 import type { JWK } from "jose";
 import { isLoopbackHost } from "../../base/network.ts";
 import type { Timers } from "../../base/timers.ts";
 import { keyProblem } from "./candidate-keys.ts";
 
-/** Longest document that is read. Key sets of large issuers are around 10 KiB. */
+/** Longest document. Key sets of large issuers have about 10 KiB. */
 const longestDocumentBytes = 256 * 1024;
-/** Signature keys of a set that are looked at: those that come first. Sets of large issuers have around 10. */
+/** Most signature keys of a set; the first ones are used. Sets of large issuers have about 10. */
 const maximumKeys = 64;
-/** Keys that one remark names. */
+/** Most keys that a remark names. */
 const maximumNamed = 4;
 
-/** What an issuer publishes, as far as it can be used. */
+/** The usable keys of an issuer. */
 export interface PublishedKeys {
   readonly keys: readonly JWK[];
-  /** Of keys that are left out, although they are for signatures. */
+  /** Ids of signature keys that are left out. */
   readonly leftOutIds: readonly unknown[];
-  /** For operators: what was left out, and why; undefined if nothing was. */
+  /** For operators: which keys were left out, and why; undefined if none were. */
   readonly remark: string | undefined;
 }
 
@@ -31,7 +31,7 @@ export interface FetchContext {
 
 /**
  * Parses an issuer identifier (OpenID Connect Discovery §3): https, or http on loopback, without query or fragment.
- * @throws Error naming what is wrong
+ * @throws Error that describes the problem
  */
 export function parseIssuer(issuer: string): URL {
   const url = URL.canParse(issuer) ? new URL(issuer) : undefined;
@@ -43,9 +43,9 @@ export function parseIssuer(issuer: string): URL {
 }
 
 /**
- * Discovers where the issuer publishes its keys (OpenID Connect Discovery §4): the document's `issuer` must equal the
+ * Discovers the URL of the issuer's keys (OpenID Connect Discovery §4): the document's `issuer` must equal the
  * configured one byte for byte (§4.3), and keys come over https unless both are on loopback.
- * @throws Error naming what is wrong
+ * @throws Error that describes the problem
  */
 export async function discoverKeySetUrl(issuer: string, context: FetchContext): Promise<URL> {
   const location = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
@@ -61,10 +61,10 @@ export async function discoverKeySetUrl(issuer: string, context: FetchContext): 
 }
 
 /**
- * Fetches the public signature keys (RFC 7517 §5). Keys of other types, uses or algorithms are left out, as §5 asks; so are
- * symmetric ones, which have no place in a published set. With a remark are left out those that cannot be imported, or
- * cost more than `keyProblem` allows, and what comes after the first 64: no token can make either matter.
- * @throws Error naming what is wrong
+ * Fetches the public signature keys (RFC 7517 §5). Leaves out keys of other types, uses or algorithms, as §5 requires,
+ * and symmetric keys, which must not be published. Also leaves out, with a remark, keys that cannot be imported or cost
+ * more than `keyProblem` allows, and all after the first 64.
+ * @throws Error that describes the problem
  */
 export async function fetchKeySet(url: URL, context: FetchContext): Promise<PublishedKeys> {
   const document = await fetchJsonObject(url, "key set", context);
@@ -101,14 +101,14 @@ function isAllowed(url: URL, issuer: URL): boolean {
   return url.protocol === "http:" && isLoopbackHost(url.hostname) && isLoopbackHost(issuer.hostname);
 }
 
-/** What is asked, where it is not a document. */
+/** A request other than GET. */
 export interface FetchInit extends Pick<RequestInit, "method" | "body"> {
   readonly headers?: Readonly<Record<string, string>>;
-  /** Longest answer that is read. */
+  /** Longest answer. */
   readonly maximumBytes?: number;
 }
 
-/** Fetches a JSON object. Follows no redirect. @throws Error naming what is wrong, and `what` was asked for */
+/** Fetches a JSON object. Follows no redirect. @throws Error that describes the problem and names `what` */
 export async function fetchJsonObject(
   url: URL,
   what: string,
@@ -123,7 +123,7 @@ export async function fetchJsonObject(
     const response = await context.fetch(url, {
       ...init,
       headers: { accept: "application/json", ...headers },
-      // A redirect would let whoever controls one path of the issuer's host choose our keys.
+      // A redirect would let an attacker with one path on the issuer's host choose our keys.
       redirect: "error",
       signal: AbortSignal.any([timeout.signal, context.signal]),
     });
@@ -156,7 +156,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The runtime's fetch says "fetch failed" and keeps the reason, such as ECONNREFUSED, in the cause. */
+/** The runtime's fetch says "fetch failed", and has the reason, such as ECONNREFUSED, in the cause. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return "unknown error";
   if (error instanceof SyntaxError) return "not JSON";

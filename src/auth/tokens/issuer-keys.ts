@@ -1,4 +1,4 @@
-/** The keys of the token issuer: found by discovery, kept fresh in the background, never fetched per call. */
+/** Keys of a token issuer: found by discovery, refreshed in the background, never fetched per call. */
 import { createLocalJWKSet } from "jose";
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.ts";
@@ -7,79 +7,77 @@ import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";
 import { discoverKeySetUrl, type FetchContext, fetchKeySet, parseIssuer } from "./issuer-documents.ts";
 import { createRefetchBudget, untilAborted } from "./refetch-budget.ts";
 
-/** A withdrawn key stops verifying, and a new `jwks_uri` is followed, within this time. */
+/** Within this time a withdrawn key stops verifying, and a new `jwks_uri` is used. */
 const refreshIntervalMs = 5 * 60_000;
 /**
- * How long keys outlive the last successful fetch. An issuer that is down mints no tokens either, so this covers an
- * outage or a partition; beyond it a key might have been withdrawn without our knowing for too long.
+ * How long keys are used after the last successful fetch. An issuer that is down issues no tokens either, so this
+ * bridges an outage or a partition; after it, a withdrawn key might be used for too long.
  */
 const maximumKeyAgeMs = 60 * 60_000;
-/** First pause after a failed fetch; each further one doubles it, up to the limits below. */
+/** First pause after a failed fetch; doubles after each, up to the limits below. */
 const firstRetryMs = 250;
-/** Longest pause while there are usable keys. */
+/** Longest pause while keys are usable. */
 const retryLimitMs = 30_000;
-/** Longest pause while there are none: readiness must follow the issuer's return within two seconds. */
+/** Longest pause without keys: readiness must follow the issuer's return within two seconds. */
 const retryLimitWithoutKeysMs = 1_500;
 const refetchBudgetSize = 2;
 const refetchBudgetRefillMs = 30_000;
-/** Told to callers that are refused while there are no keys. */
+/** `Retry-After` of calls refused for want of keys. */
 const retryAfterSeconds = 1;
-/** Ids of published keys that are remembered, those that were used last. */
+/** Most ids of published keys that are remembered; the least recently used are evicted. */
 const maximumKnownIds = 256;
-/** Calls that wait for a fetch at the same time, at most. None of them was let in yet. */
+/** Most calls that wait for a fetch. They are not authenticated yet. */
 const maximumWaiting = 1_000;
 
 export interface IssuerStatus {
-  /** The verifier holds keys of the issuer that are not too old. */
+  /** Whether the verifier has keys of the issuer that are fresh enough. */
   readonly issuerReady: boolean;
-  /** For operators; names no secret. */
+  /** For operators; holds no secret. */
   readonly detail: string;
-  /** For operators: what is not as it should be, although tokens can be verified. */
+  /** For operators: a problem that does not prevent verifying tokens. */
   readonly remark?: string;
 }
 
 export interface IssuerKeys {
-  /** Begins discovery in the background; the first fetch is under way when this returns. Call once. */
+  /** Starts discovery in the background; the first fetch has begun when this returns. Call once. */
   start(): void;
   /**
-   * Finds the keys that a token may be signed with. Waits for a fetch that is under way. A `kid` that is not in the
-   * set, or an algorithm that no key is for, makes one fetch at once, shared by all who wait, out of a budget of two
-   * in 30 seconds: whoever can reach the service can invent such a token, and one that the issuer signed a moment ago
-   * with a new key looks no different. So where nothing is left of the budget the answer is not that the token is bad.
-   * @throws ServiceError `issuer_unavailable` while there are no keys, when the signal aborts the wait, when too many
-   *   wait, and for an unknown `kid` while the issuer does not answer or the budget is used up; `invalid_token` for a
-   *   `kid` that the issuer did not publish when it was asked after the call came in, or when the budget was used up
-   *   and it had published it before, or has for other algorithms only
+   * Finds the keys that a token may be signed with. Waits for a fetch in progress. An unknown `kid`, or an algorithm
+   * without a key, triggers one fetch, shared by all who wait, from a budget of two in 30 seconds: anyone can invent
+   * such a token, and a token with a brand-new key looks the same. If the budget is used up, the answer is therefore
+   * not that the token is bad.
+   * @throws ServiceError `issuer_unavailable` without keys, when the signal aborts the wait, if too many wait, and for
+   *   an unknown `kid` if the issuer does not answer or the budget is used up; `invalid_token` for a `kid` that the
+   *   issuer did not publish when asked after the call arrived, or had withdrawn before the budget was used up, or
+   *   publishes for other algorithms only
    */
   readonly find: FindKeys;
-  /** Truthful at the moment of the call. */
   status(): IssuerStatus;
-  /** Another number for every key set with other keys; undefined while there are no usable ones. */
+  /** A number that changes with the keys; undefined while none are usable. */
   revision(): number | undefined;
-  /** Stops fetching; idempotent. */
+  /** Stops fetching. Idempotent. */
   close(): void;
 }
 
 export interface IssuerKeysDependencies extends Omit<FetchContext, "signal"> {
   readonly clock: Clock;
-  /** Uniform in [0, 1): spreads the fetches of replicas. */
+  /** Uniform in [0, 1); spreads the fetches of replicas. */
   readonly random: () => number;
-  /** Told after every fetch how it went. */
   readonly onFetched?: (status: IssuerStatus) => void;
 }
 
 interface HeldKeys {
   readonly keys: KeySet;
-  /** Of keys that are left out too: no fetch finds another one under them. */
+  /** Includes ids of keys that are left out: another fetch would not help them. */
   readonly ids: ReadonlySet<unknown>;
-  /** The set as JSON, to tell whether another one came. */
+  /** The set as JSON, to detect changes. */
   readonly published: string;
   readonly remark: string | undefined;
   readonly count: number;
   readonly fetchedAtMs: number;
 }
 
-/** @throws Error where the issuer identifier is none, or is http off loopback */
+/** @throws Error if the issuer identifier is invalid, or is http and not on loopback */
 export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDependencies): IssuerKeys {
   parseIssuer(issuer);
   const { clock, timers, random } = dependencies;
@@ -101,7 +99,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
     const context = { ...dependencies, signal: closing.signal };
     const { keys, leftOutIds, remark } = await fetchKeySet(await discoverKeySetUrl(issuer, context), context);
     if (keys.length === 0) {
-      // All keys withdrawn is the issuer's word, not an outage: the old ones must not outlive it.
+      // An empty key set is not an outage: the issuer has withdrawn its keys.
       held = undefined;
       throw new Error(["the issuer publishes no signature keys", ...(remark === undefined ? [] : [remark])].join("; "));
     }
@@ -118,7 +116,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
     };
   }
 
-  /** Joins the fetch that is under way or begins one. Never rejects. */
+  /** Joins the fetch in progress or starts one. Never rejects. */
   function refresh(): Promise<void> {
     fetching ??= attempt().finally(() => {
       fetching = undefined;
@@ -148,16 +146,16 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
     return Math.min(limitMs, firstRetryMs * 2 ** (failuresInARow - 1)) * (0.5 + random() * 0.5);
   }
 
-  /** @throws ServiceError where the budget is used up: the key is withdrawn as far as is known, or it may be new */
+  /** @throws ServiceError if the budget is used up: `invalid_token` for a withdrawn key, else `issuer_unavailable` */
   function beginFetch(kid: string | undefined): void {
     if (!budget.take()) {
       if (kid !== undefined && everPublished.has(kid)) throw unknownKey();
-      throw issuerUnavailable(Math.ceil(budget.refillInMs() / 1000), "an unknown key id, and no fetch left for it");
+      throw issuerUnavailable(Math.ceil(budget.refillInMs() / 1000), "unknown key id, and the fetch budget is used up");
     }
     void refresh();
   }
 
-  /** Waits until the fetch that is under way, if any, has ended either way; no longer than the call's deadline. */
+  /** Waits for the fetch in progress, if any, until the call's deadline at most. */
   async function settle(signal: AbortSignal): Promise<void> {
     if (fetching === undefined) return;
     if (waiting >= maximumWaiting) throw issuerUnavailable(retryAfterSeconds, "too many calls wait for the keys");
@@ -170,7 +168,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
   }
 
   async function current(signal: AbortSignal): Promise<HeldKeys> {
-    // Keys too old without a failure: the machine slept through its refresh.
+    // Keys too old without a failed fetch: the machine was suspended.
     if (held !== undefined && !usable() && failure === undefined) void refresh();
     if (!usable()) await settle(signal);
     if (held === undefined || !usable()) throw issuerUnavailable(retryAfterSeconds, failure ?? "not started");
@@ -180,7 +178,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
   function status(): IssuerStatus {
     const ready = usable();
     if (failure !== undefined) return { issuerReady: ready, detail: failure };
-    if (held === undefined) return { issuerReady: false, detail: "the issuer's keys are not fetched yet" };
+    if (held === undefined) return { issuerReady: false, detail: "the issuer's keys have not been fetched yet" };
     const { count, remark } = held;
     const detail = ready ? `${count} keys` : "the issuer's keys are too old";
     return { issuerReady: ready, detail: remark ?? detail, ...(remark !== undefined && { remark }) };
@@ -202,7 +200,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
       if (keys.length > 0) return keys;
       if (header.kid !== undefined && held?.ids.has(header.kid)) throw unknownKey();
       mayFetch();
-      // A fetch that began before the call came in may have read the set before the key was in it.
+      // A fetch that began before the call arrived may have read the set before the key was added.
       if (fetching !== undefined && fetchesBegun === begunBefore) {
         await settle(signal);
         keys = await lookUp();
@@ -223,7 +221,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
 }
 
 function late(): Error {
-  return issuerUnavailable(retryAfterSeconds, "the caller's deadline came first");
+  return issuerUnavailable(retryAfterSeconds, "the caller's deadline passed first");
 }
 
 function unknownKey(): Error {

@@ -1,13 +1,13 @@
 import type { Clock } from "../../base/clock.ts";
 
 /**
- * A bucket that holds `size` permits and is filled up again `refillMs` after the first one was taken: however many
- * tokens with invented key ids arrive, the issuer sees no more than `size` fetches in any such period.
+ * A bucket of `size` permits that refills `refillMs` after the first was taken. However many tokens with invented key
+ * ids arrive, the issuer sees at most `size` fetches per period.
  */
 export interface RefetchBudget {
-  /** Takes a permit; false where none is left. */
+  /** Takes a permit; false if none is left. */
   take(): boolean;
-  /** Milliseconds until it is filled up again; at least 1. */
+  /** Milliseconds until the refill; at least 1. */
   refillInMs(): number;
 }
 
@@ -17,7 +17,7 @@ export function createRefetchBudget(size: number, refillMs: number, clock: Clock
   return {
     take() {
       const now = clock.now();
-      // A clock that went back ends the period too: better a fetch too many than none for hours.
+      // If the clock goes back, the period ends: an extra fetch is better than none for hours.
       if (now - firstTakenAtMs >= refillMs || now < firstTakenAtMs) left = size;
       if (left === 0) return false;
       if (left === size) firstTakenAtMs = now;
@@ -29,8 +29,8 @@ export function createRefetchBudget(size: number, refillMs: number, clock: Clock
 }
 
 /**
- * Resolves as the work does, which goes on for others whoever leaves; rejects with the refusal when the caller's
- * deadline comes first.
+ * Resolves as the work does; rejects with the refusal when the signal aborts first. The work continues for other
+ * callers.
  * @param work never rejects
  */
 export function untilAborted<T>(work: Promise<T>, signal: AbortSignal, refusal: () => Error): Promise<T> {

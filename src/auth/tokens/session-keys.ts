@@ -1,20 +1,19 @@
-/** The keys of the access tokens that the service itself makes. */
+/** Keys of the access tokens that the service issues. */
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import { calculateJwkThumbprint, type JSONWebKeySet, type JWK } from "jose";
 
 export interface SessionKeys {
-  /** What signs. */
   readonly signing: { readonly kid: string; readonly alg: string; readonly privateKey: KeyObject };
-  /** What verifies: public keys, the signing one first (RFC 7517 §5). */
+  /** The verification keys, the signing key's first (RFC 7517 §5). */
   readonly published: JSONWebKeySet;
 }
 
 const pemBlock = /-----BEGIN (PRIVATE|PUBLIC) KEY-----[^-]+-----END \1 KEY-----/g;
 
 /**
- * Reads PEM: one or more keys (PKCS #8 private or SPKI public, P-256 or Ed25519, no passphrase). The first is private
+ * Parses PEM: one or more keys (PKCS #8 private or SPKI public, P-256 or Ed25519, no passphrase). The first is private
  * and signs; all of them verify. A key's id is its RFC 7638 thumbprint.
- * @throws Error that says what is wrong, and repeats nothing of the text
+ * @throws Error that describes the problem without repeating the text
  */
 export async function parseSessionKeys(pem: string): Promise<SessionKeys> {
   const keys = (pem.match(pemBlock) ?? []).map(parseKey);

@@ -1,4 +1,4 @@
-/** Access tokens of the service's own: made for clients of the session route, and taken beside the issuer's. */
+/** Access tokens that the service issues: for clients of the session route, accepted beside the issuers'. */
 import { createLocalJWKSet, SignJWT } from "jose";
 import type { AttributeValues } from "../../base/caller-attributes.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -7,24 +7,22 @@ import { refusedToken } from "../challenge.ts";
 import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";
 import type { SessionKeys } from "./session-keys.ts";
 
-/** Seconds that a token lives. */
 const lifetimeSeconds = 300;
 
-/** Claims of these tokens, whatever those of the issuer are called. */
+/** Claims of these tokens, independent of the issuers' claims. */
 export const sessionClaimNames = { tenant: "tenant_id", principal: "principal_id", subject: "sub", scope: "scope" };
 
-/** The claim within which they have the caller's attributes. */
+/** The claim that contains the caller's attributes. */
 export const sessionAttributesClaim = "attributes";
 
-/** Where the keys come from; they may change at any time. */
 export interface SessionKeySource {
   readonly current: SessionKeys;
-  /** Another number each time that they change. */
+  /** Changes with the keys. */
   readonly revision: number;
 }
 
 export interface SessionTokenOptions {
-  /** `iss` of the tokens: differs from the issuer's. */
+  /** `iss` of the tokens; differs from every issuer's. */
   readonly issuer: string;
   readonly audience: string;
   readonly keys: SessionKeySource;
@@ -32,20 +30,19 @@ export interface SessionTokenOptions {
   readonly random: RandomFill;
 }
 
-/** What a token is to say. */
 export interface SessionTokenGrant {
   readonly tenantId: TenantId;
   readonly clientId: string;
   readonly scopes: readonly string[];
-  /** As the client was registered; absent for none. */
+  /** From the client's registration; absent for none. */
   readonly attributes?: AttributeValues;
   /** Base64url SHA-256 of the client certificate that the token is bound to (RFC 8705 §3.1); undefined for none. */
   readonly certificateThumbprint: string | undefined;
 }
 
 /**
- * Makes the signer of tokens: `at+jwt` (RFC 9068), 300 seconds. Client, principal and subject are one name. A token
- * cannot be called back before it ends, but by taking its key out of the set.
+ * Creates the signer of tokens: `at+jwt` (RFC 9068), 300 seconds. Client, principal and subject are the same. A token
+ * can only be revoked by removing its key from the set.
  */
 export function createSessionTokens({ issuer, audience, keys, clock, random }: SessionTokenOptions) {
   return {
@@ -73,7 +70,7 @@ export function createSessionTokens({ issuer, audience, keys, clock, random }: S
   };
 }
 
-/** Finds the key of a token among the service's own, and nowhere else. */
+/** Finds the key of a token among the service's keys only. */
 export function sessionKeyFinder(source: SessionKeySource): FindKeys {
   let held: { readonly revision: number; readonly keys: KeySet } | undefined;
   return async (header) => {

@@ -1,4 +1,4 @@
-/** Access tokens that were verified or refused, kept for a short time, so that no signature is checked for every call. */
+/** Cache of verified and refused access tokens, so that not every call needs a signature check. */
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { Caller } from "../../base/caller.ts";
@@ -6,61 +6,56 @@ import type { Clock } from "../../base/clock.ts";
 import type { ServiceError } from "../../base/errors.ts";
 import type { TokenBinding } from "../proof/confirmation-method.ts";
 
-/** Longest time that a token is not looked at again; a change of keys ends it at once. */
+/** Longest time that a result is cached; a change of keys ends it at once. */
 const maximumAgeMs = 5 * 60_000;
 /**
- * Verified tokens that are kept, around 1 KiB each. The one that was not used for longest goes first. Each issuer has
- * room of its own, so that the callers of one do not drive out another's; many issuers share what four would have.
+ * Cached verified tokens, about 1 KiB each; the least recently used are evicted. Each issuer has a separate cache, so
+ * that one issuer's callers cannot evict another's; more than four issuers share the total of four.
  */
 const roomOf = (issuers: number) => Math.floor(Math.min(1, 4 / issuers) * 10_000);
-/** Refused tokens of each kind that are kept, around 200 bytes each. */
+/** Cached refused tokens of each kind, about 200 bytes each. */
 const refusedRoomOf = (issuers: number) => Math.floor(Math.min(1, 4 / issuers) * 4_096);
 
-/** An access token whose signature and claims stand. Says nothing about who sent it: that is the confirmation's. */
+/** An access token with valid signature and claims. Does not cover who sent it, which `confirm` checks. */
 export interface VerifiedToken {
   readonly caller: Caller;
   readonly binding: TokenBinding;
-  /** End of its life in milliseconds since the Unix epoch, tolerance not counted. */
+  /** Expiry in milliseconds since the Unix epoch, without tolerance. */
   readonly expiresAtMs: number;
-  /** When it is to be looked at again, in milliseconds since the Unix epoch; absent where nothing but its end says so. */
+  /** When the token must be verified again, in milliseconds since the Unix epoch; absent if only at its expiry. */
   readonly lookAgainAtMs?: number;
 }
 
-/** A token that is refused for what its bytes are: time makes it no better, and other keys alone could. */
+/** A token that is refused for its bytes: the result does not change unless the keys do. */
 export interface RefusedToken {
   readonly refusal: ServiceError;
-  /** What it was refused for: what it says, or its signature, or what its issuer says of it. */
+  /** `claims`: for its content; `signature`: for its signature, or by its issuer's answer. */
   readonly by: "claims" | "signature";
   readonly lookAgainAtMs?: number;
 }
 
 export type Verification = VerifiedToken | RefusedToken;
 
-/** The call that a token came with. */
 export interface CallContext {
-  /** Its deadline: ends the wait for the issuer's keys. */
+  /** The call's deadline, which also ends the wait for the issuer's keys. */
   readonly signal: AbortSignal;
-  /**
-   * Rejects with the refusal if nothing is to be computed, fetched or asked for a token that claims this; `unknown` if
-   * it says nothing to us.
-   */
+  /** Rejects if a token with these claims is not worth verifying; `unknown` for an opaque token. */
   readonly mayVerify: (claimed: VerifiedToken | "unknown") => Promise<void>;
 }
 
-/** Verifies an access token, as `verifyToken` does. */
 export type Verify = (token: string, context: CallContext) => Promise<Verification>;
-/** The same, where a refusal is thrown. */
+/** The same, but throws refusals. */
 export type RequireVerified = (token: string, context: CallContext) => Promise<VerifiedToken>;
 
 export interface TokenCacheOptions {
   readonly clock: Clock;
-  /** As of the issuer's keys: another value empties the cache, undefined keeps it empty. */
+  /** Of the issuer's keys: a new value empties the cache, undefined disables it. */
   readonly keyRevision: () => number | undefined;
-  /** How many issuers have a cache, this one included. Default 1. */
+  /** Number of issuers with a cache, this one included. Default 1. */
   readonly issuers?: number;
-  /** As of what is read of callers: another value empties the cache. */
+  /** Of the declared attributes: a new value empties the cache. */
   readonly attributeRevision: () => number;
-  /** Seconds that a token lives beyond its `exp`; the verifier's own. */
+  /** Seconds that a token is accepted after its `exp`, as in the verifier. */
   readonly clockToleranceSeconds: number;
 }
 
@@ -71,11 +66,11 @@ interface Entry<T> {
 }
 
 /**
- * Puts a cache in front of the verifier. It answers as the verifier would: `exp` is looked at on every hit, a change
- * of the key set, or of what is read of callers, empties it, and what the verifier throws is never kept. Tokens are
- * found by their SHA-256, so that memory holds none. Tokens refused for what they say have a room of their own, so that
- * none of those, which cost their sender nothing, drive out one whose signature would have to be checked again. Does NOT check possession of a
- * bound key, which belongs to the call and not to the token.
+ * Wraps the verifier in a cache with the same results: every hit checks `exp`, a change of the key set or the declared
+ * attributes empties the cache, and thrown errors are never cached. Keys are the SHA-256 of tokens, so that memory
+ * holds none. Tokens refused for their claims have a separate cache: they cost their sender nothing, and must not evict
+ * those whose signature would have to be checked again. Does NOT check possession of a bound key, which belongs to the
+ * call.
  */
 export function cacheVerifications(
   verify: Verify,
@@ -105,7 +100,7 @@ export function cacheVerifications(
     return keys === undefined ? undefined : revision;
   }
 
-  /** A clock that went back may be before a token's `nbf`, or before the `exp` that it was refused for. */
+  /** If the clock goes back, it may be before a token's `nbf`, or before the `exp` that it was refused for. */
   function isRecent({ atMs, lookAgainAtMs = Number.POSITIVE_INFINITY }: Entry<unknown>): boolean {
     const ageMs = clock.now() - atMs;
     return ageMs >= 0 && ageMs < maximumAgeMs && clock.now() < lookAgainAtMs;
@@ -131,7 +126,7 @@ export function cacheVerifications(
     if (known !== undefined) return known;
     const atMs = clock.now();
     const verification = await verify(token, context);
-    // What changed in the meantime may not be what it was judged by.
+    // The result may rest on keys or attributes that have changed meanwhile.
     const keep = before !== undefined && currentRevision() === before;
     const { lookAgainAtMs } = verification;
     if ("refusal" in verification) {
@@ -144,7 +139,7 @@ export function cacheVerifications(
   };
 }
 
-/** One error for all refusals that read the same: their texts are constants, and each would carry a stack of its own. */
+/** Shares one error per message: messages are constants, and each error would keep a stack. */
 function sharedRefusals(): (refusal: ServiceError) => ServiceError {
   const shared = new Map<string, ServiceError>();
   return (refusal) => {

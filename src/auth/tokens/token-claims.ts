@@ -1,4 +1,4 @@
-/** What a token says of itself, judged with no key: it can only refuse, and costs far less than a signature. */
+/** Checks a token's content without a key: this can only refuse, and costs far less than a signature. */
 import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
 import type { AuthSource } from "../../base/caller.ts";
 import type { ServiceError } from "../../base/errors.ts";
@@ -11,14 +11,14 @@ import { bindingOf } from "../proof/confirmation-method.ts";
 import type { VerifiedToken } from "./token-cache.ts";
 import { checkContentType, checkHeaderType } from "./token-type.ts";
 
-/** What a token is held to: `iss` and `aud` (in it) byte for byte, `typ` (RFC 9068 §4), the claims that name the caller. */
+/** Requirements of a token: `iss` and `aud` (in it) byte for byte, `typ` (RFC 9068 §4), the caller's claims. */
 export interface TokenRules extends IssuerEntry {
   readonly readAttributes: ReadAttributes;
-  /** What a caller with such a token comes from. */
+  /** Authentication source of callers with such a token. */
   readonly authSource: AuthSource;
   /** Seconds by which the issuer's clock may differ from ours, for `exp`, `nbf` and `iat`. */
   readonly clockToleranceSeconds: number;
-  /** Told of a token that the issuer signed for a tenant of which it may not speak. Must not throw. */
+  /** Called for a token that its issuer signed for a foreign tenant. Must not throw. */
   readonly onOverreach: (tenantId: TenantId) => void;
 }
 
@@ -28,7 +28,7 @@ export interface TokenHeader {
   readonly kid?: string;
 }
 
-/** A token as it reads, verified by nobody. */
+/** A parsed token, not verified. */
 export interface ReadToken {
   readonly header: TokenHeader;
   readonly payload: JWTPayload;
@@ -38,8 +38,8 @@ export interface ReadToken {
 const compactForm = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
 /**
- * Reads a token and judges its header: shape, `typ`, `alg`, `kid`, and `crit`, of which nothing is understood
- * (RFC 7515 §4.1.11). `jku`, `jwk`, `x5u`, `x5c` are never looked at.
+ * Parses a token and checks its header: shape, `typ`, `alg`, `kid`, and that `crit` is absent, because no extension is
+ * supported (RFC 7515 §4.1.11). `jku`, `jwk`, `x5u`, `x5c` are ignored.
  * @throws ServiceError `invalid_token`
  */
 export function readToken(token: string, rules: TokenRules): ReadToken {
@@ -53,8 +53,8 @@ export function readToken(token: string, rules: TokenRules): ReadToken {
 }
 
 /**
- * Judges all claims that stay wrong once they are: `iss`, `aud`, the kind of token, `exp`, and those that name the
- * caller. `iat` and `nbf` are `checkBegun`'s.
+ * Checks the claims whose faults are permanent: `iss`, `aud`, the kind of token, `exp`, and those that name the caller.
+ * `checkBegun` checks `iat` and `nbf`.
  * @param nowSeconds seconds since the Unix epoch
  * @throws ServiceError `invalid_token`, `expired_token`
  */
@@ -63,7 +63,7 @@ export function judgeClaims(payload: JWTPayload, rules: TokenRules, nowSeconds: 
   if (iss !== rules.issuer) throw invalid("iss");
   if (aud !== rules.audience && !(Array.isArray(aud) && aud.includes(rules.audience))) throw invalid("aud");
   checkContentType(payload);
-  // JSON has no infinity, but 1e999 becomes one.
+  // JSON has no infinity, but parsers read 1e999 as one.
   if (!Number.isFinite(exp)) throw invalid("exp");
   for (const [name, value] of [["nbf", nbf] as const, ["iat", iat] as const]) {
     if (value !== undefined && typeof value !== "number") throw invalid(name);
@@ -79,21 +79,21 @@ export function judgeClaims(payload: JWTPayload, rules: TokenRules, nowSeconds: 
   };
 }
 
-/** The refusal of a token for a tenant that its issuer may not speak for; undefined where it may. */
+/** Refuses a token for a tenant that is not the issuer's; undefined if it is. */
 export function foreignTenant({ caller }: VerifiedToken, { tenants }: TokenRules): ServiceError | undefined {
   if (speaksFor(tenants, caller.tenantId)) return undefined;
   return refusedToken("invalid_token", "the token issuer may not speak for this tenant", "token tenant");
 }
 
-/** @throws ServiceError `invalid_token` for a token that is not to count yet: a second later it may be good */
+/** @throws ServiceError `invalid_token` for a token that is not valid yet */
 export function checkBegun({ nbf = 0, iat = 0 }: JWTPayload, latestSeconds: number): void {
   if (nbf > latestSeconds) throw invalid("nbf");
   if (iat > latestSeconds) throw refusedToken("invalid_token", "the access token was issued in the future");
 }
 
 /**
- * Of JWTs that are verified here. A `status` that is no object is some other claim.
- * @throws ServiceError `invalid_token` for a token whose issuer can revoke it in a way that is not looked up here
+ * For JWTs that are verified here. A `status` that is not an object is another claim.
+ * @throws ServiceError `invalid_token` for a token whose issuer can revoke it in a way that is not supported
  */
 export function checkNoStatus({ status }: JWTPayload): void {
   if (typeof status === "object" && status !== null)
@@ -108,7 +108,7 @@ function decoded<T>(decode: () => T): T {
   }
 }
 
-/** The name of what is wrong goes to the log. */
+/** The name of the faulty part goes to the log. */
 function invalid(what: string): Error {
   return refusedToken("invalid_token", "the access token is not valid", `token ${what}`);
 }

@@ -1,4 +1,4 @@
-/** The issuers whose tokens are taken: each with keys, claims, tenants and memory of its own. They may change. */
+/** The accepted issuers, each with separate keys, claims, tenants and cache. They can be replaced at run time. */
 import { isDeepStrictEqual } from "node:util";
 import { decodeJwt } from "jose";
 import type { TenantId } from "../../base/ids.ts";
@@ -7,41 +7,39 @@ import { refusedToken } from "../challenge.ts";
 import type { IssuerKeys, IssuerStatus } from "./issuer-keys.ts";
 import type { RequireVerified } from "./token-cache.ts";
 
-/** Who verifies the tokens of one issuer. */
 export interface TokenSource {
-  /** Verifies all that a token of this source must say, `iss` among it. */
+  /** Verifies a token completely, `iss` included. */
   readonly verify: RequireVerified;
-  /** Absent where its keys say how it is. */
+  /** Absent if its keys have the status. */
   readonly status?: () => IssuerStatus;
 }
 
 export interface TokenIssuersOptions {
   readonly issuers: readonly IssuerEntry[];
-  /** The service's own tokens: `iss`, and who verifies them; undefined where it makes none. */
+  /** `iss` and source of the service's own tokens; undefined if it issues none. */
   readonly own: { readonly issuer: string; readonly source: TokenSource } | undefined;
-  /** @throws Error where the issuer identifier is none */
+  /** @throws Error if the issuer identifier is invalid */
   readonly openKeys: (issuer: string) => IssuerKeys;
-  /** @param sharers how many issuers share what memory there is */
+  /** @param sharers number of issuers that share the memory for caches */
   readonly openSource: (entry: IssuerEntry, keys: IssuerKeys, sharers: number) => TokenSource;
   readonly openIntrospection: (entry: IssuerEntry, rule: IntrospectionRule, sharers: number) => TokenSource;
 }
 
-/** Of one issuer. */
 export interface NamedStatus extends IssuerStatus {
   readonly issuer: string;
 }
 
 export interface TokenIssuers {
-  /** As the source of the token's issuer does; what that issuer is changed to in the meantime counts. */
+  /** Verifies a token with its issuer's source. If the issuer is replaced meanwhile, the new one decides. */
   readonly verify: RequireVerified;
-  /** The issuer that may speak for the tenant, and whether its keys are there; undefined where none may. */
+  /** The issuer that is responsible for the tenant, and whether its keys are there; undefined if there is none. */
   ofTenant(tenantId: TenantId): { readonly entry: IssuerEntry; readonly issuerReady: boolean } | undefined;
   statuses(): readonly NamedStatus[];
-  /** Begins to fetch keys. Call once. */
+  /** Starts to fetch keys. Call once. */
   start(): void;
   /**
-   * Takes these issuers from now on. What is remembered of one that is as it was stays; keys stay while the issuer does.
-   * @throws Error, and nothing has changed, where one is not good or a tenant has two
+   * Replaces the issuers. Caches of unchanged issuers stay; keys stay while the issuer does.
+   * @throws Error, without any change, if one is invalid or two share a tenant
    */
   replace(issuers: readonly IssuerEntry[]): void;
   close(): void;
@@ -49,7 +47,7 @@ export interface TokenIssuers {
 
 interface Issuer {
   readonly entry: IssuerEntry;
-  /** Undefined where it is asked about its tokens. */
+  /** Undefined if its tokens are introspected. */
   readonly keys: IssuerKeys | undefined;
   readonly source: TokenSource;
 }
@@ -96,8 +94,8 @@ export function createTokenIssuers(options: TokenIssuersOptions): TokenIssuers {
   }
 
   /**
-   * What a token says of itself only chooses who verifies it: no source takes a token that was signed for another. What
-   * names no issuer is for the one that is asked about tokens that begin so: nobody else is shown it.
+   * The unverified `iss` only chooses the source: no source accepts a token that was signed for another. An opaque
+   * token goes to the issuer whose token prefix matches, and to no other.
    */
   function sourceOf(token: string): TokenSource {
     if (only !== undefined) return only;
@@ -120,7 +118,7 @@ export function createTokenIssuers(options: TokenIssuersOptions): TokenIssuers {
         const issuersBefore = current;
         const source = sourceOf(token);
         const verified = await source.verify(token, context);
-        // An issuer that was removed while its keys were waited for lets nobody in.
+        // An issuer that was removed while its keys were awaited must not authenticate a caller.
         if (current === issuersBefore || sourceOf(token) === source) return verified;
       }
     },
@@ -141,13 +139,10 @@ export function createTokenIssuers(options: TokenIssuersOptions): TokenIssuers {
   };
 }
 
-/** Issuers that one detail names. */
+/** Most issuers that one detail names. */
 const maximumNamed = 8;
 
-/**
- * Of all together. One that is away takes nothing from the tenants of the others: tokens can be verified while any has
- * its keys. The detail names those that have not.
- */
+/** Status of all issuers: ready if any issuer has its keys. The detail names those without. */
 export function statusOfAll(statuses: readonly NamedStatus[]): IssuerStatus {
   const [first, ...others] = statuses;
   if (first === undefined) return { issuerReady: false, detail: "no token issuer is configured" };
@@ -159,26 +154,29 @@ export function statusOfAll(statuses: readonly NamedStatus[]): IssuerStatus {
   const named = away.slice(0, maximumNamed).map(({ issuer, detail }) => `${issuer}: ${detail}`);
   const more = away.length - named.length;
   if (away.length === 0) return { issuerReady: true, detail: `the keys of ${statuses.length} issuers` };
-  const remark = `${away.length} of ${statuses.length} issuers are not as they should be: ${named.join("; ")}${more > 0 ? `; and ${more} more` : ""}`;
+  const remark = `${away.length} of ${statuses.length} issuers have problems: ${named.join("; ")}${more > 0 ? `; and ${more} more` : ""}`;
   return { issuerReady: statuses.some(({ issuerReady }) => issuerReady), detail: remark, remark };
 }
 
 function requireApart(entries: readonly IssuerEntry[], own: string | undefined): void {
   const names = new Set(entries.map(({ issuer }) => issuer));
-  if (names.size < entries.length) throw new Error("an issuer is there twice");
-  if (own !== undefined && names.has(own)) throw new Error("session tokens have the name of the token issuer");
-  if (own === undefined && names.size === 0) throw new Error("nobody's access tokens are taken");
+  if (names.size < entries.length) throw new Error("an issuer is listed twice");
+  if (own !== undefined && names.has(own))
+    throw new Error("session tokens have the same issuer name as a configured issuer");
+  if (own === undefined && names.size === 0)
+    throw new Error("no token issuer is configured, and session tokens are off");
   const [overlap] = overlapsOf(entries);
-  if (overlap !== undefined) throw new Error(`${overlap.issuers.join(" and ")} may both speak for ${overlap.tenants}`);
+  if (overlap !== undefined)
+    throw new Error(`${overlap.issuers.join(" and ")} are both configured for ${overlap.tenants}`);
   const indistinct = indistinctOf(entries);
   if (indistinct !== undefined) throw new Error(`the tokens of ${indistinct.join(" and ")} cannot be told apart`);
 }
 
-/** The source of all tokens, where there is one: then nothing is read to choose it. */
+/** The only source, if there is just one; then choosing it needs no parsing. */
 function onlySource(issuers: ReadonlyMap<string, Issuer>, own: TokenSource | undefined): TokenSource | undefined {
   const [first, ...others] = issuers.values();
   if (first === undefined) return own;
-  // Where it is asked about tokens, those of others are not for it to see.
+  // An issuer that introspects must not see the tokens of others.
   return others.length === 0 && own === undefined && first.keys !== undefined ? first.source : undefined;
 }
 
@@ -187,7 +185,7 @@ function claimedIssuer(token: string): string | undefined {
     const { iss } = decodeJwt(token);
     return typeof iss === "string" ? iss : undefined;
   } catch {
-    // No JWT: refused like one of an issuer that nobody knows.
+    // Not a JWT: refused like a token of an unknown issuer.
     return undefined;
   }
 }

@@ -1,4 +1,4 @@
-/** Verifying an access token: what it says, then who signed it. */
+/** Verifies an access token: first its content, then its signature. */
 import { type CryptoKey, errors, type JWTPayload, jwtVerify } from "jose";
 import type { Clock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
@@ -16,23 +16,21 @@ import {
   type TokenRules,
 } from "./token-claims.ts";
 
-/**
- * Signatures that are checked at a time: as many as there are threads for it. What strangers sent waits before that,
- * in turns of the issuers, and of the tenants whose callers send proofs.
- */
+/** Concurrent signature checks, one per thread. Others wait, in turns of issuers, or of tenants with DPoP. */
 export const signatureLimits: FairLimits = { maximum: 4, maximumWaitingEach: 2_000, maximumWaiting: 20_000 };
 
 export interface VerifierRules extends TokenRules {
-  /** Turns at checking signatures; see `signatureLimits`. */
+  /** Turns for checking signatures; see `signatureLimits`. */
   readonly signatures: FairSemaphore;
 }
 
 /**
  * Verifies an access token: shape, `typ`, kind, algorithm, no `status`, `iss`, `aud`, `exp` (required), the claims that
- * name the caller, `nbf`, `iat`; then what its call can show without a signature (`mayVerify`); then its signature, so that no key
- * is looked for, fetched or computed with for a token that is refused anyway; then that its issuer may speak for the tenant. Does NOT check `jti`, or possession of a bound key.
- * @returns the token, or the refusal where another look would not change it unless the keys do
- * @throws ServiceError `invalid_token` of an unknown key or before its time, `issuer_unavailable`, what the context's
+ * name the caller, `nbf`, `iat`; then what its call can show without a signature (`mayVerify`); then its signature, so
+ * that no key is looked up, fetched or used for a token that is refused anyway; then that its issuer is responsible for
+ * the tenant. Does NOT check `jti`, or possession of a bound key.
+ * @returns the token, or the refusal if another try would not change it unless the keys do
+ * @throws ServiceError `invalid_token` for an unknown key or before its time, `issuer_unavailable`, what the context's
  *   `mayVerify` throws, the signal's reason once aborted
  */
 export async function verifyToken(
@@ -64,11 +62,11 @@ export async function verifyToken(
     const refusal = refusedToken("invalid_token", "the access token is not valid", "token signature");
     return { refusal, by: "signature" };
   }
-  // Judged again as it was verified: nothing rests on what an unverified token was read as.
+  // Check the verified payload again: nothing rests on the unverified one.
   checkNoStatus(payload);
   checkBegun(payload, latestSeconds);
   const verified = judgeClaims(payload, rules, nowSeconds);
-  // After the signature, so that the issuer is not blamed for what others wrote.
+  // After the signature, so that the issuer is not blamed for forged tokens.
   const refusal = foreignTenant(verified, rules);
   if (refusal !== undefined) {
     rules.onOverreach(verified.caller.tenantId);
@@ -92,7 +90,7 @@ function readAndJudge(token: string, rules: TokenRules, nowSeconds: number): Jud
   }
 }
 
-/** The payload of a token that one of the keys signed; undefined where none did. Waits for a turn for each key. */
+/** Returns the payload of a token that one of the keys signed; undefined if none did. Waits for a turn for each key. */
 async function verifiedPayload(
   token: string,
   keys: readonly CryptoKey[],
@@ -113,12 +111,12 @@ async function verifiedPayload(
   return undefined;
 }
 
-/** Another key did it, or this is none that may be used, such as an RSA key below 2,048 bits (RFC 7518 §3.3). */
+/** Another key signed it, or this one is not allowed, such as an RSA key below 2,048 bits (RFC 7518 §3.3). */
 function isAboutKey(error: unknown): boolean {
   return error instanceof errors.JWSSignatureVerificationFailed || error instanceof TypeError;
 }
 
-/** Keeps the code for the log; the library's errors carry the claims and parts of the token itself. */
+/** Keeps only the code for the log: the library's errors hold the claims and parts of the token. */
 function toRefusal(error: unknown): ServiceError {
   const cause = error instanceof errors.JOSEError ? error.code : error instanceof Error ? error.name : "unknown";
   return refusedToken("invalid_token", "the access token is not valid", cause);

@@ -215,7 +215,7 @@ describe("an issuer that does not answer well", () => {
     expect(world.status()).toMatchObject({ issuerReady: true, remark: expect.stringContaining("introspection") });
     answer = (response) => sendJson(response, good());
     expect(await tenantOf("opaque-1")).toBe("umbrella");
-    expect(world.status()).toEqual({ issuerReady: true, detail: "asked about each token" });
+    expect(world.status()).toEqual({ issuerReady: true, detail: "tokens are introspected" });
   });
 
   test("is given five seconds, and a caller no more than its own deadline", async () => {

@@ -368,7 +368,7 @@ test.each(["https://issuer.example/realms/a", "http://localhost:1", "http://[::1
   (url) => {
     expect(authenticatorOf(url, time).status()).toEqual({
       issuerReady: false,
-      detail: "the issuer's keys are not fetched yet",
+      detail: "the issuer's keys have not been fetched yet",
     });
   },
 );

@@ -158,7 +158,7 @@ test("an issuer that is away is named, and takes nothing from the other's caller
   await b.stop();
   world.start();
   await expect.poll(() => world.status().issuerReady).toBe(true);
-  expect(world.status().remark).toContain(`1 of 2 issuers are not as they should be: ${b.url}: `);
+  expect(world.status().remark).toContain(`1 of 2 issuers have problems: ${b.url}: `);
   expect(await tenantOf(tokenOf(a))).toBe("acme");
   expect(await reasonOf(tokenOf(b))).toBe("issuer_unavailable");
   expect(world.issuerOf(idOf("acme"))).toMatchObject({ entry: { issuer: a.url }, issuerReady: true });
@@ -170,7 +170,7 @@ test("both away is not ready", async () => {
   await a.stop();
   await b.stop();
   world.start();
-  await expect.poll(() => world.status().detail).toContain(`2 of 2 issuers are not as they should be: ${a.url}: `);
+  await expect.poll(() => world.status().detail).toContain(`2 of 2 issuers have problems: ${a.url}: `);
   expect(world.status().issuerReady).toBe(false);
 });
 
@@ -238,8 +238,8 @@ describe("other issuers, while the service runs,", () => {
 
   test("are not taken where a tenant has two, or an issuer is there twice", async () => {
     const both = entriesOf({ b: { tenants: prefix("acme-") } });
-    expect(() => world.replaceIssuers(both)).toThrow(`${b.url} and ${a.url} may both speak for acme-test`);
-    expect(() => world.replaceIssuers([...entriesOf(), ...entriesOf()])).toThrow("an issuer is there twice");
+    expect(() => world.replaceIssuers(both)).toThrow(`${b.url} and ${a.url} are both configured for acme-test`);
+    expect(() => world.replaceIssuers([...entriesOf(), ...entriesOf()])).toThrow("an issuer is listed twice");
     expect(await tenantOf(tokenOf(b))).toBe("umbrella-1");
   });
 });

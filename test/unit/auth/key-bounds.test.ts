@@ -67,8 +67,8 @@ describe("a key of the issuer's set that is left out", () => {
     ["an RSA key of 1,024 bits", rsaOf(1_024), "has 1024 bits"],
     ["an exponent of 3,072 bits", rsaOf(3_072, number(3_072)), "has an exponent of 3072 bits"],
     ["an exponent of 40 bits", rsaOf(2_048, number(40)), "has an exponent of 40 bits"],
-    ["an exponent of 1, with which everybody signs", rsaOf(2_048, "AQ"), "has an exponent that is no odd number"],
-    ["an even exponent", rsaOf(2_048, "Ag"), "has an exponent that is no odd number"],
+    ["an exponent of 1, with which everybody signs", rsaOf(2_048, "AQ"), "has an exponent that is not an odd number"],
+    ["an even exponent", rsaOf(2_048, "Ag"), "has an exponent that is not an odd number"],
     ["no modulus", withoutModulus, "cannot be imported"],
     [
       "a point that is not on its curve",

@@ -1,4 +1,3 @@
-/** Members and values that several answers share. */
 import type { KeyTransportMode } from "../base/vocabulary.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
 import type { Obligation } from "../policy/engine/decision.ts";
@@ -8,13 +7,12 @@ import type { PlatformDomain } from "./platform-domains.ts";
 /** Every `plaintext_transport`: plaintext stays with the caller. */
 export const plaintextTransport = "forbidden_by_default";
 
-/** What every recorded answer ends with. */
+/** Members at the end of every recorded answer. */
 export interface AnswerTail {
   readonly platformDomains: readonly PlatformDomain[];
   readonly warnings: readonly string[];
 }
 
-/** Additive members of all decisions. */
 export interface DecisionMembers {
   readonly allow: boolean;
   readonly requiredScopes: readonly string[];
@@ -30,7 +28,7 @@ export function decisionMembers(decided: Decided): DecisionMembers {
   return { allow, requiredScopes, decisionId, policyRevision, reasons, obligations, receipt };
 }
 
-/** `execution.key_transport`; absent where the caller holds the key itself, and on a denial. */
+/** `execution.key_transport`; absent if the caller holds the key itself, and on a denial. */
 export interface KeyTransport {
   readonly mode: KeyTransportMode;
   readonly keyMaterialOrigin: string;

@@ -1,13 +1,12 @@
-/** The bulk routes: each asks many questions of one of the eight public routes, and needs the scopes of that one. */
+/** The bulk routes. Each asks many questions of one of the eight public routes, and needs that route's scopes. */
 import type { SdkRoute } from "../base/vocabulary.ts";
 
-/** One row of the table. */
 export interface BulkRoute {
   /** Path of the JSON route. */
   readonly path: `/v1/bulk/${string}`;
   /** `Service/Method`. */
   readonly rpc: string;
-  /** The route that takes one item. */
+  /** The route for a single item. */
   readonly single: SdkRoute;
 }
 
@@ -23,20 +22,20 @@ export const bulkRoutes: readonly BulkRoute[] = [
   },
 ];
 
-/** Streams of items, by `Service/Method`, each with the route that takes one item. */
+/** Streams of items, by `Service/Method`, each with the route for a single item. */
 export const bulkStreams: readonly Pick<BulkRoute, "rpc" | "single">[] = [
   { rpc: "BulkStreamService/StreamEvents", single: "evidence" },
   { rpc: "BulkStreamService/StreamRegistrations", single: "artifact-register" },
 ];
 
-/** Most items of one call. The definitions say the same, for documents and clients. */
+/** Most items of one call. The protobuf definitions repeat it for documents and clients. */
 export const maxBulkItems = 1000;
 
 interface AuthzenRoute {
   /** `Service/Method`. */
   readonly rpc: string;
   readonly path: `/access/v1/${string}`;
-  /** Member of the metadata that names it. */
+  /** Member of the metadata with its URL. */
   readonly endpoint: string;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Many questions, events or registrations in one call. Each is handled as its single route handles it, over a ledger that
- * collects the records, which one durable commit then carries.
+ * Handles many questions, events or registrations in one call. Each is handled as on its single route, with a ledger
+ * that collects the records for one durable commit.
  */
 import { type Reason, ServiceError } from "../base/errors.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
@@ -10,46 +10,41 @@ import type { ArtifactRegistrations } from "../ledger/ports/registrations.ts";
 import type { RecordingLedger } from "./deployment.ts";
 import type { CallIdentity } from "./record.ts";
 
-/** What became of one item; undefined where it was not evaluated. */
+/** Result of one item; undefined if it was not evaluated. */
 export type ItemResult<Answer> = { readonly answer: Answer } | { readonly refusal: ServiceError } | undefined;
 
-/** One bulk call. */
 export interface BulkCall<Answer> {
   readonly count: number;
-  /** Handles one item over the given ledger. Rejects with its refusal. */
+  /** Handles one item with the given ledger. Rejects with its refusal. */
   readonly handle: (index: number, identity: CallIdentity, ledger: RecordingLedger) => Promise<Answer>;
-  /** Absent where all items are handled. */
+  /** Absent if all items are handled. */
   readonly stopsAfter?: StopRule;
-  /** What receipts of the answers need to show. Default: all. */
+  /** What receipts of the answers contain. Default: all. */
   readonly shown?: ShownOfRecord;
-  /** Lets others have their turn, until the promise resolves if one is given. Rejects where this call gets none any more. */
+  /** Yields to other calls, until the promise resolves if one is given. Rejects if this call may not continue. */
   readonly pause: (until?: Promise<void>) => Promise<void>;
 }
 
-/** Whether no item is handled after this one, which is allowed or not; what is refused is not. Asked once of each. */
+/** Whether to stop after this item. Called once for each item that is not refused. */
 export type StopRule = (isAllowed: boolean) => boolean;
 
-/** What a bulk call needs of the ledger. */
 export type BulkLedger = RecordingLedger & { group(tenantId: TenantId, shown?: ShownOfRecord): RecordGroup };
 
-/**
- * Reasons that say nothing of an item: the next time it may be answered. They refuse the whole call, so that nobody takes an
- * item for refused for good which the store could not look up at that moment.
- */
+/** Transient reasons. They refuse the whole call, so that no item looks refused for good. */
 const passes: ReadonlySet<Reason> = new Set<Reason>([
   ...(["store_unavailable", "policy_unavailable", "issuer_unavailable", "overloaded"] as const),
   ...(["rate_limited", "request_timeout", "deadline_exceeded", "canceled"] as const),
 ]);
 
-/** Items between two pauses, and milliseconds after which there is one sooner. */
+/** Items between two pauses, and milliseconds after which a pause comes earlier. */
 const itemsATurn = 16;
 const turnMs = 2;
 
 /**
- * Handles the items in their order. Resolves when all that is answered is durable.
+ * Handles the items in order. Resolves when everything answered is durable.
  *
- * @throws ServiceError `store_unavailable`, `overloaded` and whatever else passes, for an item or for all, or the reason of
- *   the call's signal: then no item is answered
+ * @throws ServiceError `store_unavailable`, `overloaded` and other transient reasons, for an item or for all, or the
+ *   reason of the call's signal: then no item is answered
  */
 export async function handleAll<Answer>(
   ledger: BulkLedger,
@@ -76,7 +71,7 @@ async function handleTogether<Answer>(
   const { span: _, onDecided: __, ...identity } = call;
   const lookups = new Lookups(ledger);
   const results: Promise<ItemResult<Answer>>[] = [];
-  /** Of an item that was refused for what passes. */
+  /** Refusal of an item for a transient reason. */
   let passing: ServiceError | undefined;
   let turn: Promise<boolean>[] = [];
   let turnEndsAtMs = performance.now() + turnMs;
@@ -97,7 +92,7 @@ async function handleTogether<Answer>(
     turn.push(entry.promise);
     if (stopsAfter?.(await entry.promise)) break;
     if (turn.length < itemsATurn && performance.now() < turnEndsAtMs) continue;
-    // What waits for the store is asked for together.
+    // Lookups of one turn go to the store together.
     await Promise.all(turn);
     if (passing !== undefined) throw passing;
     await pause();
@@ -117,7 +112,7 @@ function refusalOf(thrown: unknown): ServiceError {
   return thrown instanceof ServiceError ? thrown : new ServiceError("internal", "internal error", { cause: thrown });
 }
 
-/** The ledger as one item sees it. */
+/** The ledger as seen by one item. */
 class ItemLedger implements RecordingLedger {
   readonly #lookups: Lookups;
   readonly #group: RecordGroup;
@@ -146,7 +141,7 @@ class ItemLedger implements RecordingLedger {
   }
 }
 
-/** Reads of one call: those of one turn are one question to the store, and what was found once is not asked for again. */
+/** Lookups of one call: those of one turn are one query to the store, and results are reused. */
 class Lookups {
   readonly #ledger: RecordingLedger;
   readonly #found = new Map<RecordId, Promise<StoredRecord | "unknown" | "erased">>();
@@ -169,14 +164,14 @@ class Lookups {
     try {
       return (await found).slice(first, first + names.length);
     } catch {
-      // What is damaged is one item's; the others go on without it.
+      // A damaged record affects only the item that reads it.
       return this.#ledger.registrations(tenantId, names);
     }
   }
 
   #ask(tenantId: TenantId) {
     const list: string[] = [];
-    // Once all items of this turn have asked.
+    // After all items of this turn have asked.
     const found = Promise.resolve().then(() => {
       this.#names = undefined;
       return this.#ledger.registrations(tenantId, list);

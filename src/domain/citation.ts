@@ -1,4 +1,4 @@
-/** Whether the decision that a registration or an event cites is one that it may stand on. */
+/** Checks the decision that a registration or an event cites. */
 import type { Caller } from "../base/caller.ts";
 import { parseRecordId, recordIdTimeMs } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
@@ -11,26 +11,22 @@ import { reliedOnIds } from "./registered.ts";
 import { evaluationPath, routePath } from "./routes.ts";
 import { servedOperation } from "./support.ts";
 
-/**
- * Recorded with the registration or event; lineage counts `matched` ones only. `erased`: the record is gone on purpose,
- * and nothing about it can be checked.
- */
+/** Recorded with the registration or event; lineage counts only `matched`. `erased`: nothing can be checked. */
 export type CitationResult = "matched" | "none" | "unknown" | "mismatch" | "denied" | "expired" | "erased";
 
 export interface Citation {
   readonly result: CitationResult;
-  /** Evidence that a matched decision expects, as it was given. */
+  /** Evidence that a matched decision expects. */
   readonly evidenceExpected?: readonly string[];
-  /** Names of the artifact of a matched decision that is about rewrapping one: see `artifactNames`. */
+  /** Names of the artifact of a matched decision to rewrap one: see `artifactNames`. */
   readonly rewraps?: readonly string[];
 }
 
-/** What cites. */
 export interface Citing {
   readonly decision_id?: string;
   readonly resource: { readonly kind: string; readonly id?: string };
   readonly artifact_profile?: ArtifactProfile;
-  /** The operation that was carried out; `deny` where one was refused. */
+  /** The operation that was carried out; `deny` if one was refused. */
   readonly operation: EvidenceEventType;
 }
 
@@ -41,9 +37,9 @@ export interface CitationRules {
 }
 
 /**
- * Looks the cited decision up and compares. A decision of another tenant is `unknown`, exactly like one that never
- * was. What is not the caller's is a `mismatch` before anything else is said of it; so is a decision that the caller asked
- * for somebody else, whose rights are not the caller's to register under.
+ * Looks up the cited decision and compares. A decision of another tenant is `unknown`, exactly like one that does not
+ * exist. A decision of another caller is a `mismatch` before anything else is reported; so is a decision that the
+ * caller requested on behalf of another subject, because the caller does not have that subject's rights.
  *
  * @throws ServiceError `store_unavailable`
  */
@@ -65,10 +61,7 @@ export async function cite(rules: CitationRules, caller: Caller, citing: Citing,
   };
 }
 
-/**
- * Names of the artifact that the decision is of. Several names may be of different artifacts, of which nothing was known:
- * then it is of none.
- */
+/** Names of the decision's artifact; none if several names may be of different artifacts. */
 function rewrappedBy({ request, outcome }: StoredRecord): readonly string[] {
   const names = artifactNames(request);
   return names.length < 2 || (reliedOnIds(outcome)?.length ?? 0) > 0 ? names : [];
@@ -84,7 +77,7 @@ function compare(rules: CitationRules, caller: Caller, citing: Citing, decision:
     if (operationOf(decision) !== citing.operation) return "mismatch";
     if (isDenial) return "denied";
   }
-  // A log's time stands still while its newest is ahead of the clock; the id has the clock's.
+  // While the newest record is ahead of the clock, the log's time stands still; the id has the clock's time.
   const ageMs = rules.nowMs - Math.min(Date.parse(decision.recorded_at), recordIdTimeMs(decision.record_id));
   return ageMs > rules.maxAgeSeconds * 1000 ? "expired" : "matched";
 }
@@ -95,8 +88,8 @@ function isSameResource({ resource }: Citing, decision: StoredRecord): boolean {
 }
 
 /**
- * The profile of a decision is the one that its caller was told to use, which policy may have put in the place of the
- * one asked for. `policy-resolve` neither asks for one nor tells one, and enforcement points are told none.
+ * The profile of a decision is the one that the answer named, which policy may have chosen instead of the requested
+ * one. `policy-resolve` and the AuthZEN routes name none.
  */
 function isSameProfile({ artifact_profile }: Citing, decision: StoredRecord): boolean {
   const tellsNone = decision.route === routePath("policy-resolve") || decision.route === evaluationPath;
@@ -104,7 +97,7 @@ function isSameProfile({ artifact_profile }: Citing, decision: StoredRecord): bo
   return guidanceOf(decision).artifact_profile === artifact_profile;
 }
 
-/** The protection operation that was decided, whichever of the routes decided. */
+/** The protection operation of the decision, on any route. */
 function operationOf(decision: StoredRecord): JsonValue | undefined {
   const { operation } = decision.request;
   if (decision.route === evaluationPath && operation === "rewrapKey") return servedOperation.rewrap;

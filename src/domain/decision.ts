@@ -1,4 +1,4 @@
-/** The one step that all routes that decide share: ask the policy, record the decision, and only then answer. */
+/** The step that all deciding routes share: evaluate the policy, record the decision, and only then answer. */
 import type { Caller } from "../base/caller.ts";
 import { newRecordId, type RecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue, SnakeCase } from "../base/json.ts";
@@ -23,31 +23,29 @@ import { union } from "./routes.ts";
 
 export interface DecisionDependencies extends DomainDependencies {
   readonly engine: PolicyEngine;
-  /** Told of each decision once it is recorded. Returns at once and does not throw. */
+  /** Called after each decision is durable. Must return at once and must not throw. */
   readonly observe?: (made: DecisionMade) => void;
 }
 
-/** A decision that is recorded. */
 export interface Decided {
   readonly decisionId: RecordId;
   readonly allow: boolean;
   readonly policyRevision: string;
-  /** Policies that decided; empty where the deployment does not show them. */
+  /** Policies that decided; empty if the deployment does not show them. */
   readonly reasons: readonly string[];
-  /** Members of the request that policy considered. */
+  /** Members of the request that policy read. */
   readonly inputs: readonly string[];
-  /** As it is given to the caller: on a denial without key transport, and with `deny` as the only evidence. */
+  /** For the caller: on a denial without key transport, and with `deny` as the only evidence. */
   readonly guidance: Guidance;
   readonly obligations: readonly Obligation[];
-  /** Scopes of the route, default ones included, and those that policy requires besides. */
+  /** Scopes of the route, default ones included, and those that policy requires in addition. */
   readonly requiredScopes: readonly string[];
-  /** Of the decision's record. */
   readonly receipt: Receipt;
 }
 
 /**
- * Decides and records. Resolves when the record is durable. What the ledger has of the artifact is looked up first, where
- * a policy that could apply reads it.
+ * Decides and records. Resolves when the record is durable. Looks up the artifact's registrations first if a policy
+ * that could apply reads them.
  *
  * @throws ServiceError `store_unavailable`, `policy_unavailable`, or the reason of the call's signal: then nothing was
  *   decided
@@ -63,7 +61,7 @@ export async function decide(
   const isNeeded = namesArtifact && engine.readsRegistered(question);
   const lookedUp = isNeeded ? await lookUpRegistered(ledger, call, artifactNames(request)) : undefined;
   if (isNeeded) call.signal?.throwIfAborted();
-  // From here on nothing waits: these are the policies that decide, which may have been replaced meanwhile.
+  // No waiting from here on: policies may have been replaced during the lookup, and these decide.
   const known = isNeeded && engine.readsRegistered(question) ? lookedUp : undefined;
   const query = known?.registered === undefined ? question : { ...question, registered: known.registered };
   const decision = decideTraced(engine, query, call.span);
@@ -92,7 +90,7 @@ export async function decide(
   };
 }
 
-/** The route whose scopes a question needs: an enforcement point's needs those of who asks the same about itself. */
+/** The route whose scopes a question needs: for AuthZEN, the one that asks the same for the caller. */
 export function scopedRoute({ route, request }: DecisionRequest): SdkRoute {
   if (route !== "evaluation") return route;
   return actionGroups.keyOperation?.includes(request.operation) ? "key-access-plan" : "policy-resolve";
@@ -117,20 +115,20 @@ function scopesOf(ofRoute: readonly string[], { requiredScopes: ofPolicy }: Guid
   return ofPolicy.length === 0 ? ofRoute : union(ofRoute, ofPolicy);
 }
 
-/** The guidance as it leaves: on a denial without key transport, and with `deny` as the only evidence. */
+/** Guidance for the caller: on a denial without key transport, and with `deny` as the only evidence. */
 function guidanceGiven({ allow, guidance }: PolicyDecision): Guidance {
   if (allow) return guidance;
   const { keyTransport: _, ...others } = guidance;
   return { ...others, evidenceExpected: ["deny"] };
 }
 
-/** Each member under its name in records. */
+/** Members under their names in records. */
 type Members<T> = Readonly<Record<SnakeCase<keyof T>, JsonValue | undefined>>;
 
 /**
- * The recorded outcome, its members in the order of canonical JSON. The caller's attributes and scopes are in it because
- * policies read them: without them the decision could not be evaluated again. `withheld` is true if the answer keeps the
- * reasons back, so that an answer without them can be told from one that lost them on the way.
+ * The recorded outcome, its members in the order of canonical JSON. It includes the caller's attributes and scopes
+ * because policies read them: the decision could not be evaluated again without them. `withheld` is true if the answer
+ * omits the reasons, so that such an answer differs from one that lost them in transit.
  */
 export function decisionOutcome(
   decision: PolicyDecision,

@@ -1,4 +1,4 @@
-/** What a deployment decides about the answers, and the services that they are made with. */
+/** The deployment's choices about answers, and the services behind them. */
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { ArtifactProfile, ProtectionOperation } from "../base/vocabulary.ts";
@@ -11,7 +11,7 @@ export interface Deployment {
   readonly supportedOperations: readonly ProtectionOperation[];
   readonly supportedProfiles: readonly ArtifactProfile[];
   readonly scopes: ScopeTable;
-  /** Whether answers name the policies that decided. Records name them always. */
+  /** Whether answers name the policies that decided. Records always do. */
   readonly showReasons: boolean;
   /** Age up to which a decision may be cited, in seconds. */
   readonly decisionMaxAgeSeconds: number;
@@ -19,10 +19,8 @@ export interface Deployment {
   readonly isKeyReferenceAlias: (reference: string) => boolean;
 }
 
-/** What answers need of the ledger. */
 export type RecordingLedger = Pick<Ledger, "append" | "find" | "registrations">;
 
-/** What every recorded answer needs. */
 export interface DomainDependencies {
   readonly deployment: Deployment;
   readonly live: LivePlatform;

@@ -1,4 +1,4 @@
-/** Answers of the three discovery routes. Nothing is recorded. */
+/** Answers of the three discovery routes. They are not recorded. */
 import type { TenantId } from "../base/ids.ts";
 import type { ArtifactProfile, AuthMode, ProtectionOperation } from "../base/vocabulary.ts";
 import type { Deployment } from "./deployment.ts";

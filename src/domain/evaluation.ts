@@ -1,4 +1,4 @@
-/** Answers to enforcement points: whether a subject, which may be somebody else than the caller, may do what it asks. */
+/** Answers AuthZEN questions: whether a subject, who need not be the caller, may do something. */
 import type { Caller } from "../base/caller.ts";
 import { invalidRequests, maxViolations, ServiceError, type Violation } from "../base/errors.ts";
 import type { ProtectionOperation } from "../base/vocabulary.ts";
@@ -13,16 +13,16 @@ import type { EvaluationRequest } from "./requests.ts";
 import { union } from "./routes.ts";
 import { keyReferenceViolations, operationViolations, profileViolations, servedOperation } from "./support.ts";
 
-/** The scope that lets an enforcement point ask for somebody else than itself. Policy has to permit it besides. */
+/** The scope to ask on behalf of another subject. Policy must permit it as well. */
 export const delegationScope = "decisions.delegate";
 
-/** Which answers of a call leave the questions behind them unasked. */
+/** When a call skips its remaining questions. */
 export const evaluationsSemantics = ["execute_all", "deny_on_first_deny", "permit_on_first_permit"] as const;
 export type EvaluationsSemantic = (typeof evaluationsSemantics)[number];
 
 export interface Evaluations {
   /**
-   * The questions, ready to be asked, with pauses between them.
+   * Prepares the questions, with pauses between them.
    *
    * @throws ServiceError `invalid_request`, with the paths that the questions give
    */
@@ -32,14 +32,14 @@ export interface Evaluations {
     pause: BulkCall<Decided>["pause"],
   ): Promise<readonly EvaluationRequest[]>;
   /**
-   * Scopes that the questions need, those of their routes included.
+   * Returns the scopes that the questions need, those of their routes included.
    *
-   * @throws ServiceError `missing_scope` for questions about somebody else under a session token, whatever its scopes are
+   * @throws ServiceError `missing_scope` for questions about another subject under a session token, whatever its scopes
    */
   scopesFor(caller: Caller, requests: readonly EvaluationRequest[]): readonly string[];
   /**
-   * Asks one after the other, with pauses between them, and records each; one durable commit carries all records. Rejects
-   * with `ServiceError`: `store_unavailable` and the like, then nothing is answered.
+   * Evaluates the questions in order, with pauses between them, and records each; one durable commit carries all
+   * records. Rejects with `ServiceError`, such as `store_unavailable`; then no question is answered.
    */
   evaluate(
     call: CallIdentity,
@@ -47,26 +47,25 @@ export interface Evaluations {
     pause: BulkCall<Decided>["pause"],
     stopsAfter?: StopRule,
   ): Promise<readonly Decided[]>;
-  /** Names of the actions that the deployment supports: the six, and then those that policies map to one of them. */
+  /** Names of the supported actions: the six, then those that policies map to one of them. */
   actionNames(): readonly string[];
 }
 
 export interface PathedQuestion {
   readonly question: Question;
-  /** Path, in the request, of a member of the question. */
+  /** Returns the path, in the request, of a member of the question. */
   readonly at: (field: string) => string;
 }
 
-/** The rule of a semantic; undefined where all is asked. */
+/** Returns the rule of a semantic; undefined if all questions are evaluated. */
 export function stopRuleOf(semantic: EvaluationsSemantic): StopRule | undefined {
   if (semantic === "execute_all") return undefined;
   return (isAllowed) => isAllowed === (semantic === "permit_on_first_permit");
 }
 
-/** Questions that are read in one turn. */
+/** Questions prepared in one turn. */
 const readAtOnce = 16;
 
-/** What evaluations need: each is decided and recorded as the single routes do it. */
 export type EvaluationDependencies = DecisionDependencies & { readonly ledger: BulkLedger };
 
 export function createEvaluations(dependencies: EvaluationDependencies): Evaluations {
@@ -92,7 +91,7 @@ export function createEvaluations(dependencies: EvaluationDependencies): Evaluat
     scopesFor({ authSource }, requests) {
       if (authSource === "session_token" && requests.some(({ on_behalf_of }) => on_behalf_of !== undefined)) {
         const scopes = { requiredScopes: [delegationScope], missingScopes: [delegationScope] };
-        throw new ServiceError("missing_scope", "a session token asks for nobody else than its own client", scopes);
+        throw new ServiceError("missing_scope", "a session token can only ask about its own client", scopes);
       }
       return requests.reduce<readonly string[]>((scopes, request) => {
         const own = deployment.scopes.required(scopedRoute({ route: "evaluation", request }));
@@ -125,7 +124,7 @@ export function createEvaluations(dependencies: EvaluationDependencies): Evaluat
   };
 }
 
-/** What the deployment does not support of a request. */
+/** Violations for what the deployment does not support. */
 function unsupported(deployment: Deployment, request: EvaluationRequest): readonly Violation[] {
   const { operation, artifact_profile, key_reference } = request;
   const ofResource = [
@@ -141,7 +140,7 @@ function unsupported(deployment: Deployment, request: EvaluationRequest): readon
   ];
 }
 
-/** The operation that has to be supported for the action. */
+/** The operation that must be supported for the action. */
 function protectionOf(action: PolicyAction): ProtectionOperation {
   return action === "rewrapKey" ? "rewrap" : isKeyOperation(action) ? servedOperation[action] : action;
 }

@@ -1,4 +1,4 @@
-/** Answer of `evidence`. An event is never lost: it is recorded as it came, whatever became of what it cites. */
+/** Answer of `evidence`. An event is never lost: it is recorded as sent, whether or not its citation matches. */
 import type { Violation } from "../base/errors.ts";
 import { newRecordId } from "../base/ids.ts";
 import { isZeroTime, parseTimestamp } from "../base/timestamps.ts";
@@ -16,7 +16,7 @@ import { cidWarnings, citationWarnings, digestWarnings, warnings } from "./warni
 
 const futureToleranceMs = 5 * 60_000;
 
-/** Members that an event is expected to carry; none of them is content. */
+/** Members that an event may carry; none of them is content. */
 const sendOnly = [
   "event_type",
   "workload",
@@ -46,13 +46,13 @@ export interface EvidenceAnswer extends AnswerTail {
     readonly requiredScopes: readonly string[];
     readonly plaintextTransport: string;
     readonly sendOnly: readonly string[];
-    /** Members of this event that link it to other records: those that it has, the decision only if it matches. */
+    /** Members of this event that link it to other records: those present, the decision only if it matches. */
     readonly correlateBy: readonly string[];
     readonly receipt: Receipt;
   };
 }
 
-/** The answer as it is known before the event is recorded. */
+/** The answer before the event is recorded. */
 type Unreceipted = Omit<EvidenceAnswer, "ingestion"> & {
   readonly ingestion: Omit<EvidenceAnswer["ingestion"], "receipt">;
 };
@@ -61,8 +61,8 @@ export interface Evidence {
   /**
    * Records the event. Resolves when it is durable. The same event under the same idempotency key is recorded once.
    *
-   * @throws ServiceError `idempotency_conflict`, `invalid_request` where `occurred_at` is no RFC 3339 timestamp or the profile is not one that
-   *   the deployment supports, `store_unavailable`
+   * @throws ServiceError `idempotency_conflict`, `invalid_request` if `occurred_at` is not an RFC 3339 timestamp or the
+   *   profile is not supported, `store_unavailable`
    */
   record(call: CallIdentity, request: EvidenceRequest): Promise<EvidenceAnswer>;
 }
@@ -111,13 +111,13 @@ export function createEvidence({ deployment, live, ledger, clock, random }: Doma
   };
 }
 
-/** What is wrong with the member `occurred_at`. */
+/** Violations of the member `occurred_at`. */
 export function occurredAtViolations(occurredAt: string | undefined): readonly Violation[] {
   if (occurredAt === undefined || parseTimestamp(occurredAt) !== undefined) return [];
   return [{ field: "occurred_at", rule: "string.rfc3339", message: "must be an RFC 3339 timestamp" }];
 }
 
-/** The request as it is recorded: without the zero time, which callers send for an absent one. */
+/** Removes the zero time, which callers send for an absent one. */
 function withoutZeroTime(sent: EvidenceRequest, occurredMs: number | undefined): EvidenceRequest {
   if (occurredMs === undefined || !isZeroTime(occurredMs)) return sent;
   const { occurred_at: _, ...others } = sent;

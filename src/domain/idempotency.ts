@@ -1,4 +1,4 @@
-/** Calls that may come again: the same payload under the same key gets the first answer. */
+/** Idempotent calls: the same payload under the same key gets the first answer. */
 import type { JsonObject } from "../base/json.ts";
 import { traced } from "../base/trace.ts";
 import type { SdkRoute } from "../base/vocabulary.ts";
@@ -9,19 +9,19 @@ import type { RecordingLedger } from "./deployment.ts";
 import type { CallIdentity } from "./record.ts";
 import { routePath } from "./routes.ts";
 
-/** One recorded answer, before it has its receipt. */
+/** One recorded answer without its receipt. */
 export interface Answering<Answer> {
   readonly call: CallIdentity;
   readonly route: SdkRoute;
   readonly record: NewRecord;
-  /** What makes two calls the same: the request as it was sent, in normal form. */
+  /** Two calls are the same if this is equal: the request as sent, in normal form. */
   readonly payload: JsonObject;
   /** Plain JSON data. */
   readonly answer: Answer;
 }
 
 /**
- * Appends the record and returns the answer to give: the one to the first call, where this is a retry of it.
+ * Appends the record and returns the answer; for a retry, the answer to the first call.
  *
  * @throws ServiceError `idempotency_conflict`, and what `Ledger.append` throws
  */

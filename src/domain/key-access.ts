@@ -38,8 +38,8 @@ export interface KeyAccessPlan extends AnswerTail {
 
 export interface KeyAccess {
   /**
-   * Rejects with `ServiceError`: `invalid_request` where the deployment does not support the profile or the operation
-   * that the key operation serves, `store_unavailable` where the decision could not be recorded.
+   * Rejects with `ServiceError`: `invalid_request` if the profile or the operation that the key operation serves is not
+   * supported, `store_unavailable` if the decision could not be recorded.
    */
   plan(call: CallIdentity, request: KeyAccessRequest): Promise<KeyAccessPlan>;
 }

@@ -1,4 +1,4 @@
-/** The parts of the platform, and whether each is in force at the moment of the answer. */
+/** Status of the platform's parts at the moment of an answer. */
 import type { TenantId } from "../base/ids.ts";
 import type { AuthMode, ProofOfPossession } from "../base/vocabulary.ts";
 
@@ -13,10 +13,10 @@ export const platformDomainNames = [
 ] as const;
 export type PlatformDomainName = (typeof platformDomainNames)[number];
 
-/** Whether something is in force now, and why. */
+/** Whether a part works now, and why. */
 export interface DomainStatus {
   readonly configured: boolean;
-  /** One sentence for a person. Every tenant reads it: no address, path or other inside of the deployment. */
+  /** One sentence for a person. Every tenant reads it: it must hold no detail of the deployment. */
   readonly reason: string;
 }
 
@@ -24,28 +24,28 @@ export interface PlatformDomain extends DomainStatus {
   readonly domain: PlatformDomainName;
 }
 
-/** The authentication contract in force (specification, section 2.4). */
+/** The authentication contract (specification, section 2.4). */
 export interface AuthConfiguration {
-  /** `bearer_token_validation` where no issuer is configured. */
+  /** `bearer_token_validation` if no issuer is configured. */
   readonly mode: "oauth_client_credentials" | "bearer_token_validation";
   readonly proofOfPossession: ProofOfPossession;
-  /** Issuer and audience are absent where no issuer is configured. */
+  /** Issuer and audience are absent if no issuer is configured. */
   readonly oidcIssuer?: string;
   readonly oidcAudience?: string;
-  /** The verifier is configured and holds the issuer's keys now. */
+  /** Whether the verifier is configured and has the issuer's keys. */
   readonly oidcIssuerReady: boolean;
   readonly mtlsReady: boolean;
 }
 
 /**
- * Live facts. Functions are called for every answer: they must be cheap and must not throw. While nothing has changed
- * they give the same object, so that what was made of it serves again.
+ * Live facts. Functions are called for every answer: they must be cheap and must not throw. They return the same object
+ * while nothing has changed, so that derived values can be reused.
  */
 export interface LivePlatform {
   readonly authMode: AuthMode;
-  /** For callers of the tenant, whose issuer is its own; without one of the deployment as a whole, which names none. */
+  /** For callers of the tenant, with its issuer; without a tenant for the deployment, without an issuer. */
   authConfiguration(tenantId?: TenantId): AuthConfiguration;
-  /** Whether a policy set is in force, and whether it is the newest. */
+  /** Whether a policy set is loaded, and whether it is the newest. */
   policy(): DomainStatus;
   /** Whether records can be written. */
   ledger(): DomainStatus;
@@ -53,7 +53,7 @@ export interface LivePlatform {
   readonly managedKeyPatterns: number;
 }
 
-/** What is made of the live facts, and of which. */
+/** Status with the facts that it was derived from. */
 interface PlatformStatus {
   readonly policy: DomainStatus;
   readonly ledger: DomainStatus;
@@ -61,15 +61,15 @@ interface PlatformStatus {
   readonly domains: readonly PlatformDomain[];
 }
 
-/** By what is in force for an issuer's callers. */
+/** By the authentication contract of an issuer's callers. */
 const newest = new WeakMap<LivePlatform, WeakMap<AuthConfiguration, PlatformStatus>>();
 
-/** The status of every domain now, for callers of the tenant; without one for the deployment as a whole. */
+/** The current status of every domain, for callers of the tenant; without one for the deployment. */
 export function platformStatus(live: LivePlatform, tenantId?: TenantId): PlatformStatus["status"] {
   return currentStatus(live, tenantId).status;
 }
 
-/** The same as the list that answers carry. */
+/** The status as the list that answers carry. */
 export function platformDomains(live: LivePlatform, tenantId: TenantId): readonly PlatformDomain[] {
   return currentStatus(live, tenantId).domains;
 }
@@ -109,7 +109,7 @@ function statusOf(
   };
 }
 
-/** The first of the two that is not in force. */
+/** The first of the two that is not configured. */
 function both(first: DomainStatus, second: DomainStatus): DomainStatus | undefined {
   if (!first.configured) return first;
   return second.configured ? undefined : second;

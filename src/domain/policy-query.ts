@@ -1,19 +1,15 @@
-/**
- * What the three decision routes, and enforcement points, ask of policy. A pure function of what is recorded, so that a recorded decision can be
- * asked for again and is asked for in the same way.
- */
+/** What the decision routes ask of policy, as a pure function of the recorded request. */
 import type { KeyAccessOperation } from "../base/vocabulary.ts";
 import type { Claimed, PolicyAction, PolicyQuery } from "../policy/engine/decision.ts";
 import type { EvaluationRequest, KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "./requests.ts";
 
-/** A request of one of the routes that decide. */
 export type DecisionRequest =
   | { readonly route: "protection-plan"; readonly request: ProtectionPlanRequest }
   | { readonly route: "policy-resolve"; readonly request: PolicyResolveRequest }
   | { readonly route: "key-access-plan"; readonly request: KeyAccessRequest }
   | { readonly route: "evaluation"; readonly request: EvaluationRequest };
 
-/** The question, without who asks. */
+/** The question without the caller. */
 export type RequestQuery = Pick<PolicyQuery, "action" | "claimed" | "onBehalfOf" | "understoodObligations">;
 
 const keyActions: Readonly<Record<KeyAccessOperation, PolicyAction>> = {
@@ -22,7 +18,7 @@ const keyActions: Readonly<Record<KeyAccessOperation, PolicyAction>> = {
   rewrap: "rewrapKey",
 };
 
-/** The action, what the caller claims as policies see it, and what it says that it understands. */
+/** Returns the action, the caller's claims as policies see them, and the obligations that the caller understands. */
 export function queryOf(asked: DecisionRequest): RequestQuery {
   const query = questionOf(asked);
   const { understood_obligations: understoodObligations } = asked.request;

@@ -54,8 +54,8 @@ export interface PolicyResolution extends AnswerTail {
 
 export interface Protection {
   /**
-   * Both reject with `ServiceError`: `invalid_request` where the deployment does not support the operation or profile,
-   * `store_unavailable` where the decision could not be recorded.
+   * Both reject with `ServiceError`: `invalid_request` if the operation or profile is not supported,
+   * `store_unavailable` if the decision could not be recorded.
    */
   plan(call: CallIdentity, request: ProtectionPlanRequest): Promise<ProtectionPlan>;
   resolve(call: CallIdentity, request: PolicyResolveRequest): Promise<PolicyResolution>;

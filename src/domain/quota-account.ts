@@ -1,4 +1,4 @@
-/** One quota of one tenant, as one thread counts it down. */
+/** One quota of one tenant in one thread. */
 import { type Clock, clockDifferenceMs } from "../base/clock.ts";
 import type { TenantId } from "../base/ids.ts";
 import type { Quota, QuotaName } from "../base/quotas.ts";
@@ -13,12 +13,12 @@ export interface QuotaAccountOptions {
   readonly onEvent: (quota: QuotaName, event: "leased" | "lease_failed") => void;
 }
 
-/** The largest portion, as a share of the limit; towards its end they are a part of what is left. */
+/** The largest portion, as a fraction of the limit; near its end, as a fraction of what is left. */
 const portionsOfLimit = 50;
 const portionsOfRest = 8;
-/** Time after which it is asked again whether others have given something back. */
+/** Time after which the store is asked again whether others have given something back. */
 const askAgainMs = 1_000;
-/** What the store counts one for. */
+/** Amount that the store counts as one. */
 const unitOf: Readonly<Record<QuotaName, number>> = { requests: 1, records: 1, artifact_bytes: 1024 };
 
 export class QuotaAccount {
@@ -26,22 +26,22 @@ export class QuotaAccount {
   readonly #options: QuotaAccountOptions;
   readonly #limit: AttemptLimit;
   readonly #unit: number;
-  /** What was granted and is not used; below zero where a call used more than it had announced. */
+  /** Granted and unused; negative if a call used more than it had announced. */
   #balance = 0;
-  /** What the store had left for others when it was asked last; undefined in a period in which it was not. */
+  /** What the store had left for others at the last lease in this period; undefined without one. */
   #leftUnits: number | undefined;
-  /** When the period ends, in milliseconds since the Unix epoch; 0 for none. */
+  /** End of the period, in milliseconds since the Unix epoch; 0 for none. */
   #endsAtMs = 0;
-  /** Another number for each period. */
+  /** Differs between periods. */
   #period = 0;
   #usedAtMs = 0;
-  /** Until when it is taken that nothing is left. */
+  /** Until when the quota is assumed to be used up. */
   #exhaustedUntilMs = 0;
-  /** What calls wait for. */
+  /** Total that calls wait for. */
   #awaited = 0;
   #leasing: Promise<void> | undefined;
   #isFailing = false;
-  /** Whether calls that are still under way are all that uses it. */
+  /** Whether the account was given back; only calls in progress still use it. */
   #isGivenBack = false;
 
   constructor(options: QuotaAccountOptions) {
@@ -62,17 +62,17 @@ export class QuotaAccount {
     return quota.limit === limit && quota.periodSeconds === periodSeconds;
   }
 
-  /** All that a period has. */
+  /** Total of one period. */
   get largest(): number {
     return this.#limit.maximum * this.#unit;
   }
 
-  /** Whether the store could not be asked the last time. */
+  /** Whether the last request to the store failed. */
   get isFailing(): boolean {
     return this.#isFailing;
   }
 
-  /** Forgets what was granted in a period that is over, or that a clock which went back puts too far ahead. */
+  /** Discards the grants of a period that ended, or whose end is implausible because the clock went back. */
   refresh(nowMs: number): void {
     const restMs = this.#endsAtMs - nowMs;
     if (this.#endsAtMs === 0 || (restMs > 0 && restMs <= this.#limit.windowMs + clockDifferenceMs)) return;
@@ -87,24 +87,24 @@ export class QuotaAccount {
     return this.#balance >= amount;
   }
 
-  /** Whether the store had less than this the last time, and that was not long ago. */
+  /** Whether the store recently had less than this. */
   isExhausted(amount: number, nowMs: number): boolean {
     const restMs = this.#exhaustedUntilMs - nowMs;
     return this.#balance < amount && restMs > 0 && restMs <= askAgainMs;
   }
 
-  /** Takes what `has` said was there; returns the period that it is of. */
+  /** Takes an amount that `has` confirmed; returns its period. */
   take(amount: number, nowMs: number): number {
     this.#balance -= amount;
     this.#usedAtMs = nowMs;
     return this.#period;
   }
 
-  /** Of what was taken in this period so much was not used; below zero: so much more was. */
+  /** Returns the unused part of what was taken in this period; a negative amount means that more was used. */
   settle(unused: number, period: number): void {
     if (period !== this.#period) return;
     this.#balance += unused;
-    // A call that lasted: nobody else looks at this balance any more.
+    // A long call ended after the account was given back.
     if (this.#isGivenBack) void this.giveBack();
   }
 
@@ -115,8 +115,8 @@ export class QuotaAccount {
   }
 
   /**
-   * Asks the store for a portion, for all calls that wait at the time. Whether there is enough now is to be looked at.
-   * Rejects with `store_unavailable`.
+   * Asks the store for a portion for all calls that wait. Callers must check again whether it is enough. Rejects with
+   * `store_unavailable`.
    */
   lease(amount: number): Promise<void> {
     this.#awaited += amount;
@@ -130,7 +130,7 @@ export class QuotaAccount {
 
   async #ask(): Promise<void> {
     const { counters, clock, onEvent } = this.#options;
-    // All that waited for the portion before come back in this turn: they are asked for together.
+    // Calls that waited for the previous portion ask again in this turn: combine their requests.
     await null;
     const nowMs = clock.now();
     this.#usedAtMs = nowMs;
@@ -162,10 +162,7 @@ export class QuotaAccount {
     return this.#leasing === undefined && nowMs - this.#usedAtMs >= idleMs;
   }
 
-  /**
-   * What is not used is for others, and what was used beyond portions is counted. To be asked for no more. Resolves however
-   * that ends: what is lost is lost until the period ends.
-   */
+  /** Gives back unused grants, and counts use beyond grants. No lease may follow. Always resolves. */
   async giveBack(): Promise<void> {
     this.#isGivenBack = true;
     const nowMs = this.#options.clock.now();
@@ -174,7 +171,7 @@ export class QuotaAccount {
     this.#balance = 0;
     const { counters } = this.#options;
     const owed = Math.min(-unused, this.#limit.maximum);
-    // Later than that the next period may have begun, by the clock of another: it has nothing of this.
+    // Later, another replica's clock may have begun the next period, to which this does not belong.
     const isSure = this.#endsAtMs - nowMs > clockDifferenceMs;
     if (unused > 0 && isSure) await counters.giveBackPortion(this.#limit, unused).catch(() => {});
     else if (owed > 0) await counters.takePortion(this.#limit, owed).catch(() => {});

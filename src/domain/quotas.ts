@@ -1,8 +1,8 @@
 /**
- * What tenants may use in a period, for all replicas together. Every thread takes portions from the counters that all
- * share, and counts them down by itself: a call asks the store only where a portion is used up. So never more is granted
- * than the limit; a portion is a fiftieth of it at most, and what is not used of one is given back after some seconds, or
- * lost until the period ends where the process is killed.
+ * Quotas of tenants per period, for all replicas. Every thread takes portions from shared counters and counts them down
+ * alone: a call asks the store only if a portion is used up. So no more than the limit is ever granted. A portion is at
+ * most a fiftieth of it; its unused rest is given back after some seconds, or lost until the period ends if the process
+ * is killed.
  */
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
@@ -12,34 +12,31 @@ import type { Timers } from "../base/timers.ts";
 import type { PortionCounters } from "./ports.ts";
 import { QuotaAccount } from "./quota-account.ts";
 
-/** What one call uses: bytes as far as they are known before it is read, at least 1 where there are any. */
+/** Use of one call: bytes as far as they are known before reading, at least 1 if there are any. */
 export type QuotaAmounts = Readonly<Record<QuotaName, number>>;
 
-/** One quota as a call found it. */
 export interface QuotaState {
   readonly name: QuotaName;
   readonly quota: Quota;
   /** What is left, as far as this process knows. */
   readonly remaining: number;
-  /** Seconds until the period ends. */
   readonly resetSeconds: number;
 }
 
-/** What a call was granted, or why not. */
 export interface QuotaHold {
   readonly states: readonly QuotaState[];
   /** `rate_limited`: nothing was taken. */
   readonly refusal?: ServiceError;
-  /** The call is over, and has used this, or all where it does not say; what it was granted besides is for others. Once. */
+  /** Ends the call: it used this, by default everything; the rest of its grant is given back. Call once. */
   settle(used: Partial<QuotaAmounts>): void;
 }
 
 export interface QuotaRequest {
   readonly tenantId: TenantId;
   readonly amounts: QuotaAmounts;
-  /** Whether the call can do without the store: it is let through, uncounted, while nothing can be counted. */
+  /** Whether the call needs no store: it is admitted uncounted while the store is unavailable. */
   readonly isStoreless: boolean;
-  /** Whether more than a period's limit is refused. Otherwise a call that uses more, such as a large body, uses all of it. */
+  /** Whether an amount above a period's limit is refused; otherwise such a call uses the whole limit. */
   readonly isWhole?: boolean;
   readonly signal: AbortSignal;
 }
@@ -49,15 +46,15 @@ export interface QuotasOptions {
   readonly counters: PortionCounters;
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Told of refused calls, of calls that could not be counted, and of portions that were asked for. */
+  /** Called for refused calls, uncounted calls, and leases of portions. */
   readonly onEvent: (quota: QuotaName, event: "refused" | "uncounted" | "leased" | "lease_failed") => void;
 }
 
-/** How often portions that nobody uses are looked for. */
+/** Interval of the search for idle portions. */
 const sweepMs = 2_000;
-/** Time after which a portion is given back that nobody has used meanwhile. */
+/** Time without use after which a portion is given back. */
 const idleMs = 10_000;
-/** Longest time for that when the service stops. */
+/** Longest time for giving back when the service stops. */
 const closeMs = 2_000;
 
 export class Quotas {
@@ -71,9 +68,10 @@ export class Quotas {
   }
 
   /**
-   * Takes what a call will use of all of its tenant's quotas, or nothing. Returns at once where portions last; undefined
-   * where the tenant has no quotas.
-   * @throws ServiceError `store_unavailable` where nothing can be counted and the call needs the store; the signal's reason
+   * Takes what a call will use of all of its tenant's quotas, or nothing. Returns at once if the portions suffice;
+   * undefined if the tenant has no quotas.
+   * @throws ServiceError `store_unavailable` if nothing can be counted and the call needs the store; the signal's
+   *   reason
    */
   take(request: QuotaRequest): QuotaHold | undefined | Promise<QuotaHold> {
     const parts = this.#parts(request);
@@ -112,7 +110,7 @@ export class Quotas {
         return refused(parts, account, nowMs);
       }
       const pending = account.lease(amount);
-      // Whoever can do without the store does not wait for one that has just failed.
+      // A call that needs no store does not wait for one that has just failed.
       const isPassed = isStoreless && (account.isFailing || (await pending.catch(() => "failed")) === "failed");
       if (isPassed) {
         pending.catch(() => {});
@@ -154,7 +152,7 @@ export class Quotas {
     const key = `${name} ${tenantId}`;
     const known = this.#accounts.get(key);
     if (known?.isOf(quota)) return known;
-    // What is left of a portion of another limit is given back: what comes next is of the one in force.
+    // The limit has changed: give back the rest of the old portion.
     void known?.giveBack();
     const account = new QuotaAccount({ ...this.#options, tenantId, name, quota });
     this.#accounts.set(key, account);

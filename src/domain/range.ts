@@ -3,24 +3,23 @@ import { formatBase64 } from "../base/text-forms.ts";
 import type { Ledger, Receipt } from "../ledger/ports/ledger.ts";
 import { checkpointOfProof } from "../ledger/tlog/tlog-proof.ts";
 
-/** Shows that a tree of the log holds all of the records, wherever they stand in it. */
+/** Proves that a tree of the log holds all of the records. */
 export interface RangeProof {
   readonly logOrigin: string;
   readonly treeSize: number;
   /** The signed checkpoint, verbatim. */
   readonly checkpoint: string;
-  /** As `Ledger.multiProof` gives them, in base64. */
+  /** From `Ledger.multiProof`, in base64. */
   readonly nodes: readonly string[];
 }
 
-/** What that needs of the ledger. */
 export type ProvingLedger = Pick<Ledger, "multiProof">;
 
 /**
- * Proves records of one tenant in the largest of their trees. What a retry was given from earlier, or a commit before
- * the last had, is in that tree as well: logs only grow.
+ * Proves records of one tenant in the largest of their trees. Records of earlier commits, such as those of a retry, are
+ * in that tree as well: logs only grow.
  *
- * @returns undefined where there are none
+ * @returns undefined if there are none
  * @throws ServiceError `store_unavailable`, `internal`
  */
 export async function proveRange(ledger: ProvingLedger, receipts: readonly Receipt[]): Promise<RangeProof | undefined> {

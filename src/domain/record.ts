@@ -1,4 +1,4 @@
-/** What every record of an answer has in common. */
+/** What the records of all answers have in common. */
 import type { Caller } from "../base/caller.ts";
 import type { RecordId, RequestId } from "../base/ids.ts";
 import type { JsonObject } from "../base/json.ts";
@@ -7,30 +7,26 @@ import type { NewRecord } from "../ledger/ports/record.ts";
 import type { PolicyDecision, PolicyQuery } from "../policy/engine/decision.ts";
 import { type RecordedRoute, recordedPath } from "./routes.ts";
 
-/** Who asks, and in which call. */
 export interface CallIdentity {
   readonly caller: Caller;
   readonly requestId: RequestId;
-  /** Under which the caller may send the same call again: 1 to 128 visible characters. */
+  /** Key under which the caller may retry the call: 1 to 128 visible characters. */
   readonly idempotencyKey?: string | undefined;
-  /** Aborted where nobody waits for the answer any more, with the error to answer; absent where that never is. */
+  /** Aborted when the answer is no longer awaited, with the error to answer; absent if that cannot happen. */
   readonly signal?: AbortSignal;
-  /** Of the call; absent where nothing is traced. */
   readonly span?: Span | undefined;
-  /** Told of the decision of this call once it is recorded. Returns at once and does not throw. */
+  /** Called after the decision of this call is durable. Must return at once and must not throw. */
   readonly onDecided?: (made: DecisionMade) => void;
 }
 
-/** A decision, as it was made. */
 export interface DecisionMade {
   readonly query: PolicyQuery;
   readonly decision: PolicyDecision;
   readonly decisionId: RecordId;
-  /** Of the call; absent where nothing is traced. */
   readonly span?: Span | undefined;
 }
 
-/** A record of this call that lacks only what `kind` asks for besides. */
+/** Creates a record of this call without the members that only `kind` needs. */
 export function newRecord(
   kind: NewRecord["kind"],
   recordId: RecordId,

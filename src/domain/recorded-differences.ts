@@ -1,44 +1,42 @@
-/** Recorded decisions, asked of two engines: which of them would come out differently. */
+/** Compares the answers of two engines to recorded decisions. */
 import type { RecordId, TenantId } from "../base/ids.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { PolicyDecision, PolicyEngine } from "../policy/engine/decision.ts";
 import { type DifferenceKind, differenceOf } from "../policy/engine/difference.ts";
 import { findDecision } from "./replay.ts";
 
-/** Decisions that change from one answer for some reasons to another for others. */
+/** Decisions that change from one answer with its reasons to another. */
 export interface RecordedChange {
   readonly kind: DifferenceKind;
   readonly before: Pick<PolicyDecision, "allow" | "reasons">;
   readonly after: Pick<PolicyDecision, "allow" | "reasons">;
   readonly count: number;
-  /** Most first. Applications are the callers' word; what is beyond `maxApplications` of them is counted under none. */
+  /** Most frequent first. Applications are claims; those beyond `maxApplications` are counted without a name. */
   readonly callers: readonly { readonly tenantId: TenantId; readonly application?: string; readonly count: number }[];
   /** The newest of them. */
   readonly example: { readonly tenantId: TenantId; readonly decisionId: RecordId };
 }
 
 export interface RecordedComparison {
-  /** Decisions that were asked about again. */
   readonly compared: number;
-  /** Decisions whose records are erased. */
   readonly erased: number;
-  /** Decisions whose records do not say what was asked. */
+  /** Decisions whose records lack the question. */
   readonly notAskable: number;
-  /** Decisions about an artifact of which one of the engines reads what was registered, and nobody looked it up then. */
+  /** Decisions about an artifact whose registrations were not looked up, and which one of the engines reads. */
   readonly notLookedUp: number;
-  /** Most first. */
+  /** Most frequent first. */
   readonly changes: readonly RecordedChange[];
 }
 
-/** Applications of a tenant that are counted apart for one change. */
+/** Applications of a tenant that are counted separately for one change. */
 const maxApplications = 100;
 
 /**
- * Asks both engines what every decision since then answered. Rejects with `store_unavailable` where the archive cannot
- * be read.
+ * Evaluates every decision since then with both engines. Rejects with `store_unavailable` if the archive cannot be
+ * read.
  *
  * @param fromMs milliseconds since the Unix epoch
- * @param onProgress is told how many were looked at
+ * @param onProgress called with the number of decisions read
  */
 export async function compareRecorded(
   archive: Pick<StoreArchive, "search" | "find">,
@@ -75,7 +73,7 @@ export async function compareRecorded(
   return { compared, erased, notAskable, notLookedUp, changes: tally.changes() };
 }
 
-/** Ids of the tenant's decisions, in the order of its log; undefined for each that was erased. */
+/** Ids of the tenant's decisions, in the order of its log; undefined for each erased one. */
 async function* decisionsSince(archive: Pick<StoreArchive, "search">, tenantId: TenantId, fromMs: number) {
   let after: number | undefined;
   do {

@@ -1,7 +1,7 @@
 /**
- * What the ledger has of the artifact that a question names. Which registrations count was decided when they were recorded
- * (`ledger/artifacts/registrations.ts`); what they say is made of them here, in the same way when a decision is made and
- * when it is evaluated again.
+ * What the ledger knows about the artifact of a question. Which registrations count was decided when they were recorded
+ * (`ledger/artifacts/registrations.ts`); this file derives what they state, for a decision and for its later evaluation
+ * alike.
  */
 import { ServiceError } from "../base/errors.ts";
 import type { RecordId } from "../base/ids.ts";
@@ -20,28 +20,27 @@ import type { ArtifactRegistrations, FoundRegistration } from "../ledger/ports/r
 import type { Registered } from "../policy/engine/decision.ts";
 import type { CallIdentity } from "./record.ts";
 
-/** What was found, and the registrations that it is made of. */
+/** What was found, and the registrations behind it. */
 export interface LookedUp {
-  /** Undefined where nothing can be known. */
+  /** Undefined if nothing is known. */
   readonly registered: Registered | undefined;
-  /** In the order of the log; empty where nothing can be known. */
+  /** In the order of the log; empty if nothing is known. */
   readonly reliedOn: readonly Pick<FoundRegistration, "recordId" | "leafIndex">[];
 }
 
 const nothing: LookedUp = { registered: undefined, reliedOn: [] };
 
-/** Who asks: the caller's tenant, and the span of the call. */
 type WhoseRegistrations = Pick<CallIdentity, "caller" | "span">;
 
-/** More labels than that are not looked at: then nothing is known. */
+/** With more labels, nothing is known. */
 const maxLabels = 1_000;
 
 /**
- * Looks up. Where there are several names, all must be of an artifact that the same registration speaks for; otherwise they
- * are those of different artifacts, of which nothing is known together.
+ * Looks up the artifact. Several names must all belong to an artifact of the same registration; otherwise they may be
+ * of different artifacts, and nothing is known about them together.
  *
- * @param names of the artifact, as `artifactNames` makes them
- * @throws ServiceError `store_unavailable`, also where what is found is damaged: nobody is judged by less than was registered
+ * @param names of the artifact, from `artifactNames`
+ * @throws ServiceError `store_unavailable`, also for damaged records: a decision must not ignore what was registered
  */
 export async function lookUpRegistered(
   ledger: Pick<Ledger, "registrations">,
@@ -57,14 +56,14 @@ export async function lookUpRegistered(
   }
 }
 
-/** Whether one more registration of an artifact, which follows all that are known, would count. */
+/** Whether one more registration of an artifact, after all known ones, would count. */
 type WouldCount = (
   registration: Pick<Registration, "principalId" | "matched"> & { rewraps: readonly string[] },
 ) => boolean;
 
 /**
- * Says what a registration is about to change, under each name of its artifact. Where nothing can be known of that any
- * more, or what is there is damaged, nobody is told that it is another's.
+ * Returns what a registration is about to change, under each name of its artifact. If nothing can be known of that, or
+ * records are damaged, it does not claim that the artifact is another principal's.
  *
  * @throws ServiceError `store_unavailable`
  */
@@ -102,7 +101,7 @@ function registrations(
   return traced(span, "ledger.registrations", () => ledger.registrations(caller.tenantId, names));
 }
 
-/** @param found what is relied on under each name */
+/** @param found registrations that count, for each name */
 export function whatIsKnown(found: readonly ArtifactRegistrations[]): LookedUp {
   const lists = found.filter((one) => typeof one !== "string");
   const [newest, ...others] = lists.map((list) => newestOf(list.map(({ record }) => record)));
@@ -115,9 +114,9 @@ export function whatIsKnown(found: readonly ArtifactRegistrations[]): LookedUp {
 }
 
 /**
- * What registrations say of their artifact; undefined where there is none, or there are more labels than can be known.
+ * What registrations state about their artifact; undefined if there are none, or too many labels.
  *
- * @param registrations all of which count, in the order of the log
+ * @param registrations that count, in the order of the log
  */
 export function registeredOf(registrations: readonly StoredRecord[]): Registered | undefined {
   const judged = registrations.map(judge);
@@ -146,19 +145,19 @@ function newestOf(registrations: readonly StoredRecord[]): StoredRecord | undefi
   return newestRegistration(registrations.map(judge))?.record;
 }
 
-/** A rewrap of any artifact is one of this: whoever registers several at once becomes the owner of none of them so. */
+/** A rewrap of any artifact counts: registering several at once must not make the registrant their owner. */
 function judge(record: StoredRecord) {
   const matched = record.outcome.citation === "matched";
   const rewraps = matched && textsOf(record.outcome.rewraps).length > 0;
   return { record, matched, rewraps, principalId: record.caller.principal_id };
 }
 
-/** As a decision records it: what it relied on, never what that says. */
+/** In a decision's record: ids of what it relied on, not the content. */
 export function reliedOnMembers(reliedOn: LookedUp["reliedOn"]): readonly JsonObject[] {
   return reliedOn.map(({ recordId, leafIndex }) => ({ leaf_index: leafIndex, record_id: recordId }));
 }
 
-/** Ids of the registrations that a recorded decision relied on; undefined where nothing was looked up. */
+/** Ids of the registrations that a recorded decision relied on; undefined if none were looked up. */
 export function reliedOnIds({ registered }: JsonObject): readonly RecordId[] | undefined {
   if (!Array.isArray(registered)) return undefined;
   return registered.map((one: JsonValue) => objectOf(one).record_id as RecordId);

@@ -23,7 +23,7 @@ export interface RegistrationAnswer extends AnswerTail {
     readonly artifactKind?: ArtifactKind | undefined;
     readonly artifactProfile: ArtifactProfile;
     readonly artifactDigest: string;
-    /** Derived from the object where one was sent, else as given. */
+    /** Derived from the object if one was sent, else as given. */
     readonly artifactCid?: string | undefined;
     readonly artifactMerkleRootCid?: string | undefined;
     readonly artifactLocatorPresent: boolean;
@@ -31,19 +31,19 @@ export interface RegistrationAnswer extends AnswerTail {
     readonly keyReferencePresent: boolean;
   };
   readonly registration: {
-    /** False where the cited decision does not match or denied. */
+    /** False if the cited decision does not match or denied. */
     readonly accepted: boolean;
     readonly requiredScopes: readonly string[];
     readonly artifactTransport: "metadata_only";
     readonly sendPlaintextToPlatform: false;
-    /** What was done; empty where the registration is not accepted. */
+    /** What was done; empty if the registration is not accepted. */
     readonly catalogActions: readonly string[];
     readonly evidenceExpected: readonly string[];
     readonly receipt: Receipt;
   };
 }
 
-/** The answer as it is known before the registration is recorded. */
+/** The answer before the registration is recorded. */
 type Unreceipted = Omit<RegistrationAnswer, "registration"> & {
   readonly registration: Omit<RegistrationAnswer["registration"], "receipt">;
 };
@@ -54,11 +54,11 @@ export interface RegistrationDependencies extends DomainDependencies {
 
 export interface Registrations {
   /**
-   * Registers. Resolves when the record is durable, also where the answer is not accepted. The same registration under
-   * the same idempotency key is recorded once.
+   * Registers. Resolves when the record is durable, even if it is not accepted. The same registration under the same
+   * idempotency key is recorded once.
    *
-   * @param request with the locator as it was sent
-   * @param objectBase64 the artifact's bytes, hashed and dropped
+   * @param request with the locator as sent
+   * @param objectBase64 the artifact's bytes, which are hashed and dropped
    * @param signal ends the hashing
    * @throws ServiceError `idempotency_conflict`, `invalid_request`, `overloaded` (too much to hash),
    *   `store_unavailable`
@@ -99,7 +99,7 @@ export function createRegistrations(dependencies: RegistrationDependencies): Reg
         artifact_cid,
         artifact_size_bytes: derived?.sizeBytes,
         citation: citation.result,
-        // Said here, because the decision may be erased before somebody asks.
+        // Recorded here, because the decision may be erased before it is read.
         rewraps: rewraps.length > 0 ? rewraps : undefined,
       };
       const recordId = newRecordId(clock, random);
@@ -113,7 +113,7 @@ export function createRegistrations(dependencies: RegistrationDependencies): Reg
           ...(isOutranked ? [warnings.outranked] : []),
         ],
       };
-      // The object is known by its CID.
+      // The CID stands for the object.
       const payload = { ...sent, artifact_object: derived?.cid };
       const answering = { call, route: "artifact-register", record, payload, answer: prepared } as const;
       const { answer, receipt } = await appendOnce(ledger, answering);
@@ -126,7 +126,7 @@ function isAccepted({ result }: Citation): boolean {
   return result === "matched" || result === "none";
 }
 
-/** The request as it is recorded. */
+/** The request for the record. */
 function withSafeLocator(sent: RegistrationRequest): RegistrationRequest {
   const { artifact_locator, ...others } = sent;
   if (artifact_locator === undefined) return sent;

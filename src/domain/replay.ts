@@ -1,4 +1,4 @@
-/** Evaluates a recorded decision again: under the revision that made it, and under another. */
+/** Evaluates a recorded decision again, under the revision that made it and under another. */
 import { isDeepStrictEqual } from "node:util";
 import type { AttributeValues } from "../base/caller-attributes.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
@@ -16,9 +16,9 @@ import { type DecisionRequest, queryOf } from "./policy-query.ts";
 import { registeredOf, reliedOnIds } from "./registered.ts";
 import { evaluationPath, routes } from "./routes.ts";
 
-/** A member of the outcome that is not as it was recorded. */
+/** A member of the outcome that differs from the record. */
 export interface OutcomeDifference {
-  /** Name, with `guidance.` before those of the guidance. */
+  /** Name; `guidance.` precedes members of the guidance. */
   readonly member: string;
   readonly recorded: JsonValue | undefined;
   readonly now: JsonValue | undefined;
@@ -27,7 +27,7 @@ export interface OutcomeDifference {
 export interface Evaluated {
   readonly policyRevision: string;
   readonly outcome: JsonObject;
-  /** Empty where the outcome is the recorded one, but for the name of the revision. */
+  /** Empty if the outcome equals the recorded one, except for the name of the revision. */
   readonly differences: readonly OutcomeDifference[];
 }
 
@@ -35,22 +35,22 @@ export interface Evaluated {
 export type Irreproducible =
   /** The tenant has no such record. */
   | "unknown"
-  /** Its record, or that of a registration that it relied on. */
+  /** Its record is erased, or that of a registration that it relied on. */
   | "erased"
   /** The record is of something else. */
   | "not_a_decision"
-  /** The revision was not kept, or what was kept is not what its name says. */
+  /** The revision was not stored, or the stored text does not match its name. */
   | "revision_missing"
-  /** The revision does not compile any more. */
+  /** The revision does not compile with this engine. */
   | "revision_refused";
 
 export interface Replay extends RecordedDecision, Pick<RecordedEngine, "sameEngine"> {
   readonly own: Evaluated;
-  /** `not_looked_up` where these policies read what was registered of the artifact, and nobody looked that up then. */
+  /** `not_looked_up` if these policies read the artifact's registrations, and the decision did not look them up. */
   readonly current: Evaluated | "not_looked_up";
 }
 
-/** Replays the decision. Rejects with `store_unavailable` where the archive cannot be read. */
+/** Replays the decision. Rejects with `store_unavailable` if the archive cannot be read. */
 export async function replayDecision(
   archive: Pick<RecordArchive, "find" | "policyRevision">,
   tenantId: TenantId,
@@ -77,18 +77,17 @@ export async function replayDecision(
   }
 }
 
-/** A record of a decision, with the question that it answers. */
 export interface RecordedDecision {
   readonly record: StoredRecord;
   readonly query: PolicyQuery;
   /**
-   * Whether the query has all that the ledger knew. It has not where the request names an artifact and no policy read then
-   * what was registered of it: others that do cannot be asked.
+   * Whether the query has all that the ledger knew. False if the request names an artifact and no policy read its
+   * registrations then: policies that read them cannot be evaluated.
    */
   readonly isComplete: boolean;
 }
 
-/** Finds the decision, and what it relied on. Rejects with `store_unavailable` where the archive cannot be read. */
+/** Finds the decision and what it relied on. Rejects with `store_unavailable` if the archive cannot be read. */
 export async function findDecision(
   archive: Pick<RecordArchive, "find">,
   tenantId: TenantId,
@@ -110,7 +109,7 @@ export async function findDecision(
   };
 }
 
-/** An engine of the revision that decided, which is the caller's to release. Rejects as `findDecision` does. */
+/** Compiles the revision that decided; the caller must release the engine. Rejects as `findDecision` does. */
 export async function compileRecorded(
   archive: Pick<RecordArchive, "policyRevision">,
   { outcome }: StoredRecord,
@@ -126,11 +125,11 @@ export async function compileRecorded(
 
 export interface RecordedEngine {
   readonly engine: CompiledEngine;
-  /** Whether the revision was made for this very engine; where it was not, answers may differ for that reason. */
+  /** Whether the revision was made for this version of the engine; if not, answers may differ for that reason. */
   readonly sameEngine: boolean;
 }
 
-/** The question that the record answers, without what was registered; undefined where it is not of a decision. */
+/** The question of the record, without registrations; undefined if it is not a decision. */
 export function recordedQuery({
   kind,
   tenant_id,
@@ -151,7 +150,7 @@ export function recordedQuery({
       scopes: outcome.caller_scopes as readonly string[],
       ...(attributes !== undefined && { attributes }),
     },
-    // Recorded as it was evaluated, after it was found to be good.
+    // Recorded after validation.
     ...queryOf({ route: found, request } as unknown as DecisionRequest),
   };
 }
@@ -161,7 +160,7 @@ function isDecisionRoute(route: string | undefined): route is DecisionRequest["r
 }
 
 function evaluate(record: StoredRecord, { caller }: PolicyQuery, decision: PolicyDecision): Evaluated {
-  // As it would have been recorded: absent members are left out there.
+  // Serialized as in the record, which has no absent members.
   const { registered, reasons_withheld } = record.outcome;
   const outcome = JSON.parse(
     JSON.stringify(decisionOutcome(decision, caller, registered, reasons_withheld)),

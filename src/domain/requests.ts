@@ -1,8 +1,8 @@
 /**
- * The requests as they are evaluated and recorded: member names in snake_case, enumerations as lowercase words,
- * optional members and lists absent where they have no value, `labels` and `attributes` always there. Canonical JSON of such
- * an object is the `request` of its record, the same from any language and protocol. Type aliases rather than
- * interfaces, because only those are assignable to `JsonObject`.
+ * Requests as they are evaluated and recorded: member names in snake_case, enumerations as lowercase words, optional
+ * members and lists absent if they have no value, `labels` and `attributes` always present. Their canonical JSON is the
+ * `request` of the record, the same from any language and protocol. They are type aliases because only those, and not
+ * interfaces, are assignable to `JsonObject`.
  */
 import type {
   ArtifactKind,
@@ -14,7 +14,7 @@ import type {
 import type { OnBehalfOf, PolicyAction } from "../policy/engine/decision.ts";
 import type { SendableMember } from "../policy/guidance/annotations.ts";
 
-/** What every request says of workload and resource (specification, section 2.1). All of it is a claim. */
+/** Workload and resource of every request (specification, section 2.1). All of it is a claim. */
 export type Described = {
   readonly workload: {
     readonly application: string;
@@ -27,7 +27,7 @@ export type Described = {
   readonly attributes: { readonly [key: string]: string };
 };
 
-/** By what a question names an artifact that may have been registered. The digest is `algorithm:value`. */
+/** Names of an artifact that may have been registered. The digest is `algorithm:value`. */
 type AboutArtifact = { readonly artifact_digest?: string; readonly artifact_cid?: string };
 
 /** Request of `policy-resolve`. `content_digest` is `algorithm:value`; sizes are bytes, 0 to 2^53-1. */
@@ -39,12 +39,10 @@ export type PolicyResolveRequest = Described &
     readonly understood_obligations?: readonly string[];
   };
 
-/** Request of `protection-plan`. */
 export type ProtectionPlanRequest = PolicyResolveRequest & {
   readonly preferred_artifact_profile?: ArtifactProfile;
 };
 
-/** Request of `key-access-plan`. */
 export type KeyAccessRequest = Described &
   AboutArtifact & {
     readonly operation: KeyAccessOperation;
@@ -55,8 +53,8 @@ export type KeyAccessRequest = Described &
   };
 
 /**
- * One question of an enforcement point, on whichever of the AuthZEN routes it came. `on_behalf_of` is absent where the caller
- * asks about itself. Without `requested_action` the action was asked for by its own name.
+ * One AuthZEN question, from any of the AuthZEN routes. `on_behalf_of` is absent if the caller asks about itself;
+ * `requested_action` is absent if the action was requested by its standard name.
  */
 export type EvaluationRequest = Described &
   AboutArtifact & {
@@ -83,7 +81,6 @@ export type RegistrationRequest = Described & {
   readonly key_reference?: string;
 };
 
-/** Request of `evidence`. */
 export type EvidenceRequest = Described & {
   readonly event_type: EvidenceEventType;
   readonly artifact_kind?: ArtifactKind;
@@ -93,27 +90,27 @@ export type EvidenceRequest = Described & {
   readonly artifact_merkle_root_cid?: string;
   readonly decision_id?: string;
   readonly outcome?: string;
-  /** RFC 3339, as the caller wrote it. */
+  /** RFC 3339, as sent. */
   readonly occurred_at?: string;
 };
 
 type MemberOf<Request> = Request extends unknown ? keyof Request : never;
 
-/** A member of any request on the JSON routes that is recorded. */
+/** A recorded member of a request on the JSON routes. */
 export type RequestMember = MemberOf<
   ProtectionPlanRequest | PolicyResolveRequest | KeyAccessRequest | RegistrationRequest | EvidenceRequest
 >;
 
-/** Compiles where both are the same. */
+/** Compiles only if the two are the same. */
 type Same<A extends B, B extends C, C = A> = A;
 
-/** What a policy can tell the caller to send is every member of these requests, but for what only decisions are made by. */
+/** A policy can ask callers for every member of these requests, except for those that only decisions read. */
 export type Sendable = Same<
   SendableMember,
   Exclude<RequestMember, "preferred_artifact_profile" | "understood_obligations">
 >;
 
-/** The part of `request_summary` that all routes share. Never a label or attribute. */
+/** The part of `request_summary` that all routes share. Never contains labels or attributes. */
 export interface RequestSummary {
   readonly workloadApplication: string;
   readonly workloadEnvironment?: string | undefined;

@@ -1,21 +1,16 @@
-/**
- * The eight public routes, as one table. The scope gate enforces by it and `capabilities` prints it, so that a
- * deployment cannot say what it does not enforce.
- */
+/** The table of the eight public routes, which the scope gate enforces and `capabilities` prints. */
 import { type SdkRoute, sdkRoutes } from "../base/vocabulary.ts";
 import type { PlatformDomainName } from "./platform-domains.ts";
 
-/** One row of the table. */
 export interface Route {
   readonly route: SdkRoute;
-  /** Path of the JSON route; stands in records, whichever protocol carried the call. */
+  /** Path of the JSON route; records have it for any protocol. */
   readonly path: `/v1/sdk/${SdkRoute}`;
   /** `Service/Method`. */
   readonly rpc: string;
   readonly domain: PlatformDomainName;
 }
 
-/** Method and domain of each route. */
 const table: Readonly<Record<SdkRoute, readonly [rpc: string, domain: PlatformDomainName]>> = {
   capabilities: ["DiscoveryService/GetCapabilities", "discovery"],
   whoami: ["DiscoveryService/WhoAmI", "identity"],
@@ -32,35 +27,31 @@ export const routes: readonly Route[] = sdkRoutes.map((route) => {
   return { route, path: routePath(route), rpc, domain };
 });
 
-/** Path of a route. */
 export function routePath(route: SdkRoute): Route["path"] {
   return `/v1/sdk/${route}`;
 }
 
-/** Path that questions of enforcement points are recorded under, on whichever of the AuthZEN routes they came. */
+/** Recorded path of AuthZEN questions, for any of the AuthZEN routes. */
 export const evaluationPath = "/access/v1/evaluation";
 
-/** What a record can be of: one of the eight routes, or a question of an enforcement point. */
+/** Routes of records: the eight public ones, or an AuthZEN question. */
 export type RecordedRoute = SdkRoute | "evaluation";
 
-/** Path of a route, as records have it. */
 export function recordedPath(route: RecordedRoute): string {
   return route === "evaluation" ? evaluationPath : routePath(route);
 }
 
-/** Scopes by route. */
 export interface ScopeTable {
   /** Scopes that every route needs. */
   readonly defaults: readonly string[];
   /** Scopes that a route needs besides the defaults. */
   own(route: SdkRoute): readonly string[];
-  /** Scopes that a route needs, default ones first, each once. */
+  /** Scopes that a route needs, default ones first, without duplicates. */
   required(route: SdkRoute): readonly string[];
-  /** The same by `Service/Method`. Throws where the method is none of the table's: nothing is let through unlisted. */
+  /** The same by `Service/Method`. Throws if the method is not in the table, so that no unlisted method is served. */
   requiredByRpc(rpc: string): readonly string[];
 }
 
-/** Makes the table from a deployment's settings. */
 export function createScopeTable(
   defaults: readonly string[],
   routeScopes: Readonly<Record<SdkRoute, readonly string[]>>,
@@ -80,7 +71,7 @@ export function createScopeTable(
   };
 }
 
-/** Both lists in their order, each scope once. */
+/** Concatenates the lists without duplicates. */
 export function union(first: readonly string[], second: readonly string[]): readonly string[] {
   return [...new Set([...first, ...second])];
 }

@@ -1,7 +1,7 @@
 /**
- * Pages of a search (AuthZEN Authorization API 1.0, Pagination). A token says where the next page begins, how many results
- * a page has, and what the search was: `<position>.<limit>.<digest>`. It proves nothing, and need not: whoever makes one up
- * only skips candidates of its own.
+ * Pages of a search (AuthZEN Authorization API 1.0, Pagination). A token has the position of the next page, its limit,
+ * and a digest of the search: `<position>.<limit>.<digest>`. It need not be authentic: a forged one only skips the
+ * caller's own candidates.
  */
 import { createHash } from "node:crypto";
 import { invalidRequest } from "../base/errors.ts";
@@ -9,27 +9,24 @@ import type { JsonObject } from "../base/json.ts";
 import { parseDecimal } from "../base/text-forms.ts";
 import { canonicalText } from "../ledger/record/canonical.ts";
 
-/** What a request says of its page. */
 export interface PageAsked {
-  /** Of the page before; empty for the first. */
+  /** Token of the previous page; empty for the first. */
   readonly token: string;
-  /** Results that a page has at most, 0 to 2^53-1. */
+  /** Most results of a page, 0 to 2^53-1. */
   readonly limit?: bigint | undefined;
 }
 
-/** The part of a search that one answer has. */
 export interface SearchPage {
-  /** Position of the first candidate that is asked about. */
   readonly from: number;
   readonly limit: number | undefined;
-  /** Token of the page that begins at this position; empty where no candidate is left. */
+  /** Returns the token of the page that begins at this position; empty if no candidate is left. */
   tokenAt(position: number): string;
 }
 
 /**
- * @param search all that has to stay as it was from page to page
+ * @param search everything that must not change between pages
  * @param count of candidates
- * @throws ServiceError `invalid_request` for a token that is none of this search, or goes with another limit
+ * @throws ServiceError `invalid_request` for a token of another search, or with another limit
  */
 export function searchPage(asked: PageAsked | undefined, search: JsonObject, count: number): SearchPage {
   if (asked === undefined || (asked.token === "" && asked.limit === undefined)) return whole;
@@ -48,5 +45,9 @@ function readToken(token: string, digest: string, count: number): { readonly fro
   const [from, limit] = [parseDecimal(position), parseDecimal(size)];
   if (from !== undefined && from < count && limit !== undefined && of === digest && more.length === 0)
     return { from, limit };
-  throw invalidRequest("page.token", "page.token", "is of no page of this search: all else must be as it was");
+  throw invalidRequest(
+    "page.token",
+    "page.token",
+    "does not belong to this search: all other members must be unchanged",
+  );
 }

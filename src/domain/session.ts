@@ -1,4 +1,4 @@
-/** Exchanging a client's credentials for a short-lived access token (specification, section 4.5). */
+/** Exchanges a client's credentials for a short-lived access token (specification, section 4.5). */
 import { createHash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { AttributeValues } from "../base/caller-attributes.ts";
@@ -9,39 +9,32 @@ import { addressBlocks } from "../base/network.ts";
 import type { FairSemaphore } from "../base/semaphore.ts";
 import type { AttemptCounters, AttemptLimit } from "./ports.ts";
 
-/** A client as the operator registered it. */
+/** A client from the operator's registration. */
 export interface SessionClient {
   readonly tenantId: TenantId;
   readonly clientId: string;
-  /** In their order, without duplicates. */
+  /** In order, without duplicates. */
   readonly scopes: readonly string[];
   /** Attributes of the caller, by name; absent for none. */
   readonly attributes?: AttributeValues;
 }
 
-/** The registered clients and their secrets. */
 export interface SessionClients {
-  /**
-   * Finds the client whose secret this is; undefined where there is none of that tenant and name, or the secret is another.
-   * Takes the same time and memory in each of these cases.
-   */
+  /** Returns the client with this secret, or undefined. Time and memory do not depend on the result. */
   verify(tenantId: TenantId, clientId: string, secret: string): Promise<SessionClient | undefined>;
 }
 
-/** What a token is to say. */
 export interface SessionGrant extends SessionClient {
-  /** Base64url SHA-256 of the client certificate that the token is bound to; undefined where it is bound to none. */
+  /** Base64url SHA-256 of the client certificate to bind the token to; undefined for none. */
   readonly certificateThumbprint: string | undefined;
 }
 
 export interface SessionToken {
   readonly accessToken: string;
-  /** Seconds from now. */
   readonly expiresInSeconds: number;
   readonly subject: string;
 }
 
-/** Makes access tokens that the service itself takes. */
 export interface SessionTokenSigner {
   sign(grant: SessionGrant): Promise<SessionToken>;
 }
@@ -49,13 +42,13 @@ export interface SessionTokenSigner {
 /** Window of every limit, in milliseconds. */
 const windowMs = 60_000;
 /**
- * Wrong attempts from one address, or from one /64, /56 and /48 of IPv6; a right one does not count. A block takes more
- * than one of those in it, so that none of them uses up what is there for its neighbours.
+ * Failed attempts from one address, or from one /64, /56 and /48 of IPv6. A larger block has a higher limit, so that a
+ * single address in it cannot use up its neighbours' attempts.
  */
 const wrongAttemptsOfBlocks = [20, 40, 120] as const;
-/** Attempts for one client from one address, right ones too: a token lives for five minutes. */
+/** Attempts, failed or not, for one client from one address; a token lives for five minutes. */
 const attemptsOfClientAtAddress = 30;
-/** Counters that are remembered as reached, so that a flood does not ask the store again and again. */
+/** Counters that are remembered as reached, so that a flood does not reach the store. */
 const maximumReached = 10_000;
 
 export interface SessionRequest {
@@ -64,22 +57,22 @@ export interface SessionRequest {
   readonly clientId: string;
   /** 1 to 1024 characters. */
   readonly clientSecret: string;
-  /** None asks for all that the client was granted. */
+  /** Empty: all scopes that the client was granted. */
   readonly requestedScopes: readonly string[];
 }
 
-/** Who asks, as far as the network tells. */
+/** The caller as far as the network shows. */
 export interface SessionOrigin {
-  /** Address, or /64 of IPv6, that attempts are counted under; and so are the blocks around it. */
+  /** Address, or /64 of IPv6, under which attempts are counted, besides the blocks around it. */
   readonly address: string;
-  /** Base64url SHA-256 of the client certificate that the token is to be bound to; undefined for none. */
+  /** Base64url SHA-256 of the client certificate to bind the token to; undefined for none. */
   readonly certificateThumbprint: string | undefined;
 }
 
 export interface Session {
   readonly accessToken: string;
   readonly expiresInSeconds: number;
-  /** What was requested of what the client was granted, in the order of the request; may be empty. */
+  /** The granted part of the requested scopes, in the order of the request; may be empty. */
   readonly scopes: readonly string[];
   readonly tenantId: TenantId;
   readonly clientId: string;
@@ -88,8 +81,9 @@ export interface Session {
 
 export interface Sessions {
   /**
-   * Unknown client, wrong secret and wrong tenant are one answer. Limits are by address, and by client and address
-   * together: nobody can lock out a client that calls from elsewhere. They come before the secret is looked at.
+   * Unknown client, wrong secret and wrong tenant get the same answer. Limits are per address, and per client and
+   * address together: an attacker cannot lock out a client that calls from elsewhere. They are checked before the
+   * secret.
    * @throws ServiceError `invalid_client`, `rate_limited`, `store_unavailable`; the signal's reason once aborted
    */
   create(request: SessionRequest, origin: SessionOrigin, signal: AbortSignal): Promise<Session>;
@@ -99,7 +93,7 @@ export interface SessionDependencies {
   readonly clients: SessionClients;
   readonly counters: AttemptCounters;
   readonly signer: SessionTokenSigner;
-  /** Bounds how many secrets are looked at at once, and how many wait for it. */
+  /** Bounds concurrent and waiting checks of secrets. */
   readonly slots: FairSemaphore;
   readonly clock: Clock;
 }
@@ -107,11 +101,11 @@ export interface SessionDependencies {
 export function createSessions({ clients, counters, signer, slots, clock }: SessionDependencies): Sessions {
   const reachedUntilMs = new LRUCache<string, number>({ max: maximumReached });
 
-  /** Milliseconds until none of the limits is known to be reached any more; 0 where none is. */
+  /** Milliseconds until none of the limits is known to be reached; 0 if none is. */
   function knownWaitMs(limits: readonly AttemptLimit[]): number {
     const nowMs = clock.now();
     const waits = limits.map(({ counter }) => (reachedUntilMs.get(counter) ?? 0) - nowMs);
-    // One that is longer than a window is of a clock that went back since.
+    // A wait longer than a window means that the clock went back.
     return Math.max(0, ...waits.filter((waitMs) => waitMs <= windowMs));
   }
 
@@ -130,11 +124,10 @@ export function createSessions({ clients, counters, signer, slots, clock }: Sess
       const blocks = addressBlocks(address);
       const ofBlocks = blocks.map(limitOfBlock);
       const limits = [...ofBlocks, limitOfClient(tenantId, clientId, address)];
-      // Before the queue as well, so that who is over the limit keeps nobody waiting.
+      // Also before the queue, so that callers over the limit do not delay others.
       const knownMs = knownWaitMs(limits);
       if (knownMs > 0) throw tooManyAttempts(knownMs);
-      // Counted in the slot: attempts that wait for their turn count against nobody.
-      // The widest block is one party: it waits for itself.
+      // Counted within the slot: waiting attempts do not count. The widest block queues as one party.
       const client = await slots.run(
         blocks.at(-1) ?? address,
         async () => {
@@ -169,7 +162,7 @@ function limitOfClient(tenantId: TenantId, clientId: string, address: string): A
   return { tenantId, counter, maximum: attemptsOfClientAtAddress, windowMs };
 }
 
-/** A short name of fixed length, whatever a caller sent. */
+/** A name of fixed length for any input. */
 function nameOf(...parts: readonly string[]): string {
   return createHash("sha256").update(JSON.stringify(parts)).digest("base64url");
 }
@@ -180,7 +173,7 @@ function tooManyAttempts(waitMs: number): ServiceError {
   });
 }
 
-/** RFC 6749 §5.2; HTTP asks for a challenge on every 401 (RFC 9110 §15.5.2). */
+/** RFC 6749 §5.2; HTTP requires a challenge on every 401 (RFC 9110 §15.5.2). */
 function invalidClient(): ServiceError {
   return new ServiceError("invalid_client", "the client credentials are not valid", {
     challenge: 'Bearer realm="sdk"',

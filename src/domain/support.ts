@@ -1,11 +1,11 @@
-/** What a deployment supports, held against a request. */
+/** Checks of what a deployment supports. */
 import { invalidRequests, type Violation } from "../base/errors.ts";
 import type { ArtifactProfile, KeyAccessOperation, ProtectionOperation } from "../base/vocabulary.ts";
 import type { Deployment } from "./deployment.ts";
 
 /**
- * The protection operation that a key operation serves: a key is wrapped to protect, unwrapped to access. It says
- * which key operations a deployment supports, and which decisions fit which citations.
+ * The protection operation that a key operation serves: a key is wrapped to protect, unwrapped to access. It decides
+ * which key operations a deployment supports, and which decisions may be cited.
  */
 export const servedOperation: Readonly<Record<KeyAccessOperation, ProtectionOperation>> = {
   wrap: "protect",
@@ -13,13 +13,12 @@ export const servedOperation: Readonly<Record<KeyAccessOperation, ProtectionOper
   rewrap: "rewrap",
 };
 
-/** The violation of an operation that bootstrap does not list. */
 export function operationViolations(deployment: Deployment, operation: ProtectionOperation): readonly Violation[] {
   return deployment.supportedOperations.includes(operation) ? [] : [unsupported("operation")];
 }
 
 /**
- * The violation of a profile that bootstrap does not list.
+ * Violation of an unsupported profile.
  *
  * @param field name of the member that names the profile
  */
@@ -31,7 +30,7 @@ export function profileViolations(
   return profile === undefined || deployment.supportedProfiles.includes(profile) ? [] : [unsupported(field)];
 }
 
-/** The violation of a managed key reference that is not in its canonical form. */
+/** Violation of a managed key reference that is not canonical. */
 export function keyReferenceViolations(deployment: Deployment, reference: string | undefined): readonly Violation[] {
   if (reference === undefined || !deployment.isKeyReferenceAlias(reference)) return [];
   const message =
@@ -44,7 +43,7 @@ function unsupported(field: string): Violation {
   return { field, rule: "deployment.supported", message: "is not supported by this deployment" };
 }
 
-/** Throws `invalid_request` with all violations, if there are any. */
+/** Throws `invalid_request` if there are violations. */
 export function refuseViolations(violations: readonly Violation[]): void {
   if (violations.length > 0) throw invalidRequests(violations);
 }

@@ -15,7 +15,7 @@ export const warnings = {
     "artifact_locator carried user information, a query string or a fragment: it was removed before recording",
   outranked:
     "the artifact is another principal's, who registered it before: this registration is recorded, and changes nothing " +
-    "that policies know of it; it would where it cited an allowed rewrap of the artifact",
+    "that policies know of it; it would if it cited an allowed rewrap of the artifact",
   occurredInFuture: "occurred_at is more than 5 minutes in the future",
   unknownOutcome: `outcome is none of ${eventOutcomes.join(", ")}: it is kept as sent, and says of nothing that it was done`,
   noArtifactIdentity:
@@ -24,7 +24,7 @@ export const warnings = {
   notCompared: (field: string) => `${field} uses a hash function that is not computed here: it was not compared`,
 } as const;
 
-/** Warnings on a digest; none where it is absent or nothing is odd. */
+/** Warnings on a digest; none if it is absent or has no problem. */
 export function digestWarnings(field: string, digest: string | undefined): readonly string[] {
   if (digest === undefined) return [];
   return digestOddities(digest).map((oddity) =>
@@ -34,7 +34,7 @@ export function digestWarnings(field: string, digest: string | undefined): reado
   );
 }
 
-/** Warnings on what a question names: the content that is to be decided about, and the artifact. */
+/** Warnings on the content and the artifact that a question names. */
 export function namedWarnings({ content_digest, artifact_digest, artifact_cid }: Named): readonly string[] {
   return [
     ...(content_digest === undefined ? [warnings.noContentDigest] : digestWarnings("content_digest", content_digest)),
@@ -45,7 +45,6 @@ export function namedWarnings({ content_digest, artifact_digest, artifact_cid }:
 
 type Named = Pick<PolicyResolveRequest, "content_digest" | "artifact_digest" | "artifact_cid">;
 
-/** Warning on a CID that does not parse. */
 export function cidWarnings(field: string, cid: string | undefined): readonly string[] {
   return cid === undefined || parseCid(cid) !== undefined ? [] : [warnings.unparsableCid(field)];
 }
@@ -60,7 +59,6 @@ const citations: Readonly<Record<CitationResult, string | undefined>> = {
   erased: "decision_id names a record that was erased",
 };
 
-/** Warning on the result of a citation. */
 export function citationWarnings(result: CitationResult): readonly string[] {
   const text = citations[result];
   return text === undefined ? [] : [text];

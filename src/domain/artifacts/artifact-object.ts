@@ -1,4 +1,4 @@
-/** The bytes of an artifact against what the caller says of them. */
+/** Compares the bytes of an artifact with what the caller states about them. */
 import { invalidRequest } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { parseCid, rawCid } from "../../ledger/artifacts/cid.ts";
@@ -7,7 +7,6 @@ import type { ArtifactHasher } from "../ports.ts";
 import type { RegistrationRequest } from "../requests.ts";
 import { warnings } from "../warnings.ts";
 
-/** What the service found out by itself. */
 export interface DerivedArtifact {
   /** CIDv1, raw, sha2-256, base32. */
   readonly cid: string;
@@ -16,11 +15,11 @@ export interface DerivedArtifact {
 }
 
 /**
- * Hashes the object and compares. A CID in any base is compared with the CIDv1 (codec raw) of the bytes; one of
- * another version or codec names a structure over them, and is a mismatch. What uses a hash function that is not
- * computed here is kept with a warning.
+ * Hashes the object and compares. A CID in any base is compared with the CIDv1 (codec raw) of the bytes; one of another
+ * version or codec identifies a structure over them, and is a mismatch. A value with an unsupported hash function is
+ * kept with a warning.
  *
- * @throws ServiceError `invalid_request` naming `artifact_digest` or `artifact_cid` where it is not the object's, and
+ * @throws ServiceError `invalid_request` naming `artifact_digest` or `artifact_cid` if it is not the object's, and
  *   whatever the hasher throws
  */
 export async function deriveArtifact(
@@ -45,7 +44,7 @@ export async function deriveArtifact(
     return hex;
   };
   if (digestHash !== undefined && !isDigestOf(artifact_digest, hexOf(digestHash))) throw mismatch("artifact_digest");
-  // A CID of another codec names a structure, which is other content even where the hash is the same.
+  // A CID of another codec identifies a structure, which is other content even if the hash is the same.
   if (given !== undefined && !given.isRaw) throw mismatch("artifact_cid");
   if (given?.hash !== undefined && given.hex !== hexOf(given.hash)) throw mismatch("artifact_cid");
   return {

@@ -1,4 +1,4 @@
-/** Entry of the hashing thread: takes one job at a time and answers it. */
+/** Entry of the hashing thread: takes and answers one job at a time. */
 
 import { createHash } from "node:crypto";
 import { parentPort } from "node:worker_threads";
@@ -6,12 +6,12 @@ import type { HashName } from "../../ledger/artifacts/digest.ts";
 
 parentPort?.on("message", (job: Job) => parentPort?.postMessage(hashObject(job)));
 
-/** Characters that are decoded at once: four of them carry three bytes, and an object is never in memory as a whole. */
+/** Characters decoded at a time: four carry three bytes, and the whole object is never in memory. */
 const pieceChars = 256 * 1024;
 
 /**
- * Decodes and hashes. Takes standard base64 only (RFC 4648 §4): padded, no whitespace, canonical. Node's decoder is
- * lenient, so encoding again must give the very same text, and only the last piece may carry less than it can.
+ * Decodes and hashes. Accepts standard base64 only (RFC 4648 §4): padded, no whitespace, canonical. Node's decoder is
+ * lenient, so encoding again must give the same text, and only the last piece may be short.
  */
 function hashObject({ base64, hashes, maxBytes }: Job): JobResult {
   const text = Buffer.from(base64.buffer, base64.byteOffset, base64.byteLength);
@@ -29,15 +29,13 @@ function hashObject({ base64, hashes, maxBytes }: Job): JobResult {
   return { sizeBytes, digests: new Map(sums.map(([name, sum]) => [name, sum.digest("hex")])) };
 }
 
-/** One object to decode and hash. */
 export interface Job {
-  /** Its base64, a byte a character. Travels without being copied. */
+  /** Its base64, one byte per character. Transferred without a copy. */
   readonly base64: Uint8Array;
   readonly hashes: readonly HashName[];
   readonly maxBytes: number;
 }
 
-/** What became of it. */
 export type JobResult =
   | { readonly sizeBytes: number; readonly digests: ReadonlyMap<HashName, string> }
   | { readonly problem: "malformed" | "too_large" };

@@ -1,4 +1,4 @@
-/** What an answer says beside its receipt, held against the record that the receipt proves. */
+/** Compares an answer with the record that its receipt proves. */
 import { isDeepStrictEqual } from "node:util";
 import { recordRelations } from "../../../gen/record-relations.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
@@ -10,7 +10,10 @@ interface Condition {
   readonly is?: unknown;
 }
 
-/** A value that a record settles: one of the members besides `when`. `clients/conformance/README.md` has the meaning. */
+/**
+ * Rule for a member whose value follows from the record: one of the members besides `when`.
+ * `clients/conformance/README.md` defines it.
+ */
 interface Settled {
   readonly when?: readonly Condition[];
   readonly value?: unknown;
@@ -31,11 +34,11 @@ const routes: Readonly<Record<string, { readonly holder: string }>> = recordRela
 const parts = ["decision", "execution", "handling", "registration", "ingestion"];
 
 /**
- * Names the members of the answer that are not what the record says, such as `decision.allow`. Parts that the file left
- * out are not compared; of a part that is there, every member is. A part that no answer of the record's route has may not
- * be there.
+ * Returns the members of the answer that differ from the record, such as `decision.allow`. Parts that the file lacks
+ * are not compared; of a present part, every member is. A part that answers of the record's route never have is a
+ * difference.
  *
- * @param answer of a JSON route, or its `decision`, `registration` or `ingestion` alone
+ * @param answer of a JSON route, or only its `decision`, `registration` or `ingestion`
  */
 export function answerDifferences(answer: unknown, record: StoredRecord): readonly string[] {
   const route = record.route.slice("/v1/sdk/".length);
@@ -62,7 +65,7 @@ function holds({ at: path, is }: Condition, record: StoredRecord): boolean {
   return is === undefined ? value !== undefined : isDeepStrictEqual(value, is);
 }
 
-/** Undefined if the record settles that there is no value. */
+/** Undefined if the record implies that there is no value. */
 function settled(row: Settled, record: StoredRecord): unknown {
   if (row.list !== undefined) {
     const items = row.list.filter(({ when = [] }) => when.every((one) => holds(one, record)));

@@ -1,18 +1,18 @@
-/** What an AuthZEN answer says beside its receipts, held against the records that these prove. */
+/** Compares an AuthZEN answer with the records that its receipts prove. */
 import { isDeepStrictEqual } from "node:util";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import { evaluationPath } from "../routes.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** A part of an answer that is of one record, and where it stands. */
+/** A part of an answer that belongs to one record. */
 export interface AnswerPart {
   /** Such as `evaluations[2].`; empty for the whole answer. */
   readonly path: string;
   readonly answer: unknown;
 }
 
-/** The parts of an answer: those of several questions, or of a search, have a record each. */
+/** Returns the parts of an answer. Those of several questions, or of a search, have a record each. */
 export function answerParts(answer: unknown): readonly AnswerPart[] {
   const { evaluations, context } = objectOf(answer);
   const { decisions } = objectOf(context);
@@ -21,12 +21,12 @@ export function answerParts(answer: unknown): readonly AnswerPart[] {
   return [{ path: "", answer }];
 }
 
-/** Whether the record is that of a question of an enforcement point, whose answers have a form of their own. */
+/** Whether the record is of an AuthZEN question, whose answers have another form. */
 export function isOfEvaluation({ kind, route }: StoredRecord): boolean {
   return kind === "decision" && route === evaluationPath;
 }
 
-/** Names the members of one answer to a question, or of one decision of a search, that are not what the record says. */
+/** Returns the members of one answer to a question, or of one decision of a search, that differ from the record. */
 export function evaluationDifferences(answer: unknown, { record_id, outcome }: StoredRecord): readonly string[] {
   const { decision, decision_id, context } = objectOf(answer);
   if (decision_id !== undefined)
@@ -50,8 +50,8 @@ export function evaluationDifferences(answer: unknown, { record_id, outcome }: S
 }
 
 /**
- * Names what the whole answer says of its records together that these do not: no record may stand twice, and the results
- * of a search are the candidates that were permitted, in their order.
+ * Returns the differences between the whole answer and its records: no record may occur twice, and the results of a
+ * search are the permitted candidates in order.
  *
  * @param records of the parts, in their order
  */
@@ -78,12 +78,12 @@ export function wholeDifferences(answer: unknown, records: readonly StoredRecord
       ...(count === permitted.length ? [] : ["page.count"]),
     ];
   });
-  // The answer does not say what was searched for: it must fit one of the three.
+  // The answer does not name the kind of search: it must match one of the three.
   const [best = []] = fits.toSorted((one, other) => one.length - other.length);
   return [...differences, ...best];
 }
 
-/** A result as a search for subjects, resources or actions names it. */
+/** The result for a record in searches for subjects, resources and actions. */
 const searches: readonly ((record: StoredRecord) => Json)[] = [
   ({ request, caller }) => {
     const { type = "principal", id = caller.principal_id } = objectOf(request.on_behalf_of);
@@ -96,7 +96,7 @@ const searches: readonly ((record: StoredRecord) => Json)[] = [
   ({ request }) => ({ name: request.requested_action ?? request.operation }),
 ];
 
-/** What a decision of a search says of its candidate. */
+/** The members of a search's decision that name its candidate. */
 function namesOf({ type: _, ...names }: Json = {}): Json {
   return names;
 }

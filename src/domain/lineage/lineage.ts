@@ -1,27 +1,25 @@
-/** What happened to each artifact of a pack, in order. */
+/** The history of each artifact in a pack, in order. */
 import type { CheckedEntry } from "../../ledger/pack/entry-check.ts";
 import type { CompleteRange } from "../../ledger/pack/range-check.ts";
 import { PackFacts, type Remark, remarksOn } from "./remarks.ts";
 import { type Step, stepOf } from "./step.ts";
 
-/** With more records there is no lineage, so that a pack of any size is verified in bounded memory: 0.1 GB. */
+/** Packs with more records get no lineage, so that verification needs bounded memory: 0.1 GB. */
 export const maxLineageSteps = 100_000;
 
-/** The records that belong together. */
 export interface Lineage {
-  /** Digests and CIDs under which the artifact is known. Empty for records that name none. */
+  /** Digests and CIDs of the artifact. Empty for records that name none. */
   readonly artifact_digests: readonly string[];
   readonly cids: readonly string[];
-  /** Decisions, registrations and events in the order of the log. A decision stands with every artifact that cites it. */
+  /** Decisions, registrations and events in the order of the log. Every artifact lists the decisions it cites. */
   readonly steps: readonly Step[];
-  /** What is missing, or does not fit. */
   readonly remarks: readonly Remark[];
 }
 
 export interface LineageReport {
   /** One for each artifact, then one for each decision that no artifact's record cites, in the order of the log. */
   readonly lineages: readonly Lineage[];
-  /** Records about the log itself: genesis, key rotations, erasures; and erased ones that nothing links. */
+  /** Records about the log itself: genesis, key rotations, erasures; and erased ones without an artifact. */
   readonly others: readonly Step[];
 }
 
@@ -41,15 +39,15 @@ export class LineageCollector {
   }
 
   /**
-   * Undefined where there were too many records.
-   * @param range what of the log is complete; undefined for a selection by value
+   * Undefined if there were too many records.
+   * @param range completely covered part of the log; undefined for a selection by value
    */
   report(range: CompleteRange | undefined): LineageReport | undefined {
     return this.#steps && lineageOf(this.#steps, range);
   }
 }
 
-/** Work is linear in the steps. */
+/** Takes linear time. */
 export function lineageOf(steps: readonly Step[], range: CompleteRange | undefined): LineageReport {
   const facts = new PackFacts(steps, range);
   const groups = new Groups();
@@ -58,13 +56,13 @@ export function lineageOf(steps: readonly Step[], range: CompleteRange | undefin
   for (const step of linked) {
     const [registered] = step.relied_on ?? [];
     const registration = registered === undefined ? undefined : byId.get(registered);
-    // What a decision calls its artifact may be another spelling of what it was registered as.
+    // A decision may spell the name of its artifact differently from its registration.
     groups.join([...namesOf(step), ...(registration === undefined ? [] : namesOf(registration))]);
   }
   const members = new Map<string, Step[]>();
   for (const step of linked) {
     const [name] = namesOf(step);
-    // What names no artifact stands with the decision that it is or cites, else by itself.
+    // A record without an artifact belongs to the decision that it is or cites, else to no group.
     const key = name === undefined ? `decision ${step.decision_id ?? step.record_id}` : groups.of(name);
     const group = members.get(key);
     if (group === undefined) members.set(key, [step]);
@@ -82,7 +80,7 @@ function isAboutArtifacts(kind: Step["kind"]): boolean {
   return kind === "decision" || kind === "registration" || kind === "evidence";
 }
 
-/** A decision alone that stands with an artifact anyway. */
+/** A decision alone that is listed with an artifact anyway. */
 function isSharedDecision(group: readonly Step[], cited: ReadonlySet<string | undefined>): boolean {
   return group.every(({ kind, record_id }) => kind === "decision" && cited.has(record_id));
 }
@@ -110,7 +108,7 @@ function namesOf({ artifact_digest, cids = [] }: Step): readonly string[] {
   return [...(artifact_digest === undefined ? [] : [`digest ${artifact_digest}`]), ...cids.map((cid) => `cid ${cid}`)];
 }
 
-/** Names of which a record said that they are the same artifact's: a forest, flattened as it is walked. */
+/** Union-find of names that records declare to be of the same artifact. */
 class Groups {
   readonly #parents = new Map<string, string>();
 
@@ -120,7 +118,7 @@ class Groups {
     for (const other of others) this.#parents.set(this.of(other), root);
   }
 
-  /** One name for all that were joined. */
+  /** Representative of the names that were joined. */
   of(name: string): string {
     const path: string[] = [];
     let root = name;

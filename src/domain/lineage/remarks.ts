@@ -1,25 +1,24 @@
 /**
- * What is missing in the life of an artifact, or does not fit: what an auditor would ask about. A remark says what the
- * pack shows, and never more: where an answer may lie outside of it, the remark says so. docs/ledger.md defines the words.
+ * Gaps and contradictions in the history of an artifact that an auditor would ask about. A remark states only what the
+ * pack shows: if records outside of it could explain a gap, it says so. docs/ledger.md defines the words.
  */
 import { eventOutcome, eventOutcomes } from "../../base/vocabulary.ts";
 import type { CompleteRange } from "../../ledger/pack/range-check.ts";
 import type { Step } from "./step.ts";
 
 export type RemarkCode =
-  /** Nothing evidences the decision, and the pack shows that: everything since, with nothing erased. */
+  /** No event evidences the decision, and the pack proves that: it has everything since, with nothing erased. */
   | "allowed_not_evidenced"
-  /** Nothing that is shown evidences the decision; what is not shown may. */
+  /** No event in the pack evidences the decision; others may. */
   | "allowed_evidence_not_shown"
   /** All events that cite the decision and match it report a failure. */
   | "allowed_evidence_failed"
   /** No event that cites the decision and matches it says that it was done, and not all report a failure. */
   | "allowed_outcome_unknown"
-  /** The event's outcome is no word of the vocabulary. */
+  /** The event's outcome is not in the vocabulary. */
   | "unknown_outcome"
   /** An event other than `deny` cites a decision that denied. */
   | "event_after_denial"
-  /** The registration was not accepted. */
   | "registration_refused"
   /** The registration cites no decision, or one that did not match. */
   | "registered_without_decision"
@@ -29,50 +28,46 @@ export type RemarkCode =
   | "event_without_registration"
   /** The record's citation matched, and the decision is not in the pack. */
   | "decision_not_shown"
-  /** The decision was erased. */
   | "decision_erased";
 
 export interface Remark {
   readonly code: RemarkCode;
-  /** The record that it is about. */
+  /** Leaf of the record that the remark is about. */
   readonly leaf_index: number;
   readonly message: string;
 }
 
-/** What an event says of what it is about. Of several, the one that stands last here counts. */
+/** What an event reports about its decision. Of several, the latest in this order counts. */
 const words = ["announced", "failed", "unclear", "done"] as const;
 type Word = (typeof words)[number];
 
-/**
- * What the whole pack says of each decision: a decision is evidenced or not, whatever artifact is looked at, so that no
- * two lineages disagree about it.
- */
+/** Facts of the whole pack. They do not depend on the artifact, so lineages cannot disagree. */
 export class PackFacts {
   readonly #decisions = new Map<string, Step>();
-  /** Decisions with a matched event, and what these say together. */
+  /** Decisions with a matched event, and the combined report of their events. */
   readonly #evidenced = new Map<string, Word>();
-  /** Decisions that an accepted registration cites and matches. */
+  /** Decisions with a matched, accepted registration. */
   readonly #registered = new Set<string>();
-  /** Leaf of the last event that was erased; nothing is left of what it cited. */
+  /** Leaf of the last erased event; its citation is lost. */
   #lastErasedEvent = -1;
   readonly #range: CompleteRange | undefined;
 
-  /** @param range undefined for a selection by value, of which nothing says that it is complete */
+  /** @param range undefined for a selection by value, which is not known to be complete */
   constructor(steps: readonly Step[], range: CompleteRange | undefined) {
     this.#range = range;
     for (const step of steps) this.#take(step);
   }
 
-  /** The decision with this id, erased or not; undefined where the pack does not show it. */
+  /** Returns the decision with this id, erased or not; undefined if the pack does not have it. */
   decision(id: string | undefined): Step | undefined {
     return id === undefined ? undefined : this.#decisions.get(id);
   }
 
-  /** What is to be said of the evidence of an allowed decision; nothing where it is evidenced, or needs none. */
+  /** Remarks on the evidence of an allowed decision; none if it is evidenced, or needs no evidence. */
   onAllowed(decision: Step): readonly Remark[] {
     const { record_id: id, leaf_index: leafIndex } = decision;
     const said = this.#evidenced.get(id);
-    // A question about policy permits nothing by itself: it counts once something was registered under it.
+    // A question about policy permits no act: it needs evidence once something was registered under it.
     const isExpected = decision.expects_evidence !== false || this.#registered.has(id);
     if (said === "done" || (said === undefined && !isExpected)) return [];
     if (said === "failed")
@@ -89,7 +84,7 @@ export class PackFacts {
     return [remark("allowed_evidence_not_shown", decision, `allowed; no event shown evidences it, but ${gap}`)];
   }
 
-  /** Why an event after this leaf may exist that nothing shows; undefined where none can. */
+  /** Why an event after this leaf may exist outside the pack; undefined if none can. */
   #unseen(leafIndex: number): string | undefined {
     if (this.#range === undefined) return "only a time range would show all events";
     if (this.#lastErasedEvent > leafIndex) return "an event after it was erased, and may have";
@@ -111,12 +106,12 @@ export class PackFacts {
 function wordOf({ outcome = "recorded", unknown_outcome: isUnknown }: Step): Word {
   const word = eventOutcome(outcome);
   if (isUnknown === true) return "unclear";
-  // An event without a word says what its type says.
+  // Without a recorded word the event's type decides.
   if (word === "completed" || outcome === "recorded") return "done";
   return word === "releasing" ? "announced" : word === "unknown" ? "unclear" : "failed";
 }
 
-/** Remarks on the steps of one artifact, in their order. Work is linear in the steps. */
+/** Remarks on the steps of one artifact, in order. Takes linear time. */
 export function remarksOn(steps: readonly Step[], facts: PackFacts): readonly Remark[] {
   const registered = steps.find(({ kind, outcome }) => kind === "registration" && outcome === "accepted");
   const registeredAt = registered?.leaf_index ?? Number.POSITIVE_INFINITY;

@@ -1,4 +1,4 @@
-/** What a verified pack tells: for machines as it is, for people in `ledger pack verify`. */
+/** Report of a verified pack, for machines and for `ledger pack verify`. */
 
 import { formatBase64 } from "../../base/text-forms.ts";
 import { isTimeRange, selectionMembers } from "../../ledger/pack/selection.ts";
@@ -6,16 +6,16 @@ import type { VerifiedPack } from "../../ledger/pack/verify.ts";
 import type { Cosigned } from "../../ledger/witness/cosignature.ts";
 import type { LineageReport } from "./lineage.ts";
 
-/** Counts of entries by what is shown of them. */
+/** Entries by what the pack has of them. */
 export interface Shares {
   readonly records: number;
   readonly erased: number;
-  /** Leaves that are shown for their place and time alone. */
+  /** Leaves that only show their position and time. */
   readonly leavesOnly: number;
 }
 
 /**
- * The report, its members in snake_case as they are printed. Without a lineage it has no `lineages` and `others`.
+ * The report, its members in snake_case for printing. Without a lineage it has no `lineages` and `others`.
  * @param cosigned trusted witnesses that have cosigned the pack's checkpoint
  */
 export function packReport(
@@ -49,7 +49,7 @@ export function packReport(
   };
 }
 
-/** Witnesses as commands print them. */
+/** Witnesses in the form that commands print. */
 export function cosignedMembers(cosigned: readonly Cosigned[]) {
   return cosigned.map(({ name, keyId, cosignedAt }) => ({ name, key_id: keyId, cosigned_at: cosignedAt }));
 }
@@ -93,8 +93,8 @@ function notProven({ range, policies }: VerifiedPack, cosigned: readonly Cosigne
     "that the records tell the truth, or that everything that happened was recorded",
     "when anything happened: times are the service's clock, and the time of the pack is its maker's word",
     cosigned.length > 0
-      ? "that everybody is shown the same log, but for those who ask one of these witnesses"
-      : "that everybody is shown the same log: no trusted witness was asked for (--witness)",
+      ? "that others are shown the same log, unless they ask one of these witnesses"
+      : "that others are shown the same log: no trusted witness was given (--witness)",
     ...([...policies.values()].includes(false) ? ["what the policy revisions say that are not shown"] : []),
   ];
 }

@@ -1,4 +1,4 @@
-/** A record as a step in the life of an artifact: what a reader of a pack is shown of it. */
+/** A record as a step in the history of an artifact. */
 
 import { eventOutcome } from "../../base/vocabulary.ts";
 import type { CheckedEntry } from "../../ledger/pack/entry-check.ts";
@@ -14,26 +14,26 @@ export interface Step {
   readonly recorded_at: string;
   readonly kind: RecordKind;
   readonly record_id: string;
-  /** True where the leaf is all that is left. Then nothing below is there. */
+  /** True if only the leaf is left. The members below are then absent. */
   readonly erased?: true;
   readonly principal?: string;
   readonly subject?: string;
-  /** What was asked or done: `protect`, `access`, `rewrap`, `wrap`, `unwrap`, `deny`. */
+  /** Operation that was requested or done: `protect`, `access`, `rewrap`, `wrap`, `unwrap`, `deny`. */
   readonly operation?: string;
-  /** Of a decision `allowed` or `denied`, of a registration `accepted` or `refused`, of an event its own word. */
+  /** Decision: `allowed` or `denied`; registration: `accepted` or `refused`; event: its `outcome`. */
   readonly outcome?: string;
-  /** True for an event whose own word is none of `eventOutcomes`. */
+  /** True for an event whose `outcome` is not in `eventOutcomes`. */
   readonly unknown_outcome?: true;
-  /** What became of the citation of a decision, when it was recorded. */
+  /** Result of the citation when the record was made. */
   readonly citation?: string;
-  /** The decision that this is, or that it cites. */
+  /** Id of this decision, or of the cited one. */
   readonly decision_id?: string;
   readonly policy_revision?: string;
-  /** False for an allowed decision that permits no act by itself: a question about policy, or one told to expect none. */
+  /** False for an allowed decision that needs no evidence: a question about policy, or guidance that expects none. */
   readonly expects_evidence?: false;
-  /** Of a decision: ids of the registrations that it relied on. Absent where none were looked up. */
+  /** Decision: ids of the registrations that it relied on. Absent if none were looked up. */
   readonly relied_on?: readonly string[];
-  /** By which the record names its artifact. */
+  /** Names of the artifact in the record. */
   readonly artifact_digest?: string;
   readonly cids?: readonly string[];
 }
@@ -46,7 +46,7 @@ const kinds: Readonly<
   evidence: (_, said) => said ?? "recorded",
 };
 
-/** The step of an entry whose record is shown or erased. */
+/** Returns the step of an entry whose record is shown or erased. */
 export function stepOf({ leafIndex, leaf, record }: CheckedEntry): Step {
   const { recorded_at, kind, record_id, policy_revision } = leaf;
   const members = { leaf_index: leafIndex, recorded_at, kind, record_id, ...defined({ policy_revision }) };
@@ -72,7 +72,7 @@ export function stepOf({ leafIndex, leaf, record }: CheckedEntry): Step {
   };
 }
 
-/** Where a caller asks what policy says of an operation, for itself or for somebody else, and plans nothing. */
+/** Routes on which a caller asks what policy permits, without planning an operation. */
 const questionRoutes: readonly unknown[] = [routePath("policy-resolve"), evaluationPath];
 
 function expectsEvidence({ route, outcome }: StoredRecord): boolean {

@@ -1,7 +1,7 @@
 /**
- * Asks two bundles the same questions and says which they decide differently: those that their tests ask, the same with
- * one member changed, and others made of what the policies compare with. What it does not find may differ all the same;
- * only a proof (`prove/`) says that nothing does.
+ * Asks two bundles the same questions and reports different decisions: questions of their tests, the same with one
+ * member changed, and questions of values that the policies compare with. Differences may remain undetected; only a
+ * proof (`prove/`) excludes them.
  */
 import type { TenantId } from "../../base/ids.ts";
 import { checkBundle } from "../check/check.ts";
@@ -25,42 +25,41 @@ import { knownEntities } from "./known-entities.ts";
 import { comparisonsOf, type Side, sideOf, type TenantGroup, tenantGroups, unnamedTenant } from "./side.ts";
 import { type PolicySummary, summaryOf } from "./summary.ts";
 
-/** How a difference was found. */
 export type FoundBy = "test" | "mutation" | "sample" | "solver";
 
-/** One way in which decisions change: the same kind, because of the same policies. */
+/** A kind of change in decisions, because of the same policies. */
 export interface PolicyChange {
   readonly difference: DecisionDifference;
   readonly foundBy: FoundBy;
-  /** As small as it shows the difference. */
+  /** As small as possible. */
   readonly example: WrittenQuestion;
   readonly before: PolicyDecision;
   readonly after: PolicyDecision;
-  /** For which it was seen, sorted; `unnamedTenant` for all that neither bundle names. */
+  /** Affected tenants, sorted; `unnamedTenant` for all that neither bundle names. */
   readonly tenants: readonly string[];
   readonly actions: readonly string[];
 }
 
 export interface PolicyComparison {
-  /** What is written differently. */
+  /** Textual differences. */
   readonly summary: readonly PolicySummary[];
   /** In the order in which they were found. */
   readonly changes: readonly PolicyChange[];
-  /** How many questions both were asked. */
+  /** Number of questions that both bundles decided. */
   readonly asked: number;
 }
 
-/** Questions with one member changed, and questions of sampled values, that are asked at most. */
+/** Most questions with one member changed, and most questions of sampled values. */
 const maxMutations = 100_000;
 const maxSamples = 40_000;
-/** Samples for each policy that is not on both sides, and for each of the others if none is. */
+/** Samples for each policy that is not on both sides; for each of the others if there is none. */
 const samplesOfChanged = 1_000;
 const samplesOfOthers = 16;
 
 /**
- * Compares bundles that have no problems. Throws a TypeError for others.
+ * Compares bundles without problems. Throws a TypeError for others.
  *
- * @param tests questions that the tests of either bundle ask
+ * @param tests questions from the tests of either bundle
  */
 export function compareBundles(
   old: PolicyBundle,
@@ -131,7 +130,7 @@ interface Answers {
   readonly after: PolicyDecision;
 }
 
-/** What both sides decide; undefined if it is the same but for the reasons, or no request asks it. */
+/** Decides the question on both sides; undefined if only reasons differ, or no request can ask it. */
 export function decideBoth(sides: readonly [Side, Side], question: WrittenQuestion): Answers | undefined {
   const [before, after] = sides.map((side) => {
     const query = queryFor(side.bundle, question);
@@ -142,18 +141,18 @@ export function decideBoth(sides: readonly [Side, Side], question: WrittenQuesti
   return difference.kind === "reasons" ? undefined : { difference, before, after };
 }
 
-/** The same for differences of one kind that come of the same policies. */
+/** The same key for differences of one kind because of the same policies. */
 export function keyOf({ difference, before, after }: Answers): string {
   const gone = before.reasons.filter((reason) => !after.reasons.includes(reason));
   const added = after.reasons.filter((reason) => !before.reasons.includes(reason));
   return JSON.stringify([difference, gone, added]);
 }
 
-/** What is asked about tenants of the same sets. */
+/** Tenants with the same sets, and the questions for them. */
 interface AskedGroup extends TenantGroup {
   /** Of all policies of the sets, on both sides. */
   readonly variables: readonly AskedVariable[];
-  /** Policies that samples are made for. */
+  /** Policies to sample for. */
   readonly focus: readonly (readonly [CheckedPolicy, readonly AskedVariable[]])[];
   readonly samplesEach: number;
 }
@@ -182,7 +181,7 @@ function policiesOf({ bundle, engine }: Side, tenant: TenantId): readonly Checke
   return [bundle.manifest.platform, ...(own === undefined ? [] : [own])].flatMap((set) => sets.get(set) ?? []);
 }
 
-/** What the guidance of a policy asks of callers: obligations that they understand, and scopes. */
+/** What a policy's guidance requires of callers: understood obligations, and scopes. */
 function guidanceVariables({ guidance }: CheckedPolicy): readonly AskedVariable[] {
   const asked = (term: string) => (member: string) => ({ term, member, values: [false, true], telling: [true] });
   return [
@@ -191,7 +190,7 @@ function guidanceVariables({ guidance }: CheckedPolicy): readonly AskedVariable[
   ];
 }
 
-/** What decides besides policies: rules for key references, and whether the question is about someone else. */
+/** What decides besides policies: rules for key references, and whether there is another subject. */
 function besides(sides: readonly [Side, Side]): readonly AskedVariable[] {
   const references = sides.flatMap(({ bundle }) =>
     bundle.keyReferences.map(({ pattern }) => pattern.replaceAll("*", "")),
@@ -207,7 +206,7 @@ function* mutationsOf(tests: readonly WrittenQuestion[], groups: readonly AskedG
   const values = variables.flatMap((variable) => variable.values.map((value) => [variable, value] as const));
   const tenants = groups.map(({ tenant }) => tenant);
   const each = policyActions.length + tenants.length + values.length;
-  // If they are too many, every so many of them, in turn for each test.
+  // If there are too many, only every n-th, with another start for each test.
   const step = Math.max(1, Math.ceil((tests.length * each) / maxMutations));
   for (const [at, question] of tests.entries()) {
     for (const action of policyActions) yield { ...question, action };
@@ -234,7 +233,7 @@ function* samplesOf(
       const action = actions.size === 0 || below(8) === 0 ? pick(policyActions) : pick([...actions]);
       const isFromTest = tests.length > 0 && below(3) === 0;
       let question: WrittenQuestion = isFromTest ? { ...pick(tests), tenant, action } : usualQuestion(tenant, action);
-      // Most questions are such that the policy applies; some are anything.
+      // Most questions should meet the policy; some are arbitrary.
       const isTelling = below(4) > 0;
       for (const variable of own) {
         const { telling, values, term } = variable;

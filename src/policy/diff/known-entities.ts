@@ -1,10 +1,10 @@
-/** Which entities stand for all of their type where bundles are compared. They never do quite: the comparison says so. */
+/** Entities that represent all of their type in a comparison, which is never exact. */
 import { checkBundle } from "../check/check.ts";
 import type { EntityUid } from "../entities/entity-values.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import type { KnownEntities } from "../samples/terms.ts";
 
-/** Of each type: those that differ, those that policies name, and so many of all. */
+/** Per type: those that differ, those that policies name, and some others. */
 const maximumIds = { changed: 8, named: 8, other: 2 };
 
 export function knownEntities(bundles: readonly [PolicyBundle, PolicyBundle]): KnownEntities {

@@ -1,4 +1,4 @@
-/** Policies that no request meets: their types are good, and yet they say nothing. */
+/** Finds policies that no request can meet, although they type-check. */
 import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { cedarRequestBuilder } from "../engine/cedar-request.ts";
@@ -10,12 +10,13 @@ import type { Comparisons } from "../samples/terms.ts";
 import { knownEntities } from "./known-entities.ts";
 import { comparisonsOf, type Side, sideOf } from "./side.ts";
 
-/** Combinations of values that are tried for one policy. */
+/** Most combinations of values per policy. */
 const maxRows = 4_096;
 
 /**
- * The policies that apply to no request, such as one `when` a kind is "a" and is "b". Only what is certain is named: if a
- * few values do not stand for all, a policy may apply. Throws a TypeError for a bundle with problems.
+ * Returns the policies that apply to no request, such as `when` a kind is "a" and is "b". Only certain cases are
+ * returned: if the sampled values may not represent all, a policy may apply. Throws a TypeError for a bundle with
+ * problems.
  */
 export function policiesThatNeverApply(bundle: PolicyBundle): readonly CheckedPolicy[] {
   const side = sideOf(bundle, knownEntities([bundle, bundle]));
@@ -25,7 +26,7 @@ export function policiesThatNeverApply(bundle: PolicyBundle): readonly CheckedPo
   return never;
 }
 
-/** Of a pattern, or of inputs that are compared with each other, a few values are not all that there are. */
+/** Samples do not represent all values of a pattern, or of inputs that are compared with each other. */
 function isExact({ inexact, patterns, joined }: Comparisons): boolean {
   return inexact.size + patterns.size + joined.length === 0;
 }

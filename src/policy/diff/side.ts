@@ -1,4 +1,4 @@
-/** One of two bundles that are compared. */
+/** One of two bundles in a comparison. */
 import { isDeepStrictEqual } from "node:util";
 import type { TenantId } from "../../base/ids.ts";
 import { checkBundle } from "../check/check.ts";
@@ -13,14 +13,14 @@ import type { PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
 import { Comparisons, type KnownEntities } from "../samples/terms.ts";
 
-/** Stands for every tenant that neither bundle names. */
+/** Represents every tenant that neither bundle names. */
 export const unnamedTenant = "any-other-tenant" as TenantId;
 
 export interface Side {
   readonly bundle: PolicyBundle;
   readonly engine: CompiledEngine;
   readonly catalogue: InputCatalogue;
-  /** Entities of both sides that stand for all. */
+  /** Entities of both sides that represent all. */
   readonly known: KnownEntities;
 }
 
@@ -34,11 +34,11 @@ export interface SideLayer {
 /** Throws a TypeError for a bundle with problems. */
 export function sideOf(bundle: PolicyBundle, known: KnownEntities, evaluator: Evaluator = "compiled"): Side {
   const { engine } = compilePolicyBundle(bundle, { cachedDecisions: 0, evaluator });
-  if (engine === undefined) throw new TypeError("a bundle that is compared has no problems");
+  if (engine === undefined) throw new TypeError("only bundles without problems can be compared");
   return { bundle, engine, catalogue: inputCatalogue(bundle), known };
 }
 
-/** The layers that decide; undefined where the tenant has no set, so that everything is denied. */
+/** The layers that decide; undefined if the tenant has no set, so that everything is denied. */
 export function layersOf(
   { bundle, engine }: Side,
   tenant: TenantId,
@@ -54,9 +54,9 @@ export function layersOf(
   return own === undefined ? undefined : [layer("platform", bundle.manifest.platform), layer("tenant", own)];
 }
 
-/** Tenants that have the same sets, on both sides. */
+/** Tenants with the same sets on both sides. */
 export interface TenantGroup {
-  /** One that stands for all. */
+  /** A representative. */
   readonly tenant: TenantId;
   /** `unnamedTenant` for all that neither bundle names. */
   readonly names: readonly string[];
@@ -74,18 +74,17 @@ export function tenantGroups(sides: readonly Side[]): readonly TenantGroup[] {
   return [...groups.values()].map((names) => ({ tenant: names[0] as TenantId, names }));
 }
 
-/** What the policy compares its inputs with. */
 export function comparisonsOf({ text }: CheckedPolicy, { catalogue, known }: Side): Comparisons {
   return new Comparisons(parsedPolicy(text), catalogue, known);
 }
 
-/** Whether both manifests say the same of guidance. */
+/** Whether both manifests have the same guidance. */
 export function hasSameGuidance(sides: readonly [Side, Side]): boolean {
   const [old, next] = sides.map(({ bundle }) => [bundle.guidance, bundle.strictness]);
   return isDeepStrictEqual(old, next);
 }
 
-/** Whether what the policy decides carries guidance. */
+/** Whether the policy gives guidance. */
 export function isGuided({ guidance: { scalars, lists, obligations } }: CheckedPolicy): boolean {
   return Object.keys(scalars).length + Object.keys(lists).length > 0 || obligations !== undefined;
 }

@@ -1,4 +1,4 @@
-/** What is written differently in two bundles, policy by policy, whatever it comes to. */
+/** Textual differences between two bundles, policy by policy, whatever their effect. */
 import { isDeepStrictEqual } from "node:util";
 import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
@@ -6,18 +6,18 @@ import { parsedPolicy } from "../check/check-set.ts";
 import { expressionText } from "../engine/conditions.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 
-/** A policy, or a member of the manifest, that is not the same in both. */
+/** A policy, or a member of the manifest, that differs. */
 export interface PolicySummary {
   /** Absent for the manifest. */
   readonly set?: string;
   /** `@id` of the policy, or name of the member. */
   readonly id: string;
   readonly change: "added" | "removed" | "changed";
-  /** What was added (`+`) and removed (`-`), such as `+ action unwrap`. Empty for whole policies and members. */
+  /** Added (`+`) and removed (`-`) parts, such as `+ action unwrap`. Empty for whole policies and members. */
   readonly lines: readonly string[];
 }
 
-/** In the order of the sets and their policies. Layout and file names do not count. */
+/** In the order of the sets and their policies. Ignores layout and file names. */
 export function summaryOf(old: PolicyBundle, next: PolicyBundle): readonly PolicySummary[] {
   const [before, after] = [old, next].map((bundle) => checkBundle(bundle).sets) as [PolicySets, PolicySets];
   const sets = new Set([...before.keys(), ...after.keys()]);
@@ -63,7 +63,7 @@ function setSummaries(
   });
 }
 
-/** A policy in parts that can be compared one by one. */
+/** Splits a policy into comparable parts. */
 function partsOf({ text, effect, actions }: CheckedPolicy): readonly string[] {
   const { principal, resource, conditions, annotations = {} } = parsedPolicy(text);
   return [

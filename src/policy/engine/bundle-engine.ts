@@ -1,4 +1,4 @@
-/** Decides queries with a compiled bundle: both layers, then key references, required scopes, and whether obligations are understood. */
+/** Decides queries with a compiled bundle: layers, key references, required scopes, understood obligations. */
 import type { AttributeDeclarations } from "../../base/caller-attributes.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { utf8Text } from "../../base/text-forms.ts";
@@ -35,27 +35,26 @@ export type CompiledPolicy = Pick<
   "id" | "file" | "line" | "text" | "effect" | "description" | "reads" | "countsOnBehalfOf"
 > & { readonly set: string };
 
-/** An engine over one bundle. It belongs to the thread that compiled it. */
+/** An engine for one bundle. It belongs to the thread that compiled it. */
 export interface CompiledEngine extends PolicyEngine {
-  /** What is kept so that this very engine can be made again: see `parseBundleContent`. Its hash is the revision. */
+  /** Text from which this engine can be compiled again: see `parseBundleContent`. Its hash is the revision. */
   readonly content: string;
-  /** The same in UTF-8, in memory that threads can share. */
+  /** The same in UTF-8, in shared memory. */
   readonly contentBytes: Uint8Array;
   /** All policies, by set and in the order of the files. */
   readonly policies: readonly CompiledPolicy[];
-  /** Attributes of the caller that the bundle declares, by name. */
+  /** Caller attributes that the bundle declares, by name. */
   readonly callerAttributes: AttributeDeclarations;
-  /** What the organisation knows; undefined where the bundle declares nothing of it. */
+  /** Entities of the organisation; undefined if the bundle declares none. */
   readonly entities: EntitySource | undefined;
-  /** Folder of the set that a layer uses for the tenant; undefined where the tenant has none. */
+  /** Folder of the tenant's set in a layer; undefined if the tenant has none. */
   setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined;
-  /** Why the question is answered as it is. Slower than an answer. */
+  /** Explains the decision. Slower than deciding. */
   explain(query: PolicyQuery): Explanation;
-  /** Gives Cedar's sets back, for others to take their memory. Later decisions are denials. Idempotent. */
+  /** Releases Cedar's sets, whose memory others can reuse. Later decisions are denials. Idempotent. */
   release(): void;
 }
 
-/** What an engine is made of. */
 export interface EngineParts {
   readonly bundle: PolicyBundle;
   readonly identity: BundleIdentity;
@@ -66,7 +65,7 @@ export interface EngineParts {
   readonly plans: ReadonlyMap<string, PlansByAction>;
   /** Inputs that the bundle's policies can read. */
   readonly catalogue: InputCatalogue;
-  /** What the organisation knows; undefined where the bundle declares nothing of it. */
+  /** Entities of the organisation; undefined if the bundle declares none. */
   readonly source: EntitySource | undefined;
   /** 0 for none. */
   readonly cachedDecisions: number;
@@ -216,7 +215,7 @@ export class BundleEngine implements CompiledEngine {
 
 const nothing = { guidance: { scalars: {}, lists: {} } };
 
-/** Ids of the obligations that the caller does not say it understands. */
+/** Ids of the obligations that the caller does not claim to understand. */
 function notUnderstood(
   obligations: readonly Obligation[],
   { understoodObligations = [] }: PolicyQuery,

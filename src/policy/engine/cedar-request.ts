@@ -1,13 +1,13 @@
 /**
- * Builds Cedar's authorization request, with the inputs that the policies read and no others: the size of the request
- * is most of what a decision costs. `reads.ts` never names too few inputs, so no decision depends on one left out.
+ * Builds Cedar's authorization request with only the inputs that the policies read: its size is most of the cost of a
+ * decision. `reads.ts` never names too few inputs, so no decision depends on one left out.
  *
- * The request goes to Cedar without the schema, which Cedar would check every value against each time. What the schema
+ * The request goes to Cedar without the schema, against which Cedar would check every value each time. What the schema
  * would ensure is ensured here and in `input-types.ts`:
  *
  * - values have the schema's types, or no request is built;
  * - no text can pose as an entity or an extension value: every record is built member by member;
- * - action groups are included where a policy names one.
+ * - action groups are included if a policy names one.
  */
 import type { CedarValueJson, Context, Entities, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import type { EntityUse } from "../check/entity-use.ts";
@@ -17,7 +17,6 @@ import { hasSchemaTypes } from "./input-types.ts";
 import { type Input, type InputCatalogue, readsOnBehalfOf, readsRegistered } from "./inputs.ts";
 import { actionGroups, policyActions } from "./schema.ts";
 
-/** Arguments of Cedar's `isAuthorized`. */
 export interface CedarRequest {
   readonly principal: TypeAndId;
   readonly action: TypeAndId;
@@ -26,7 +25,7 @@ export interface CedarRequest {
   readonly entities: Entities;
 }
 
-/** Builds the request of a query; undefined where a value does not have its input's type. Does not throw. */
+/** Builds the request of a query; undefined if a value does not have its input's type. Does not throw. */
 export type CedarRequestBuilder = (query: PolicyQuery) => CedarRequest | undefined;
 
 const resource: TypeAndId = { type: "Resource", id: "claimed" };
@@ -36,7 +35,7 @@ const resource: TypeAndId = { type: "Resource", id: "claimed" };
  *
  * @param names of inputs, as in the catalogue
  * @param actions ids of actions and groups that the policies name
- * @param known absent where the policies use none of it
+ * @param known absent if the policies use no entities
  */
 export function cedarRequestBuilder(
   names: readonly string[],
@@ -77,12 +76,12 @@ export function cedarRequestBuilder(
   };
 }
 
-/** Includes all inputs, for any policies, and of what the organisation knows what they use. */
+/** Includes all inputs, for any policies, and the entities that they use. */
 export function fullRequestBuilder(catalogue: InputCatalogue, known?: KnownEntities): CedarRequestBuilder {
   return cedarRequestBuilder(catalogue.names, [...policyActions, ...Object.keys(actionGroups)], catalogue, known);
 }
 
-/** What the organisation knows, and what policies use of it. */
+/** Entities of the organisation, and what policies use of them. */
 export interface KnownEntities {
   readonly source?: EntitySource | undefined;
   readonly use: EntityUse;
@@ -91,7 +90,7 @@ export interface KnownEntities {
 const noEntities: EntityUse = { references: [], roots: [], steps: 0 };
 
 interface Member {
-  /** Path that policies read it with. */
+  /** Path under which policies read it. */
   readonly path: string;
   readonly value: (query: PolicyQuery) => unknown;
 }
@@ -100,7 +99,7 @@ function isMemberOf(record: string): (member: Member) => boolean {
   return ({ path }) => path.startsWith(`${record}.`);
 }
 
-/** Builds the record or entity at the path, with records within it. Absent members stay absent: Cedar has no null. */
+/** Builds the record or entity at the path, with nested records. Absent members stay absent: Cedar has no null. */
 function recordBuilder(
   members: readonly Member[],
   path: string,
@@ -122,8 +121,8 @@ function recordBuilder(
 }
 
 /**
- * The entity that has the tags: `Attributes::"claimed"` for those at `context.claimed.attributes`; none where a query has
- * no such tags. Undefined where no policy reads one, so that it can be left out.
+ * The entity with the tags: `Attributes::"claimed"` for those at `context.claimed.attributes`; none if a query has no
+ * such tags. Undefined if no policy reads one, so that it can be left out.
  */
 function tagEntity(
   { path, name, value }: Input,
@@ -149,8 +148,8 @@ function tagEntity(
 }
 
 /**
- * Actions with their groups: the one that is asked about, and those that policies name, as any of them can be asked to
- * be in a group. None where no group is named: then an action is in itself alone, which Cedar knows.
+ * Actions with their groups: the requested one, and those that policies name, because a policy may test whether any of
+ * them is in a group. None if no group is named: Cedar knows that an action is in itself.
  */
 function actionEntityBuilder(named: readonly string[]): (asked: PolicyAction) => Entities {
   if (!named.some((name) => Object.hasOwn(actionGroups, name))) return () => [];

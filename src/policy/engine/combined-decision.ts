@@ -1,6 +1,4 @@
-/**
- * Combines the results of both layers. Key references, scopes and what the caller understands are checked afterwards.
- */
+/** Combines the results of both layers. Key references, scopes and understood obligations are checked afterwards. */
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { AnnotatedGuidance, PolicyGuidance, StrictnessOrders } from "../guidance/annotations.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
@@ -19,12 +17,10 @@ import type { SetResult } from "./prepared-set.ts";
 /** A policy set in the role of a layer. */
 export interface LayerSet {
   readonly layer: Layer;
-  /** Folder of the set. */
   readonly set: string;
   readonly policies: readonly CheckedPolicy[];
 }
 
-/** The combined decision of both layers. */
 export interface CombinedDecision {
   readonly allow: boolean;
   /** Sorted. */
@@ -37,16 +33,13 @@ export interface CombinedDecision {
   readonly failed: boolean;
 }
 
-/** Combines results of one pair of sets, given in the order of the layers. */
+/** Combines results of one pair of sets, in the order of the layers. */
 export type CombineLayers = (results: readonly SetResult[], inputOf: (input: string) => InputValue) => CombinedDecision;
 
-/** Combinations of policies whose combined decision is kept, for each pair of sets. */
+/** Most cached combinations of policies, for each pair of sets. */
 const maxKnown = 256;
 
-/**
- * Compiles `combineLayers` for a pair of sets. What the same policies of both say together is worked out once, but for
- * obligations that have their values from a question.
- */
+/** Compiles `combineLayers` for a pair of sets, with a cache of results that need no value of the question. */
 export function layerCombiner(layers: readonly LayerSet[], strictness: StrictnessOrders): CombineLayers {
   const known = new Map<string, CombinedDecision>();
   return (results, inputOf) => {
@@ -67,11 +60,11 @@ export function layerCombiner(layers: readonly LayerSet[], strictness: Strictnes
 }
 
 /**
- * Allows where both layers allow; an error in either denies. Each layer denies by default. The reasons of a denial are
+ * Allows if both layers allow; an error in either denies. Each layer denies by default. The reasons of a denial are
  * those of the layers that did not allow.
  *
  * @param results of the layers, in their order
- * @param inputOf value of the input with the name, among those that the policies read
+ * @param inputOf returns the value of an input that the policies read
  */
 function combineLayers(
   layers: readonly LayerSet[],
@@ -107,7 +100,7 @@ function combineLayers(
   }
   if (withoutValue.length === 0) return { allow, reasons: reasons.sort(), guidance, obligations, failed };
   const missing = reasonOf("platform", obligationWithoutValue);
-  // What denies goes on to deny, and says what it can.
+  // A denial stays a denial, with all known reasons.
   if (!allow) return { allow, reasons: [...reasons, missing].sort(), guidance, obligations, failed };
   return { ...denial, reasons: [missing, ...withoutValue].sort(), failed };
 }
@@ -117,7 +110,7 @@ interface DecidingPolicy {
   readonly guidance: AnnotatedGuidance;
 }
 
-/** Obligations with their values, merged; and the policies of which an obligation has a parameter without value. */
+/** Merged obligations with their values, and the policies with an obligation parameter that has no value. */
 function obligationsOf(policies: readonly DecidingPolicy[], inputOf: (input: string) => InputValue) {
   const obligations: Obligation[] = [];
   const withoutValue = new Set<string>();
@@ -137,7 +130,7 @@ function reason({ reason: own }: DecidingPolicy): string {
 
 const denial = { allow: false, guidance: { scalars: {}, lists: {} }, obligations: [] } as const;
 
-/** What a layer says. */
+/** Result of a layer. */
 interface Said extends SetResult, Pick<LayerSet, "layer"> {
   readonly table: readonly CheckedPolicy[];
 }

@@ -1,41 +1,41 @@
 /**
- * Which conditions of policies hold for a request. Cedar says so itself: every condition is put to it as a policy of its
- * own, so that an explanation cannot judge otherwise than the decision did.
+ * Finds the conditions of policies that hold for a request. Cedar evaluates every condition as a separate policy, so
+ * that an explanation cannot differ from the decision.
  */
 import type { Clause, EntityUidJson, Expr, PolicyJson, StaticPolicySet } from "@cedar-policy/cedar-wasm/nodejs";
 import { LRUCache } from "lru-cache";
 import { cedar } from "../cedar.ts";
 import type { CedarRequest } from "./cedar-request.ts";
 
-/** A condition that every request must meet to which its policy applies. */
+/** A condition that every request must meet for the policy to apply. */
 export interface Condition {
-  /** As Cedar writes it; the policy as it stands in its file where it cannot be told apart into conditions. */
+  /** In Cedar's syntax; the whole policy from its file if it cannot be split into conditions. */
   readonly text: string;
   /** Undefined for such a policy. */
   readonly expression: Expr | undefined;
   /**
-   * `unknown` where it can be evaluated only where another one holds that does not: `context.claimed.purpose` is not
-   * read where there is none. And where the policy fails.
+   * `unknown` if it can be evaluated only after another condition holds, and that one does not:
+   * `context.claimed.purpose` is not read if it is absent. Also if the policy fails.
    */
   readonly state: "fails" | "unknown";
 }
 
 /**
- * The conditions of each policy that do not hold, in the order in which Cedar looks at them: its scope but for the
- * action, then what its clauses say. A policy applies where there are none.
+ * Returns the unmet conditions of each policy, in the order of Cedar's evaluation: its scope without the action, then
+ * its clauses. A policy applies if there are none.
  *
  * @param policies texts of one policy each, whose scopes admit the action
  */
 export function unmetConditions(policies: readonly string[], request: CedarRequest): readonly (readonly Condition[])[] {
   const states = policies.map((text) => conjunctsOf(text).map((asked): Conjunct => ({ asked, state: "unknown" })));
-  // What was found to hold may be what others need, so those are asked about once more.
+  // A condition that holds may unblock others, so repeat for those.
   while (askAbout(states, request)) {}
   return states.map((conjuncts) => conjuncts.flatMap(conditionOf));
 }
 
 const texts = new WeakMap<Expr, string>();
 
-/** Cedar's own writing of an expression. */
+/** An expression in Cedar's syntax. */
 export function expressionText(expression: Expr): string {
   const text = texts.get(expression) ?? write(expression);
   texts.set(expression, text);
@@ -51,7 +51,7 @@ function write(expression: Expr): string {
 }
 
 interface Conjunct {
-  /** A part of a policy, or the text of a policy that has none. */
+  /** A part of a policy, or the text of a policy without parts. */
   readonly asked: Expr | string;
   state: Condition["state"] | "holds";
 }
@@ -63,7 +63,7 @@ function conditionOf({ asked, state }: Conjunct): readonly Condition[] {
     : [{ text: expressionText(asked), expression: asked, state }];
 }
 
-/** Whether anything was found out. Each open condition is asked about behind those before it that hold. */
+/** Returns whether anything new was found. Each open condition is evaluated after the earlier ones that hold. */
 function askAbout(policies: readonly (readonly Conjunct[])[], request: CedarRequest): boolean {
   const asked = new Map<string, { readonly conjunct: Conjunct; readonly policy: PolicyJson }>();
   for (const [index, conjuncts] of policies.entries()) {
@@ -94,7 +94,7 @@ function stateOf(policy: string, request: CedarRequest): Conjunct["state"] {
   return reason.size > 0 ? "holds" : "fails";
 }
 
-/** Ids of the policies that decide, and of those that cannot be evaluated. Permits alone do not stand in each other's way. */
+/** Ids of the policies that decide, and of those that fail. All are permits, so none affects another. */
 function evaluate(staticPolicies: StaticPolicySet, request: CedarRequest) {
   const answer = cedar().isAuthorized({ ...request, policies: { staticPolicies } });
   if (answer.type === "failure") {
@@ -104,7 +104,7 @@ function evaluate(staticPolicies: StaticPolicySet, request: CedarRequest) {
   return { reason: new Set(reason), errors: new Set(errors.map(({ policyId }) => policyId)) };
 }
 
-/** Trees are ten times the size of their texts: those of few policies are kept, for the next question about them. */
+/** Trees are ten times as large as their texts, so only some are cached for the next question. */
 const known = new LRUCache<string, readonly (Expr | string)[]>({ max: 1_000 });
 
 function conjunctsOf(text: string): readonly (Expr | string)[] {
@@ -117,7 +117,7 @@ function takeApart(text: string): readonly (Expr | string)[] {
   const parsed = cedar().policyToJson(text);
   if (parsed.type === "failure") throw new TypeError("a checked policy parses");
   const { principal, resource, conditions } = parsed.json;
-  // A number that JSON does not hold came out of Cedar as another one.
+  // Cedar's JSON output changes numbers that JSON cannot hold.
   if (hasUnsafeNumber(conditions)) return [text];
   return [
     ...scopeConditions("principal", principal),
@@ -143,7 +143,7 @@ function scopeConditions(variable: "principal" | "resource", constraint: PolicyJ
   return [constraint.op === "==" ? { "==": { left, right } } : { in: { left, right } }];
 }
 
-/** The expression, or its negation, as conditions that must all hold. Cedar evaluates them in the same order. */
+/** Splits the expression, or its negation, into conditions that must all hold, in Cedar's order of evaluation. */
 function split(expression: Expr, isNegated: boolean): readonly Expr[] {
   const { "!": not, "&&": and, "||": or } = expression as Partial<Record<"!" | "&&" | "||", Operands>>;
   if (not?.arg !== undefined) return split(not.arg, !isNegated);
@@ -164,7 +164,7 @@ function policyWith(conditions: Clause[]): PolicyJson {
   return { effect: "permit", principal: { op: "All" }, action: { op: "All" }, resource: { op: "All" }, conditions };
 }
 
-/** Completes "needs …". Where there are no words for it, the condition itself, as Cedar writes it. */
+/** Completes "needs …". Falls back to the condition in Cedar's syntax. */
 export function neededFor(expression: Expr): string {
   const { arg } = (expression as { readonly "!"?: { readonly arg: Expr } })["!"] ?? {};
   return (arg === undefined ? wordsOf(expression, "to") : wordsOf(arg, "not to")) ?? expressionText(expression);
@@ -176,7 +176,7 @@ function wordsOf(expression: Expr, to: "to" | "not to"): string | undefined {
   if (left === undefined) return undefined;
   if (operator === "has") return `${member(left, attr)} ${to} be present`;
   if (right === undefined) return undefined;
-  // A list that is written out holds what is looked for, not the other way round.
+  // In a literal list, the list contains the value, not the other way round.
   const { Set: items } = left as { readonly Set?: readonly Expr[] };
   if (operator === "contains" && items !== undefined) {
     return `${expressionText(right)} ${to} be one of ${items.map(expressionText).join(", ")}`;

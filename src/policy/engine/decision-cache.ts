@@ -1,6 +1,6 @@
 /**
- * A cache of combined decisions. They are a pure function of the inputs that the sets read, so a key of exactly those
- * inputs is exact. Each engine has a cache of its own, so the revision is not part of the key.
+ * A cache of combined decisions. They are a pure function of the inputs that the sets read, so exactly those inputs are
+ * the key. Each engine has its own cache, so the revision is not part of the key.
  */
 import { LRUCache } from "lru-cache";
 import type { PolicyQuery } from "./decision.ts";
@@ -17,14 +17,14 @@ export function keyMaker(
   return (query) => JSON.stringify([scope, ...readers.map((read) => read(query))]);
 }
 
-/** Longer keys are not kept: they come from requests full of labels and attributes, which seldom come twice. */
+/** Longer keys are not cached: they have many labels and attributes, which seldom repeat. */
 const maxKeyLength = 4096;
 
-/** Bounded by the number of entries and by the sum of key lengths; the least recently used go first. */
+/** Bounded by the number of entries and by total key length; the least recently used are evicted. */
 export class DecisionCache<Value extends object> {
   readonly #entries: LRUCache<string, Value>;
 
-  /** @param maxEntries 1 or more; keys take at most 512 characters an entry on average */
+  /** @param maxEntries at least 1; keys take at most 512 characters per entry on average */
   constructor(maxEntries: number) {
     this.#entries = new LRUCache({
       max: maxEntries,

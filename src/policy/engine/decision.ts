@@ -2,13 +2,10 @@
 import type { Caller } from "../../base/caller.ts";
 import type { ArtifactProfile, KeyTransportMode } from "../../base/vocabulary.ts";
 
-/** Actions that policies name. The key operation `rewrap` is `rewrapKey`, so that it has rules of its own. */
+/** Actions that policies name. The key operation `rewrap` is `rewrapKey`, so that it has separate rules. */
 export type PolicyAction = "protect" | "access" | "rewrap" | "wrap" | "unwrap" | "rewrapKey";
 
-/**
- * What the caller says of itself and of the resource. None of it is authenticated, so policies see it under
- * `claimed` and never as part of the principal.
- */
+/** The caller's unauthenticated claims: policies see them under `claimed`, not as part of the principal. */
 export interface Claimed {
   readonly workload: {
     readonly application: string;
@@ -26,38 +23,35 @@ export interface Claimed {
   readonly key_reference?: string;
 }
 
-/**
- * What the ledger has of the artifact that the request names: what was recorded when it was registered. Policies see it
- * under `registered`, and nothing of it comes from the request.
- */
+/** Facts of the ledger from the artifact's registration, which policies see under `registered`. */
 export interface Registered {
   readonly labels: readonly string[];
-  /** Of every registration of the artifact that counts: none is ever washed off. */
+  /** Of every counting registration of the artifact, so that a label cannot be removed by registering again. */
   readonly labels_ever: readonly string[];
   readonly attributes: Readonly<Record<string, string>>;
   readonly resource: { readonly kind: string; readonly id?: string };
   readonly artifact_profile: string;
   readonly key_reference?: string;
-  /** The workload's, as it was claimed then. */
+  /** The claimed application at registration. */
   readonly application: string;
-  /** Id of the principal that registered it. */
+  /** Id of the registering principal. */
   readonly principal: string;
-  /** Whether the registration cites a decision under which it was allowed. */
+  /** Whether the registration cites a decision that allowed it. */
   readonly citation_matched: boolean;
   /** Milliseconds since the Unix epoch. */
   readonly registered_at: number;
 }
 
 /**
- * Whom a question is about, where that is somebody else than the caller: as the enforcement point that asks has it. Policies
- * see it under `on_behalf_of`, never as part of the principal.
+ * The subject of a question if that is not the caller, as claimed by the calling enforcement point. Policies see it
+ * under `on_behalf_of`, never as part of the principal.
  */
 export interface OnBehalfOf {
   readonly type: string;
   readonly id: string;
   /** One text for each property. */
   readonly properties: Readonly<Record<string, string>>;
-  /** `name=value` for each value of each property: of one that is a list, each of its members. */
+  /** `name=value` for each value of each property; for a list, one for each member. */
   readonly property_values: readonly string[];
 }
 
@@ -66,15 +60,15 @@ export interface PolicyQuery {
   readonly caller: Caller;
   readonly action: PolicyAction;
   readonly claimed: Claimed;
-  /** Absent where nothing is known, or was not looked up: see `readsRegistered`. */
+  /** Absent if nothing is known, or was not looked up: see `readsRegistered`. */
   readonly registered?: Registered;
-  /** Absent where the caller asks about itself. Where it is there, only permits that read it count: see `delegation.ts`. */
+  /** Absent if the caller asks about itself. If present, only permits that read it count: see `delegation.ts`. */
   readonly onBehalfOf?: OnBehalfOf;
-  /** Ids of the obligations that the caller meets. No policy reads them: what they decide is decided after all policies. */
+  /** Ids of the obligations that the caller meets. No policy reads them: they are checked after all policies. */
   readonly understoodObligations?: readonly string[];
 }
 
-/** Guidance on key transport. Absent where the caller holds the key itself. */
+/** Guidance on key transport. Absent if the caller holds the key itself. */
 export interface KeyTransportGuidance {
   readonly mode: KeyTransportMode;
   readonly keyMaterialOrigin: string;
@@ -83,14 +77,14 @@ export interface KeyTransportGuidance {
   readonly exchangeAlgorithm?: string;
 }
 
-/** What the caller is told to do, after the deciding policies' annotations were merged over the defaults. */
+/** Instructions for the caller: the deciding policies' annotations merged over the defaults. */
 export interface Guidance {
   readonly handlingMode: string;
   readonly enforcementMode: string;
   readonly localEnforcementLibrary: string;
-  /** The resolved profile: policy's override, else the one asked for, else the configured default. */
+  /** The resolved profile: policy's override, else the requested one, else the configured default. */
   readonly artifactProfile: ArtifactProfile;
-  /** Whether policy replaced the profile that the request asked for. */
+  /** Whether policy replaced the requested profile. */
   readonly artifactProfileOverridden: boolean;
   readonly keyStrategy: string;
   readonly authorizationStrategy: string;
@@ -100,12 +94,12 @@ export interface Guidance {
   readonly bindPolicyTo: readonly string[];
   readonly requiredActions: readonly string[];
   readonly evidenceExpected: readonly string[];
-  /** Scopes that policy requires besides the route's. The caller has them all, or the answer is a denial. */
+  /** Scopes that policy requires besides the route's. A caller without all of them is denied. */
   readonly requiredScopes: readonly string[];
   readonly warnings: readonly string[];
 }
 
-/** What the caller must do where it takes the decision. Values are text: numbers in decimal, `true` and `false`. */
+/** What the caller must do if it relies on the decision. Values are text: numbers in decimal, `true` and `false`. */
 export interface Obligation {
   readonly id: string;
   readonly parameters: Readonly<Record<string, string>>;
@@ -114,29 +108,30 @@ export interface Obligation {
 /** The answer. Anything that could not be evaluated is a denial. */
 export interface PolicyDecision {
   readonly allow: boolean;
-  /** Ids of the policies that decided, sorted; empty where nothing matched. */
+  /** Ids of the policies that decided, sorted; empty if none matched. */
   readonly reasons: readonly string[];
   /** Content address of everything that decided: both layers, schema, manifest, defaults, patterns, engine. */
   readonly policyRevision: string;
   /** Members of the request that the policy set reads for this action, sorted, such as `resource.kind`. */
   readonly inputs: readonly string[];
   readonly guidance: Guidance;
-  /** What the caller must do where it takes the decision; sorted. */
+  /** Sorted. */
   readonly obligations: readonly Obligation[];
-  /** Names of the alerts of the policies that decided; sorted. For the operator. */
+  /** Names of the deciding policies' alerts, sorted. For the operator. */
   readonly alerts: readonly string[];
 }
 
-/** A loaded policy set, or the newest good one of a directory that is watched. */
+/** A loaded policy set, or the newest valid one of a watched directory. */
 export interface PolicyEngine {
   /**
-   * Pure and synchronous: reads memory only. Never throws for a query of the right type, but where it can be replaced
-   * `policy_unavailable`, for a caller of whom other attributes were read than are declared now.
+   * Pure and synchronous: reads memory only. Never throws for a query of the right type, except that a replaceable
+   * engine throws `policy_unavailable` for a caller whose attributes were read by other declarations than the current
+   * ones.
    */
   decide(query: PolicyQuery): PolicyDecision;
-  /** Whether a policy that could apply reads `registered`: where none does, it need not be looked up. Pure, like `decide`. */
+  /** Whether a policy that could apply reads `registered`; if not, it need not be looked up. Pure. */
   readsRegistered(query: Pick<PolicyQuery, "caller" | "action">): boolean;
-  /** The action that a name of an enforcement point's stands for; undefined where policies map it to none. */
+  /** The action that an AuthZEN action name maps to; undefined if policies map it to none. */
   actionNamed(name: string): PolicyAction | undefined;
   /** Names that policies map to an action, sorted. */
   readonly actionNames: readonly string[];
@@ -152,7 +147,7 @@ export function reasonOf(layer: Layer, policyId: string): string {
   return `${layer}/${policyId}`;
 }
 
-/** What denies without a policy. No policy may take these ids. */
+/** Reasons of denials without a policy. Policies must not use these ids. */
 export const noPolicySet = "no-policy-set";
 export const evaluationError = "evaluation-error";
 export const guidanceConflict = "guidance-conflict";

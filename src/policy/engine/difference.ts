@@ -1,10 +1,10 @@
-/** How two decisions about one question differ. */
+/** Differences between two decisions on one question. */
 import { isDeepStrictEqual } from "node:util";
 import type { Guidance, PolicyDecision } from "./decision.ts";
 
 /**
- * How a second decision differs from a first. Only the gravest way counts: it denies what was allowed, allows what was
- * denied, gives other guidance, or gives other reasons.
+ * How a second decision differs from a first. Only the most severe difference counts: it denies what was allowed,
+ * allows what was denied, gives other guidance, or gives other reasons.
  */
 export const differenceKinds = ["denies", "allows", "guides", "reasons"] as const;
 export type DifferenceKind = (typeof differenceKinds)[number];
@@ -15,7 +15,7 @@ export interface DecisionDifference {
   readonly guidance: readonly (keyof Guidance | "obligations" | "alerts")[];
 }
 
-/** Returns undefined if both say the same. Revisions and inputs are not compared. */
+/** Undefined if they are the same. Revisions and inputs are not compared. */
 export function differenceOf(first: PolicyDecision, second: PolicyDecision): DecisionDifference | undefined {
   if (first.allow !== second.allow) return { kind: first.allow ? "denies" : "allows", guidance: [] };
   const names = new Set([...Object.keys(first.guidance), ...Object.keys(second.guidance)] as (keyof Guidance)[]);

@@ -1,16 +1,15 @@
 /**
- * The policy sets of one engine, released together. They are evaluated here (`compiled-set.ts`), and by Cedar where it has to
- * be asked; Cedar's sets are prepared when they are first needed.
+ * The policy sets of one engine, released together. They are evaluated by compiled code (`compiled-set.ts`), and by
+ * Cedar if necessary; Cedar's sets are prepared on first use.
  *
- * Cedar evaluates both layers in one call where possible, since the request is most of a call's cost. The outcome is that
- * of separate calls. The position of a policy in the joint set gives its layer, and the policies that
- * Cedar names are enough to split the outcome by layer:
+ * Cedar evaluates both layers in one call if possible, since the request is most of a call's cost. The outcome is that
+ * of separate calls. The position of a policy in the joint set gives its layer, and the policies that Cedar names are
+ * enough to split the outcome by layer:
  *
- * - where any policy fails, all that failed are named, so each layer knows its own errors;
- * - where Cedar allows, every permit that holds is named and no forbid holds, so a layer allows if it is named at all;
- * - where Cedar denies, every forbid that holds is named. A layer that none is of allows, or denies because no permit
- *   holds; which of the two is open, and no matter: the other layer denies, and what denies without a policy has no
- *   reasons to add.
+ * - if any policy fails, all that failed are named, so each layer knows its own errors;
+ * - if Cedar allows, every permit that holds is named and no forbid holds, so a layer allows if it is named at all;
+ * - if Cedar denies, every forbid that holds is named. A layer without one allows, or denies because no permit holds;
+ *   which of the two is unknown and irrelevant: the other layer denies, and a default denial has no reasons to add.
  */
 import { isBrokenEngine } from "../cedar.ts";
 import type { CheckedSet } from "../check/check.ts";
@@ -22,23 +21,20 @@ import type { CedarRequest } from "./cedar-request.ts";
 import { type Counting, everyPolicy, PreparedSet, type SetResult } from "./prepared-set.ts";
 
 /**
- * Evaluates layers: one result each, in their order; errors where there is no request. Does not throw.
+ * Evaluates layers: one result each, in their order; errors if there is no request. Does not throw.
  *
- * @param isOnBehalfOf whether the question is about somebody else than the caller, so that not all permits count
+ * @param isOnBehalfOf whether the question is about another subject than the caller, so that not all permits count
  */
 export type EvaluateLayers = (request: CedarRequest | undefined, isOnBehalfOf: boolean) => readonly SetResult[];
 
-/**
- * What evaluates: the policies as they were compiled here; Cedar alone; or both, for whoever would rather know than be fast.
- * With both, Cedar's answer counts where they differ.
- */
+/** Evaluator: the compiled policies; Cedar alone; or both, in which case Cedar's answer counts. */
 export type Evaluator = "compiled" | "cedar" | "both";
 
 export interface EngineSetsOptions {
   readonly evaluator: Evaluator;
-  /** Names of sets that Cedar alone evaluates, because the evaluator was found to differ from it. */
+  /** Names of sets that only Cedar evaluates, because the compiled policies were found to differ from it. */
   readonly onCedar: ReadonlySet<string>;
-  /** Both were asked, and differ. */
+  /** Called if both were evaluated and differ. */
   readonly onDisagreement: (disagreement: string) => void;
 }
 
@@ -46,11 +42,11 @@ export class EngineSets {
   readonly #sets: ReadonlyMap<string, CheckedSet>;
   readonly #options: EngineSetsOptions;
   readonly #paths = new Paths();
-  /** By name of the set. Those of one text are one. */
+  /** By name of the set. Sets with the same text share one. */
   readonly #compiled = new Map<string, CompiledSet>();
   readonly #byText = new Map<string, CompiledSet>();
   readonly #alone = new Map<string, PreparedSet>();
-  /** What Cedar alone can evaluate of a set. */
+  /** Policies of a set that only Cedar can evaluate. */
   readonly #unknown = new Map<string, PreparedSet>();
   readonly #joint: PreparedSet[] = [];
   #released = false;
@@ -92,7 +88,7 @@ export class EngineSets {
     };
   }
 
-  /** Evaluates a set by itself, by Cedar. The first time costs more: it is then that Cedar parses it. Does not throw. */
+  /** Evaluates a set alone, by Cedar. The first call costs more, because Cedar then parses the set. Does not throw. */
   evaluate(set: string, request: CedarRequest | undefined, isOnBehalfOf: boolean): SetResult {
     return this.#released ? notEvaluated : this.#alonePrepared(set)(request, isOnBehalfOf);
   }
@@ -103,13 +99,13 @@ export class EngineSets {
     for (const prepared of [...this.#alone.values(), ...this.#unknown.values(), ...this.#joint]) prepared.release();
   }
 
-  /** Evaluates each layer, given by its set, in a call of its own. */
+  /** Evaluates each layer, given by its set, in a separate call. */
   #apart(layers: readonly string[]): EvaluateLayers {
     const evaluates = layers.map((set) => this.#alonePrepared(set));
     return (request, isOnBehalfOf) => evaluates.map((evaluate) => evaluate(request, isOnBehalfOf));
   }
 
-  /** Evaluates all layers in one call. For each, the outcome is the one that `apart` gives, or open as said above. */
+  /** Evaluates all layers in one call. The outcome for each is that of `apart`, or unknown as described above. */
   #together(layers: readonly string[]): EvaluateLayers {
     const tables = layers.map((set) => this.#policiesOf(set));
     const prepared = new PreparedSet(tables.flatMap((policies) => textsOf(policies)));
@@ -148,7 +144,7 @@ export class EngineSets {
       const cedar = this.#unknownPrepared(name, set).diagnose(request);
       if (cedar === undefined) return notEvaluated;
       const positions = (of: readonly number[]) => of.map((position) => set.unknown[position] as number);
-      // Where Cedar denies it does not say which of its permits apply, and it does not matter.
+      // If Cedar denies it does not name the permits that apply, which do not matter then.
       return resultOf(
         {
           permits: [...permits, ...(cedar.allows ? positions(cedar.reasons) : [])],
@@ -192,7 +188,7 @@ function textsOf(policies: readonly CheckedPolicy[]): readonly string[] {
   return policies.map(({ text }) => text);
 }
 
-/** The policies that count: all of them, or of a question about somebody else those that were written for it. */
+/** The policies that count: all, or, for a question about another subject, those written for it. */
 function counting(policies: readonly CheckedPolicy[], isOnBehalfOf: boolean): Counting {
   return isOnBehalfOf ? (position) => policies[position]?.countsOnBehalfOf === true : everyPolicy;
 }
@@ -202,7 +198,7 @@ function described(result: SetResult | undefined, policies: readonly CheckedPoli
   return `${result?.outcome} by ${ids.sort().join(", ") || "no policy"}`;
 }
 
-/** Number of the layer, and position there, of a policy of the joint set. */
+/** Layer, and position in it, of a policy of the joint set. */
 function placeOf(position: number, layers: readonly (readonly CheckedPolicy[])[]): readonly [number, number] {
   let own = position;
   let layer = 0;
@@ -223,7 +219,7 @@ function splitByLayer(
     const [layer, own] = placeOf(position, layers);
     (positions[layer] as number[]).push(own);
   }
-  // An error without a policy is one of the request: no layer could be evaluated.
+  // An error without a policy is in the request: no layer could be evaluated.
   const isOfRequest = outcome === "error" && policies.length === 0;
   return positions.map((own) => ({ outcome: own.length > 0 || isOfRequest ? outcome : "deny", policies: own }));
 }

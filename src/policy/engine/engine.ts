@@ -1,4 +1,4 @@
-/** The engine: a bundle, compiled so that it decides. */
+/** Compiles a bundle to an engine. */
 import { atOnce, inTurns } from "../../base/steps.ts";
 import { type ComparedBundle, checkBundle, compareBundle, type IndexedBundle, indexed } from "../check/check.ts";
 import { EntityTable } from "../entities/entity-table.ts";
@@ -11,35 +11,35 @@ import { inputCatalogue } from "./inputs.ts";
 import { type PlansByAction, plansOf } from "./plan.ts";
 
 export interface EngineOptions {
-  /** Rulings kept in memory: 0 for none, which changes no answer. Default 10,000, about 20 MB when full. */
+  /** Cached decisions: 0 for none, which changes no answer. Default 10,000, about 20 MB when full. */
   readonly cachedDecisions?: number;
   /**
-   * Platform policies up to which Cedar evaluates both layers in one call; beyond, each has its own. It changes no
-   * answer: one call costs about half of two, but every tenant's set then holds the platform's policies too. Default
+   * Most platform policies for which Cedar evaluates both layers in one call; with more, each has its own. It changes
+   * no answer: one call costs about half of two, but every tenant's set then includes the platform's policies. Default
    * 64.
    */
   readonly maxSharedPolicies?: number;
   /** Default `compiled`. */
   readonly evaluator?: Evaluator;
-  /** Told of what Cedar and the compiled policies differ in, where both are asked. */
+  /** Called with differences between Cedar and the compiled policies, if both are evaluated. */
   readonly onDisagreement?: (disagreement: string) => void;
 }
 
-/** An engine, or everything that is wrong with its bundle. */
+/** An engine, or all problems of its bundle. */
 export type CompiledBundle =
   | { readonly engine: CompiledEngine; readonly problems?: never }
   | { readonly engine?: never; readonly problems: readonly PolicyProblem[] };
 
-/** Compiles a bundle; or names everything that is wrong with it. */
+/** Compiles a bundle, or lists all of its problems. */
 export function compilePolicyBundle(bundle: PolicyBundle, options: EngineOptions = {}): CompiledBundle {
   const { evaluator = "compiled" } = options;
-  // What Cedar is asked about anyway need not be compared first.
+  // If Cedar evaluates anyway, comparing is unnecessary.
   return atOnce(
     compile(bundle, evaluator === "compiled" ? compareBundle(bundle) : indexed(checkBundle(bundle)), options),
   );
 }
 
-/** The same for a bundle that was checked and compared before, in another thread perhaps, in turns of the event loop. */
+/** The same for a bundle that was checked and compared before, in turns of the event loop. */
 export function compileInTurns(
   bundle: PolicyBundle,
   checked: ComparedBundle,
@@ -48,7 +48,7 @@ export function compileInTurns(
   return inTurns(compile(bundle, checked, options));
 }
 
-/** Compiles in steps of a millisecond or so; where Cedar alone evaluates, a step is a tenant's set, at 25 µs a policy. */
+/** Compiles in steps of about a millisecond; if only Cedar evaluates, a step is a tenant's set, at 25 µs per policy. */
 function* compile(
   bundle: PolicyBundle,
   { sets, problems, entities, disagreements = new Map() }: IndexedBundle & Partial<ComparedBundle>,

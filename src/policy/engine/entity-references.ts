@@ -1,6 +1,6 @@
 /**
- * Where policies read what the organisation knows. Each reference is made of inputs, and present where a file has the
- * entity; that of labels always is, as a set of its own:
+ * Paths at which policies read entities of the organisation. Each reference is made of inputs, and present if a file
+ * has the entity; that of labels is always present, as a set:
  *
  * | as policies read it                               | is                                                  | made of                |
  * |---------------------------------------------------|-----------------------------------------------------|------------------------|
@@ -14,10 +14,10 @@ import type { DeclaredEntities, EntitySchema, ReferenceKind, ValueType } from ".
 import { readEntitySchema } from "../entities/entity-types.ts";
 
 export interface EntityReference {
-  /** Path that policies read it with. */
+  /** Path under which policies read it. */
   readonly path: string;
   readonly kind: ReferenceKind;
-  /** Full name of the type of the entities that it refers to. */
+  /** Full type name of the referenced entities. */
   readonly type: string;
   /** Names of the inputs that it is made of. */
   readonly reads: readonly string[];
@@ -34,10 +34,10 @@ const rows: readonly Omit<EntityReference, "type">[] = [
   { path: "principal.entity", kind: "principal", reads: ["caller.tenant_id", "caller.principal_id"] },
 ];
 
-/** Member of the principal that a reference takes, so that no attribute can. */
+/** Member of the principal for its reference; no attribute may have this name. */
 export const principalReference = "entity";
 
-/** The references that a directory has. */
+/** The references of a directory. */
 export function entityReferences(declared: DeclaredEntities | undefined): readonly EntityReference[] {
   return rows.flatMap((row) => {
     const type = declared?.references[row.kind];
@@ -45,7 +45,7 @@ export function entityReferences(declared: DeclaredEntities | undefined): readon
   });
 }
 
-/** What a set of labels has of an attribute of its labels. */
+/** Summary of one attribute over a set of labels. */
 export interface LabelSummary {
   /** Name of the member of the set. */
   readonly name: string;
@@ -66,7 +66,7 @@ function kindsOf(type: ValueType): readonly LabelSummary["kind"][] {
   return isText ? ["all"] : [];
 }
 
-/** Parts of the schema that references add. Empty where there are none. */
+/** Parts of the schema that references add. Empty if there are none. */
 export interface ReferenceTypes {
   readonly ofPrincipal: string;
   readonly ofWorkload: string;
@@ -75,7 +75,7 @@ export interface ReferenceTypes {
   readonly declarations: string;
 }
 
-/** A schema that is wrong adds nothing: what is wrong with it is told of elsewhere. */
+/** An invalid schema adds nothing; its problems are reported elsewhere. */
 export function referenceTypes(declared: DeclaredEntities | undefined): ReferenceTypes {
   const { schema } = declared === undefined ? {} : readEntitySchema(declared);
   if (declared === undefined || schema === undefined) {
@@ -105,10 +105,10 @@ entity LabelSet in [${label}] = {
   // Those that the organisation knows, and whether there are others.
   "known": Set<${label}>,
   "unknown": Bool,
-  // What all of them are, or are in. Empty where one is unknown.
+  // What all of them are, or are in. Empty if one is unknown.
   "common": Set<${label}>,
-  // Of their attributes: the largest and the smallest number, and all texts. Absent where one of them is unknown; numbers
-  // also where none of them has one.
+  // Of their attributes: the largest and the smallest number, and all texts. Absent if one of them is unknown; numbers
+  // also if none of them has one.
 ${members.join("")}};
 `;
 }

@@ -1,4 +1,4 @@
-/** What a request to Cedar has of what the organisation knows: the entities that it refers to, and no others. */
+/** The referenced entities in a request to Cedar. */
 import type { CedarValueJson, EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import type { EntityUse } from "../check/entity-use.ts";
 import type { EntityTable, KnownEntity } from "../entities/entity-table.ts";
@@ -8,7 +8,7 @@ import type { PolicyQuery } from "./decision.ts";
 import { type EntityReference, type LabelSummary, labelSummaries } from "./entity-references.ts";
 import type { InputCatalogue } from "./inputs.ts";
 
-/** Entities of an engine, ready to be referred to. Undefined where its bundle has none. */
+/** Entities of an engine, ready for reference. Undefined if its bundle has none. */
 export interface EntitySource {
   readonly declared: DeclaredEntities;
   readonly table: EntityTable;
@@ -20,13 +20,12 @@ export interface EntityMembers {
     readonly path: string;
     readonly value: (query: PolicyQuery) => CedarValueJson | undefined;
   }[];
-  /** Undefined where there are more than a request may have. */
+  /** Undefined if there are more than a request may have. */
   readonly entities: (query: PolicyQuery) => readonly EntityJson[] | undefined;
 }
 
 const none: EntityMembers = { members: [], entities: () => [] };
 
-/** Compiles what the use needs. */
 export function entityMembers(
   source: EntitySource | undefined,
   { references, roots, steps }: EntityUse,
@@ -57,7 +56,7 @@ export function entityMembers(
   };
 }
 
-/** Reads the entity that the inputs name, joined by slashes; undefined where no file has it. */
+/** Reads the entity that the inputs name, joined by slashes; undefined if no file has it. */
 function uidReader(
   { type, reads }: EntityReference,
   table: EntityTable,
@@ -71,7 +70,7 @@ function uidReader(
   };
 }
 
-/** The entity that labels are together; none where there are no labels to speak of. */
+/** The entity for a set of labels; none without labels. */
 function labelSet(
   { path, type, reads }: EntityReference,
   declared: DeclaredEntities,

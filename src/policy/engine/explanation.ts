@@ -1,4 +1,4 @@
-/** Explains a decision: layer by layer, which policies applied and which decided. */
+/** Explains a decision by layer: which policies applied and which decided. */
 import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { joinUses } from "../check/entity-use.ts";
@@ -20,22 +20,22 @@ export interface ExplainedPolicy {
   readonly line: number;
   readonly effect: Effect;
   readonly description?: string;
-  /** Whether what its layer says is said because of it. Where a forbid denies, no permit decides. */
+  /** Whether it determined the result of its layer. If a forbid denies, no permit decides. */
   readonly decided: boolean;
-  /** Annotations that guide what is answered. */
+  /** Annotations that guide the answer. */
   readonly guidance: AnnotatedGuidance;
-  /** Inputs that it reads, by name, with the query's values; undefined where the query has none. */
+  /** Inputs that it reads, by name, with the query's values; undefined if the query has none. */
   readonly inputs: Readonly<Record<string, InputValue>>;
-  /** Conditions that are not met, in the order in which Cedar looks at them; none where the policy applies. */
+  /** Unmet conditions, in the order of Cedar's evaluation; none if the policy applies. */
   readonly unmet: readonly UnmetCondition[];
 }
 
 export interface UnmetCondition {
-  /** As Cedar writes it: `!(context.claimed has purpose)`. */
+  /** In Cedar's syntax: `!(context.claimed has purpose)`. */
   readonly condition: string;
-  /** What would meet it, in words that complete "needs …". */
+  /** What would satisfy it; completes "needs …". */
   readonly needs: string;
-  /** Whether it was looked at: what comes behind one that fails may have nothing to look at. */
+  /** `unknown` if it was not evaluated, because an earlier condition failed. */
   readonly state: "fails" | "unknown";
   /** Inputs that it reads, as above. */
   readonly inputs: Readonly<Record<string, InputValue>>;
@@ -43,9 +43,8 @@ export interface UnmetCondition {
 
 export interface ExplainedLayer {
   readonly layer: Layer;
-  /** Folder of the set. */
   readonly set: string;
-  /** What the layer says by itself. */
+  /** Result of the layer alone. */
   readonly outcome: SetResult["outcome"];
   /** Policies whose scope admits the action; those that decided come first, each part in the order of the files. */
   readonly policies: readonly ExplainedPolicy[];
@@ -55,14 +54,14 @@ export interface ExplainedLayer {
 
 export interface Explanation {
   readonly decision: PolicyDecision;
-  /** Empty where the tenant has no set. */
+  /** Empty if the tenant has no set. */
   readonly layers: readonly ExplainedLayer[];
 }
 
 /**
  * Evaluates the query again, uncached and each layer separately, and explains each layer's result.
  *
- * @param evaluate evaluates a set by itself
+ * @param evaluate evaluates a set alone
  */
 export function explain(
   layers: readonly LayerSet[],
@@ -84,12 +83,11 @@ export function explain(
   return { decision, layers: layers.map((layer) => explainLayer(layer, evaluate(layer.set, request), asked)) };
 }
 
-/** What layers are asked. */
 interface Asked {
   readonly action: PolicyAction;
-  /** Whether it is about somebody else than the caller. */
+  /** Whether it is about another subject than the caller. */
   readonly isOnBehalfOf: boolean;
-  /** Undefined where the query is not of the right types. */
+  /** Undefined if the query does not have the right types. */
   readonly request: CedarRequest | undefined;
   readonly catalogue: InputCatalogue;
   /** Values of the named inputs. */
@@ -144,10 +142,10 @@ function explainPolicy(
   };
 }
 
-/** Why a permit for callers does not permit what is asked for somebody else. */
+/** Why a permit written for callers does not permit a question about another subject. */
 const readsNobody: UnmetCondition = {
   condition: "every way to permit reads context.on_behalf_of",
-  needs: "to read context.on_behalf_of, as the question is about somebody else than the caller",
+  needs: "to read context.on_behalf_of, because the question is about another subject than the caller",
   state: "fails",
   inputs: {},
 };

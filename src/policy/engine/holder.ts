@@ -7,17 +7,14 @@ import type { PolicyAction, PolicyDecision, PolicyEngine, PolicyQuery } from "./
 
 const none: AttributeDeclarations = {};
 
-/**
- * Delegates to the engine in force. Decisions are synchronous, so none mixes two policy sets, and an engine that was
- * replaced has no decision pending.
- */
+/** Delegates to the engine in force. Decisions are synchronous, so none mixes two policy sets. */
 export class PolicyHolder implements PolicyEngine {
-  /** Attributes of the caller that the engine in force declares. Their revision is the same while they are. */
+  /** Caller attributes that the engine in force declares. Their revision changes only with them. */
   readonly callerAttributes: DeclaredAttributes;
   readonly #declared: { current: AttributeDeclarations; revision: number };
   #engine: CompiledEngine;
 
-  /** The engine becomes the holder's: it is released when it is replaced. */
+  /** Takes ownership: the engine is released when it is replaced. */
   constructor(engine: CompiledEngine) {
     this.#engine = engine;
     this.#declared = { current: engine.callerAttributes, revision: 0 };
@@ -29,14 +26,13 @@ export class PolicyHolder implements PolicyEngine {
   }
 
   /**
-   * Decides.
-   * @throws ServiceError `policy_unavailable` where other attributes were declared when those of the caller were read:
-   *   the same name may be of another claim by now
+   * @throws ServiceError `policy_unavailable` if the declared attributes changed after those of the caller were read:
+   *   the same name may now be of another claim
    */
   decide(query: PolicyQuery): PolicyDecision {
     const { declaredAttributes = none } = query.caller;
     if (!isDeepStrictEqual(declaredAttributes, this.#declared.current)) {
-      const message = "The attributes of callers were declared anew while the call was on its way.";
+      const message = "The declared attributes of callers changed during the call: retry.";
       throw new ServiceError("policy_unavailable", message, { retryAfterSeconds: 1 });
     }
     return this.#engine.decide(query);
@@ -54,7 +50,6 @@ export class PolicyHolder implements PolicyEngine {
     return this.#engine.actionNames;
   }
 
-  /** Puts the engine in force. */
   replace(engine: CompiledEngine): void {
     const replaced = this.#engine;
     this.#engine = engine;
@@ -65,7 +60,7 @@ export class PolicyHolder implements PolicyEngine {
     replaced.release();
   }
 
-  /** Gives the engine's memory back. Later decisions are denials. */
+  /** Releases the engine's memory. Later decisions are denials. */
   release(): void {
     this.#engine.release();
   }

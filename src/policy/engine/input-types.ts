@@ -1,11 +1,11 @@
 /**
- * Checks a query's values against the types of the schema. Cedar could do so with every request, for a third of what a
- * decision costs; a test compares this file with Cedar's own validation.
+ * Checks a query's values against the types of the schema. Cedar could check every request, for a third of the cost of
+ * a decision; a test compares this file with Cedar's own validation.
  */
 import type { PolicyQuery } from "./decision.ts";
 import type { Input, InputCatalogue, InputKind } from "./inputs.ts";
 
-/** Checks every input, also those that no policy reads. Ignores members that are no inputs. */
+/** Checks every input, including those that no policy reads. Ignores members that are not inputs. */
 export function hasSchemaTypes(query: PolicyQuery, { always, ofRegistered, ofOnBehalfOf }: InputCatalogue): boolean {
   return (
     haveTypes(query, always) &&

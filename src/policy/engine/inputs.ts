@@ -9,7 +9,7 @@
  * | `principal.scopes`                              | credentials                                  | `caller.scopes`          |
  * | `principal.auth_source`                         | credentials                                  | `caller.auth_source`     |
  * | `principal` itself: `Principal::"tenant/id"`    | credentials                                  | the first two            |
- * | `principal.<name>` of a declared attribute      | credentials; ? where it is not required      | `caller.attributes.<name>` |
+ * | `principal.<name>` of a declared attribute      | credentials; ? if it is not required         | `caller.attributes.<name>` |
  * | `action`                                        | the operation and the route                  | (always)                 |
  * | `resource`: always `Resource::"claimed"`        | nothing                                      | (none)                   |
  * | `context.claimed.workload.application`          | body                                         | `workload.application`   |
@@ -37,13 +37,13 @@
  * | `context.registered.principal`                  | ledger                                       | `registered.principal`   |
  * | `context.registered.citation_matched`           | ledger                                       | `registered.citation_matched` |
  * | `context.registered.registered_at`              | ledger, in milliseconds                      | `registered.registered_at` |
- * | `context.on_behalf_of` itself ?                 | whether the caller asks for somebody else    | `on_behalf_of`           |
+ * | `context.on_behalf_of` itself ?                 | whether there is another subject             | `on_behalf_of`           |
  * | `context.on_behalf_of.type`, `.id`              | body                                         | `on_behalf_of.type`, `on_behalf_of.id` |
  * | `context.on_behalf_of.properties.getTag("role")` | body; guard it with `hasTag`                | `on_behalf_of.properties.role` |
  * | `context.on_behalf_of.property_values`, a set   | body, each as `name=value`                   | `on_behalf_of.property_values` |
  *
- * What the organisation knows (`entity-references.ts`) is at further paths, made of these inputs and of nothing else that
- * changes while a revision is in force.
+ * What the organisation knows (`entity-references.ts`) is at further paths, made of these inputs and of nothing else
+ * that changes while a revision is in force.
  *
  * `?` marks what may be absent: a policy must test `has` first, or it does not type-check. Attributes of a request are
  * tags of an entity of their own, because a Cedar record has fixed members; so no attribute can pose as another input,
@@ -54,18 +54,15 @@ import type { DeclaredEntities } from "../entities/entity-types.ts";
 import type { OnBehalfOf, PolicyQuery, Registered } from "./decision.ts";
 import { type EntityReference, entityReferences } from "./entity-references.ts";
 
-/** What a bundle declares of the inputs that its policies read. Absent where it declares nothing. */
+/** What a bundle declares about the inputs of its policies. Absent if nothing. */
 export interface DeclaredInputs {
   /** Attributes of the caller, by name. */
   readonly callerAttributes?: AttributeDeclarations;
-  /** What the organisation knows. */
+  /** Entities of the organisation. */
   readonly entities?: DeclaredEntities;
 }
 
-/**
- * Type of an input. Tags are text by names that are not known ahead; of a record that may be absent whether it is there is
- * an input of its own, beside its members.
- */
+/** Type of an input. Tags are texts with arbitrary names; a record is the presence of an optional record. */
 export type InputKind = AttributeType | "tags" | "record";
 
 /** Value of an input, normalized: sets and tags are sorted and without duplicates. */
@@ -79,35 +76,31 @@ export type InputValue =
 
 /** An input with a fixed name. */
 export interface Input {
-  /** Path that policies read it with. */
+  /** Path under which policies read it. */
   readonly path: string;
   readonly name: string;
   readonly kind: InputKind;
-  /** Whether it may be absent. */
   readonly optional: boolean;
-  /** Its value as the query has it. Of the input's kind only where the query was made for it: see `input-types.ts`. */
+  /** Its value in the query. It has the input's kind only if the query was made for it: see `input-types.ts`. */
   readonly value: (query: PolicyQuery) => unknown;
 }
 
 /** The inputs that policies of a bundle can read. */
 export class InputCatalogue {
   readonly inputs: readonly Input[];
-  /** The same by the record that may be absent with all of them; `always` are of none. */
+  /** The same, grouped by the optional record that contains them; `always` are in none. */
   readonly always: readonly Input[];
   readonly ofRegistered: readonly Input[];
   readonly ofOnBehalfOf: readonly Input[];
   /** Names of all inputs. That of tags stands for all of them. */
   readonly names: readonly string[];
-  /** Inputs that are tags. A single one has the name of the input, a dot, and its own. */
+  /** Inputs that are tags. A single tag has the name of the input, a dot, and its own. */
   readonly tags: readonly Input[];
-  /** Where policies read entities that inputs refer to. */
+  /** Paths at which policies read referenced entities. */
   readonly references: readonly EntityReference[];
   readonly #byName: ReadonlyMap<string, Input>;
 
-  /**
-   * Whether entities may refer to principals. What is read of such a one is the caller's where it is the caller, so that
-   * it depends on who asks.
-   */
+  /** Whether entities may refer to principals, so that what is read through them depends on who asks. */
   readonly refersToPrincipals: boolean;
 
   constructor(inputs: readonly Input[], references: readonly EntityReference[], refersToPrincipals = false) {
@@ -122,10 +115,7 @@ export class InputCatalogue {
     this.#byName = new Map(inputs.map((input) => [input.name, input]));
   }
 
-  /**
-   * Names of the inputs at a path or below it: `context.claimed.workload` has three; and of those that make what is
-   * there. Empty for an unknown path.
-   */
+  /** Names of the inputs at a path or below it, and of those behind references there. Empty if unknown. */
   namesAt(path: string): readonly string[] {
     const here = this.inputs.filter((input) => input.path === path || input.path.startsWith(`${path}.`)).map(nameOf);
     return [...here, ...this.referencesAt(path).flatMap(({ reads }) => reads)];
@@ -136,7 +126,7 @@ export class InputCatalogue {
     return this.references.filter((it) => `${it.path}.`.startsWith(`${path}.`) || path.startsWith(`${it.path}.`));
   }
 
-  /** Name of the record that may be absent at the path; undefined where there is none. */
+  /** Name of the optional record at the path; undefined if there is none. */
   recordAt(path: string): string | undefined {
     return this.inputs.find((input) => input.kind === "record" && input.path === path)?.name;
   }
@@ -154,14 +144,14 @@ export class InputCatalogue {
     };
   }
 
-  /** The tag that has the name; undefined where the name is of no single tag. */
+  /** The tag with the name; undefined if the name is not a single tag's. */
   tagOf(name: string): { readonly of: Input; readonly key: string } | undefined {
     const of = this.#byName.has(name) ? undefined : this.tags.find((tags) => name.startsWith(`${tags.name}.`));
     return of && { of, key: name.slice(of.name.length + 1) };
   }
 }
 
-/** The inputs that are built in, and those that are declared. */
+/** The built-in inputs and the declared ones. */
 export function inputCatalogue({ callerAttributes = {}, entities }: DeclaredInputs): InputCatalogue {
   const declared = Object.entries(callerAttributes).map(
     ([name, { type, required }]): Input => ({
@@ -184,11 +174,11 @@ function inputOf([path, name, kind, value]: Row): Input {
   return { path: isOptional ? path.slice(0, -1) : path, name, kind, optional: isOptional, value };
 }
 
-/** Prefix of the names of inputs of a record that may be absent, and the name of that record. */
+/** Name of an optional record, which prefixes the names of its inputs. */
 const registeredName = "registered";
 export const onBehalfOfName = "on_behalf_of";
 
-/** As in the table above; `?` at the end of a path marks what may be absent. */
+/** As in the table above; `?` at the end of a path marks optional inputs. */
 const rows: readonly Row[] = [
   ["principal.tenant", "caller.tenant_id", "text", ({ caller }) => caller.tenantId],
   ["principal.principal_id", "caller.principal_id", "text", ({ caller }) => caller.principalId],
@@ -200,12 +190,10 @@ const rows: readonly Row[] = [
   ...onBehalfOfRows(),
 ];
 
-/** Whether any of the named inputs is what the ledger has of an artifact. */
 export function readsRegistered(names: readonly string[]): boolean {
   return readsRecord(registeredName, names);
 }
 
-/** Whether any of the named inputs is of whom the caller asks for. */
 export function readsOnBehalfOf(names: readonly string[]): boolean {
   return readsRecord(onBehalfOfName, names);
 }
@@ -214,7 +202,7 @@ function readsRecord(record: string, names: readonly string[]): boolean {
   return names.some((name) => name === record || name.startsWith(`${record}.`));
 }
 
-/** All of them may be absent, with the record. One that is missing from a record that is there is of no type: null. */
+/** All members are absent with their record. A required one that is missing from a present record has no type: null. */
 function memberOf<Record>(name: string, recordOf: (query: PolicyQuery) => Record | undefined) {
   return (path: string, kind: InputKind, read: (record: Record) => unknown): Row => [
     `context.${name}.${path.replace("?", "")}?`,
@@ -284,7 +272,7 @@ function claimedRows(): readonly Row[] {
 
 const builtIn: readonly Input[] = rows.map(inputOf);
 
-/** Members of the principal that are built in: no declared attribute takes their names. */
+/** Built-in members of the principal, whose names no declared attribute may take. */
 export const principalMembers: readonly string[] = builtIn
   .filter(({ path }) => path.startsWith("principal."))
   .map(({ path }) => path.slice("principal.".length));

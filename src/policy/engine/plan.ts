@@ -1,4 +1,4 @@
-/** What is compiled for an action ahead of any query. */
+/** What is compiled for an action before any query. */
 
 import { joinUses } from "../check/entity-use.ts";
 import { joinInputs } from "../check/reads.ts";
@@ -17,11 +17,9 @@ export interface Plan {
   readonly layers: readonly LayerSet[];
   /** Builds the request with the inputs that the layers read. */
   readonly buildRequest: CedarRequestBuilder;
-  /** Evaluates the layers. */
   readonly evaluate: EvaluateLayers;
-  /** Combines what they gave. */
   readonly combine: CombineLayers;
-  /** Whether a policy reads what the ledger has of an artifact. */
+  /** Whether a policy reads registrations of the artifact. */
   readonly readsRegistered: boolean;
   /** Names of the inputs that can change the decision, sorted. */
   readonly inputs: readonly string[];
@@ -31,7 +29,7 @@ export interface Plan {
 
 export type PlansByAction = Readonly<Record<PolicyAction, Plan>>;
 
-/** Plans every action under the layers of the bundle, in steps of an action. */
+/** Plans every action under the layers of the bundle, one action per step. */
 export function* plansOf(
   layers: readonly LayerSet[],
   evaluate: EvaluateLayers,
@@ -64,7 +62,7 @@ export function* plansOf(
       combine,
       readsRegistered: readsRegistered(read),
       inputs: [...new Set([...read, ...afterwards])].sort(),
-      // Which permits count depends on whether somebody is asked for, also where no policy reads it.
+      // Which permits count depends on whether there is a subject, even if no policy reads it.
       key: keyMaker([action, ...sets].join(" "), [onBehalfOfName, ...read], catalogue),
     };
   };

@@ -1,22 +1,21 @@
 /**
- * A policy set that Cedar has parsed once. Cedar keeps such sets by name for the life of the thread and can replace
- * but not remove one, so names are used again: memory follows the number of sets that were in use at a time, not of
- * reloads. A set that is given back stays until another takes its name, as WebAssembly's memory would not shrink
- * anyway. Sets of one text are one, whichever engines and tenants they are of. A prepared set belongs to the thread
- * that made it.
+ * A policy set that Cedar has parsed once. Cedar keeps such sets by name for the life of the thread and can replace but
+ * not remove one, so names are reused: memory follows the number of sets in use at a time, not of reloads. A released
+ * set stays until another takes its name, because WebAssembly's memory would not shrink anyway. Sets with the same text
+ * are shared between engines and tenants. A prepared set belongs to the thread that made it.
  */
 import { hash } from "node:crypto";
 import { cedar, isBrokenEngine } from "../cedar.ts";
 import type { CedarRequest } from "./cedar-request.ts";
 
-/** Result of a set. `error` where any policy could not be evaluated, whatever Cedar decided besides. */
+/** Result of a set. `error` if any policy could not be evaluated, whatever Cedar decided. */
 export interface SetResult {
   readonly outcome: "allow" | "deny" | "error";
   /** Positions in the set, from 0, of the policies that decided, or that failed; in no particular order. */
   readonly policies: readonly number[];
 }
 
-/** What Cedar says of each policy that decided, or that failed: positions in the set. */
+/** Cedar's answer: positions in the set of the policies that decided, or that failed. */
 export interface Diagnosis {
   readonly allows: boolean;
   readonly reasons: readonly number[];
@@ -25,10 +24,9 @@ export interface Diagnosis {
 
 const failed: SetResult = { outcome: "error", policies: [] };
 
-/** Which of a set's policies, by position, count for a question: of the others nothing is heard, no failure either. */
+/** Which of a set's policies, by position, count for a question; results and failures of others are ignored. */
 export type Counting = (position: number) => boolean;
 
-/** All of them. */
 export const everyPolicy: Counting = () => true;
 
 interface CedarSet {
@@ -46,17 +44,17 @@ export class PreparedSet {
   readonly #set: CedarSet;
   #released = false;
 
-  /** Takes texts of one policy each. Throws a TypeError where they do not parse: they were checked before. */
+  /** Takes texts of one policy each. Throws a TypeError if they do not parse, although they were checked before. */
   constructor(policies: readonly string[]) {
     this.#set = acquire(policies.join("\n"));
   }
 
   /**
-   * Evaluates the set. Cedar skips a policy that fails, a forbid too, and says so beside an answer that may be allow:
-   * here that is an error, and so is a missing request. Does not throw.
+   * Evaluates the set. Cedar skips a failing policy, even a forbid, and reports it beside an answer that may be allow;
+   * this returns an error instead, also for a missing request. Does not throw.
    *
-   * @param counts every forbid among them. Where Cedar allows it names each permit that holds, so that what is left of
-   *   them decides as if there were no others
+   * @param counts must include every forbid. If Cedar allows it names each permit that holds, so the counting ones
+   *   decide as if there were no others
    */
   evaluate(request: CedarRequest | undefined, counts: Counting = everyPolicy): SetResult {
     const diagnosis = this.#diagnoseIfPossible(request);
@@ -76,10 +74,7 @@ export class PreparedSet {
     }
   }
 
-  /**
-   * What Cedar says besides; undefined where it says nothing. Throws where its engine breaks (`isBrokenEngine`):
-   * in this thread it then says nothing any more.
-   */
+  /** Returns Cedar's answer; undefined if there is none. Throws if Cedar's engine breaks (`isBrokenEngine`). */
   diagnose(request: CedarRequest | undefined): Diagnosis | undefined {
     if (this.#released || request === undefined) return undefined;
     try {
@@ -97,7 +92,7 @@ export class PreparedSet {
     }
   }
 
-  /** Gives the name back. Every later evaluation is an error. Idempotent. */
+  /** Releases the name. Every later evaluation is an error. Idempotent. */
   release(): void {
     if (this.#released) return;
     this.#released = true;
@@ -115,7 +110,7 @@ function acquire(text: string): CedarSet {
     return known;
   }
   const name = freeNames.pop() ?? `set-${namesMade++}`;
-  // As one text, policies cost Cedar a quarter of what they cost it as many.
+  // Parsing one text costs Cedar a quarter of parsing its policies separately.
   const answer = cedar().preparsePolicySet(name, { staticPolicies: text });
   if (answer.type === "failure") {
     freeNames.push(name);
@@ -126,7 +121,7 @@ function acquire(text: string): CedarSet {
   return set;
 }
 
-/** Cedar numbers the policies of a text in their order: `policy0`, `policy1` and so on; `@id` is not looked at. */
+/** Cedar numbers the policies of a text in order: `policy0`, `policy1` and so on; it ignores `@id`. */
 function positionOf(policyId: string): number {
   return Number(policyId.slice("policy".length));
 }

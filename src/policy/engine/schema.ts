@@ -1,10 +1,10 @@
 /**
- * The Cedar schema: the inputs that policies may read, with their types. The service makes it, because it is the
- * service that makes the inputs: what the manifest declares is added here, and nowhere else. A policy that named an
- * input that nothing makes would type-check and then never see a value.
+ * The Cedar schema: the inputs that policies may read, with their types. The service creates it, because the service
+ * creates the inputs; the manifest's declarations are added here, and nowhere else. A policy that reads an input
+ * without a source would type-check and then never see a value.
  *
- * `Resource` has one id, so that `resource == Resource::"my-document"` is refused instead of never matching: what
- * the caller says of the resource is under `context.claimed.resource`.
+ * `Resource` has one id, so that `resource == Resource::"my-document"` is refused instead of never matching: the
+ * caller's claims about the resource are under `context.claimed.resource`.
  */
 import { createHash } from "node:crypto";
 import type { AttributeType } from "../../base/caller-attributes.ts";
@@ -19,12 +19,11 @@ export const actionGroups: Readonly<Record<string, readonly PolicyAction[]>> = {
   keyOperation: ["wrap", "unwrap", "rewrapKey"],
 };
 
-/** Every action that a policy can name. */
 export const policyActions: readonly PolicyAction[] = Object.values(actionGroups).flat();
 
 /**
- * What evaluates policies: the Cedar version, and the version of everything of ours that turns inputs into an answer
- * (inputs, layers, merge). Raise the second when the same bundle could answer the same question differently.
+ * Version of the evaluation: Cedar's, and that of our rules (inputs, layers, merge). Raise the second if the same
+ * bundle could answer the same question differently.
  */
 export const engineVersion = `cedar ${cedarVersion}, rules 2`;
 
@@ -35,7 +34,7 @@ const cedarTypes: Readonly<Record<AttributeType, string>> = {
   yes_no: "Bool",
 };
 
-/** Text of the schema for policies of a directory that declares this. */
+/** Text of the schema for policies of a directory with these declarations. */
 export function schemaFor(declared: DeclaredInputs): string {
   return schemaText(attributesOf(declared), referenceTypes(declared.entities));
 }
@@ -47,22 +46,19 @@ function attributesOf({ callerAttributes = {} }: DeclaredInputs): string {
   return members.length === 0 ? "" : `  // Attributes that the manifest declares.\n${members.join("")}`;
 }
 
-/** The schema for a directory that declares nothing: text of `schema.cedarschema`. */
+/** The schema for a directory without declarations: text of `schema.cedarschema`. */
 export const publishedSchema = schemaText("", referenceTypes(undefined));
 
 /**
- * SHA-256 of each schema that an earlier version published: policies of their time have a copy beside them. A version
- * that changes the published schema adds the one before.
+ * SHA-256 of each schema that an earlier version published: older policy directories have a copy. A version that
+ * changes the published schema adds the previous one.
  */
 const earlierSchemas: readonly string[] = [
   "8177b659c5a13d859ff45c286fc7e6dc18f9f7fedccebc3ad5974d05ff628acb",
   "2d03a5f08e5f6804d853e5785b02ab4e46af73c26813d13f69b693b0999f0858",
 ];
 
-/**
- * Whether the text is a schema that was published, or that was made for what is declared, now or by an earlier version;
- * whatever line ends it has.
- */
+/** Whether the text is a published schema, or that of these declarations, of any version, with any line ends. */
 export function isSchemaCopy(text: string, declared: DeclaredInputs): boolean {
   const copy = withNewlines(text);
   return (
@@ -74,10 +70,10 @@ export function isSchemaCopy(text: string, declared: DeclaredInputs): boolean {
   );
 }
 
-/** What remains of a copy without the parts that declarations add to a published schema. */
+/** Removes from a copy the parts that declarations add to a published schema. */
 function withoutDeclared(copy: string, declared: DeclaredInputs): string {
   const { ofPrincipal, ofWorkload, ofClaimed, ofRegistered, declarations } = referenceTypes(declared.entities);
-  // In the order in which they stand there: those of what is claimed may be again among those of what was registered.
+  // In their order in the schema: parts of what is claimed may occur again in what was registered.
   const parts = [attributesOf(declared) + ofPrincipal, ofWorkload, ofClaimed, ofRegistered, declarations];
   return parts.reduce((rest, part) => rest.replace(withNewlines(part), ""), copy);
 }

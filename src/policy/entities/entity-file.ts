@@ -1,4 +1,4 @@
-/** Reads one file of entities: Cedar's JSON format, a list of `{"uid": …, "attrs": {…}, "parents": […], "tags": {…}}`. */
+/** Parses a file of entities in Cedar's JSON: a list of `{"uid": …, "attrs": {…}, "parents": […], "tags": {…}}`. */
 import type { PolicyProblem } from "../load/problem.ts";
 import type { EntitySchema, EntityType } from "./entity-types.ts";
 import {
@@ -15,7 +15,7 @@ import {
 } from "./entity-values.ts";
 import { countMembers, lineOfElement } from "./json-text.ts";
 
-/** An entity as a file has it. Kept small: there may be very many. */
+/** An entity of a file. Kept small, because there may be very many. */
 export interface Entity {
   readonly type: string;
   readonly id: string;
@@ -30,10 +30,10 @@ export interface Entity {
   readonly position: number;
 }
 
-/** Problems of a file that are named one by one. */
+/** Most problems of a file that are reported one by one. */
 const maximumNamed = 20;
 
-/** Reads the text of a file. Entities with problems are left out. */
+/** Parses the text of a file. Entities with problems are left out. */
 export function readEntityFile(
   file: string,
   text: string,
@@ -62,9 +62,9 @@ export function readEntityFile(
     members += notes.members;
   }
   if (wrong > maximumNamed) problems.push({ file, message: `and ${wrong - maximumNamed} more entities are wrong` });
-  // JSON's readers keep the last of two members of one name: which of them was meant, nobody knows.
+  // JSON parsers keep the last of two members with one name, which may not be the intended one.
   if (wrong === 0 && countMembers(text) !== members) {
-    problems.push({ file, message: "an object has two members of one name", hint: "remove one of them" });
+    problems.push({ file, message: "an object has two members with the same name", hint: "remove one of them" });
   }
   return { entities, problems };
 }
@@ -98,8 +98,7 @@ function typeOf([name, id]: EntityUid, { namespace, types }: EntitySchema): Enti
       `${what} is of a type that the schema does not have; ${namespace} has ${[...types.keys()].join(", ")}`,
     );
   }
-  if (type.ids !== undefined)
-    throw new WrongValue(`${what} is one that the schema lists; such entities are in no file`);
+  if (type.ids !== undefined) throw new WrongValue(`${what} is listed by the schema, and must not be in a file`);
   return type;
 }
 
@@ -116,7 +115,7 @@ function readParent(value: unknown, type: EntityType, what: string, notes: Readi
 function readTags(value: unknown, { tags: type }: EntityType, what: string, notes: ReadingNotes): JsonObject {
   if (!isObject(value)) throw new WrongValue(`${what}: tags must be an object`);
   const tags = Object.entries(value).map(([name, given]) => {
-    if (type === undefined) throw new WrongValue(`${what} has tags, which its type does not have`);
+    if (type === undefined) throw new WrongValue(`${what} has tags, but its type has none`);
     notes.members++;
     return [readText(name, `a tag of ${what}`), readValue(type, given, `the tag ${name} of ${what}`, notes)] as const;
   });

@@ -1,4 +1,4 @@
-/** Judges all entities of a directory together, and writes them down for `entity-table.ts`. */
+/** Checks all entities of a directory together, and serializes them for `entity-table.ts`. */
 import type { EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
 import { cedar } from "../cedar.ts";
@@ -8,26 +8,26 @@ import { type DeclaredEntities, type EntitySchema, readEntitySchema } from "./en
 import { describeUid, type EntityUid, keyOf } from "./entity-values.ts";
 import { lineOfElement } from "./json-text.ts";
 
-/** Bytes of all files, and entities in them. */
+/** Most bytes of all files, and most entities. */
 export const maximumEntityBytes = 32 * 1024 * 1024;
 const maximumEntities = 250_000;
-/** Entities that one can be in, directly or not: each goes into every request that refers to it. */
+/** Most direct and indirect ancestors of an entity: each is part of every request that refers to it. */
 const maximumAncestors = 256;
-/** Problems that are named one by one. */
+/** Most problems that are reported one by one. */
 const maximumNamed = 20;
 
-/** All entities, or all that is wrong with them. */
+/** All entities, or all of their problems. */
 export interface JoinedEntities {
-  /** One entity a line: its key, a tab, and its text. JSON has no line break of its own. Empty where there are problems. */
+  /** One entity per line: its key, a tab, and its text, which has no line breaks. Empty if there are problems. */
   readonly lines: string;
   readonly problems: readonly PolicyProblem[];
-  /** Whether the schema is good. */
+  /** Whether the schema is valid. */
   readonly hasSchema: boolean;
-  /** Whether there is such an entity, as far as there are no problems. */
+  /** Whether the entity exists; reliable only without problems. */
   readonly exists: (uid: TypeAndId) => boolean;
 }
 
-/** Reads and judges all entities that are declared. Does not throw. */
+/** Reads and checks all declared entities. Does not throw. */
 export function joinEntities(declared: DeclaredEntities): JoinedEntities {
   const { schema, problems: wrong } = readEntitySchema(declared);
   if (schema === undefined) return { lines: "", problems: wrong, hasSchema: false, exists: () => false };
@@ -54,7 +54,7 @@ interface Found {
   readonly hint?: string;
 }
 
-/** What is wrong with entities that are good one by one. Fills the set. */
+/** Finds problems between entities that are valid one by one. Fills the set. */
 function problemsTogether(
   entities: readonly Entity[],
   set: EntitySet,
@@ -81,7 +81,7 @@ class EntitySet {
     return this.#byType.get(type)?.get(id);
   }
 
-  /** Those of them that a file has. */
+  /** Returns those that are in a file. */
   each(uids: readonly EntityUid[]): readonly Entity[] {
     const found: Entity[] = [];
     for (const [type, id] of uids) {
@@ -91,7 +91,7 @@ class EntitySet {
     return found;
   }
 
-  /** Adds it, unless there is one of that type and id: that is returned. */
+  /** Adds the entity; returns the existing one if type and id are taken. */
   add(entity: Entity): Entity | undefined {
     const ofType = this.#byType.get(entity.type);
     const known = ofType?.get(entity.id);
@@ -100,7 +100,7 @@ class EntitySet {
     return known;
   }
 
-  /** Whether a file has it, or it is of those that are in none. */
+  /** Whether a file has it, or it needs no file. */
   exists(type: string, id: string): boolean {
     if (type === "Principal") return isPrincipalId(id);
     return this.get(type, id) !== undefined || this.#schema.types.get(type)?.ids?.has(id) === true;
@@ -138,9 +138,9 @@ function isPrincipalId(id: string): boolean {
   );
 }
 
-/** The first cycle, or the first entity that is in too many. Goes up from each entity once. */
+/** The first cycle, or the first entity with too many ancestors. Visits each entity once. */
 function hierarchyProblems(entities: readonly Entity[], set: EntitySet): readonly Found[] {
-  /** What each entity that others are in is in, and itself; undefined while it is looked at. */
+  /** Ancestors of each entity that has children, itself included; undefined during its visit. */
   const known = new Map<Entity, ReadonlySet<Entity> | undefined>();
   const path: Entity[] = [];
   for (const { parents } of entities) {
@@ -160,30 +160,30 @@ function hierarchyProblems(entities: readonly Entity[], set: EntitySet): readonl
       }
       const what = describeUid([current.type, current.id]);
       if (above.some((parent) => known.get(parent) === undefined)) {
-        return [{ entity: current, message: `${what} is in itself, by way of its parents` }];
+        return [{ entity: current, message: `${what} is its own ancestor` }];
       }
       const within = new Set(above.flatMap((parent) => [...(known.get(parent) as ReadonlySet<Entity>)]));
       if (within.size > maximumAncestors) {
-        return [{ entity: current, message: `${what} is in more than ${maximumAncestors} entities` }];
+        return [{ entity: current, message: `${what} has more than ${maximumAncestors} ancestors` }];
       }
       known.set(current, within.add(current));
       path.pop();
     }
   }
-  // Those that nothing is in: no cycle goes through them.
+  // Entities without children are in no cycle.
   for (const entity of entities) {
     if (entity.parents.length === 0 || known.has(entity)) continue;
     const above = set.each(entity.parents).map((parent) => known.get(parent) as ReadonlySet<Entity>);
     const [first] = above;
     const size = above.length === 1 ? (first?.size ?? 0) : new Set(above.flatMap((it) => [...it])).size;
     if (size <= maximumAncestors) continue;
-    const message = `${describeUid([entity.type, entity.id])} is in more than ${maximumAncestors} entities`;
+    const message = `${describeUid([entity.type, entity.id])} has more than ${maximumAncestors} ancestors`;
     return [{ entity, message }];
   }
   return [];
 }
 
-/** What Cedar says of values that it alone can read. */
+/** Cedar's problems with values that only it can parse. */
 function cedarProblems(entities: readonly Entity[], { schema }: DeclaredEntities): readonly Found[] {
   for (const entity of entities) {
     if (!entity.hasExtensions) continue;

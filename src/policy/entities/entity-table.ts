@@ -1,12 +1,9 @@
-/**
- * The entities of an engine. They stay text until a request refers to them: a hundred thousand objects would be many
- * times as large, and most are never asked about.
- */
+/** The entities of an engine, kept as text until a request refers to them, because most are never used. */
 import type { CedarValueJson, EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { LRUCache } from "lru-cache";
 import { type EntityUid, keyOf } from "./entity-values.ts";
 
-/** An entity with all that it is in, directly or not. */
+/** An entity with all of its ancestors. */
 export interface KnownEntity {
   readonly uid: TypeAndId;
   readonly attrs: Record<string, CedarValueJson>;
@@ -15,16 +12,16 @@ export interface KnownEntity {
   readonly tags?: Record<string, CedarValueJson>;
 }
 
-/** Entities that one request may have; with more it is not answered. */
+/** Most entities of one request; a request with more is not evaluated. */
 const maximumTogether = 1_000;
-/** Lines that are taken between two turns of the event loop. */
+/** Lines per turn of the event loop. */
 const linesATurn = 5_000;
 
 export class EntityTable {
   readonly #texts = new Map<string, string>();
   readonly #known = new LRUCache<string, KnownEntity>({ max: 1_000 });
 
-  /** Takes what `joinEntities` wrote, in steps of a few milliseconds. */
+  /** Loads the result of `joinEntities`, in steps of a few milliseconds. */
   static *from(lines: string): Generator<undefined, EntityTable> {
     const table = new EntityTable();
     let position = 0;
@@ -43,7 +40,7 @@ export class EntityTable {
     return this.#texts.has(keyOf(type, id));
   }
 
-  /** Ids of the first entities of each type, so many. */
+  /** Ids of the first `count` entities of each type. */
   samples(count: number): ReadonlyMap<string, readonly string[]> {
     const samples = new Map<string, string[]>();
     for (const key of this.#texts.keys()) {
@@ -63,9 +60,9 @@ export class EntityTable {
   }
 
   /**
-   * The entities in Cedar's form, and those that their values refer to, so many steps away. Values within sets are not
-   * followed: no policy can go through them. Each is given all that it is in as its parents, so that those need not be
-   * there themselves. Undefined where there are too many.
+   * Returns the entities in Cedar's form, with those that their values refer to within so many steps. Values within
+   * sets are not followed, because no policy can navigate them. Each has all of its ancestors as parents, so that those
+   * need not be included. Undefined if there are too many.
    */
   reach(roots: readonly TypeAndId[], steps: number): readonly EntityJson[] | undefined {
     const reached = new Map<string, EntityJson>();
@@ -103,13 +100,13 @@ export class EntityTable {
     return entity;
   }
 
-  /** What the parents are in, themselves included. It was checked that none is in itself, or in too many. */
+  /** The parents and their ancestors. Cycles and excessive numbers were excluded before. */
   #ancestors(parents: readonly EntityUid[]): ReadonlyMap<string, TypeAndId> {
     const ancestors = new Map<string, TypeAndId>();
     for (const [type, id] of parents) {
       const key = keyOf(type, id);
       ancestors.set(key, { type, id });
-      // An entity that the schema lists is in no file, and in nothing.
+      // An entity that the schema lists is in no file, and has no parents.
       for (const [above, uid] of this.#get(key)?.ancestors ?? []) ancestors.set(above, uid);
     }
     return ancestors;
@@ -119,7 +116,7 @@ export class EntityTable {
 function collect(values: readonly CedarValueJson[], into: TypeAndId[]): void {
   for (const value of values) {
     if (typeof value !== "object" || value === null || Array.isArray(value)) continue;
-    // A record of the schema may have a member of this name: it is no text then.
+    // A record of the schema may have a member of this name, which is then not text.
     const { __entity: uid } = value as { readonly __entity?: Partial<TypeAndId> };
     if (typeof uid?.type === "string" && typeof uid.id === "string") into.push(uid as TypeAndId);
     else collect(Object.values(value), into);

@@ -1,17 +1,17 @@
 /**
- * Types of what the organisation knows, as the operator's own Cedar schema declares them: one namespace of entity types
- * and common types, which may refer to `Principal`. Cedar reads the schema; here is what it says, by full name.
+ * Types of the organisation's entities, from the operator's Cedar schema: one namespace of entity types and common
+ * types, which may refer to `Principal`. Cedar parses the schema; this file has the result by full name.
  */
 import type { DetailedError, SchemaJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { cedar } from "../cedar.ts";
 import { indexOfByte, lineAt } from "../load/policy-text.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 
-/** What requests refer to entities by. */
+/** How requests refer to entities. */
 export const referenceKinds = ["labels", "application", "key_reference", "principal"] as const;
 export type ReferenceKind = (typeof referenceKinds)[number];
 
-/** What a policy directory declares and holds of entities. */
+/** Entity declarations and files of a policy directory. */
 export interface DeclaredEntities {
   /** Name and text of the operator's schema. */
   readonly schemaFile: string;
@@ -22,7 +22,6 @@ export interface DeclaredEntities {
   readonly references: Readonly<Partial<Record<ReferenceKind, string>>>;
 }
 
-/** Type of a value of an attribute. */
 export type ValueType =
   | { readonly kind: "text" | "whole_number" | "yes_no" }
   | { readonly kind: "extension"; readonly constructor: string }
@@ -38,7 +37,7 @@ export interface EntityType {
   /** Full names of the types that its parents may have. */
   readonly parents: ReadonlySet<string>;
   readonly tags?: ValueType;
-  /** The only ids that there are, where the schema lists them. Such entities are in no file. */
+  /** All ids, if the schema lists them. Such entities are in no file. */
   readonly ids?: ReadonlySet<string>;
 }
 
@@ -48,14 +47,14 @@ export interface EntitySchema {
   readonly types: ReadonlyMap<string, EntityType>;
 }
 
-/** The schema, or all that is wrong with it and with the types that the manifest names. */
+/** The schema, or all problems of it and of the types that the manifest names. */
 export type EntitySchemaReading =
   | { readonly schema: EntitySchema; readonly problems?: never }
   | { readonly schema?: never; readonly problems: readonly PolicyProblem[] };
 
 const known = new WeakMap<DeclaredEntities, EntitySchemaReading>();
 
-/** Reads the declared schema. The same declarations are read once. Does not throw. */
+/** Parses the declared schema, and caches the result by declaration. Does not throw. */
 export function readEntitySchema(declared: DeclaredEntities): EntitySchemaReading {
   const reading = known.get(declared) ?? read(declared);
   known.set(declared, reading);
@@ -63,7 +62,7 @@ export function readEntitySchema(declared: DeclaredEntities): EntitySchemaReadin
 }
 
 function read({ schemaFile: file, schema: text, references }: DeclaredEntities): EntitySchemaReading {
-  // What the operator may refer to of ours comes behind, where it moves no line.
+  // The service's types that the schema may refer to are appended, so that line numbers stay.
   const answer = cedar().schemaToJsonWithResolvedTypes(`${text}\nentity Principal;`);
   if (answer.type === "failure") return { problems: answer.errors.map((error) => schemaProblem(file, text, error)) };
   const { "": ours, ...namespaces } = answer.json;
@@ -87,7 +86,7 @@ function read({ schemaFile: file, schema: text, references }: DeclaredEntities):
     if (found !== undefined && found.ids === undefined) return [];
     const names = [...types].filter(([, { ids }]) => ids === undefined).map(([name]) => name);
     const hint = `name one of ${names.join(", ")}`;
-    return [{ file, message: `entities.${kind} is ${type}, which is no entity type of ${namespace}`, hint }];
+    return [{ file, message: `entities.${kind} is ${type}, which is not an entity type of ${namespace}`, hint }];
   });
   return problems.length > 0 ? { problems } : { schema: { namespace, types } };
 }
@@ -103,7 +102,7 @@ function schemaProblem(file: string, text: string, { message, help, sourceLocati
   };
 }
 
-/** Types as Cedar writes them once they are resolved. */
+/** Types in Cedar's resolved form. */
 interface RawType {
   readonly type: string;
   readonly name?: string;
@@ -139,7 +138,7 @@ const plainTypes: Readonly<Record<string, ValueType>> = {
   duration: { kind: "extension", constructor: "duration" },
 };
 
-/** Common types do not contain themselves: Cedar refuses those that do. */
+/** Cedar refuses recursive common types. */
 function valueTypeOf(raw: RawType, namespace: string, common: CommonTypes): ValueType {
   const within = (type: RawType) => valueTypeOf(type, namespace, common);
   if (raw.type === "Set") return { kind: "set", of: within(raw.element as RawType) };

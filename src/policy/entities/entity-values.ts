@@ -1,7 +1,7 @@
 /**
- * Values of entities, read by the type that the schema gives them and written so that they say their type themselves:
- * Cedar is asked without a schema. Cedar's own check of a hundred thousand entities takes seconds, this one a tenth; a test
- * compares the two.
+ * Reads values of entities by the types of the schema, and writes them with explicit types, because Cedar evaluates
+ * without a schema. Cedar's own check of a hundred thousand entities takes seconds, this one a tenth; a test compares
+ * the two.
  */
 import type { CedarValueJson } from "@cedar-policy/cedar-wasm/nodejs";
 import type { Members, ValueType } from "./entity-types.ts";
@@ -9,37 +9,35 @@ import type { Members, ValueType } from "./entity-types.ts";
 /** An entity: full name of its type, and id. */
 export type EntityUid = readonly [type: string, id: string];
 
-/** Names an entity in maps and lists. Different entities have different keys. */
+/** Key of an entity in maps and lists. Different entities have different keys. */
 export function keyOf(type: string, id: string): string {
   return JSON.stringify([type, id]);
 }
 
-/** As policies write it: `Org::Label::"secret"`. */
+/** In Cedar's syntax: `Org::Label::"secret"`. */
 export function describeUid([type, id]: EntityUid): string {
   return `${type}::${JSON.stringify(id)}`;
 }
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Says why a value does not have its type. */
+/** The reason why a value does not have its type. */
 export class WrongValue extends Error {}
 
-/** What is noted besides while an entity is read. */
+/** Collected while an entity is read. */
 export interface ReadingNotes {
-  /** Members of objects that were looked at. */
   members: number;
   /** Entities that values refer to. */
   readonly references: EntityUid[];
-  /** Whether Cedar has to be asked: there are values that it alone can read, such as dates. */
+  /** Whether there are values that only Cedar can parse, such as dates. */
   hasExtensions: boolean;
 }
 
-/** Whether the value is an object, and no list. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The value in explicit form. Throws a WrongValue. */
+/** Converts the value to explicit form. Throws a WrongValue. */
 export function readValue(type: ValueType, value: unknown, what: string, notes: ReadingNotes): CedarValueJson {
   switch (type.kind) {
     case "text":
@@ -68,10 +66,10 @@ export function readValue(type: ValueType, value: unknown, what: string, notes: 
   }
 }
 
-/** Names that mean something else where Cedar reads a record. */
+/** Names with a special meaning in Cedar's records. */
 const escapes: readonly string[] = ["__entity", "__extn", "__expr"];
 
-/** Members of a record or an entity. Throws a WrongValue. */
+/** Converts members of a record or an entity. Throws a WrongValue. */
 export function readMembers(
   members: Members,
   value: JsonObject,
@@ -91,7 +89,7 @@ export function readMembers(
   return Object.fromEntries(read);
 }
 
-/** `{"type": …, "id": …}`, perhaps within `__entity`. Throws a WrongValue. */
+/** Parses `{"type": …, "id": …}`, possibly within `__entity`. Throws a WrongValue. */
 export function readUid(value: unknown, what: string, notes: ReadingNotes): EntityUid {
   const isEscaped = isObject(value) && Object.hasOwn(value, "__entity");
   const uid = isEscaped ? value.__entity : value;
@@ -108,7 +106,7 @@ export function readText(value: unknown, what: string): string {
   return value;
 }
 
-/** Text, or `{"fn": …, "arg": "…"}`, perhaps within `__extn`. Cedar says later whether it likes the text. */
+/** Parses text, or `{"fn": …, "arg": "…"}`, possibly within `__extn`. Cedar checks the text later. */
 function readExtension(fn: string, value: unknown, what: string, notes: ReadingNotes): string {
   if (!isObject(value)) return readText(value, what);
   const isEscaped = Object.hasOwn(value, "__extn");

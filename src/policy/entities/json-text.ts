@@ -1,6 +1,6 @@
-/** Questions about the text of good JSON that its value does not answer. */
+/** Facts about valid JSON text that its parsed value does not show. */
 
-/** Members of all objects of the text, those of one name counted each. */
+/** Counts the members of all objects in the text, duplicates included. */
 export function countMembers(text: string): number {
   let count = 0;
   for (let at = text.indexOf('"'); at >= 0; ) {
@@ -12,7 +12,7 @@ export function countMembers(text: string): number {
   return count;
 }
 
-/** Line, from 1, on which an element of the list begins that the text is; of the last one where there are fewer. */
+/** Line, from 1, on which an element of the text's list begins; of the last one if there are fewer. */
 export function lineOfElement(text: string, position: number): number {
   let line = 1;
   let depth = 0;
@@ -30,7 +30,7 @@ export function lineOfElement(text: string, position: number): number {
   return line;
 }
 
-/** Index of the quotation mark that ends the string that begins there. */
+/** Index of the closing quotation mark. */
 function endOfString(text: string, start: number): number {
   let end = text.indexOf('"', start + 1);
   while (isEscaped(text, end)) end = text.indexOf('"', end + 1);

@@ -5,17 +5,16 @@ import type { CompiledSet } from "./compiled-set.ts";
 import { type Paths, Scene } from "./scene.ts";
 import { leftToCedar } from "./values.ts";
 
-/** What a policy does: it applies, or could not be evaluated. */
+/** Effect of a policy on a request: it applies, or could not be evaluated. */
 type Does = "applies" | "fails" | "nothing";
 
 export interface Disagreement {
-  /** Position of the policy in the set. */
   readonly position: number;
   readonly cedar: Does;
   readonly compiled: Does;
 }
 
-/** Policies of one effect, so that Cedar names every one that applies, whatever the others say. */
+/** Policies of one effect, so that Cedar names every one that applies. */
 export class CedarPart {
   readonly #positions: readonly number[];
   readonly #prepared: PreparedSet;
@@ -30,8 +29,8 @@ export class CedarPart {
   }
 
   /**
-   * Where the compiled set, all of it, says other of these policies than Cedar. Undefined where either cannot tell. Throws
-   * where Cedar's engine breaks: a set that was compared with nothing does not pass.
+   * Differences between the compiled set and Cedar on these policies. Undefined if either cannot evaluate. Throws if
+   * Cedar's engine breaks, so that an uncompared set does not pass.
    */
   disagreements(set: CompiledSet, paths: Paths, request: CedarRequest): readonly Disagreement[] | undefined {
     const diagnosis = this.#prepared.diagnose(request);

@@ -1,4 +1,4 @@
-/** A policy set that is evaluated here: indexed, each policy compiled when it is first looked at. */
+/** A policy set with compiled evaluation: indexed, each policy compiled on first use. */
 import type { PolicyAction } from "../engine/decision.ts";
 import { type Counting, everyPolicy, type SetResult } from "../engine/prepared-set.ts";
 import { demandsOf } from "./demands.ts";
@@ -20,17 +20,17 @@ export interface Applying {
   readonly permits: readonly number[];
   readonly forbids: readonly number[];
   readonly failed: readonly number[];
-  /** Policies that may apply, and that Cedar alone can evaluate. */
+  /** Policies that may apply, and that only Cedar can evaluate. */
   readonly unknown: readonly number[];
 }
 
 interface Runnable {
   readonly forbids: boolean;
-  /** Undefined where Cedar alone can evaluate it. */
+  /** Undefined if only Cedar can evaluate it. */
   readonly conditions: readonly SharedCondition[] | undefined;
 }
 
-/** A condition that any number of policies have: it is evaluated once a request, and what it was is remembered. */
+/** A condition shared by policies: evaluated once per request. */
 class SharedCondition {
   readonly #holds: (scene: Scene) => boolean;
   #evaluation = 0;
@@ -40,7 +40,7 @@ class SharedCondition {
     this.#holds = holds;
   }
 
-  /** Whether it holds; undefined where it fails. */
+  /** Whether it holds; undefined if it fails. */
   in(scene: Scene, evaluation: number): boolean | undefined {
     if (this.#evaluation === evaluation) return this.#was;
     this.#was = this.#evaluate(scene);
@@ -58,13 +58,13 @@ class SharedCondition {
   }
 }
 
-/** What is found out of a set ahead: plain data, which another thread may have made. */
+/** Precomputed data of a set, which another thread may have produced. */
 export interface SetIndex {
-  /** Positions of the policies that Cedar alone can evaluate. */
+  /** Positions of the policies that only Cedar can evaluate. */
   readonly unknown: readonly number[];
   /** Paths that its indices name by their numbers. */
   readonly steps: readonly (Step | undefined)[];
-  /** Policies whose scopes admit the same actions are indexed together. */
+  /** One index for the policies whose scopes admit the same actions. */
   readonly indices: readonly { readonly actions: ReadonlySet<string>; readonly index: PolicyIndex }[];
 }
 
@@ -88,7 +88,7 @@ export function setIndexOf(policies: readonly CompilablePolicy[]): SetIndex {
 }
 
 export class CompiledSet {
-  /** Positions of the policies that Cedar alone can evaluate. */
+  /** Positions of the policies that only Cedar can evaluate. */
   readonly unknown: readonly number[];
   readonly #policies: readonly CompilablePolicy[];
   readonly #indices: SetIndex["indices"];
@@ -96,7 +96,7 @@ export class CompiledSet {
   readonly #runnable: (Runnable | undefined)[] = [];
   /** By their JSON. */
   readonly #conditions = new Map<string, SharedCondition>();
-  /** When each policy was last looked at. */
+  /** When each policy was last examined. */
   readonly #seen: Uint32Array;
   #evaluation = 0;
 
@@ -109,7 +109,7 @@ export class CompiledSet {
     this.#seen = new Uint32Array(policies.length);
   }
 
-  /** Evaluates the policies that the action and the request can meet. Throws `leftToCedar` where Cedar has to be asked. */
+  /** Evaluates the policies that the action and the request can meet. Throws `leftToCedar` if Cedar is needed. */
   applying(scene: Scene, action: string): Applying {
     const applying = {
       permits: [] as number[],
@@ -175,7 +175,7 @@ export class CompiledSet {
   }
 }
 
-/** What Cedar says of a set of which these apply: any that fails is an error, and a prohibition overrules. */
+/** Cedar's result for a set of which these apply: any failure is an error, and a forbid overrides. */
 export function resultOf(
   { permits, forbids, failed }: Omit<Applying, "unknown">,
   counts: Counting = everyPolicy,

@@ -1,21 +1,21 @@
 /**
- * What a policy demands before it can apply, so that it is looked at only where a request meets that. Demands are
- * conditions of a policy's top level. One may decide that the policy does not apply only if nothing that is evaluated up
- * to it can fail: that is proven here, from the policy itself and from what requests have (`Assumption`).
+ * Finds what a policy demands before it can apply, so that it is evaluated only for requests that meet that. Demands
+ * are top-level conditions. A demand may rule the policy out only if nothing evaluated before it can fail, which is
+ * proven here from the policy and from properties of requests (`Assumption`).
  */
 import { constantOf, slotOf } from "./expression.ts";
 import type { Expression } from "./program.ts";
 import type { Paths, Slot } from "./scene.ts";
 import { EntityValue, SetValue, type Value } from "./values.ts";
 
-/** The value at the path is, has, is in, begins or ends with, one of the values. Those of entities are their keys. */
+/** The value at the path equals, has, is in, begins or ends with, one of the values. Entities are keys. */
 export interface Demand {
   readonly slot: Slot;
   readonly kind: "equals" | "equalsEntity" | "contains" | "containsEntity" | "in" | "startsWith" | "endsWith";
   readonly values: readonly (string | number | bigint | boolean)[];
 }
 
-/** What must be so of a request: where there is something at the path before, there is at this; or it is of this type. */
+/** A property of a request: if the parent path has a value, this path has one; or it has this type. */
 export interface Assumption {
   readonly slot: Slot;
   readonly is: "there" | Type;
@@ -24,13 +24,13 @@ export interface Assumption {
 type Type = "bool" | "long" | "string" | "set" | "entity" | "members";
 
 export interface Demands {
-  /** Any of them is needed. None where nothing can be proven. */
+  /** At least one must be met. None if nothing can be proven. */
   readonly demands: readonly Demand[];
-  /** Without them no demand says anything. */
+  /** Demands are valid only under these. */
   readonly assumptions: readonly Assumption[];
 }
 
-/** Finds what the conditions demand, which are evaluated in their order. */
+/** Finds the demands of conditions, which are evaluated in their order. */
 export function demandsOf(conditions: readonly Expression[], paths: Paths): Demands {
   const demands: Demand[] = [];
   let assumptions: readonly Assumption[] = [];
@@ -46,7 +46,7 @@ export function demandsOf(conditions: readonly Expression[], paths: Paths): Dema
   return { demands, assumptions: demands.length === 0 ? [] : assumptions };
 }
 
-/** Paths at which something is, where the expression is true. */
+/** Paths that have a value if the expression is true. */
 function impliedBy(expression: Expression, paths: Paths): readonly Slot[] {
   if (expression[0] === "&&") return [...impliedBy(expression[1], paths), ...impliedBy(expression[2], paths)];
   if (expression[0] === "has") {
@@ -70,7 +70,7 @@ class Proof {
     this.#paths = paths;
   }
 
-  /** Whether it has a value, of this type, wherever there is something at the known paths. */
+  /** Whether it has a value of this type if the known paths have values. */
   is(expression: Expression, type: Type, known: ReadonlySet<Slot>): boolean {
     const found = this.#typeOf(expression, known);
     if (found !== "any") return found === type || (type === "members" && found === "entity");
@@ -79,7 +79,7 @@ class Proof {
     return slot !== undefined;
   }
 
-  /** Undefined where it may have none; `any` where it is not known. */
+  /** Undefined if it may have no value; `any` if its type is unknown. */
   #typeOf(expression: Expression, known: ReadonlySet<Slot>): Type | "any" | undefined {
     const slot = slotOf(expression, this.#paths);
     if (slot !== undefined) return this.#pathType(slot, known);
@@ -133,12 +133,12 @@ class Proof {
         const [, left, right] = expression;
         return this.is(left, "entity", known) && this.is(right, "string", known) ? "bool" : undefined;
       }
-      default: // arithmetic, which may overflow; and what is seldom a condition
+      default: // arithmetic may overflow; others are rare as conditions
         return undefined;
     }
   }
 
-  /** A path has a value where something is at each of its steps: it is known, or assumed of members. */
+  /** A path has a value if each of its steps does: known, or assumed for members. */
   #pathType(slot: Slot, known: ReadonlySet<Slot>): Type | "any" | undefined {
     const step = this.#paths.step(slot);
     if (step === undefined) return slot === this.#paths.variable("context") ? "members" : "entity";
@@ -167,7 +167,7 @@ function both(left: Expression, right: Expression, type: Type): readonly (readon
   ];
 }
 
-/** What must be so where the condition is true; undefined where it cannot be looked up. */
+/** The demand of a true condition; undefined if it cannot be looked up. */
 function demandOf(condition: Expression, paths: Paths): Demand | undefined {
   const itself = slotOf(condition, paths);
   if (itself !== undefined) return { slot: itself, kind: "equals", values: [true] };
@@ -191,7 +191,7 @@ function demandOf(condition: Expression, paths: Paths): Demand | undefined {
   if (operator === "contains" && constant instanceof SetValue) return demand("equals", after, constant.items);
   if (operator === "contains") return demand("contains", before, one(other));
   if (operator === "containsAll") {
-    // Each is needed, so that the first will do.
+    // All are needed, so the first suffices.
     return other instanceof SetValue ? demand("contains", before, other.items.slice(0, 1)) : undefined;
   }
   const [slot, set] = other === undefined ? [after, constant] : [before, other];

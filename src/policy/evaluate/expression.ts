@@ -1,7 +1,7 @@
 /**
- * Expressions as functions of a scene, which give what Cedar's evaluator gives, in its order: what it does not look at is
- * not looked at, and where it fails, `evaluationFailed` is thrown. Where several operands are evaluated in any case, it does
- * not matter which of them fails first.
+ * Compiles expressions to functions of a scene with the results of Cedar's evaluator, in its order: what Cedar does not
+ * evaluate is not evaluated, and failures throw `evaluationFailed`. If several operands are always evaluated, the order
+ * of their failures does not matter.
  */
 import type { Binary, Expression } from "./program.ts";
 import type { Paths, Scene, Slot } from "./scene.ts";
@@ -9,13 +9,13 @@ import { areEqual, EntityValue, evaluationFailed, leftToCedar, RecordValue, SetV
 
 export type Evaluate = (scene: Scene) => Value;
 
-/** Compiles a condition: one that is neither true nor false fails. */
+/** Compiles a condition; a result other than a boolean fails. */
 export function compileCondition(expression: Expression, paths: Paths): (scene: Scene) => boolean {
   const evaluate = compile(expression, paths);
   return (scene) => truth(evaluate(scene));
 }
 
-/** The path that an expression is; undefined where it is none. */
+/** The path of an expression; undefined if it is not one. */
 export function slotOf(expression: Expression, paths: Paths): Slot | undefined {
   switch (expression[0]) {
     case "path":
@@ -38,7 +38,7 @@ export function slotOf(expression: Expression, paths: Paths): Slot | undefined {
   }
 }
 
-/** The value of an expression that reads nothing; undefined where it does, or is not known to be such. */
+/** The value of a constant expression; undefined if it is not known to be constant. */
 export function constantOf(expression: Expression): Value | undefined {
   if (expression[0] === "value") return expression[1];
   if (expression[0] === "entity") return new EntityValue(expression[1], expression[2]);
@@ -121,7 +121,7 @@ function compile(expression: Expression, paths: Paths): Evaluate {
   }
 }
 
-/** What most conditions are, so that what can be known ahead is. */
+/** Most conditions are equalities, so constants are prepared. */
 function equality(first: Expression, second: Expression, paths: Paths): Evaluate {
   const [left, right] = [compile(first, paths), compile(second, paths)];
   const constant = constantOf(second);
@@ -149,7 +149,7 @@ const strict: Readonly<
   in: (left, right, scene) => {
     const entity = entityOf(left);
     if (right instanceof EntityValue) return scene.isIn(entity, right);
-    // Each item must be an entity, also behind one that it is in.
+    // Each item must be an entity, even after a match.
     return setOf(right)
       .items.map(entityOf)
       .some((other) => scene.isIn(entity, other));
@@ -195,7 +195,7 @@ function presence(left: Expression, names: readonly string[], paths: Paths): Eva
   };
 }
 
-/** Whether texts are there in their order, one behind the other, the first and the last at the ends. */
+/** Whether the texts occur in order without overlap, the first and the last at the ends. */
 function isLike(text: string, pattern: readonly string[]): boolean {
   const [first = "", ...others] = pattern;
   const last = others.pop();
@@ -243,7 +243,7 @@ function longOf(value: Value): Long {
   return value;
 }
 
-// A result that is a safe integer was not rounded; any other is calculated exactly.
+// A safe integer was not rounded; any other result is calculated exactly.
 
 function sum(left: Long, right: Long): Long {
   const plain = typeof left === "number" && typeof right === "number" ? left + right : Number.NaN;

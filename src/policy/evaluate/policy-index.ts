@@ -1,6 +1,6 @@
 /**
- * Which policies a request can meet the demands of: found by what the request has, not by looking at each policy. An index
- * is plain data, so that the thread that checks policies can make it.
+ * Finds policies whose demands a request can meet from the request's values, without examining each policy. An index is
+ * plain data, so that the checking thread can build it.
  */
 import type { Assumption, Demand, Demands } from "./demands.ts";
 import type { Paths, Scene, Slot } from "./scene.ts";
@@ -22,27 +22,27 @@ interface Group {
 }
 
 type Key = Demand["values"][number];
-/** Positions of policies; of many, by what else they demand. Of one, which is what most values have, no array is kept. */
+/** Positions of policies: an index by their other demands if there are many, a number if there is one. */
 type Found = number | readonly number[] | PolicyIndex;
 
-/** A group while policies are added: each with what it demands besides. */
+/** A group under construction: each policy with its other demands. */
 interface GroupInMaking extends Omit<Group, "found"> {
   readonly buckets: Map<number, IndexedPolicy[]>;
 }
 
-/** Policies that are looked at one by one. */
+/** Most policies that are examined one by one. */
 const maxTogether = 8;
 
 /** Slots are numbers of the paths that it was made with. */
 export interface PolicyIndex {
-  /** Every policy that is here, and those that demand nothing. */
+  /** All policies in this index, and those without demands. */
   readonly all: readonly number[];
   readonly always: readonly number[];
   readonly groups: readonly Group[];
   readonly assumptions: readonly Assumption[];
 }
 
-/** Indexes policies, each by that of its demands that the fewest have. */
+/** Indexes policies, each by its rarest demand. */
 export function indexOf(policies: readonly IndexedPolicy[]): PolicyIndex {
   const wanted = new Wanted();
   for (const { demands } of policies) for (const demand of demands) wanted.add(demand);
@@ -81,7 +81,7 @@ function addTo(
     const number = numberOf(value);
     const bucket = group.buckets.get(number) ?? [];
     group.buckets.set(number, bucket);
-    // What was assumed once need not be asked again.
+    // Assumptions are checked once.
     bucket.push({ position, demands: others, assumptions: [] });
     if (typeof value === "string") group.lengths.add(value.length);
   }
@@ -93,13 +93,13 @@ function foundIn(bucket: readonly IndexedPolicy[]): Found {
   return others.length === 0 ? (first as number) : [first as number, ...others];
 }
 
-/** The paths of scenes, and by the numbers of an index those of its paths there. */
+/** The paths of scenes, and their slots by the index's numbers. */
 export interface IndexPlace {
   readonly paths: Paths;
   readonly slots: readonly Slot[];
 }
 
-/** Hands over the positions of all policies that may apply or fail; some more than once. */
+/** Passes on the positions of all policies that may apply or fail; some more than once. */
 export function findCandidates(
   { all, always, groups, assumptions }: PolicyIndex,
   place: IndexPlace,
@@ -140,8 +140,8 @@ function isSo({ slot: own, is }: Assumption, { paths, slots }: IndexPlace, scene
 }
 
 /**
- * A number in place of a value, so that none of a hundred thousand texts stays on the heap (FNV-1a, 32 bits). Of two values
- * that have the same, the policies of both are found: that costs a look, as each is evaluated before it applies.
+ * A number instead of a value, so that the texts do not stay on the heap (FNV-1a, 32 bits). On a collision the policies
+ * of both values are found, which costs little, because each is evaluated before it applies.
  */
 function numberOf(value: Key): number {
   const text = String(value);
@@ -167,7 +167,7 @@ function names({ slot, kind, values }: Demand): readonly string[] {
   return values.map((value) => `${slot} ${kind} ${typeof value} ${value}`);
 }
 
-/** What a value is known by in the group. */
+/** Keys of a value in the group. */
 function keysOf({ kind, lengths }: Group, value: Value, scene: Scene): Iterable<Demand["values"][number]> {
   switch (kind) {
     case "equals":

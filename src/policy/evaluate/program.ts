@@ -1,6 +1,6 @@
 /**
- * A policy as the evaluator takes it: what must hold for it to apply, in Cedar's order, made of Cedar's syntax tree and
- * a tenth of its size. Operators that are not known here stay unknown, and so does a number that does not survive JSON: Cedar evaluates such a policy.
+ * A policy for the evaluator: the conditions to apply, in Cedar's order, from Cedar's syntax tree and a tenth of its
+ * size. Unsupported operators, and numbers that do not survive JSON, become unknown: Cedar evaluates such a policy.
  */
 import type { EntityUidJson, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 
@@ -18,7 +18,7 @@ export type Expression =
   | readonly ["set", readonly Expression[]]
   | readonly ["record", readonly (readonly [string, Expression])[]]
   | readonly [".", Expression, string]
-  /** Names of members within each other. */
+  /** Names of nested members. */
   | readonly ["has", Expression, ...string[]]
   /** Texts between wildcards. */
   | readonly ["like", Expression, ...string[]]
@@ -32,11 +32,10 @@ export interface Program {
   readonly forbids: boolean;
   /** Evaluated in this order until one does not hold. */
   readonly conditions: readonly Expression[];
-  /** Whether nothing of it is unknown. */
+  /** Whether it has no unknown part. */
   readonly isKnown: boolean;
 }
 
-/** Reads Cedar's tree. */
 export function programOf({ effect, principal, action, resource, conditions }: PolicyJson): Program {
   const all = [
     ...scopeConditions("principal", principal as Constraint),
@@ -137,7 +136,7 @@ function expressionOf(tree: unknown): Expression {
 
 function literalOf(value: unknown): Expression {
   if (typeof value === "string" || typeof value === "boolean") return ["value", value];
-  // Larger ones were rounded on their way here, to what is no safe integer either.
+  // Larger ones were rounded by JSON, to numbers that are not safe integers either.
   if (typeof value === "number") return Number.isSafeInteger(value) ? ["value", value] : unknown;
   if (typeof value !== "object" || value === null || Object.keys(value).join() !== "__entity") return unknown;
   return entityExpression(value as EntityUidJson);

@@ -1,13 +1,13 @@
-/** A request as policies read it: each path is looked up once, for however many policies. */
+/** A request for policies: each path is looked up once for all of them. */
 import type { CedarValueJson, EntityJson } from "@cedar-policy/cedar-wasm/nodejs";
 import type { CedarRequest } from "../engine/cedar-request.ts";
 import { variables } from "./program.ts";
 import { EntityValue, entityOf, evaluationFailed, leftToCedar, RecordValue, readJson, type Value } from "./values.ts";
 
-/** Number of a path. Those of variables are their positions. */
+/** Number of a path. Variables have their positions. */
 export type Slot = number;
 
-/** How a path goes on from another. */
+/** The last step of a path. */
 export interface Step {
   readonly parent: Slot;
   readonly isTag: boolean;
@@ -28,12 +28,11 @@ export class Paths {
     return this.#steps[slot];
   }
 
-  /** All of them, by number. */
   get steps(): readonly (Step | undefined)[] {
     return this.#steps;
   }
 
-  /** Numbers that paths of others have here, by their numbers there. */
+  /** Adds the paths of another instance; returns their numbers here. */
   adopt(steps: readonly (Step | undefined)[]): readonly Slot[] {
     const slots: Slot[] = [];
     for (const [slot, step] of steps.entries()) {
@@ -64,7 +63,7 @@ export class Paths {
 
 type Attributes = Readonly<Record<string, CedarValueJson>>;
 
-/** What there is where nothing is. */
+/** Marks a path without a value. */
 const nothing = Symbol("nothing");
 
 export class Scene {
@@ -80,12 +79,12 @@ export class Scene {
     this.#paths = paths;
   }
 
-  /** Whether there is something at the path. Throws `leftToCedar`, as all do. */
+  /** Whether the path has a value. Throws `leftToCedar`, as all methods do. */
   has(slot: Slot): boolean {
     return this.#at(slot) !== nothing;
   }
 
-  /** What is at the path; undefined where nothing is. */
+  /** The value at the path; undefined if there is none. */
   value(slot: Slot): Value | undefined {
     const known = this.#values[slot];
     if (known !== undefined) return known;
@@ -96,7 +95,7 @@ export class Scene {
     return value;
   }
 
-  /** Whether a member can be asked for there: it is a record or an entity. */
+  /** Whether the value can have members: it is a record or an entity. */
   hasMembers(slot: Slot): boolean {
     const found = this.#at(slot);
     if (typeof found !== "object" || found === null || Array.isArray(found)) return false;
@@ -104,14 +103,14 @@ export class Scene {
     return true;
   }
 
-  /** The member of the value; undefined where it has none. Throws `evaluationFailed` where it cannot have any. */
+  /** The member of the value; undefined if it is absent. Throws `evaluationFailed` if the value cannot have members. */
   member(value: Value, name: string): Value | undefined {
     if (value instanceof RecordValue) return value.members.get(name);
     if (!(value instanceof EntityValue)) throw evaluationFailed;
     return converted(ownMember(this.#entity(value.key)?.attrs, name));
   }
 
-  /** The tag of the entity; undefined where it has none. */
+  /** The tag of the entity; undefined if it is absent. */
   tag(entity: EntityValue, name: string): Value | undefined {
     return converted(ownMember(this.#entity(entity.key)?.tags, name));
   }
@@ -120,7 +119,7 @@ export class Scene {
     return entity.key === other.key || this.ancestors(entity).has(other.key);
   }
 
-  /** Keys of all that the entity is in, directly or not, without itself. */
+  /** Keys of all direct and indirect ancestors, without the entity itself. */
   ancestors(entity: EntityValue): ReadonlySet<string> {
     const known = this.#ancestors.get(entity.key);
     if (known !== undefined) return known;

@@ -1,18 +1,18 @@
-/** Cedar's values, and Cedar's equality of them. */
+/** Cedar's values, and their equality. */
 import type { CedarValueJson } from "@cedar-policy/cedar-wasm/nodejs";
 
-/** Long is a number where that is safe, and otherwise a bigint, so that equal ones are identical. */
+/** A Long is a number if that is safe, and otherwise a bigint, so that equal values are identical. */
 export type Value = string | boolean | number | bigint | EntityValue | SetValue | RecordValue;
 
-/** What Cedar's evaluation fails of: a policy that throws it is one that could not be evaluated. */
+/** Thrown if Cedar's evaluation would fail: the policy could not be evaluated. */
 export const evaluationFailed = new Error("the evaluation fails");
-/** What is not evaluated here: Cedar has to be asked. */
+/** Thrown for unsupported evaluations: Cedar is needed. */
 export const leftToCedar = new Error("Cedar alone can evaluate this");
 
 export class EntityValue {
   readonly type: string;
   readonly id: string;
-  /** Equal for equal entities only: a type has no quotation mark. */
+  /** Equal only for equal entities: a type has no quotation mark. */
   readonly key: string;
 
   constructor(type: string, id: string) {
@@ -42,7 +42,7 @@ export class SetValue {
 }
 
 export class RecordValue {
-  /** No name is special in a map. */
+  /** A map, in which no name is special. */
   readonly members: ReadonlyMap<string, Value>;
 
   constructor(members: ReadonlyMap<string, Value>) {
@@ -56,7 +56,7 @@ export function areEqual(left: Value, right: Value): boolean {
   return typeof left === "object" && typeof right === "object" && canonicalText(left) === canonicalText(right);
 }
 
-/** The same for equal values only. */
+/** Equal only for equal values. */
 function canonicalText(value: Value): string {
   if (value instanceof EntityValue) return `E${JSON.stringify([value.type, value.id])}`;
   if (value instanceof SetValue) return `S{${[...new Set(value.items.map(canonicalText))].sort().join()}}`;
@@ -67,7 +67,7 @@ function canonicalText(value: Value): string {
   return typeof value === "string" ? JSON.stringify(value) : `${value}`;
 }
 
-/** The value of Cedar's JSON. Throws `leftToCedar` for what is none, or an extension's. */
+/** Converts Cedar's JSON. Throws `leftToCedar` for invalid values and extensions. */
 export function readJson(json: CedarValueJson): Value {
   switch (typeof json) {
     case "string":
@@ -95,7 +95,7 @@ export function readJson(json: CedarValueJson): Value {
 
 const escapes: readonly string[] = ["__entity", "__extn", "__expr"];
 
-/** The entity that `{"type": …, "id": …}` names. Throws `leftToCedar` for anything else. */
+/** The entity of `{"type": …, "id": …}`. Throws `leftToCedar` for anything else. */
 export function entityOf(uid: unknown): EntityValue {
   const { type, id } = Object(uid) as Readonly<Record<string, unknown>>;
   if (typeof type !== "string" || typeof id !== "string") throw leftToCedar;

@@ -1,6 +1,6 @@
 /**
- * Annotations of policies: the id, which every policy must have, a description, and the guidance that the policy
- * gives when it decides.
+ * Annotations of policies: the id, which is required, a description, and the guidance that the policy gives when it
+ * decides.
  *
  * | annotation                                                        | on             | value                          |
  * |-------------------------------------------------------------------|----------------|--------------------------------|
@@ -44,31 +44,31 @@ export const listNames = [
 ] as const;
 export type ListName = (typeof listNames)[number];
 
-/** The guidance of one policy, or of several after the merge. A name that nobody gave is absent. */
+/** The guidance of one policy, or of several after the merge. Names without a value are absent. */
 export interface PolicyGuidance {
   readonly scalars: Readonly<Partial<Record<ScalarName, string>>>;
   /** Sorted, without duplicates. */
   readonly lists: Readonly<Partial<Record<ListName, readonly string[]>>>;
 }
 
-/** The guidance that a policy's annotations give. */
+/** Guidance from a policy's annotations. */
 export interface AnnotatedGuidance extends PolicyGuidance {
-  /** Absent where it gives none. */
+  /** Absent if there are none. */
   readonly obligations?: readonly ObligationTemplate[];
 }
 
-/** From weakest to strictest, by name. A name without an order has no stricter value: two that differ conflict. */
+/** From weakest to strictest, by name. Without an order, two different values conflict. */
 export type StrictnessOrders = Readonly<Partial<Record<ScalarName, readonly string[]>>>;
 
-/** What annotation values are checked against. */
+/** Rules for annotation values. */
 export interface AnnotationRules {
   readonly supportedProfiles: readonly ArtifactProfile[];
   readonly strictness: StrictnessOrders;
-  /** Members of `registered` that obligations may tell callers. */
+  /** Members of `registered` that obligations may disclose to callers. */
   readonly disclosable?: readonly string[];
 }
 
-/** Members of later calls that a caller can be told to send. There is no plaintext among them. */
+/** Members of later calls that a policy can ask the caller to send. None of them is plaintext. */
 export const sendableMembers = [
   ...(["artifact_cid", "artifact_digest", "artifact_kind", "artifact_locator", "artifact_merkle_root_cid"] as const),
   ...(["artifact_profile", "attributes", "content_digest", "content_size_bytes", "decision_id", "event_type"] as const),
@@ -76,13 +76,13 @@ export const sendableMembers = [
 ] as const;
 export type SendableMember = (typeof sendableMembers)[number];
 
-/** What a caller can bind a decision to. */
+/** Identifiers to which a caller can bind a decision. */
 export const bindableIdentifiers = [
   ...["artifact_cid", "artifact_digest", "artifact_merkle_root_cid", "content_digest", "decision_id"],
   ...["key_reference", "policy_revision", "resource_id"],
 ];
 
-/** A parser returns the value in its one form, or throws a RangeError that completes "must …". */
+/** A parser returns the canonical value, or throws a RangeError that completes "must …". */
 type Parse<T> = (text: string, rules: AnnotationRules) => T;
 
 function refuse(rule: string): never {
@@ -140,10 +140,10 @@ const listParsers: Readonly<Record<ListName, Parse<readonly string[]>>> = {
 
 const forbidMayCarry: readonly string[] = ["required_actions", "warning", "alert", ...obligationNames];
 
-/** From weakest to strictest: a signature keeps no secret, an envelope does, a TDF carries its policy with it. */
+/** From weakest to strictest: a signature keeps no secret, an envelope does, a TDF includes its policy. */
 export const profileStrictness: readonly ArtifactProfile[] = [...artifactProfiles].reverse();
 
-/** Parses one scalar as an annotation or the manifest writes it. Throws a RangeError that completes "must …". */
+/** Parses one scalar of an annotation or the manifest. Throws a RangeError that completes "must …". */
 export function parseScalar(name: ScalarName, text: string, rules: AnnotationRules): string {
   const value = scalarParsers[name](text, rules);
   const order = rules.strictness[name];
@@ -157,7 +157,7 @@ export function parseList(name: ListName, text: string, rules: AnnotationRules):
   return listParsers[name](text, rules);
 }
 
-/** Reads a policy's guidance. Problems are sentences without a place. `@id` and `@description` are not judged here. */
+/** Parses a policy's guidance. Problems are sentences without a location. Does not check `@id` and `@description`. */
 export function parseGuidance(
   effect: Effect,
   annotations: Readonly<Record<string, string | null>>,

@@ -1,4 +1,4 @@
-/** Guidance where no deciding policy gives any. The manifest's `guidance` may replace it; a revision contains it. */
+/** Default guidance. The manifest's `guidance` may replace it; a revision contains it. */
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import type { PolicyAction } from "../engine/decision.ts";
 import type { KeyTransportChoice } from "./key-transport.ts";
@@ -7,18 +7,18 @@ export interface GuidanceDefaults {
   readonly handling_mode: string;
   readonly enforcement_mode: string;
   readonly local_enforcement_library: string;
-  /** Profile where neither the request nor a policy names one. */
+  /** Profile if neither the request nor a policy names one. */
   readonly artifact_profile: ArtifactProfile;
-  /** By whose key it is: the caller's own, by profile, or one with a managed transport. */
+  /** By owner of the key: the caller's own, by profile, or one with a managed transport. */
   readonly key_strategy: { readonly local: Readonly<Record<ArtifactProfile, string>>; readonly managed: string };
   readonly authorization_strategy: string;
   readonly policy_resolution: string;
-  /** Transport for a plan without a key reference, by profile. A profile that is left out has none. */
+  /** Transport for a plan without a key reference, by profile. Absent profiles have none. */
   readonly key_transport: Readonly<Partial<Record<ArtifactProfile, KeyTransportChoice>>>;
-  /** What the caller emits after the local work, by action; `deny` on a denial. */
+  /** What the caller sends after the local work, by action; `deny` on a denial. */
   readonly send_only: Readonly<Record<PolicyAction | "deny", readonly string[]>>;
   readonly bind_policy_to: readonly string[];
-  /** The event that tells of the action, and on a denial of that. */
+  /** The event that reports the action, or a denial. */
   readonly evidence_expected: Readonly<Record<PolicyAction | "deny", readonly string[]>>;
 }
 

@@ -1,12 +1,12 @@
 /**
- * The one rule by which the guidance of the deciding policies becomes one.
+ * The rule for merging the guidance of the deciding policies.
  *
- * - A list is the union of the lists that deciding policies give.
- * - A scalar that all give alike is that value. Where they differ and its name has a strictness order, the strictest
- *   is taken. Where they differ and there is no order, they conflict, and a conflict denies.
- * - A name that no deciding policy gives keeps its default (`guidance-defaults.ts`); one that is given replaces it.
+ * - A list is the union of their lists.
+ * - A scalar with equal values has that value. Different values with a strictness order give the strictest. Different
+ *   values without an order conflict, and a conflict denies.
+ * - A name without a value keeps its default (`guidance-defaults.ts`); a given one replaces it.
  *
- * So the order of the policies does not matter, and giving the same guidance again changes nothing.
+ * So the order of the policies does not matter, and repeating guidance changes nothing.
  */
 import {
   type ListName,

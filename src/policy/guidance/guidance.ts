@@ -1,4 +1,4 @@
-/** From merged annotations, defaults and the key reference to the guidance of an answer. */
+/** Derives the guidance of an answer from merged annotations, defaults and the key reference. */
 import type { SnakeCase } from "../../base/json.ts";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import type { Guidance, KeyTransportGuidance, PolicyQuery } from "../engine/decision.ts";
@@ -7,7 +7,7 @@ import type { GuidanceDefaults } from "./guidance-defaults.ts";
 import type { KeyReferenceStatus } from "./key-references.ts";
 import { type KeyTransportChoice, parseKeyTransport } from "./key-transport.ts";
 
-/** Guidance of an allowed query. `given` was parsed from annotations, so its values are known to be good. */
+/** Guidance of an allowed query. `given` comes from parsed annotations, so its values are valid. */
 export function guidanceOfAllow(
   query: PolicyQuery,
   given: PolicyGuidance,
@@ -39,10 +39,7 @@ export function guidanceOfAllow(
   };
 }
 
-/**
- * Guidance of a denial: the defaults, the event that tells of a denial, no key transport; and what the deciding
- * policies say in actions, warnings and the scopes that were missing.
- */
+/** Guidance of a denial: the defaults, the event for a denial, and what the deciding policies add. */
 export function guidanceOfDeny(query: PolicyQuery, given: PolicyGuidance, defaults: GuidanceDefaults): Guidance {
   const profile = query.claimed.artifact_profile ?? defaults.artifact_profile;
   return {
@@ -63,7 +60,7 @@ export function guidanceOfDeny(query: PolicyQuery, given: PolicyGuidance, defaul
   };
 }
 
-/** A policy's word first; then the reference's rule; then, for a plan without a reference, the profile's default. */
+/** A policy's annotation first; then the reference's rule; then, without a reference, the profile's default. */
 function keyTransport(
   { claimed }: PolicyQuery,
   annotated: string | undefined,
@@ -90,13 +87,13 @@ function choiceOf(text: string): KeyTransportChoice {
 
 type ReadMember = (guidance: Guidance) => string | readonly string[];
 
-/** What no policy says and no test asks for: whether the profile was replaced, and how policy is resolved. */
+/** Members that neither policies nor tests name: whether the profile was replaced, and policy resolution. */
 type Untold = "artifact_profile_overridden" | "policy_resolution";
 
-/** Every annotation, and every member that follows from one. */
+/** Every annotation, and every member derived from one. */
 type GuidanceName = Exclude<ScalarName | ListName, "warning" | "alert"> | Exclude<SnakeCase<keyof Guidance>, Untold>;
 
-/** By name, the member as a word or a list of them. */
+/** Members by name, as a word or a list of words. */
 export const guidanceMembers: Readonly<Record<string, ReadMember>> = {
   handling_mode: (guidance) => guidance.handlingMode,
   enforcement_mode: (guidance) => guidance.enforcementMode,

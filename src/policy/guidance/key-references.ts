@@ -1,8 +1,8 @@
 /**
- * Which key references the deployment manages. A pattern is literal text in which `*` stands for any characters,
- * none included; nothing else is special, case matters, and the whole reference must match. Of the patterns that
- * match, the one with the most literal characters rules, and of equals the first: so `kms://tenant-b/*` may give to
- * one tenant what `kms://*` leaves to all.
+ * Decides which key references the deployment manages. A pattern is literal text in which `*` stands for any characters
+ * or none; nothing else is special, case matters, and the whole reference must match. Among matching patterns the one
+ * with the most literal characters wins, then the first: so `kms://tenant-b/*` may reserve for one tenant what
+ * `kms://*` leaves to all.
  */
 import type { TenantId } from "../../base/ids.ts";
 import {
@@ -14,22 +14,22 @@ import {
 } from "../../base/key-reference-form.ts";
 import type { ManagedKeyTransport } from "./key-transport.ts";
 
-/** What holds for the key references that match one pattern. */
+/** Rule for the key references that match one pattern. */
 export interface KeyReferenceRule extends ManagedKeyTransport {
   readonly pattern: string;
   /** The only tenants that may use a matching reference; absent: all. */
   readonly tenants?: readonly TenantId[];
 }
 
-/** Out of the box: references to a key management service are managed, every other key is the caller's own. */
+/** Default: references to a key management service are managed, every other key is the caller's own. */
 export const defaultKeyReferences: readonly KeyReferenceRule[] = [
   { pattern: "kms://*", mode: "wrapped_key_reference", origin: "kms" },
 ];
 
-/** What the deployment knows of a reference; `unmanaged` means that the caller holds the key itself. */
+/** Status of a reference; `unmanaged` means that the caller holds the key itself. */
 export type KeyReferenceStatus = "unmanaged" | "another_tenant" | ManagedKeyTransport;
 
-/** Makes the function that looks a tenant's key reference up. Order matters only among equally specific patterns. */
+/** Returns the lookup for key references of tenants. Order matters only among equally specific patterns. */
 export function keyReferenceLookup(
   rules: readonly KeyReferenceRule[],
 ): (tenant: TenantId, reference: string) => KeyReferenceStatus {
@@ -44,10 +44,10 @@ export function keyReferenceLookup(
 }
 
 /**
- * Makes the function that says whether a reference may be taken for one that the deployment manages, in whatever
- * spelling, and is not canonical: such a one is to be refused, since what is looked up is its text and what it names
- * may be another tenant's. A reference that names a scheme of the patterns always may; without one, where a pattern
- * matches how others may read it, and where nobody can say how, since it encodes bytes that are no text.
+ * Returns a function that detects non-canonical spellings of possibly managed references. They must be refused: the
+ * lookup uses the text, while what they resolve to may be another tenant's key. A reference with a scheme of the
+ * patterns always counts; without a scheme it counts if a pattern matches what other parsers may read, or if it encodes
+ * bytes that are not text.
  */
 export function keyReferenceAliases(rules: readonly KeyReferenceRule[]): (reference: string) => boolean {
   const patterns = rules.map(({ pattern }) => pattern.toLowerCase());
@@ -72,7 +72,7 @@ function literalLength(literals: readonly string[]): number {
   return literals.reduce((sum, literal) => sum + literal.length, 0);
 }
 
-/** Whether the text is the literals in their order with anything between them. No backtracking: leftmost is best. */
+/** Whether the text has the literals in order with anything in between. The leftmost match is always best. */
 function matches(literals: readonly string[], text: string): boolean {
   const first = literals[0] ?? "";
   const last = literals.at(-1) ?? "";

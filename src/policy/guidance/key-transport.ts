@@ -1,19 +1,19 @@
 /**
- * How an annotation or the manifest writes key transport:
+ * Syntax of key transport in annotations and the manifest:
  *
  *     none
  *     mode=<mode>, origin=<origin>[, public_key_distribution=<text>][, exchange_algorithm=<text>]
  *
- * in any order. It is one value, not four, so that two policies cannot mix a transport that nobody wrote.
+ * in any order. It is one value instead of four, so that merging two policies cannot mix their transports.
  */
 import { type KeyTransportMode, keyTransportModes } from "../../base/vocabulary.ts";
 
-/** A transport that is managed, or `none` where the caller holds the key itself. */
+/** A managed transport, or `none` if the caller holds the key itself. */
 export type KeyTransportChoice = "none" | ManagedKeyTransport;
 
 export interface ManagedKeyTransport {
   readonly mode: KeyTransportMode;
-  /** Where the key material comes from, such as `kms`. */
+  /** Origin of the key material, such as `kms`. */
   readonly origin: string;
   readonly publicKeyDistribution?: string;
   readonly exchangeAlgorithm?: string;
@@ -47,7 +47,7 @@ export function parseKeyTransport(text: string): { readonly choice: KeyTransport
   };
 }
 
-/** The one way to write a choice: equal choices are equal texts. */
+/** Canonical text: equal choices have equal texts. */
 export function formatKeyTransport(choice: KeyTransportChoice): string {
   if (choice === "none") return choice;
   const { mode, origin, publicKeyDistribution, exchangeAlgorithm } = choice;

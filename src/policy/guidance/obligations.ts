@@ -1,38 +1,36 @@
 /**
- * Obligations: what a caller must do where it takes a decision, by an id that it knows, with parameters.
+ * Obligations: what a caller must do if it relies on a decision, by an id that it knows, with parameters.
  *
  *     @obligation("notify-owner; address = registered.attributes.owner; within_hours = 24; urgent = true")
  *
  *     obligation = id *( ";" name "=" value )
  *     value      = "'" text "'" / DQUOTE text DQUOTE / whole number / "true" / "false" / input
- *     input      = "principal." / "claimed." / "registered."  and the rest as policies read it: `claimed.attributes.region`
+ *     input      = "principal." / "claimed." / "registered."  and the rest of its path: `claimed.attributes.region`
  *
- * Cedar has an annotation once in a policy, so further obligations are `@obligation_2` to `@obligation_8`, each with its own
- * text. An input must be text, a whole number, or yes or no; one that is absent when the policy decides is no value, and
- * then nothing is allowed.
+ * Cedar allows an annotation once per policy, so further obligations are `@obligation_2` to `@obligation_8`. An input
+ * must be text, a whole number, or a boolean; if one is absent when the policy decides, the decision is a denial.
  */
 import type { Obligation } from "../engine/decision.ts";
 import type { Input, InputCatalogue, InputValue } from "../engine/inputs.ts";
 
-/** An obligation as a policy writes it. A value stands in the policy, or is read from the input of that name. */
+/** An obligation of a policy. A value is literal, or read from the named input. */
 export interface ObligationTemplate {
   readonly id: string;
   readonly parameters: Readonly<Record<string, { readonly value: string } | { readonly input: string }>>;
 }
 
-/** What inputs a parameter can be taken from. */
+/** Inputs that parameters may use. */
 export interface ObligationRules {
   readonly catalogue: InputCatalogue;
-  /** Members of `registered` that may be told to callers, such as `attributes.owner`. */
+  /** Members of `registered` that may be disclosed to callers, such as `attributes.owner`. */
   readonly disclosable?: readonly string[];
 }
 
 const maximumPerPolicy = 8;
 const maximumParameters = 16;
-/** Obligations of a decision, which are as many as a caller can say that it understands. */
+/** Most obligations of a decision, which is also the most that a caller can declare to understand. */
 export const maximumObligations = 64;
 
-/** Annotations that give an obligation. */
 export const obligationNames: readonly string[] = Array.from({ length: maximumPerPolicy }, (_, index) =>
   index === 0 ? "obligation" : `obligation_${index + 1}`,
 );
@@ -40,7 +38,7 @@ export const obligationNames: readonly string[] = Array.from({ length: maximumPe
 const idPattern = /^[a-z][a-z0-9_.-]{0,127}$/;
 const namePattern = /^[a-z][a-z0-9_]{0,63}$/;
 const textPattern = /^[^\p{Cc}\p{Cs}]{0,1024}$/u;
-/** One member, up to the next `;` that is in no quotes. */
+/** One member, up to the next `;` outside quotes. */
 const memberPattern = /(?:'[^']*'|"[^"]*"|[^;'"])*/y;
 
 /** Parses the text of an annotation. Throws a RangeError that completes "must …". */
@@ -83,7 +81,7 @@ function parseValue(name: string, text: string, rules: ObligationRules): Obligat
   return { input: inputNamed(name, text, rules) };
 }
 
-/** Name of the input that policies read with the path. */
+/** Name of the input at the path. */
 function inputNamed(parameter: string, path: string, { catalogue, disclosable = [] }: ObligationRules): string {
   const found = scalarInput(path, catalogue);
   if (found === undefined) {
@@ -96,7 +94,7 @@ function inputNamed(parameter: string, path: string, { catalogue, disclosable = 
   return found;
 }
 
-/** Name of the input of one value at the path, without `context.`; undefined where there is none. */
+/** Name of the scalar input at the path, without `context.`; undefined if there is none. */
 export function scalarInput(path: string, catalogue: InputCatalogue): string | undefined {
   if (!/^(?:principal|claimed|registered)\.[^\s;'"]{1,256}$/.test(path)) return undefined;
   const full = path.startsWith("principal.") ? path : `context.${path}`;
@@ -108,14 +106,14 @@ export function scalarInput(path: string, catalogue: InputCatalogue): string | u
 
 const scalarKinds: ReadonlySet<string> = new Set<Input["kind"]>(["text", "whole_number", "yes_no"]);
 
-/** Names of the inputs that the obligations take values from. */
+/** Names of the inputs that the obligations use. */
 export function inputsOfObligations(obligations: readonly ObligationTemplate[]): readonly string[] {
   return obligations.flatMap(({ parameters }) =>
     Object.values(parameters).flatMap((from) => ("input" in from ? [from.input] : [])),
   );
 }
 
-/** The obligation with the values of a query; undefined where one of its inputs has none. */
+/** The obligation with the values of a query; undefined if one of its inputs is absent. */
 export function fillIn(
   { id, parameters }: ObligationTemplate,
   inputOf: (input: string) => InputValue,
@@ -129,17 +127,17 @@ export function fillIn(
 }
 
 /**
- * Merges: what is the same in id and parameters is once. The same id with other parameters is another obligation, and the
- * caller meets both or takes the decision for a denial; so that a further policy only ever adds to what must be done.
+ * Removes duplicates of id and parameters. The same id with other parameters is another obligation, and the caller must
+ * meet both or treat the decision as a denial; so another policy only adds obligations.
  */
 export function mergeObligations(obligations: readonly Obligation[]): readonly Obligation[] {
   if (obligations.length === 0) return obligations;
-  // Parameters are in the order of their names, so that equal obligations are equal texts.
+  // Parameters are sorted by name, so that equal obligations have equal texts.
   const byText = new Map(obligations.map((each) => [JSON.stringify([each.id, each.parameters]), each] as const));
   return [...byText].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, obligation]) => obligation);
 }
 
-/** One line, as a policy writes it. */
+/** One line, in policy syntax. */
 export function formatObligation({ id, parameters }: ObligationTemplate): string {
   const members = Object.entries(parameters).map(
     ([name, from]) => `${name} = ${"input" in from ? from.input : JSON.stringify(from.value)}`,

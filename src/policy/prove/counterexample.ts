@@ -1,4 +1,4 @@
-/** The question that a counterexample of the solver is, as operators write it. */
+/** Converts a counterexample of the solver to a question in the form that operators write. */
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
 import type { InputCatalogue } from "../engine/inputs.ts";
 import { place, usualText, type WrittenQuestion } from "../samples/question.ts";
@@ -6,7 +6,7 @@ import { asObject, type Counterexample } from "./wire.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Undefined where it is of another form than the schema has. Entities that were made up are left out. */
+/** Undefined if it does not have the schema's form. Entities that the solver made up are left out. */
 export function questionIn(
   { principal, context, entities }: Counterexample,
   action: string,
@@ -30,7 +30,7 @@ export function questionIn(
     if (value === undefined || kind === "record") continue;
     place(question, name, kind === "tags" ? (known.get(keyOf(value))?.tags ?? {}) : value);
   }
-  // The solver knows no rules for ids.
+  // The solver does not know the rules for ids.
   const { principal_id: id } = question.principal as { readonly principal_id?: unknown };
   if (typeof id !== "string" || parsePrincipalId(id) === undefined) place(question, "caller.principal_id", usualText);
   if (typeof question.tenant !== "string" || parseTenantId(question.tenant) === undefined)
@@ -38,7 +38,7 @@ export function questionIn(
   return question;
 }
 
-/** `{ "type", "id" }`, or the same as the one member `__entity`. */
+/** `{ "type", "id" }`, or the same within the only member `__entity`. */
 function keyOf(uid: unknown): string {
   const { __entity, type, id } = (asObject(uid) ?? {}) as Json;
   return __entity === undefined ? JSON.stringify([type, id]) : keyOf(__entity);

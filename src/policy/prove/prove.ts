@@ -1,9 +1,9 @@
 /**
- * Proves of two bundles that they decide every request alike, or finds a request that they do not, with Cedar's own
- * symbolic compiler and a solver behind it. Both are outside of this project: where they are missing, nothing is proven.
+ * Proves that two bundles decide every request alike, or finds one that they do not, with Cedar's own symbolic compiler
+ * and a solver. Both are outside of this project: if they are missing, nothing is proven.
  *
- * What is proven holds whatever entities there are; a counterexample may therefore be of entities that the directories do
- * not have, and counts only where the bundles, with their own entities, do decide its question differently.
+ * A proof holds for any entities. A counterexample may therefore use entities that the directories do not have, and
+ * counts only if the bundles, with their own entities, decide its question differently.
  */
 import { isDeepStrictEqual } from "node:util";
 import { cedar } from "../cedar.ts";
@@ -29,22 +29,22 @@ import { type RequestDomain, requestDomain } from "./request-domain.ts";
 import { type StatementPair, statementPairs } from "./statements.ts";
 import type { Counterexample, ProverOutcome, ProverQuestion, ProverRequest } from "./wire.ts";
 
-/** Asks the prover: undecided is whatever it does not answer. Does not reject. */
+/** Asks the prover; a question without an answer is undecided. Does not reject. */
 export type AskProver = (request: ProverRequest) => Promise<ProverOutcome>;
 
 export interface Proof {
-  /** What the solver calls itself. */
+  /** Name that the solver reports. */
   readonly solver: string;
-  /** Statements that were proven, and all of them; those that hold by their form alone are among both. */
+  /** Statements that were proven, and all of them; both include those that hold by their form alone. */
   readonly proven: number;
   readonly statements: number;
-  /** Requests that are decided differently: each was put to both bundles. */
+  /** Requests that are decided differently, confirmed with both bundles. */
   readonly found: readonly PolicyChange[];
   /** What is neither proven nor refuted. Sorted. */
   readonly undecided: readonly string[];
 }
 
-/** A proof, or what is missing for one and how to get it, in one line. */
+/** A proof, or one line with what is missing and how to get it. */
 export type ProofOutcome = Proof | { readonly missing: string };
 
 interface Asked {
@@ -56,9 +56,9 @@ interface Asked {
 }
 
 /**
- * Takes bundles that have no problems. Throws a TypeError for others.
+ * Takes bundles without problems. Throws a TypeError for others.
  *
- * @param timeoutMs how long the solver may look at one statement
+ * @param timeoutMs how long the solver may work on one statement
  * @param known differences that were found without the solver
  */
 export async function proveEqual(
@@ -94,27 +94,26 @@ export async function proveEqual(
 }
 
 const nothing = { policies: [], asked: [], statements: 0, tooLarge: [] };
-/** Policies that all statements together name, one for each time; each takes some tens of bytes, here and in the prover. */
+/** Most policies that all statements name, repetitions included, at some tens of bytes each. */
 const maxNamed = 2_000_000;
 const beyond = "too many policies with too many kinds of guidance";
-const unconfirmed =
-  "the solver found a difference only with entities or values that no request of this service can have";
+const unconfirmed = "the solver's counterexample needs entities or values that no request of this service can have";
 
-/** What makes decisions differ that no statement is about, and what statements would be wrong about. */
+/** Differences that no statement covers, and conditions under which statements would be wrong. */
 function outsideOfProof(sides: readonly [Side, Side]): readonly string[] {
   const [old, next] = sides.map(({ bundle }) => bundle) as [PolicyBundle, PolicyBundle];
   const [known, knows] = [old, next].map((bundle) => checkBundle(bundle).entities);
   const differing: readonly (readonly [boolean, string])[] = [
-    [!isDeepStrictEqual(old.callerAttributes, next.callerAttributes), "attributes of callers are declared otherwise"],
-    [old.schema !== next.schema, "the directories have other schemas, and policies are proven under one"],
-    [!isDeepStrictEqual(old.entities?.references, next.entities?.references), "entities are referred to otherwise"],
-    [known !== knows, "the directories have other entities, and policies are proven under the same"],
+    [!isDeepStrictEqual(old.callerAttributes, next.callerAttributes), "the declared attributes of callers differ"],
+    [old.schema !== next.schema, "the directories' schemas differ, and a proof needs the same one"],
+    [!isDeepStrictEqual(old.entities?.references, next.entities?.references), "the references to entities differ"],
+    [known !== knows, "the directories' entities differ, and a proof needs the same ones"],
     [!hasSameGuidance(sides), "the manifests differ in guidance"],
     [!isDeepStrictEqual(old.keyReferences, next.keyReferences), "the manifests differ in key references"],
     [!isDeepStrictEqual(old.actions, next.actions), "the manifests differ in names of actions"],
     [
       sides.some(({ catalogue }) => catalogue.refersToPrincipals),
-      "entities refer to principals, of whom a request has the caller alone",
+      "entities refer to principals, but a request has only the caller",
     ],
   ];
   return differing.flatMap(([differs, reason]) => (differs ? [reason] : []));
@@ -140,7 +139,7 @@ function questionsOf(sides: readonly [Side, Side]) {
       const [old, next] = sides.map((side) => layersOf(side, group.tenant, action));
       for (const isOnBehalfOf of [false, true]) {
         const pairs = statementPairs([old, next], isOnBehalfOf, indexOf);
-        // Where nothing is asked, all is proven by its form: that is one statement.
+        // Without questions, all is proven by form, which counts as one statement.
         statements += Math.max(pairs.length, 1);
         const [{ catalogue }] = sides;
         const assuming = requestDomain({ catalogue, tenants: domainOf(group, sides), isOnBehalfOf, principals });
@@ -156,7 +155,7 @@ function questionsOf(sides: readonly [Side, Side]) {
   return { policies, asked, statements, tooLarge };
 }
 
-/** The same for policies that apply to the same by their form: of another layout, id, effect or annotation. */
+/** Equal for policies with the same conditions, whatever their layout, id, effect or annotations. */
 function conditionsIn(text: string): string {
   const parsed = cedar().policyToJson(text);
   if (parsed.type === "failure") throw new TypeError("a policy of a bundle without problems is Cedar");
@@ -180,7 +179,7 @@ function principalsNamed(sides: readonly [Side, Side]): readonly string[] {
   return [...new Set(named)].sort();
 }
 
-/** The tenants of the group, as the prover assumes them. */
+/** The tenants of the group, as an assumption of the prover. */
 function domainOf({ names }: TenantGroup, sides: readonly [Side, Side]): RequestDomain["tenants"] {
   if (!names.includes(unnamedTenant)) return { among: names };
   return { except: namedTenants(sides).filter((tenant) => !names.includes(tenant)) };
@@ -189,10 +188,10 @@ function domainOf({ names }: TenantGroup, sides: readonly [Side, Side]): Request
 function described({ group, action, about, isOnBehalfOf }: Omit<Asked, "question">): string {
   const names = group.names.map((name) => (name === unnamedTenant ? "any other tenant" : name)).join(", ");
   const guidance = about === "guidance" ? ", its guidance" : "";
-  return `${action} for ${names}${isOnBehalfOf ? ", about somebody else" : ""}${guidance}`;
+  return `${action} for ${names}${isOnBehalfOf ? ", on behalf of another subject" : ""}${guidance}`;
 }
 
-/** Asks both bundles, and notes the question if they do decide it differently. */
+/** Decides the question with both bundles, and records it if they differ. */
 function confirm(
   sides: readonly [Side, Side],
   { group, action }: Asked,
@@ -224,7 +223,7 @@ function confirm(
   return true;
 }
 
-/** Whether an example that both bundles were asked refutes what the solver refutes too, with entities that it made up. */
+/** Whether a known example refutes what the solver refutes with made-up entities. */
 function isRefutedBy(known: readonly PolicyChange[], { group, action, about, isOnBehalfOf }: Asked): boolean {
   return known.some(
     ({ difference, tenants, actions, example }) =>

@@ -1,7 +1,7 @@
 /**
- * Of which requests it is proven that they are decided alike: those that the service makes of questions, as an expression
- * of Cedar. The schema says of which types the inputs are, and this the rest: the solver would otherwise find differences
- * that no question shows, such as an application without a name.
+ * The requests that a proof covers: those that the service can make, as a Cedar expression. The schema gives the types
+ * of inputs, and this expression the rest: without it the solver would find differences that no question can show, such
+ * as an application without a name.
  */
 
 import { type Input, type InputCatalogue, onBehalfOfName } from "../engine/inputs.ts";
@@ -9,15 +9,15 @@ import { closedWords, mayBeEmpty } from "../samples/samples.ts";
 
 export interface RequestDomain {
   readonly catalogue: InputCatalogue;
-  /** Tenants that ask; or those of which none does. */
+  /** Tenants that ask; or tenants that do not. */
   readonly tenants: { readonly among: readonly string[] } | { readonly except: readonly string[] };
-  /** Whether it is about somebody else than the caller. */
+  /** Whether it is about another subject than the caller. */
   readonly isOnBehalfOf: boolean;
   /** Principals that policies name: `tenant/principal`. */
   readonly principals: readonly string[];
 }
 
-/** A Cedar expression that holds for every request of the service, and does not fail. */
+/** Returns a Cedar expression that is true for every request of the service, and does not fail. */
 export function requestDomain({ catalogue, tenants, isOnBehalfOf, principals }: RequestDomain): string {
   const records = catalogue.inputs.filter(({ kind }) => kind === "record");
   const isWithin = (record: Input, { path }: Input) => path.startsWith(`${record.path}.`);
@@ -33,7 +33,7 @@ export function requestDomain({ catalogue, tenants, isOnBehalfOf, principals }: 
   return all([...always, ...within, ...tenantCondition(tenants), ...principals.map(identity)]);
 }
 
-/** No label ever leaves it. */
+/** A label stays in it for good. */
 const labelsEver = "context.registered.labels_ever.containsAll(context.registered.labels)";
 
 function conditionOf(input: Input): readonly string[] {
@@ -69,7 +69,7 @@ function tenantCondition(tenants: RequestDomain["tenants"]): readonly string[] {
   return tenants.except.length === 0 ? [] : [`!${cedarTexts(tenants.except)}.contains(${tenant})`];
 }
 
-/** Its id is made of what is read of it. */
+/** The id must agree with the attributes that policies read. */
 function identity(uid: string): string {
   const [tenant, principal] = [uid.slice(0, uid.indexOf("/")), uid.slice(uid.indexOf("/") + 1)];
   const read = `principal.tenant == ${cedarText(tenant)} && principal.principal_id == ${cedarText(principal)}`;
@@ -94,7 +94,7 @@ function cedarTexts(texts: readonly string[]): string {
   return `[${texts.map(cedarText).join(", ")}]`;
 }
 
-/** A literal of Cedar. */
+/** A Cedar string literal. */
 function cedarText(text: string): string {
   const escaped = text.replace(/["\\\p{Cc}]/gu, (one) => `\\u{${one.codePointAt(0)?.toString(16)}}`);
   return `"${escaped}"`;

@@ -1,27 +1,26 @@
 /**
- * What is proven of two bundles about one action of tenants that have the same sets: that policies allow the same requests,
- * and that the same guidance follows. Guidance is merged from what deciding policies say, each of it once
- * (`guidance-merge.ts`), so it is the same where, of everything that is said, some policy that says it decides for the same
- * requests.
+ * Statements to prove of two bundles about one action of tenants with the same sets: that policies allow the same
+ * requests, and give the same guidance. Guidance is merged from the parts that deciding policies give
+ * (`guidance-merge.ts`), so it is the same if, for each part, some policy with it decides for the same requests.
  */
 import canonicalize from "canonicalize";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { isGuided, type SideLayer } from "../diff/side.ts";
 import type { Formula, Statement } from "./wire.ts";
 
-/** What two statements, of what was and of what is to be, are about. */
+/** Subject of two statements, one for each bundle. */
 export interface StatementPair {
   readonly about: "decision" | "guidance";
   readonly statements: readonly [Statement, Statement];
-  /** Pairs about the policies alone that are not on both sides, of which it follows. Empty where that is all of them. */
+  /** Pairs about only the policies that differ, which imply the pair. Empty if all policies differ. */
   readonly sufficient: readonly (readonly [Statement, Statement])[];
 }
 
 /**
- * The pairs that are to hold for the same requests; those that do by their form alone are left out.
+ * The pairs that must hold for the same requests, without those that do by their form alone.
  *
- * @param layers that decide, on both sides; undefined where there are none, so that everything is denied
- * @param isOnBehalfOf whether the requests are about somebody else than the caller
+ * @param layers that decide, on both sides; undefined if there are none, so that everything is denied
+ * @param isOnBehalfOf whether the requests are about another subject than the caller
  * @param indexOf index of a policy's conditions, for the prover
  */
 export function statementPairs(
@@ -38,14 +37,14 @@ export function statementPairs(
   return pairs.filter(({ statements: [one, other] }) => JSON.stringify(one) !== JSON.stringify(other));
 }
 
-/** A statement, and lists of policies: it is about whether all of them can be evaluated, and whether any of each applies. */
+/** A statement over lists of policies: whether all of them can be evaluated, and whether any of each applies. */
 interface Rule extends Statement {
   readonly lists: readonly (readonly number[])[];
 }
 
 interface Deciding {
   readonly allows: Rule;
-  /** When some policy decides that says this, by effect and what is said. */
+  /** When some policy with this guidance decides, by effect and guidance. */
   readonly guided: ReadonlyMap<string, Rule>;
 }
 
@@ -56,10 +55,7 @@ function pairOf(about: StatementPair["about"], one: Rule, other: Rule): Statemen
   return { about, statements, sufficient: sufficientPairs(one, other) };
 }
 
-/**
- * What policies of both sides do is the same on both. So it is enough that the others of each list fail for the same
- * requests, and some of them applies to the same.
- */
+/** Shared policies act the same on both sides, so it suffices that the other ones do. */
 function sufficientPairs(one: Rule, other: Rule): readonly (readonly [Statement, Statement])[] {
   const isShared = without(one.evaluable, other.evaluable).length < one.evaluable.length;
   if (!isShared || one.lists.length !== other.lists.length) return [];
@@ -95,7 +91,7 @@ function statementOf(
   const indicesOf = (policies: readonly CheckedPolicy[], effect?: CheckedPolicy["effect"]) =>
     sorted(policies.filter((policy) => policy.effect === (effect ?? policy.effect)).map(({ text }) => indexOf(text)));
   const all = layers.flat();
-  // One policy that fails denies everything, whatever the others say.
+  // One failing policy denies everything.
   const evaluable = indicesOf(all);
   const permits = layers.map((policies) => indicesOf(policies, "permit"));
   const forbids = indicesOf(all, "forbid");
@@ -109,7 +105,7 @@ function statementOf(
   );
   for (const [said, policies] of groups) {
     const saying = indicesOf(policies);
-    // A permit decides where it applies and everything is allowed; a forbid wherever it applies.
+    // A permit decides if it applies and everything is allowed; a forbid whenever it applies.
     const isPermit = policies[0]?.effect === "permit";
     if (!isPermit) guided.set(said, { evaluable, holds: any(saying), lists: [saying] });
     else if (isOpen)

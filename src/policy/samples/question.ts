@@ -1,11 +1,11 @@
-/** A question as operators write it and as a bundle is asked it, made of values of variables. */
+/** Questions in the form that operators write and that bundles decide, built from values of variables. */
 import { isDeepStrictEqual } from "node:util";
 import type { PolicyQuery } from "../engine/decision.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { parseQuery } from "../tools/query.ts";
 import type { Value, Variable } from "./samples.ts";
 
-/** Members of a question as operators write it; see `tools/query.ts`. */
+/** Members of a written question; see `tools/query.ts`. */
 export interface WrittenQuestion {
   readonly tenant: string;
   readonly principal: Readonly<Record<string, unknown>>;
@@ -19,13 +19,13 @@ export interface WrittenQuestion {
 /** A text that no policy names. */
 export const usualText = "anything-else";
 
-/** The question that nothing special is in. */
+/** A question with only unremarkable values. */
 export function usualQuestion(tenant: string, action: string): WrittenQuestion {
   const claimed = { workload: { application: usualText }, resource: { kind: usualText } };
   return { tenant, principal: {}, action, claimed };
 }
 
-/** The question that an assignment asks; variables that it does not name have their first values. */
+/** The question of an assignment; variables without a value have their first one. */
 export function questionOf(
   variables: readonly Variable[],
   assignment: ReadonlyMap<number, Value>,
@@ -69,7 +69,7 @@ function put(question: WrittenQuestion, { term, member, isSet }: Variable, value
   else if (placed(question, term) === undefined) place(question, term, []);
 }
 
-/** Records that a question need not have, with what it says where it has one that no policy speaks of. */
+/** Optional records of a question, with unremarkable content. */
 const optionalRecords: ReadonlyMap<string, () => object> = new Map<string, () => object>([
   ["registered", () => ({ resource: { kind: usualText } })],
   ["on_behalf_of", () => ({ type: usualText, id: usualText })],
@@ -78,7 +78,7 @@ const optionalRecords: ReadonlyMap<string, () => object> = new Map<string, () =>
 /** The set of obligations that the caller understands, which no policy reads. */
 export const understood = "understood_obligations";
 
-/** Where a question has the input. */
+/** Path of the input in a question. */
 function pathTo(term: string): readonly string[] {
   const [, attribute] = /^caller\.attributes\.(.*)$/s.exec(term) ?? [];
   if (attribute !== undefined) return ["principal", "attributes", attribute];
@@ -91,7 +91,7 @@ function pathTo(term: string): readonly string[] {
   return term.startsWith("caller.") ? ["principal", term.slice("caller.".length)] : ["claimed", ...term.split(".")];
 }
 
-/** Says in the question what the input is, by the name of it. */
+/** Sets the named input in the question. */
 export function place(question: object, term: string, value: unknown): void {
   const path = pathTo(term);
   let at = question as Record<string, unknown>;
@@ -100,7 +100,7 @@ export function place(question: object, term: string, value: unknown): void {
       Object.defineProperty(at, name, { value: {}, enumerable: true, configurable: true, writable: true });
     at = at[name] as Record<string, unknown>;
   }
-  // No name is special, `__proto__` neither.
+  // No name is special, not even `__proto__`.
   Object.defineProperty(at, path.at(-1) as string, { value, enumerable: true, configurable: true, writable: true });
 }
 
@@ -120,10 +120,7 @@ function placed(question: object, term: string): unknown {
   return pathTo(term).reduce<unknown>((at, name) => memberOf(at, name), question);
 }
 
-/**
- * The question as a bundle is asked it: with the attributes of the caller that it declares. Undefined where no request asks
- * it.
- */
+/** Converts the question for a bundle, with its declared attributes. Undefined if no request can ask it. */
 export function queryFor(
   bundle: Pick<PolicyBundle, "callerAttributes">,
   question: WrittenQuestion,
@@ -146,7 +143,7 @@ export function queryFor(
   }
 }
 
-/** The question with the attributes that callers must have by any of the bundles, so that it can be asked as it stands. */
+/** Adds the attributes that either bundle requires of callers, so that the question can be asked unchanged. */
 export function askable(
   bundles: readonly Pick<PolicyBundle, "callerAttributes">[],
   question: WrittenQuestion,
@@ -161,10 +158,10 @@ export function askable(
 
 const usual = { text: "anything-else", set_of_text: [], whole_number: 0, yes_no: false } as const;
 
-/** Members that a question always has. */
+/** Required members of a question. */
 const needed: ReadonlySet<string> = new Set(["tenant", "principal", "action", "claimed"]);
 
-/** Takes out of the question, part by part, what `holds` does without. */
+/** Removes parts of the question for which `holds` stays true. */
 export function simplified(question: WrittenQuestion, holds: (question: WrittenQuestion) => boolean): WrittenQuestion {
   let simplest = question;
   for (const path of pathsIn(question, [])) {
@@ -189,7 +186,7 @@ function valueIn(from: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>((at, name) => memberOf(at, name), from);
 }
 
-/** The simplest first: absent, what nobody speaks of, and of a set a part. */
+/** The simplest first: absent, unremarkable, then a part of a set. */
 function simplerThan([first]: readonly string[], value: unknown): readonly unknown[] {
   if (value === undefined || first === undefined) return [];
   if (typeof value === "string") return [undefined, usualText];

@@ -1,4 +1,4 @@
-/** Questions that tell policies apart: made of what the policies compare with, of what is next to that, and of others. */
+/** Questions that distinguish policies: built from compared values, values next to those, and others. */
 import type { PatternElem } from "@cedar-policy/cedar-wasm/nodejs";
 import { authSources } from "../../base/caller.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
@@ -6,29 +6,29 @@ import type { Comparisons, Term } from "./terms.ts";
 
 export type Value = string | number | boolean | undefined;
 
-/** A scalar, or whether a set has a member. The first value is that of a request that no policy speaks of. */
+/** A scalar, or whether a set has a member. The first value is an unremarkable one. */
 export interface Variable {
   readonly term: string;
-  /** Of a set. */
+  /** Member of the set. */
   readonly member?: string;
-  /** It says whether there is a set. */
+  /** Whether there is a set. */
   readonly isSet?: true;
   readonly values: readonly Value[];
 }
 
-/** A variable, and those of its values that a policy asks for. */
+/** A variable, and those of its values that a policy tests for. */
 export interface AskedVariable extends Variable {
   readonly telling: readonly Value[];
 }
 
-/** All texts that an input can be, by its name. */
+/** All texts of inputs with a closed vocabulary, by name. */
 export const closedWords: Readonly<Record<string, readonly string[]>> = {
   "caller.auth_source": authSources,
   artifact_profile: artifactProfiles,
   "registered.artifact_profile": artifactProfiles,
 };
 
-/** Whether the text, or a member of the set, may be empty. Requests carry no other empty text. */
+/** Whether the text, or a member of the set, may be empty. Requests have no other empty text. */
 export function mayBeEmpty(term: string): boolean {
   return /^(?:caller\.attributes\.|on_behalf_of\.propert|(?:registered\.)?(?:labels(?:_ever)?$|attributes\.))/.test(
     term,
@@ -37,7 +37,7 @@ export function mayBeEmpty(term: string): boolean {
 
 const anything = "anything-else";
 
-/** What a policy compares with, what is next to it, and anything else, which comes first. */
+/** Returns the compared values, values next to them, and an unremarkable one, which comes first. */
 export function variablesOf({ terms, values, patterns, principals }: Comparisons): readonly AskedVariable[] {
   const variables = [...terms.values()].flatMap((term): readonly AskedVariable[] => {
     const own = [...(values.get(term.name) ?? [])];
@@ -107,13 +107,13 @@ function variablesOfTerm(
   }
 }
 
-/** Texts that match, and one that does not quite. */
+/** Matching texts, and a near miss. */
 function textsLike(pattern: readonly PatternElem[]): readonly string[] {
   const filled = (filling: string) => pattern.map((part) => (part === "Wildcard" ? filling : part.Literal)).join("");
   return [filled(""), filled("-"), filled("").slice(0, -1)];
 }
 
-/** Variables of several policies as one list, each with the values of all. */
+/** Merges variables of several policies, each with the values of all. */
 export function merged(variables: readonly AskedVariable[]): readonly AskedVariable[] {
   const byName = new Map<string, AskedVariable>();
   for (const { values, telling, ...variable } of variables) {
@@ -133,7 +133,7 @@ export function nameOf({ term, member }: Variable): string {
   return JSON.stringify([term, member]);
 }
 
-/** Whole numbers below a limit, the same for the same seed (mulberry32). */
+/** Pseudorandom whole numbers below a limit, determined by the seed (mulberry32). */
 export function numbers(seed: number): (limit: number) => number {
   let state = seed;
   return (limit) => {

@@ -1,7 +1,4 @@
-/**
- * What the policies compare: which inputs, and with which values. Two requests that no comparison tells apart are decided
- * alike, so that a few values of each input stand for all.
- */
+/** Finds which inputs policies compare, and with which values: a few values of each then represent all. */
 import type { Expr, PatternElem, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { entityUse } from "../check/entity-use.ts";
 import { pathOf } from "../check/reads.ts";
@@ -27,23 +24,22 @@ interface Like {
   readonly pattern: readonly PatternElem[];
 }
 
-/** What one policy compares. */
 export class Comparisons {
   readonly terms = new Map<string, Term>();
-  /** Texts and numbers that the term is compared with, or that a set is asked for. */
+  /** Texts and numbers that the term is compared with, or that a set is tested for. */
   readonly values = new Map<string, Set<string | number>>();
   readonly patterns = new Map<string, (readonly PatternElem[])[]>();
-  /** Sets that are looked at as a whole. */
+  /** Sets that are compared as a whole. */
   readonly whole = new Set<string>();
   /** Terms that are compared with each other. */
   readonly joined: (readonly [string, string])[] = [];
-  /** Principals that are named: `tenant/principal`. */
+  /** Named principals: `tenant/principal`. */
   readonly principals = new Set<string>();
-  /** Parts for which a few values need not stand for all. */
+  /** Parts for which a few values may not represent all. */
   readonly inexact = new Set<string>();
   readonly #catalogue: InputCatalogue;
 
-  /** @param known entities that stand for all */
+  /** @param known entities that represent all */
   constructor({ principal, conditions }: PolicyJson, catalogue: InputCatalogue, known: KnownEntities = new Map()) {
     this.#catalogue = catalogue;
     if (principal.op !== "All") this.#identities(principal);
@@ -54,7 +50,7 @@ export class Comparisons {
     }
   }
 
-  /** What is known of one name need not be what is known of another. */
+  /** Entities with different names may differ in any way. */
   #reference({ path, kind, reads }: EntityReference, ids: readonly string[]): void {
     this.inexact.add(path);
     if (kind === "principal") {
@@ -97,7 +93,7 @@ export class Comparisons {
       for (const { name, kind } of [a, b]) if (kind === "set_of_text") this.whole.add(name);
     } else if (term !== undefined && literals !== undefined) {
       for (const literal of literals) this.#note(term, literal);
-      // What else a set has is asked of it where it must be among the literals, or be just them.
+      // Other members of a set matter if it must be a subset of the literals, or equal to them.
       if (term.kind === "set_of_text" && (term === b || !operator.startsWith("contains"))) this.whole.add(term.name);
     } else if (isCondition(left) && isCondition(right)) {
       this.#condition(left);
@@ -124,12 +120,12 @@ export class Comparisons {
     else this.whole.add(term.name);
   }
 
-  /** Yes or no, or the presence of an attribute. */
+  /** A boolean, or the presence of an attribute. */
   #scalar(expression: Expr, whole: Expr): void {
     if (this.#termOf(expression) === undefined) this.#unknown(whole);
   }
 
-  /** Whatever it is, its inputs are told apart as far as its literals go. */
+  /** Treats an unsupported expression by the literals that it compares its inputs with. */
   #unknown(expression: Expr): void {
     this.inexact.add(expressionText(expression));
     const terms: Term[] = [];
@@ -158,7 +154,7 @@ export class Comparisons {
     for (const uid of principalsIn(part)) this.principals.add(uid);
   }
 
-  /** Whether it is of entities alone, and no input of the request says which. */
+  /** Whether it is about entities alone, independent of the request's inputs. */
   #isPlain(expression: Expr): boolean {
     const path = pathOf(expression)?.join(".");
     if (path !== undefined) return this.#catalogue.inputs.every((input) => input.path !== path);
@@ -175,7 +171,7 @@ export class Comparisons {
     this.values.set(term.name, values.add(literal));
   }
 
-  /** The term that the expression reads, which is known from then on; undefined where it is none. */
+  /** Registers the term that the expression reads; undefined if it is not one. */
   #termOf(expression: Expr): Term | undefined {
     const { getTag } = expression as { readonly getTag?: { readonly left: Expr; readonly right: Expr } };
     const path = pathOf(getTag === undefined ? expression : getTag.left)?.join(".");
@@ -188,7 +184,7 @@ export class Comparisons {
   }
 
   #know({ name, kind, optional }: Term): Term {
-    // Of a record that is there, some members always are.
+    // A present record always has some of its members.
     const [, record] = /^(registered|on_behalf_of)\./.exec(name) ?? [];
     const isThere =
       record !== undefined && !/\.(?:resource\.id|key_reference|(?:attributes|properties)\..*)$/s.test(name);
@@ -198,7 +194,7 @@ export class Comparisons {
     return term;
   }
 
-  /** Whether somebody is asked for is known from then on: it decides whether the policy counts. */
+  /** Registers the presence of another subject, which decides whether the policy counts. */
   knowOnBehalfOf(): void {
     this.terms.set(onBehalfOfName, { name: onBehalfOfName, kind: "record", optional: true });
   }
@@ -222,14 +218,14 @@ function isCondition(expression: Expr): boolean {
   return Object.hasOwn(connectives, operator) || comparisons.has(operator) || typeof operand === "boolean";
 }
 
-/** Whether it asks which entity something is, or what that is in; what a principal has is asked of its attributes. */
+/** Whether it tests the identity or the ancestors of an entity; attributes of a principal are separate terms. */
 function isAboutIdentity(operator: string, left: Expr | undefined, right: Expr | undefined): boolean {
   if (operator === "Value" || operator === "is" || operator === "in") return true;
   if (isConstant(left)) return true;
   return comparisons.has(operator) && [left, right].some((side) => isConstant(side) || isPrincipal(side));
 }
 
-/** Actions and the resource: of one action, they are always the same. */
+/** Actions and the resource, which are constant for one action. */
 function isConstant(expression: Expr | undefined): boolean {
   const { Var: variable } = (expression ?? {}) as { readonly Var?: string };
   return variable === "action" || variable === "resource";
@@ -239,7 +235,7 @@ function isPrincipal(expression: Expr | undefined): boolean {
   return (expression as { readonly Var?: string } | undefined)?.Var === "principal";
 }
 
-/** Literals of a text, a number or a set of them; undefined where the expression is none. */
+/** Literals of a text, a number or a set of them; undefined for other expressions. */
 function literalsOf(expression: Expr): readonly (string | number)[] | undefined {
   const { Value: value, Set: items } = expression as { readonly Value?: unknown; readonly Set?: readonly Expr[] };
   if (typeof value === "string" || (typeof value === "number" && Number.isSafeInteger(value))) return [value];

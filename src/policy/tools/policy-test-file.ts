@@ -37,13 +37,11 @@ import type { PolicyProblem } from "../load/problem.ts";
 import type { WrittenQuestion } from "../samples/question.ts";
 import { members, optional, parseQuery, queryMembers, string, strings } from "./query.ts";
 
-/** One expected decision. */
 export interface PolicyTest {
   readonly name: string;
   readonly file: string;
   readonly line: number;
   readonly query: PolicyQuery;
-  /** The question as it is written. */
   readonly question: WrittenQuestion;
   readonly expect: {
     readonly allow: boolean;
@@ -54,7 +52,7 @@ export interface PolicyTest {
   };
 }
 
-/** Reads a file of expected decisions; tests with problems are left out. */
+/** Parses a file of expected decisions; tests with problems are left out. */
 export function parsePolicyTests(
   file: string,
   text: string,
@@ -80,7 +78,7 @@ export function parsePolicyTests(
   return { tests, problems };
 }
 
-/** Throws a RangeError that says what is wrong. */
+/** Throws a RangeError that describes the problem. */
 function parseTest(value: unknown): Omit<PolicyTest, "file" | "line"> {
   const test = members(value, "a test", ["name", ...queryMembers, "expect"]);
   const expect = members(test.expect, "expect", ["allow", "reasons", "guidance", "obligations", "alerts"]);
@@ -109,7 +107,7 @@ function writtenQuestion(test: Readonly<Record<string, unknown>>): WrittenQuesti
   return Object.fromEntries(question) as unknown as WrittenQuestion;
 }
 
-/** Values are compared as answers have them, so that 24 is the text "24". */
+/** Values are compared in the form of answers, so that 24 is the text "24". */
 function parseObligations(value: unknown): readonly Obligation[] {
   if (!Array.isArray(value)) throw new RangeError("expect.obligations must be a list");
   return value.map((item) => {

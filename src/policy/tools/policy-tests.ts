@@ -7,10 +7,9 @@ import { guidanceMembers } from "../guidance/guidance.ts";
 import { mergeObligations } from "../guidance/obligations.ts";
 import type { PolicyTest } from "./policy-test-file.ts";
 
-/** How one test went. */
 export interface PolicyTestResult {
   readonly test: PolicyTest;
-  /** One sentence for each difference; empty where the test passed. */
+  /** One sentence for each difference; empty if the test passed. */
   readonly differences: readonly string[];
   readonly decision: PolicyDecision;
 }
@@ -22,10 +21,10 @@ export interface PolicyTestReport {
   readonly unexercised: readonly CompiledPolicy[];
 }
 
-/** Asks the engine every test's question, of a caller that there can be. A policy is exercised where it is a reason of some test's decision. */
+/** Decides every test's question. A policy is exercised if it is a reason of some test's decision. */
 export function runPolicyTests(engine: CompiledEngine, tests: readonly PolicyTest[]): PolicyTestReport {
   const exercised = new Set<string>();
-  // Made anew whenever they are asked for.
+  // A getter that builds the list.
   const { policies } = engine;
   const results = tests.map((test): PolicyTestResult => {
     const decision = engine.decide(test.query);
@@ -68,7 +67,7 @@ function inOrder({ id, parameters }: Obligation): Obligation {
   return { id, parameters: Object.fromEntries(Object.entries(parameters).sort(([a], [b]) => (a < b ? -1 : 1))) };
 }
 
-/** Lists are compared as sets: the order in which a person writes them says nothing. */
+/** Lists are compared as sets. */
 function sorted(value: unknown): unknown {
   return Array.isArray(value) ? [...value].sort() : value;
 }

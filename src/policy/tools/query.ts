@@ -1,7 +1,7 @@
 /**
- * A question as operators write it, in tests and for explanations: `tenant`, `principal` (optional, and so each of its
- * members), `action`, `claimed`, `registered`, `on_behalf_of` and `understood_obligations` (optional all three). See
- * `policy-test-file.ts`.
+ * Questions in the form that operators write, in tests and for explanations: `tenant`, `principal` (optional, as are
+ * its members), `action`, `claimed`, `registered`, `on_behalf_of` and `understood_obligations` (the last three
+ * optional). See `policy-test-file.ts`.
  */
 import { parseDocument } from "yaml";
 import { authSources, type Caller } from "../../base/caller.ts";
@@ -11,12 +11,12 @@ import { artifactProfiles } from "../../base/vocabulary.ts";
 import type { Claimed, OnBehalfOf, PolicyQuery, Registered } from "../engine/decision.ts";
 import { policyActions } from "../engine/schema.ts";
 
-/** Members of a question; unknown ones are refused by whoever reads them. */
+/** Members of a question; readers refuse unknown ones. */
 export const queryMembers: readonly string[] = [
   ...["tenant", "principal", "action", "claimed", "registered", "on_behalf_of", "understood_obligations"],
 ];
 
-/** The question that the members ask; other members are not looked at. Throws a RangeError that says what is wrong. */
+/** Parses a question from its members; ignores others. Throws a RangeError that describes the problem. */
 export function parseQuery(question: Members): PolicyQuery {
   const { tenant, principal, action, claimed, registered, on_behalf_of, understood_obligations } = question;
   const understoodObligations = optional(understood_obligations, (ids) => strings(ids, "understood_obligations"));
@@ -30,7 +30,7 @@ export function parseQuery(question: Members): PolicyQuery {
   };
 }
 
-/** The question that a text of JSON or YAML asks. Throws a RangeError that says what is wrong. */
+/** Parses a question from JSON or YAML. Throws a RangeError that describes the problem. */
 export function parseQueryText(text: string): PolicyQuery {
   const document = parseDocument(text, { prettyErrors: false });
   const [error] = document.errors;
@@ -48,7 +48,8 @@ function parseCaller(tenant: unknown, value: unknown): Caller {
   ]);
   const tenantId = parseTenantId(string(tenant, "tenant"));
   const principalId = parsePrincipalId(string(principal.principal_id ?? "test-principal", "principal.principal_id"));
-  if (tenantId === undefined || principalId === undefined) throw new RangeError("tenant or principal_id is no id");
+  if (tenantId === undefined || principalId === undefined)
+    throw new RangeError("tenant or principal_id is not a valid id");
   const attributes = optional(principal.attributes, parseAttributes);
   return {
     tenantId,
@@ -101,7 +102,7 @@ function parseClaimed(value: unknown): Claimed {
   };
 }
 
-/** What is left out is as a registration has it that says as little as it can. */
+/** Absent members get the least specific values. */
 function parseRegistered(value: unknown): Registered {
   const texts = ["key_reference", "artifact_profile", "application", "principal"];
   const others = ["labels", "labels_ever", "attributes", "resource", "citation_matched", "registered_at"];
@@ -127,7 +128,7 @@ function parseRegistered(value: unknown): Registered {
   };
 }
 
-/** Values of properties are as policies read them: what is written under `properties` is among them, each with its name. */
+/** `properties` become values with their names, as policies read them. */
 function parseOnBehalfOf(value: unknown): OnBehalfOf {
   const subject = members(value, "on_behalf_of", ["type", "id", "properties", "property_values"]);
   const properties = parseTags(subject.properties, "on_behalf_of.properties");
@@ -146,7 +147,7 @@ function parseTags(value: unknown, what: string): Readonly<Record<string, string
   return Object.fromEntries(tags.map(([key, value]) => [key, freeText(value, `${what}.${key}`)]));
 }
 
-/** Reads what a person wrote. Each function returns the value in its type, or throws a RangeError that says why not. */
+/** Parsers of what a person wrote. Each returns the typed value, or throws a RangeError with the reason. */
 export type Members = Readonly<Record<string, unknown>>;
 
 export function members(value: unknown, what: string, known?: readonly string[]): Members {

@@ -118,7 +118,7 @@ test("a counterexample is none that does not differ with the directories themsel
   calculate(`${size} + 1 > 9`, `${size} > 8`);
   const { out, code } = await prove({ head, each: { counterexample: example({ content_size_bytes: 3 }) } });
   expect(code).toBe(3);
-  expect(out).toContain("only with entities or values that no request of this service can have");
+  expect(out).toContain("needs entities or values that no request of this service can have");
   expect(out).not.toContain("example:");
 });
 
@@ -173,8 +173,8 @@ test("nothing is asked about what is compared otherwise, and it is said", async 
   );
   const { out, code } = await prove({ head, each: equal });
   expect(code).toBe(1);
-  expect(out).toContain("\n  attributes of callers are declared otherwise\n");
-  expect(out).toContain("\n  the directories have other schemas, and policies are proven under one\n");
+  expect(out).toContain("\n  the declared attributes of callers differ\n");
+  expect(out).toContain("\n  the directories' schemas differ, and a proof needs the same one\n");
   expect(out).toContain("\n  the manifests differ in guidance\n");
 });
 

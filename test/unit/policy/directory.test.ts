@@ -103,7 +103,7 @@ test.each([
   ["a: b", "must be a list of tests"],
   ["- [", /Flow sequence/],
   ["- x", "a test must be a map"],
-  [good.replace("tenant: t", "tenant: ../t"), "tenant or principal_id is no id"],
+  [good.replace("tenant: t", "tenant: ../t"), "tenant or principal_id is not a valid id"],
   [good.replace("protect", "prot"), "action must be one of protect, access"],
   [good.replace("kind", "kid"), "claimed.resource has an unknown member kid"],
   [good.replace("kind: k", "kind: 3"), "claimed.resource.kind must be text"],

@@ -58,7 +58,7 @@ describe("is refused, with file and what to do:", () => {
       more({ uid: { type: "Principal", id: "tenant-a/a" }, attrs: {}, parents: [] }),
       /Principal::"tenant-a\/a" is of a type/,
     ],
-    ["one that the schema lists", more(entity("Tier", "gold")), /one that the schema lists/],
+    ["one that the schema lists", more(entity("Tier", "gold")), /is listed by the schema/],
     ["text for a number", label({ rank: "3" }), /Org::Label::"x"\.rank must be a whole number/],
     ["a fraction", label({ rank: 0.5 }), /rank must be a whole number/],
     ["a number that JSON rounds", label({ rank: 2 ** 53 }), /rank must be a whole number within ±\(2\^53 − 1\)/],
@@ -81,7 +81,7 @@ describe("is refused, with file and what to do:", () => {
       /has __proto__, which/,
     ],
     ["a required attribute that is missing", more(entity("Key", "x")), /Org::Key::"x" has no hsm, which is required/],
-    ["tags of a type without", label({}, [], { tags: { a: ["b"] } }), /has tags, which its type does not have/],
+    ["tags of a type without", label({}, [], { tags: { a: ["b"] } }), /has tags, but its type has none/],
     [
       "a tag of another type",
       more(entity("Group", "x", {}, [], { tags: { a: "b" } })),
@@ -138,11 +138,11 @@ describe("is refused, with file and what to do:", () => {
       /^labels\.json:1: Org::Label::"classified" is there already, in labels\.json/,
     ],
     ["the same in two files", more(others[0] as Json), /Org::Group::"security" is there already, in labels\.json/],
-    ["one that is in itself", label({}, [uid("Label", "x")]), /Org::Label::"x" is in itself/],
+    ["one that is in itself", label({}, [uid("Label", "x")]), /Org::Label::"x" is its own ancestor/],
     [
       "a cycle",
       more(entity("Label", "x", {}, [uid("Label", "y")]), entity("Label", "y", {}, [uid("Label", "x")])),
-      /is in itself, by way of its parents/,
+      /is its own ancestor/,
     ],
     [
       "one that is in too many",
@@ -151,7 +151,7 @@ describe("is refused, with file and what to do:", () => {
           entity("Label", `l${at}`, {}, at === 0 ? [] : [uid("Label", `l${at - 1}`)]),
         ),
       ),
-      /is in more than 256 entities/,
+      /has more than 256 ancestors/,
     ],
     [
       "a date that is none",
@@ -164,7 +164,7 @@ describe("is refused, with file and what to do:", () => {
         ...knowingFiles,
         "labels.json": '[{"uid":{"type":"Org::Label","id":"x"},"attrs":{"rank":1,"rank":2},"parents":[]}]',
       },
-      /^labels\.json: an object has two members of one name/,
+      /^labels\.json: an object has two members with the same name/,
     ],
     [
       "a schema that does not parse",
@@ -187,7 +187,7 @@ describe("is refused, with file and what to do:", () => {
     [
       "a label type that there is not",
       withMember(entitiesMember.replace("Org::Label", "Org::Lable")),
-      /^org\.cedarschema: entities\.labels is Org::Lable, which is no entity type of Org \(name one of/,
+      /^org\.cedarschema: entities\.labels is Org::Lable, which is not an entity type of Org \(name one of/,
     ],
     [
       "a listed type for references",

@@ -224,7 +224,7 @@ describe("with an anchor file, witnesses follow", () => {
     await open();
     witness().aheadMs = 3_600_000;
     await append(1);
-    await vi.waitFor(() => expect(changes.at(-1)).toContain("a time to come"), { interval: 2 });
+    await vi.waitFor(() => expect(changes.at(-1)).toContain("in the future"), { interval: 2 });
     expect((await checkpoint()).names).toHaveLength(1);
   });
 

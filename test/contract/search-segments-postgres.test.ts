@@ -289,7 +289,7 @@ test("what a removal that was interrupted has left of erased records is removed 
 test("the audit names what a segment lacks", async () => {
   await append(3 * segmentLeaves);
   await fixture.query("UPDATE search_segments SET terms = substr(terms, 25) WHERE length(terms) > 24");
-  expect(await problems()).toContainEqual(expect.stringMatching(/leaf \d+ is not found by all that it says/));
+  expect(await problems()).toContainEqual(expect.stringMatching(/leaf \d+ is not found by all of its terms/));
   await fixture.query("UPDATE search_segments SET first_leaf = 9000, end_leaf = 9001 WHERE first_leaf = 0");
   expect(await problems()).toContainEqual("search_segments leaf 9000");
 }, 20_000);

@@ -122,11 +122,11 @@ test("an index that is made anew leaves no segment of the one before", async () 
 });
 
 test.each([
-  ["a term too few", "terms = substr(terms, 25)", /leaf \d+ is not found by all that it says/],
+  ["a term too few", "terms = substr(terms, 25)", /leaf \d+ is not found by all of its terms/],
   [
     "a bit too many",
     "terms = CAST(terms || zeroblob(16) || x'0000000000000080' AS BLOB)",
-    /leaf \d+ is found by what it does not say/,
+    /leaf \d+ is found by terms that it does not have/,
   ],
 ])("the audit names %s", async (_name, change, problem) => {
   const first = segments()[1]?.first_leaf as number;

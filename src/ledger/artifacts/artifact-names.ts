@@ -1,19 +1,16 @@
-/** What artifacts are called, whichever way a caller spells it. */
+/** Canonical names of artifacts, for any spelling by the caller. */
 import type { JsonObject, JsonValue } from "../../base/json.ts";
 import { canonicalCid, parseCid } from "./cid.ts";
 import { canonicalDigest } from "./digest.ts";
 
-/**
- * The one name that a digest has in all of its spellings (`canonicalDigest`). Of a value that is no known hash it is the
- * text itself.
- */
+/** Returns the name that all spellings of a digest share; the text itself if the hash is unknown. */
 export function nameOfDigest(digest: string): string {
   return canonicalDigest(digest);
 }
 
 /**
- * The one name that a CID has in any base. A CIDv1 of codec raw names the bytes themselves: it has the name of their
- * digest. Every other names a structure, and has a name of its own; so does a text that is no CID.
+ * Returns the name that a CID has in any base. A CIDv1 of codec raw identifies the bytes, so its name is that of their
+ * digest. Any other CID identifies a structure and has a separate name, as has text that is not a CID.
  */
 export function nameOfCid(cid: string): string {
   const parsed = parseCid(cid);
@@ -21,12 +18,12 @@ export function nameOfCid(cid: string): string {
   return `cid:${canonicalCid(cid) ?? cid}`;
 }
 
-/** Names of the artifact that a question is about: none, or one for each different one that its members give. */
+/** Returns the names of a question's artifact: none, or each different one that its members give. */
 export function artifactNames({ artifact_digest, artifact_cid }: JsonObject): readonly string[] {
   return distinct([artifact_digest, nameOfDigest], [artifact_cid, nameOfCid]);
 }
 
-/** Names of the artifact that a record registers: those of its request, and of the CID that was derived from the object. */
+/** Returns the names of the artifact that a record registers, with the CID that was derived from the object. */
 export function registeredNames(request: JsonObject, outcome: JsonObject): readonly string[] {
   const { artifact_digest, artifact_cid } = request;
   return distinct([artifact_digest, nameOfDigest], [artifact_cid, nameOfCid], [outcome.artifact_cid, nameOfCid]);

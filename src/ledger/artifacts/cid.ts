@@ -13,14 +13,14 @@ import * as raw from "multiformats/codecs/raw";
 import { create as createMultihash } from "multiformats/hashes/digest";
 import type { HashName } from "./digest.ts";
 
-/** All of multibase: an artifact that is not recognized in another spelling would be one that nobody registered. */
+/** All of multibase: an artifact that is not recognized in another spelling would look unregistered. */
 const bases = [base2, base8, base10, base16, base32, base36, base58, base64, base256emoji].flatMap((each) =>
   Object.values(each),
 );
 
 const sha256Code = 0x12;
 
-/** Multihash codes of the multicodec table that can be computed here. */
+/** Supported multihash codes of the multicodec table. */
 const hashes: ReadonlyMap<number, HashName> = new Map([
   [0xd5, "md5"],
   [0x11, "sha1"],
@@ -37,26 +37,25 @@ const hashes: ReadonlyMap<number, HashName> = new Map([
   [0xb260, "blake2s256"],
 ]);
 
-/** Of hashes that a CID may name: what digests call them. */
+/** Names of hash functions in digests, for the hashes that a CID may have. */
 const algorithms: ReadonlyMap<number, string> = new Map<number, string>([
   ...hashes,
   [0x1e, "blake3"],
   [0xb220, "blake2b-256"],
 ]);
 
-/** What a CID says of the bytes that it names. */
 export interface CidHash {
-  /** Whether it is a CIDv1 of codec raw: one that names the bytes themselves, and not a structure over them. */
+  /** Whether it is a CIDv1 of codec raw, which identifies the bytes and not a structure over them. */
   readonly isRaw: boolean;
-  /** Absent where it cannot be computed here. */
+  /** Absent if it is not supported. */
   readonly hash?: HashName;
-  /** The hash function, as digests name it; absent where it is not known. */
+  /** The hash function's name in digests; absent if it is unknown. */
   readonly algorithm?: string;
   /** Lowercase hexadecimal. */
   readonly hex: string;
 }
 
-/** Reads a CID of version 0 or 1. Returns undefined where the text is none. */
+/** Parses a CID of version 0 or 1. Undefined if the text is not one. */
 export function parseCid(text: string): CidHash | undefined {
   try {
     const cid = cidOf(text);
@@ -74,7 +73,7 @@ export function parseCid(text: string): CidHash | undefined {
   }
 }
 
-/** The same CID as version 1 in base32, whichever way it is spelled. Returns undefined where the text is none. */
+/** Returns the same CID as version 1 in base32, for any spelling. Undefined if the text is not one. */
 export function canonicalCid(text: string): string | undefined {
   try {
     return cidOf(text).toV1().toString();
@@ -83,10 +82,10 @@ export function canonicalCid(text: string): string | undefined {
   }
 }
 
-/** Throws where the text is none. */
+/** Throws if the text is not a CID. */
 function cidOf(text: string): CID {
   const base = bases.find(({ prefix }) => text.startsWith(prefix));
-  // Version 0 is written in base58btc without a prefix, and no other way.
+  // Version 0 is always base58btc without a prefix.
   if (base === undefined) return CID.parse(text);
   const cid = CID.decode(base.decode(text));
   if (cid.version === 0) throw new RangeError("a CID of version 0 has no prefix");

@@ -1,6 +1,6 @@
-/** Digests of the form `algorithm:value`. The value is opaque: what is odd about it is worth a warning, not a refusal. */
+/** Digests of the form `algorithm:value`. The value is opaque: an unusual one causes a warning, not a refusal. */
 
-/** Hash functions that can be computed here, by the names that Node's `crypto` gives them. */
+/** Supported hash functions, by their names in Node's `crypto`. */
 export const hashNames = [
   "md5",
   "sha1",
@@ -25,17 +25,17 @@ export interface Digest {
 }
 
 interface Algorithm {
-  /** The first of the names under which it is written. */
+  /** The preferred name. */
   readonly name: string;
   /** Length of the value in hexadecimal digits. */
   readonly hexLength: number;
-  /** Absent where it cannot be computed here. */
+  /** Absent if it is not supported. */
   readonly hash?: HashName;
-  /** Collisions have been shown. */
+  /** Collisions are known. */
   readonly weak?: true;
 }
 
-/** Algorithms by every name under which they are written. */
+/** Algorithms by all of their names. */
 const algorithms: ReadonlyMap<string, Algorithm> = new Map([
   ...names({ hexLength: 32, hash: "md5", weak: true }, "md5"),
   ...names({ hexLength: 40, hash: "sha1", weak: true }, "sha1", "sha-1"),
@@ -58,16 +58,16 @@ function names(algorithm: Omit<Algorithm, "name">, name: string, ...aliases: str
   return [name, ...aliases].map((alias) => [alias, { ...algorithm, name }]);
 }
 
-/** Splits a digest at its first colon. Returns undefined where the text is none. */
+/** Splits a digest at its first colon. Undefined if the text is not a digest. */
 export function parseDigest(text: string): Digest | undefined {
   const match = /^([a-z0-9][a-z0-9+._-]*):(.+)$/s.exec(text);
   return match === null ? undefined : { algorithm: match[1] as string, value: match[2] as string };
 }
 
-/** What is odd about a digest: its value is not hexadecimal of the algorithm's length, or the algorithm is broken. */
+/** A value that is not hexadecimal of its algorithm's length, or a broken algorithm. */
 export type DigestOddity = "not_hex" | "weak";
 
-/** Oddities of a digest. Nothing is said of an algorithm that is not known. */
+/** Returns what is unusual about a digest; nothing for an unknown algorithm. */
 export function digestOddities(text: string): readonly DigestOddity[] {
   const digest = parseDigest(text);
   const algorithm = digest === undefined ? undefined : algorithms.get(digest.algorithm);
@@ -82,7 +82,7 @@ function isHex(value: string, length: number): boolean {
   return value.length === length && /^[0-9a-fA-F]+$/.test(value);
 }
 
-/** The hash that a digest names, where it can be computed here. */
+/** Returns the hash of a digest, if it is supported. */
 export function hashOfDigest(text: string): HashName | undefined {
   return algorithms.get(parseDigest(text)?.algorithm ?? "")?.hash;
 }
@@ -103,8 +103,8 @@ export function isDigestOf(text: string, hex: string): boolean {
 }
 
 /**
- * The one spelling that a digest has among those that `isDigestOf` takes for the same: the first name of its algorithm,
- * and its bytes in lowercase hexadecimal. Where the value is not that of a known algorithm it stays as it is.
+ * Returns the canonical spelling among those that `isDigestOf` treats as the same: the preferred name of its algorithm,
+ * and its bytes in lowercase hexadecimal. A value that does not fit a known algorithm stays unchanged.
  */
 export function canonicalDigest(text: string): string {
   const digest = parseDigest(text);
@@ -114,16 +114,16 @@ export function canonicalDigest(text: string): string {
   return `${algorithm.name}:${hex ?? digest.value}`;
 }
 
-/** Lowercase hexadecimal of bytes that are spelled in hexadecimal, base64 or base64url; undefined for anything else. */
+/** Converts hexadecimal, base64 or base64url to lowercase hexadecimal; undefined for anything else. */
 function hexOf(value: string, hexLength: number): string | undefined {
   if (isHex(value, hexLength)) return value.toLowerCase();
-  // Node takes both alphabets; what it leaves out, or does not write like this, is no base64 of these bytes.
+  // Node decodes both alphabets leniently; the check of the result refuses invalid text.
   const bytes = Buffer.from(value, "base64");
   const hex = bytes.toString("hex");
   return hex.length === hexLength && isDigestOf(`x:${value}`, hex) ? hex : undefined;
 }
 
-/** What programs such as `sha256sum` print without a name, by the length of its hexadecimal digits. */
+/** Algorithms of programs such as `sha256sum`, by the number of hexadecimal digits that they print. */
 const printed: ReadonlyMap<number, string> = new Map([
   [32, "md5"],
   [40, "sha1"],
@@ -134,8 +134,8 @@ const printed: ReadonlyMap<number, string> = new Map([
 ]);
 
 /**
- * The canonical digest that a person means: `algorithm:value`, hexadecimal digits alone, which are then of MD5, SHA-1 or
- * SHA-2, or a line of `sha256sum` and its like. Undefined where the text is none of them.
+ * Returns the canonical digest of what a person enters: `algorithm:value`; hexadecimal digits alone, of MD5, SHA-1 or
+ * SHA-2; or a line of `sha256sum` and its like. Undefined for other text.
  */
 export function digestOfText(text: string): string | undefined {
   const line = /^\\?([0-9a-fA-F]+)(?: [ *].+)?\s*$/s.exec(text)?.[1];

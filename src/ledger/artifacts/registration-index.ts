@@ -1,6 +1,6 @@
 /**
- * The index of registrations at rest: by artifact, the leaves of those that count. Like the search index it has no value
- * in the clear, and its key is kept, and backed up, where openings are.
+ * The stored index of registrations: by artifact, the leaves of those that count. Like the search index it holds no
+ * cleartext, and its key is stored and backed up with the openings.
  */
 import { createHmac } from "node:crypto";
 import type { JsonObject } from "../../base/json.ts";
@@ -14,58 +14,48 @@ import {
   reliedOn,
 } from "./registrations.ts";
 
-/** Size of the key of a tenant's index. */
 export const artifactKeyBytes = 32;
 
-/** HMAC-SHA-256 under the tenant's key, over the name of the artifact in UTF-8: what stands for it. 32 bytes. */
+/** HMAC-SHA-256 of the artifact's name in UTF-8, with the tenant's key. 32 bytes. */
 export function storedArtifact(key: Uint8Array, name: string): Uint8Array {
   return createHmac("sha256", key).update(name, "utf8").digest();
 }
 
-/**
- * Leaves that one append makes up for, where an older program left its registrations out: that many, or twice its own, or
- * fewer where these have `bytesPerCatchUp`.
- */
+/** Most leaves that one append adds for an older version: this many, or twice its own, up to `bytesPerCatchUp`. */
 export const leavesPerCatchUp = 1_024;
 
-/**
- * Bytes of stored registrations after which a transaction makes up for no more, so that it ends in time. Twice what
- * one append writes.
- */
+/** Bytes of stored registrations after which a transaction adds no more. Twice what one append writes. */
 export const bytesPerCatchUp = 8 * 1024 * 1024;
 
-/** Bytes of stored records after which no more are read before these have been looked at. */
+/** Bytes of stored records that are read before they are processed. */
 export const pageBytes = 4 * 1024 * 1024;
 
-/**
- * Under this name, which no artifact has, stand registrations that did not open when they were looked at: nobody can tell
- * what they are of.
- */
+/** Name, of no artifact, for registrations that could not be opened: their artifact is unknown. */
 export const unreadableName = "\u0000unreadable";
 
-/** Bytes that every leaf of a registration has, so that others need not be read. */
+/** Bytes in every leaf of a registration; leaves without them need not be parsed. */
 export const registrationMark: Uint8Array = Buffer.from('"kind":"registration"');
 
-/** A leaf that is relied on, as it was read; `unreadable` where it was erased, does not open, or was not looked at. */
+/** A relied-on leaf; `unreadable` if it was erased, does not open, or was not read. */
 export type KnownRegistration = Registration | "unreadable";
 
-/** What to write of one artifact. */
+/** Changes of one artifact's rows. */
 export interface IndexChange {
-  /** Those that count, and whether they are relied on. */
+  /** Leaves that count, and whether they are relied on. */
   readonly added: readonly { readonly leafIndex: number; readonly isReliedOn: boolean }[];
-  /** Leaves that nothing relies on any more. */
+  /** Leaves that are no longer relied on. */
   readonly superseded: readonly number[];
 }
 
 const unchanged: IndexChange = { added: [], superseded: [] };
 
 /**
- * What further registrations of an artifact change. Of one of which something was erased, or that has more than
- * `maxReliedOn` or `maxReliedOnBytes`, nothing can be known any more: it stays as it is, however many come.
+ * Returns what further registrations of an artifact change. If something of it was erased, or it has more than
+ * `maxReliedOn` or `maxReliedOnBytes`, nothing can be known of it, and nothing changes.
  *
- * @param known those that are relied on, in the order of the log; no more than `maxReliedOn` and one are needed, nor more
- *   of them than have `maxReliedOnBytes`
- * @param fresh those that follow, in the order of the log
+ * @param known relied-on registrations, in the order of the log; `maxReliedOn` and one more suffice, or as many as have
+ *   `maxReliedOnBytes`
+ * @param fresh later ones, in the order of the log
  */
 export function indexChange(known: readonly KnownRegistration[], fresh: readonly Registration[]): IndexChange {
   const readable = known.filter((one) => one !== "unreadable");
@@ -81,7 +71,7 @@ export function indexChange(known: readonly KnownRegistration[], fresh: readonly
   };
 }
 
-/** What records of a batch register, before they are stored; those that register nothing are left out. */
+/** Returns the registrations among the records of a batch, before they are stored. */
 export function encodedRegistrations(
   records: readonly EncodedRecord[],
   firstLeafIndex: number,
@@ -93,13 +83,13 @@ export function encodedRegistrations(
   });
 }
 
-/** Registrations of one artifact that follow one another. */
+/** Consecutive registrations of one artifact. */
 export interface FreshRegistrations {
   readonly artifact: Uint8Array;
   readonly fresh: Registration[];
 }
 
-/** Registrations by their artifacts, as these are stored under the key. */
+/** Groups registrations by artifact, in its stored form. */
 export function byArtifact(
   key: Uint8Array,
   registrations: readonly ReadonlyMap<string, Registration>[],

@@ -1,35 +1,37 @@
 /**
- * Which registrations of an artifact count. Anybody of a tenant may register any artifact, so one that comes later counts
- * only where it comes from whoever the artifact is of, or carries out a rewrap that was allowed for this very artifact.
+ * Decides which registrations of an artifact count. Every principal of a tenant may register any artifact, so a later
+ * registration counts only if it comes from the artifact's principal, or carries out a rewrap that was allowed for this
+ * artifact.
  *
- * Each is judged by those that stand before it in the log, so that what counted once does for ever:
+ * Each is judged by those before it in the log, so the result never changes:
  *
- * - the first one counts, and the artifact is of its principal;
- * - another counts where it is of that principal, or cites an allowed rewrap that names the artifact;
- * - as long as none that counts has a citation that matched, one of somebody else that has counts too, and from there on
- *   the artifact is of that principal;
- * - no other does. One that was not accepted is none.
+ * - the first one counts, and the artifact belongs to its principal;
+ * - another counts if it is that principal's, or cites an allowed rewrap that names the artifact;
+ * - until a counting one has a matched citation, a matched one of another principal counts too, and the artifact then
+ *   belongs to that principal;
+ * - no other counts, nor does one that was not accepted.
  *
- * What was recorded is what the latest one that counts and whose citation matched says, else the latest that counts. Of
- * whom the artifact is, and what it is, only those of that principal say: a rewrap by somebody else gives data another key.
+ * The registered facts are those of the latest counting one with a matched citation, else of the latest counting one.
+ * Only its principal's registrations decide the owner and the nature of an artifact: a rewrap by another gives data a
+ * new key.
  */
 import type { PrincipalId } from "../../base/ids.ts";
 import type { JsonObject, JsonValue } from "../../base/json.ts";
 import type { RecordCaller, RecordKind } from "../ports/record.ts";
 import { registeredNames } from "./artifact-names.ts";
 
-/** What of a registration says whether it counts. */
+/** The parts of a registration that decide whether it counts. */
 export interface Registration {
   readonly leafIndex: number;
   readonly principalId: PrincipalId;
   /** Whether its citation matched. */
   readonly matched: boolean;
-  /** Whether what it cites is an allowed rewrap that names this artifact. */
+  /** Whether it cites an allowed rewrap that names this artifact. */
   readonly rewraps: boolean;
   readonly labels: readonly string[];
 }
 
-/** A record as it is read back, or as it is about to be sequenced. */
+/** A record that is read, or about to be sequenced. */
 export interface RegistrationSource {
   readonly kind: RecordKind;
   readonly caller: RecordCaller;
@@ -37,10 +39,7 @@ export interface RegistrationSource {
   readonly outcome: JsonObject;
 }
 
-/**
- * What a record registers: for each name of its artifact the registration of that. Empty where it is of something else,
- * or was not accepted.
- */
+/** Returns the registration by each name of its artifact. Empty for other records, and if it was not accepted. */
 export function registrationsOf(leafIndex: number, record: RegistrationSource): ReadonlyMap<string, Registration> {
   const { kind, caller, request, outcome } = record;
   if (kind !== "registration" || outcome.accepted !== true) return new Map();
@@ -57,9 +56,9 @@ function textsOf(value: JsonValue | undefined): readonly string[] {
 }
 
 /**
- * Those that count.
+ * Returns those that count.
  *
- * @param registrations of one artifact, in the order of the log: all of them, or at least those that are relied on
+ * @param registrations of one artifact, in the order of the log: all, or at least those that are relied on
  */
 export function countingRegistrations<Some extends Registration>(registrations: readonly Some[]): readonly Some[] {
   let principalId: PrincipalId | undefined;
@@ -73,14 +72,14 @@ export function countingRegistrations<Some extends Registration>(registrations: 
   });
 }
 
-/** The one that says what was recorded of the artifact. Undefined where there is none. */
+/** Returns the one with the registered facts of the artifact; undefined if there is none. */
 export function newestRegistration<Some extends Pick<Registration, "matched">>(
   counting: readonly Some[],
 ): Some | undefined {
   return counting.findLast(({ matched }) => matched) ?? counting.at(-1);
 }
 
-/** Of those of the principal that the artifact is of, the one that says what it is. Undefined where there is none. */
+/** Returns the one of the artifact's principal that describes it; undefined if there is none. */
 export function ownersRegistration<Some extends Pick<Registration, "matched" | "principalId" | "rewraps">>(
   counting: readonly Some[],
 ): Some | undefined {
@@ -90,7 +89,7 @@ export function ownersRegistration<Some extends Pick<Registration, "matched" | "
 }
 
 /**
- * Those without which the others would not say the same: which of any others count, what was recorded, and all labels.
+ * Returns those that determine the result: which later ones count, the registered facts, and all labels.
  *
  * @param counting in the order of the log
  */
@@ -106,8 +105,8 @@ export function reliedOn<Some extends Registration>(counting: readonly Some[]): 
   });
 }
 
-/** Registrations of one artifact that are relied on, at most. One that has more cannot be known. */
+/** Most relied-on registrations of one artifact. If there are more, nothing is known. */
 export const maxReliedOn = 16;
 
-/** Bytes of those, as they are stored, that are read for a decision, at most. One that has more cannot be known. */
+/** Most stored bytes of those that a decision reads. If there are more, nothing is known. */
 export const maxReliedOnBytes = 2 * 1024 * 1024;

@@ -1,21 +1,21 @@
-/** Compares the records that a log has lost with those that it says were erased, leaf by leaf. */
+/** Compares a log's unreadable records with its erasures, leaf by leaf. */
 import type { StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { Leaf } from "../record/leaf.ts";
 import { readErasure, unerasable } from "../record/operator-records.ts";
 import type { AuditProblem } from "./finding.ts";
 
-/** Keeps the records that were lost and not yet accounted for, and no others: an erasure comes after what it erases. */
+/** Keeps only unreadable records without their erasure yet: an erasure comes after its record. */
 export class ErasureAudit {
   readonly #lost = new Map<string, number>();
   #erased = 0;
 
-  /** Records that are gone, as the log says. */
+  /** Records that the log declares erased. */
   get erased(): number {
     return this.#erased;
   }
 
-  /** Takes the next leaf, with its record where that can be opened. Returns what is wrong. */
+  /** Takes the next leaf, with its record if that opens. Returns the problem. */
   next(
     { leafIndex, recordId }: StoredEntry,
     { kind }: Leaf,
@@ -30,7 +30,7 @@ export class ErasureAudit {
     return kind === "erasure" ? this.#account(record, leafIndex) : undefined;
   }
 
-  /** What is wrong when the last leaf was seen. */
+  /** Returns the problem after the last leaf. */
   end(): AuditProblem | undefined {
     const [first] = this.#lost.values();
     if (first === undefined) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Walks a whole log as its operator sees it, leaf by leaf, and says where the first thing is wrong. Memory is that of
- * one tile a level, and of the ids of erased records up to the leaf that erased them, whatever the size of the log.
+ * Walks a whole log, leaf by leaf, for its operator, and reports the first problem. Memory: one tile per level, and the
+ * ids of erased records up to their erasure, for a log of any size.
  */
 
 import type { AuditedLog, StoredEntry } from "../ports/archive.ts";
@@ -15,51 +15,48 @@ import { ErasureAudit } from "./audit-erasures.ts";
 import { type AuditProblem, Finding, orFinding, orThrow } from "./finding.ts";
 import { type LogRotation, RotationAudit } from "./rotation-audit.ts";
 
-/** What was found. */
 export interface Audit {
-  /** Leaves that were looked at. */
   readonly leaves: number;
-  /** Leaves whose record was erased, as later leaves say: what they commit to cannot be shown. */
+  /** Leaves whose record was erased, according to later leaves; what they commit to cannot be checked. */
   readonly erased: number;
   readonly root: Hash;
-  /** Keys that were retired, in their order. */
+  /** Retired keys, in order. */
   readonly rotations: readonly LogRotation[];
-  /** The key that the genesis record names. 32 bytes; undefined in logs from before it did. */
+  /** The key in the genesis record. 32 bytes; undefined in logs from before it was recorded. */
   readonly firstKey: Uint8Array | undefined;
-  /** The first thing that is wrong. */
   readonly problem?: AuditProblem;
 }
 
-/** A tree that somebody was shown earlier, with what vouches for it. */
+/** An earlier tree, known from outside. */
 export interface EarlierTree {
   readonly size: number;
   readonly root: Hash;
-  /** What it was read from, for messages. */
+  /** Its source, for messages. */
   readonly source: string;
 }
 
-/** Compares what stands beside a log with its records, while they are walked. */
+/** Compares rows beside a log with its records during the walk. */
 export interface RecordCheck {
-  /** @param record undefined where it was erased */
+  /** @param record undefined if it was erased */
   next(entry: StoredEntry, leaf: Leaf, record: StoredRecord | undefined): Promise<void>;
-  /** When the last leaf was seen. */
+  /** Called after the last leaf. */
   end(): Promise<void>;
 }
 
 export interface AuditOptions {
   readonly onProgress?: (leaves: number) => void;
-  /** The log must go on from each of them: it has only grown since. */
+  /** Trees that the log must extend. */
   readonly earlier?: readonly EarlierTree[];
   readonly checks?: readonly RecordCheck[];
 }
 
-/** How often `onProgress` is told, in leaves. */
+/** Interval of `onProgress`, in leaves. */
 const progressEvery = 4 * tileWidth;
 
 /**
- * Checks that indices are gapless, that every leaf parses and no time goes back, that every record opens to what its
- * leaf commits to and says the same unless a later leaf erased it, and no record that was erased does, that each key
- * hands over to the next, that every tile is the one that the leaves give, and that the head's size and root are theirs.
+ * Checks that indices have no gaps, that every leaf parses and no time goes back, that every record opens to what its
+ * leaf commits to and agrees with it unless a later leaf erased it, and no erased record opens, that each key hands
+ * over to the next, that every tile follows from the leaves, and so do the head's size and root.
  */
 export async function auditLog(
   log: AuditedLog,
@@ -110,7 +107,7 @@ export async function auditLog(
   }
 }
 
-/** The leaf, and its record unless that has no opening. */
+/** The leaf, and its record if it has an opening. */
 interface CheckedEntry {
   readonly leaf: Leaf;
   readonly record: StoredRecord | undefined;
@@ -160,7 +157,7 @@ async function checkTiles({ head, tile }: AuditedLog, computed: readonly Written
           first + position * leavesEach,
         );
     }
-    // It may have grown since the leaf that the walk has come to, as far as the head.
+    // It may have grown beyond the current leaf, up to the head.
     const finalWidth = Math.min(tileWidth, Math.floor(head.size / leavesEach) - index * tileWidth);
     if (stored.length > Math.max(width, finalWidth) * hashBytes) throw new Finding(`${name} is too long`, first);
   }

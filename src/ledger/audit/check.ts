@@ -1,16 +1,15 @@
-/** Checks of what stands beside a log, which collect what they find. */
+/** Checks of rows beside a log, which collect problems. */
 import type { StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { Leaf } from "../record/leaf.ts";
 import type { RecordCheck } from "./audit.ts";
 import type { AuditProblem } from "./finding.ts";
 
-/** A check that collects what it finds. */
 export interface CompanionCheck extends RecordCheck {
   readonly problems: readonly AuditProblem[];
 }
 
-/** More problems of one kind are not named. */
+/** Most problems of one kind that are reported. */
 const maxProblems = 16;
 export abstract class Check implements CompanionCheck {
   readonly problems: AuditProblem[] = [];

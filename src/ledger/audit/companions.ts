@@ -1,7 +1,7 @@
 /**
- * What stands beside a log in its store: none of it is in the tree, so nothing that is signed vouches for it, and all of it
- * can be compared with the records. Problems are collected rather than thrown: one does not hide the others, nor what is
- * wrong with the log itself.
+ * Checks the rows beside a log in its store. They are not in the tree, so no signature covers them, but all can be
+ * compared with the records. Problems are collected instead of thrown, so that one does not hide others, nor problems
+ * of the log.
  */
 import { createHash } from "node:crypto";
 import type { Companions, OrphanRow, SearchRows, StoredEntry } from "../ports/archive.ts";
@@ -14,14 +14,14 @@ import { indexedTermsOf } from "../search/search-terms.ts";
 import { Check, type CompanionCheck } from "./check.ts";
 import { RegistrationCheck } from "./registration-check.ts";
 
-/** Rows that no log has, in words. */
+/** Descriptions of rows without a log. */
 export function describeOrphans(rows: readonly OrphanRow[]): readonly string[] {
   return rows.map(
     ({ tenantId, table, name }) => `tenant ${tenantId}: ${table} has ${name}, which the log does not have`,
   );
 }
 
-/** Checks of all that stands beside a log; policy texts belong to the whole store. */
+/** Checks of all rows beside a log; policy texts belong to the whole store. */
 export function companionChecks(companions: Companions, head: LogState, nowMs: number): readonly CompanionCheck[] {
   const { searchIndex, registrations, lastRecordedAtMs } = companions;
   return [
@@ -32,7 +32,7 @@ export function companionChecks(companions: Companions, head: LogState, nowMs: n
   ];
 }
 
-/** The index has the terms of every record that was not erased and does not wait, and no others. */
+/** The index must have the terms of every record that is neither erased nor waiting, and no others. */
 class SearchCheck extends Check {
   readonly #rows: SearchRows;
   readonly #stored = new StoredTerms();
@@ -54,20 +54,16 @@ class SearchCheck extends Check {
     return this.#rows.waiting.some(({ first, end }) => leafIndex >= first && leafIndex < end);
   }
 
-  /** Compares a block. */
   async end(): Promise<void> {
     const surplus = new Set<number>();
     for (const { leafIndex, term } of await this.#rows.terms(this.#block))
       if (!this.#expected.delete(rowOf(leafIndex, term))) surplus.add(leafIndex);
     for (const leafIndex of new Set(this.#expected.values()))
       if (!this.#isWaiting(leafIndex))
-        this.report(
-          `leaf ${leafIndex} is not found by all that it says: ledger reindex builds the index anew`,
-          leafIndex,
-        );
+        this.report(`leaf ${leafIndex} is not found by all of its terms: ledger reindex rebuilds the index`, leafIndex);
     for (const leafIndex of surplus)
       this.report(
-        `leaf ${leafIndex} is found by what it does not say: ledger reindex builds the index anew`,
+        `leaf ${leafIndex} is found by terms that it does not have: ledger reindex rebuilds the index`,
         leafIndex,
       );
     this.#expected = new Map();
@@ -79,10 +75,10 @@ function rowOf(leafIndex: number, term: Uint8Array): string {
   return `${leafIndex} ${Buffer.from(term).toString("hex")}`;
 }
 
-/** Of a clock that goes fast, as the start of the service bears it. */
+/** Tolerated clock difference, as at the start of the service. */
 const maxClockSkewMs = 5 * 60_000;
 
-/** The time of the head is that of the last leaf, and has come, or an operator has accepted it. */
+/** The head's time must be that of the last leaf, and not in the future unless an operator accepted it. */
 class TimeCheck extends Check {
   readonly #lastRecordedAtMs: number;
   readonly #nowMs: number;
@@ -110,7 +106,7 @@ class TimeCheck extends Check {
   }
 }
 
-/** What is kept for retries belongs to its record, and went with it. */
+/** Idempotency records must belong to their record, and be erased with it. */
 class IdempotencyCheck extends Check {
   readonly #companions: Companions;
   readonly #head: LogState;
@@ -132,10 +128,10 @@ class IdempotencyCheck extends Check {
   }
 }
 
-/** A content address: what a policy revision is called that the service made. */
+/** A content address: the name of a policy revision that the service created. */
 const addressPattern = /^sha256:[0-9a-f]{64}$/;
 
-/** Policy texts are there, and are those of their revisions. One check serves all logs of a store. */
+/** Policy texts must exist and match their revisions. One check serves all logs of a store. */
 export class PolicyCheck extends Check {
   readonly #policyRevision: (revision: string) => Promise<string | undefined>;
   readonly #seen = new Set<string>();
@@ -149,7 +145,7 @@ export class PolicyCheck extends Check {
     if (revision !== undefined) await this.look(revision, leafIndex);
   }
 
-  /** Looks at one revision: also at those that no leaf names. */
+  /** Checks one revision, named by a leaf or not. */
   async look(revision: string, leafIndex?: number): Promise<void> {
     if (this.#seen.has(revision) || !addressPattern.test(revision)) return;
     this.#seen.add(revision);

@@ -1,12 +1,12 @@
-/** What an audit finds wrong. */
+/** A problem that an audit found. */
 
 export interface AuditProblem {
-  /** Index of the first leaf that is wrong, or that a wrong tile stands for; undefined for the log as a whole. */
+  /** Index of the first wrong leaf, or of the first leaf of a wrong tile; undefined for the whole log. */
   readonly leafIndex?: number;
   readonly message: string;
 }
 
-/** Ends a walk with what was found. */
+/** Ends a walk with a problem. */
 export class Finding extends Error {
   readonly problem: AuditProblem;
   constructor(message: string, leafIndex?: number) {
@@ -15,12 +15,12 @@ export class Finding extends Error {
   }
 }
 
-/** Ends the walk where there is a problem. */
+/** Ends the walk if there is a problem. */
 export function orThrow(problem: AuditProblem | undefined): void {
   if (problem !== undefined) throw new Finding(problem.message, problem.leafIndex);
 }
 
-/** What is read; or the end of the walk, with a problem of the leaf. */
+/** Reads, or ends the walk with a problem of the leaf. */
 export function orFinding<Value>(read: () => Value, leafIndex: number, problem: string): Value {
   try {
     return read();

@@ -17,9 +17,9 @@ import { blockLeaves, blockOf } from "../search/search-index.ts";
 import { Check } from "./check.ts";
 
 /**
- * The index has every registration that counts, under the names of its artifact, no others, and says which are relied on.
- * Rows of an artifact are read when its last one is come across, and for a registration that has no row: to say that it
- * does not count.
+ * The index must have every registration that counts, under the names of its artifact, and no others, and must mark
+ * which are relied on. An artifact's rows are read at its last one, and for a registration without a row, to confirm
+ * that it does not count.
  */
 export class RegistrationCheck extends Check {
   readonly #rows: RegistrationRows;
@@ -61,12 +61,12 @@ export class RegistrationCheck extends Check {
     this.#ofBlock = Map.groupBy(await this.#rows.within(first, first + blockLeaves), ({ leafIndex }) => leafIndex);
   }
 
-  /** When the last row of an artifact is come across, all of them are looked at. */
+  /** Checks all rows of an artifact at its last one. */
   async #checkLast(leafIndex: number, artifact: Uint8Array, name: string): Promise<void> {
     if ((await this.#rows.lastOf(artifact)) !== leafIndex) return;
     const rows = await this.#rows.of(artifact);
     const registrations = rows.flatMap((row) => readRegistration(row, name) ?? []);
-    // Of what was erased nobody can say what it did to the others.
+    // The effect of an erased registration on the others is unknown.
     if (registrations.length < rows.length) return;
     const counting = countingRegistrations(registrations);
     const relied = reliedOn(counting).map((one) => one.leafIndex);
@@ -79,7 +79,7 @@ export class RegistrationCheck extends Check {
   async #checkAbsent(registration: Registration, artifact: Uint8Array, name: string): Promise<void> {
     const rows = await this.#rows.of(artifact);
     const registrations = rows.flatMap((row) => readRegistration(row, name) ?? []);
-    // Of such an artifact nothing is known, nor is more of it kept.
+    // Nothing is known of such an artifact, and no more rows are added.
     if (registrations.length < rows.length) return;
     const before = registrations.filter(({ leafIndex }) => leafIndex < registration.leafIndex);
     const relied = new Set(reliedOn(countingRegistrations(before)).map(({ leafIndex }) => leafIndex));
@@ -98,9 +98,9 @@ export class RegistrationCheck extends Check {
   }
 }
 
-const remedy = "ledger reindex builds the index anew";
+const remedy = "ledger reindex rebuilds the index";
 
-/** Undefined where the record was erased, or is damaged: the walk over the log says that. */
+/** Undefined if the record is erased or damaged, which the walk over the log reports. */
 function readRegistration({ leafIndex, leaf, sealed, opening }: StoredEntry, name: string): Registration | undefined {
   if (opening === undefined) return undefined;
   try {

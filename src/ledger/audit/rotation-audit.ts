@@ -1,4 +1,4 @@
-/** Follows the rotations of a log: each key hands over to the next, and the last is the one that signs. */
+/** Checks the rotations of a log: each key hands over to the next, and the last one signs. */
 import type { StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import { parseLeaf } from "../record/leaf.ts";
@@ -7,9 +7,8 @@ import { open } from "../record/sealing.ts";
 import { sameHash } from "../tlog/tree.ts";
 import type { AuditProblem } from "./finding.ts";
 
-/** A key that was retired. */
 export interface LogRotation {
-  /** Of the leaf, which is also the size of the largest tree that the retired key alone may have signed. */
+  /** Index of its leaf, which is the size of the largest tree that the old key alone may have signed. */
   readonly leafIndex: number;
   /** 32 bytes, like the other. */
   readonly current: Uint8Array;
@@ -20,7 +19,7 @@ export class RotationAudit {
   readonly #rotations: LogRotation[] = [];
   #firstKey: Uint8Array | undefined;
 
-  /** Key that the genesis record names; undefined in logs from before it did. */
+  /** Key in the genesis record; undefined in logs from before it was recorded. */
   get firstKey(): Uint8Array | undefined {
     return this.#firstKey;
   }
@@ -29,16 +28,16 @@ export class RotationAudit {
     return this.#rotations;
   }
 
-  /** Takes the record of the next leaf. Returns what is wrong. */
+  /** Takes the record of the next leaf. Returns the problem. */
   next(leafIndex: number, record: StoredRecord | undefined): AuditProblem | undefined {
     if (record?.kind === "genesis") {
       const firstKey = readFirstKey(record);
-      if (firstKey === "malformed") return { leafIndex, message: "the genesis record names no key that is one" };
+      if (firstKey === "malformed") return { leafIndex, message: "the genesis record names an invalid key" };
       this.#firstKey = firstKey;
     }
     if (record?.kind !== "key_rotation") return undefined;
     const keys = readRotation(record);
-    if (keys === undefined) return { leafIndex, message: `leaf ${leafIndex} does not say which keys it is of` };
+    if (keys === undefined) return { leafIndex, message: `leaf ${leafIndex} does not name its keys` };
     const last = this.#rotations.at(-1);
     if (last === undefined && this.#firstKey !== undefined && !sameHash(this.#firstKey, keys.previous))
       return { leafIndex, message: `leaf ${leafIndex} retires another key than the one that the genesis record names` };
@@ -52,7 +51,7 @@ export class RotationAudit {
   }
 }
 
-/** The rotations of a log, found by its leaves; nothing else of it is checked. Throws where one cannot be read. */
+/** Finds the rotations of a log by its leaves, and checks nothing else. Throws if one cannot be read. */
 export async function findRotations(entries: AsyncIterable<StoredEntry>): Promise<readonly LogRotation[]> {
   const audit = new RotationAudit();
   for await (const { leafIndex, leaf, sealed, opening } of entries) {
@@ -67,14 +66,14 @@ export async function findRotations(entries: AsyncIterable<StoredEntry>): Promis
 }
 
 /**
- * Compares the rotations of a log with the keys that have signed the logs of its store, up to the one that this log was
- * handed over to. A log that was opened after some of them begins with a later key. Returns what does not hold.
+ * Compares the rotations of a log with the keys that have signed the store's logs, up to the key that this log was
+ * rotated to. A log that was opened later begins with a later key. Returns the problem.
  */
 export function rotationProblem(
   { rotations, firstKey }: { readonly rotations: readonly LogRotation[]; readonly firstKey?: Uint8Array | undefined },
   signingKeys: readonly Uint8Array[],
 ): AuditProblem | undefined {
-  // A log may still wait to be handed over to the newest key.
+  // The rotation of a log to the newest key may be pending.
   if (firstKey !== undefined && !signingKeys.some((key) => sameHash(key, firstKey)))
     return { leafIndex: 0, message: "the genesis record names a key that never signed for this store" };
   const first = signingKeys.length - 1 - rotations.length;

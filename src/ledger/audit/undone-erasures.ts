@@ -3,12 +3,12 @@ import type { RecordKind } from "../ports/record.ts";
 import type { ReapplyRefusal, UndoneErasure } from "../ports/records-administration.ts";
 import { unerasable } from "../record/operator-records.ts";
 
-/** The refusal of a record of this kind, if it is never erased. */
+/** Returns the refusal for a kind that is never erased. */
 export function refusalOfKind(kind: RecordKind): ReapplyRefusal | undefined {
   return unerasable[kind] === undefined ? undefined : { why: "kind", kind };
 }
 
-/** What came back, one line for each tenant and cause, for the operator. */
+/** One line for each tenant and cause, for the operator. */
 export function describeUndone(undone: readonly UndoneErasure[]): readonly string[] {
   return [...Map.groupBy(undone, ({ tenantId }) => tenantId)].flatMap(([tenantId, ofTenant]) => {
     const recorded = ofTenant.filter(({ erasureLeafIndex }) => erasureLeafIndex !== undefined).length;
@@ -30,7 +30,7 @@ export function describeUndone(undone: readonly UndoneErasure[]): readonly strin
   });
 }
 
-/** What is to be done about it, for the operator. */
+/** The remedy, for the operator. */
 export const undoneRemedy =
   "they are answered as erased, and stay in the store until `ledger reapply-erasures` removes them";
 

@@ -1,4 +1,4 @@
-/** Makes packs. */
+/** Creates packs. */
 import type { LogState } from "../ports/store.ts";
 import { parseLeaf } from "../record/leaf.ts";
 import { readErasure } from "../record/operator-records.ts";
@@ -7,11 +7,11 @@ import { isTimeRange, type PackSelection, type TimeRange } from "./selection.ts"
 import { type PackRequest, PackWriter, type Shown } from "./writer.ts";
 
 /**
- * Lines of a pack, each with its newline. Memory does not grow with a time range; of another selection it holds the
- * indices. Rejects with a PackError where nothing is found, or where the store does not hold what its log says; what was
- * written until then is no pack.
+ * Yields the lines of a pack, each with its newline. Memory is constant for a time range; for other selections it holds
+ * the indices. Rejects with a PackError if nothing is found, or if the store contradicts its log; the lines so far are
+ * then not a pack.
  *
- * @param onEntry told of each entry's index
+ * @param onEntry called with each entry's index
  */
 export async function* packLines(
   source: PackSource,
@@ -42,7 +42,7 @@ async function* foundEntries(
     yield { entry: await entryAt(source, head, leafIndex), shows: "record" };
 }
 
-/** The leaf before the range, its records, the leaf after it, and the erasures of what is erased in it. */
+/** The leaf before the range, its records, the leaf after it, and the erasures of its erased records. */
 async function* rangeEntries(source: PackSource, head: LogState, range: TimeRange): AsyncGenerator<Shown> {
   const { from, to } = range;
   const first = from === undefined ? 0 : await firstLeafFrom(source, head, from);
@@ -63,7 +63,7 @@ async function* rangeEntries(source: PackSource, head: LogState, range: TimeRang
   for await (const entry of erasuresOf(source, head, next, erased)) yield { entry, shows: "record" };
 }
 
-/** Index of the first leaf of that time or later; the size of the log where there is none. */
+/** Index of the first leaf at or after that time; the size of the log if there is none. */
 async function firstLeafFrom(source: PackSource, head: LogState, from: string): Promise<number> {
   for await (const { leafIndex } of everyFound(source, head, undefined, { fromMs: Date.parse(from), limit: 1 }))
     return leafIndex;

@@ -1,4 +1,4 @@
-/** Checks that an entry's leaf, opening and record belong together. Does not judge what the record says. */
+/** Checks that an entry's leaf, opening and record belong together. Does not check what the record states. */
 import { parseBase64 } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { Leaf } from "../record/leaf.ts";
@@ -7,7 +7,7 @@ import { readExactLeaf, readExactRecord, recordDisagreement } from "../record/re
 import { openingBytes, verifyCommitment } from "../record/sealing.ts";
 import { type PackEntry, refuse } from "./format.ts";
 
-/** An entry whose record is the one that its leaf commits to. Its leaf's place is proven when the whole pack is. */
+/** An entry whose leaf commits to its record. The leaf's position is proven with the whole pack. */
 export interface CheckedEntry {
   /** Line of the pack, from 1. */
   readonly line: number;
@@ -15,12 +15,12 @@ export interface CheckedEntry {
   readonly leaf: Leaf;
   /** Exact bytes of the leaf. */
   readonly leafBytes: Uint8Array;
-  /** Undefined where it was erased, and where the leaf is shown for its place or time alone. */
+  /** Undefined if it was erased, or if the leaf is shown for its position or time alone. */
   readonly record: StoredRecord | undefined;
   readonly erased: boolean;
 }
 
-/** Whose records a pack may hold. */
+/** The log and tenant that a pack's records must have. */
 export interface PackOwner {
   readonly origin: string;
   readonly tenantId: string;

@@ -1,13 +1,12 @@
 /**
- * The lines of an evidence pack. Each is one object in canonical JSON (RFC 8785) that ends with a newline: one header;
- * then entries in the order of the log, a policy revision standing before the first entry that it decided; one end.
+ * Lines of an evidence pack. Each is an object in canonical JSON (RFC 8785) that ends with a newline: one header; then
+ * entries in the order of the log, with each policy revision before the first entry that it decided; one end.
  */
 import { createHash } from "node:crypto";
 import type { JsonObject } from "../../base/json.ts";
 import { assertedCanonicalText, canonicalText } from "../record/canonical.ts";
 import { parseSelection } from "./selection.ts";
 
-/** What is wrong with a pack. */
 export class PackError extends Error {
   override readonly name = "PackError";
 }
@@ -17,20 +16,20 @@ export function refuse(line: number, reason: string): never {
   throw new PackError(`line ${line}: ${reason}`);
 }
 
-/** Name and version. Packs are never rewritten: another format gets another name. */
+/** Name and version. Packs are never rewritten: a new format gets a new name. */
 export const packFormat = "evidence-pack/v1";
 
-/** Longer lines are neither written nor read: memory is theirs. Only a policy revision comes near it. */
+/** Longest line, which bounds memory. Only a policy revision comes close. */
 export const maxLineBytes = 16 * 1024 * 1024;
 
 export type PackHeader = {
   readonly type: "header";
   readonly format: typeof packFormat;
-  /** The signed checkpoint (C2SP tlog-checkpoint) that everything else is proven against. */
+  /** The signed checkpoint (C2SP tlog-checkpoint) for all proofs. */
   readonly checkpoint: string;
-  /** RFC 3339 with milliseconds, UTC; the maker's word. */
+  /** RFC 3339 with milliseconds, UTC; not proven. */
   readonly made_at: string;
-  /** As `selectionMembers` writes it. */
+  /** From `selectionMembers`. */
   readonly selection: JsonObject;
   readonly tenant_id: string;
 };
@@ -39,33 +38,29 @@ export type PackPolicy = {
   readonly type: "policy";
   /** `sha256:` and the hexadecimal SHA-256 of the content. */
   readonly revision: string;
-  /** Absent where it was not kept. */
+  /** Absent if it is not stored. */
   readonly content?: string;
 };
 
 export type PackEntry = {
   readonly type: "entry";
   readonly leaf_index: number;
-  /** Text of the leaf; its UTF-8 is what the log hashes. */
+  /** Text of the leaf; the log hashes its UTF-8. */
   readonly leaf: string;
-  /**
-   * Base64 hashes of the subtrees between the entry before, or the first leaf, and this one, as `subtreesBetween` gives
-   * them. Absent where there are none.
-   */
+  /** Base64 hashes of the subtrees before this entry, from `subtreesBetween`. Absent if there are none. */
   readonly gap?: readonly string[];
-  /** Base64; with `record` or not at all. */
+  /** Base64; present if `record` is. */
   readonly opening?: string;
-  /** Text of the record; its UTF-8 is what the leaf commits to. */
+  /** Text of the record; the leaf commits to its UTF-8. */
   readonly record?: string;
-  /** The record was erased. Absent where `record` is there, and where the leaf is shown for its place or time alone. */
+  /** The record was erased. Absent if `record` is present, and if the leaf is shown for its position or time alone. */
   readonly erased?: true;
 };
 
 export type PackEnd = {
   readonly type: "end";
-  /** Number of entries. */
   readonly entries: number;
-  /** Hexadecimal SHA-256 of all bytes before this line. It finds damage; against forgery stands the checkpoint. */
+  /** Hexadecimal SHA-256 of all bytes before this line. It detects damage; the checkpoint protects against forgery. */
   readonly sha256: string;
 };
 
@@ -103,29 +98,29 @@ const members: Readonly<Record<PackLine["type"], Readonly<Record<string, Check>>
   end: { entries: isCount, sha256: isText },
 };
 
-/** What a policy revision with this content is called. */
+/** Returns the name of a policy revision with this content. */
 export function contentAddress(content: string): string {
   return `sha256:${createHash("sha256").update(content, "utf8").digest("hex")}`;
 }
 
-/** Writes a line, its newline included. Throws a PackError where it is too long to be read again. */
+/** Formats a line with its newline. Throws a PackError if it is too long. */
 export function formatLine(line: PackLine): string {
   const text = `${canonicalText(line)}\n`;
   if (Buffer.byteLength(text) > maxLineBytes) throw new PackError(`a ${line.type} is too long for a pack`);
   return text;
 }
 
-/** Reads a line without its newline. Throws a PackError for any text that `formatLine` does not write. */
+/** Parses a line without its newline. Throws a PackError for any text that `formatLine` does not write. */
 export function parseLine(text: string): PackLine {
   const value = parseJson(text);
   const type = Object.hasOwn(value, "type") ? value.type : undefined;
-  if (typeof type !== "string" || !Object.hasOwn(members, type)) throw new PackError("is no line of a pack");
+  if (typeof type !== "string" || !Object.hasOwn(members, type)) throw new PackError("is not a line of a pack");
   const checks = members[type as PackLine["type"]];
   for (const name of Object.keys(value))
     if (name !== "type" && !Object.hasOwn(checks, name)) throw new PackError(`the ${type} has an unknown member`);
   for (const [name, check] of Object.entries(checks))
     if (!check(value[name])) throw new PackError(`the ${type}'s ${name} is missing or malformed`);
-  // One text for every value: nothing can hide in doubled members, escapes, spaces, or text that UTF-8 does not have.
+  // Each value has one text: duplicate members, escapes, spaces, or text outside UTF-8 cannot hide anything.
   if (!isCanonical(value as JsonObject, text)) throw new PackError(`the ${type} is not canonical JSON`);
   return value as PackLine;
 }
@@ -143,7 +138,7 @@ function parseJson(text: string): Readonly<Record<string, unknown>> {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw new PackError("is no JSON object");
 }

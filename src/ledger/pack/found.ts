@@ -1,4 +1,4 @@
-/** Finds the leaves that a pack by value is made of. */
+/** Finds the leaves of a pack by value. */
 import type { StoreArchive, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import { type FoundRecord, maxSearchLimit, type SearchField, type SearchQuery } from "../ports/search.ts";
@@ -10,13 +10,13 @@ import { PackError } from "./format.ts";
 import { decisionOf, maxLinkedRecords } from "./item-check.ts";
 import { isLinked, type PackField } from "./selection.ts";
 
-/** What of a store a pack is made from. It must show one state of the log all along, as a `StoreArchive` does. */
+/** The store of a pack. It must be a snapshot, as a `StoreArchive` is. */
 export type PackSource = Pick<StoreArchive, "entries" | "log" | "policyRevision" | "search">;
 
 /**
- * Indices of the leaves of the selection, in order: what has the value; where decisions are followed, the decisions that
- * this cites and everything that cites those, and no further; and the erasures of what was erased. Rejects with a
- * PackError where nothing is found, or too much is linked.
+ * Indices of the leaves of the selection, in order: records with the value; for linked selections, the decisions that
+ * these cite and everything that cites those, but no further; and the erasures of erased ones. Rejects with a PackError
+ * if nothing is found, or too much is linked.
  */
 export async function findLeaves(
   source: PackSource,
@@ -39,7 +39,7 @@ export async function findLeaves(
   }
   if (selection.field === "decision_id") decisions.add(selection.value);
   for (const value of decisions) {
-    // By its id too: of an erased decision nothing else is left to find it by.
+    // By id too: an erased decision can only be found by its id.
     for await (const found of everyFound(source, head, { field: "record_id", value })) take(found);
     for await (const found of everyFound(source, head, { field: "decision_id", value })) take(found);
     if (leaves.size > maxLinkedRecords)
@@ -52,7 +52,7 @@ export async function findLeaves(
   return [...leaves].sort((a, b) => a - b);
 }
 
-/** Pages of a search, one after the other; what stands behind the head is none of the log that is packed. */
+/** Pages of a search, one after the other, without leaves beyond the packed head. */
 export async function* everyFound(
   source: PackSource,
   { tenantId, size }: LogState,
@@ -70,8 +70,8 @@ export async function* everyFound(
 }
 
 /**
- * The erasures from a leaf on of the records with these ids, which are taken away as they are found; the walk ends with
- * the last of them. Rejects with a PackError where one has none: then it was lost.
+ * The erasures, from a leaf on, of the records with these ids, which are removed when found; the walk ends with the
+ * last of them. Rejects with a PackError if one has none: it was lost.
  */
 export async function* erasuresOf(
   source: PackSource,
@@ -94,18 +94,18 @@ async function recordAt(source: PackSource, head: LogState, leafIndex: number): 
   return openRecord(await entryAt(source, head, leafIndex));
 }
 
-/** Rejects with a PackError where the log has no such leaf. */
+/** Rejects with a PackError if the log has no such leaf. */
 export async function entryAt(source: PackSource, head: LogState, leafIndex: number): Promise<StoredEntry> {
   for await (const entry of source.entries(head, leafIndex, leafIndex + 1)) return entry;
   throw new PackError(`leaf ${leafIndex} is missing from the store: verify the log`);
 }
 
-/** The record of an entry that was not erased. Throws a PackError where it does not verify. */
+/** The record of an entry that was not erased. Throws a PackError if it does not verify. */
 export function openRecord(entry: StoredEntry): StoredRecord {
   return JSON.parse(Buffer.from(openBytes(entry)).toString("utf8")) as StoredRecord;
 }
 
-/** Bytes of the record of an entry that was not erased. Throws a PackError where it does not verify. */
+/** Bytes of the record of an entry that was not erased. Throws a PackError if it does not verify. */
 export function openBytes({ leafIndex, leaf, sealed, opening }: StoredEntry): Uint8Array {
   try {
     return open(sealed, opening ?? new Uint8Array(0), parseLeaf(leaf).commitment);

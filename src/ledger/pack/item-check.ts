@@ -1,14 +1,14 @@
-/** Checks that each entry of a pack matches its selection by value. Completeness cannot be shown by a pack. */
+/** Checks that each entry matches a selection by value. A pack cannot prove that one complete. */
 import type { StoredRecord } from "../ports/record.ts";
 import { hasTerms, searchTermsOf } from "../search/search-terms.ts";
 import type { CheckedEntry } from "./entry-check.ts";
 import { PackError, refuse } from "./format.ts";
 import { isLinked, type PackField } from "./selection.ts";
 
-/** A selection that follows decisions holds so many records at most: they are kept in mind until the end. */
+/** Most records of a linked selection, which are kept in memory until the end. */
 export const maxLinkedRecords = 100_000;
 
-/** The decision that a record is of, or that it cites. */
+/** The decision that a record is or cites. */
 export function decisionOf(record: StoredRecord): string | undefined {
   return searchTermsOf(record).find(({ field }) => field === "decision_id")?.value;
 }
@@ -33,7 +33,7 @@ export class ItemCheck {
     if (selection.field === "decision_id") this.#decisions.add(selection.value);
   }
 
-  /** Takes the next entry; `erases` where it erases what the pack said to be erased. Throws a PackError. */
+  /** Takes the next entry; `erases` if it erases a record that the pack declared erased. Throws a PackError. */
   next(entry: CheckedEntry, erases: boolean): void {
     const { line, leafIndex, leaf, record, erased } = entry;
     if (record === undefined && !erased) {
@@ -50,7 +50,7 @@ export class ItemCheck {
       refuse(line, `more than ${maxLinkedRecords} records are linked`);
   }
 
-  /** Throws a PackError where an entry has nothing to do with the selection. */
+  /** Throws a PackError if an entry does not belong to the selection. */
   end(): void {
     for (const { line, leafIndex, decision } of this.#linked)
       if (decision === undefined || !this.#decisions.has(decision))

@@ -1,4 +1,4 @@
-/** Cuts a stream of bytes into lines. */
+/** Splits a stream of bytes into lines. */
 import { PackError, refuse } from "./format.ts";
 
 export interface NumberedLine {
@@ -12,9 +12,8 @@ export interface NumberedLine {
 const newline = 0x0a;
 
 /**
- * Lines of UTF-8 that each end with a newline. Memory is that of the longest line and one chunk. Rejects with a
- * PackError at a line of more than `maxBytes`, newline included, at one that is not UTF-8, and where the last newline
- * is missing.
+ * Lines of UTF-8 that each end with a newline. Memory: the longest line and one chunk. Rejects with a PackError at a
+ * line of more than `maxBytes`, newline included, at one that is not UTF-8, and if the last newline is missing.
  */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<NumberedLine> {
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

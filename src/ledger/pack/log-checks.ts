@@ -1,4 +1,4 @@
-/** What a pack's own records say of the log: records that were erased, keys that were retired. */
+/** Checks of what a pack's records state about the log: erased records and retired keys. */
 import { readErasure, readRotation } from "../record/operator-records.ts";
 import { openCheckpoint } from "../tlog/checkpoint.ts";
 import { NoteError } from "../tlog/note.ts";
@@ -6,13 +6,13 @@ import { ed25519Type, formatVerifierKey, keyIdOf, type NoteVerifier, parseVerifi
 import type { CheckedEntry } from "./entry-check.ts";
 import { PackError, refuse } from "./format.ts";
 
-/** More erased records without their erasure are not kept track of at a time. */
+/** Most erased records that may wait for their erasure. */
 const maxClaims = 100_000;
 
 export class ErasureClaims {
   readonly #open = new Map<string, CheckedEntry>();
 
-  /** Takes the next entry. Returns whether it erases a record that the pack said to be erased. Throws a PackError. */
+  /** Takes the next entry. Returns whether it erases a record that the pack declared erased. Throws a PackError. */
   next(entry: CheckedEntry): boolean {
     const { line, leaf, leafIndex, record, erased } = entry;
     if (erased) this.#open.set(leaf.record_id, entry);
@@ -25,7 +25,7 @@ export class ErasureClaims {
     return this.#open.delete(said.recordId);
   }
 
-  /** Throws a PackError where something was said to be erased, and no erasure of it was shown. */
+  /** Throws a PackError if a record was declared erased without showing its erasure. */
   end(): void {
     const [first] = this.#open.values();
     if (first === undefined) return;
@@ -36,14 +36,14 @@ export class ErasureClaims {
 }
 
 /**
- * Whether the trusted key may have signed a checkpoint with this rotation in it: after its rotation an old key counts
- * only beside the new one. Throws a PackError. An old key that was stolen can sign a tree without the rotation, and no
- * pack shows that: who knows of the rotation does not trust the old key for what came later.
+ * Checks that the trusted key may have signed a checkpoint with this rotation: after its rotation an old key counts
+ * only beside the new one. Throws a PackError. A stolen old key can sign a tree without the rotation, which no pack can
+ * show: verifiers that know of the rotation must not trust the old key for later trees.
  */
 export function checkRotation({ line, leafIndex, record }: CheckedEntry, verifier: NoteVerifier, note: string): void {
   if (record?.kind !== "key_rotation") return;
   const keys = readRotation(record);
-  if (keys === undefined) refuse(line, `leaf ${leafIndex} does not say which keys it is of`);
+  if (keys === undefined) refuse(line, `leaf ${leafIndex} does not name its keys`);
   else if (
     keyIdOf(verifier.name, keys.previous, ed25519Type) === verifier.keyId &&
     !isSignedBy(note, verifier.name, keys.current)

@@ -1,23 +1,22 @@
-/** Whether a pack shows everything of a time range. */
+/** Checks whether a pack has everything of a time range. */
 import type { CheckedEntry } from "./entry-check.ts";
 import { refuse } from "./format.ts";
 import type { TimeRange } from "./selection.ts";
 
-/** The leaves of a range that nothing is missing from. */
+/** The leaves of a complete range. */
 export interface CompleteRange {
-  /** Index of its first leaf; undefined where it has none. */
+  /** Index of its first leaf; undefined if it has none. */
   readonly firstLeafIndex: number | undefined;
-  /** Leaves in the range. */
   readonly leaves: number;
-  /** Whether a leaf after the range is there. Where none is, the log may still get records of that time. */
+  /** Whether a leaf after the range is shown. If not, the log may still get records of that time. */
   readonly closed: boolean;
 }
 
 /**
- * Checks that the leaves of the range come without a gap, each with its record or erased; that the leaf on their left,
- * unless they begin the log, is older than the range; and that the one on their right, unless they end it, is younger.
- * Times never go back within a log, so nothing outside of these leaves is of the range. Everything after the right
- * neighbour must be the last leaf or an erasure of what is shown.
+ * Checks that the leaves of the range have no gap, each with its record or erased; that the leaf to their left, unless
+ * they begin the log, is older than the range; and that the one to their right, unless they end it, is younger. Times
+ * never go back within a log, so no other leaf is in the range. Everything after the right neighbour must be the last
+ * leaf or an erasure of a shown record.
  */
 export class RangeCheck {
   readonly #range: TimeRange;
@@ -33,7 +32,7 @@ export class RangeCheck {
     this.#size = size;
   }
 
-  /** Takes the next entry; `erases` where it erases what the pack said to be erased. Throws a PackError. */
+  /** Takes the next entry; `erases` if it erases a record that the pack declared erased. Throws a PackError. */
   next(entry: CheckedEntry, erases: boolean): void {
     const { line, leafIndex, leaf, record, erased } = entry;
     const { from, to } = this.#range;
@@ -56,7 +55,7 @@ export class RangeCheck {
     this.#leaves += 1;
   }
 
-  /** What is complete, once the log's last leaf was taken. */
+  /** Returns the result after the log's last leaf. */
   end(): CompleteRange {
     return { firstLeafIndex: this.#first, leaves: this.#leaves, closed: this.#closed };
   }

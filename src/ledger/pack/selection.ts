@@ -1,9 +1,9 @@
-/** What a pack is about. */
+/** Selection of a pack. */
 import type { JsonObject } from "../../base/json.ts";
 import { isMoment } from "../../base/text-forms.ts";
 import type { SearchField } from "../ports/search.ts";
 
-/** What records can be selected by, besides their time. */
+/** Fields for selection by value. */
 export const packFields = [
   "artifact_digest",
   "cid",
@@ -15,16 +15,16 @@ export const packFields = [
 export type PackField = (typeof packFields)[number];
 
 /**
- * A time range, of which nothing is left out; or everything with one value. For an artifact or a decision, the
- * decisions that its records cite belong to it too, and all that cites those.
+ * A complete time range; or everything with one value. For an artifact or a decision, this includes the decisions that
+ * its records cite, and all that cites those.
  */
 export type PackSelection = TimeRange | { readonly field: PackField; readonly value: string };
 
-/** At least one end is given. RFC 3339 with milliseconds, UTC, as records have it. */
+/** At least one end is given. RFC 3339 with milliseconds, UTC, as in records. */
 export interface TimeRange {
-  /** The first moment of the range. */
+  /** First moment of the range. */
   readonly from?: string;
-  /** The first moment after it. */
+  /** First moment after the range. */
   readonly to?: string;
 }
 
@@ -32,17 +32,17 @@ export function isTimeRange(selection: PackSelection): selection is TimeRange {
   return !("field" in selection);
 }
 
-/** Whether a selection takes in what is linked to its records through decisions. */
+/** Whether a selection includes records that decisions link to it. */
 export function isLinked(selection: PackSelection): boolean {
   return !isTimeRange(selection) && selection.field !== "principal" && selection.field !== "on_behalf_of";
 }
 
-/** The selection as a pack's header has it. */
+/** The selection for a pack's header. */
 export function selectionMembers(selection: PackSelection): JsonObject {
   return isTimeRange(selection) ? { ...selection } : { [selection.field]: selection.value };
 }
 
-/** Reads what `selectionMembers` makes; undefined for anything else. */
+/** Parses the result of `selectionMembers`; undefined for anything else. */
 export function parseSelection(members: unknown): PackSelection | undefined {
   if (typeof members !== "object" || members === null || Array.isArray(members)) return undefined;
   const values: Readonly<Record<string, unknown>> = { ...members };

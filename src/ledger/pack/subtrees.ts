@@ -1,7 +1,7 @@
 /**
- * Roots of trees of which only some leaves are known: the leaves between them are stood for by the complete subtrees
- * that cover them (compact ranges). Leaves side by side need no hash between them, so what a range of n leaves in a tree
- * of size m needs besides its leaves is some 2 log m hashes, whatever n is.
+ * Roots of trees of which only some leaves are known: complete subtrees cover the leaves in between (compact ranges).
+ * Adjacent leaves need no hash between them, so a range of any length in a tree of size m needs only about 2 log m
+ * hashes besides its leaves.
  */
 
 import type { AuditedLog } from "../ports/archive.ts";
@@ -16,7 +16,7 @@ export interface Subtree {
   readonly index: number;
 }
 
-/** The largest complete subtrees that cover the leaves from `begin` up to and without `end`, from left to right. */
+/** The largest complete subtrees that cover the leaves from `begin` to before `end`, from left to right. */
 export function* subtreesBetween(begin: number, end: number): Generator<Subtree> {
   for (let next = begin; next < end; ) {
     let height = 0;
@@ -31,12 +31,11 @@ export class GrowingTree {
   readonly #roots: { readonly height: number; readonly hash: Hash }[] = [];
   #size = 0;
 
-  /** Number of leaves. */
   get size(): number {
     return this.#size;
   }
 
-  /** Adds a subtree of 2^height leaves. Throws a RangeError where no such subtree begins. */
+  /** Adds a subtree of 2^height leaves. Throws a RangeError if such a subtree cannot begin here. */
   append(hash: Hash, height = 0): void {
     if (this.#size % 2 ** height !== 0) throw new RangeError("No such subtree begins here.");
     let root = { height, hash };
@@ -56,10 +55,10 @@ export class GrowingTree {
   }
 }
 
-/** Gives the root of a subtree. Rejects with a PackError where its tile is missing or short. */
+/** Returns the root of a subtree. Rejects with a PackError if its tile is missing or short. */
 export type SubtreeReader = (subtree: Subtree) => Promise<Hash>;
 
-/** Keeps the tile that was read last on each level: subtrees are asked for from left to right. */
+/** Caches the last tile of each level: subtrees are read from left to right. */
 export function subtreeReader(log: AuditedLog): SubtreeReader {
   const newest: { readonly index: number; readonly hashes: Uint8Array | undefined }[] = [];
   const tile = async (level: number, index: number): Promise<Uint8Array | undefined> => {

@@ -1,4 +1,4 @@
-/** Verifies a pack from its bytes and the trusted keys alone, line by line. */
+/** Verifies a pack line by line, from its bytes and the trusted keys alone. */
 import { createHash } from "node:crypto";
 import { parseTenantId, type TenantId } from "../../base/ids.ts";
 import { isMoment, parseBase64 } from "../../base/text-forms.ts";
@@ -28,32 +28,32 @@ import { GrowingTree, subtreesBetween } from "./subtrees.ts";
 /** What a verified pack proves, besides its entries. */
 export interface VerifiedPack {
   readonly checkpoint: Checkpoint;
-  /** The checkpoint as it is signed; nothing is said here of signatures besides the trusted key's. */
+  /** The signed checkpoint; only the trusted key's signature was checked. */
   readonly note: string;
   /** The trusted key that signed it. */
   readonly verifier: LogVerifier;
   readonly tenantId: TenantId;
   readonly selection: PackSelection;
-  /** RFC 3339; the maker's word, which nothing proves. */
+  /** RFC 3339; not proven. */
   readonly madeAt: string;
-  /** When the log's last leaf was recorded. RFC 3339, by the service's clock. */
+  /** Time of the log's last leaf. RFC 3339, by the service's clock. */
   readonly newestRecordedAt: string;
   readonly entries: number;
-  /** Of a time range; undefined for other selections, whose completeness nothing short of the whole log shows. */
+  /** For a time range; undefined for other selections, whose completeness only the whole log can show. */
   readonly range: CompleteRange | undefined;
   /** Revisions that decided, and whether their content is in the pack. */
   readonly policies: ReadonlyMap<string, boolean>;
 }
 
 /**
- * Verifies a pack. `onEntry` is told of each entry in the order of the log; nothing of it is proven until the promise
- * resolves. Memory does not grow with the pack, but for 100 bytes for each decision that a selection by artifact or
- * decision follows, and for each erased record until its erasure comes.
+ * Verifies a pack. Calls `onEntry` for each entry in the order of the log; nothing of it is proven until the promise
+ * resolves. Memory is constant, except for 100 bytes for each decision of a linked selection, and for each erased
+ * record until its erasure.
  *
- * Rejects with a PackError that names the line. Does not show that records tell the truth, that the log has not grown
- * since, nor that everybody is shown the same log.
+ * Rejects with a PackError that names the line. Does not show that records are true, that the log has not grown since,
+ * nor that others are shown the same log.
  *
- * @param keys trusted keys of the log, the retired ones included; never taken from the pack
+ * @param keys trusted keys of the log, retired ones included; never taken from the pack
  */
 export async function verifyPack(
   chunks: AsyncIterable<Uint8Array>,
@@ -70,7 +70,7 @@ export async function verifyPack(
       if (body !== undefined) refuse(line.number, "is a second header");
       body = atLine(line, () => new PackBody(parsed, keys));
     } else if (body === undefined) {
-      refuse(line.number, "stands where the header should");
+      refuse(line.number, "is not the header");
     } else if (parsed.type === "end") {
       if (parsed.sha256 !== digest.digest("hex")) refuse(line.number, "the pack was changed: its sha256 is another");
       verified = body.end(parsed, line.number);
@@ -104,7 +104,7 @@ class PackBody {
   readonly #claims = new ErasureClaims();
   readonly #tree = new GrowingTree();
   readonly #policies = new Map<string, boolean>();
-  /** A revision of which the next entry must be. */
+  /** The revision that the next entry must have. */
   #announced: string | undefined;
   #newest: CheckedEntry | undefined;
   #entries = 0;
@@ -186,7 +186,7 @@ class PackBody {
     this.#announced = undefined;
   }
 
-  /** Adds the subtrees between the entry before and this one. */
+  /** Adds the subtrees between the previous entry and this one. */
   #place(gap: readonly string[], leafIndex: number, line: number): void {
     const subtrees = [...subtreesBetween(this.#tree.size, leafIndex)];
     if (subtrees.length !== gap.length)

@@ -12,14 +12,14 @@ import { type PackSelection, selectionMembers } from "./selection.ts";
 import { GrowingTree, type SubtreeReader, subtreeReader, subtreesBetween } from "./subtrees.ts";
 
 export interface PackRequest {
-  /** The state that the pack speaks of; the source must hold it. */
+  /** The packed state; the source must hold it. */
   readonly head: LogState;
   /** Its signed checkpoint. */
   readonly checkpoint: string;
   readonly selection: PackSelection;
   /** Milliseconds since the Unix epoch. */
   readonly nowMs: number;
-  /** Told of each policy revision whose text is left out although the source has one, and why. */
+  /** Called for each policy revision whose stored text is left out, with the reason. */
   readonly onUnshown?: (revision: string, reason: string) => void;
 }
 
@@ -29,7 +29,7 @@ export interface Shown {
   readonly shows: "record" | "leaf";
 }
 
-/** Keeps what the next line depends on, and a digest of those before it. Its methods throw PackErrors. */
+/** Keeps the state that the next line needs, and a digest of earlier lines. Its methods throw PackErrors. */
 export class PackWriter {
   readonly #source: PackSource;
   readonly #request: PackRequest;
@@ -45,7 +45,7 @@ export class PackWriter {
     this.#subtree = subtreeReader(source.log(request.head));
   }
 
-  /** Index of the entry that was written last; -1 before the first. */
+  /** Index of the last entry; -1 before the first. */
   get newest(): number {
     return this.#tree.size - 1;
   }
@@ -62,7 +62,7 @@ export class PackWriter {
     });
   }
 
-  /** The line of an entry, and before it that of its policy revision where that is new. */
+  /** The line of an entry, after that of its policy revision if that is new. */
   async entry({ entry, shows }: Shown): Promise<readonly string[]> {
     const { leafIndex } = entry;
     const leaf = textOf(entry.leaf, leafIndex);
@@ -89,7 +89,7 @@ export class PackWriter {
     return formatLine({ type: "end", entries: this.#entries, sha256: this.#digest.digest("hex") });
   }
 
-  /** The line of a revision that was not written yet. A text that no verifier would take is left out. */
+  /** The line of a revision that was not written yet. A text that verifiers would refuse is left out. */
   async #policy(revision: string): Promise<readonly string[]> {
     if (this.#revisions.has(revision)) return [];
     this.#revisions.add(revision);
@@ -120,7 +120,7 @@ export class PackWriter {
 function textProblem(content: string, revision: string): string | undefined {
   if (contentAddress(content) !== revision) return "the text in the store is not that of the revision: verify the log";
   if (!isCleanText(content)) return "the text cannot be written in canonical JSON";
-  // As a member of a line it has escapes besides.
+  // As a member of a line it needs escapes.
   const lineBytes = Buffer.byteLength(JSON.stringify({ content, revision, type: "policy" })) + 1;
   return lineBytes > maxLineBytes ? "the text is too long for a pack" : undefined;
 }
@@ -130,7 +130,7 @@ function materialOf(entry: StoredEntry): { readonly opening: string; readonly re
   return { opening: formatBase64(entry.opening), record: textOf(openBytes(entry), entry.leafIndex) };
 }
 
-/** Exactly these bytes as text. */
+/** The bytes as text, exactly. */
 function textOf(bytes: Uint8Array, leafIndex: number): string {
   const text = Buffer.from(bytes).toString("utf8");
   if (Buffer.compare(Buffer.from(text, "utf8"), bytes) !== 0)

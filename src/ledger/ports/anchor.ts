@@ -1,7 +1,7 @@
 /**
- * The anchor: what every log was last known to be, kept outside the store. A store that was put back to an older copy,
- * replaced, or rewritten does not agree with it, and then nothing may be signed: two trees of one log that are not
- * consistent can never be taken back.
+ * The anchor: the last known state of every log, kept outside the store. A store that was restored from an older copy,
+ * replaced, or rewritten contradicts it, and then nothing may be signed: signatures of two inconsistent trees of one
+ * log can never be revoked.
  */
 
 import type { ServiceError } from "../../base/errors.ts";
@@ -12,24 +12,24 @@ import type { CheckpointSigner } from "../tlog/signer.ts";
 import { type Hash, sameHash } from "../tlog/tree.ts";
 import type { LedgerStore, LogState, StoredTree } from "./store.ts";
 
-/** What was answered, or was about to be: the log was at least this. */
+/** A lower bound of the log: a state that was answered, or was about to be. */
 export interface AnchoredLog extends StoredTree {
   readonly tenantId: TenantId;
   readonly origin: string;
 }
 
-/** What may be signed of a log, or why nothing may be. */
+/** The state of a log that may be signed, or why none may be. */
 export type SignableState = { readonly head: LogState } | { readonly problem: string };
 
 /** What the store has now. */
 export interface StoreState {
-  /** Undefined where the tenant has no log. */
+  /** Undefined if the tenant has no log. */
   readonly log: Pick<LogState, "origin" | "size" | "root"> | undefined;
-  /** Root over the log's first leaves, as the stored tiles have them. May throw where they are damaged. */
+  /** Root over the log's first leaves, from the stored tiles. May throw if they are damaged. */
   rootAt(size: number): Hash;
 }
 
-/** Says what does not hold of the log, for the operator; undefined where it goes on from what was anchored. */
+/** Returns the contradiction between log and anchor, for the operator; undefined if there is none. */
 export function anchorProblem(anchored: AnchoredLog | undefined, { log, rootAt }: StoreState): string | undefined {
   if (anchored === undefined) return undefined;
   if (log === undefined) return `log ${anchored.origin} with ${anchored.size} leaves is missing from the store`;
@@ -41,9 +41,9 @@ export function anchorProblem(anchored: AnchoredLog | undefined, { log, rootAt }
 }
 
 /**
- * The newest state of a log, up to the given one, that its anchor knows of, and so may be signed. The log agrees with its
- * anchor.
- * @param anchored `unknown` where there is an anchor that has nothing of the log, `unanchored` where there is none
+ * Returns the newest state of a log, up to the given one, that its anchor knows and that may be signed. The log must
+ * agree with its anchor.
+ * @param anchored `unknown` if the anchor has no state of the log, `unanchored` if there is no anchor
  */
 export function signableOf(head: LogState, anchored: AnchoredLog | "unknown" | "unanchored"): SignableState {
   if (anchored === "unanchored") return { head };
@@ -52,30 +52,27 @@ export function signableOf(head: LogState, anchored: AnchoredLog | "unknown" | "
   return { head: size < head.size ? { ...head, size, root } : head };
 }
 
-/** An anchor outside the store that is asked over the network: witnesses, which all replicas may share. */
+/** An anchor outside the store that is reached over the network and that replicas may share: witnesses. */
 export interface SharedAnchor {
-  /** Why nothing may be appended to the tenant's log now; undefined where it may. */
+  /** Why nothing may be appended to the tenant's log now; undefined if it may. */
   refusal(tenantId: TenantId): ServiceError | undefined;
-  /**
-   * The newest state that this process knows to be anchored; undefined where it knows none. A tree that is appended
-   * afterwards and is not larger is not of this log.
-   */
+  /** The newest state known to be anchored; undefined if there is none. A tree appended later must be larger. */
   anchored(tenantId: TenantId): AnchoredLog | undefined;
   /**
-   * Takes note of a committed state that an append gave, and resolves when it may be signed for those who wait for it.
-   * `since` is what was anchored before the append began; undefined where nothing was, or where the state is an earlier
-   * one that is answered again. Rejects with `ServiceError` `store_unavailable`.
+   * Notes a committed state from an append, and resolves when it may be signed. `since` is what was anchored before the
+   * append began; undefined if nothing was, or if the state is an earlier one that is returned again. Rejects with
+   * `ServiceError` `store_unavailable`.
    *
-   * @param span that the exchanges which this brings about are parts of
+   * @param span parent of the exchanges that this causes
    */
   appended(log: LogState, since: AnchoredLog | undefined, span?: Span): Promise<void>;
-  /** Resolves when a committed state may be signed for whoever reads it. Rejects with `ServiceError` `store_unavailable`. */
+  /** Resolves when a committed state may be signed for a reader. Rejects with `ServiceError` `store_unavailable`. */
   confirm(log: LogState): Promise<void>;
-  /** Lines of cosignatures of exactly this tree that are at hand, to stand after the log's own signature. */
+  /** Known cosignature lines of exactly this tree, to follow the log's own signature. */
   cosignatures(checkpoint: Checkpoint): string;
-  /** Stops asking, and keeps what it knows. */
+  /** Stops asking witnesses; known states stay available. */
   close(): Promise<void>;
 }
 
-/** Makes the shared anchor of a store whose checkpoints the signer signs. Rejects where it cannot be used at all. */
+/** Opens the shared anchor of a store whose checkpoints the signer signs. Rejects if it cannot be used. */
 export type OpenSharedAnchor = (store: LedgerStore, signer: CheckpointSigner) => Promise<SharedAnchor>;

@@ -1,4 +1,4 @@
-/** Read-only access to a store for operators' commands, whether or not a service is running on it. */
+/** Read-only access to a store for operators' commands, with or without a running service. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { IdempotencyRow } from "../record/idempotency-record.ts";
 import type { TileName } from "../tlog/tiles.ts";
@@ -8,32 +8,32 @@ import type { ErasurePreview, LegalHold, UndoneErasure } from "./records-adminis
 import type { SearchPage, SearchQuery } from "./search.ts";
 import type { LogState, StoredCosignature } from "./store.ts";
 
-/** One leaf as it is stored, with its sealed record. */
+/** A stored leaf with its sealed record. */
 export interface StoredEntry {
   readonly leafIndex: number;
   readonly recordId: string;
   readonly leaf: Uint8Array;
   readonly sealed: Uint8Array;
-  /** Undefined where the record was erased. */
+  /** Undefined if the record was erased. */
   readonly opening: Uint8Array | undefined;
 }
 
-/** A log as it is stored. */
+/** A stored log. */
 export interface AuditedLog {
   readonly head: LogState;
-  /** In the order of their indices. */
+  /** In order of index. */
   entries(): AsyncIterable<StoredEntry>;
-  /** Hashes of a tile, as many as are stored; undefined where there is none. */
+  /** Stored hashes of a tile; undefined if there is none. */
   tile(level: number, index: number): Promise<Uint8Array | undefined>;
 }
 
-/** Rows of one log, as they are stored. All reject as a `StoreArchive` does. */
+/** Rows that belong to one log. All methods reject as a `StoreArchive` does. */
 export interface Companions {
-  /** Of the head, which no record is made earlier than. Milliseconds since the Unix epoch. */
+  /** Time of the head, before which no record is made. Milliseconds since the Unix epoch. */
   readonly lastRecordedAtMs: number;
-  /** Whether an operator accepted that time, as one of the last leaves says. */
+  /** Whether an operator accepted that time, according to one of the last leaves. */
   readonly isTimeAccepted: boolean;
-  /** The search index that serves; undefined if there is none. */
+  /** The search index in use; undefined if there is none. */
   readonly searchIndex: SearchRows | undefined;
   readonly registrations: RegistrationRows;
   idempotencyRows(): AsyncIterable<IdempotencyRow>;
@@ -41,21 +41,21 @@ export interface Companions {
 
 export interface SearchRows {
   readonly key: Uint8Array;
-  /** Leaves that need not be in it yet, from the first up to and without the end. */
+  /** Ranges of leaves that may be missing from it, without their ends. */
   readonly waiting: readonly { readonly first: number; readonly end: number }[];
   /** Terms of the leaves of a block. */
   terms(block: number): Promise<readonly { readonly leafIndex: number; readonly term: Uint8Array }[]>;
 }
 
-/** The index of registrations, as it is stored. */
+/** The index of registrations. */
 export interface RegistrationRows {
-  /** Undefined where nothing was ever registered. */
+  /** Undefined before the first registration. */
   readonly key: Uint8Array | undefined;
   /** It has the leaves before this one. */
   readonly indexedTo: number;
-  /** Rows of leaves from `first` up to and without `end`. */
+  /** Rows of leaves from `first` to before `end`. */
   within(first: number, end: number): Promise<readonly RegistrationRowOfLeaf[]>;
-  /** The last leaf of an artifact's rows; undefined where there are none. */
+  /** The last leaf of an artifact's rows; undefined if there are none. */
   lastOf(artifact: Uint8Array): Promise<number | undefined>;
   /** Rows of an artifact with their leaves, in the order of the log. */
   of(artifact: Uint8Array): Promise<readonly (StoredEntry & Pick<RegistrationRowOfLeaf, "isReliedOn">)[]>;
@@ -67,63 +67,59 @@ export interface RegistrationRowOfLeaf {
   readonly isReliedOn: boolean;
 }
 
-/** One thing that does not hold; of one tenant's log, or of all where the tenant is undefined. */
+/** A contradiction in one tenant's log, or in the whole store if the tenant is undefined. */
 export interface AnchorFinding {
   readonly tenantId: TenantId | undefined;
   readonly message: string;
 }
 
-/** A row of a table that belongs to no leaf below the head of its tenant's log: it is behind the head, or of none. */
+/** A row without a leaf below the head of its tenant's log: its leaf is beyond the head, or there is no log. */
 export interface OrphanRow {
   readonly tenantId: TenantId;
   readonly table: string;
-  /** What the row is of, in words: `leaf 7`, or the record that has no leaf. */
+  /** Description of the row: `leaf 7`, or the record without a leaf. */
   readonly name: string;
 }
 
 /**
- * Holds on to the store as it was when it was opened: what is appended meanwhile is not seen. Reads, and changes
- * nothing. Records that were erased are so for whoever reads, also where their openings are there again, and where only
- * the anchor of this very store knows of it. All reject with
- * `store_unavailable` where the store cannot be read, with `internal` where what it holds is damaged.
+ * A snapshot of the store: later appends are not visible. Changes nothing. Erased records stay erased for readers, even
+ * if their openings have come back, and even if only this store's anchor knows of the erasure. All methods reject with
+ * `store_unavailable` if the store cannot be read, with `internal` if its content is damaged.
  */
 export interface StoreArchive extends RecordArchive {
-  /** Every log, by tenant. */
+  /** All logs, by tenant. */
   logs(): Promise<readonly LogState[]>;
-  /** Finds records of a tenant; an empty page where it has no log. */
+  /** Finds records of a tenant; an empty page if it has no log. */
   search(query: SearchQuery): Promise<SearchPage>;
-  /** A log of `logs`, to be walked. */
+  /** Opens a log of `logs`. */
   log(head: LogState): AuditedLog;
-  /** Leaves from `first` up to and without `end`, in order; as many as there are. Memory does not grow with them. */
+  /** Existing leaves from `first` to before `end`, in order, in constant memory. */
   entries(head: LogState, first: number, end: number): AsyncIterable<StoredEntry>;
-  /** A tile or bundle of a log; undefined where it has not come so far. */
+  /** A tile or bundle of a log; undefined if the log has not reached it. */
   tile(head: LogState, tile: TileName): Promise<Uint8Array | undefined>;
-  /** What stands beside a log of `logs`. */
+  /** Rows that belong to a log of `logs`. */
   companions(head: LogState): Promise<Companions>;
-  /** Every policy revision of which a text is kept. */
+  /** Policy revisions with a stored text. */
   policyRevisions(): Promise<readonly string[]>;
-  /** Cosignatures that are kept, of every log. */
+  /** Stored cosignatures of every log. */
   cosignatures(): Promise<readonly StoredCosignature[]>;
   /**
-   * Public keys that have signed checkpoints, the current one last. 32 bytes each. Of one log those up to the one that
-   * it was handed over to: while a rotation is under way, logs may still have an older one.
+   * Public keys that have signed checkpoints, the current one last. 32 bytes each. For one log, those up to the key
+   * that it has been rotated to: during a rotation, logs may still have the older one.
    */
   signingKeys(head?: LogState): Promise<readonly Uint8Array[]>;
-  /** Rows that no log has. Many of one table are not all named. */
+  /** Rows without a log. If a table has many, only some are listed. */
   orphanRows(): Promise<readonly OrphanRow[]>;
-  /** Everything in which the store, as it is now, is not what its anchor says. */
+  /** All contradictions between the store, as it is now, and its anchor. */
   anchorProblems(): Promise<readonly AnchorFinding[]>;
-  /**
-   * The newest state, up to this one, that may be signed: a service that has committed more than its anchor knows has
-   * not answered it yet.
-   */
+  /** The newest state, up to this one, that may be signed: what lies beyond the anchor was not answered yet. */
   signable(head: LogState): Promise<SignableState>;
-  /** Erasures that have to be carried out again, as the store is now. */
+  /** Erasures that must be repeated, as the store is now. */
   undoneErasures(): Promise<readonly UndoneErasure[]>;
   /** Holds by tenant and record, those on whole tenants first; of one tenant, or of all. */
   holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]>;
-  /** The store's own clock, in milliseconds since the Unix epoch; undefined where it has none but the machine's. */
+  /** The database's clock, in milliseconds since the Unix epoch; undefined if the store uses the machine's. */
   clockMs(): Promise<number | undefined>;
-  /** What `RecordsAdministration.erase` would do. */
+  /** Shows what `RecordsAdministration.erase` would do. */
   previewErasure(tenantId: TenantId, recordIds: readonly RecordId[]): Promise<ErasurePreview>;
 }

@@ -1,4 +1,4 @@
-/** The ledger as the rest of the service uses it. The comments are the contract. */
+/** The ledger for the rest of the service. The comments are the contract. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { Span } from "../../base/trace.ts";
@@ -7,138 +7,131 @@ import type { NewRecord, StoredRecord } from "./record.ts";
 import type { RegistrationReader } from "./registrations.ts";
 import type { SearchPage, SearchQuery } from "./search.ts";
 
-/** Where a record ended up. */
+/** Position of a record. */
 export interface Appended {
   readonly recordId: RecordId;
   readonly log: string;
   readonly leafIndex: number;
   readonly recordedAt: string;
   readonly receipt: Receipt;
-  /** Set where nothing was appended, because the call was a retry: what was answered to the first. */
+  /** For a retry, which appends nothing: the first answer. */
   readonly earlierAnswer?: JsonObject;
 }
 
-/** With it anyone can check offline that the log holds exactly this record. */
+/** Proves offline that the log holds exactly this record. */
 export interface Receipt {
   readonly recordId: RecordId;
   readonly logOrigin: string;
   readonly leafIndex: number;
   readonly treeSize: number;
-  /** RFC 6962 hash of the leaf. Base64, like the three last. */
+  /** RFC 6962 hash of the leaf. Base64, as are the last three. */
   readonly leafHash: string;
   /** C2SP tlog-proof v1. */
   readonly proof: string;
-  /** Exact bytes of leaf, opening and record; absent where less than `all` was asked for. */
+  /** Exact bytes of leaf, opening and record; absent if less than `all` was requested. */
   readonly leaf?: string | undefined;
   readonly opening?: string | undefined;
   readonly record?: string | undefined;
 }
 
-/** What a receipt shows besides the place of its record: all that there is, what opens it, or nothing. */
+/** What a receipt contains besides the position of its record. */
 export type ShownOfRecord = "all" | "opening" | "nothing";
 
-/** Records of one tenant that one durable commit carries. */
+/** Records of one tenant in one durable commit. */
 export interface RecordGroup {
   /**
-   * Takes room for so many records, before they are made. Undefined if there is room; else resolves once enough of the
-   * tenant's groups have ended, or rejects with `overloaded` after a second.
+   * Reserves room for so many records before they are made. Undefined if there is room; else resolves when enough of
+   * the tenant's groups have ended, or rejects with `overloaded` after a second.
    */
   enter(count: number): Promise<void> | undefined;
-  /** Gives back the room that was taken, however the group ended. Idempotent. */
+  /** Gives back the reserved room. Idempotent. */
   leave(): void;
   /**
-   * Adds a record at its place in the group, whenever that is filled. Settles as `Ledger.append` does, once the group is
-   * committed. Throws `invalid_request` for a record that cannot be recorded, which then is no part of the group.
+   * Adds a record at its place in the group, in any order. Settles as `Ledger.append` does, once the group is
+   * committed. Throws `invalid_request` for a record that cannot be recorded, which is then left out.
    */
   add(place: number, record: NewRecord): Promise<Appended>;
   /**
-   * Commits what was added, in the order of the places. Resolves once each record has its result. Rejects as
-   * `Ledger.append` where nothing of the group was acknowledged; some of it may then still have become durable. Where the
-   * store refuses the data of a record, that one is refused alone, and the others are committed without it, in several
-   * commits.
+   * Commits the records in the order of their places. Resolves when each has its result. Rejects as `Ledger.append` if
+   * nothing of the group was acknowledged; some of it may still have become durable. If the store refuses the data of a
+   * record, only that record is refused, and the others are committed without it, in several commits.
    */
   commit(span?: Span): Promise<void>;
 }
 
 export interface Ledger extends RegistrationReader {
   /**
-   * Appends one record to its tenant's log. Resolves only when the record is durable: after a crash of process or
-   * machine at any later moment it is there. Records of one tenant are ordered; those of several are not. Rejects
-   * with `ServiceError` `store_unavailable` when the store is down, its queue for the tenant is full, or the log is
-   * not what the anchor says it was; the record may then still have become durable, and is never acknowledged.
+   * Appends one record to its tenant's log. Resolves only when the record is durable: after any later crash of process
+   * or machine it is there. Records of one tenant are ordered; those of several are not. Rejects with `ServiceError`
+   * `store_unavailable` if the store is down, its queue for the tenant is full, or the log contradicts the anchor; the
+   * record may then still have become durable, and is never acknowledged.
    *
-   * A record whose idempotency scope was seen in the last 24 hours is not appended: the first one's place, receipt
-   * and answer are given, also across restarts. Rejects with `idempotency_conflict` when the payload is another, or
-   * when the first record was erased.
+   * A record whose idempotency scope was seen in the last 24 hours is not appended: the first one's position, receipt
+   * and answer are returned, across restarts too. Rejects with `idempotency_conflict` if the payload differs, or if the
+   * first record was erased.
    *
-   * @param span of the append, to be linked with the one of the write that it shares with others
+   * @param span of the append, to be linked with the span of the shared write
    */
   append(record: NewRecord, span?: Span): Promise<Appended>;
 
-  /** Begins a group of a tenant's records, whose receipts need to show no more than this; they may show more. */
+  /** Begins a group of a tenant's records. `shown`: what their receipts must contain at least. */
   group(tenantId: TenantId, shown?: ShownOfRecord): RecordGroup;
 
   /**
-   * Finds a record of this tenant. Sees everything that was acknowledged before the call. Another tenant's record
-   * is `unknown`. Rejects with `store_unavailable` when the store cannot be read.
+   * Finds a record of this tenant. Sees everything that was acknowledged before the call. Another tenant's record is
+   * `unknown`. Rejects with `store_unavailable` if the store cannot be read.
    */
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased">;
 
   /**
-   * What makes the root of a log's tree out of these leaves: roots of the largest subtrees that hold none of them, from
-   * left to right. Rejects with `store_unavailable`, and with `internal` where the log is damaged or never was so large.
+   * Returns the nodes that, with these leaves, make the root of a log's tree: roots of the largest subtrees without any
+   * of them, from left to right. Rejects with `store_unavailable`, and with `internal` if the log is damaged or never
+   * was so large.
    *
    * @param log origin of the log
    * @param size of the tree, which holds all of the leaves
-   * @param leafIndices ascending, each once
+   * @param leafIndices ascending, without duplicates
    */
   multiProof(log: string, size: number, leafIndices: readonly number[]): Promise<readonly Uint8Array[]>;
 
-  /** Keeps everything that a policy revision consists of, so that its decisions can be evaluated again: text, or its UTF-8. Idempotent. */
+  /** Stores the complete content of a policy revision, so that it can be evaluated again. Idempotent. */
   keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void>;
 
-  /** Resolves when the store can write now; rejects with `store_unavailable` otherwise. */
+  /** Resolves if the store can write now; rejects with `store_unavailable` otherwise. */
   check(): Promise<void>;
 
   /** Finishes what is queued, then releases the store. */
   close(): Promise<void>;
 }
 
-/** Reads records back, beside a running service or without one. Cannot write. */
+/** Reads records, beside a running service or without one. Cannot write. */
 export interface RecordArchive extends Pick<Ledger, "find"> {
-  /** What was kept of a policy revision; undefined where nothing was. Rejects with `store_unavailable`. */
+  /** Stored content of a policy revision; undefined if there is none. Rejects with `store_unavailable`. */
   policyRevision(revision: string): Promise<string | undefined>;
   close(): Promise<void>;
 }
 
-/** A log as anyone may see it who may see it at all. */
+/** A log as published. */
 export interface PublishedLog {
   readonly name: LogName;
   readonly tenantId: TenantId;
   readonly origin: string;
-  /** Number of leaves. */
   readonly size: number;
   /** C2SP `vkey` lines, the current key first. */
   readonly verifierKeys: readonly string[];
 }
 
-/**
- * The logs as they are published: what C2SP tlog-tiles serves. Names and paths are as they stand in a URL; one that is
- * malformed names nothing. All reject with `store_unavailable`.
- */
+/** The published logs, for C2SP tlog-tiles. Malformed names match nothing. Rejects with `store_unavailable`. */
 export interface PublishedLogs {
   published(): Promise<readonly PublishedLog[]>;
-  /** Whose log it is; undefined where there is no such log. */
+  /** Tenant of the log; undefined if there is no such log. */
   tenantOf(name: string): Promise<TenantId | undefined>;
-  /** Finds records of a log; undefined where there is no such log. Rejects with `internal` when one is damaged. */
+  /** Finds records of a log; undefined if there is no such log. Rejects with `internal` if one is damaged. */
   search(name: string, query: Omit<SearchQuery, "tenantId">): Promise<SearchPage | undefined>;
-  /** The signed newest state; undefined where there is no such log. */
+  /** The newest signed state; undefined if there is no such log. */
   checkpoint(name: string): Promise<string | undefined>;
-  /**
-   * Hashes or entries of a committed tile, of any width that it has reached, by the path after `tile/`; undefined where
-   * there is none.
-   */
+  /** Hashes or entries of a committed tile, by the path after `tile/`; undefined if there is none. */
   tile(name: string, path: string): Promise<Uint8Array | undefined>;
-  /** RFC 6962 §2.1.2 hashes; undefined for sizes that the log has not reached, and where there is none. */
+  /** RFC 6962 §2.1.2 hashes; undefined for sizes that the log has not reached, and without a log. */
   consistencyProof(name: string, first: number, second: number): Promise<readonly Uint8Array[] | undefined>;
 }

@@ -1,4 +1,4 @@
-/** Records, as callers hand them over and as logs hold them. */
+/** Records, before and after sequencing. */
 import type { AuthSource } from "../../base/caller.ts";
 import type { PrincipalId, RecordId, RequestId, TenantId } from "../../base/ids.ts";
 import type { JsonObject } from "../../base/json.ts";
@@ -14,7 +14,7 @@ export type RecordKind =
   | "clock_acceptance"
   | "hold_release";
 
-/** A record before it is sequenced: what the caller of `append` supplies. */
+/** A record before it is sequenced. */
 export interface NewRecord {
   readonly kind: "decision" | "registration" | "evidence";
   readonly recordId: RecordId;
@@ -25,31 +25,33 @@ export interface NewRecord {
     readonly subject: string;
     readonly auth_source: AuthSource;
   };
-  /** Path of the JSON route, whichever protocol carried the call. */
+  /** Path of the JSON route, for any protocol. */
   readonly route: string;
   /** The normalized request as it was evaluated; never object bytes. */
   readonly request: JsonObject;
   readonly outcome: JsonObject;
-  /** Set for decisions; stands in the leaf too. */
+  /** Set for decisions; part of the leaf too. */
   readonly policyRevision?: string;
-  /** Makes retries of the call safe; never part of the record. */
+  /** Makes retries of the call safe; not part of the record. */
   readonly idempotency?: Idempotency;
 }
 
-/** What a call is recognized by when it comes again. */
+/** Identifies retries of a call. */
 export interface Idempotency {
-  /** Within the tenant: 64 hexadecimal digits that stand for principal, route and the caller's key. */
+  /** Unique within the tenant: 64 hexadecimal digits derived from principal, route and the caller's key. */
   readonly scope: string;
-  /** `sha256:` and the hexadecimal digest of the canonical payload: another payload under one scope is a conflict. */
+  /**
+   * `sha256:` and the hexadecimal digest of the canonical payload: another payload under the same scope is a conflict.
+   */
   readonly payloadDigest: string;
-  /** What is answered besides the receipt. It is kept, sealed like the record, and given back to retries. */
+  /** The answer without its receipt, sealed like the record and returned to retries. */
   readonly answer: JsonObject;
 }
 
-/** Who caused a record: a caller of the service, or its operator. */
+/** The author of a record: a caller of the service, or its operator. */
 export type RecordCaller = Omit<NewRecord["caller"], "auth_source"> & { readonly auth_source: AuthSource | "operator" };
 
-/** A record as it is stored: canonical JSON (RFC 8785) of exactly these members. */
+/** A stored record: canonical JSON (RFC 8785) of exactly these members. */
 export interface StoredRecord {
   readonly kind: RecordKind;
   readonly record_id: RecordId;
@@ -69,7 +71,7 @@ export interface StoredRecord {
 
 /** Who erases, and why. Both are recorded, and can never be erased. */
 export interface ErasureStatement {
-  /** The operator's own words. */
+  /** Text of the operator. */
   readonly reason: string;
   /** Name of the operator. */
   readonly operator: string;

@@ -1,13 +1,13 @@
-/** Finding records by what they speak of. */
+/** Search for records. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { RecordKind } from "./record.ts";
 
 /**
- * What records are found by. `decision_id` finds the decision and everything that cites it; `artifact_digest` and `cid`
- * what was said of an artifact; `resource_id`, `attribute` (`key=value`) and `label` what the request was about;
- * `on_behalf_of` (see `subjectTerm`) whom an enforcement point asked for; `subject` and `principal` whose call it was; `reason` what decided; `alert` what of it alerts; `operation` what was asked for; `outcome` what became of it.
- * In the order of how few records they find; `decision_id` before all that indexes have, because a decision's own id is in
- * none.
+ * Search fields. `decision_id` finds the decision and everything that cites it; `artifact_digest` and `cid` find
+ * records about an artifact; `resource_id`, `attribute` (`key=value`) and `label` match the request; `on_behalf_of`
+ * (see `subjectTerm`) is the subject of an AuthZEN question; `subject` and `principal` are the caller's; `reason` and
+ * `alert` are the decision's; `operation` is the requested one; `outcome` is the result. The most selective fields come
+ * first; `decision_id` precedes all indexed fields, because a decision's own id is in no index.
  */
 export const searchFields = [
   "record_id",
@@ -29,7 +29,7 @@ export const searchFields = [
 
 export type SearchField = (typeof searchFields)[number];
 
-/** What speaks of the persons in the data, or of what was decided about them, rather than of who called and of artifacts. */
+/** Fields about the persons in the data, or about decisions on them, rather than about callers and artifacts. */
 export const contentFields: ReadonlySet<SearchField> = new Set([
   "request_id",
   "resource_id",
@@ -48,31 +48,30 @@ export interface SearchTerm {
   readonly value: string;
 }
 
-/** All that is given must hold. */
+/** All conditions must hold. */
 export interface SearchQuery {
   readonly tenantId: TenantId;
   readonly terms: readonly SearchTerm[];
-  /** Records from this moment on. Milliseconds since the Unix epoch. */
+  /** Records from this time on. Milliseconds since the Unix epoch. */
   readonly fromMs?: number;
-  /** Records before this moment. Milliseconds since the Unix epoch. */
+  /** Records before this time. Milliseconds since the Unix epoch. */
   readonly toMs?: number;
-  /** Records after the one with this index: `next` of the page before. */
+  /** Records after this index: `next` of the previous page. */
   readonly after?: number;
-  /** Records of a page, at most: 1 to `maxSearchLimit`. */
+  /** Most records of a page: 1 to `maxSearchLimit`. */
   readonly limit: number;
 }
 
-/** Most records of a page. */
 export const maxSearchLimit = 1_000;
 
-/** Where a record that was found stands. */
+/** Position of a matching record. */
 export interface FoundRecord {
   readonly leafIndex: number;
   readonly recordId: RecordId;
   readonly kind: RecordKind;
   /** RFC 3339 with milliseconds, UTC. */
   readonly recordedAt: string;
-  /** Its leaf is all that is left: it is found by its record id and its time only. */
+  /** Only the leaf is left: the record is found by its id and time only. */
   readonly erased: boolean;
 }
 
@@ -80,29 +79,29 @@ export interface FoundRecord {
 export interface SearchPage {
   readonly found: readonly FoundRecord[];
   /**
-   * What to give as `after` for the page that follows; undefined on the last. A page with `next` may have fewer records
-   * than the limit, even none: looking for them ends after a while, so that nobody else waits long.
+   * Value of `after` for the next page; undefined on the last. A page with `next` may have fewer records than the
+   * limit, even none: the search stops after a while, so that it delays no others.
    */
   readonly next?: number;
 }
 
-/** What became of an index that was built anew. */
+/** Result of an index rebuild. */
 export interface RebuiltIndex {
-  /** Leaves that were looked at. */
+  /** Leaves that were read. */
   readonly leaves: number;
-  /** Leaves whose record was erased: nothing is indexed of them. */
+  /** Leaves whose record was erased and is not indexed. */
   readonly erased: number;
-  /** Leaves whose record cannot be opened: nothing is indexed of them, and `ledger verify` says what is wrong. */
+  /** Leaves whose record cannot be opened and is not indexed; `ledger verify` reports the damage. */
   readonly damaged: readonly number[];
 }
 
-/** Builds search indexes anew. */
+/** Rebuilds search indexes. */
 export interface SearchIndexer {
   /**
-   * Builds the index of a tenant's log from its records, beside whoever serves the store, in many small transactions.
-   * The one that is there goes on to serve until the new one is whole: a rebuild that is broken off has changed
-   * nothing that is seen, and the next one clears it away. Rejects with an Error where the tenant has no log, or
-   * another rebuild of the same index that began later was done first; with `store_unavailable` where the store fails.
+   * Rebuilds the index of a tenant's log from its records, beside a running service, in many small transactions. The
+   * old index serves until the new one is complete: an interrupted rebuild has no visible effect, and the next one
+   * removes its rows. Rejects with an Error if the tenant has no log, or a later rebuild of the same index finished
+   * first; with `store_unavailable` if the store fails.
    */
   rebuild(tenantId: TenantId, onProgress: (leaves: number) => void): Promise<RebuiltIndex>;
   close(): Promise<void>;

@@ -1,4 +1,4 @@
-/** What the ledger asks of a store. */
+/** The ledger's interface to a store. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { LogName } from "../tlog/log-name.ts";
 import type { TileName } from "../tlog/tiles.ts";
@@ -8,12 +8,12 @@ import type { StoredRecord } from "./record.ts";
 import type { RegistrationReader } from "./registrations.ts";
 import type { SearchPage, SearchQuery } from "./search.ts";
 
-/** Records of one tenant, in order. Each is as `recordText` writes it: text crosses threads and waits cheaply. */
+/** Records of one tenant, in order, as texts from `recordText`, which are cheap to pass and to queue. */
 export interface TenantBatch {
   readonly tenantId: TenantId;
   /** At least one. */
   readonly records: readonly string[];
-  /** What the results need to show of each, which takes its time on the way; all of all where it is absent. */
+  /** What each result must contain, to save time; default: everything. */
   readonly shown?: readonly ShownOfRecord[];
 }
 
@@ -23,54 +23,54 @@ export interface StoredTree {
   readonly root: Uint8Array;
 }
 
-/** A committed record with the material of its receipt. Bytes are base64, as receipts carry them. */
+/** A committed record with the parts of its receipt. Bytes are base64, as in receipts. */
 export interface CommittedRecord {
   readonly recordId: RecordId;
   readonly leafIndex: number;
   /** RFC 3339 with milliseconds, UTC. */
   readonly recordedAt: string;
-  /** A committed tree that holds the record; one object for all records of a batch. */
+  /** A committed tree that holds the record; shared by all records of a batch. */
   readonly tree: StoredTree;
   readonly leafHash: string;
-  /** Audit path in that tree, as `formatPath` writes it. */
+  /** Audit path in that tree, from `formatPath`. */
   readonly path: string;
-  /** Absent where less was to be shown. */
+  /** Absent if not requested. */
   readonly leaf?: string;
   readonly opening?: string;
   readonly record?: string;
-  /** Set where the record is an earlier one: JSON text of the answer that was kept with it. */
+  /** For an earlier record: JSON text of the answer stored with it. */
   readonly earlierAnswer?: string;
 }
 
 /** Why a record with an idempotency scope was not appended: the scope's record has another payload, or was erased. */
 export type NotAppended = "conflict" | "erased";
 
-/** Results of a batch: one for each record, in the same order. */
+/** Results of a batch: one for each record, in order. */
 export interface BatchResult {
   readonly log: string;
   readonly results: readonly (CommittedRecord | NotAppended)[];
 }
 
-/** A batch without a result, in a write whose other batches may have been stored. */
+/** A failed batch, in a write whose other batches may have been stored. */
 export interface BatchFailure {
-  /** `UnstorableError` because of the data: nothing was stored. Anything else: it may still have become durable. */
+  /** `UnstorableError` because of the data: nothing was stored. Any other error: it may still have become durable. */
   readonly error: unknown;
-  /** Whether it timed out: what is queued behind it for the same tenant has then waited as long. */
+  /** Whether it timed out: batches queued behind it for the same tenant have waited as long. */
   readonly isLate?: boolean;
 }
 
-/** A batch that a write left out, of which nothing was stored: with it, others would have waited for its log. */
+/** A batch that a write left out, with nothing stored: others would have waited for its log. */
 export interface BatchLeft {
-  /** `held`: somebody else writes to the log now. `apart`: only a write of its own can carry it. */
+  /** `held`: another process has locked the log. `apart`: the batch needs a separate write. */
   readonly left: "held" | "apart";
 }
 
-/** What became of a batch. */
+/** Result of a batch. */
 export type BatchOutcome = BatchResult | BatchFailure | BatchLeft;
 
 /**
- * How a write goes about logs that somebody else writes to: it leaves them out, or waits for them for a moment, or for as
- * long as a write may take. One that waits for long is of one batch, save in a store that has one writer.
+ * Lock wait policy of a write: skips locked logs, waits for them briefly, or waits as long as a write may take. A write
+ * that waits long has one batch, except in a store with a single writer.
  */
 export type Patience = "none" | "moment" | "full";
 
@@ -80,40 +80,37 @@ export interface LogState extends StoredTree {
   readonly origin: string;
 }
 
-/** A log with the time of its head, which no record is made earlier than. */
+/** A log with the time of its head, before which no record is made. */
 export interface TimedLog extends LogState {
   /** Milliseconds since the Unix epoch. */
   readonly lastRecordedAtMs: number;
 }
 
-/**
- * A write failed because of what is in it: nothing of it was stored, and it will fail again. Any other rejection is a
- * failure of the store.
- */
+/** A write failed because of its data: nothing was stored. Any other rejection is a failure of the store. */
 export class UnstorableError extends Error {
   override readonly name: string = "UnstorableError";
 }
 
-/** A write failed because the tenant's log is not what it was: it is damaged, older than its anchor, or another. */
+/** A write failed because the tenant's log is damaged, older than its anchor, or another log. */
 export class UnsoundLogError extends UnstorableError {
   override readonly name = "UnsoundLogError";
 }
 
-/** Told of the result of a batch before it is durable: see `BatchWriter.write`. Does not throw. */
+/** Receives the result of a batch before it is durable: see `BatchWriter.write`. Must not throw. */
 export type Foresee = (result: BatchResult) => void;
 
-/** Writes batches. The appender is its only user. */
+/** Writes batches, for the appender only. */
 export interface BatchWriter {
   /**
-   * Appends each batch to its tenant's log, all or nothing, and opens the logs that do not exist yet. Indices are
-   * gapless, whoever else writes to the same store. Resolves with one element for each batch, in the same order: a
-   * `BatchResult` only once it is durable and the anchor has been advanced to it, so that its trees may be signed.
-   * Rejects where no batch has a result: with `UnstorableError` because of the data (nothing was stored), with anything
-   * else because of the store (all of it may have become durable, or none). A tenant is in one batch at a time only.
-   * @param endsAtMs from when on somebody waits no longer, as `performance.now` counts: a write of one tenant may end then
-   * @param foresee told of the result of a batch before it is durable, where the store can tell: for what may be made of
-   *   it beside the commit. Only where the outcome is this very object was it committed; else, and until then, nothing
-   *   that was made of it may leave the process, since another tree of that size may be committed
+   * Appends each batch to its tenant's log, all or nothing, and creates missing logs. Indices have no gaps, even with
+   * other writers on the same store. Resolves with one element for each batch, in order: a `BatchResult` only once it
+   * is durable and the anchor has advanced to it, so that its trees may be signed. Rejects if no batch has a result:
+   * with `UnstorableError` because of the data (nothing was stored), with anything else because of the store (all of it
+   * may have become durable, or none). A tenant may be in one batch at a time only.
+   * @param endsAtMs when the caller stops waiting, in `performance.now` time: a write of one tenant may end then
+   * @param foresee called with the result of a batch before it is durable, if the store knows it, to prepare work
+   *   beside the commit. The batch was committed only if the outcome is this same object; nothing prepared from it may
+   *   leave the process before that, because another tree of that size may be committed
    */
   write(
     batches: readonly TenantBatch[],
@@ -123,52 +120,51 @@ export interface BatchWriter {
   ): Promise<readonly BatchOutcome[]>;
 }
 
-/** A cosignature of a witness, as a store keeps it. */
+/** A stored cosignature of a witness. */
 export interface StoredCosignature extends StoredTree {
   readonly tenantId: TenantId;
-  /** Name and id of the witness's key, as they stand in its lines. */
+  /** Name and id of the witness's key, as in its lines. */
   readonly witness: string;
   readonly keyId: string;
   /** Line of the note, with its newline. */
   readonly line: string;
 }
 
-/** For each log the newest cosignature of each witness. Both reject with `store_unavailable`. */
+/** For each log, the newest cosignature of each witness. Both methods reject with `store_unavailable`. */
 export interface CosignatureStore {
-  /** All that are kept, of every log. */
+  /** All stored cosignatures. */
   cosignatures(): Promise<readonly StoredCosignature[]>;
-  /** Keeps those that are of a larger tree than what is kept of the same witness and log, or of the same. */
+  /** Stores those whose tree is not smaller than that of the stored one of the same witness and log. */
   storeCosignatures(cosignatures: readonly StoredCosignature[]): Promise<void>;
 }
 
-/** A store of logs. Every rejection that is not said otherwise is a `ServiceError` `store_unavailable`. */
+/** A store of logs. Unless stated otherwise, methods reject with a `ServiceError` `store_unavailable`. */
 export interface LedgerStore extends BatchWriter, CosignatureStore, RegistrationReader {
-  /** Sees everything whose `write` resolved before the call. Rejects with `internal` when what it finds is damaged. */
+  /** Sees everything whose `write` resolved before the call. Rejects with `internal` if the record is damaged. */
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased">;
   /**
-   * Finds records of a tenant; an empty page where it has no log. Sees everything whose `write` resolved before the
-   * call. Rejects with `internal` when what it comes across is damaged.
+   * Finds records of a tenant; an empty page if it has no log. Sees everything whose `write` resolved before the call.
+   * Rejects with `internal` if it reads damaged rows.
    */
   search(query: SearchQuery): Promise<SearchPage>;
-  /** Every log. */
   logs(): Promise<readonly LogState[]>;
-  /** The newest committed state of a log, not yet to be signed. Undefined where there is no such log. */
+  /** The newest committed state of a log, which may not be signed yet. Undefined if there is no such log. */
   log(name: LogName): Promise<LogState | undefined>;
   /**
-   * The newest committed tree of a log, once the anchor has been advanced to it: then it may be signed. Undefined
-   * where there is no such log. Rejects with `UnsoundLogError` like `write`.
+   * The newest committed tree of a log, once the anchor has advanced to it, so that it may be signed. Undefined if
+   * there is no such log. Rejects with `UnsoundLogError` like `write`.
    */
   head(name: LogName): Promise<LogState | undefined>;
-  /** A tile or bundle of the committed log, of any width that it has reached. Undefined where there is none. */
+  /** A tile or bundle of the committed log, of any width that it has reached. Undefined if there is none. */
   tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined>;
-  /** RFC 6962 §2.1.2, between two sizes that the log has reached. Undefined where it has not, or where there is none. */
+  /** RFC 6962 §2.1.2, between two sizes that the log has reached. Undefined if it has not, or without a log. */
   consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined>;
-  /** As `Tree.multiProof`, of a size that the log has reached. Undefined where it has not, or where there is none. */
+  /** As `Tree.multiProof`, at a size that the log has reached. Undefined if it has not, or without a log. */
   multiProof(name: LogName, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined>;
-  /** Durable when it resolves. Keeps what is already there. Bytes are of UTF-8. */
+  /** Durable when it resolves. Existing content stays. Bytes are UTF-8. */
   keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void>;
   /** Makes a small durable write. */
   check(): Promise<void>;
-  /** Finishes what it was given, then lets go of the files or connections. */
+  /** Finishes pending work, then closes files or connections. */
   close(): Promise<void>;
 }

@@ -1,38 +1,38 @@
-/** Canonical JSON (RFC 8785): one value, one sequence of bytes, in every language. */
+/** Canonical JSON (RFC 8785): each value has one sequence of bytes, in every language. */
 import canonicalize from "canonicalize";
 import { isCleanText } from "../../base/ids.ts";
 import type { JsonValue } from "../../base/json.ts";
 
-/** Deeper values are refused: no request has more than a few levels, and the walk below is recursive. */
+/** Nesting limit: requests have few levels, and the walk below is recursive. */
 const maxDepth = 32;
 
 /**
- * Refuses what RFC 8785 cannot express or a store cannot index: text that is not well-formed or holds U+0000, numbers
- * that are not finite, values that are no JSON, nesting over 32 levels. Throws a TypeError that names the problem and
- * neither member nor value, because members may be a caller's attribute keys.
+ * Refuses what RFC 8785 cannot express or a store cannot index: ill-formed text or U+0000, numbers that are not finite,
+ * values that are not JSON, nesting over 32 levels. Throws a TypeError that names the problem and neither member nor
+ * value, because members may be a caller's attribute keys.
  */
 export function assertCanonical(value: unknown): void {
   assertValue(value, 0, assertText);
 }
 
 /**
- * JSON text, members in the order in which they come, of a value that `assertCanonical` accepts; throws as that does.
- * Costs less than both by themselves: ill-formed text shows in how JSON escapes it.
+ * Returns JSON text, members in their given order, of a value that `assertCanonical` accepts; throws as that does.
+ * Cheaper than the two separately: JSON escapes ill-formed text, so it shows in the result.
  */
 export function assertedJsonText(value: unknown): string {
   assertValue(value, 0, () => {});
   const text = JSON.stringify(value);
-  // U+0000 and lone surrogates are written as escapes of this kind, but so are other control characters, and a
-  // backslash of the text's own may stand before a `u`.
+  // U+0000 and lone surrogates are escaped like this, but so are other control characters, and the text may contain a
+  // backslash before a `u`.
   if (text.includes("\\u")) assertCanonical(value);
   return text;
 }
 
 /**
- * Canonical text of a value that `assertCanonical` accepts; throws as that does. Costs less than `assertCanonical` and
- * `canonicalText` by themselves: the value is walked once.
+ * Returns canonical text of a value that `assertCanonical` accepts; throws as that does. Cheaper than `assertCanonical`
+ * and `canonicalText` separately: the value is walked once.
  *
- * @param depth levels that the value is nested in already
+ * @param depth nesting level of the value
  */
 export function assertedCanonicalText(value: JsonValue, depth: number): string {
   if (!assertValue(value, depth, () => {})) {
@@ -44,7 +44,7 @@ export function assertedCanonicalText(value: JsonValue, depth: number): string {
   return text;
 }
 
-/** Returns whether all members come in the order of RFC 8785 §3.2.3. */
+/** Returns whether all members are in the order of RFC 8785 §3.2.3. */
 function assertValue(value: unknown, depth: number, onText: (text: string) => void): boolean {
   switch (typeof value) {
     case "string":
@@ -90,8 +90,8 @@ function assertText(text: string): void {
 }
 
 /**
- * Canonical text of a value that `assertCanonical` accepts. Members that are undefined are absent. Objects whose
- * members come in order cost a fraction of others: RFC 8785 §3.2.2 writes everything else as ECMAScript does.
+ * Returns canonical text of a value that `assertCanonical` accepts. Undefined members are absent. Objects with members
+ * in order cost a fraction of others: RFC 8785 §3.2.2 writes everything else as ECMAScript does.
  */
 export function canonicalText(value: JsonValue): string {
   const text = isInOrder(value) ? JSON.stringify(value) : canonicalize(value);
@@ -99,7 +99,7 @@ export function canonicalText(value: JsonValue): string {
   return text;
 }
 
-/** Whether all members come in the order of RFC 8785 §3.2.3. False for what is no JSON. */
+/** Whether all members are in the order of RFC 8785 §3.2.3. False for values that are not JSON. */
 function isInOrder(value: unknown): boolean {
   switch (typeof value) {
     case "string":

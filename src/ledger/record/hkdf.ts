@@ -1,7 +1,7 @@
 /**
- * HKDF-SHA256 (RFC 5869) without salt, for several keys of one secret: what is extracted from it once serves them all.
- * A test compares it with Node's own, which extracts anew for every key and costs more than twice as much: that would be
- * a fifth of what the writer does for a record, under the lock of the log's head (`bench/parts.ts`).
+ * HKDF-SHA256 (RFC 5869) without salt, for several keys from one secret with a single extraction. Node's own extracts
+ * for every key and costs more than twice as much, which would be a fifth of the writer's time per record, under the
+ * lock of the log's head (`bench/parts.ts`). A test compares the two.
  */
 import { hash } from "node:crypto";
 
@@ -9,7 +9,7 @@ const blockBytes = 64;
 const hashBytes = 32;
 const maxMessageBytes = 64;
 
-/** What HMAC hashes (RFC 2104 §2): the key under a pattern, then the message or its inner hash. Wiped after use. */
+/** Input of HMAC (RFC 2104 §2): the padded key, then the message or its inner hash. Wiped after use. */
 const inner = Buffer.alloc(blockBytes + maxMessageBytes);
 const outer = Buffer.alloc(blockBytes + hashBytes);
 
@@ -17,11 +17,11 @@ const outer = Buffer.alloc(blockBytes + hashBytes);
 const noSalt = new Uint8Array(hashBytes);
 
 /**
- * Keys of 32 bytes, one for each info, in their order.
+ * Returns a key of 32 bytes for each info, in order.
  *
  * @param secret 32 random bytes
  * @param infos at most 63 bytes each
- * @throws RangeError where one is longer
+ * @throws RangeError if one is longer
  */
 export function deriveKeys(secret: Uint8Array, infos: readonly Uint8Array[]): Uint8Array[] {
   setKey(noSalt);
@@ -47,10 +47,10 @@ function setKey(key: Uint8Array): void {
   }
 }
 
-/** HMAC of the message that stands in `inner`, under the key that was set. */
+/** HMAC of the message in `inner`, with the key that was set. */
 function authenticate(messageBytes: number): Uint8Array {
   if (messageBytes > maxMessageBytes) throw new RangeError("An info has at most 63 bytes.");
-  // As text of one character a byte: a buffer for every hash would cost more than the hash.
+  // As binary text: a buffer for every hash would cost more than the hash.
   outer.write(hash("sha256", inner.subarray(0, blockBytes + messageBytes), "binary"), blockBytes, "binary");
   return Buffer.from(hash("sha256", outer, "binary"), "binary");
 }

@@ -1,4 +1,4 @@
-/** Idempotency records: payload digest and answer of a call, sealed under the opening of the call's record. */
+/** Idempotency records: payload digest and answer of a call, sealed with the opening of the call's record. */
 import type { RecordId } from "../../base/ids.ts";
 import { committedRecord } from "../append/committed-record.ts";
 import { type CommittedRecord, type NotAppended, UnsoundLogError } from "../ports/store.ts";
@@ -9,15 +9,15 @@ import { open, openAnswer, sealAnswer } from "./sealing.ts";
 
 /** Minimum time for which a retry is recognized. */
 export const idempotencyTtlMs = 24 * 60 * 60 * 1_000;
-/** Expired rows deleted with each insert: more than one, so that they do not pile up; few, so that no write waits. */
+/** Expired rows deleted with each insert: more than one, so that they do not accumulate; few, for speed. */
 export const purgedPerInsert = 4;
 
-/** An idempotency record as it is stored, joined with its ledger record. */
+/** A stored idempotency record, joined with its ledger record. */
 export interface IdempotencyRow {
   readonly leafIndex: number;
   /** Size of the tree in the first answer's receipt. */
   readonly treeSize: number;
-  /** Sealed; null where it was erased, like the opening. */
+  /** Sealed; null if it was erased, like the opening. */
   readonly answer: Uint8Array | null;
   readonly opening: Uint8Array | null;
   readonly recordId: RecordId;
@@ -26,16 +26,16 @@ export interface IdempotencyRow {
   readonly record: Uint8Array;
 }
 
-/** Seals payload digest and answer under the opening of the call's record. */
+/** Seals payload digest and answer with the opening of the call's record. */
 export function sealIdempotencyRecord({ payloadDigest, answer }: EncodedIdempotency, opening: Uint8Array): Uint8Array {
   return sealAnswer(Buffer.from(idempotencyText(payloadDigest, answer), "utf8"), opening);
 }
 
 /**
- * The result that a retry gets: the first call's record, with its receipt in the tree of that time.
+ * Returns the result for a retry: the first call's record, with its receipt in the tree of that time.
  *
- * @param treeAt the log as it was at a size that it has reached
- * @throws UnsoundLogError where what is stored does not verify
+ * @param treeAt returns the log at a size that it has reached
+ * @throws UnsoundLogError if stored data does not verify
  */
 export function idempotentResult(
   row: IdempotencyRow,
@@ -54,12 +54,12 @@ export function idempotentResult(
   }
 }
 
-/** What is wrong with a row, given the size of its log; undefined where nothing is. */
+/** Returns the problem of a row, given the size of its log; undefined if there is none. */
 export function idempotencyProblem(
   { leafIndex, treeSize, answer, opening, leaf, record }: IdempotencyRow,
   size: number,
 ): string | undefined {
-  if (treeSize <= leafIndex || treeSize > size) return `speaks of a tree of ${treeSize} leaves`;
+  if (treeSize <= leafIndex || treeSize > size) return `refers to a tree of ${treeSize} leaves`;
   if (answer === null || opening === null)
     return answer === opening
       ? undefined
@@ -82,12 +82,12 @@ function committedBefore(row: IdempotencyRow, opening: Uint8Array, tree: Tree): 
   return committedRecord(logged, tree, { size: tree.size, root: tree.root() });
 }
 
-/** The payload's digest on the first line, the answer's JSON after it. */
+/** The payload's digest on the first line, then the answer's JSON. */
 function idempotencyText(payloadDigest: string, answer: string): string {
   return `${payloadDigest}\n${answer}`;
 }
 
-/** The answer's JSON text where the payload is the same one; undefined where it is another. */
+/** Returns the answer's JSON text if the payload is the same; undefined if it differs. */
 function answerFor(payloadDigest: string, text: string): string | undefined {
   const prefix = `${payloadDigest}\n`;
   return text.startsWith(prefix) ? text.slice(prefix.length) : undefined;

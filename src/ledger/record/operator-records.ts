@@ -1,4 +1,4 @@
-/** Records of what operators did: erasures, releases of holds, rotations of the key, adopted anchors, accepted times. */
+/** Records of operators' actions: erasures, releases of holds, key rotations, adopted anchors, accepted times. */
 import type { Clock } from "../../base/clock.ts";
 import {
   isCleanText,
@@ -20,27 +20,26 @@ import type { AppendableRecord } from "./record.ts";
 /** Kinds that are never erased, and why. */
 export const unerasable: Readonly<Partial<Record<RecordKind, string>>> = {
   genesis: "it ties the log to its tenant",
-  erasure: "without it nobody can tell an erased record from one that was lost",
-  key_rotation: "it says up to where the old key counts",
-  anchor_adoption: "it says that nothing outside the store vouched for the log",
-  clock_acceptance: "it says which of the log's times are of a clock that was ahead",
-  hold_release: "it says since when what was held could be erased",
+  erasure: "without it an erased record looks like a lost one",
+  key_rotation: "it records up to which size the old key counts",
+  anchor_adoption: "it records that no anchor confirmed the log",
+  clock_acceptance: "it records which of the log's times come from a clock that was ahead",
+  hold_release: "it records since when the held records could be erased",
 };
 
-/** What is erased. */
 export interface ErasureTarget {
   readonly recordId: RecordId;
   readonly leafIndex: number;
   readonly kind: RecordKind;
-  /** Answers that were kept with it. */
+  /** Answers that were stored with it. */
   readonly idempotencyRecords: number;
 }
 
-/** A reason is a sentence, not a document. Characters. */
+/** Most characters: a reason is a sentence, not a document. */
 export const maxReasonLength = 1_024;
 export const maxOperatorLength = 256;
 
-/** Whether the text may stand in a statement of this length. */
+/** Whether the text is valid in a statement, with this maximum length. */
 export function isStatementText(text: unknown, maxLength: number): text is string {
   return typeof text === "string" && text.trim() !== "" && text.length <= maxLength && isCleanText(text);
 }
@@ -62,7 +61,7 @@ export function erasureRecord(
   };
 }
 
-/** The members of a record that say which operator gave which command. */
+/** The members that name the operator and the command. */
 function operatorRecord(
   kind: AppendableRecord["kind"],
   route: string,
@@ -80,7 +79,7 @@ function operatorRecord(
   };
 }
 
-/** What a record of kind `erasure` says; undefined where it is none. */
+/** Reads a record of kind `erasure`; undefined for other kinds. */
 export function readErasure({
   kind,
   request,
@@ -93,8 +92,8 @@ export function readErasure({
 }
 
 /**
- * The record that says that a legal hold ended: from its leaf on, what it covered could be erased. The hold's own reason
- * stays out: whoever wrote it was not told that it could never be erased.
+ * The record of a hold's end: from its leaf on, what the hold covered could be erased. It omits the hold's own reason:
+ * its author did not know that it could never be erased.
  */
 export function holdReleaseRecord(
   { tenantId, recordId: held, placedAtMs }: LegalHold,
@@ -107,13 +106,12 @@ export function holdReleaseRecord(
   };
 }
 
-/** The record that tells a log of a new signing key. */
+/** Rotation of a log's signing key. */
 export interface Rotation extends Pick<ErasureOptions, "clock" | "random"> {
-  /** Public key from now on. 32 bytes, like the other. */
+  /** New public key. 32 bytes, like the other. */
   readonly current: Uint8Array;
-  /** The key that signed until now. */
   readonly previous: Uint8Array;
-  /** Of whoever rotated; undefined where the key file does not have it. */
+  /** Statement of the operator; undefined if the key file does not have it. */
   readonly statement?: ErasureStatement | undefined;
 }
 
@@ -129,13 +127,13 @@ export function rotationRecord(tenantId: TenantId, rotation: Rotation): Appendab
 
 const publicKeyBytes = 32;
 
-/** The keys that a record of kind `key_rotation` names; undefined where it names none. */
+/** The keys of a record of kind `key_rotation`; undefined if it names none. */
 export function readRotation({ outcome }: StoredRecord): Pick<Rotation, "current" | "previous"> | undefined {
   const [current, previous] = [readKey(outcome.public_key), readKey(outcome.previous_public_key)];
   return current === undefined || previous === undefined ? undefined : { current, previous };
 }
 
-/** The key that a genesis record says to have signed from the beginning; undefined in logs from before it was named. */
+/** The first signing key in a genesis record; undefined in logs from before it was recorded. */
 export function readFirstKey({ outcome }: StoredRecord): Uint8Array | undefined | "malformed" {
   return outcome.public_key === undefined ? undefined : (readKey(outcome.public_key) ?? "malformed");
 }
@@ -145,7 +143,7 @@ function readKey(value: JsonValue | undefined): Uint8Array | undefined {
   return bytes?.length === publicKeyBytes ? bytes : undefined;
 }
 
-/** What was adopted: nothing outside the store said any more that it was the newest state of the log. */
+/** Adoption of a log's state without an anchor that confirms it. */
 export interface Adoption extends StoredTree, ErasureOptions {
   readonly tenantId: TenantId;
 }
@@ -158,7 +156,7 @@ export function adoptionRecord({ tenantId, size, root, reason, ...by }: Adoption
   };
 }
 
-/** The record that says that a log goes on although its newest time has not come: until then it has no later one. */
+/** The record that a log continues although its newest time is in the future. */
 export function clockAcceptanceRecord(
   { tenantId, lastRecordedAtMs }: TimedLog,
   { reason, ...by }: ErasureOptions,

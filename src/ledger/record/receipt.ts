@@ -1,4 +1,4 @@
-/** Receipts: what a caller keeps of a record, and how anyone checks it without asking the service. */
+/** Receipts: a caller's evidence of a record, which can be checked without asking the service. */
 
 import { parseBase64 } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";
@@ -15,7 +15,7 @@ export interface GivenReceipt {
   readonly log_origin: string;
   readonly leaf_index: number;
   readonly tree_size: number;
-  /** Base64, like the three last. */
+  /** Base64, like the last three. */
   readonly leaf_hash: string;
   readonly proof: string;
   readonly leaf?: string;
@@ -26,10 +26,7 @@ export interface GivenReceipt {
 const positionMembers = ["record_id", "log_origin", "leaf_index", "tree_size", "leaf_hash", "proof"] as const;
 const materialMembers = ["leaf", "opening", "record"] as const;
 
-/**
- * Finds a receipt in parsed JSON: a receipt itself, or an answer of the service that carries one. Undefined where there
- * is none in the right shape.
- */
+/** Finds a receipt in parsed JSON: the receipt itself, or an answer that has one. Undefined if there is none. */
 export function findReceipt(value: unknown): GivenReceipt | undefined {
   const answer = objectOf(value);
   const candidates = [answer, answer.receipt, ...receiptHolders.map((holder) => objectOf(answer[holder]).receipt)];
@@ -58,16 +55,16 @@ export interface VerifiedReceipt {
   readonly leafIndex: number;
   readonly treeSize: number;
   readonly root: Uint8Array;
-  /** The record itself; absent where the receipt has none, and then only the position of a hash is proven. */
+  /** The record; absent if the receipt has none, and then only the position of a hash is proven. */
   readonly record?: StoredRecord;
 }
 
 /**
- * Checks a receipt against the key that the verifier trusts. Throws a NoteError that says what does not hold. Does not
- * show that the record tells the truth, nor that it was not erased since.
+ * Checks a receipt against the key that the verifier trusts. Throws a NoteError that describes the failure. Does not
+ * show that the record is true, nor that it was not erased since.
  */
 export function verifyReceipt(receipt: GivenReceipt, verifier: NoteVerifier): VerifiedReceipt {
-  // Nothing rides along that nothing vouches for.
+  // Unknown members are refused, because nothing authenticates them.
   const known: readonly string[] = [...positionMembers, ...materialMembers];
   if (!Object.keys(receipt).every((member) => known.includes(member))) fail("members are not those of a receipt");
   const hash = bytes(receipt.leaf_hash, "leaf_hash");
@@ -85,7 +82,7 @@ export function verifyReceipt(receipt: GivenReceipt, verifier: NoteVerifier): Ve
   return { ...position, record: verifyMaterial(receipt, hash) };
 }
 
-/** The record, shown to be the one that the leaf with this hash commits to. */
+/** Returns the record, proven to be the one that the leaf with this hash commits to. */
 function verifyMaterial(receipt: GivenReceipt, hash: Uint8Array): StoredRecord {
   const leafBytes = bytes(receipt.leaf, "leaf");
   if (!sameHash(leafHash(leafBytes), hash)) throw new NoteError("The receipt's leaf_hash is not its leaf's.");

@@ -1,4 +1,4 @@
-/** Leaves and records as somebody outside is shown them: of exactly the members that docs/ledger.md names, or refused. */
+/** Strict readers of leaves and records from outside: only the members that docs/ledger.md names. */
 
 import { isMoment } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";
@@ -8,7 +8,7 @@ import { requestDigest } from "./record.ts";
 
 const commitmentPattern = /^hmac-sha256:[0-9a-f]{64}$/;
 
-/** Reads the exact bytes of a leaf; undefined for all that `leafBytes` does not write. */
+/** Parses the exact bytes of a leaf; undefined for anything that `leafBytes` does not write. */
 export function readExactLeaf(bytes: Uint8Array): Leaf | undefined {
   return orUndefined(() => {
     const leaf = parseLeaf(bytes);
@@ -16,7 +16,7 @@ export function readExactLeaf(bytes: Uint8Array): Leaf | undefined {
     const { kind, record_id, recorded_at, policy_revision = "", commitment } = leaf;
     if (![kind, record_id, policy_revision].every(isText) || !isMoment(recorded_at)) return undefined;
     if (!isText(commitment) || !commitmentPattern.test(commitment)) return undefined;
-    // What is written again must be what was read: no member more or less, and no other text of it.
+    // Writing must give the same bytes: no other members, and no other spelling.
     return Buffer.compare(leafBytes(leaf), bytes) === 0 ? leaf : undefined;
   });
 }
@@ -38,7 +38,7 @@ const callerMembers = [
   "subject",
 ] as const satisfies readonly (keyof StoredRecord["caller"])[];
 
-/** Reads the exact bytes of a record; undefined for all that `recordBytes` does not write. */
+/** Parses the exact bytes of a record; undefined for anything that `recordBytes` does not write. */
 export function readExactRecord(bytes: Uint8Array): StoredRecord | undefined {
   return orUndefined(() => {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -54,7 +54,7 @@ export function readExactRecord(bytes: Uint8Array): StoredRecord | undefined {
   });
 }
 
-/** What a record says otherwise than its leaf, or than itself; undefined where nothing does. */
+/** Returns the contradiction between a record and its leaf, or within the record; undefined if there is none. */
 export function recordDisagreement(record: StoredRecord, leaf: Leaf): string | undefined {
   for (const member of ["record_id", "kind", "recorded_at"] as const)
     if (record[member] !== leaf[member]) return `has another ${member} than its leaf`;

@@ -1,18 +1,18 @@
 /**
- * Records as text, on their way into a store. Request and outcome become canonical JSON at once: whoever sequences the
- * record, under the lock of the log's head, only puts them where they belong.
+ * Records as text, on their way to a store. Request and outcome become canonical JSON early, so that sequencing, under
+ * the lock of the log's head, only has to join texts.
  */
 
 import { contentTermsOf } from "../search/search-terms.ts";
 import { assertedCanonicalText, assertedJsonText } from "./canonical.ts";
 import type { AppendableRecord, EncodedRecord } from "./record.ts";
 
-/** Request and outcome are members of the record, and their nesting is the record's. */
+/** Request and outcome are members of the record, so they are nested one level. */
 const depth = 1;
 
 /**
- * Lines, for JSON has no line breaks: all other members as JSON, the request, the outcome, and the answer that is kept for
- * retries, where there is one.
+ * Writes lines, because JSON text has no line breaks: all other members as JSON, the request, the outcome, and the
+ * answer for retries, if there is one.
  *
  * @throws TypeError as `assertCanonical` does, for a record that cannot be written as canonical JSON
  */
@@ -31,7 +31,7 @@ export function recordText(record: AppendableRecord): string {
   return `${assertedJsonText(others)}\n${request}\n${outcome}${kept}`;
 }
 
-/** Reads what `recordText` wrote. Throws for any other text. */
+/** Reads the text of `recordText`. Throws for any other text. */
 export function readRecordText(text: string): EncodedRecord {
   const lines = text.split("\n");
   const [others, request, outcome, answer] = lines;
@@ -43,7 +43,7 @@ export function readRecordText(text: string): EncodedRecord {
   return record;
 }
 
-/** A record that crosses no thread. Throws like `recordText`. */
+/** Encodes a record that stays in this thread. Throws like `recordText`. */
 export function writeRecord(record: AppendableRecord): EncodedRecord {
   return readRecordText(recordText(record));
 }

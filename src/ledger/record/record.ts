@@ -1,4 +1,4 @@
-/** The record: what happened, as exactly the members of `StoredRecord` in canonical JSON. A leaf commits to its bytes. */
+/** The record: exactly the members of `StoredRecord` in canonical JSON. A leaf commits to its bytes. */
 import { hash } from "node:crypto";
 import type { RecordId } from "../../base/ids.ts";
 import type { JsonObject } from "../../base/json.ts";
@@ -15,32 +15,28 @@ export interface LogPosition {
   readonly recordedAt: string;
 }
 
-/** What the ledger can append: what callers did, and what the operator did to the log itself. */
+/** What the ledger can append: records of callers' and operators' actions. */
 export type AppendableRecord = Omit<NewRecord, "kind" | "caller"> & {
   readonly kind: Exclude<RecordKind, "genesis">;
   readonly caller: RecordCaller;
 };
 
-/** A record whose request and outcome are canonical JSON already: ready to be sequenced. */
+/** A record ready for sequencing: request and outcome are canonical JSON. */
 export interface EncodedRecord extends Omit<AppendableRecord, "request" | "outcome" | "idempotency"> {
   /** Canonical JSON, like the outcome. */
   readonly request: string;
   readonly outcome: string;
   readonly idempotency?: EncodedIdempotency;
-  /** Search terms besides the caller's; absent where there are none. */
+  /** Search terms besides the caller's; absent if there are none. */
   readonly terms?: readonly SearchTerm[];
 }
 
-/** As `Idempotency`, with the answer as JSON text, which the store seals without reading it. */
+/** `Idempotency` with the answer as JSON text, which the store seals unread. */
 export type EncodedIdempotency = Omit<Idempotency, "answer"> & { readonly answer: string };
 
-/** What a record is made of. */
 type RecordSource = Omit<EncodedRecord, "kind"> & { readonly kind: RecordKind };
 
-/**
- * Canonical bytes of a record: written out, because the order of its members never changes. Those that the format does
- * not have are left out.
- */
+/** Canonical bytes of a record, written out because the order of members never changes. */
 export function recordBytes(record: RecordSource, { log, recordedAt }: LogPosition): Uint8Array {
   const { principal_id, subject, auth_source } = record.caller;
   const { request, outcome } = record;
@@ -54,10 +50,10 @@ export function recordBytes(record: RecordSource, { log, recordedAt }: LogPositi
 }
 
 /**
- * The first record of every log. It ties the opaque origin to the tenant, names the call that opened the log, and the
- * key that signs it from the beginning; it asks nothing, so its request is empty.
+ * The first record of every log. It binds the opaque origin to the tenant, and names the call that opened the log and
+ * the first signing key; its request is empty.
  *
- * @param publicKey 32 bytes; undefined where nothing is signed yet, as in logs from before the key was named
+ * @param publicKey 32 bytes; undefined if nothing is signed yet, as in logs from before the key was recorded
  */
 export function genesisRecordBytes(
   recordId: RecordId,
@@ -69,7 +65,7 @@ export function genesisRecordBytes(
   return recordBytes({ ...first, kind: "genesis", recordId, request: "{}", outcome }, position);
 }
 
-/** `sha256:` and the hexadecimal SHA-256 of the canonical bytes of a normalized request: the same from any language. */
+/** `sha256:` and the hexadecimal SHA-256 of the canonical bytes of a normalized request, the same in any language. */
 export function requestDigest(request: JsonObject): string {
   return digest(canonicalText(request));
 }

@@ -1,28 +1,27 @@
 /**
- * One random opening per record is the root of its secrecy. HKDF-SHA256 (RFC 5869) makes two keys of it: one commits
- * to the record in the public leaf, so that the leaf tells nothing without the opening; one seals the record at rest.
- * Deleting the opening therefore erases the record everywhere, backups of the sealed bytes included, while the log
- * still verifies.
+ * One random opening per record is the root of its secrecy. HKDF-SHA256 (RFC 5869) derives two keys from it: one
+ * commits to the record in the public leaf, so that the leaf reveals nothing without the opening; one seals the record
+ * at rest. Deleting the opening therefore erases the record everywhere, backups of the sealed bytes included, while the
+ * log still verifies.
  */
 import { createCipheriv, createDecipheriv, createHmac, timingSafeEqual } from "node:crypto";
 import { deriveKeys } from "./hkdf.ts";
 
-/** Size of an opening. */
 export const openingBytes = 32;
 
-// Fixed for ever, whatever the deployment calls its service: they are part of the stored format.
+// Part of the stored format: must never change, whatever the deployment calls its service.
 const commitmentInfo = Buffer.from("platform-ledger/v1/commitment");
 const sealInfo = Buffer.from("platform-ledger/v1/seal");
 const answerInfo = Buffer.from("platform-ledger/v1/answer");
 const commitmentPrefix = "hmac-sha256:";
 
 const tagBytes = 16;
-/** First byte of sealed bytes: which cipher. It is authenticated as additional data. */
+/** First byte of sealed bytes: the cipher. It is authenticated as additional data. */
 const sealVersion = Uint8Array.of(1);
-/** The seal key encrypts one message in its life, so the nonce has nothing to tell apart (RFC 5116 §3.1). */
+/** Each seal key encrypts one message, so a fixed nonce is safe (RFC 5116 §3.1). */
 const nonce = new Uint8Array(12);
 
-/** A record as the store holds it. */
+/** A sealed record. */
 export interface Sealed {
   /** `hmac-sha256:` and the hexadecimal HMAC-SHA-256 of the record's bytes. */
   readonly commitment: string;
@@ -36,19 +35,19 @@ export function seal(record: Uint8Array, opening: Uint8Array): Sealed {
   return { commitment: commitUnder(commitmentKey, record), sealed: encrypt(record, sealKey) };
 }
 
-/** Seals what was answered about a record under the record's own opening, so that both are erased together. */
+/** Seals the answer about a record with the record's opening, so that both are erased together. */
 export function sealAnswer(answer: Uint8Array, opening: Uint8Array): Uint8Array {
   return encrypt(answer, deriveKey(opening, answerInfo));
 }
 
-/** Opens what `sealAnswer` sealed. Throws when the opening is not its record's or any byte differs. */
+/** Opens the result of `sealAnswer`. Throws if the opening is another record's or any byte differs. */
 export function openAnswer(sealed: Uint8Array, opening: Uint8Array): Uint8Array {
   return decrypt(sealed, deriveKey(opening, answerInfo));
 }
 
 /**
- * Opens sealed bytes and checks them against the leaf's commitment. Throws when the opening is not theirs, when any
- * byte differs, or when the record is not the one that was committed to.
+ * Opens sealed bytes and checks them against the leaf's commitment. Throws if the opening is another's, if any byte
+ * differs, or if the record is not the committed one.
  */
 export function open(sealed: Uint8Array, opening: Uint8Array, commitment: string): Uint8Array {
   const record = decrypt(sealed, deriveKey(opening, sealInfo));
@@ -57,7 +56,6 @@ export function open(sealed: Uint8Array, opening: Uint8Array, commitment: string
   return record;
 }
 
-/** The commitment to a record under an opening. */
 export function commit(record: Uint8Array, opening: Uint8Array): string {
   return commitUnder(deriveKey(opening, commitmentInfo), record);
 }
@@ -66,7 +64,7 @@ function commitUnder(key: Uint8Array, record: Uint8Array): string {
   return commitmentPrefix + createHmac("sha256", key).update(record).digest("hex");
 }
 
-/** Whether the commitment is to this record under this opening. */
+/** Whether the commitment is to this record with this opening. */
 export function verifyCommitment(record: Uint8Array, opening: Uint8Array, commitment: string): boolean {
   const expected = Buffer.from(commit(record, opening));
   const given = Buffer.from(commitment);

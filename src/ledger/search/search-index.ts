@@ -1,29 +1,24 @@
 /**
- * The search index at rest. Records are sealed; an index of their values in the clear would undo that. So a term is
- * stored as what it is under a random key of the tenant's own, which is kept, and backed up, where openings are.
+ * The stored search index. Records are sealed, and an index of cleartext values would undo that. So a term is stored as
+ * an HMAC with a random key of the tenant, which is stored and backed up with the openings.
  */
 import { createHmac, createSecretKey, hash, type KeyObject } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { SearchField, SearchTerm } from "../ports/search.ts";
 import { canonicalTerm } from "./search-terms.ts";
 
-/** Size of the key of an index. */
 export const searchKeyBytes = 32;
-/** Size of a stored term: HMAC-SHA-256, cut. Two values that share one are told apart when the record is opened. */
+/** Size of a stored term: truncated HMAC-SHA-256. Opening the record resolves collisions. */
 export const storedTermBytes = 16;
 
-/** Leaves of a block. A search looks at an index block by block. */
+/** Leaves of a block. A search reads an index block by block. */
 export const blockLeaves = 1_024;
 
-/** The block of a leaf. */
 export function blockOf(leafIndex: number): number {
   return Math.floor(leafIndex / blockLeaves);
 }
 
-/**
- * Fields that an index has. `record_id` needs none; by what most records have in common, such as an outcome, every record
- * that has the rest is looked at.
- */
+/** Indexed fields. Fields with few values, such as an outcome, are checked on records that match the rest. */
 const indexedFields: ReadonlySet<SearchField> = new Set([
   "request_id",
   "decision_id",
@@ -37,10 +32,10 @@ const indexedFields: ReadonlySet<SearchField> = new Set([
   "principal",
 ]);
 
-/** Digests and CIDs: an index has them in one spelling, and not as each record spells them. */
+/** Digests and CIDs are indexed in one spelling. */
 const spelledFields: ReadonlySet<SearchField> = new Set(["artifact_digest", "cid"]);
 
-/** Those of the terms that an index has, as it has them. */
+/** The indexed ones of the terms, in their indexed form. */
 export function indexedOf(terms: readonly SearchTerm[]): readonly SearchTerm[] {
   const isFirst = ({ field, value }: SearchTerm, position: number, all: readonly SearchTerm[]) =>
     !spelledFields.has(field) || all.findIndex((other) => other.field === field && other.value === value) === position;
@@ -50,21 +45,20 @@ export function indexedOf(terms: readonly SearchTerm[]): readonly SearchTerm[] {
     .filter(isFirst);
 }
 
-/** Where in a log to look: leaves from `first` up to and without `end`. */
+/** Leaves to search, from `first` to before `end`. */
 export interface LeafRange {
   readonly first: number;
   readonly end: number;
 }
 
-/** The leaves of a block. */
 export function rangeOfBlock(block: number): LeafRange {
   return { first: block * blockLeaves, end: (block + 1) * blockLeaves };
 }
 
 /**
- * The leaves that an index has of a decision's id, and the decision's own, which stores find by its record id.
+ * Adds the decision's own leaf, which stores find by record id, to the indexed leaves of its id.
  * @param leaves of the range, in order
- * @param decision leaf of the record with this id; undefined where there is none, or where nothing of it is indexed
+ * @param decision leaf of the record with this id; undefined if there is none, or if it is not indexed
  */
 export function withDecision(
   leaves: readonly number[],
@@ -75,7 +69,7 @@ export function withDecision(
   return [...leaves, decision].sort((one, other) => one - other);
 }
 
-/** Values that come again and again: who calls, what is cited, and what requests are about. About 300 bytes each. */
+/** Fields with repeated values: callers, citations, and subjects of requests. About 300 bytes each. */
 const cachedFields: ReadonlySet<SearchField> = new Set([
   "subject",
   "principal",
@@ -87,12 +81,12 @@ const cachedFields: ReadonlySet<SearchField> = new Set([
 ]);
 const maxCached = 8_192;
 
-/** Keys that are prepared at a time, about 600 bytes each. */
+/** Most prepared keys, about 600 bytes each. */
 const maxKeys = 4_096;
 
-/** A key as it is used: prepared for the HMAC, with what was made under it. */
+/** A key prepared for HMAC, with cached terms. */
 interface PreparedKey {
-  /** Under the two patterns of RFC 2104 §2. */
+  /** Under the two pads of RFC 2104 §2. */
   readonly inner: Uint8Array;
   readonly outer: Uint8Array;
   readonly secret: KeyObject;
@@ -101,25 +95,25 @@ interface PreparedKey {
 }
 
 const blockBytes = 64;
-/** Longer values are hashed by Node's HMAC, which costs twice as much. */
+/** Longer values use Node's HMAC, which costs twice as much. */
 const maxMessageBytes = 256;
-/** What HMAC hashes: the key under a pattern, then the message or its inner hash. */
+/** Input of HMAC: the padded key, then the message or its inner hash. */
 const innerInput = Buffer.alloc(blockBytes + maxMessageBytes);
 const outerInput = Buffer.alloc(blockBytes + 32);
 
-/** Terms as they are stored. Remembers the ones that come again. */
+/** Computes stored terms and caches repeated ones. */
 export class StoredTerms {
-  /** By their bytes: a store reads them anew with every batch. */
+  /** By key bytes: a store reads them again for every batch. */
   readonly #keys = new LRUCache<string, PreparedKey>({ max: maxKeys });
-  /** Terms that were kept since all were dropped. */
+  /** Terms cached since the last clearing. */
   #cached = 0;
 
-  /** The first 16 bytes of HMAC-SHA-256 under the key, over the field's name, a zero byte and the value in UTF-8. */
+  /** The first 16 bytes of HMAC-SHA-256 with the key, over the field's name, a zero byte and the value in UTF-8. */
   of(key: Uint8Array, term: SearchTerm): Uint8Array {
     return this.#of(this.#prepared(key), term);
   }
 
-  /** As `of`, for many terms under one key. */
+  /** As `of`, for many terms with one key. */
   under(key: Uint8Array): (term: SearchTerm) => Uint8Array {
     const prepared = this.#prepared(key);
     return (term) => this.#of(prepared, term);
@@ -131,7 +125,7 @@ export class StoredTerms {
     const known = prepared.cached.get(field)?.get(value);
     if (known !== undefined) return known;
     const stored = storedTerm(prepared, term);
-    // All at once, and seldom: an order in which each would go costs more at every look than making them anew does then.
+    // Clears everything, rarely: an LRU order costs more on every lookup than computing terms again.
     if (this.#cached === maxCached) this.#dropCached();
     this.#cached += 1;
     const ofField = prepared.cached.get(field) ?? new Map<string, Uint8Array>();
@@ -161,7 +155,7 @@ export class StoredTerms {
   }
 }
 
-/** HMAC-SHA-256 of a short message takes two hashes in one step each: an object for every term costs more than they do. */
+/** HMAC-SHA-256 of a short message is two one-shot hashes: an object for every term costs more than they do. */
 function storedTerm({ inner, outer, secret }: PreparedKey, { field, value }: SearchTerm): Uint8Array {
   const message = `${field}\0${value}`;
   if (message.length * 3 > maxMessageBytes && Buffer.byteLength(message) > maxMessageBytes)

@@ -1,4 +1,4 @@
-/** Parses search criteria given as text: command-line options or URL parameters. */
+/** Parses search criteria from command-line options or URL parameters. */
 
 import { parseRecordId } from "../../base/ids.ts";
 import { parseDecimal } from "../../base/text-forms.ts";
@@ -8,36 +8,36 @@ import { digestOfText } from "../artifacts/digest.ts";
 import { contentFields, maxSearchLimit, type SearchField, type SearchQuery, searchFields } from "../ports/search.ts";
 import { searchedOutcomes } from "./search-terms.ts";
 
-/** Names of what may be asked for; each of them once. */
+/** Names of the parameters, each allowed once. */
 export const searchParameters = [...searchFields, "from", "to", "after", "limit"] as const;
 
-/** Those of them that anybody may ask for who may read the log, and that may stand in a URL. */
+/** Parameters that are open to every viewer of the log, and allowed in a URL. */
 export const openParameters = searchParameters.filter((parameter) => !isContentParameter(parameter));
 
-/** Whether it is about the content of requests: then its values are for operators, and stand in no URL. */
+/** Whether the parameter is about the content of requests: its values are for operators, and must not be in a URL. */
 export function isContentParameter(parameter: string): boolean {
   return (contentFields as ReadonlySet<string>).has(parameter);
 }
 
 export type SearchParameter = (typeof searchParameters)[number];
 
-/** A search without the tenant, whom nobody names in a query. */
+/** A search without the tenant, which queries never name. */
 export type SearchCriteria = Omit<SearchQuery, "tenantId">;
 
-/** Records of a page where nothing is said. */
+/** Default number of records of a page. */
 const defaultLimit = 100;
-/** Longer values than a record can have: an attribute is its key and its value. */
+/** Longer than any value in a record: an attribute has a key and a value. */
 const maxValueLength = 2_048;
 
-/** Why a parameter is refused; completes its name. */
+/** Why a parameter is refused; follows its name. */
 export interface SearchProblem {
   readonly parameter: SearchParameter;
   readonly message: string;
 }
 
 /**
- * Reads a search. Times are RFC 3339: `from` is inclusive, `to` is not; `after` is the `next` of the page before; `limit`
- * is 1 to 1,000, 100 where it is absent.
+ * Parses a search. Times are RFC 3339: `from` is inclusive, `to` is not; `after` is the `next` of the previous page;
+ * `limit` is 1 to 1,000, default 100.
  */
 export function parseSearch(
   asked: Readonly<Partial<Record<SearchParameter, string | undefined>>>,
@@ -78,7 +78,7 @@ function parseValue(text: string): string | undefined {
   return isText && text.length >= 1 && text.length <= maxValueLength ? text : undefined;
 }
 
-/** How the values of a field are read, and what is said of any other text. */
+/** Parser for the values of a field, and the message for invalid text. */
 interface ValueForm {
   readonly parse: (text: string) => string | undefined;
   readonly message: string;
@@ -86,7 +86,7 @@ interface ValueForm {
 
 const anyText: ValueForm = { parse: parseValue, message: `must be 1 to ${maxValueLength} characters of text` };
 
-/** What no record can have would find none, as if nothing had been recorded. */
+/** Values that no record can have are refused: they would find nothing, as if nothing had been recorded. */
 const forms: Readonly<Partial<Record<SearchField, ValueForm>>> = {
   record_id: {
     parse: (text) => parseRecordId(text.toLowerCase()),
@@ -112,7 +112,6 @@ function oneOf(words: readonly string[]): ValueForm {
   return { parse: (text) => words.find((word) => word === text), message: `must be one of ${words.join(", ")}` };
 }
 
-/** How the values of the field are read. */
 export function formOf(field: SearchField): ValueForm {
   return forms[field] ?? anyText;
 }

@@ -1,4 +1,4 @@
-/** The terms under which a record is indexed. */
+/** The search terms of a record. */
 import type { RequestId } from "../../base/ids.ts";
 import type { JsonObject, JsonValue } from "../../base/json.ts";
 import { eventOutcome, eventOutcomes } from "../../base/vocabulary.ts";
@@ -8,7 +8,7 @@ import type { RecordCaller, RecordKind, StoredRecord } from "../ports/record.ts"
 import type { SearchField, SearchTerm } from "../ports/search.ts";
 import type { EncodedRecord } from "../record/record.ts";
 
-/** The part of a record that its terms come from. */
+/** The parts of a record with its terms. */
 export type TermSource = Pick<StoredRecord, "kind" | "record_id" | "request_id" | "caller" | "request" | "outcome">;
 
 /** The index entries of the record at one leaf index. */
@@ -17,14 +17,14 @@ export interface IndexedRecord {
   readonly terms: readonly SearchTerm[];
 }
 
-/** Where the records of a batch stand: in order from `firstLeafIndex` on, after the genesis where there is one. */
+/** Positions of a batch's records: in order from `firstLeafIndex` on, after the genesis if there is one. */
 export interface SequencedBatch {
   readonly firstLeafIndex: number;
   readonly entries: readonly { readonly leafIndex: number }[];
 }
 
 /**
- * The entries of a batch, to be indexed, without reading their bytes again.
+ * Index entries of a batch, without reading its bytes again.
  * @param records what was sequenced
  */
 export function indexedRecords(
@@ -34,21 +34,18 @@ export function indexedRecords(
   return entries.flatMap(({ leafIndex }): readonly IndexedRecord[] => {
     const record = records[Math.max(0, leafIndex - firstLeafIndex)];
     if (record === undefined) return [];
-    // The genesis leaf is of the first record's call, and asks nothing.
+    // The genesis leaf belongs to the first record's call, and has no content.
     const content = leafIndex < firstLeafIndex ? undefined : record.terms;
     return [{ leafIndex, terms: [...callTermsOf(record.caller, record.requestId), ...(content ?? [])] }];
   });
 }
 
-/**
- * Terms of a record that an index has, without duplicates. What every store finds anyway is none of them: a record by
- * its id, and so a decision by its own.
- */
+/** Indexed terms of a record, without duplicates. The record's id, which is a decision's own id, needs no index. */
 export function indexedTermsOf(record: TermSource): readonly SearchTerm[] {
   return [...callTermsOf(record.caller, record.request_id), ...contentTermsOf(record)];
 }
 
-/** Terms of a record, without duplicates; `record_id` is none of them. A decision has its own id as `decision_id`. */
+/** Terms of a record, without duplicates and without `record_id`. A decision has its own id as `decision_id`. */
 export function searchTermsOf(record: TermSource): readonly SearchTerm[] {
   const own = record.kind === "decision" ? term("decision_id", record.record_id) : [];
   return [...indexedTermsOf(record), ...own, ...commonTermsOf(record)];
@@ -58,7 +55,7 @@ function callTermsOf({ subject, principal_id }: RecordCaller, requestId: Request
   return [...term("subject", subject), ...term("principal", principal_id), ...term("request_id", requestId)];
 }
 
-/** What many records have in common, and no index has: policies that decided and their alerts, what was asked for, what became of it. */
+/** Terms that many records share, and that are not indexed: policies, alerts, operation and outcome. */
 function commonTermsOf({ kind, request, outcome }: TermSource): readonly SearchTerm[] {
   const listed = (field: SearchField, values: JsonValue | undefined): readonly SearchTerm[] =>
     kind === "decision" && Array.isArray(values) ? [...new Set(values)].flatMap((value) => term(field, value)) : [];
@@ -70,10 +67,10 @@ function commonTermsOf({ kind, request, outcome }: TermSource): readonly SearchT
   ];
 }
 
-/** What `outcome` finds. */
+/** Values of `outcome`. */
 export const searchedOutcomes = ["allow", "deny", "accepted", ...eventOutcomes, "unknown"] as const;
 
-/** A decision's `allow` or `deny`, a registration's `accepted` or `refused`, and the word that an event's outcome is. */
+/** A decision's `allow` or `deny`, a registration's `accepted` or `refused`, an event's outcome word. */
 function outcomeOf(kind: RecordKind, request: JsonObject, outcome: JsonObject): JsonValue | undefined {
   if (kind === "decision") return outcome.allow === true ? "allow" : "deny";
   if (kind === "registration") return outcome.accepted === true ? "accepted" : "refused";
@@ -82,9 +79,9 @@ function outcomeOf(kind: RecordKind, request: JsonObject, outcome: JsonObject): 
 }
 
 /**
- * Terms that come from what was asked and answered. A registration or an event has the `decision_id` that it cites,
- * whatever became of the citation. A CID is taken as the record has it: as given, and as derived from the object where
- * one was sent.
+ * Terms from the request and the answer. A registration or an event has the `decision_id` that it cites, whatever the
+ * result of the citation. A CID is taken as the record has it: as given, and as derived from the object if one was
+ * sent.
  */
 export function contentTermsOf({
   kind,
@@ -101,8 +98,8 @@ export function contentTermsOf({
 }
 
 /**
- * The value that finds what an enforcement point asked for somebody: type and id with a slash between them. A slash within the
- * type is `~1`, and a `~` in it `~0` (as in RFC 6901 §3), so that no two subjects share one.
+ * The search value for the subject of an AuthZEN question: type and id, separated by a slash. In the type a slash is
+ * `~1` and a `~` is `~0` (as in RFC 6901 §3), so that no two subjects share a value.
  */
 export function subjectTerm(type: string, id: string): string {
   return `${type.replaceAll("~", "~0").replaceAll("/", "~1")}/${id}`;
@@ -113,7 +110,7 @@ function subjectTermsOf(subject: JsonValue | undefined): readonly SearchTerm[] {
   return term("on_behalf_of", subjectTerm(subject.type, subject.id));
 }
 
-/** What a request is about, besides artifacts. */
+/** Terms of the request's subject matter, besides artifacts. */
 function aboutTermsOf({ resource, labels, attributes, on_behalf_of }: JsonObject): readonly SearchTerm[] {
   return [
     ...subjectTermsOf(on_behalf_of),
@@ -129,14 +126,14 @@ function isObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The term in the one spelling that a digest, or a CID, has of all that are the same; any other term as it is. */
+/** Returns the term with the canonical spelling of a digest or CID; any other term unchanged. */
 export function canonicalTerm(term: SearchTerm): SearchTerm {
   const { field, value } = term;
   if (field === "artifact_digest") return { field, value: canonicalDigest(value) };
   return field === "cid" ? { field, value: canonicalCid(value) ?? value } : term;
 }
 
-/** Whether the record has all of the terms, digests and CIDs in any spelling. */
+/** Whether the record has all of the terms, with digests and CIDs in any spelling. */
 export function hasTerms(record: TermSource, terms: readonly SearchTerm[]): boolean {
   const own = searchTermsOf(record);
   return terms

@@ -1,4 +1,4 @@
-/** Checkpoints, C2SP tlog-checkpoint: a note whose text is origin, tree size and root hash, a line each. */
+/** Checkpoints, C2SP tlog-checkpoint: a note whose text is origin, tree size and root hash, one per line. */
 
 import { formatBase64, parseBase64, parseDecimal } from "../../base/text-forms.ts";
 import { NoteError, openNote, parseNote, signNote } from "./note.ts";
@@ -11,30 +11,30 @@ export interface Checkpoint {
   readonly root: Hash;
 }
 
-/** Checks what a log's key signs. */
+/** Verifies signatures of a log's key. */
 export interface LogVerifier extends NoteVerifier {
-  /** Leaves of the largest tree for which the key counts; undefined where it was never retired. */
+  /** Leaves of the largest tree for which the key counts; undefined if it was not retired. */
   readonly maxTreeSize?: number | undefined;
 }
 
-/** The text that is signed. */
+/** The text to sign. */
 export function checkpointText({ origin, size, root }: Checkpoint): string {
   return `${origin}\n${size}\n${formatBase64(root)}\n`;
 }
 
-/** A signed checkpoint. The signers' names should be the origin. */
+/** Signs a checkpoint. The signers' names should be the origin. */
 export function signCheckpoint(checkpoint: Checkpoint, signers: readonly NoteSigner[]): string {
   return signNote(checkpointText(checkpoint), signers);
 }
 
-/** Reads a checkpoint without checking any signature. Throws a NoteError when it is malformed. */
+/** Parses a checkpoint without checking signatures. Throws a NoteError if it is malformed. */
 export function parseCheckpoint(note: string): Checkpoint {
   return parseText(parseNote(note).text);
 }
 
 /**
- * Reads a checkpoint that the verifier's key signed, of a tree for which it counts, and whose origin is that key's name.
- * Throws a NoteError. Does not check that it is the newest, nor that it is consistent with any other.
+ * Parses a checkpoint that the verifier's key signed, of a tree for which the key counts, and whose origin is the key's
+ * name. Throws a NoteError. Does not check that it is the newest, nor that it is consistent with any other.
  */
 export function openCheckpoint(note: string, verifier: LogVerifier): Checkpoint {
   const checkpoint = parseText(openNote(note, verifier));
@@ -43,7 +43,7 @@ export function openCheckpoint(note: string, verifier: LogVerifier): Checkpoint 
   return checkpoint;
 }
 
-/** Throws a NoteError where the key was retired before the tree had this size. */
+/** Throws a NoteError if the key was retired before the tree had this size. */
 export function requireBound(size: number, { keyId, maxTreeSize }: LogVerifier): void {
   if (maxTreeSize !== undefined && size > maxTreeSize)
     throw new NoteError(

@@ -1,18 +1,18 @@
-/** The short name of a log: the random part of its origin. It tells nothing of its tenant, and is part of URLs. */
+/** The short name of a log: the random part of its origin. It reveals nothing about the tenant, and is part of URLs. */
 declare const brand: unique symbol;
 
 /** 32 hexadecimal digits. */
 export type LogName = string & { readonly [brand]: "LogName" };
 
-/** Returns the name, or undefined where the text is none. */
+/** Undefined if the text is not a log name. */
 export function parseLogName(text: string): LogName | undefined {
   return /^[0-9a-f]{32}$/.test(text) ? (text as LogName) : undefined;
 }
 
-/** Name of the log with this origin. Throws a RangeError for an origin that this service did not make. */
+/** Returns the name of the log with this origin. Throws a RangeError for an origin that this service did not create. */
 export function logNameOf(origin: string): LogName {
   const name = parseLogName(origin.slice(origin.lastIndexOf("/") + 1));
-  if (name === undefined) throw new RangeError("The origin is no log's of this service.");
+  if (name === undefined) throw new RangeError("The origin does not belong to a log of this service.");
   return name;
 }
 
@@ -20,9 +20,8 @@ export function logNameOf(origin: string): LogName {
 const originPrefixPattern = /^[^\s+/]([^\s+]*[^\s+/])?$/u;
 
 /**
- * Says what is wrong with opening new logs under a prefix, for the operator; undefined where a log of the store stands
- * under it already, or there is none. A store whose logs stand under two names confuses those who verify them, and the
- * wrong name is never taken back.
+ * Returns why new logs must not be opened under a prefix, for the operator; undefined if an existing log has it, or
+ * there is none. Logs with two prefixes in one store confuse verifiers, and a wrong name is permanent.
  *
  * @param origins of every log of the store
  */
@@ -34,10 +33,10 @@ export function originPrefixProblem(origins: Iterable<string>, prefix: string): 
   }
   return other === undefined
     ? undefined
-    : `SVC_LEDGER_ORIGIN: is ${prefix}, but the logs of this store stand under ${other}, and keep that name`;
+    : `SVC_LEDGER_ORIGIN: is ${prefix}, but the logs of this store have the prefix ${other}, and keep it`;
 }
 
-/** Throws a RangeError for a text that origins cannot begin with. */
+/** Throws a RangeError if origins cannot begin with the text. */
 export function requireOriginPrefix(text: string): void {
   if (!originPrefixPattern.test(text))
     throw new RangeError("The ledger's origin is one or more segments without spaces and plus signs.");

@@ -1,18 +1,15 @@
-/**
- * Signed notes, C2SP signed-note: a text that ends in a newline, an empty line, and lines of signatures
- * (`— name base64(key id, signature)`).
- */
+/** Signed notes, C2SP signed-note: a text, an empty line, and signature lines (`— name base64(key id, signature)`). */
 
 import { formatBase64, parseBase64 } from "../../base/text-forms.ts";
 import type { NoteSigner, NoteVerifier } from "./note-keys.ts";
 import { isKeyName } from "./note-keys.ts";
 
-/** Larger notes are refused before anything else is looked at. Sixteen post-quantum signatures fit twice. */
+/** Larger notes are refused unread. Sixteen post-quantum signatures fit twice. */
 export const maxNoteBytes = 256 * 1024;
 const maxSignatures = 64;
 const keyIdBytes = 4;
 
-/** One line of a note's signatures, whether anyone knows the key or not. */
+/** A signature line, of any key. */
 export interface NoteSignature {
   readonly name: string;
   /** 8 hexadecimal digits. */
@@ -26,12 +23,12 @@ export interface Note {
   readonly signatures: readonly NoteSignature[];
 }
 
-/** A note is malformed, or not signed by the key that it must be signed by. */
+/** A note is malformed, or not signed by the required key. */
 export class NoteError extends Error {
   override readonly name = "NoteError";
 }
 
-/** Signs a text. Throws a NoteError for one that no note can hold. */
+/** Signs a text. Throws a NoteError if a note cannot hold it. */
 export function signNote(text: string, signers: readonly NoteSigner[]): string {
   if (!text.endsWith("\n") || !isNoteText(text)) throw new NoteError("The text cannot be a note's.");
   const bytes = Buffer.from(text, "utf8");
@@ -47,7 +44,7 @@ export function formatSignature({ name, keyId, signature }: NoteSignature): stri
   return `— ${name} ${formatBase64(Buffer.concat([Buffer.from(keyId, "hex"), signature]))}\n`;
 }
 
-/** Takes a note apart; checks its form and no signature. Throws a NoteError. */
+/** Parses a note without checking signatures. Throws a NoteError. */
 export function parseNote(note: string): Note {
   if (Buffer.byteLength(note) > maxNoteBytes) throw new NoteError("The note is too large.");
   if (!isNoteText(note)) throw new NoteError("The note holds control characters or is not well-formed.");
@@ -56,7 +53,7 @@ export function parseNote(note: string): Note {
   return { text: note.slice(0, end + 1), signatures: parseSignatures(note.slice(end + 2)) };
 }
 
-/** Reads lines of signatures, each with its newline. Throws a NoteError. */
+/** Parses signature lines, each with its newline. Throws a NoteError. */
 export function parseSignatures(text: string): readonly NoteSignature[] {
   if (!text.endsWith("\n")) throw new NoteError("A signature line of the note is malformed.");
   const lines = text.slice(0, -1).split("\n");
@@ -74,9 +71,9 @@ function parseSignatureLine(line: string): NoteSignature {
 }
 
 /**
- * Text of a note that the verifier's key signed. Signatures of other keys are ignored, those that share only its name
- * or only its id included. Throws a NoteError when the note is malformed, or when the signatures under the key's name and
- * id are not exactly one that verifies.
+ * Returns the text of a note that the verifier's key signed. Signatures of other keys are ignored, also if they share
+ * only its name or only its id. Throws a NoteError if the note is malformed, or if there is not exactly one signature
+ * of the key, or it does not verify.
  */
 export function openNote(note: string, verifier: NoteVerifier): string {
   const { text, signatures } = parseNote(note);

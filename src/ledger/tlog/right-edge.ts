@@ -1,6 +1,6 @@
 /**
- * The growing side of a log: the tile that is being filled on each level, with all nodes inside it. Appending costs two
- * hashes a leaf, and every node that proofs of new leaves need is at hand.
+ * The growing edge of a log: the open tile of each level, with all nodes inside it. Appending costs two hashes per
+ * leaf, and has every node that proofs of new leaves need.
  */
 import { hashesOnLevel, partialTiles, type TileCoordinate, tileHeight, tileWidth } from "./tiles.ts";
 import { type Hash, hashBytes, nodeHash, Tree } from "./tree.ts";
@@ -31,7 +31,7 @@ class EdgeTile {
     return (this.#nodes[height] as Uint8Array).subarray(index * hashBytes, (index + 1) * hashBytes);
   }
 
-  /** Adds a hash; returns the tile's root when it became full. */
+  /** Adds a hash; returns the tile's root if it is now full. */
   push(hash: Hash): Hash | undefined {
     let node = hash;
     let index = this.width;
@@ -46,24 +46,24 @@ class EdgeTile {
   }
 }
 
-/** A tile as it is to be stored. */
+/** A tile to store. */
 export interface WrittenTile extends TileCoordinate {
   /** `width` hashes, 32 bytes each. */
   readonly hashes: Uint8Array;
 }
 
 export class RightEdge {
-  /** The tile being filled, by level. */
+  /** Open tiles by level. */
   readonly #open: EdgeTile[] = [];
-  /** Tiles that were filled since the last `takeTouched`, with those on their right: proofs may need them. */
+  /** Tiles that were filled since the last `takeTouched`, and those to their right: proofs may need them. */
   #touched = new Map<string, EdgeTile>();
   #size = 0;
 
   /**
-   * Takes the edge of a stored tree up again.
+   * Loads the edge of a stored tree.
    *
-   * @param readTile gives the hashes of a partial tile, at least as many as its width
-   * @throws Error when a tile is missing or short; whether they are the right ones, only the root tells
+   * @param readTile returns the hashes of a partial tile, at least as many as its width
+   * @throws Error if a tile is missing or short; only the root shows whether the hashes are right
    */
   static load(size: number, readTile: (tile: TileCoordinate) => Uint8Array | undefined): RightEdge {
     const edge = new RightEdge();
@@ -79,7 +79,6 @@ export class RightEdge {
     return edge;
   }
 
-  /** Number of leaves. */
   get size(): number {
     return this.#size;
   }
@@ -96,12 +95,12 @@ export class RightEdge {
     this.#size += 1;
   }
 
-  /** The tree as it is now: its root, and the proofs of every leaf added since the last `takeTouched`. */
+  /** The current tree: its root, and the proofs of every leaf added since the last `takeTouched`. */
   tree(): Tree {
     return new Tree(this.#size, (height, index) => this.#node(height, index));
   }
 
-  /** The tiles that changed since the last call. Afterwards proofs of the leaves up to now are no longer at hand. */
+  /** Returns the tiles that changed since the last call, after which proofs of earlier leaves are unavailable. */
   takeTouched(): readonly WrittenTile[] {
     const touched = [...this.#touched.values()];
     this.#touched = new Map();

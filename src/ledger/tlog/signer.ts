@@ -1,4 +1,4 @@
-/** Who signs checkpoints: the deployment's key, under the name of each log. */
+/** Signs checkpoints with the deployment's key, under the name of each log. */
 
 import { LRUCache } from "lru-cache";
 import { type Checkpoint, signCheckpoint } from "./checkpoint.ts";
@@ -6,15 +6,15 @@ import { formatVerifierKey, type NoteSigner, noteSigner, type SigningKey } from 
 
 export interface CheckpointSigner {
   /**
-   * The signed checkpoint. The caller vouches that it leaves the process only once the tree is committed, and that no
-   * other tree of this size ever was in this log: what was given away cannot be taken back.
+   * Signs a checkpoint. The caller must ensure that it leaves the process only once the tree is committed, and that the
+   * log never had another tree of this size: a published signature cannot be revoked.
    */
   sign(checkpoint: Checkpoint): string;
   /** Verifier keys of a log, one for each key that signs it, the current one first. */
   verifierKeys(origin: string): string[];
 }
 
-/** Logs whose signers are kept, about 400 bytes each: the id of a key under a log's name is a hash. */
+/** Most cached signers of logs, about 400 bytes each; the id of a key for a log is a hash. */
 const maxLogs = 4_096;
 
 export class LogSigner implements CheckpointSigner {
@@ -22,7 +22,7 @@ export class LogSigner implements CheckpointSigner {
   /** By origin. */
   readonly #signers = new LRUCache<string, readonly NoteSigner[]>({ max: maxLogs });
 
-  /** The first key is the current one; those after it are retiring, and sign too while a rotation lasts. */
+  /** The first key is the current one; the others are retiring, and also sign during a rotation. */
   constructor(keys: readonly [SigningKey, ...SigningKey[]]) {
     this.#keys = keys;
   }
@@ -44,12 +44,12 @@ export class LogSigner implements CheckpointSigner {
   }
 }
 
-/** Gives the lines of cosignatures of exactly this tree that are at hand. */
+/** Source of known cosignature lines of exactly this tree. */
 export interface CosignatureSource {
   cosignatures(checkpoint: Checkpoint): string;
 }
 
-/** A signer that puts the cosignatures that are at hand after its own signatures. */
+/** A signer that appends known cosignatures to its own signatures. */
 export function cosigning(signer: CheckpointSigner, anchor: CosignatureSource): CheckpointSigner {
   return {
     sign: (checkpoint) => signer.sign(checkpoint) + anchor.cosignatures(checkpoint),

@@ -3,18 +3,15 @@
 import { hashesOnLevel, partialTiles, type TileCoordinate, tileHeight, tileWidth } from "./tiles.ts";
 import { type Hash, hashBytes, type NodeReader, nodeHash } from "./tree.ts";
 
-/** Gives the hashes of a tile, at least those that belong to the tree in question; undefined when there is none. */
+/** Returns the hashes of a tile, at least those in the tree; undefined if there is none. */
 export type TileReader = (level: number, index: number) => Uint8Array | undefined;
 
-/** A tile that the tree must have is not there, or is too short. */
+/** A required tile is missing or too short. */
 export class MissingTileError extends Error {
   override readonly name = "MissingTileError";
 }
 
-/**
- * Reads nodes from tiles. Keeps the tiles that it read, so a reader serves one question or a few and is then let go.
- * The reader throws `MissingTileError`.
- */
+/** Reads nodes from tiles, which it caches: a reader should be short-lived. Throws `MissingTileError`. */
 export function nodesOfTiles(readTile: TileReader): NodeReader {
   const tiles = new Map<string, Uint8Array>();
   const tile = (level: number, index: number): Uint8Array => {
@@ -38,7 +35,7 @@ export function nodesOfTiles(readTile: TileReader): NodeReader {
   };
 }
 
-/** Root over a power of two of hashes that lie side by side. */
+/** Root over a power of two of adjacent hashes. */
 export function rootOf(hashes: Uint8Array): Hash {
   if (hashes.length === hashBytes) return hashes;
   const middle = hashes.length / 2;
@@ -46,9 +43,8 @@ export function rootOf(hashes: Uint8Array): Hash {
 }
 
 /**
- * Every tile from which the root of a tree of this size is computed and, where leaves are named, their inclusion proofs
- * and the proofs that the trees which end with them are consistent with this one. For who must have tiles before they are
- * asked.
+ * Lists the tiles for the root of a tree of this size and, if leaves are given, for their inclusion proofs and for
+ * consistency of the trees that end with them. For callers that must fetch tiles in advance.
  */
 export function proofTiles(
   size: number,

@@ -1,21 +1,21 @@
-/** Tiles of a log: how C2SP tlog-tiles cuts a tree and its entries into files, and how it names them. */
+/** Tiles of a log: files and their names in C2SP tlog-tiles. */
 
-/** Height of a tile: 2^8 = 256 hashes when it is full. */
+/** Height of a tile: 2^8 = 256 hashes if it is full. */
 export const tileHeight = 8;
 export const tileWidth = 2 ** tileHeight;
 
 /** Entries of a tlog-tiles entry bundle have a 16-bit length (C2SP tlog-tiles, "Log entries"). */
 export const maxLeafBytes = 65_535;
 
-/** A tile. Its width is 256 when it is full. */
+/** A tile. Its width is 256 if it is full. */
 export interface TileCoordinate {
-  /** Hashes of level 0 are those of leaves; those of the next are roots of full tiles of this. */
+  /** Level 0 has hashes of leaves; each further level has roots of full tiles of the level below. */
   readonly level: number;
   readonly index: number;
   readonly width: number;
 }
 
-/** What a path under `tile/` names: a tile of hashes, or a bundle of entries. */
+/** A path under `tile/`: a tile of hashes, or a bundle of entries. */
 export interface TileName extends Omit<TileCoordinate, "level"> {
   readonly level: number | "entries";
 }
@@ -30,7 +30,7 @@ export function tilePath({ level, index, width }: TileName): string {
   return `${level}/${name}${width === tileWidth ? "" : `.p/${width}`}`;
 }
 
-/** Reads a path below `tile/`. Returns undefined for any text that `tilePath` does not write. */
+/** Parses a path below `tile/`. Undefined for any text that `tilePath` does not write. */
 export function parseTilePath(path: string): TileName | undefined {
   const [, level, upper = "", last, partial] = namePattern.exec(path) ?? [];
   if (level === undefined || last === undefined) return undefined;
@@ -39,16 +39,16 @@ export function parseTilePath(path: string): TileName | undefined {
     index: Number(upper.replaceAll(/[x/]/g, "") + last),
     width: partial === undefined ? tileWidth : Number(partial),
   };
-  // The round trip refuses what the pattern lets through: needless zeros, widths over 255, indices beyond 2^53.
+  // The round trip refuses what the pattern accepts: leading zeros, widths over 255, indices beyond 2^53.
   return tilePath(name) === path && (name.level === "entries" || name.level < 64) ? name : undefined;
 }
 
-/** Number of hashes that a tree of this size has on a level of tiles. */
+/** Number of hashes of a tree of this size on a level of tiles. */
 export function hashesOnLevel(level: number, size: number): number {
   return Math.floor(size / tileWidth ** level);
 }
 
-/** The tiles that are partial in a tree of this size, one for each level that has one, from level 0 up. */
+/** The partial tiles of a tree of this size, at most one per level, from level 0 up. */
 export function partialTiles(size: number): TileCoordinate[] {
   const tiles: TileCoordinate[] = [];
   for (let level = 0, count = size; count > 0; level++, count = hashesOnLevel(level, size)) {
@@ -67,7 +67,7 @@ export function* allTiles(size: number): Generator<TileCoordinate> {
   }
 }
 
-/** A bundle of entries: each behind its length as a big-endian 16-bit number. */
+/** A bundle of entries: each follows its length as a big-endian 16-bit number. */
 export function encodeEntries(entries: readonly Uint8Array[]): Uint8Array {
   const bundle = Buffer.alloc(entries.reduce((sum, { length }) => sum + 2 + length, 0));
   let offset = 0;

@@ -8,11 +8,11 @@ import { type Hash, hashBytes, splitPoint, type Tree } from "./tree.ts";
 import { verifyInclusion } from "./tree-verify.ts";
 
 const header = "c2sp.org/tlog-proof@v1";
-/** A tree of 2^53 leaves has no longer path. */
+/** The path in a tree of 2^53 leaves is no longer. */
 const maxPathLength = 53;
 
 export interface TlogProof {
-  /** Of the leaf, from 0. */
+  /** Index of the leaf, from 0. */
   readonly index: number;
   readonly path: readonly Hash[];
   /** The signed checkpoint, verbatim. */
@@ -30,13 +30,10 @@ function formatPathLine(hash: Hash): string {
   return `${formatBase64(hash)}\n`;
 }
 
-/**
- * Paths of all leaves of a tree from one on, in their order, each as `formatPath` writes it. Neighbours share most of
- * their paths: a node is written once, whoever has it in his path.
- */
+/** Paths of all leaves of a tree from one on, in the form of `formatPath`. Shared nodes are written once. */
 export function formatPaths(tree: Tree, first: number): string[] {
   const paths: string[] = [];
-  // `above` is what the paths of all leaves of the range end with.
+  // `above` ends the paths of all leaves of the range.
   const walk = (begin: number, end: number, above: string): void => {
     if (end - begin === 1) {
       paths.push(above);
@@ -50,24 +47,24 @@ export function formatPaths(tree: Tree, first: number): string[] {
   return paths;
 }
 
-/** Text of a proof whose path is already written by `formatPath`. */
+/** Text of a proof whose path comes from `formatPath`. */
 export function formatTlogProof(index: number, pathLines: string, checkpoint: string): string {
   return `${header}\nindex ${index}\n${pathLines}\n${checkpoint}`;
 }
 
-/** The checkpoint of a proof that `formatTlogProof` wrote. */
+/** The checkpoint of a proof from `formatTlogProof`. */
 export function checkpointOfProof(proof: string): string {
   return proof.slice(proof.indexOf("\n\n") + 2);
 }
 
-/** Reads a proof; the checkpoint's form is checked too, its signatures are not. Throws a NoteError. */
+/** Parses a proof. Checks the checkpoint's form, but not its signatures. Throws a NoteError. */
 export function parseTlogProof(text: string): TlogProof {
   if (Buffer.byteLength(text) > maxNoteBytes) throw new NoteError("The proof is too large.");
   const end = text.indexOf("\n\n");
   if (end < 0) throw new NoteError("The proof has no checkpoint.");
   const checkpoint = text.slice(end + 2);
   const [first, ...lines] = text.slice(0, end).split("\n");
-  if (first !== header) throw new NoteError("The text is no tlog-proof of version 1.");
+  if (first !== header) throw new NoteError("The text is not a tlog-proof of version 1.");
   const extra =
     lines[0]?.startsWith("extra ") === true ? member(lines.shift() as string, "extra", parseBase64) : undefined;
   const index = member(lines.shift() ?? "", "index", parseDecimal);
@@ -88,15 +85,14 @@ function member<Value>(line: string, name: string, parse: (text: string) => Valu
   return value;
 }
 
-/** What a proof shows, once it is verified. */
 export interface Proven {
   readonly index: number;
   readonly checkpoint: Checkpoint;
 }
 
 /**
- * Verifies that the log of the trusted key holds a leaf with this hash. Throws a NoteError that says what does not
- * hold. The key must come from whoever verifies, never from the proof.
+ * Verifies that the log of the trusted key holds a leaf with this hash. Throws a NoteError that describes the failure.
+ * The key must come from the verifier, never from the proof.
  */
 export function verifyTlogProof(text: string, leaf: Hash, verifier: NoteVerifier): Proven {
   const proof = parseTlogProof(text);

@@ -1,7 +1,7 @@
-/** Checks of Merkle proofs. Both follow RFC 9162 §2.1.3.2 and §2.1.4.2, whose trees are those of RFC 6962. */
+/** Checks of Merkle proofs, by RFC 9162 §2.1.3.2 and §2.1.4.2, whose trees are those of RFC 6962. */
 import { emptyRoot, type Hash, hashBytes, nodeHash, sameHash } from "./tree.ts";
 
-/** Whether the proof shows that the leaf with this hash stands at `index` of the tree with this size and root. */
+/** Whether the proof shows that the leaf with this hash is at `index` of the tree with this size and root. */
 export function verifyInclusion(leaf: Hash, index: number, size: number, root: Hash, proof: readonly Hash[]): boolean {
   if (!isSize(index) || !isSize(size) || index >= size || !areHashes([leaf, root, ...proof])) return false;
   let node = index;
@@ -24,7 +24,7 @@ export function verifyInclusion(leaf: Hash, index: number, size: number, root: H
   return last === 0 && sameHash(hash, root);
 }
 
-/** A tree of a log: how many leaves, and the root over them. */
+/** A tree of a log: number of leaves, and the root over them. */
 export interface TreeHead {
   readonly size: number;
   readonly root: Hash;
@@ -65,7 +65,7 @@ export function verifyConsistency(first: TreeHead, second: TreeHead, proof: read
   return last === 0 && sameHash(old, first.root) && sameHash(whole, second.root);
 }
 
-// Sizes go up to 2^53 - 1, beyond what the bit operators keep.
+// Sizes go up to 2^53 - 1, beyond the range of bit operators.
 function half(number: number): number {
   return Math.floor(number / 2);
 }

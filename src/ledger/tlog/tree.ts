@@ -1,7 +1,4 @@
-/**
- * Merkle trees as RFC 6962 §2.1 defines them. A tree is known by its size and by its complete nodes: the roots of the
- * aligned subtrees of 2^height leaves that lie within it.
- */
+/** Merkle trees (RFC 6962 §2.1), given by size and complete nodes: roots of aligned subtrees of 2^height leaves. */
 import { hash } from "node:crypto";
 
 /** A SHA-256 hash: 32 bytes. */
@@ -9,7 +6,7 @@ export type Hash = Uint8Array;
 
 export const hashBytes = 32;
 
-/** Gives the root of the complete subtree of leaves `index * 2^height` to `(index + 1) * 2^height - 1`. */
+/** Returns the root of the complete subtree of leaves `index * 2^height` to `(index + 1) * 2^height - 1`. */
 export type NodeReader = (height: number, index: number) => Hash;
 
 const digest = Buffer.alloc(hashBytes);
@@ -19,7 +16,7 @@ const digestBytes = new Uint8Array(digest.buffer, digest.byteOffset, hashBytes);
 export const emptyRoot: Hash = sha256(new Uint8Array(0));
 
 const leafPrefix = Uint8Array.of(0);
-/** One buffer for all node hashes: they are made one after the other, on one thread. */
+/** One buffer for all node hashes, which one thread computes one after the other. */
 const pair = new Uint8Array(1 + 2 * hashBytes);
 pair[0] = 1;
 
@@ -35,18 +32,18 @@ export function nodeHash(left: Hash, right: Hash): Hash {
   return sha256(pair);
 }
 
-/** As an array on V8's own heap, where small ones are: a buffer for each would cost as much as the hash. */
+/** A typed array on V8's own heap: a Buffer for each hash would cost as much as the hash. */
 function sha256(bytes: Uint8Array): Hash {
   digest.write(hash("sha256", bytes, "binary"), "binary");
   return digestBytes.slice();
 }
 
-/** Whether two hashes are the same. They are public, so the time that it takes tells nothing. */
+/** Hashes are public, so the comparison need not take constant time. */
 export function sameHash(a: Hash, b: Hash): boolean {
   return Buffer.compare(a, b) === 0;
 }
 
-/** The largest power of two that is less than `size`, which is at least 2 (RFC 6962 §2.1, `k`). */
+/** The largest power of two less than `size`, which is at least 2 (RFC 6962 §2.1, `k`). */
 export function splitPoint(size: number): number {
   let power = 1;
   while (power * 2 < size) power *= 2;
@@ -57,7 +54,7 @@ export function splitPoint(size: number): number {
 export class Tree {
   readonly size: number;
   readonly #node: NodeReader;
-  /** Roots of the ranges that end with the tree and are not complete, by where they begin: proofs share them. */
+  /** Roots of the incomplete ranges at the end of the tree, by their start: proofs share them. */
   readonly #edge = new Map<number, Hash>();
 
   constructor(size: number, node: NodeReader) {
@@ -69,10 +66,7 @@ export class Tree {
     return this.size === 0 ? emptyRoot : this.range(0, this.size);
   }
 
-  /**
-   * Audit path of a leaf (RFC 6962 §2.1.1): from its sibling up to the root's child. Throws a RangeError when the
-   * tree has no such leaf.
-   */
+  /** Audit path of a leaf (RFC 6962 §2.1.1), from its sibling up. Throws a RangeError if there is no such leaf. */
   inclusionProof(index: number): Hash[] {
     if (!Number.isSafeInteger(index) || index < 0 || index >= this.size) throw new RangeError("no such leaf");
     const path: Hash[] = [];
@@ -92,17 +86,17 @@ export class Tree {
   }
 
   /**
-   * Roots of the largest subtrees that hold none of the leaves, from left to right: with the leaves they make the root
-   * (docs/ledger.md). Of one leaf they are its audit path in another order.
+   * Roots of the largest subtrees without any of the leaves, from left to right: with the leaves they make the root
+   * (docs/ledger.md). For one leaf they are its audit path in another order.
    *
-   * @param indices of the leaves, ascending, each once
-   * @throws RangeError where the tree has no such leaf, or their order is another
+   * @param indices of the leaves, ascending, without duplicates
+   * @throws RangeError if the tree has no such leaf, or they are not ascending
    */
   multiProof(indices: readonly number[]): Hash[] {
     const isInOrder = indices.every((index, i) => Number.isSafeInteger(index) && index > (indices[i - 1] ?? -1));
     if (!isInOrder || (indices.at(-1) ?? 0) >= this.size) throw new RangeError("no such leaves");
     const nodes: Hash[] = [];
-    // The leaves from `first` up to `next` are those between `begin` and `end`.
+    // The leaves from `first` to before `next` are those between `begin` and `end`.
     const walk = (begin: number, end: number, first: number, next: number): void => {
       if (first === next) nodes.push(this.range(begin, end));
       if (first === next || next - first === end - begin) return;
@@ -136,12 +130,12 @@ export class Tree {
         begin = middle;
       }
     }
-    // The whole old tree is known to whoever asks; a part of it is not.
+    // The verifier knows the root of the whole old tree, but not of its parts.
     if (begin > 0) proof.push(this.range(begin, end));
     return proof.reverse();
   }
 
-  /** Root of the leaves from `begin` to `end` - 1, a range that the recursion of RFC 6962 comes to. */
+  /** Root of the leaves from `begin` to `end` - 1, a range from the recursion of RFC 6962. */
   range(begin: number, end: number): Hash {
     const count = end - begin;
     const height = Math.log2(count);

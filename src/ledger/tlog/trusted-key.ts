@@ -1,6 +1,6 @@
 /**
- * Keys that somebody trusts for a log. A key that was retired counts for trees without the leaf of its rotation only:
- * `VKEY@SIZE`, where SIZE is the index of that leaf, and so the largest tree without it.
+ * Trusted keys of a log. A retired key counts only for trees without the leaf of its rotation: `VKEY@SIZE`, with the
+ * index of that leaf, which is the size of the largest tree without it.
  */
 
 import { parseDecimal } from "../../base/text-forms.ts";
@@ -8,9 +8,9 @@ import { type Checkpoint, type LogVerifier, openCheckpoint, requireBound } from 
 import { NoteError, openNote, parseNote } from "./note.ts";
 import { parseVerifierKey } from "./note-keys.ts";
 
-/** Reads `VKEY` or `VKEY@SIZE`. Returns undefined for any other text. */
+/** Parses `VKEY` or `VKEY@SIZE`. Undefined for any other text. */
 export function parseTrustedKey(text: string): LogVerifier | undefined {
-  // No base64 has an @, so it never is of the key.
+  // Base64 has no @, so it is never part of the key.
   const [, vkey = text, bound] = /^(.*)@([0-9]+)$/su.exec(text) ?? [];
   const verifier = parseVerifierKey(vkey);
   if (verifier === undefined || bound === undefined) return verifier;
@@ -18,20 +18,19 @@ export function parseTrustedKey(text: string): LogVerifier | undefined {
   return maxTreeSize === undefined ? undefined : { ...verifier, maxTreeSize };
 }
 
-/** What `parseTrustedKey` reads. */
+/** The text for `parseTrustedKey`. */
 export function formatTrustedKey(vkey: string, maxTreeSize: number): string {
   return `${vkey}@${maxTreeSize}`;
 }
 
-/** A checkpoint, and the key that it is believed on. */
 export interface OpenedCheckpoint {
   readonly checkpoint: Checkpoint;
   readonly verifier: LogVerifier;
 }
 
 /**
- * Opens a checkpoint that one of the keys signed and may have signed. Throws a NoteError: also where the signature of
- * any of them is wrong, as C2SP signed-note asks.
+ * Opens a checkpoint that one of the keys signed and was allowed to. Throws a NoteError, also if the signature of any
+ * of them is wrong, as C2SP signed-note requires.
  */
 export function openWithAny(note: string, keys: readonly LogVerifier[]): OpenedCheckpoint {
   const { signatures } = parseNote(note);

@@ -20,13 +20,13 @@ export class CosignatureSaver {
     this.#timers = timers;
   }
 
-  /** Keeps what the witness has cosigned of the log, soon. */
+  /** Saves the witness's cosignature of the log soon. */
   note(atWitness: WitnessLog, tenantId: TenantId): void {
     this.#unsaved.set(atWitness, tenantId);
     this.#keepSoon();
   }
 
-  /** Keeps what is not kept yet. */
+  /** Saves what is pending. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancel?.();
@@ -44,7 +44,7 @@ export class CosignatureSaver {
     });
   }
 
-  /** A store that cannot keep them now gets them later: nothing rests on it. */
+  /** A failed save is retried later: nothing depends on it. */
   async #keep(): Promise<void> {
     const entries = [...this.#unsaved];
     this.#unsaved.clear();

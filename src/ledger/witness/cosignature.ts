@@ -7,22 +7,19 @@ import { formatSignature, NoteError, type NoteSignature, parseNote, parseSignatu
 import { cosignatureType, parseNamedKey } from "../tlog/note-keys.ts";
 
 const timestampBytes = 8;
-/** Of a cosigner whose clock goes fast. Seconds. */
+/** Tolerance for a cosigner's fast clock. Seconds. */
 const maxClockSkewSeconds = 300;
 
-/** Checks the cosignatures of one witness. */
+/** Verifies the cosignatures of one witness. */
 export interface CosignatureVerifier {
   readonly name: string;
   /** 8 hexadecimal digits. */
   readonly keyId: string;
-  /**
-   * Seconds since the Unix epoch at which the text was cosigned; undefined where the signature is not this key's, or
-   * has no time.
-   */
+  /** Time of the cosignature in seconds since the Unix epoch; undefined if it is not this key's, or has no time. */
   verify(text: string, signature: Uint8Array): number | undefined;
 }
 
-/** Reads a witness's `vkey` of type 4. Returns undefined for any other text. */
+/** Parses a witness's `vkey` of type 4. Undefined for any other text. */
 export function parseCosignerKey(vkey: string): CosignatureVerifier | undefined {
   const parsed = parseNamedKey(vkey, cosignatureType);
   if (parsed === undefined) return undefined;
@@ -41,15 +38,15 @@ export function parseCosignerKey(vkey: string): CosignatureVerifier | undefined 
   };
 }
 
-/** What is signed: header, time, and the whole text of the checkpoint (C2SP tlog-cosignature, "Ed25519 signed message"). */
+/** The text to sign: header, time, and the checkpoint (C2SP tlog-cosignature, "Ed25519 signed message"). */
 export function cosignedText(text: string, seconds: number): string {
   return `cosignature/v1\ntime ${seconds}\n${text}`;
 }
 
 /**
- * Finds the witness's cosignature of the text among lines that a witness answered, and gives its line back, with its
- * newline. Lines of other keys are ignored, as the specification asks. Throws a NoteError where the lines are
- * malformed, there is none of this key, it does not verify, or its time is over five minutes ahead.
+ * Finds the witness's cosignature of the text in its answer, and returns the line with its newline. Lines of other keys
+ * are ignored, as the specification requires. Throws a NoteError if the lines are malformed, none is of this key, it
+ * does not verify, or its time is over five minutes ahead.
  */
 export function findCosignature(lines: string, text: string, verifier: CosignatureVerifier, nowMs: number): string {
   const [own] = cosignaturesOf(parseSignatures(lines), text, verifier, nowMs);
@@ -57,7 +54,7 @@ export function findCosignature(lines: string, text: string, verifier: Cosignatu
   return formatSignature(own.signature);
 }
 
-/** The cosignatures of one witness, each with its time in seconds. Throws like `findCosignature`, but for none. */
+/** The cosignatures of one witness, with their times in seconds. Throws like `findCosignature`. */
 function cosignaturesOf(
   signatures: readonly NoteSignature[],
   text: string,
@@ -69,18 +66,17 @@ function cosignaturesOf(
     .map((signature) => {
       const seconds = timeOf(text, signature.signature);
       if (seconds === undefined) throw new NoteError("the cosignature does not verify");
-      if (seconds > nowMs / 1_000 + maxClockSkewSeconds) throw new NoteError("the cosignature is of a time to come");
+      if (seconds > nowMs / 1_000 + maxClockSkewSeconds) throw new NoteError("the cosignature's time is in the future");
       return { signature, seconds };
     });
 }
 
-/** Witnesses that somebody trusts, and how many of them must have cosigned. */
+/** Trusted witnesses, and how many of them must have cosigned. */
 export interface WitnessQuorum {
   readonly witnesses: readonly CosignatureVerifier[];
   readonly quorum: number;
 }
 
-/** A witness that has cosigned. */
 export interface Cosigned {
   readonly name: string;
   readonly keyId: string;
@@ -89,8 +85,8 @@ export interface Cosigned {
 }
 
 /**
- * Those of the witnesses that cosigned a checkpoint. Throws a NoteError where they are fewer than the quorum, and where
- * a line under the name and id of any of them does not verify or is of a time to come.
+ * Returns the witnesses that cosigned a checkpoint. Throws a NoteError if they are fewer than the quorum, and if a line
+ * with the name and id of any of them does not verify or has a future time.
  */
 export function requireQuorum(note: string, { witnesses, quorum }: WitnessQuorum, nowMs: number): readonly Cosigned[] {
   const { text, signatures } = parseNote(note);

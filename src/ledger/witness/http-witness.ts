@@ -6,7 +6,7 @@ import type { TrustedWitness } from "./witness-log.ts";
 import { parseWitnessSize, type WitnessAnswer, type WitnessClient } from "./witness-protocol.ts";
 
 export interface HttpWitnessOptions {
-  /** Submission prefix, with or without a slash at its end. */
+  /** Submission prefix, with or without a trailing slash. */
   readonly url: string;
   readonly fetch: typeof globalThis.fetch;
   readonly timers: Timers;
@@ -14,13 +14,13 @@ export interface HttpWitnessOptions {
 
 /** For one exchange, from connecting to the last byte of the answer. Milliseconds. */
 export const exchangeTimeoutMs = 2_000;
-/** Signatures of a few keys of any kind that C2SP knows are under 16 KiB. */
+/** Signatures of a few keys of any C2SP type have less than 16 KiB. */
 const maxAnswerBytes = 16 * 1024;
-/** A deployment has as many logs as tenants: so many ask one witness at a time, the others wait their turn. */
+/** Concurrent exchanges with one witness, and exchanges that wait: a deployment has a log per tenant. */
 const maxExchanges = 16;
 const maxWaiting = 1_000_000;
 
-/** The type of the body of a 409 that names a size (C2SP tlog-witness, "add-checkpoint"). */
+/** Content type of a 409 with a size (C2SP tlog-witness, "add-checkpoint"). */
 const sizeType = "text/x.tlog.size";
 
 export function httpWitness({ url, fetch, timers }: HttpWitnessOptions): WitnessClient {
@@ -38,7 +38,7 @@ export function httpWitness({ url, fetch, timers }: HttpWitnessOptions): Witness
         method: "POST",
         headers: { "content-type": "text/plain; charset=utf-8" },
         body,
-        // Another host was not configured, whatever this one says.
+        // Only the configured host may be used.
         redirect: "manual",
         signal: timeout.signal,
       });
@@ -74,7 +74,7 @@ async function readText(response: Response): Promise<string> {
   return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
 }
 
-/** The runtime's fetch says "fetch failed" and keeps the reason, such as ECONNREFUSED, in the cause. */
+/** The runtime's fetch says "fetch failed", and has the reason, such as ECONNREFUSED, in the cause. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return "unknown error";
   const inner: unknown = error.cause;
@@ -82,7 +82,7 @@ function describe(error: unknown): string {
   return "code" in inner && typeof inner.code === "string" ? inner.code : inner.message;
 }
 
-/** A witness as settings name it. */
+/** A configured witness. */
 export interface NamedWitness {
   /** Verifier key of its cosignatures (C2SP vkey, type 4). */
   readonly key: string;
@@ -90,14 +90,14 @@ export interface NamedWitness {
   readonly url: string;
 }
 
-/** The witnesses of `SVC_WITNESSES`. Throws, naming the setting, for a key that is none. */
+/** The witnesses of `SVC_WITNESSES`. Throws, naming the setting, for an invalid key. */
 export function trustedWitnesses(
   witnesses: readonly NamedWitness[],
   machine: { readonly fetch: typeof globalThis.fetch; readonly timers: Timers },
 ): readonly TrustedWitness[] {
   return witnesses.map(({ key, url }) => {
     const verifier = parseCosignerKey(key);
-    if (verifier === undefined) throw new Error("SVC_WITNESSES: names a key that is none of Ed25519 cosignatures");
+    if (verifier === undefined) throw new Error("SVC_WITNESSES: names a key that is not for Ed25519 cosignatures");
     return { verifier, client: httpWitness({ url, ...machine }) };
   });
 }

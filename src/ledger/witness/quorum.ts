@@ -1,4 +1,4 @@
-/** One log at all of its witnesses: whether a quorum has cosigned it, and which state. */
+/** One log at all of its witnesses: whether a quorum has cosigned it, and at which state. */
 import { ServiceError } from "../../base/errors.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { Span } from "../../base/trace.ts";
@@ -43,10 +43,7 @@ export class WitnessQuorum {
     return this.atWitnesses.filter(({ status }) => status.kind === "failed").length;
   }
 
-  /**
-   * Whether appending may begin: every witness has been asked, whatever it answered; or, where answers wait for a
-   * quorum, a quorum has cosigned.
-   */
+  /** Whether appending may begin: every witness has been asked or, if answers wait, a quorum has cosigned. */
   get isAdmitted(): boolean {
     const { awaited, quorum } = this.#context;
     const statuses = this.atWitnesses.map(({ status }) => status.kind);
@@ -70,7 +67,7 @@ export class WitnessQuorum {
     return { tenantId, origin, size: newest.size, root: newest.root };
   }
 
-  /** An append that began when `since` was anchored cannot give a tree that is not larger. */
+  /** An append that began after `since` was anchored must give a larger tree. */
   requireProgress(state: LogState, since: AnchoredLog): void {
     if (state.size > since.size && state.origin === since.origin) return;
     this.#setBack = {
@@ -88,7 +85,7 @@ export class WitnessQuorum {
     await Promise.all(this.atWitnesses.map((each) => (each.hasCosigned(each.log.size) ? undefined : each.submit())));
   }
 
-  /** Lets those witnesses follow that did not fail last time; the others are asked again later. */
+  /** Submits the state to witnesses that did not fail last time; the others are asked later. */
   follow(span?: Span): void {
     for (const each of this.atWitnesses) if (each.status.kind !== "failed") void each.submit(span);
   }
@@ -99,7 +96,7 @@ export class WitnessQuorum {
     await Promise.all(following.map((each) => each.cosign(each.log)));
   }
 
-  /** Asks those again that failed or found fault. Resolves with whether all is well. */
+  /** Asks witnesses that failed or reported a fault again. Resolves with whether all is well. */
   async retry(): Promise<boolean> {
     if (this.#setBack !== undefined) {
       const head = await this.#context.head(logNameOf(this.origin)).catch(() => undefined);
@@ -110,8 +107,8 @@ export class WitnessQuorum {
   }
 
   /**
-   * Resolves when the quorum has cosigned this tree, or trees that go on from it. Rejects with `store_unavailable` where that cannot be, or
-   * takes longer than `waitMs`.
+   * Resolves when the quorum has cosigned this tree, or trees that extend it. Rejects with `store_unavailable` if that
+   * is impossible, or takes longer than `waitMs`.
    */
   quorum(tree: StoredTree, waitMs: number, span?: Span): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -9,13 +9,12 @@ import { verifyConsistency } from "../tlog/tree-verify.ts";
 import { type CosignatureVerifier, findCosignature } from "./cosignature.ts";
 import { formatAddCheckpoint, type WitnessAnswer, type WitnessClient } from "./witness-protocol.ts";
 
-/** A witness that the operator trusts. */
 export interface TrustedWitness {
   readonly verifier: CosignatureVerifier;
   readonly client: WitnessClient;
 }
 
-/** What the log's store gives, and who signs. */
+/** Store and signer of the log. */
 export interface WitnessLogSource extends Pick<LedgerStore, "head" | "consistencyProof"> {
   /** Signs a committed tree. */
   sign(checkpoint: Checkpoint): string;
@@ -28,8 +27,8 @@ export interface CosignedTree extends StoredTree {
 }
 
 /**
- * How the newest exchange ended. `unsound`: the witness has seen a tree that the log does not go on from. `failed`: it
- * says nothing of the log; the message says why.
+ * Result of the newest exchange. `unsound`: the witness has seen a tree that the log does not extend. `failed`: there
+ * is no result for the log; the message has the reason.
  */
 export type WitnessStatus =
   | { readonly kind: "unasked" }
@@ -37,9 +36,9 @@ export type WitnessStatus =
   | { readonly kind: "unsound"; readonly message: string }
   | { readonly kind: "failed"; readonly message: string };
 
-/** Exchanges before a witness is given up that names a size that is no larger than the one before. */
+/** Most exchanges in which a witness names a size that is no larger than before. */
 const maxInVain = 3;
-/** Exchanges in which other replicas were faster, each with a larger tree: some of them are answered meanwhile. */
+/** Most exchanges in which other replicas were faster, each with a larger tree; some callers are answered meanwhile. */
 const maxExchanges = 64;
 
 export class WitnessLog {
@@ -53,7 +52,7 @@ export class WitnessLog {
   #target: LogState;
   #running: Promise<void> | undefined;
 
-  /** `stored` is what the witness cosigned before; `onEnded` is told after every run of exchanges. */
+  /** `stored` is what the witness cosigned before; `onEnded` is called after every run of exchanges. */
   constructor(
     witness: TrustedWitness,
     log: LogState,
@@ -73,7 +72,6 @@ export class WitnessLog {
     return this.#witness.verifier;
   }
 
-  /** The newest committed state that is known of the log. */
   get log(): LogState {
     return this.#target;
   }
@@ -82,17 +80,16 @@ export class WitnessLog {
     return this.#status;
   }
 
-  /** The newest tree that the witness has cosigned. */
   get newest(): CosignedTree | undefined {
     return this.#newest;
   }
 
-  /** Whether the witness has cosigned a tree of this size or a larger one since this process asks it. Of which log it does not say. */
+  /** Whether the witness has cosigned a tree of at least this size, possibly of another history. */
   hasCosigned(size: number): boolean {
     return this.#status.kind === "cosigned" && (this.#newest?.size ?? 0) >= size;
   }
 
-  /** Resolves with whether the witness has cosigned this tree, or one that provably goes on from it; asks it if need be. */
+  /** Resolves with whether the witness has cosigned this tree, or one that provably extends it. */
   async cosign(tree: StoredTree, span?: Span): Promise<boolean> {
     while (!this.hasCosigned(tree.size)) {
       await this.submit(span);
@@ -102,8 +99,8 @@ export class WitnessLog {
   }
 
   /**
-   * Whether the cosigned tree begins with this one. After a failover to a database that lacks it, another replica may have
-   * brought a larger tree to the witness, with other records in its place.
+   * Whether the cosigned tree begins with this one. After a failover to a database that lacks it, another replica may
+   * have submitted a larger tree with other records.
    */
   async #goesOnFrom(tree: StoredTree): Promise<boolean> {
     const newest: StoredTree = this.#newest as CosignedTree;
@@ -120,17 +117,17 @@ export class WitnessLog {
     return false;
   }
 
-  /** Notes a committed state of the log, to be brought to the witness by the next `submit`. */
+  /** Notes a committed state of the log, to be submitted next. */
   note(log: LogState): void {
     const { size, root } = this.#target;
     if (log.size > size || (log.size === size && !sameHash(log.root, root))) this.#target = log;
   }
 
   /**
-   * Brings the newest state to the witness, or joins who does. One exchange is under way at a time; states that come
-   * meanwhile share the next. Resolves when it ended either way; `status` says how.
+   * Submits the newest state to the witness, or joins the exchange in progress. Later states share the next exchange.
+   * Resolves when it ended either way; `status` has the result.
    *
-   * @param span that the exchange is a part of, where it is not one that somebody else began
+   * @param span parent of the exchange, if this call starts it
    */
   submit(span?: Span): Promise<void> {
     this.#running ??= this.#run(span).finally(() => {
@@ -152,9 +149,9 @@ export class WitnessLog {
     } while (this.#status.kind === "cosigned" && !this.hasCosigned(this.#target.size));
   }
 
-  /** Gets the newest state cosigned. Throws `UnsoundLogError` where the log does not go on from what the witness saw. */
+  /** Gets the newest state cosigned. Throws `UnsoundLogError` if the log does not extend what the witness saw. */
   async #bring(span: Span | undefined): Promise<void> {
-    // What was noted before may be of a database that was failed over.
+    // Earlier notes may come from a database before a failover.
     if (this.#status.kind === "unsound") this.#target = (await this.#logs.head(this.#name)) ?? this.#target;
     let log = this.#target;
     let oldSize = this.#newest?.size ?? 0;
@@ -178,7 +175,7 @@ export class WitnessLog {
     return answer;
   }
 
-  /** The log as the store has it now: another replica may have brought it to the witness. */
+  /** The log as the store has it now: another replica may have submitted it. */
   async #headFrom(size: number): Promise<LogState> {
     const head = await this.#logs.head(this.#name);
     if (head !== undefined && head.size >= size) return head;
@@ -204,7 +201,6 @@ export class WitnessLog {
   }
 }
 
-/** Whether the cosigned tree is this one. */
 export function isTree(cosigned: CosignedTree | undefined, { size, root }: StoredTree): cosigned is CosignedTree {
   return cosigned !== undefined && cosigned.size === size && sameHash(cosigned.root, root);
 }

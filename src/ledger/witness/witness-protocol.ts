@@ -1,4 +1,4 @@
-/** The texts of C2SP tlog-witness `add-checkpoint`, and who carries them. */
+/** Texts of C2SP tlog-witness `add-checkpoint`, and the interface to its transport. */
 import { parseDecimal } from "../../base/text-forms.ts";
 import { formatPath } from "../tlog/tlog-proof.ts";
 import type { Hash } from "../tlog/tree.ts";
@@ -13,23 +13,21 @@ export function parseWitnessSize(body: string): number | undefined {
   return body.endsWith("\n") ? parseDecimal(body.slice(0, -1)) : undefined;
 }
 
-/** What a witness answered. */
 export type WitnessAnswer =
-  /** Lines of signatures, as they came: nothing of them is verified. */
+  /** Signature lines, not verified. */
   | { readonly kind: "cosigned"; readonly lines: string }
-  /** The newest size that it has cosigned is this one, not the one that the request named. */
+  /** The witness's newest cosigned size, which differs from the request's. */
   | { readonly kind: "conflict"; readonly size: number }
-  /** The proof does not lead from the tree that it has cosigned to the one of the request. */
+  /** The proof does not lead from the witness's cosigned tree to the request's. */
   | { readonly kind: "inconsistent" }
-  /** It was not told of this log, or not of the key that signs it. */
+  /** The witness does not know this log, or its signing key. */
   | { readonly kind: "unknown_log" }
   | { readonly kind: "untrusted_key" };
 
-/** Carries requests to one witness. */
 export interface WitnessClient {
   /**
-   * Sends the body of an `add-checkpoint`. Resolves in bounded time; rejects with an Error, whose message is for the
-   * operator, where the witness cannot be reached or answers anything that the protocol does not have.
+   * Sends the body of an `add-checkpoint`. Resolves in bounded time; rejects with an Error, with a message for the
+   * operator, if the witness cannot be reached or violates the protocol.
    */
   addCheckpoint(body: string): Promise<WitnessAnswer>;
 }

@@ -1,7 +1,7 @@
 /**
- * Witnesses as an anchor (C2SP tlog-witness): each committed state is brought to all of them. Where answers wait for
- * them, a state counts as anchored when the quorum has cosigned it; more than half, so that whatever was answered is
- * known to at least one of any quorum that is asked later. Where they do not, the witnesses follow as they can.
+ * Witnesses as an anchor (C2SP tlog-witness): each committed state is submitted to all of them. If answers wait for
+ * them, a state counts as anchored when a quorum of more than half has cosigned it, so that any later quorum has at
+ * least one witness that knows whatever was answered. If not, the witnesses follow as they can.
  */
 import type { Clock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
@@ -42,7 +42,7 @@ export interface WitnessStatusChange {
 /** How long an answer waits for the quorum, and the start for all logs. Milliseconds. */
 const quorumWaitMs = 5_000;
 const startWaitMs = 10_000;
-/** Pause before witnesses that failed are asked again; it doubles up to the second. Milliseconds. */
+/** Pause before failed witnesses are asked again; it doubles up to the maximum. Milliseconds. */
 const firstRetryMs = 1_000;
 const lastRetryMs = 60_000;
 
@@ -52,7 +52,7 @@ export class Witnesses implements SharedAnchor {
   readonly #byOrigin = new Map<string, WitnessQuorum>();
   readonly #saver: CosignatureSaver;
   readonly #reported = new Map<WitnessLog, string>();
-  /** Witnesses whose newest exchange failed, of those about a log that they have cosigned before. */
+  /** Witnesses whose newest exchange failed about a log that they had cosigned. */
   readonly #down = new Set<WitnessLog["witness"]>();
   #cancelRetry: (() => void) | undefined;
   #retryMs = firstRetryMs;
@@ -63,7 +63,7 @@ export class Witnesses implements SharedAnchor {
     this.#saver = new CosignatureSaver(options.logs, options.timers);
   }
 
-  /** Brings every log to the witnesses. Resolves when all were asked, or after ten seconds. Rejects where the store does. */
+  /** Submits every log to the witnesses. Resolves after all answers, or ten seconds. Rejects if the store does. */
   async start(): Promise<void> {
     const { logs, timers } = this.#options;
     const stored = Map.groupBy(await logs.cosignatures(), ({ tenantId }) => tenantId);
@@ -105,7 +105,7 @@ export class Witnesses implements SharedAnchor {
     return trees.flatMap((tree) => (isTree(tree, { size, root }) ? [tree.line] : [])).join("");
   }
 
-  /** What an operator should know, a line each; empty where every witness has cosigned every log. */
+  /** Remarks for operators, one line each; empty if every witness has cosigned every log. */
   remarks(): readonly string[] {
     const all = [...this.#logs.values()];
     return this.#options.witnesses.flatMap(({ verifier: { name } }, position) => {
@@ -118,8 +118,8 @@ export class Witnesses implements SharedAnchor {
   }
 
   /**
-   * Whether answers wait for a quorum in vain: too many witnesses failed where they had cosigned before, and have not
-   * cosigned anything since. Logs that were not asked about meanwhile say nothing of it.
+   * Whether answers cannot get a quorum: too many witnesses failed that had cosigned before, and have cosigned nothing
+   * since. Logs without requests in that time do not count.
    */
   get isWaitingInVain(): boolean {
     const { awaited, quorum, witnesses } = this.#options;
@@ -189,7 +189,7 @@ export class Witnesses implements SharedAnchor {
   }
 }
 
-/** What is kept of the witness, if it still verifies: a line that does not would spoil every checkpoint. */
+/** The stored tree of the witness, if its line still verifies: an invalid line would make every checkpoint invalid. */
 function soundTree(
   { origin }: LogState,
   verifier: CosignatureVerifier,
@@ -207,11 +207,11 @@ function soundTree(
   }
 }
 
-/** Does what is to be done of a log that nothing speaks against, before or after. */
+/** Does the work on a log that has no problem, before or after. */
 async function requireSound(log: WitnessQuorum, work: () => Promise<void>): Promise<void> {
   if (log.problem !== undefined) throw cannotBeContinued(log.problem);
   await work().catch((error: unknown) => {
-    // A fault that was found says more than that there is no quorum.
+    // A problem of the log takes precedence over a missing quorum.
     if (log.problem === undefined) throw error;
   });
   if (log.problem !== undefined) throw cannotBeContinued(log.problem);

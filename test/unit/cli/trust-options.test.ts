@@ -102,7 +102,7 @@ describe.each(Object.entries(commands))("%s verify", (_, verify) => {
       [...both, "--quorum", "1"],
       /w2: the cosignature does not verify/,
     ],
-    ["of a time to come", first.cosign({ seconds: nowSeconds + 999 }), ["--witness", first.vkey], /a time to come/],
+    ["of a time to come", first.cosign({ seconds: nowSeconds + 999 }), ["--witness", first.vkey], /in the future/],
   ])("refuses cosignatures %s", async (__, cosign, options, problem) => {
     expect(await verify(cosign, ...options)).toMatchObject({ code: 1, out: expect.stringMatching(problem) });
   });

@@ -14,5 +14,5 @@ test.each<[string, string[], boolean]>([
 ])("%s", (_name, origins, fits) => {
   const problem = originPrefixProblem(origins, "a.example/logs");
   if (fits) expect(problem).toBeUndefined();
-  else expect(problem).toContain(`under ${origins[0]?.slice(0, -33)},`);
+  else expect(problem).toContain(`prefix ${origins[0]?.slice(0, -33)},`);
 });

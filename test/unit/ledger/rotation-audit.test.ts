@@ -28,7 +28,7 @@ test.each([
   ],
   ["its genesis names no key, and it was never rotated", [genesis()], undefined],
   ["its genesis names none of the keys", [genesis(new Uint8Array(32).fill(9))], /never signed for this store/],
-  ["its genesis names what is no key", [recordOf("genesis", { public_key: "AAAA" })], /names no key that is one/],
+  ["its genesis names what is no key", [recordOf("genesis", { public_key: "AAAA" })], /names an invalid key/],
   [
     "the first rotation is missing",
     [genesis(first), rotation(second, third)],

@@ -337,7 +337,7 @@ describe("a false pack of a time range", () => {
       /the record of leaf 3 is of another tenant/,
     ],
     ["two headers", () => [honest[0] as PackLine, ...honest], /line 2: is a second header/],
-    ["no header", () => honest.slice(1), /line 1: stands where the header should/],
+    ["no header", () => honest.slice(1), /line 1: is not the header/],
     ["no entries", () => [honest[0] as PackLine], /line 2: the log's last leaf is not shown/],
     [
       "an unsigned record of the leaf before",
@@ -395,7 +395,7 @@ describe("a false pack of a time range", () => {
       "format is missing or malformed",
     );
     expect(await refusal("[]\n")).toBe("line 1: is no JSON object");
-    expect(await refusal('{"type":"__proto__"}\n')).toBe("line 1: is no line of a pack");
+    expect(await refusal('{"type":"__proto__"}\n')).toBe("line 1: is not a line of a pack");
     expect(await refusal(`{"type":"policy","revision":${"[".repeat(100_000)}\n`)).toBe("line 1: is no JSON object");
     expect(await refusal(Buffer.from([0xff, 0x0a]))).toBe("line 1: is not UTF-8");
     expect(await refusal(`\ufeff${text}`)).toBe("line 1: is no JSON object");

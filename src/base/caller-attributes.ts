@@ -1,48 +1,42 @@
-/**
- * Attributes of the caller that the operator declares, to be read from credentials beside the members that every caller
- * has: their names, types and values.
- */
+/** Caller attributes that the operator declares, read from credentials: names, types and values. */
 import { isCleanText } from "./ids.ts";
 
-/** Types that an attribute can have: text, set of text, whole number, yes or no. */
 export const attributeTypes = ["text", "set_of_text", "whole_number", "yes_no"] as const;
 export type AttributeType = (typeof attributeTypes)[number];
 
-/** A value: text, whole number, yes or no, or a set of text, sorted and without duplicates. */
+/** A value: text, whole number, boolean, or a set of text, sorted and without duplicates. */
 export type AttributeValue = string | number | boolean | readonly string[];
 
-/** Values by the name of their attribute. Only own properties count: no name is special. */
+/** Values by attribute name. Only own properties count: no name is special. */
 export type AttributeValues = Readonly<Record<string, AttributeValue>>;
 
-/** What the operator declares of one attribute. */
 export interface AttributeDeclaration {
   readonly type: AttributeType;
-  /** Where a token has it: names of members within each other, the outermost first. */
+  /** Claim of a token that holds it: member names from the outside in. */
   readonly claim: readonly string[];
-  /** Whether credentials without it, or with a value of another type, are refused. Otherwise it is absent then. */
+  /** Whether credentials without a valid value are refused. Otherwise the attribute is absent. */
   readonly required: boolean;
 }
 
-/** Declarations by the name of their attribute. */
 export type AttributeDeclarations = Readonly<Record<string, AttributeDeclaration>>;
 
-/** The declarations in force, now and later. */
+/** The current declarations, which may change. */
 export interface DeclaredAttributes {
   readonly current: AttributeDeclarations;
-  /** Another number each time that they change. */
+  /** Changes with the declarations. */
   readonly revision: number;
 }
 
 export const noDeclaredAttributes: DeclaredAttributes = { current: {}, revision: 0 };
 
-/** Longest text, in UTF-16 units; most members of a set, and bytes of all of them in UTF-8. */
+/** Longest text, in UTF-16 units; most members of a set, and their total bytes in UTF-8. */
 const maximumText = 1_024;
 const maximumMembers = 1_000;
 const maximumSetBytes = 64 * 1024;
 
 /**
- * The value as the type has it; undefined where it is of another one. So is what is too large: text beyond 1,024
- * characters, a set beyond 1,000 members or 64 KiB, a number beyond 2^53 − 1, which JSON readers round.
+ * Converts the value to the type; undefined if it does not fit or is too large: text beyond 1,024 characters, a set
+ * beyond 1,000 members or 64 KiB, a number beyond 2^53 − 1, which JSON parsers round.
  */
 export function attributeValue(type: AttributeType, value: unknown): AttributeValue | undefined {
   switch (type) {
@@ -57,13 +51,13 @@ export function attributeValue(type: AttributeType, value: unknown): AttributeVa
   }
 }
 
-/** Names that the operator gave values or places to, of attributes that nobody declares: nothing of them is read. */
+/** Returns configured names of attributes that are not declared, and so are never read. */
 export function undeclaredNames(declared: AttributeDeclarations, given: readonly object[]): readonly string[] {
   const names = new Set(given.flatMap((values) => Object.keys(values)));
   return [...names].filter((name) => !Object.hasOwn(declared, name)).sort();
 }
 
-/** The value as any of the types has it: of what is declared nowhere yet. Undefined where no type has it. */
+/** Converts the value to any type that fits, for attributes that are not declared yet. Undefined if none fits. */
 export function anyAttributeValue(value: unknown): AttributeValue | undefined {
   return attributeTypes.map((type) => attributeValue(type, value)).find((found) => found !== undefined);
 }
@@ -79,10 +73,7 @@ function setOfText(value: unknown): readonly string[] | undefined {
   return sizeBytes > maximumSetBytes ? undefined : [...new Set(value)].sort();
 }
 
-/**
- * Names what is wrong with a caller that has these attributes; empty where nothing is. No credentials make a caller of
- * whom anything is wrong.
- */
+/** Returns the problems of a caller with these attributes. Authentication never yields a caller with any. */
 export function attributeProblems(declared: AttributeDeclarations, values: AttributeValues = {}): readonly string[] {
   const given = Object.entries(values).flatMap(([name, value]) => {
     if (!Object.hasOwn(declared, name)) return [`the attribute ${name} is not declared`];
@@ -93,7 +84,7 @@ export function attributeProblems(declared: AttributeDeclarations, values: Attri
   return [...given, ...missing.map((name) => `the attribute ${name} is required`)];
 }
 
-/** What a value of the type must be, for a person. */
+/** Requirement of each type, for people. */
 export const typeNames: Readonly<Record<AttributeType, string>> = {
   text: "text of at most 1024 characters",
   set_of_text: "a list of at most 1000 texts",

@@ -1,11 +1,10 @@
-/** Where the time comes from. Tests own it. */
+/** Source of time; tests replace it. */
 export interface Clock {
-  /** Milliseconds since the Unix epoch. May go back; users that must not, guard against it. */
+  /** Milliseconds since the Unix epoch. May go back; users that cannot tolerate that must guard against it. */
   now(): number;
 }
 
-/** By how much the clocks of two replicas may differ, in milliseconds: as much as tokens are forgiven. */
+/** Assumed difference between the clocks of two replicas, in milliseconds; tokens get the same tolerance. */
 export const clockDifferenceMs = 30_000;
 
-/** The machine's clock. */
 export const systemClock: Clock = { now: () => Date.now() };

@@ -1,7 +1,6 @@
 /**
- * Which connection the code that runs now works for, so that a defect ends that connection and no other. The context
- * is set once for each connection; Node hands it on to parsers, streams, timers and promises by itself, and has to for
- * its own sake, so that requests cost the same.
+ * Attributes running code to a connection, so that a defect ends that connection and no other. The context is set once
+ * per connection; Node propagates it to parsers, streams, timers and promises anyway, so it adds no cost per request.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Server, Socket } from "node:net";
@@ -9,17 +8,14 @@ import { addressGroup } from "./network.ts";
 import type { OpenAnswer } from "./open-answers.ts";
 import { localSums } from "./sums.ts";
 
-/** Told of every defect: what was thrown, and the address of the peer whose connection it ends. */
+/** Called for every defect, with the error and the address of the peer whose connection it ends. */
 export type OnDefect = (error: unknown, remoteAddress: string) => void;
 
 const context = new AsyncLocalStorage<Connection>();
 
-/**
- * Runs work that outlives the connection that began it, and that others share: whatever that throws belongs to nobody.
- */
+/** Runs shared work outside of the connection that started it: its errors end no connection. */
 export const outsideConnections = AsyncLocalStorage.snapshot();
 
-/** An accepted connection. */
 export class Connection {
   #socket: Socket | undefined;
   readonly #remoteAddress: string;
@@ -30,24 +26,24 @@ export class Connection {
     this.#socket = socket;
     this.#remoteAddress = socket.remoteAddress ?? "";
     this.#onDefect = onDefect;
-    // First to last: Node's own listeners come and go with the protocol.
+    // First and last listener: Node's own change with the protocol.
     socket.on("error", () => socket.destroy());
-    // What Node never ends, such as SETTINGS that a peer has not acknowledged, keeps its context: the connection with it,
-    // but not the socket, which leads to the session and so to those very SETTINGS.
+    // What never ends in Node, such as unacknowledged SETTINGS, keeps its context and so the connection, but must not
+    // keep the socket, which refers to the session and its SETTINGS.
     socket.once("close", () => {
       this.#socket = undefined;
     });
-    // The handle is older than the context, so that its events begin outside.
+    // The handle is older than the context, so its events start outside.
     const emit = socket.emit.bind(socket) as (...event: unknown[]) => boolean;
     socket.emit = (...event: unknown[]) => this.run(() => emit(...event)) ?? false;
   }
 
-  /** The one that the running code works for, if any: also in a listener of `uncaughtException`. */
+  /** The connection of the running code, if any; also in a listener of `uncaughtException`. */
   static current(): Connection | undefined {
     return context.getStore();
   }
 
-  /** Runs work for the connection. Undefined where it throws, which ends the connection. */
+  /** Runs work for the connection. Returns undefined if it throws, which ends the connection. */
   run<T>(work: () => T): T | undefined {
     try {
       return context.run(this, work);
@@ -57,13 +53,13 @@ export class Connection {
     }
   }
 
-  /** Ends the connection for a defect. */
+  /** Ends the connection because of a defect. */
   fail(error: unknown): void {
     this.#onDefect(error, this.#remoteAddress);
     this.end();
   }
 
-  /** An exchange of the connection begins; it ends when its answer closes. */
+  /** Counts an exchange of the connection until its answer closes. */
   begin(answer: OpenAnswer): void {
     this.#exchanges += 1;
     answer.once("close", () => {
@@ -71,7 +67,6 @@ export class Connection {
     });
   }
 
-  /** Whether nothing is under way on it. */
   get isIdle(): boolean {
     return this.#exchanges === 0;
   }
@@ -83,20 +78,20 @@ export class Connection {
 
 export interface ConnectionOptions {
   readonly onDefect: OnDefect;
-  /** Connections that may be open at once. One address has half of them at most. */
+  /** Most open connections. One address may have half of them. */
   readonly maxConnections: number;
-  /** Whether an address is many callers', as a proxy's is: it may have all. */
+  /** Whether an address, such as a proxy's, carries many callers and may use all connections. */
   readonly isShared?: (remoteAddress: string) => boolean;
-  /** Told of each connection that was refused, because there are too many. */
+  /** Called for each connection that is refused because there are too many. */
   readonly onRefused?: (remoteAddress: string) => void;
 }
 
-/** Under which all connections count. No address is called that. */
+/** Name of the total. No address equals it. */
 const all = "all";
 
 /**
- * Has the server do all that it does for a connection in that connection's name, and holds their number. Before it
- * listens. Where there are too many, a connection with nothing under way makes room for a new one.
+ * Runs all of the server's work in the context of its connection, and limits the number of connections. Call before it
+ * listens. At the limit an idle connection makes room for a new one.
  */
 export function confineConnections(server: Server, options: ConnectionOptions): void {
   const { onDefect, maxConnections, onRefused, isShared = () => false } = options;
@@ -127,14 +122,14 @@ export function confineConnections(server: Server, options: ConnectionOptions): 
   });
 }
 
-/** Connections that are looked at to find an idle one: more would make every refusal cost more. */
+/** Connections examined to find an idle one; bounds the cost of a refusal. */
 const maxLookedAt = 64;
 
-/** Connections, each with what is to be done when it is open no longer. */
+/** Open connections, each with its callback for the end. */
 class OpenConnections {
   readonly #open = new Map<Connection, () => void>();
 
-  /** Returns what says that it is closed, for as long as it has not been ended here. */
+  /** Returns the function to call when the connection has closed; it does nothing if `endIdle` ended it before. */
   add(connection: Connection, onLeft: () => void): () => void {
     this.#open.set(connection, onLeft);
     return () => {
@@ -142,7 +137,7 @@ class OpenConnections {
     };
   }
 
-  /** Ends the first idle one of those that have not been looked at for longest, which counts no longer at once. */
+  /** Ends the first idle connection among the least recently examined ones, and frees its place at once. */
   endIdle(): boolean {
     let lookedAt = 0;
     for (const [connection, onLeft] of this.#open) {

@@ -1,7 +1,7 @@
 /**
- * Every refusal that leaves the service, as one closed list. A reason names its error code (a Connect code in
- * snake_case) and its HTTP status on the JSON routes; gRPC and Connect derive theirs from the code, and name another
- * one where their own rules do.
+ * The closed list of refusals. A reason determines an error code (a Connect code in snake_case) and an HTTP status on
+ * the JSON routes. gRPC and Connect derive their status from the code; a refusal may override it if their rules require
+ * another.
  */
 const table = {
   missing_token: { code: "unauthenticated", httpStatus: 401 },
@@ -29,9 +29,7 @@ const table = {
   internal: { code: "internal", httpStatus: 500 },
 } as const;
 
-/** Why a call was refused. */
 export type Reason = keyof typeof table;
-/** Code of a refusal: a Connect code in snake_case. */
 export type ErrorCode = (typeof table)[Reason]["code"];
 
 export const reasons: Readonly<Record<Reason, { readonly code: ErrorCode; readonly httpStatus: number }>> = table;
@@ -42,19 +40,14 @@ export interface Violation {
   readonly field: string;
   /** Name of the rule, such as `string.min_len` or `json.unknown_field`. */
   readonly rule: string;
-  /** What is wrong, for a person. */
   readonly message: string;
 }
 
-/**
- * Violations that one answer names at most. A caller who repeats one fault a million times gets an answer that it can
- * read, and that HTTP/2 trailers can carry.
- */
+/** Most violations in one answer, so that it stays readable and fits into HTTP/2 trailers. */
 export const maxViolations = 32;
 
-/** What a refusal carries besides its reason and message. */
 export interface RefusalDetails {
-  /** Where a protocol has a code of its own for the case; the reason's where absent. */
+  /** Overrides the reason's code if a protocol requires another. */
   readonly code?: ErrorCode;
   readonly violations?: readonly Violation[];
   readonly requiredScopes?: readonly string[];
@@ -75,7 +68,7 @@ export class ServiceError extends Error {
   readonly reason: Reason;
   readonly details: RefusalDetails;
 
-  /** Without a stack, unless it is `internal`: where a refusal was made says nothing, and costs more than the refusal. */
+  /** Captures a stack only for `internal`: for other reasons it is useless, and costs more than the refusal. */
   constructor(reason: Reason, message: string, details: RefusalDetails = {}) {
     const { stackTraceLimit } = Error;
     if (reason !== "internal") Error.stackTraceLimit = 0;
@@ -94,7 +87,6 @@ export class ServiceError extends Error {
   }
 }
 
-/** Makes errors whose stack nobody reads. */
 export function withoutStack<T>(make: () => T): T {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
@@ -106,8 +98,8 @@ export function withoutStack<T>(make: () => T): T {
 }
 
 /**
- * A 400 for broken rules: the message names the first and counts the others, the answer names `maxViolations` of them
- * at most. Without violations, the message is general.
+ * A 400 for broken rules: the message describes the first and counts the others, the answer lists at most
+ * `maxViolations`. Without violations the message is general.
  */
 export function invalidRequests(violations: readonly Violation[], cause?: unknown): ServiceError {
   const [first] = violations;
@@ -121,17 +113,17 @@ export function invalidRequests(violations: readonly Violation[], cause?: unknow
 
 function otherProblems(count: number): string {
   if (count < 1) return "";
-  // Whoever collects them stops at the number that is answered: there may be more.
+  // Violations are only collected up to the limit: there may be more.
   if (count >= maxViolations - 1) return ` (and at least ${maxViolations - 1} more problems)`;
   return ` (and ${count} more problem${count === 1 ? "" : "s"})`;
 }
 
-/** A 400 for the one named member. */
+/** A 400 for one member. */
 export function invalidRequest(field: string, rule: string, message: string): ServiceError {
   return new ServiceError("invalid_request", message, { violations: [{ field, rule, message }] });
 }
 
-/** A 503 for what is too much at once: nothing was done for it. */
+/** A 503 for excess load: nothing was done. */
 export function overloaded(message = "too much at once: try again later"): ServiceError {
   return new ServiceError("overloaded", message, { retryAfterSeconds: 1 });
 }

@@ -1,4 +1,4 @@
-/** The exchanges on connections of HTTP/1.1, which a caller may begin before it has read the answers to earlier ones. */
+/** Tracks exchanges on HTTP/1.1 connections, which callers may pipeline. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { Connection } from "./connection.ts";
@@ -8,28 +8,27 @@ import { type Http1Handler, invalidVersion } from "./raw-answer.ts";
 import { canonicalize } from "./request-target.ts";
 
 /**
- * Requests of one connection that may be under way at once. Node stops reading while answers are not taken, but serves
- * all that it has read, thousands in one piece; and hardly any client of today sends one before the last is answered.
+ * Most requests in progress on one connection. Node stops reading while answers are not read, but serves all requests
+ * that it has read, which may be thousands. Few clients pipeline at all.
  */
 const maxPipelined = 256;
 
-/** Answers a request with 400 and this refusal. */
 export type RefuseVersion = (refusal: ServiceError, response: ServerResponse) => void;
 
 export class Http1Exchanges {
   readonly #answers: OpenAnswers;
   readonly #refuseVersion: RefuseVersion;
   readonly #addressOf: ((request: IncomingMessage) => string) | undefined;
-  /** Answers that are not out yet, by connection, in their order. */
+  /** Unfinished answers by connection, in order. */
   readonly #open = new Map<Duplex, Set<ServerResponse>>();
-  /** Answers that would have left their connection open, had the server not begun to stop. */
+  /** Answers whose connection would have stayed open if the server were not stopping. */
   readonly #closing = new WeakSet<ServerResponse>();
-  /** Connections that end with the answer that is under way, or with the next one. */
+  /** Connections that close after the current answer or the next one. */
   readonly #leaving = new WeakSet<Duplex>();
-  /** For connections that were no connections of HTTP/1.1 yet when the server began to stop. */
+  /** For connections that turn out to be HTTP/1.1 after the server began to stop. */
   #draining = false;
 
-  /** @param addressOf the caller's address, as `OpenAnswers.add` takes it */
+  /** @param addressOf the caller's address, for `OpenAnswers.add` */
   constructor(answers: OpenAnswers, refuseVersion: RefuseVersion, addressOf?: (request: IncomingMessage) => string) {
     this.#answers = answers;
     this.#refuseVersion = refuseVersion;
@@ -37,13 +36,13 @@ export class Http1Exchanges {
   }
 
   /**
-   * The handler, for exchanges that cannot end more than themselves: streams that are cut off say so with an `error`,
-   * which needs a listener for as long as they live, and requests of another version than 1.0 and 1.1 never reach what
-   * takes them for HTTP/2. Node's parser lets 0.9 and 2.0 through (RFC 9110 §2.5). Their target is the canonical one.
+   * Wraps the handler so that an exchange can fail alone. Streams that are cut off emit an `error`, which needs a
+   * listener for their whole life. Requests of other versions than 1.0 and 1.1 must not be taken for HTTP/2; Node's
+   * parser accepts 0.9 and 2.0 (RFC 9110 §2.5). The request's target becomes canonical.
    */
   guard(handler: Http1Handler): Http1Handler {
     return (request, response) => {
-      // What it means for the exchange is in its `close`.
+      // The `close` event handles it.
       request.on("error", () => {});
       response.on("error", () => {});
       canonicalize(request);
@@ -53,10 +52,7 @@ export class Http1Exchanges {
     };
   }
 
-  /**
-   * From now on answers say that their connection closes after them, those under way too: a caller sends its next
-   * request elsewhere, instead of into a connection that is about to go (RFC 9112 §9.6).
-   */
+  /** From now on answers, current ones included, announce that their connection closes (RFC 9112 §9.6). */
   drain(): void {
     this.#draining = true;
     for (const socket of this.#open.keys()) this.leave(socket);
@@ -69,7 +65,6 @@ export class Http1Exchanges {
     if (last !== undefined) this.#closeAfter(last);
   }
 
-  /** Whether the request is to be served. */
   #begin(request: IncomingMessage, response: ServerResponse): boolean {
     const { socket } = request;
     const addressOf = this.#addressOf;
@@ -81,7 +76,7 @@ export class Http1Exchanges {
     if (this.#draining || this.#leaving.has(socket)) {
       const last = [...open].at(-1);
       if (last !== undefined && this.#closing.has(last)) {
-        // After an answer that said so nothing is served.
+        // Nothing is served after an answer that announced the end.
         if (last.headersSent) return false;
         last.shouldKeepAlive = true;
       }
@@ -101,7 +96,7 @@ export class Http1Exchanges {
     this.#open.set(socket, open);
     socket.once("close", () => {
       this.#open.delete(socket);
-      // Node says nothing to answers whose turn had not come, and once more to those whose turn it was or becomes.
+      // Node emits no event for queued answers, and a second one for current ones.
       for (const response of open) {
         response.destroy();
         response.emit("close");

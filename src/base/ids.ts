@@ -11,32 +11,32 @@ export type TenantId = Branded<"TenantId">;
 export type PrincipalId = Branded<"PrincipalId">;
 /** UUIDv7 of a record in the ledger. The `decision_id` of a decision is the id of its record. */
 export type RecordId = Branded<"RecordId">;
-/** 1 to 128 of `[A-Za-z0-9._-]`; the caller's own where it sent a good one. */
+/** 1 to 128 of `[A-Za-z0-9._-]`; the caller's own if it is valid. */
 export type RequestId = Branded<"RequestId">;
 
 const tenantIdPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 const requestIdPattern = /^[A-Za-z0-9._-]{1,128}$/;
-/** C0, DELETE and C1: what a log or a terminal would obey rather than show. */
+/** C0, DELETE and C1: characters that logs and terminals may interpret. */
 const controlCharacter = /\p{Cc}/u;
 const recordIdPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-/** Returns the tenant id, or undefined where the text is none. */
+/** Undefined if the text is not a tenant id. */
 export function parseTenantId(text: string): TenantId | undefined {
   return tenantIdPattern.test(text) ? (text as TenantId) : undefined;
 }
 
-/** Returns the principal id, or undefined where the text is none. */
+/** Undefined if the text is not a principal id. */
 export function parsePrincipalId(text: string): PrincipalId | undefined {
   const fits = text.length >= 1 && text.length <= 256 && isCleanText(text) && !controlCharacter.test(text);
   return fits ? (text as PrincipalId) : undefined;
 }
 
-/** Returns the request id, or undefined where the text is none. */
+/** Undefined if the text is not a request id. */
 export function parseRequestId(text: string): RequestId | undefined {
   return requestIdPattern.test(text) ? (text as RequestId) : undefined;
 }
 
-/** Returns the record id, or undefined where the text is no canonical UUIDv7 (RFC 9562 §5.7). */
+/** Undefined if the text is not a canonical UUIDv7 (RFC 9562 §5.7). */
 export function parseRecordId(text: string): RecordId | undefined {
   return recordIdPattern.test(text) ? (text as RecordId) : undefined;
 }
@@ -44,28 +44,26 @@ export function parseRecordId(text: string): RecordId | undefined {
 /** Fills the array with random bytes and returns it. */
 export type RandomFill = (bytes: Uint8Array) => Uint8Array;
 
-/** Used for every id: what is in them is copied before the next. */
+/** Reused for every id; the content is copied before the next. */
 const drawn = new Uint8Array(16);
 const made = Buffer.alloc(16);
 
-/** Makes a UUIDv7 from the given clock and randomness. */
 export function newRecordId(clock: Clock, random: RandomFill): RecordId {
   const hex = v7({ msecs: clock.now(), random: random(drawn) }, made).toString("hex");
   const id = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
   return id as RecordId;
 }
 
-/** When the id was made, by the clock of its maker. Milliseconds since the Unix epoch. */
+/** Creation time of the id by its creator's clock, in milliseconds since the Unix epoch. */
 export function recordIdTimeMs(id: RecordId): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }
 
-/** Makes a request id from the given clock and randomness. */
 export function newRequestId(clock: Clock, random: RandomFill): RequestId {
   return newRecordId(clock, random) as string as RequestId;
 }
 
-/** Whether the text is well-formed UTF-16 without U+0000: what every store and RFC 8785 can hold. */
+/** Whether the text is well-formed UTF-16 without U+0000, which every store and RFC 8785 can hold. */
 export function isCleanText(text: string): boolean {
   return text.isWellFormed() && !text.includes("\0");
 }

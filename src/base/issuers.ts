@@ -1,7 +1,7 @@
-/** Token issuers whose access tokens are taken, and the tenants that each may speak for. A tenant has one issuer. */
+/** The accepted token issuers, and the tenants of each. A tenant has one issuer. */
 import type { TenantId } from "./ids.ts";
 
-/** Names of the claims that carry the caller's identity: one each, no fallbacks. Top-level members of the token. */
+/** Names of the claims with the caller's identity: one each, without fallbacks; top-level members of the token. */
 export interface ClaimNames {
   readonly tenant: string;
   readonly principal: string;
@@ -9,28 +9,26 @@ export interface ClaimNames {
   readonly scope: string;
 }
 
-/** Which tenants an issuer may speak for. */
 export type TenantRule =
-  // One tenant: a token need not name it, and may name no other.
+  // One tenant: a token may omit it, but must not name another.
   | { readonly kind: "fixed"; readonly tenantId: TenantId }
   | { readonly kind: "list"; readonly tenantIds: ReadonlySet<TenantId> }
-  // All whose id begins so; an empty prefix: all.
+  // All tenants with this prefix; all if it is empty.
   | { readonly kind: "prefix"; readonly prefix: string };
 
-/** How an issuer is asked about tokens (RFC 7662). */
+/** Token introspection at an issuer (RFC 7662). */
 export interface IntrospectionRule {
   /** https, or http on loopback. */
   readonly endpoint: string;
   readonly clientId: string;
-  /** What the client is known by at the issuer: paths of files. */
+  /** Credentials of the client at the issuer: paths of files. */
   readonly credentials:
     | { readonly kind: "secret"; readonly file: string }
     | { readonly kind: "certificate"; readonly certificateFile: string; readonly keyFile: string };
-  /** How its tokens begin, to know them from other issuers'; empty where no other introspects. */
+  /** Prefix that distinguishes its tokens from those of other issuers; empty if no other introspects. */
   readonly tokenPrefix: string;
 }
 
-/** What a deployment decides about one issuer. */
 export interface IssuerEntry {
   /** Issuer identifier, compared byte for byte with `iss`: https, or http on loopback. */
   readonly issuer: string;
@@ -39,14 +37,13 @@ export interface IssuerEntry {
   readonly requireAtJwt: boolean;
   readonly claims: ClaimNames;
   readonly tenants: TenantRule;
-  /** Where its tokens are no JWTs that are verified here, but asked about; absent where they are. */
+  /** Introspects its tokens; absent if they are JWTs that are verified here. */
   readonly introspection?: IntrospectionRule;
 }
 
-/** The rule of an issuer that speaks for every tenant. */
+/** The rule of an issuer for all tenants. */
 export const everyTenant: TenantRule = { kind: "prefix", prefix: "" };
 
-/** Whether the rule has the tenant. */
 export function speaksFor(rule: TenantRule, tenantId: TenantId): boolean {
   switch (rule.kind) {
     case "fixed":
@@ -58,7 +55,7 @@ export function speaksFor(rule: TenantRule, tenantId: TenantId): boolean {
   }
 }
 
-/** Two introspecting issuers whose tokens cannot be told apart; undefined where all can. */
+/** Two introspecting issuers with indistinguishable tokens; undefined if there are none. */
 export function indistinctOf(
   entries: readonly Pick<IssuerEntry, "issuer" | "introspection">[],
 ): readonly [string, string] | undefined {
@@ -78,16 +75,16 @@ interface Claimed {
   readonly isPrefix: boolean;
 }
 
-/** Two issuers that may speak for the same tenant. */
+/** Two issuers with a common tenant. */
 export interface Overlap {
   readonly issuers: readonly [string, string];
-  /** The tenant, or the beginning of the tenants' ids with an asterisk. */
+  /** The tenant, or a prefix followed by an asterisk. */
   readonly tenants: string;
 }
 
-/** All issuers that overlap with another; empty where each tenant has one at most. Exact: prefixes can be compared. */
+/** All overlaps between issuers; empty if each tenant has at most one. Exact, because prefixes can be compared. */
 export function overlapsOf(entries: readonly Pick<IssuerEntry, "issuer" | "tenants">[]): readonly Overlap[] {
-  // In order, all that begins with a prefix stands right behind it.
+  // Sorted order puts everything with a prefix right behind it.
   const claimed = entries.flatMap(claimedBy).sort(inOrder);
   const overlaps: Overlap[] = [];
   let spanning: Claimed | undefined;

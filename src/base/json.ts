@@ -5,7 +5,7 @@ export interface JsonObject {
   readonly [member: string]: JsonValue | undefined;
 }
 
-/** The name of a member as JSON writes it: `send_only` for `sendOnly`. */
+/** Member name in JSON: `send_only` for `sendOnly`. */
 export type SnakeCase<Name> = Name extends `${infer First}${infer Rest}`
   ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${SnakeCase<Rest>}`
   : Name;

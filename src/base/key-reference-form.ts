@@ -1,6 +1,6 @@
 /**
- * Spellings of key references. One key must have one name, or a rule about a name says nothing about the key: URIs have
- * many spellings that those who resolve them take for the same (RFC 3986 §6.2, and what clients do besides).
+ * Spellings of key references. A rule about a key's name is only effective if the key has one name, but URIs have many
+ * equivalent spellings (RFC 3986 §6.2, and what clients do besides).
  */
 
 /** Characters of a path segment (RFC 3986 §3.3), without percent-encoding; no segment is empty, `.` or `..`. */
@@ -13,8 +13,8 @@ const plain = new RegExp(`^/?${segment}(?:/${segment})*$`);
 const beginsWithScheme = /^[A-Za-z][A-Za-z0-9+.-]*:/;
 
 /**
- * Whether the text is the only good spelling of what it names: ASCII; scheme and authority lowercase; no user, port,
- * trailing dot, query, fragment, percent sign, empty or dot segment.
+ * Whether the text is the canonical spelling: ASCII; scheme and authority lowercase; no user, port, trailing dot,
+ * query, fragment, percent sign, empty or dot segment.
  *
  * @param needsAuthority whether it must have the form `scheme://authority`
  */
@@ -24,18 +24,15 @@ export function isCanonicalKeyReference(text: string, needsAuthority = false): b
   return beginsWithScheme.test(text) ? opaque.test(text) : plain.test(text);
 }
 
-/** Scheme of a text that names one, as it is spelled; undefined where there is none. */
+/** Returns the scheme as spelled; undefined if there is none. */
 export function schemeOf(text: string): string | undefined {
   return beginsWithScheme.exec(text)?.[0].slice(0, -1);
 }
 
-/** Stands in a loose form for bytes that are no text: another layer of encoding may be broken in two by them. */
+/** Replaces bytes that are not text in a loose form; they may split another layer of encoding. */
 export const unreadable = "\ufffd";
 
-/**
- * What others may read where the text stands: lowercase, without invisible characters and percent-encoding, with one
- * character for each of the compatible ones (Unicode NFKC).
- */
+/** What other parsers may read: lowercase, no invisible characters or percent-encoding, Unicode NFKC. */
 export function looseForm(text: string): string {
   let loose = text;
   let outer: string;
@@ -46,7 +43,7 @@ export function looseForm(text: string): string {
   return loose.replaceAll("\\", "/").toLowerCase();
 }
 
-/** Every layer taken off, byte by byte: the bytes of one character may stand in different layers. */
+/** Removes every layer of encoding, byte by byte: the bytes of one character may be in different layers. */
 function withoutPercentEncoding(text: string): string {
   let bytes = Buffer.from(text).toString("latin1");
   let outer: string;
@@ -57,7 +54,7 @@ function withoutPercentEncoding(text: string): string {
   return Buffer.from(bytes, "latin1").toString();
 }
 
-/** A loose form without user, port, trailing dot, query, fragment, empty and dot segments. */
+/** Removes user, port, trailing dot, query, fragment, empty and dot segments from a loose form. */
 export function resolvedForm(loose: string): string {
   const [, start = "", rest = ""] = /^([a-z][a-z0-9+.-]*:)?(.*)$/s.exec(loose.replace(/[?#].*$/s, "")) ?? [];
   const hasAuthority = rest.startsWith("//");

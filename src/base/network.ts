@@ -1,16 +1,16 @@
-/** Addresses and address ranges, for deciding whom to believe. */
+/** Addresses and address ranges, for decisions about trust. */
 import ipaddr from "ipaddr.js";
 
-/** One CIDR block. IPv4-mapped IPv6 blocks are kept as the IPv4 blocks that they are. */
+/** A CIDR block. IPv4-mapped IPv6 blocks become IPv4 blocks. */
 export interface Network {
   readonly address: ipaddr.IPv4 | ipaddr.IPv6;
   readonly prefixLength: number;
 }
 
 /**
- * Parses `10.0.0.0/8`, `2001:db8::/32`, `::ffff:10.0.0.0/104` or a bare address (a block of one). Returns undefined
- * for anything else: octal, hexadecimal or shortened IPv4 forms, zone identifiers, and blocks with host bits set,
- * because `10.1.2.3/8` says one thing and means another.
+ * Parses `10.0.0.0/8`, `2001:db8::/32`, `::ffff:10.0.0.0/104` or a bare address (a block of one). Returns undefined for
+ * anything else: octal, hexadecimal or shortened IPv4 forms, zone identifiers, and blocks with host bits set, because
+ * `10.1.2.3/8` is ambiguous.
  */
 export function parseNetwork(text: string): Network | undefined {
   const [addressText = "", prefixText, ...rest] = text.split("/");
@@ -28,9 +28,9 @@ export function parseNetwork(text: string): Network | undefined {
 }
 
 /**
- * Whether the peer address, as a socket reports it, lies in one of the networks. An IPv4-mapped IPv6 address
- * (`::ffff:10.0.0.1`, what a dual-stack listener reports) counts as its IPv4 address; a zone identifier is ignored.
- * What is no address, such as the empty peer of a Unix socket, lies in none.
+ * Whether the peer address of a socket is in one of the networks. An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`, from
+ * a dual-stack listener) counts as its IPv4 address; a zone identifier is ignored. Text that is not an address, such as
+ * the empty peer of a Unix socket, is in none.
  */
 export function isInNetworks(networks: readonly Network[], peerAddress: string): boolean {
   if (networks.length === 0 || !ipaddr.isValid(peerAddress)) return false;
@@ -41,8 +41,8 @@ export function isInNetworks(networks: readonly Network[], peerAddress: string):
 }
 
 /**
- * What stands for a peer address where callers are counted: an IPv4 address, or the /64 block of an IPv6 address, since
- * whoever holds one holds all of it. What is no address is the empty text.
+ * Returns the unit by which callers are counted: an IPv4 address, or the /64 of an IPv6 address, because its holder has
+ * all of it. Empty if it is not an address.
  */
 export function addressGroup(peerAddress: string): string {
   if (!ipaddr.isValid(peerAddress)) return "";
@@ -51,10 +51,7 @@ export function addressGroup(peerAddress: string): string {
   return `${new ipaddr.IPv6([...address.toByteArray().slice(0, 8), 0, 0, 0, 0, 0, 0, 0, 0])}/64`;
 }
 
-/**
- * The block around what `addressGroup` gives, that one party is likely to hold: /24 of IPv4, /48 of IPv6, as sites are
- * given (RFC 6177).
- */
+/** The block around a result of `addressGroup` that one party probably holds: IPv4 /24, IPv6 /48 (RFC 6177). */
 export function neighbourhood(group: string): string {
   const [address = ""] = group.split("/");
   if (!ipaddr.isValid(address)) return "";
@@ -64,14 +61,14 @@ export function neighbourhood(group: string): string {
   return `${ipaddr.fromByteArray(bytes)}/${bits}`;
 }
 
-/** Blocks of IPv6 addresses that one party may hold: a link, a customer, a site (RFC 6177). */
+/** IPv6 blocks that one party may hold: a link, a customer, a site (RFC 6177). */
 const blockBits = [64, 56, 48];
 
 /**
- * The blocks that callers are counted under, smallest first: an IPv4 address alone; the /64, /56 and /48 of an IPv6
- * address, since whoever holds one of them holds all of the smaller ones in it.
+ * Returns the blocks under which callers are counted, smallest first: an IPv4 address alone; the /64, /56 and /48 of an
+ * IPv6 address, because the holder of a block has all smaller ones in it.
  *
- * @param group as `addressGroup` writes it
+ * @param group from `addressGroup`
  */
 export function addressBlocks(group: string): readonly [string, ...string[]] {
   if (!group.endsWith("/64")) return [group];
@@ -83,22 +80,21 @@ export function addressBlocks(group: string): readonly [string, ...string[]] {
   return [group, ...wider];
 }
 
-/** Whether a URL's host names this machine: `localhost`, `127.0.0.0/8`, `[::1]`. Takes `URL.hostname` as it is. */
+/** Whether a URL's host is this machine: `localhost`, `127.0.0.0/8`, `[::1]`. Takes `URL.hostname`. */
 export function isLoopbackHost(hostname: string): boolean {
   return hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
-/** Whether a peer address, as a socket reports it, is one of this machine's own: `127.0.0.0/8` or `::1`. */
+/** Whether the peer address of a socket is on loopback: `127.0.0.0/8` or `::1`. */
 export function isLoopbackAddress(peerAddress: string): boolean {
   return ipaddr.isValid(peerAddress) && ipaddr.process(peerAddress).range() === "loopback";
 }
 
-/** Whether every address of the network is one of this machine's own. */
 export function isLoopbackNetwork({ address, prefixLength }: Network): boolean {
   return address.range() === "loopback" && prefixLength >= (address.kind() === "ipv4" ? 8 : 128);
 }
 
-/** Parses an address in a usual form: IPv4 as four decimal numbers, IPv6 without a zone identifier. */
+/** Parses an address in its usual form: IPv4 as four decimal numbers, IPv6 without a zone identifier. */
 export function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text);
   if (!text.includes(":") || text.includes("%") || !ipaddr.IPv6.isValid(text)) return undefined;

@@ -1,9 +1,9 @@
 /**
- * Answers that their callers do not take: over HTTP/2 behind a window of zero, over HTTP/1.1 behind a full socket. Each
- * holds memory, so none waits for ever, and there are never too many.
+ * Bounds answers that their callers do not read: over HTTP/2 behind a window of zero, over HTTP/1.1 behind a full
+ * socket. Each holds memory, so their time and number are limited.
  */
 
-/** What both kinds of answer are to whoever counts them: a response of HTTP/1.1, or a stream of HTTP/2. */
+/** An HTTP/1.1 response or an HTTP/2 stream. */
 export interface OpenAnswer {
   readonly writableEnded: boolean;
   readonly writableLength: number;
@@ -11,49 +11,48 @@ export interface OpenAnswer {
 }
 
 export interface AnswerLimits {
-  /** Longest time that an answer which is made waits until all of it is taken, in milliseconds. */
+  /** Time until a complete answer must have been read, in milliseconds. */
   readonly answerTimeoutMs: number;
-  /** Answers that may wait at once, of all connections. */
+  /** Most waiting answers, over all connections. */
   readonly maxWaiting?: number;
-  /** Bytes that these may hold together. */
+  /** Most bytes that they hold together. */
   readonly maxWaitingBytes?: number;
 }
 
-/** What part of the limits one address has, so that who reads nothing is cut off before others are. */
+/** Share of the limits for one address, so that one that does not read is cut off before others. */
 const addressPart = 1 / 4;
 
-/** How often it is looked who waits, and the shortest wait that counts, in milliseconds. */
+/** Polling interval, and the shortest wait that counts, in milliseconds. */
 const pollIntervalMs = 500;
-/** Ordinary answers are some kilobytes, and are taken at once: there is room for a moment's bad network. */
+/** Usual answers have some kilobytes and are read at once; this leaves room for short network problems. */
 const defaultMaxWaiting = 1_024;
 const defaultMaxWaitingBytes = 64 * 1024 * 1024;
 
 interface Exchange {
   readonly answer: OpenAnswer;
   readonly cut: () => void;
-  /** Asked when it has waited. */
+  /** Called when the answer has waited. */
   readonly addressOf: (() => string) | undefined;
 }
 
-/** What waits in all, or of one address. */
+/** Waiting answers of all callers or of one address. */
 interface Share {
   count: number;
   bytes: number;
-  /** Part of the limits that it has. */
   readonly part: number;
 }
 
 interface Entry {
   /**
-   * Absent once its answer is out. A set that outlives its members grows by making a new table; the old one, once the
-   * collector has moved it to the old generation, keeps alive whatever it had until the next full collection.
+   * Cleared when the answer is done. A growing Set copies its table; the old table, once promoted to the old
+   * generation, keeps its entries alive until the next full collection.
    */
   exchange: Exchange | undefined;
   waitingSinceMs: number | undefined;
   address?: string | undefined;
 }
 
-/** The answers that are not out yet, the oldest first. */
+/** Unfinished answers, oldest first. */
 export class OpenAnswers {
   readonly #limits: Required<AnswerLimits>;
   readonly #open = new Set<Entry>();
@@ -66,8 +65,8 @@ export class OpenAnswers {
   }
 
   /**
-   * Counts an exchange from its beginning; `cut` ends it if its answer is not taken.
-   * @param addressOf the caller's address, if those who read nothing are told apart by it
+   * Tracks an exchange from its start; `cut` ends it if its answer is not read.
+   * @param addressOf the caller's address, if it distinguishes slow readers
    */
   add(answer: OpenAnswer, cut: () => void, addressOf?: () => string): void {
     const entry: Entry = { exchange: { answer, cut, addressOf }, waitingSinceMs: undefined };
@@ -78,12 +77,11 @@ export class OpenAnswers {
     });
   }
 
-  /** Stops looking. */
   close(): void {
     clearInterval(this.#pollTimer);
   }
 
-  /** Cuts off those whose time is up, and beyond the limits those that have waited longest: of an address, or of all. */
+  /** Cuts answers that timed out, and, beyond the limits of an address or of all, the oldest waiting ones. */
   #poll(nowMs: number): void {
     const { answerTimeoutMs, maxWaiting, maxWaitingBytes } = this.#limits;
     const waiting: { readonly exchange: Exchange; readonly sinceMs: number; readonly shares: readonly Share[] }[] = [];
@@ -124,8 +122,8 @@ function count(shares: readonly Share[], answers: number, bytes: number): void {
 }
 
 /**
- * Whether all of it that is made is on its caller to take. Of one that goes on, what is made is a part. One that is
- * written is not over before it is closed: a stream stays open until its caller has ended its side too.
+ * Whether everything produced so far waits for the caller. A streamed answer is produced in parts. A written answer
+ * counts until it closes: an HTTP/2 stream stays open until its caller ends its side too.
  */
 function isWaiting({ writableEnded, writableLength }: OpenAnswer): boolean {
   return writableEnded || writableLength > 0;

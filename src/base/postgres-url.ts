@@ -1,9 +1,9 @@
-/** Where a PostgreSQL database is, as one URL says it: a small part of what libpq takes, and nothing that is weak. */
+/** URLs of PostgreSQL databases: a safe subset of what libpq accepts. */
 import { isLoopbackHost } from "./network.ts";
 
 /** Paths of PEM files. */
 export interface PostgresTls {
-  /** Authorities that the server's certificate may come from; undefined for those that the runtime trusts. */
+  /** Authorities of the server's certificate; undefined for the runtime's. */
   readonly rootCertificate: string | undefined;
   /** Client certificate and its key; both or neither. */
   readonly certificate: string | undefined;
@@ -11,22 +11,22 @@ export interface PostgresTls {
 }
 
 export interface PostgresTarget {
-  /** Host name or address without brackets, or the directory of a Unix socket, which begins with a slash. */
+  /** Host name, address without brackets, or the directory of a Unix socket, which begins with a slash. */
   readonly host: string;
   readonly port: number;
   readonly database: string;
   readonly user: string;
   readonly password: string | undefined;
-  /** Undefined for plaintext, which only this machine's own addresses and sockets have. */
+  /** Undefined for plaintext, which is only possible on loopback and Unix sockets. */
   readonly tls: PostgresTls | undefined;
 }
 
-/** Where records are kept, as settings say it. */
+/** Location of the store, from the settings. */
 export type StoreLocation =
   | { readonly kind: "sqlite"; readonly path: string }
   | { readonly kind: "postgres"; readonly target: PostgresTarget };
 
-/** Why the text names no database. Repeats nothing of it: a URL may carry a password. */
+/** Why the URL is invalid. Does not quote it: a URL may have a password. */
 export interface PostgresUrlProblem {
   readonly problem: string;
 }
@@ -34,9 +34,9 @@ export interface PostgresUrlProblem {
 const parameters = new Set(["sslmode", "sslrootcert", "sslcert", "sslkey"]);
 
 /**
- * Parses `postgres://user[:password]@host[:port]/database[?sslmode=verify-full&sslrootcert=…]`. The host of
- * a Unix socket is its directory, percent-encoded: `%2Frun%2Fpostgresql`. Off this machine only `verify-full` is taken: anything less does not know whom
- * it sends records to.
+ * Parses `postgres://user[:password]@host[:port]/database[?sslmode=verify-full&sslrootcert=…]`. The host of a Unix
+ * socket is its percent-encoded directory: `%2Frun%2Fpostgresql`. Other machines require `verify-full`: weaker modes do
+ * not authenticate the server.
  */
 export function parsePostgresUrl(text: string): PostgresTarget | PostgresUrlProblem {
   if (!/^postgres(ql)?:\/\//.test(text) || !URL.canParse(text)) return problem("must be a URL postgres://…");

@@ -1,6 +1,6 @@
-/** What a deployment lets each of its tenants use in a period of time. */
+/** Quotas of tenants per period. */
 
-/** What is counted, by the name that the file of quotas has for it. */
+/** Counted quantities, by their names in the quota file. */
 export const quotaNames = ["requests", "records", "artifact_bytes"] as const;
 export type QuotaName = (typeof quotaNames)[number];
 
@@ -10,17 +10,17 @@ export interface Quota {
   readonly periodSeconds: number;
 }
 
-/** Quotas of one tenant; what is left out is not limited. */
+/** Quotas of one tenant; absent ones are unlimited. */
 export type TenantQuotas = Readonly<Partial<Record<QuotaName, Quota>>>;
 
 export interface QuotaTable {
-  /** Of tenants that are not named. */
+  /** Quotas of unlisted tenants. */
   readonly defaults: TenantQuotas;
-  /** Of tenants that are, with the defaults that they keep. */
+  /** Quotas of listed tenants, with the defaults that apply to them. */
   readonly tenants: ReadonlyMap<string, TenantQuotas>;
 }
 
-/** The most that can be counted: portions are counted in 32 bits, of artifacts in KiB. */
+/** Largest limits: portions are counted in 32 bits, artifact bytes in KiB. */
 export const largestLimits: Readonly<Record<QuotaName, number>> = {
   requests: 1_000_000_000,
   records: 1_000_000_000,

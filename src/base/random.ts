@@ -1,13 +1,13 @@
 import type { RandomFill } from "./ids.ts";
 
-/** Requests up to this many bytes are served from what was drawn in advance: the random part of an id. */
+/** Requests up to this many bytes, such as those for ids, are served from the buffer. */
 const maxBufferedBytes = 16;
 
 /**
- * The same source, asked less often for small amounts: asking costs more than the bytes. What was handed out is wiped
- * and never given again. Keys and openings are larger, so they are not among what is drawn in advance.
+ * Buffers a random source for small requests, because a call costs more than the bytes. Used bytes are wiped and never
+ * returned again. Keys and openings are larger, so they never come from the buffer.
  *
- * @param sizeBytes drawn at a time; 16 or more
+ * @param sizeBytes drawn at a time; at least 16
  */
 export function bufferedRandom(fill: RandomFill, sizeBytes = 4096): RandomFill {
   const drawn = new Uint8Array(sizeBytes);

@@ -1,13 +1,13 @@
-/** HTTP/1.1 answers on connections for which Node has no response object (RFC 9112 §4). */
+/** HTTP/1.1 answers on connections without a Node response object (RFC 9112 §4). */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { invalidRequest, ServiceError } from "./errors.ts";
 
-/** How long an answer that ends its connection may take to be read, in milliseconds. */
+/** How long the caller may take to read an answer that ends its connection, in milliseconds. */
 const bareAnswerTimeoutMs = 2_000;
 
 /**
- * Writes a whole JSON answer and ends the connection. Does nothing but close one that takes no answer any more.
+ * Writes a complete JSON answer and ends the connection. Only closes a connection that is not writable.
  *
  * @param status status code and reason phrase, such as `400 Bad Request`
  * @param headers further ones; neither names nor values may hold a line break
@@ -19,7 +19,7 @@ export function endWithAnswer(
   json: string,
 ): void {
   if (!socket.writable) return void socket.destroy();
-  // Whoever neither reads nor closes is not waited for.
+  // The caller may neither read nor close.
   const timer = setTimeout(() => socket.destroy(), bareAnswerTimeoutMs);
   socket.once("close", () => clearTimeout(timer));
   const lines = Object.entries({
@@ -32,15 +32,14 @@ export function endWithAnswer(
   socket.end(`HTTP/1.1 ${status}\r\n${lines.join("")}\r\n${json}`);
 }
 
-/** Handles a request of HTTP/1.1. */
 export type Http1Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** The refusal of another version than 1.0 and 1.1. */
+/** Refuses HTTP versions other than 1.0 and 1.1. */
 export function invalidVersion(): ServiceError {
   return invalidRequest("", "http.version", "the version must be HTTP/1.0 or HTTP/1.1");
 }
 
-/** Writes a whole JSON answer to a request that nothing else is to be done with, and ends the connection. */
+/** Writes a complete JSON answer to a request that is otherwise ignored, and ends the connection. */
 export function answerAlone(
   response: ServerResponse,
   status: number,
@@ -57,7 +56,7 @@ export function answerAlone(
   response.end(json);
 }
 
-/** Status line and refusal for the error of a `clientError` event, by its code. */
+/** Returns status line and refusal for the code of a `clientError` event. */
 export function clientRefusal(code: string | undefined): readonly [status: string, refusal: ServiceError] {
   switch (code) {
     case "ERR_HTTP_REQUEST_TIMEOUT":
@@ -72,12 +71,12 @@ export function clientRefusal(code: string | undefined): readonly [status: strin
   }
 }
 
-/** Whether something else than `100-continue` is expected: nobody defined anything else (RFC 9110 §10.1.1). */
+/** Whether the request has another expectation than `100-continue`; none is defined (RFC 9110 §10.1.1). */
 export function expectsMore(expect: string | undefined): boolean {
   return expect !== undefined && expect.toLowerCase() !== "100-continue";
 }
 
-/** The refusal of such a request; its status is 417. */
+/** Refuses such a request, with status 417. */
 export function expectationFailed(): ServiceError {
   return invalidRequest("", "http.expect", "the expectation must be 100-continue");
 }

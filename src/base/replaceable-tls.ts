@@ -1,30 +1,27 @@
-/** TLS of a server whose certificate, key and client authorities can be replaced while it serves. */
+/** TLS for a server whose certificate, key and client authorities can be replaced while it serves. */
 import { X509Certificate } from "node:crypto";
 import type { DetailedPeerCertificate, SecureContextOptions, Server, TLSSocket, TlsOptions } from "node:tls";
 import { Connection } from "./connection.ts";
 
-/** In PEM: certificate chain, its key, and the authorities of client certificates; none is asked for without these. */
+/** PEM: certificate chain, its key, and the authorities of client certificates, if those are requested. */
 export interface TlsFiles {
   readonly cert: string;
   readonly key: string;
   readonly clientCa?: string | undefined;
 }
 
-/** Options of a context, with which every connection begins that comes from now on. */
+/** Options of the context for new connections. */
 export function contextOptions({ cert, key, clientCa }: TlsFiles): SecureContextOptions {
   return { cert, key, minVersion: "TLSv1.2", ...(clientCa !== undefined && { ca: clientCa }) };
 }
 
-/**
- * Options of the server. A client without a certificate, or with one of another authority, still gets an answer over
- * HTTP: what its token is worth is decided there.
- */
+/** Options of the server. Clients without a trusted certificate still get an HTTP answer. */
 export function serverTlsOptions(files: TlsFiles): TlsOptions {
   const client = files.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: false };
   return { ...contextOptions(files), ...client };
 }
 
-/** A connection whose caller is no longer known by its certificate. */
+/** A connection whose client certificate is no longer trusted. */
 export interface DisownedConnection {
   readonly socket: TLSSocket;
   readonly connection: Connection | undefined;
@@ -32,28 +29,28 @@ export interface DisownedConnection {
 
 export interface ReplaceableTlsOptions {
   readonly files: TlsFiles;
-  /** Longest time of a handshake, in milliseconds: one that began before a replacement may end after it. */
+  /** Longest handshake, in milliseconds: one that began before a replacement may end after it. */
   readonly handshakeTimeoutMs: number;
-  /** Has each of them end when its exchanges have. */
+  /** Ends each connection after its exchanges. */
   readonly leave: (disowned: readonly DisownedConnection[]) => void;
 }
 
-/** How long exchanges may go on: longer than a call may take, and its answer until it is taken, in milliseconds. */
+/** How long exchanges may continue: longer than any call and its answer, in milliseconds. */
 const leaveGraceMs = 60_000;
-/** How often it is looked whether a connection that is to end has nothing under way, in milliseconds. */
+/** Interval between checks for idle connections that must end, in milliseconds. */
 const leavePollMs = 250;
 
 export class ReplaceableTls {
   readonly #server: Server;
   readonly #options: ReplaceableTlsOptions;
-  /** Open connections whose client showed a certificate of an authority. */
+  /** Open connections with a trusted client certificate. */
   readonly #known = new Map<TLSSocket, Connection | undefined>();
   #authorities: ReadonlySet<string>;
-  /** What was removed in the time of one handshake, and until when that is looked for. */
+  /** Authorities removed within the time of one handshake, and when that time ends. */
   #removed: ReadonlySet<string> = new Set();
   #removedUntilMs = 0;
 
-  /** @param server made with `serverTlsOptions` of the files */
+  /** @param server created with `serverTlsOptions` of the files */
   constructor(server: Server, options: ReplaceableTlsOptions) {
     this.#server = server;
     this.#options = options;
@@ -62,17 +59,16 @@ export class ReplaceableTls {
   }
 
   /**
-   * New connections begin with these; those that are open go on with what they began with. Sessions of before are not
-   * resumed (RFC 8446 §4.6.1, RFC 5077): a new context has ticket keys of its own. A client whose chain of certificates
-   * has an authority that is no longer there has shown none from now on: what is under way may finish, and then its
-   * connection ends. Throws, with all as it was, where the files are not good.
+   * Uses the files for new connections; open connections keep theirs. Old sessions are not resumed (RFC 8446 §4.6.1,
+   * RFC 5077): a new context has new ticket keys. Connections whose client certificate came from a removed authority
+   * end after their current exchanges. Throws, without any change, if the files are invalid.
    */
   replace(files: TlsFiles): void {
     this.#server.setSecureContext(contextOptions(files));
     const authorities = fingerprintsOf(files.clientCa);
     const gone = this.#authorities.difference(authorities);
     this.#authorities = authorities;
-    // What is back is not gone.
+    // An authority that was added again is not removed.
     this.#removed = this.#removed.union(gone).difference(authorities);
     if (gone.size === 0) return;
     this.#removedUntilMs = performance.now() + this.#options.handshakeTimeoutMs;
@@ -88,7 +84,7 @@ export class ReplaceableTls {
     else if (this.#isGone(socket)) this.#disown([socket]);
   }
 
-  /** A resumed session has no chain but the client's own certificate: nobody knows what vouched for it. */
+  /** A resumed session has only the client's own certificate, so its authority is unknown. */
   #isGone(socket: TLSSocket): boolean {
     const chain = chainOf(socket);
     return chain.some((each) => this.#removed.has(each)) || !chain.some((each) => this.#authorities.has(each));
@@ -120,12 +116,11 @@ function endWhenIdle(disowned: readonly DisownedConnection[]): void {
 
 const pemCertificate = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** SHA-256 fingerprints of certificates in PEM. */
 function fingerprintsOf(pem = ""): ReadonlySet<string> {
   return new Set((pem.match(pemCertificate) ?? []).map((each) => new X509Certificate(each).fingerprint256));
 }
 
-/** Fingerprints of the certificates that lead from the client's own to an authority, both included. */
+/** Fingerprints of the chain from the client's certificate to the authority, both included. */
 function chainOf(socket: TLSSocket): readonly string[] {
   const chain: string[] = [];
   let certificate: DetailedPeerCertificate | undefined = socket.getPeerCertificate(true);

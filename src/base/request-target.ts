@@ -1,12 +1,12 @@
-/** One spelling of what a request asks for: whatever reads it (admission, routes, the log, refusals) reads the same. */
+/** One spelling of request targets, so that admission, routes, log and refusals agree. */
 import type { IncomingMessage } from "node:http";
 
 const absoluteForm = /^https?:\/\/([^/?#]*)/i;
 const unreserved = /[A-Za-z0-9._~-]/;
 
 /**
- * The target with the path in normal form (RFC 3986 §6.2.2): what need not be encoded is not, and a `#`, which begins
- * nothing in a target, is. What is encoded still is part of no route.
+ * Returns the target with the path in normal form (RFC 3986 §6.2.2): unneeded encoding is removed, and a `#`, which has
+ * no meaning in a target, is encoded. Encoding that remains matches no route.
  */
 export function canonicalTarget(target: string): string {
   if (!/[%#]/.test(target)) return target;
@@ -19,8 +19,8 @@ export function canonicalTarget(target: string): string {
 }
 
 /**
- * Gives a request of HTTP/1.1 its canonical target. One in absolute form (RFC 9112 §3.2.2) says by itself for whom it
- * is: its authority takes the place of what `Host` says.
+ * Makes the target of an HTTP/1.1 request canonical. The authority of an absolute form (RFC 9112 §3.2.2) replaces
+ * `Host`.
  */
 export function canonicalize(request: IncomingMessage): void {
   const { url = "", rawHeaders } = request;

@@ -1,6 +1,6 @@
 /**
- * Events of security, as one closed list: the log's lines about them have `category: "security"` and their name as
- * `event`, so that one filter finds them all. `docs/logs.md` says what each stands for.
+ * The closed list of security events: their log lines have `category: "security"` and the name as `event`, so that one
+ * filter finds them all. `docs/logs.md` describes each.
  */
 import type { Reason } from "./errors.ts";
 
@@ -31,7 +31,7 @@ export const securityEvents: readonly SecurityEvent[] = names;
 
 export type SecurityFields = { readonly category: "security"; readonly event: SecurityEvent };
 
-/** Members of the line that tells of it. */
+/** Members of the event's log line. */
 export function securityFields(event: SecurityEvent): SecurityFields {
   return { category: "security", event };
 }
@@ -47,7 +47,7 @@ const ofReasons: Partial<Record<Reason, SecurityFields>> = {
 };
 const lockedOut = securityFields("session_locked_out");
 
-/** What a refused call is to those who watch for attacks; undefined for what is none of their business. */
+/** The security event of a refused call; undefined if it is none. */
 export function securityOf(reason: Reason, rpc: string): SecurityFields | undefined {
   return reason === "rate_limited" && rpc === "SessionService/CreateSession" ? lockedOut : ofReasons[reason];
 }

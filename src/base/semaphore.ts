@@ -1,42 +1,41 @@
 import { ServiceError } from "./errors.ts";
 
-/** Bounds work that costs much memory or time: so much at once, so much that waits, the rest is refused. */
+/** Bounds expensive work: a number of concurrent calls and of waiting ones; more are refused. */
 export interface Semaphore {
   /**
-   * Does the work when its turn has come, and answers as it does.
-   * @param signal aborted while it waits: it is not done, and the call rejects with the signal's reason
-   * @throws ServiceError `rate_limited` where too much waits already
+   * Does the work in its turn, and settles as it does.
+   * @param signal if aborted while it waits, the work is not done, and the call rejects with the signal's reason
+   * @throws ServiceError `rate_limited` if too many wait
    */
   run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>;
 }
 
-/** Slots that several parties share: those who wait take turns, so that one who asks for much waits for itself. */
+/** Slots shared by several parties in turns, so that one party's load only delays itself. */
 export interface FairSemaphore {
   /**
-   * Does the work when its party's turn has come, as `Semaphore` does.
-   * @throws ServiceError `rate_limited` where too much of this party waits already, `overloaded` where too much waits in all
+   * Does the work in its party's turn, as `Semaphore` does.
+   * @throws ServiceError `rate_limited` if too many of this party wait, `overloaded` if too many wait in total
    */
   run<T>(party: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
 }
 
 export interface FairLimits {
-  /** Work that is done at a time. */
   readonly maximum: number;
-  /** Work of one party that waits. */
+  /** Waiting work of one party. */
   readonly maximumWaitingEach: number;
-  /** Work of all parties together that waits. */
+  /** Waiting work of all parties. */
   readonly maximumWaiting: number;
 }
 
-/** Slots that are given in the order in which they were asked for. */
+/** Creates a semaphore that serves calls in order. */
 export function createSemaphore(maximum: number, maximumWaiting: number): Semaphore {
   const slots = createFairSemaphore({ maximum, maximumWaitingEach: maximumWaiting, maximumWaiting });
   return { run: (work, signal) => slots.run("", work, signal) };
 }
 
-/** Slots that parties are given in turns, each in the order in which it asked. */
+/** Creates a semaphore that serves parties in turns, each in order. */
 export function createFairSemaphore({ maximum, maximumWaitingEach, maximumWaiting }: FairLimits): FairSemaphore {
-  /** The party whose turn it is comes first; no set is empty. */
+  /** The next party comes first; no set is empty. */
   const waiting = new Map<string, Set<() => void>>();
   let waits = 0;
   let taken = 0;
@@ -48,9 +47,9 @@ export function createFairSemaphore({ maximum, maximumWaitingEach, maximumWaitin
     }
     const own = waiting.get(party) ?? new Set();
     if (own.size >= maximumWaitingEach)
-      throw new ServiceError("rate_limited", "too many calls of this kind wait already", { retryAfterSeconds: 1 });
+      throw new ServiceError("rate_limited", "too many calls of this kind are waiting", { retryAfterSeconds: 1 });
     if (waits >= maximumWaiting)
-      throw new ServiceError("overloaded", "too many calls of this kind wait already", { retryAfterSeconds: 1 });
+      throw new ServiceError("overloaded", "too many calls of this kind are waiting", { retryAfterSeconds: 1 });
     await new Promise<void>((resolve, reject) => {
       const onTurn = () => {
         signal.removeEventListener("abort", onAbort);
@@ -72,7 +71,7 @@ export function createFairSemaphore({ maximum, maximumWaitingEach, maximumWaitin
     if (own.size === 0) waiting.delete(party);
   }
 
-  /** Gives the slot to whoever of the next party waits for longest; it stays taken then. */
+  /** Gives the slot to the oldest call of the next party. */
   function pass(): void {
     const [next] = waiting;
     if (next === undefined) {
@@ -82,7 +81,7 @@ export function createFairSemaphore({ maximum, maximumWaitingEach, maximumWaitin
     const [party, own] = next;
     const [onTurn] = own as Set<() => void> & [() => void];
     leave(party, own, onTurn);
-    // Behind all others.
+    // Moves the party to the end.
     if (waiting.delete(party)) waiting.set(party, own);
     onTurn();
   }

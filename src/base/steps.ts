@@ -1,7 +1,6 @@
-/** Work in steps, each short: all at once where nobody waits, in turns of the event loop where somebody does. */
+/** Work in short steps: at once, or in turns of the event loop. */
 import { setImmediate } from "node:timers/promises";
 
-/** Does all steps now. */
 export function atOnce<T>(steps: Generator<undefined, T>): T {
   for (;;) {
     const { done, value } = steps.next();
@@ -9,7 +8,7 @@ export function atOnce<T>(steps: Generator<undefined, T>): T {
   }
 }
 
-/** Does a step in each turn of the event loop. */
+/** Does one step per turn of the event loop. */
 export async function inTurns<T>(steps: Generator<undefined, T>): Promise<T> {
   for (;;) {
     const { done, value } = steps.next();

@@ -1,12 +1,10 @@
-/** Sums under names, none of which passes its maximum: bytes of bodies by tenant, connections by address. */
+/** Named sums with maxima, such as bytes of bodies by tenant or connections by address. */
 
-/** Sums of one kind. Amounts are whole numbers. */
+/** Amounts are whole numbers. */
 export interface Sums {
-  /** Adds where the sum stays within the maximum; else it adds nothing and returns false. */
+  /** Adds the amount, or returns false if the sum would exceed the maximum. */
   add(name: string, amount: number, maximum: number): boolean;
-  /** Takes back what was added. */
   subtract(name: string, amount: number): void;
-  /** What has been added under the name. */
   of(name: string): number;
 }
 

@@ -2,11 +2,11 @@ import { getCompileCacheDir } from "node:module";
 import { dirname } from "node:path";
 
 /**
- * Environment of a worker thread: none of the process's own, secrets included, but the place of the compile cache where
- * there is one. Without it every thread compiles its code again, with a compiler of its own (18 MiB).
+ * Environment of worker threads: nothing of the process's, which may hold secrets, except the directory of the compile
+ * cache. Without the cache every thread compiles its code with its own compiler (18 MiB).
  */
 export function threadEnvironment(): Readonly<Record<string, string>> {
-  // Node adds a folder for its version and user to the one that it was given.
+  // Node appends a folder for its version and user.
   const directory = getCompileCacheDir();
   return directory === undefined ? {} : { NODE_COMPILE_CACHE: dirname(directory) };
 }

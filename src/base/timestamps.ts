@@ -1,9 +1,6 @@
-/** RFC 3339 timestamps, strictly. */
+/** Strict RFC 3339 timestamps. */
 
-/**
- * RFC 3339 §5.6 `date-time`. `T` and `Z` may be lower case, as its grammar says; a space in place of `T`, which is
- * only a note there, is refused.
- */
+/** RFC 3339 §5.6 `date-time`, with `T` and `Z` in either case. A space instead of `T` is refused. */
 const pattern = /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/;
 
 const zeroTimeMs = -62_135_596_800_000;
@@ -11,9 +8,9 @@ const minuteMs = 60_000;
 const dayMs = 86_400_000;
 
 /**
- * Milliseconds since the Unix epoch, or undefined where the text is no RFC 3339 date-time. Dates are real calendar
- * dates. Second 60 is accepted only where a leap second can be (RFC 3339 §5.7): at 23:59:60 UTC on the last day of a
- * month; it reads as the instant after it. Digits after the millisecond are read and dropped.
+ * Milliseconds since the Unix epoch; undefined if the text is not an RFC 3339 date-time. Dates must exist. Second 60 is
+ * accepted only for possible leap seconds (RFC 3339 §5.7), at 23:59:60 UTC on the last day of a month, and reads as the
+ * next instant. Digits beyond milliseconds are dropped.
  */
 export function parseTimestamp(text: string): number | undefined {
   const match = pattern.exec(text);
@@ -29,7 +26,7 @@ export function parseTimestamp(text: string): number | undefined {
   return wholeMinuteMs + second * 1000 + Number(`${match[7] ?? ""}000`.slice(0, 3));
 }
 
-/** Whether the instant is 0001-01-01T00:00:00Z, which stands for an absent timestamp. */
+/** Whether the instant is 0001-01-01T00:00:00Z, which means an absent timestamp. */
 export function isZeroTime(timestampMs: number): boolean {
   return timestampMs === zeroTimeMs;
 }
@@ -40,7 +37,7 @@ function daysIn(year: number, month: number): number {
 }
 
 function midnightMs(year: number, month: number, day: number): number {
-  // `Date.UTC` reads the years 0 to 99 as 1900 to 1999.
+  // `Date.UTC` maps the years 0 to 99 to 1900 to 1999.
   return new Date(0).setUTCFullYear(year, month - 1, day);
 }
 

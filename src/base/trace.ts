@@ -1,32 +1,28 @@
 /**
- * Spans of distributed traces (https://opentelemetry.io/docs/specs/otel/trace/api/), as those see them who do the work.
- * They are handed on as parameters: a context that follows every promise by itself costs every call, traced or not. Where
- * nothing is traced there is no span, and nothing to pay.
+ * Spans of distributed traces (https://opentelemetry.io/docs/specs/otel/trace/api/). They are passed as parameters,
+ * because a context that follows every promise costs every call, traced or not. Without tracing there are no spans.
  */
 
-/** What is said of a span: nothing of a request's, and no secret. */
+/** Attributes of a span: no content of requests, and no secrets. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
 
-/** A part of the work for a call, or for several together. No method throws. */
+/** A part of the work for one call, or for several. No method throws. */
 export interface Span {
   /** 32 hexadecimal digits (W3C Trace Context §3.2.2.3). */
   readonly traceId: string;
   /** 16 hexadecimal digits (W3C Trace Context §3.2.2.4). */
   readonly spanId: string;
-  /** Begins a part of this work; `client` where it is an exchange with somebody else. */
+  /** Starts a child span; `client` for an exchange with another process. */
   child(name: string, kind?: "internal" | "client"): Span;
-  /** What is set again is replaced. */
+  /** Setting an attribute again replaces it. */
   set(attributes: SpanAttributes): void;
-  /** The work is over; what is given is why it failed. Later calls are passed over. */
+  /** Ends the span, with an error if the work failed. Later calls are ignored. */
   end(error?: unknown): void;
-  /**
-   * Begins work that is done once for several spans, this one among them: a span of a trace of its own, and links between
-   * it and each of them. Undefined where none of them is exported.
-   */
+  /** Starts a separate trace for work shared by the spans, linked with each. Undefined if none is exported. */
   shared(name: string, spans: readonly Span[]): Span | undefined;
 }
 
-/** Does the work as a part of the parent's, where there is one. Settles as the work does. */
+/** Does the work in a child span, if there is a parent. Settles as the work does. */
 export function traced<T>(
   parent: Span | undefined,
   name: string,

@@ -1,4 +1,4 @@
-/** Enumerations of the specification (section 2.2), as they are written on the JSON routes and in records. */
+/** Enumerations of the specification (section 2.2), in the spelling of JSON routes and records. */
 export const protectionOperations = ["protect", "access", "rewrap"] as const;
 export type ProtectionOperation = (typeof protectionOperations)[number];
 
@@ -14,17 +14,11 @@ export type ArtifactKind = (typeof artifactKinds)[number];
 export const evidenceEventTypes = ["protect", "access", "rewrap", "deny"] as const;
 export type EvidenceEventType = (typeof evidenceEventTypes)[number];
 
-/**
- * How an event says that it ended. `releasing` says that plaintext is about to leave: neither a success nor a failure,
- * and another event says how it ended.
- */
+/** Outcomes of events. `releasing` announces that plaintext is about to leave; another event has the result. */
 export const eventOutcomes = ["completed", "failed", "aborted", "refused", "releasing"] as const;
 export type EventOutcome = (typeof eventOutcomes)[number];
 
-/**
- * The word that an event's `outcome` is, in any case; `unknown` for any other text. A word that reports no success may
- * have its reason behind it, such as `failed: key not found`; `completed` stands alone.
- */
+/** Parses an event's `outcome`, in any case. Except for `completed`, a reason may follow: `failed: no key`. */
 export function eventOutcome(text: string): EventOutcome | "unknown" {
   const [, word, reason] = /^([a-z]+)(.*)$/s.exec(text.trim().toLowerCase()) ?? [];
   const known = eventOutcomes.find((outcome) => outcome === word);

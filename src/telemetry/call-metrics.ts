@@ -1,10 +1,9 @@
-/** Metrics of calls: what came of them, for whom, and what was refused before they were calls. */
+/** Metrics of calls: their results, their tenants, and refusals before a call began. */
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { tenantCounter } from "./tenant-counter.ts";
 
-/** A call that was answered. */
 export interface FinishedCall {
-  /** `Service/Method`, from the descriptors; `none` where no method was found. Never text of a caller's. */
+  /** `Service/Method`, from the descriptors; `none` if no method was found. Never text of the caller. */
   readonly rpc: string;
   readonly protocol: "rest" | "connect" | "grpc" | "grpc_web";
   /** Connect code in snake_case, or `ok`. */
@@ -12,29 +11,27 @@ export interface FinishedCall {
   /** Reason of the refusal, or `none`. */
   readonly reason: string;
   readonly durationMs: number;
-  /** HTTP status that the code stands for: what is the caller's to mend is below 500. */
+  /** HTTP status of the code: below 500 for the caller's faults. */
   readonly httpStatus: number;
-  /** Whose call it was; absent where nobody proved who they are. */
+  /** Absent if the caller was not authenticated. */
   readonly tenant?: string | undefined;
 }
 
 export interface CallMetrics {
   callFinished(call: FinishedCall): void;
-  /** A request body had no room in this share of the memory for bodies. */
+  /** A request body was refused because this share of the memory for bodies was used up. */
   bodyRefused(share: "all" | "tenant" | "anonymous"): void;
-  /** From now on what this returns is shown as the bytes of request bodies in memory. */
+  /** Sets the source of the gauge of request body bytes. */
   watchBodies(inFlightBytes: () => number): void;
-  /** Credentials were refused for this reason. */
   credentialsRefused(reason: string): void;
-  /** A forwarded certificate came from somebody who is no trusted proxy. */
+  /** A forwarded certificate came from an untrusted address. */
   forwardedCertificateIgnored(): void;
-  /** Identity headers came from somebody who is no trusted ingress. */
+  /** Identity headers came from an untrusted address. */
   identityHeadersIgnored(): void;
 }
 
 const callSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30];
 
-/** Makes them in the registries. */
 export function callMetrics(registers: Registry[]): CallMetrics {
   const calls = new Counter({
     name: "svc_calls_total",
@@ -51,7 +48,7 @@ export function callMetrics(registers: Registry[]): CallMetrics {
   });
   const ofTenant = tenantCounter({
     name: "svc_tenant_calls_total",
-    help: "Calls of callers who proved who they are: ok, refused (the caller's to mend), failed (the service's)",
+    help: "Calls of authenticated callers: ok, refused (the caller's fault), failed (the service's fault)",
     label: "result",
     registers,
   });
@@ -63,15 +60,15 @@ export function callMetrics(registers: Registry[]): CallMetrics {
   });
   const refusedBodies = new Counter({
     name: "svc_bodies_refused_total",
-    help: "Request bodies refused for want of room in the memory for bodies, by whose share was used up",
+    help: "Request bodies refused because the memory for bodies was full, by the share that was used up",
     labelNames: ["share"],
     registers,
   });
   let inFlightBytes: (() => number) | undefined;
   new Gauge({
     name: "svc_body_bytes_in_flight",
-    // Every thread says the same, or has it in common with others.
-    help: "Bytes of the memory for request bodies that are taken",
+    // The value is the same in every thread, or shared by them.
+    help: "Bytes in use of the memory for request bodies",
     registers,
     collect() {
       if (inFlightBytes === undefined) this.remove();
@@ -80,12 +77,12 @@ export function callMetrics(registers: Registry[]): CallMetrics {
   });
   const ignoredCertificates = new Counter({
     name: "svc_forwarded_certificates_ignored_total",
-    help: "Forwarded client certificates from addresses that are no trusted proxies",
+    help: "Forwarded client certificates from addresses that are not trusted proxies",
     registers,
   });
   const ignoredIdentities = new Counter({
     name: "svc_identity_headers_ignored_total",
-    help: "Calls with identity headers from somebody who is no trusted ingress",
+    help: "Calls with identity headers that did not come from the trusted ingress",
     registers,
   });
   return {

@@ -1,32 +1,31 @@
-/** Metrics of what ages and what ends: certificates, keys. All are points in time, so that an alert does the sum. */
+/** Metrics of certificates and keys. All are points in time; alerts compute durations. */
 
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { Clock } from "../base/clock.ts";
 
-/** From when to when certificates are valid, all of those in a file. Milliseconds since the Unix epoch. */
+/** When all certificates of a file are valid. Milliseconds since the Unix epoch. */
 export interface Validity {
   readonly notBeforeMs: number;
   readonly notAfterMs: number;
 }
 
 export interface ExpiryMetrics {
-  /** The certificates of the file that the setting names are in force from now on. */
+  /** Notes the certificates now in force for a setting. */
   certificatesInForce(setting: string, validity: Validity): void;
-  /** From now on asks, whenever metrics are read, when each key file was written last, by setting; in milliseconds. */
+  /** Sets the source of the times at which key files were last written, in milliseconds by setting. */
   watchKeyFiles(writtenAtMs: () => Promise<ReadonlyMap<string, number>>): void;
-  /** The keys of this issuer were fetched, or could not be. Issuers are those of the settings: their number is bounded. */
+  /** Counts a fetch of the issuer's keys. Issuers come from the settings, so their number is bounded. */
   issuerKeysFetched(issuer: string, ok: boolean): void;
-  /** From now on these are the issuers: what is said of others is no longer shown. */
+  /** Replaces the list of issuers: series of others are removed. */
   issuersInForce(issuers: readonly string[]): void;
-  /** The issuer was asked about a token, or would have been. */
+  /** Counts a question to the issuer about a token, asked or not. */
   introspected(issuer: string, result: "active" | "inactive" | "failed" | "unasked"): void;
-  /** The issuer signed a token for a tenant of which it may not speak. */
+  /** The issuer signed a token for a foreign tenant. */
   issuerOverreached(issuer: string): void;
 }
 
 const introspectionResults = ["active", "inactive", "failed", "unasked"];
 
-/** Makes them in the registries. */
 export function expiryMetrics(registers: Registry[], clock: Clock): ExpiryMetrics {
   const expiries = new Gauge({
     name: "svc_certificate_expiry_timestamp_seconds",
@@ -43,7 +42,7 @@ export function expiryMetrics(registers: Registry[], clock: Clock): ExpiryMetric
   let keyFiles = async (): Promise<ReadonlyMap<string, number>> => new Map();
   new Gauge({
     name: "svc_key_file_timestamp_seconds",
-    help: "When the file of a key was written last, by the setting that names it",
+    help: "When the file of a key was last written, by the setting that names it",
     labelNames: ["setting"],
     registers,
     async collect() {
@@ -59,19 +58,19 @@ export function expiryMetrics(registers: Registry[], clock: Clock): ExpiryMetric
   });
   const fetchedAt = new Gauge({
     name: "svc_issuer_keys_fetched_timestamp_seconds",
-    help: "When the keys of a token issuer were fetched last; 0 where they never were",
+    help: "When the keys of a token issuer were last fetched; 0 if they never were",
     labelNames: ["issuer"],
     registers,
   });
   const overreaches = new Counter({
     name: "svc_issuer_overreaches_total",
-    help: "Tokens that an issuer signed for a tenant of which it may not speak; one that is remembered counts once",
+    help: "Tokens that an issuer signed for a foreign tenant; a cached token counts once",
     labelNames: ["issuer"],
     registers,
   });
   const introspections = new Counter({
     name: "svc_introspections_total",
-    help: "Tokens that an issuer was asked about; unasked: there was no room for it",
+    help: "Introspections of tokens at their issuer; unasked: a limit was reached",
     labelNames: ["issuer", "result"],
     registers,
   });
@@ -85,7 +84,7 @@ export function expiryMetrics(registers: Registry[], clock: Clock): ExpiryMetric
       keyFiles = writtenAtMs;
     },
     issuerKeysFetched(issuer, ok) {
-      // A fetch that ends after its issuer was removed.
+      // The fetch ended after its issuer was removed.
       if (!issuers.has(issuer)) return;
       fetches.inc({ issuer, result: ok ? "ok" : "failed" });
       if (ok) fetchedAt.set({ issuer }, clock.now() / 1000);

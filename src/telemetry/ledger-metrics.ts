@@ -1,40 +1,36 @@
-/** Metrics of what is recorded: decisions, the writes that make records durable, and the store and witnesses behind. */
+/** Metrics of records: decisions, durable writes, and the store and witnesses behind them. */
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { tenantCounter } from "./tenant-counter.ts";
 
 export interface LedgerMetrics {
-  /** A decision was recorded, so that it may be answered. */
   decided(tenant: string, action: string, allow: boolean): void;
-  /** Records became durable in one write. */
   batchAppended(records: number, durationMs: number): void;
-  /** A write of the ledger failed. */
   appendFailed(): void;
-  /** What is known of a log at a witness has changed. */
+  /** The state of a log at a witness has changed. */
   witnessChanged(witness: string, result: "cosigned" | "failed" | "unsound"): void;
-  /** From now on asks, whenever metrics are read, with how many tenants the store does not get on. */
+  /** Sets the source of the number of stuck tenants; called at every scrape. */
   watchStuck(count: () => number): void;
 }
 
 const appendSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5];
 const batchRecords = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
-/** Makes them in the registries. */
 export function ledgerMetrics(registers: Registry[]): LedgerMetrics {
   const decisions = new Counter({
     name: "svc_decisions_total",
-    help: "Decisions made and recorded, each call for itself: one sent again counts again, a replay or a candidate's opinion never",
+    help: "Recorded decisions; a retried call counts again, replays and decisions of candidate policies do not count",
     labelNames: ["action", "allow"],
     registers,
   });
   const ofTenant = tenantCounter({
     name: "svc_tenant_decisions_total",
-    help: "The same decisions by tenant",
+    help: "Recorded decisions by tenant",
     label: "allow",
     registers,
   });
   const batches = new Histogram({
     name: "svc_append_batch_records",
-    help: "Records that one durable write appended; retries answered from kept answers are none",
+    help: "Records that one durable write appended, without retries that were answered from stored answers",
     buckets: batchRecords,
     registers,
   });
@@ -51,15 +47,15 @@ export function ledgerMetrics(registers: Registry[]): LedgerMetrics {
   });
   const witnessChanges = new Counter({
     name: "svc_witness_changes_total",
-    help: "Logs that a witness cosigned again, could not be asked about, or found to be another",
+    help: "Requests to witnesses by result: the log was cosigned, the witness failed, or it holds another log",
     labelNames: ["witness", "result"],
     registers,
   });
   let stuck: (() => number) | undefined;
   new Gauge({
     name: "svc_store_stuck_tenants",
-    // Every thread says the same, or has it in common with others.
-    help: "Tenants, and other keys, whose work the store called off or gave up, and that have not got on since",
+    // The value is the same in every thread, or shared by them.
+    help: "Tenants and other keys whose last store operations were aborted or timed out, without a success since",
     registers,
     collect() {
       if (stuck === undefined) this.remove();

@@ -1,17 +1,14 @@
-/** Structured logs: one JSON object a line. */
+/** Structured logs: one JSON object per line. */
 import { type DestinationStream, pino } from "pino";
 import { scrub } from "./scrub.ts";
 import { serializeError } from "./serialize-error.ts";
 
-/**
- * Members of a line. `err` takes anything that was thrown. Nobody passes headers, tokens, secrets, labels or
- * attributes.
- */
+/** Members of a line. `err` takes any thrown value. Never pass headers, tokens, secrets, labels or attributes. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal";
 
-/** Writes lines. Never throws, and never waits for whoever reads them. */
+/** Writes lines. Never throws, and never waits for the reader. */
 export interface Logger {
   trace(fields: LogFields, message: string): void;
   debug(fields: LogFields, message: string): void;
@@ -19,34 +16,28 @@ export interface Logger {
   warn(fields: LogFields, message: string): void;
   error(fields: LogFields, message: string): void;
   fatal(fields: LogFields, message: string): void;
-  /** A logger whose every line carries these members too. */
+  /** Returns a logger that adds these members to every line. */
   child(fields: LogFields): Logger;
 }
 
-/** The logger that the process owns. */
 export interface RootLogger extends Logger {
-  /**
-   * Resolves when everything that was logged has been handed to the system. What is logged afterwards is lost. Waits
-   * for the reader of standard output as long as that takes.
-   */
+  /** Resolves when everything logged has been passed to the system. Later lines are lost. */
   close(): Promise<void>;
 }
 
 export interface LoggerOptions {
   /** Least severe level that is written. */
   readonly level: LogLevel;
-  /** Name of the service, in every line. */
   readonly serviceName: string;
-  /** Members that every line carries besides. */
   readonly fields?: LogFields;
-  /** Where lines go, each with its newline; standard output unless given. */
+  /** Destination of lines, each with its newline. Default: standard output. */
   readonly destination?: DestinationStream;
 }
 
-/** Bytes that wait for a slow reader of standard output; beyond, lines are dropped rather than memory filled. */
+/** Most bytes buffered for a slow reader of standard output; further lines are dropped. */
 const maxBufferedBytes = 16 * 1024 * 1024;
 
-/** Makes the logger. Times are RFC 3339 in UTC, levels are words. */
+/** Creates the logger. Times are RFC 3339 in UTC, levels are words. */
 export function createLogger({ level, serviceName, fields, destination }: LoggerOptions): RootLogger {
   const output = destination === undefined ? openStandardOutput() : { stream: destination, close: async () => {} };
   const logger: Logger = pino(
@@ -67,7 +58,7 @@ export function createLogger({ level, serviceName, fields, destination }: Logger
 function openStandardOutput() {
   const output = pino.destination({ dest: 1, sync: false, maxLength: maxBufferedBytes });
   const stream = writeOnceATurn(output);
-  // Whoever stops reading ends the log, not the service: pino swallows the error, and nothing is ever written again.
+  // If the reader closes the pipe, the log ends, not the service: pino swallows the error and writes nothing more.
   const { promise: ended, resolve } = Promise.withResolvers<void>();
   output.once("close", resolve);
   output.once("error", resolve);
@@ -81,14 +72,14 @@ function openStandardOutput() {
   };
 }
 
-/** A destination that can be told to write at once. */
+/** A destination with a synchronous flush. */
 export interface LineOutput extends DestinationStream {
   flushSync(): void;
 }
 
 /**
- * Hands the lines of one turn of the event loop on together: under load answers go out many at a time, and a write for
- * each line costs more than making the line. `schedule` calls back when the turn is over.
+ * Writes the lines of one turn of the event loop together: under load many answers are logged at a time, and a write
+ * costs more than building a line. `schedule` calls back at the end of the turn.
  */
 export function writeOnceATurn(output: LineOutput, schedule: (handOver: () => void) => void = setImmediate) {
   let lines = "";
@@ -103,7 +94,7 @@ export function writeOnceATurn(output: LineOutput, schedule: (handOver: () => vo
       if (lines === "") schedule(handOver);
       lines += line;
     },
-    /** pino calls it after a line of level `fatal`. */
+    /** pino calls this after a line of level `fatal`. */
     flushSync(): void {
       handOver();
       output.flushSync();

@@ -1,4 +1,4 @@
-/** Counters and durations of one service, in a registry of its own. */
+/** Metrics of one service, in their own registry. */
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { type CallMetrics, callMetrics } from "./call-metrics.ts";
@@ -8,7 +8,6 @@ import { type PolicyMetrics, policyMetrics } from "./policy-metrics.ts";
 import { type QueueMetrics, queueMetrics } from "./queue-metrics.ts";
 import type { SpanOutcome } from "./tracing/tracing.ts";
 
-/** What a scraper gets. */
 export interface Exposition {
   readonly contentType: string;
   readonly body: string;
@@ -24,9 +23,9 @@ export interface Metrics
     ExpiryMetrics,
     ReloadMetrics,
     TraceMetrics {
-  /** Text for a scraper, and its content type. */
+  /** Returns the text for a scraper and its content type. */
   expose(): Promise<Exposition>;
-  /** Every metric that there is, in order. */
+  /** Lists all metrics in order. */
   describe(): readonly MetricDescription[];
 }
 
@@ -38,17 +37,15 @@ export interface MetricDescription {
 }
 
 export interface MetricsOptions {
-  /** Whether to measure memory, processor time, descriptors and collections too. These observers stay until the process ends. */
+  /** Whether to measure the process too: memory, CPU, descriptors, garbage collections; until it ends. */
   readonly process: boolean;
-  /** Version of the program, and of what runs it. */
   readonly build?: { readonly version: string; readonly node: string };
   readonly clock?: Clock;
 }
 
-/** Gauges of the library that are sums of others of its gauges, under names that only counters may have. */
+/** Gauges of the library that duplicate others, under names reserved for counters. */
 const misnamed = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
-/** Makes the metrics of one service. */
 export function createMetrics({ process, build, clock = systemClock }: MetricsOptions): Metrics {
   const registry = new Registry();
   const registers = [registry];
@@ -75,28 +72,27 @@ export function createMetrics({ process, build, clock = systemClock }: MetricsOp
   };
 }
 
-/** The library's types leave out the names of labels. */
+/** The library's types lack label names. */
 function description(metric: object): MetricDescription {
   const { name, type, help, labelNames = [] } = metric as Omit<MetricDescription, "labels"> & { labelNames?: string[] };
   return { name, type, help, labels: labelNames.filter((label) => label !== "le") };
 }
 
 interface QuotaMetrics {
-  /** What came of a call, or of asking the store for a portion. */
+  /** Counts the result of a call, or of a lease from the store. */
   quotaEvent(quota: string, event: "refused" | "uncounted" | "leased" | "lease_failed"): void;
 }
 
-/** Makes them in the registries. */
 function quotaMetrics(registers: Registry[]): QuotaMetrics {
   const calls = new Counter({
     name: "svc_quota_calls_total",
-    help: "Calls that were refused for a tenant's quota, or let through uncounted while the store was down",
+    help: "Calls refused for a tenant's quota, or admitted uncounted while the store was unavailable",
     labelNames: ["quota", "result"],
     registers,
   });
   const portions = new Counter({
     name: "svc_quota_portions_total",
-    help: "Portions of tenants' quotas that were asked of the store",
+    help: "Leases of tenants' quota portions from the store",
     labelNames: ["quota", "result"],
     registers,
   });
@@ -108,27 +104,26 @@ function quotaMetrics(registers: Registry[]): QuotaMetrics {
   };
 }
 
-/** What became of a change that a running service was to take up. */
+/** Result of a reload. */
 type ReloadOutcome = "taken" | "refused" | "failed";
 
 interface ReloadMetrics {
-  /** Files of this kind, or a policy directory, are followed, and what they say is in force. */
+  /** Files of this kind, or a policy directory, are watched and in force. */
   followed(what: string): void;
-  /** A change of what is followed came into force; was refused; or could not be taken now, and is tried again. */
+  /** A change came into force, was refused, or could not be loaded and will be retried. */
   reloaded(what: string, outcome: ReloadOutcome): void;
 }
 
-/** Makes them in the registries. */
 function reloadMetrics(registers: Registry[]): ReloadMetrics {
   const reloads = new Counter({
     name: "svc_reloads_total",
-    help: "Changed files and policy directories that came into force, were refused, or could not be taken at the time",
+    help: "Changes of files and policy directories: in force, refused as invalid, or failed to load",
     labelNames: ["what", "outcome"],
     registers,
   });
   const stale = new Gauge({
     name: "svc_reload_stale",
-    help: "1 where the newest content of what is followed is not in force",
+    help: "1 if the newest content of the watched files is not in force",
     labelNames: ["what"],
     registers,
   });
@@ -145,15 +140,13 @@ function reloadMetrics(registers: Registry[]): ReloadMetrics {
 }
 
 interface TraceMetrics {
-  /** Spans of traces were dealt with. */
   spansHandled(outcome: SpanOutcome, count: number): void;
 }
 
-/** Makes them in the registries. */
 function traceMetrics(registers: Registry[]): TraceMetrics {
   const spans = new Counter({
     name: "svc_trace_spans_total",
-    help: "Spans of traces that were exported, dropped for want of room in the queue, or not taken by the collector",
+    help: "Trace spans that were exported, dropped because the queue was full, or refused by the collector",
     labelNames: ["result"],
     registers,
   });

@@ -1,4 +1,3 @@
-/** Metrics of the policy: its loads and its alerts. */
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { Clock } from "../base/clock.ts";
 import { boundedAlertLabels } from "./tenant-counter.ts";
@@ -6,19 +5,17 @@ import { boundedAlertLabels } from "./tenant-counter.ts";
 export interface PolicyMetrics {
   /** A decision with this alert of a policy was recorded. */
   policyAlerted(tenant: string, alert: string, allow: boolean): void;
-  /** A policy set came into force. */
   policyLoaded(revision: string): void;
-  /** The newest content of the policy directory was refused, or could not be loaded now. */
+  /** The newest policy directory content was refused, or could not be loaded. */
   policyRefused(result: "refused" | "failed"): void;
-  /** How many sets Cedar alone evaluates, because their compiled policies differ from it. */
+  /** Number of sets that Cedar alone evaluates, because their compiled policies differ from it. */
   policySetsDisagree(sets: number): void;
 }
 
-/** Makes them in the registries. */
 export function policyMetrics(registers: Registry[], clock: Clock): PolicyMetrics {
   const reloads = new Counter({
     name: "svc_policy_loads_total",
-    help: "Policy sets that came into force, were refused, or could not be loaded at the time",
+    help: "Loads of policy sets: in force, refused as invalid, or failed to load",
     labelNames: ["result"],
     registers,
   });

@@ -1,7 +1,5 @@
-/** An error as it is logged. */
 import { ServiceError } from "../base/errors.ts";
 
-/** What a log line says of an error. */
 export interface LoggedError {
   readonly type: string;
   readonly message: string;
@@ -11,17 +9,14 @@ export interface LoggedError {
   /** Reason of a refusal. */
   readonly reason?: string;
   readonly cause?: LoggedError;
-  /** The members of an `AggregateError`. */
+  /** Members of an `AggregateError`. */
   readonly errors?: readonly LoggedError[];
 }
 
 /** Causes beyond this depth, and aggregated errors beyond this number, are left out. */
 const limit = 5;
 
-/**
- * Takes message, stack, code and causes, and no other property: errors of HTTP libraries carry requests and headers.
- * Anything may be thrown, so anything is taken.
- */
+/** Keeps message, stack, code and causes only: errors of HTTP libraries have headers. Accepts any value. */
 export function serializeError(thrown: unknown): LoggedError {
   return serialize(thrown, 0);
 }
@@ -29,7 +24,7 @@ export function serializeError(thrown: unknown): LoggedError {
 /** Longest text of a cause, in characters. */
 const maxCauseLength = 200;
 
-/** What a refusal came of, in a few words: where in the code it came from is told of defects only. */
+/** Describes the cause of a refusal in a few words; only defects are logged with a stack. */
 export function describeCause(cause: unknown): string | undefined {
   return cause instanceof Error ? `${cause.name}: ${cause.message}`.slice(0, maxCauseLength) : undefined;
 }
@@ -41,7 +36,7 @@ function serialize(thrown: unknown, depth: number): LoggedError {
   return {
     type: thrown.name,
     message: thrown.message,
-    // Some are made without one, and then it is the message once more.
+    // Some errors have no stack, only the message again.
     ...(thrown.stack?.includes("\n    at ") === true && { stack: thrown.stack }),
     ...(code !== undefined && { code }),
     ...(thrown instanceof ServiceError && { reason: thrown.reason }),

@@ -1,15 +1,15 @@
-/** A counter by tenant, and by one thing more, that costs next to nothing to count with: it is made up when it is read. */
+/** A counter by tenant and one more label that is very cheap to increment: series are built when it is read. */
 import { Counter, type Registry } from "prom-client";
 
 export interface TenantCounterOptions<Label extends string> {
   readonly name: string;
   readonly help: string;
-  /** Name of the other label, whose values are few. */
+  /** Name of the other label, which has few values. */
   readonly label: Label;
   readonly registers: Registry[];
 }
 
-/** Makes it. Returns what counts one more. */
+/** Creates the counter; returns the function that increments it. */
 export function tenantCounter<Label extends string>(
   options: TenantCounterOptions<Label>,
 ): (tenant: string, value: string) => void {
@@ -33,15 +33,15 @@ export function tenantCounter<Label extends string>(
   };
 }
 
-/** Stands for the tenants and alerts that have no label of their own; no tenant's id begins with an underscore. */
+/** Label of tenants and alerts beyond the bounds; no tenant's id begins with an underscore. */
 const otherLabel = "_other";
-/** Tenants that have labels of their own in a metric. */
+/** Most tenants with separate labels in a metric. */
 const maxLabelledTenants = 1_000;
-/** Names of alerts that have labels of their own; and series of one metric by tenant and alert. */
+/** Most alert names with separate labels; most series of one metric by tenant and alert. */
 const maxLabelledAlerts = 100;
 const maxLabelledPairs = 1_000;
 
-/** Gives the first so many values labels of their own; the others share one. */
+/** Gives the first values separate labels; all others share one. */
 function boundedLabels(maximum: number): (value: string) => string {
   const labelled = new Set<string>();
   return (value) => {
@@ -50,7 +50,7 @@ function boundedLabels(maximum: number): (value: string) => string {
   };
 }
 
-/** The same for tenants, of whom each may have as many alerts as there are, and all together a number of pairs. */
+/** Labels of tenants with alerts; the number of pairs is bounded too. */
 export function boundedAlertLabels(): (tenant: string, name: string) => { tenant: string; alert: string } {
   const alertOf = boundedLabels(maxLabelledAlerts);
   const pairOf = boundedLabels(maxLabelledPairs);

@@ -1,6 +1,4 @@
-/**
- * Starts tracing with the OpenTelemetry packages. Imported only where it is on: they take 20 MiB, and a moment to load.
- */
+/** Starts tracing with the OpenTelemetry packages, which are imported only if it is on (20 MiB). */
 import { ExportResultCode } from "@opentelemetry/core";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import { defaultResource, resourceFromAttributes } from "@opentelemetry/resources";
@@ -12,17 +10,16 @@ import type { SpanOutcome, Tracing, TracingSettings } from "./tracing.ts";
 
 export interface StartOptions {
   readonly settings: TracingSettings;
-  /** What the resource says where the settings do not. */
+  /** Defaults of the resource; settings override them. */
   readonly resource: Readonly<Record<string, string | number>>;
   readonly version: string;
   readonly logger: Pick<Logger, "info" | "warn">;
-  /** Counts spans by what became of them. */
   readonly onSpans: (outcome: SpanOutcome, count: number) => void;
 }
 
-/** Lines about the collector, at most one in so many milliseconds: it may come and go. */
+/** Pause between log lines about the collector, in milliseconds. */
 const warningPauseMs = 60_000;
-/** Left for the export where the calls took all of the grace, in milliseconds. */
+/** Time for the final export if calls used up the grace period, in milliseconds. */
 const leastFlushMs = 500;
 
 export function startTracing(options: StartOptions): Tracing {
@@ -43,7 +40,7 @@ export function startTracing(options: StartOptions): Tracing {
     resource: defaultResource().merge(resourceFromAttributes({ ...resource, ...settings.resource })),
     scope: { name: "svc-platform-api", version },
     onEnded(spans) {
-      // The processor would drop them as well, and tell nobody.
+      // The processor would drop them too, without counting.
       const room = maxSpans - waiting;
       const kept = spans.length <= room ? spans : spans.slice(0, room);
       if (kept.length < spans.length) options.onSpans("dropped", spans.length - kept.length);
@@ -74,7 +71,7 @@ function otlpExporter({ url, headers, timeoutMs, compression, tls }: TracingSett
   });
 }
 
-/** The exporter, with a count of what became of spans, and a line when the collector fails and when it is back. */
+/** Wraps the exporter: counts spans, and logs when the collector fails and recovers. */
 function observed(
   exporter: SpanExporter,
   { logger, onSpans }: StartOptions,
@@ -97,7 +94,7 @@ function observed(
         const isExported = code === ExportResultCode.SUCCESS;
         onSpans(isExported ? "exported" : "failed", spans.length);
         note(isExported ? undefined : (error ?? new Error("unknown error")));
-        // The processor has nobody else to tell.
+        // Reported above; the processor needs no error.
         done({ code: ExportResultCode.SUCCESS });
       });
     },
@@ -106,7 +103,7 @@ function observed(
   };
 }
 
-/** In a few words: a code of the system's, or a status. What the collector says is not repeated. */
+/** A code of the system or a status. Text of the collector is not repeated. */
 function problemOf(error: Error): string {
   const { code } = error as { readonly code?: unknown };
   if (typeof code === "number") return `the collector answers ${code}`;

@@ -1,51 +1,49 @@
-/** Tracing as the transport and the composition root see it. What it is made of is loaded only where it is on. */
+/** Tracing for the transport and the composition root. The implementation is loaded only if tracing is on. */
 import type { Span, SpanAttributes } from "../../base/trace.ts";
 
-/** The span of a whole call. */
 export interface CallSpan extends Span {
-  /** The credentials are good: from now on what the caller asks for in its trace context counts. */
+  /** The credentials are good: the caller's trace context counts from now on. */
   authenticated(): void;
   /**
-   * The call is over. `failed` says why, where that is the server's fault or a fault of what it needs.
+   * Ends the call. `failed` is the cause, if it is the fault of the server or its dependencies.
    *
    * @param name of low cardinality
    */
   finish(name: string, attributes: SpanAttributes, failed?: string): void;
-  /** The call is over, and is not to be traced. */
+  /** Ends the call without a trace. */
   drop(): void;
 }
 
 export interface Tracing {
   /**
-   * Begins the span of a call, a part of the caller's trace where its headers have a context (W3C Trace Context). One that
-   * is malformed is passed over, as the specification says. Baggage is never read.
+   * Starts the span of a call, within the caller's trace if its headers have a context (W3C Trace Context). A malformed
+   * one is ignored, as the specification requires. Baggage is never read.
    *
    * @param headerValues every value of a request header
    * @param waitedMs since the call came in
    */
   begin(headerValues: (name: string) => readonly string[], waitedMs: number): CallSpan;
-  /** Exports what waits, for so long at most; what is left then is given up. Does not reject. */
+  /** Exports waiting spans for at most this time, and drops the rest. Does not reject. */
   close(graceMs: number): Promise<void>;
 }
 
-/** Where traces go and which of them, as the standard's environment variables say. */
+/** Settings of trace export, from the standard environment variables. */
 export interface TracingSettings {
-  /** Of the collector: OTLP/HTTP with protobuf. */
+  /** URL of the collector: OTLP/HTTP with protobuf. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly compression: "gzip" | "none";
   /** PEM texts. */
   readonly tls: { readonly ca?: string; readonly cert?: string; readonly key?: string };
-  /** Attributes of the service, its name where it has one for traces. */
+  /** Attributes of the service, including its name for traces if there is one. */
   readonly resource: Readonly<Record<string, string>>;
   readonly sampler: {
-    /** Of the traces that begin here, or whose callers' wishes do not count: 0 to 1. */
+    /** Share of exported traces, 0 to 1, among those that start here or whose callers do not decide. */
     readonly ratio: number;
-    /** Whether an authenticated caller's own decision counts. */
+    /** Whether an authenticated caller decides whether its trace is sampled. */
     readonly isParentBased: boolean;
   };
-  /** Whether trace context of callers is read at all. */
   readonly readsContext: boolean;
   readonly queue: {
     readonly maxSpans: number;
@@ -55,5 +53,5 @@ export interface TracingSettings {
   };
 }
 
-/** Spans that were dealt with. `dropped`: there was no room for them; `failed`: the collector did not take them. */
+/** `dropped`: the queue was full; `failed`: the collector did not accept them. */
 export type SpanOutcome = "exported" | "dropped" | "failed";

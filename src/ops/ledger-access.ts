@@ -1,4 +1,4 @@
-/** Who may read the logs: whom a request shows to be asking, and which logs that is enough for. */
+/** Access to the logs: identifies the viewer of a request, and the logs that it may see. */
 import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
@@ -9,33 +9,27 @@ import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { LogFields, Logger } from "../telemetry/logger.ts";
 import type { ViewerLimits } from "./viewer-limits.ts";
 
-/** Somebody who may read. */
 export interface Viewer {
-  /** Whose log it may see; undefined where it may see every log. */
+  /** Tenant whose log it may see; undefined for every log. */
   readonly tenantId: TenantId | undefined;
-  /** Whether credentials say so, rather than the place that the request came from. */
+  /** Whether it showed credentials, rather than being trusted for its address. */
   readonly presented: boolean;
-  /** With which a search for the content of requests is refused; undefined where it is allowed. */
+  /** Refusal of a search by request content; undefined if it is allowed. */
   readonly contentRefusal: ServiceError | undefined;
 }
 
-/** The logs, and who reads them. */
 export interface ServedLogs {
   readonly logs: PublishedLogs;
   /**
-   * Says who asks. Rejects with the `ServiceError` that the request is to be refused with: `missing_token`,
-   * `invalid_token`, `expired_token`, `proof_of_possession_failed`, `missing_scope`, each with a challenge, or
-   * `tenant_mismatch`.
+   * Identifies the viewer. Rejects with the refusal: `missing_token`, `invalid_token`, `expired_token`,
+   * `proof_of_possession_failed`, `missing_scope`, each with a challenge, or `tenant_mismatch`.
    */
   readonly viewerOf: (request: IncomingMessage) => Promise<Viewer>;
 }
 
 const decorator = "viewer";
 
-/**
- * Lets nobody through to the routes of the scope but those who may see what the path names. The log of somebody else is
- * as little there as one that never was.
- */
+/** Admits only viewers that may see the log in the path. Another tenant's log looks like one that does not exist. */
 export function admitViewers(
   scope: FastifyInstance,
   { logs, viewerOf }: ServedLogs,
@@ -57,7 +51,7 @@ export function admitViewers(
   });
 }
 
-/** Who asks, in a scope of `admitViewers`. */
+/** The viewer of a request, in a scope of `admitViewers`. */
 export function viewerOfRequest(request: FastifyRequest): Viewer {
   return request.getDecorator<Viewer>(decorator);
 }
@@ -65,9 +59,8 @@ export function viewerOfRequest(request: FastifyRequest): Viewer {
 const refusalWindowMs = 60_000;
 
 /**
- * Returns what is to be called at every refusal of a kind, such as of credentials. The first is logged at once; those
- * that follow within a minute, as one line at its end that counts them: somebody who tries secrets, or asks for too much,
- * is seen, and cannot fill the log.
+ * Returns a function to call at every refusal of a kind, such as of credentials. Logs the first at once, and those of
+ * the following minute as one line with their number, so that an attacker is visible and cannot fill the log.
  */
 export function refusalLog(
   logger: Pick<Logger, "warn">,

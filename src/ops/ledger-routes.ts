@@ -1,4 +1,4 @@
-/** The logs over HTTP: what C2SP tlog-tiles asks for, a list of the logs, consistency proofs, and search. */
+/** The logs over HTTP: C2SP tlog-tiles, a list of the logs, consistency proofs, and search. */
 import type { FastifyInstance, FastifyReply } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
@@ -6,7 +6,7 @@ import { admitViewers, type ServedLogs, type Viewer, viewerOfRequest } from "./l
 import { addSearchRoute, type Query, refuseOthers } from "./search-route.ts";
 import { createViewerLimits, type ViewerLimits } from "./viewer-limits.ts";
 
-/** Tiles never change: whoever has one may keep it; what was shown to somebody in person, nobody else. */
+/** Tiles never change and may be cached; answers that depend on the viewer are private. */
 const immutable = "max-age=31536000, immutable";
 
 interface OfLog {
@@ -15,8 +15,8 @@ interface OfLog {
 
 /**
  * Adds `GET /ledger` (names, origins, sizes, verifier keys) and, below `/ledger/<name>/`: `checkpoint`, `tile/<L>/<N>`
- * and `tile/entries/<N>` with or without `.p/<W>`, `consistency?from=<size>&to=<size>`, and `search`. What the log has
- * not reached is a 404. Every request passes `admitViewers`; `noteRefusal` is told of those that do not.
+ * and `tile/entries/<N>` with or without `.p/<W>`, `consistency?from=<size>&to=<size>`, and `search`. Anything beyond
+ * the log's size is a 404. Every request passes `admitViewers`, which calls `noteRefusal`.
  */
 export function addLedgerRoutes(
   server: FastifyInstance,
@@ -89,7 +89,7 @@ function addLogRoutes(scope: FastifyInstance, logs: PublishedLogs, viewerLimits:
 }
 
 function answer(reply: FastifyReply, type: string, content: string | Buffer | undefined): FastifyReply {
-  if (content === undefined) throw new ServiceError("no_route", "the log has no such thing");
+  if (content === undefined) throw new ServiceError("no_route", "the log has no such resource");
   return reply.header("content-type", type).send(content);
 }
 

@@ -1,4 +1,4 @@
-/** The operator listener: liveness, readiness, metrics and the logs, apart from what callers reach. */
+/** The operator listener: liveness, readiness, metrics and the logs, separate from the callers' listener. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type FastifyInstance, fastify } from "fastify";
 import type { Clock } from "../base/clock.ts";
@@ -20,19 +20,18 @@ import { answerClientError, answerTunnel, answerVersion, nameExchange, refuse } 
 import { createOpsServer, type OpsServer } from "./socket.ts";
 
 export interface OpsListenerOptions {
-  /** Name of the service, in every answer. */
   readonly serviceName: string;
   readonly checks: readonly ReadinessCheck[];
   readonly metrics: Pick<Metrics, "expose">;
-  /** The logs to serve, and whom; absent where they are not to be served at all. */
+  /** The logs and their viewers; absent if they are not served. */
   readonly logs?: ServedLogs | undefined;
-  /** Plaintext where absent. */
+  /** Plaintext if absent. */
   readonly tls?: TlsFiles;
-  /** Whether it listens on loopback: then it answers only what is addressed to this machine itself. */
+  /** Whether it listens on loopback: then it serves only requests addressed to this machine. */
   readonly loopback: boolean;
-  /** Both call back when the turn of a request has come; only what is no probe may be refused instead. */
+  /** Both call back in the request's turn; only requests other than probes may be refused instead. */
   readonly hold?: { readonly operatorRequest: Hold; readonly probe: Hold };
-  /** Told of what should never be thrown, and has ended a connection. */
+  /** Called for unexpected errors that ended a connection. */
   readonly onDefect: OnDefect;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -40,20 +39,18 @@ export interface OpsListenerOptions {
   readonly random: RandomFill;
 }
 
-/** The listener, before and after it listens. */
 export interface OpsListener {
-  /** Begins to listen; resolves with the port, which the system chose where 0 was given. */
+  /** Starts to listen. Resolves with the port, which the system chooses for 0. */
   listen(address: { readonly host: string; readonly port: number }): Promise<{ readonly port: number }>;
-  /** Takes these in place of what it has, as `ReplaceableTls` does. */
+  /** Replaces the TLS files, as `ReplaceableTls` does. */
   replaceTls(files: TlsFiles): void;
-  /** Stops listening and ends open connections. */
   close(): Promise<void>;
 }
 
 /**
- * Makes the listener. `GET /livez` is 200 while the process answers at all. `GET /readyz` runs every check and is 200
- * where all hold, else 503; requests that come while the checks run share their result. `GET /metrics` is the
- * Prometheus text format. The logs, where they are served, are below `/ledger`.
+ * Creates the listener. `GET /livez` is 200 while the process answers at all. `GET /readyz` runs every check and is 200
+ * if all pass, else 503; concurrent requests share one run. `GET /metrics` is the Prometheus text format. The logs, if
+ * served, are below `/ledger`.
  */
 export function createOpsListener(options: OpsListenerOptions): OpsListener {
   const { serviceName } = options;
@@ -72,7 +69,7 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
       });
       return socket.server;
     },
-    // Hooks have not run when the path itself cannot be read.
+    // Hooks have not run if the path itself cannot be read.
     frameworkErrors: (_error, request, reply) =>
       void refuse(options, request, reply, new ServiceError("no_route", "there is no such route")),
     clientErrorHandler: (error, socket) => answerClientError(options, error, socket),
@@ -80,7 +77,7 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
   const readiness = singleFlight(() => runChecks(options.checks, options.timers));
   const exposition = singleFlight(() => options.metrics.expose());
 
-  // A body that no route takes is neither read nor a reason for another answer.
+  // A body that no route needs is not read, and does not change the answer.
   server.removeAllContentTypeParsers();
   server.addContentTypeParser("*", (_request, _body, done) => done(null));
   server.addHook("onRequest", async (request, reply) => {
@@ -116,9 +113,9 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
   };
 }
 
-/** Throws `invalid_request` for a request that can be read in two ways. */
+/** Throws `invalid_request` for an ambiguous request. */
 function requireClear({ headers, headersDistinct, url = "" }: IncomingMessage): void {
-  // RFC 9112 §3.2, RFC 9110 §5.3. Node would go by the first of them.
+  // RFC 9112 §3.2, RFC 9110 §5.3. Node uses the first.
   for (const name of ["host", "content-type"])
     if ((headersDistinct[name]?.length ?? 0) > 1) throw unclear(`the request must name one ${name}`);
   // RFC 9112 §6.1. Node leaves codings below this one on the body.
@@ -138,7 +135,7 @@ const probes: ReadonlySet<string | undefined> = new Set(["/livez", "/readyz"]);
 
 type Hold = (request: IncomingMessage, response: ServerResponse, start: () => void) => void;
 
-/** Everything takes its turn beside the callers of the service; probes are answered whatever goes on. */
+/** Queues every request beside the callers' requests; probes are always answered. */
 function held(handler: Http1Handler, { hold }: OpsListenerOptions): Http1Handler {
   if (hold === undefined) return handler;
   return (request, response) => {
@@ -147,7 +144,7 @@ function held(handler: Http1Handler, { hold }: OpsListenerOptions): Http1Handler
   };
 }
 
-/** Returns what gives the methods of a path, of the routes that are added from now on; none where it is no route's. */
+/** Returns a function that lists the methods of a path, for routes that are added from now on. */
 function watchPaths(server: FastifyInstance): (path: string) => readonly string[] {
   const routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = [];
   server.addHook("onRoute", ({ url, method }) => {
@@ -164,7 +161,7 @@ function refuseTheRest(
   methodsOf: (path: string) => readonly string[],
 ): void {
   const { logger, timers } = options;
-  const noteOverload = refusalLog(logger, timers, "too much at once on the operator listener", {});
+  const noteOverload = refusalLog(logger, timers, "too many requests at once on the operator listener", {});
 
   server.setNotFoundHandler((request, reply) => {
     const path = request.url.split("?", 1)[0] as string;
@@ -185,19 +182,16 @@ function refuseTheRest(
     }
     if (error.statusCode === 413)
       return refuse(options, request, reply, new ServiceError("body_too_large", "the body is too large"));
-    // What fastify itself refuses is the request's fault: a body too large, or of a type that nobody reads here.
+    // Fastify's own refusals are the request's fault: a body too large, or of an unsupported type.
     if (error.statusCode !== undefined && error.statusCode < 500) {
-      return refuse(options, request, reply, new ServiceError("invalid_request", "the request is not understood"));
+      return refuse(options, request, reply, new ServiceError("invalid_request", "the request is malformed"));
     }
     logger.error({ err: error, request_id: reply.getHeader("x-request-id") }, "operator request failed");
     return refuse(options, request, reply, new ServiceError("internal", "internal error"));
   });
 }
 
-/**
- * Makes a function that runs the action for the first who asks; those who ask while it runs get the same result. So
- * the cost of many probes is that of one.
- */
+/** Returns a function that runs the action; calls during a run share its result. */
 export function singleFlight<T>(action: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => {
@@ -212,9 +206,9 @@ export function singleFlight<T>(action: () => Promise<T>): () => Promise<T> {
 const authority = /^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?$/;
 
 /**
- * Whether a request's `Host` names this machine itself: `localhost`, `127.0.0.0/8` or `[::1]`, with any port. A page in
- * a browser on this machine can reach a loopback listener under a name of its own that it lets resolve to loopback (DNS
- * rebinding), and then read the answers; what it cannot do is send another `Host` than that name.
+ * Whether a request's `Host` names this machine: `localhost`, `127.0.0.0/8` or `[::1]`, with any port. A page in a
+ * local browser can reach a loopback listener under its own name that resolves to loopback (DNS rebinding) and read the
+ * answers, but it cannot send another `Host` than that name.
  */
 export function isLoopbackAuthority(host: string | undefined): boolean {
   const [, name] = authority.exec(host ?? "") ?? [];

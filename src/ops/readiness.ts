@@ -1,18 +1,16 @@
-/** Whether the service can do its work now. */
 import { ServiceError } from "../base/errors.ts";
 import type { Timers } from "../base/timers.ts";
 
-/** One thing that must hold for the service to be ready. */
+/** A condition of readiness. */
 export interface ReadinessCheck {
   /** Lowercase name for operators, such as `store`. */
   readonly name: string;
   /**
-   * Resolves where it holds at this moment, and rejects where it does not. The message of a `ServiceError` is shown
-   * to whoever can reach the operator listener; that of any other error is not. The signal aborts when nobody waits
-   * any longer.
+   * Resolves if the condition holds now; rejects if not. The message of a `ServiceError` is visible on the operator
+   * listener; other messages are not. The signal aborts when the result is no longer awaited.
    */
   check(signal: AbortSignal): Promise<void>;
-  /** What an operator should know of it although it holds, if anything. Shown like a message. */
+  /** Advice for operators although the condition holds. Visible like a message. */
   remark?(): string | undefined;
 }
 
@@ -27,10 +25,10 @@ export interface Readiness {
   readonly checks: readonly CheckResult[];
 }
 
-/** Answers within two seconds are promised; this leaves some for the way there and back. */
+/** Probes are promised an answer within two seconds; this leaves time for the network. */
 export const checkTimeoutMs = 1_500;
 
-/** Runs all checks at once, each bounded by `checkTimeoutMs`. Never rejects. */
+/** Runs all checks concurrently, each within `checkTimeoutMs`. Never rejects. */
 export async function runChecks(checks: readonly ReadinessCheck[], timers: Timers): Promise<Readiness> {
   const results = await Promise.all(checks.map((check) => runCheck(check, timers)));
   return { ready: results.every(({ status }) => status === "ok"), checks: results };

@@ -1,4 +1,4 @@
-/** How the operator listener refuses: in the error envelope, with the id of the exchange, whatever was wrong. */
+/** Refusals of the operator listener: in the error envelope, with the id of the exchange. */
 import type { ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
@@ -8,16 +8,14 @@ import { newRequestId, parseRequestId, type RandomFill, type RequestId } from ".
 import { answerAlone, clientRefusal, endWithAnswer } from "../base/raw-answer.ts";
 
 export interface RefusalOptions {
-  /** Name of the service, in every answer. */
   readonly serviceName: string;
   readonly clock: Clock;
   readonly random: RandomFill;
 }
 
-/** Methods that the paths here have. */
 export const allowedMethods = "GET, HEAD";
 
-/** Sets the header with the id of the exchange, the caller's own where it sent a good one, and returns the id. */
+/** Sets the header with the id of the exchange, the caller's if it is valid, and returns the id. */
 export function nameExchange(
   { clock, random }: RefusalOptions,
   request: FastifyRequest,
@@ -29,7 +27,7 @@ export function nameExchange(
   return requestId;
 }
 
-/** Answers with the envelope, under the reason's own status or another. */
+/** Answers with the envelope, under the reason's status or another. */
 export function refuse(
   options: RefusalOptions,
   request: FastifyRequest,
@@ -64,21 +62,21 @@ function envelopeOf(
   return { service: serviceName, status: "error", error };
 }
 
-/** Answers what is not HTTP/1.1, as far as the connection still takes an answer, and closes it. */
+/** Answers invalid HTTP/1.1 if the connection is still writable, and closes it. */
 export function answerClientError(options: RefusalOptions, error: NodeJS.ErrnoException, socket: Duplex): void {
   if (error.code === "ECONNRESET") return void socket.destroy();
   const [status, refusal] = clientRefusal(error.code);
   endRaw(options, socket, status, refusal);
 }
 
-/** A proxy is asked for a tunnel, which HTTP/1.1 gives no other answer than one on the connection itself. */
+/** HTTP/1.1 can answer a request for a tunnel only on the connection itself. */
 export function answerTunnel(options: RefusalOptions, socket: Duplex): void {
   socket.on("error", () => socket.destroy());
   const refusal = new ServiceError("method_not_allowed", "the method is not allowed here");
   endRaw(options, socket, "405 Method Not Allowed", refusal, { Allow: allowedMethods });
 }
 
-/** Answers a request of an HTTP/1 version that is not spoken. */
+/** Answers a request of an unsupported HTTP/1 version. */
 export function answerVersion(options: RefusalOptions, refusal: ServiceError, response: ServerResponse): void {
   const requestId = newRequestId(options.clock, options.random);
   const envelope = JSON.stringify(envelopeOf(options, requestId, refusal));

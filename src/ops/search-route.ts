@@ -1,4 +1,3 @@
-/** Search over HTTP. */
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
@@ -16,13 +15,13 @@ interface OfLog {
   Params: { log: string };
 }
 
-/** Bytes of a body: as many values as there are parameters, each as long as it may be. */
+/** Bytes of a body: enough for every parameter at its longest. */
 const maxBodyBytes = 64 * 1024;
 
 /**
- * Adds `GET` and `POST /ledger/<name>/search`: where the records stand that have what is asked for, in the order of the
- * log; `next`, where there is one, is the `after` of the page that follows. What is about the content of requests is asked
- * for in the body of a POST, a JSON object, by an operator or with the scope that allows it.
+ * Adds `GET` and `POST /ledger/<name>/search`: positions of the matching records, in the order of the log; `next`, if
+ * present, is the `after` of the next page. Searches for the content of requests need the body of a POST, a JSON
+ * object, and an operator or the scope that allows them.
  */
 export function addSearchRoute(
   scope: FastifyInstance,
@@ -69,18 +68,15 @@ type Turned = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
 function readQuery(query: Query): SearchCriteria {
   if (Object.keys(query).some(isContentParameter))
-    throw new ServiceError(
-      "invalid_request",
-      "values that tell of persons stand in the body of a POST, never in a URL",
-    );
+    throw new ServiceError("invalid_request", "send personal values in the body of a POST, not in the URL");
   refuseOthers(query, openParameters);
-  // One that is given twice comes as a list.
+  // A repeated parameter is a list.
   if (Object.values(query).some((value) => typeof value !== "string"))
     throw new ServiceError("invalid_request", "a parameter is given twice");
   return parse(query as Readonly<Record<string, string>>);
 }
 
-/** A flat object of strings and numbers. */
+/** Reads a flat object of strings and numbers. */
 function readMembers({ body, headers }: FastifyRequest): Readonly<Record<string, string>> {
   const type = headers["content-type"] ?? "";
   if (!(body instanceof Uint8Array) || !/^application\/json *(; *charset="?utf-8"?)?$/i.test(type))
@@ -97,7 +93,7 @@ function readMembers({ body, headers }: FastifyRequest): Readonly<Record<string,
   );
 }
 
-/** RFC 8259, of which two members of one name are refused: readers differ in which of them counts. */
+/** Parses RFC 8259 JSON without duplicate names, on which parsers disagree. */
 function parseObject(body: Uint8Array): Query {
   const refusal = new ServiceError("invalid_request", "the body must be a JSON object, each member once");
   let text: string;
@@ -109,7 +105,7 @@ function parseObject(body: Uint8Array): Query {
     throw refusal;
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw refusal;
-  // Where no value is an object itself, every string before a colon is a name.
+  // If no value is an object, every string before a colon is a name.
   const isFlat = Object.values(value).every((member) => typeof member !== "object");
   const names = text.match(/"(?:[^"\\]|\\.)*"\s*:/g)?.length ?? 0;
   if (isFlat && names !== Object.keys(value).length) throw refusal;
@@ -125,13 +121,13 @@ function parse(given: Readonly<Record<string, string>>): SearchCriteria {
   );
 }
 
-/** Parameters of a URL as they came: one that is given twice is a list. */
+/** Parameters of a URL; a repeated one is a list. */
 export type Query = Readonly<Record<string, unknown>>;
 
 /**
- * A parameter that nobody reads is refused: whoever misspelt one would take the answer for that to another question.
+ * Refuses unknown parameters: a misspelt one would answer another question.
  *
- * @throws ServiceError `invalid_request` where there are others than these
+ * @throws ServiceError `invalid_request` if there are others than these
  */
 export function refuseOthers(query: Query, parameters: readonly string[]): void {
   if (Object.keys(query).some((name) => !parameters.includes(name)))

@@ -1,4 +1,4 @@
-/** The server below the operator listener: plaintext or TLS, held to the same rules as the service's own. */
+/** The server of the operator listener: plaintext or TLS, with the same rules as the service's. */
 import http from "node:http";
 import https from "node:https";
 import type { Duplex } from "node:stream";
@@ -9,48 +9,48 @@ import type { Http1Handler } from "../base/raw-answer.ts";
 import { ReplaceableTls, serverTlsOptions, type TlsFiles } from "../base/replaceable-tls.ts";
 
 export interface OpsServerOptions {
-  /** Plaintext where absent. The authorities are those of client certificates, which bound tokens are shown with. */
+  /** Plaintext if absent. The authorities are those of client certificates, for bound tokens. */
   readonly tls?: TlsFiles;
-  /** Told of what should never be thrown, and has ended a connection. */
+  /** Called for unexpected errors that ended a connection. */
   readonly onDefect: OnDefect;
-  /** Answers a request of an HTTP/1 version that is not spoken. */
+  /** Answers a request of an unsupported HTTP/1 version. */
   readonly onVersion: RefuseVersion;
   /** Answers a connection that asks for a tunnel. */
   readonly onTunnel: (socket: Duplex) => void;
 }
 
-/** Longest time until a whole request has arrived, in milliseconds. */
+/** Time until a whole request must have arrived, in milliseconds. */
 const requestTimeoutMs = 10_000;
-/** How long a connection without requests is kept, in milliseconds: longer than scrapers and probes pause. */
+/** How long an idle connection is kept, in milliseconds: longer than the intervals of scrapers and probes. */
 const keepAliveTimeoutMs = 72_000;
 
-/** Longest time that an answer waits until all of it is taken, in milliseconds. */
+/** Time until the caller must have read the answer, in milliseconds. */
 const answerTimeoutMs = 30_000;
 const maxConnections = 1_024;
 
 export interface OpsServer {
   readonly server: http.Server;
-  /** Takes these in place of what it has, as `ReplaceableTls` does. Plaintext has nothing to replace. */
+  /** Replaces the TLS files, as `ReplaceableTls` does. Does nothing without TLS. */
   replaceTls(files: TlsFiles): void;
 }
 
-/** Makes it. Nothing is bound until it listens. */
+/** Creates the server. Nothing is bound until it listens. */
 export function createOpsServer(handler: Http1Handler, options: OpsServerOptions): OpsServer {
   const answers = new OpenAnswers({ answerTimeoutMs });
   const exchanges = new Http1Exchanges(answers, options.onVersion);
   const guarded = exchanges.guard(handler);
   const { server, tls } = createFor(options.tls, exchanges, {
-    // A request without one gets an answer in our own words.
+    // A request without a host gets our own refusal.
     requireHostHeader: false,
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: keepAliveTimeoutMs,
   });
   server.on("request", guarded);
-  // Left to itself Node answers an expectation that it does not know, and ends a tunnel without any answer.
+  // By default Node answers an unknown expectation itself, and ends a tunnel without an answer.
   server.on("checkExpectation", guarded);
   server.on("connect", (_request, socket) => options.onTunnel(socket));
   server.once("close", () => answers.close());
-  // Scrapers and tools of the deployment's own, which may all come through one proxy.
+  // Scrapers and tools of the deployment may all come through one proxy.
   confineConnections(server, { onDefect: options.onDefect, maxConnections, isShared: () => true });
   return { server, replaceTls: (files) => tls?.replace(files) };
 }

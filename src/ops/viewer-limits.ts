@@ -1,18 +1,18 @@
-/** Concurrency limits of those who read the logs: one viewer's load keeps neither others nor the service waiting. */
+/** Concurrency limits for viewers of the logs, so that one viewer delays neither others nor the service. */
 import type { FastifyReply } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
 import { createFairSemaphore, type FairLimits } from "../base/semaphore.ts";
 
-/** A viewer: a tenant, or somebody who may see every log. */
+/** A tenant, or all viewers of every log. */
 export interface Party {
   readonly tenantId: TenantId | undefined;
 }
 
 export interface ViewerLimits {
-  /** Looks at a log when the viewer's turn has come. Rejects with `rate_limited` or `overloaded` where too much waits. */
+  /** Reads a log in the viewer's turn. Rejects with `rate_limited` or `overloaded` if too much is waiting. */
   read<T>(viewer: Party, reply: FastifyReply, work: () => Promise<T>): Promise<T>;
-  /** The same for a search, of which each may take a tenth of a second of a thread or a connection. */
+  /** Runs a search in the viewer's turn; each may take a tenth of a second of a thread or a connection. */
   search<T>(viewer: Party, reply: FastifyReply, work: () => Promise<T>): Promise<T>;
 }
 
@@ -28,12 +28,12 @@ export function createViewerLimits(): ViewerLimits {
   };
 }
 
-/** A tenant by its own token; all who may see every log are one. */
+/** Viewers of every log share one party. */
 function partyOf({ tenantId }: Party): string {
   return tenantId === undefined ? "operator" : `tenant ${tenantId}`;
 }
 
-/** Whoever has left is not waited for. */
+/** Aborts when the viewer has left. */
 function leavingOf({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController();
   const leave = () => controller.abort(new ServiceError("canceled", "the caller went away"));

@@ -295,7 +295,7 @@ describe("search", () => {
     ["after=-1&from=yesterday", "from must be an RFC 3339 time, such as 2026-01-31T00:00:00Z; after must be the index"],
     ["cid=", "cid must be 1 to 2048 characters of text"],
     ["record_id=%00", "record_id must be a record id"],
-    ["resource_id=cust-1", "values that tell of persons stand in the body of a POST, never in a URL"],
+    ["resource_id=cust-1", "send personal values in the body of a POST, not in the URL"],
     ["cid=a&cid=b", "a parameter is given twice"],
     ["cid=%ff", "the URL is not UTF-8 in percent encoding"],
     ["cid=%ed%a0%80", "the URL is not UTF-8 in percent encoding"],

@@ -109,7 +109,7 @@ describe("much that one viewer asks for", () => {
     expect(await settled).toBe(200);
     expect((await done).filter(({ status }) => status === 200)).toHaveLength(18);
     clearInterval(releasing);
-    expect(lines.filter((line) => line.includes("too much at once"))).toHaveLength(1);
+    expect(lines.filter((line) => line.includes("too many requests at once"))).toHaveLength(1);
   });
 });
 

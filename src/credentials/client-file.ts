@@ -1,4 +1,4 @@
-/** The file of the session route's clients: JSON, one object with a list `clients`. */
+/** The client file of the session route: JSON, one object with a list `clients`. */
 import {
   type AttributeDeclarations,
   type AttributeValues,
@@ -9,18 +9,17 @@ import {
 import { parseTenantId, type TenantId } from "../base/ids.ts";
 import { formatSecretHash, parseSecretHash, type SecretHash } from "./client-secret.ts";
 
-/** A client as the file has it. */
 export interface RegisteredClient {
   readonly tenantId: TenantId;
   readonly clientId: string;
-  /** In their order, without duplicates. */
+  /** In order, without duplicates. */
   readonly scopes: readonly string[];
   /** Attributes of the caller, by name; absent for none. */
   readonly attributes?: AttributeValues;
   readonly secret: SecretHash;
 }
 
-/** Longest attributes as JSON: a session token has them, and room for 8 KiB in all. */
+/** Longest attributes as JSON: a session token, of at most 8 KiB, contains them. */
 const maximumAttributesBytes = 4096;
 
 /** 1 to 256 visible ASCII characters. */
@@ -37,15 +36,15 @@ export function isScope(text: string): boolean {
   return scopePattern.test(text);
 }
 
-/** Whether both are the same client: two tenants may use one name. */
+/** Whether the client has this tenant and id; ids are unique only within a tenant. */
 export function isClient(client: RegisteredClient, tenantId: string, clientId: string): boolean {
   return client.tenantId === tenantId && client.clientId === clientId;
 }
 
 /**
- * Reads the file's text. Throws an Error that names the client and what is wrong, and repeats no secret.
+ * Parses the file. Throws an Error that names the client and the problem, without secrets.
  *
- * @param declared what is read of callers: values that are of another type are refused, and others are kept and not read
+ * @param declared attributes: values of another type are refused; undeclared attributes are kept and not read
  */
 export function parseClientFile(text: string, declared: AttributeDeclarations = {}): readonly RegisteredClient[] {
   const { clients, ...others } = parseObject(text);
@@ -61,7 +60,7 @@ export function parseClientFile(text: string, declared: AttributeDeclarations = 
   return parsed;
 }
 
-/** The text of the file, in the order of the clients. */
+/** Formats the file, in the order of the clients. */
 export function formatClientFile(clients: readonly RegisteredClient[]): string {
   const rows = clients.map(({ tenantId, clientId, scopes, attributes, secret }) => ({
     tenant_id: tenantId,
@@ -78,7 +77,7 @@ function parseObject(text: string): Record<string, unknown> {
   try {
     value = JSON.parse(text);
   } catch {
-    // The parser's own message quotes the text.
+    // The parser's message quotes the text.
     throw new Error("is not JSON");
   }
   if (!isObject(value)) throw new Error("is not a JSON object");
@@ -91,13 +90,13 @@ function parseClient(value: unknown, path: string, declared: AttributeDeclaratio
     throw new Error(`${path} must have tenant_id, client_id, scopes and secret, perhaps attributes, and nothing else`);
   const { tenant_id, client_id, scopes, secret } = others;
   const tenantId = typeof tenant_id === "string" ? parseTenantId(tenant_id) : undefined;
-  if (tenantId === undefined) throw new Error(`${path}.tenant_id is no tenant id`);
+  if (tenantId === undefined) throw new Error(`${path}.tenant_id is not a tenant id`);
   if (typeof client_id !== "string" || !isClientId(client_id))
     throw new Error(`${path}.client_id is not 1 to 256 visible characters`);
   if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === "string" && isScope(scope)))
-    throw new Error(`${path}.scopes is no list of scopes`);
+    throw new Error(`${path}.scopes is not a list of scopes`);
   const hash = typeof secret === "string" ? parseSecretHash(secret) : undefined;
-  if (hash === undefined) throw new Error(`${path}.secret is no Argon2id hash within the bounds`);
+  if (hash === undefined) throw new Error(`${path}.secret is not an Argon2id hash within the bounds`);
   return {
     tenantId,
     clientId: client_id,
@@ -107,7 +106,7 @@ function parseClient(value: unknown, path: string, declared: AttributeDeclaratio
   };
 }
 
-/** Values by the name of their attribute. Throws an Error that names the one that is wrong. */
+/** Parses attribute values by name. Throws an Error that names the faulty attribute. */
 export function parseClientAttributes(
   value: unknown,
   path: string,

@@ -1,8 +1,7 @@
-/** Secrets of clients: made at random, kept as a memory-hard hash in the PHC string format. */
+/** Client secrets: random, stored as a memory-hard hash in the PHC string format. */
 import { argon2, timingSafeEqual } from "node:crypto";
 import type { RandomFill } from "../base/ids.ts";
 
-/** A hash with all that it was made with. */
 export interface SecretHash {
   readonly memoryKib: number;
   readonly passes: number;
@@ -11,7 +10,7 @@ export interface SecretHash {
   readonly hash: Uint8Array;
 }
 
-/** Argon2id with 19 MiB and two passes: around 30 ms (RFC 9106 §4, chosen as OWASP's first recommendation). */
+/** Argon2id with 19 MiB and two passes: about 30 ms (RFC 9106 §4; OWASP's first recommendation). */
 export const defaultCost = { memoryKib: 19_456, passes: 2, bulkhead: 1 };
 
 const secretBytes = 32;
@@ -19,8 +18,8 @@ const saltBytes = 16;
 const hashBytes = 32;
 
 /**
- * `$argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<hash>`, base64 without padding; 19 is version 1.3 of Argon2.
- * The bounds below keep a hash from being cheap to guess, and from costing a service more memory than it has.
+ * `$argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<hash>`, base64 without padding; 19 is version 1.3 of Argon2. The
+ * bounds below exclude hashes that are cheap to attack, and those that need too much memory.
  */
 const phcString =
   /^\$argon2id\$v=19\$m=([1-9]\d{3,5}),t=([1-9]\d?),p=([1-9])\$([A-Za-z0-9+/]{22,86})\$([A-Za-z0-9+/]{43})$/;
@@ -28,7 +27,7 @@ const memoryKibRange = [7_168, 65_536] as const;
 const maximumPasses = 10;
 const maximumLanes = 4;
 
-/** Makes a secret: 256 bits, 43 characters of base64url. */
+/** Returns a new secret: 256 random bits as 43 characters of base64url. */
 export function newSecret(random: RandomFill): string {
   return Buffer.from(random(new Uint8Array(secretBytes))).toString("base64url");
 }
@@ -38,18 +37,17 @@ export async function hashSecret(secret: string, random: RandomFill): Promise<Se
   return { ...defaultCost, salt, hash: await derive(secret, { ...defaultCost, salt }) };
 }
 
-/** Whether the secret is the one. Computed away from the event loop; takes `memoryKib` meanwhile. */
+/** Whether the secret matches. Computed outside the event loop, with `memoryKib` of memory. */
 export async function isSecret(secret: string, hash: SecretHash): Promise<boolean> {
   return timingSafeEqual(await derive(secret, hash), hash.hash);
 }
 
-/** The hash as a PHC string. */
 export function formatSecretHash({ memoryKib, passes, bulkhead: lanes, salt, hash }: SecretHash): string {
   const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64").replace(/=+$/, "");
   return `$argon2id$v=19$m=${memoryKib},t=${passes},p=${lanes}$${base64(salt)}$${base64(hash)}`;
 }
 
-/** Reads a PHC string; undefined where it is none, or its costs are out of bounds. */
+/** Parses a PHC string; undefined if it is invalid, or its costs are out of bounds. */
 export function parseSecretHash(text: string): SecretHash | undefined {
   const [, memory, time, parallelism, salt = "", hash = ""] = phcString.exec(text) ?? [];
   const parsed = {

@@ -1,10 +1,9 @@
 /**
- * The file of the operators' credentials: `name:hash` a line. The hash is the hexadecimal SHA-256 of a token of 256
- * random bits, which nobody can guess: a slower hash would add nothing.
+ * The file of the operators' credentials: one `name:hash` per line. The hash is the hexadecimal SHA-256 of a token of
+ * 256 random bits, which cannot be guessed: a slower hash would add nothing.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 
-/** An operator as the file has it. */
 export interface OpsCredential {
   /** 1 to 64 letters, digits, dots, hyphens or underscores. */
   readonly name: string;
@@ -22,7 +21,7 @@ export function hashOpsToken(token: string): Uint8Array {
   return createHash("sha256").update(token, "utf8").digest();
 }
 
-/** Reads the file's text. Throws an Error that names the line, and repeats nothing of it. */
+/** Parses the file. Throws an Error that names the line without quoting it. */
 export function parseOpsCredentials(text: string): readonly OpsCredential[] {
   const names = new Set<string>();
   return text
@@ -32,19 +31,19 @@ export function parseOpsCredentials(text: string): readonly OpsCredential[] {
     .map(({ line, position }) => {
       const [, name, hash] = linePattern.exec(line) ?? [];
       if (name === undefined || hash === undefined)
-        throw new Error(`line ${position + 1} is no name and SHA-256, separated by a colon`);
-      if (names.has(name)) throw new Error(`line ${position + 1} has a name that is there already`);
+        throw new Error(`line ${position + 1} is not a name and a SHA-256, separated by a colon`);
+      if (names.has(name)) throw new Error(`line ${position + 1} repeats a name`);
       names.add(name);
       return { name, hash: Buffer.from(hash, "hex") };
     });
 }
 
-/** The text of the file, in the order of the credentials. */
+/** Formats the file, in the order of the credentials. */
 export function formatOpsCredentials(credentials: readonly OpsCredential[]): string {
   return credentials.map(({ name, hash }) => `${name}:${Buffer.from(hash).toString("hex")}\n`).join("");
 }
 
-/** The operator whose token it is. Every hash is compared, each in constant time. */
+/** Returns the operator with this token. Compares every hash, each in constant time. */
 export function operatorOf(credentials: readonly OpsCredential[], token: string): string | undefined {
   const hash = hashOpsToken(token);
   return credentials.filter((credential) => timingSafeEqual(credential.hash, hash))[0]?.name;

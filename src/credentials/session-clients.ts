@@ -1,4 +1,4 @@
-/** The registered clients, as the session route asks for them. */
+/** The registered clients, for the session route. */
 import { createHash } from "node:crypto";
 import type { TenantId } from "../base/ids.ts";
 import { isClient, type RegisteredClient } from "./client-file.ts";
@@ -9,8 +9,8 @@ export class FileSessionClients {
   readonly #isSecret: typeof isSecret;
 
   /**
-   * @param clients returns those that are registered now
-   * @param check computes the hash; `isSecret` where absent
+   * @param clients returns the current clients
+   * @param check computes the hash; default `isSecret`
    */
   constructor(clients: () => readonly RegisteredClient[], check: typeof isSecret = isSecret) {
     this.#clients = clients;
@@ -18,8 +18,8 @@ export class FileSessionClients {
   }
 
   /**
-   * Finds the client whose secret this is; undefined where there is no such client of the tenant, or the secret is
-   * another. One hash is computed in each case, so that time and memory tell nothing.
+   * Returns the client with this secret; undefined for an unknown client or another secret. Computes one hash in each
+   * case, so that time and memory reveal nothing.
    */
   async verify(tenantId: TenantId, clientId: string, secret: string): Promise<RegisteredClient | undefined> {
     const clients = this.#clients();
@@ -29,10 +29,7 @@ export class FileSessionClients {
   }
 }
 
-/**
- * A hash that nobody's secret has, as costly as one of the file's: always the same one for the same name, as it would
- * be if the client were there, and each as often as the file has it.
- */
+/** A hash that no secret has: the same for the same name, and as costly as one of the file's. */
 function decoy(clients: readonly RegisteredClient[], tenantId: TenantId, clientId: string): SecretHash {
   const digest = createHash("sha256")
     .update(JSON.stringify([tenantId, clientId]))

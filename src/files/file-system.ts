@@ -1,4 +1,4 @@
-/** What is done to files and directories with care for crashes and for others. */
+/** File system operations that survive crashes and concurrent processes. */
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 
@@ -11,15 +11,14 @@ export function syncDirectory(path: string): void {
       closeSync(directory);
     }
   } catch (error) {
-    // Windows has no such thing and needs none; elsewhere a parent may be closed to us.
+    // Windows does not support this; elsewhere the parent may not be readable.
     if (!isFileError(error, ["EISDIR", "EPERM", "EACCES", "EINVAL"])) throw error;
   }
 }
 
-/** The path leads to something that is there and is no regular file. */
+/** The path leads to something that is not a regular file. */
 export class NotRegularFileError extends Error {
   override readonly name = "NotRegularFileError";
-  /** What it is instead. */
   readonly kind: string;
 
   constructor(path: string, kind: string) {
@@ -28,10 +27,7 @@ export class NotRegularFileError extends Error {
   }
 }
 
-/**
- * Throws `NotRegularFileError`: to open a FIFO waits for whoever writes to it, for ever. A path that leads to nothing
- * passes.
- */
+/** Throws `NotRegularFileError`, because opening a FIFO blocks until a writer comes. A path to nothing passes. */
 export function requireRegularFile(path: string): void {
   const found = statSync(path, { throwIfNoEntry: false });
   if (found === undefined || found.isFile()) return;
@@ -39,21 +35,20 @@ export function requireRegularFile(path: string): void {
   throw new NotRegularFileError(path, kind);
 }
 
-/** Text of a regular file. Throws like `requireRegularFile`, or a file system error: `EISDIR` for a directory. */
+/** Returns the text of a regular file. Throws as `requireRegularFile`, or `EISDIR` for a directory. */
 export function readRegularFile(path: string): string {
   if (statSync(path).isDirectory() !== true) requireRegularFile(path);
   return readFileSync(path, "utf8");
 }
 
-/** Whether the error is one of the file system with one of these codes. */
 export function isFileError(error: unknown, codes: readonly string[]): boolean {
   return error instanceof Error && "code" in error && codes.includes(String(error.code));
 }
 
 /**
- * Makes a directory and those above it that are missing, with this mode. Returns the first that was missing. Throws a file
- * system error. The option `recursive` of `mkdir` goes round for ever where a directory that is there takes no new one
- * with ENOENT, as /proc and automounted ones do.
+ * Creates a directory and its missing parents, with this mode. Returns the first that was missing. Throws a file system
+ * error. `mkdir` with `recursive` loops forever if an existing directory answers ENOENT to new entries, as /proc and
+ * automounted ones do.
  */
 export function makeDirectory(path: string, mode = 0o777): string | undefined {
   const missing: string[] = [];
@@ -62,7 +57,7 @@ export function makeDirectory(path: string, mode = 0o777): string | undefined {
   return missing[0];
 }
 
-/** Somebody else may make it meanwhile. */
+/** Another process may create it meanwhile. */
 function makeOne(path: string, mode: number): void {
   try {
     mkdirSync(path, { mode });

@@ -1,4 +1,4 @@
-/** Changes a file all or nothing, one process at a time. */
+/** Changes a file atomically, one process at a time. */
 import {
   closeSync,
   fchmodSync,
@@ -15,10 +15,10 @@ import { dirname } from "node:path";
 import { isFileError, makeDirectory, readRegularFile, syncDirectory } from "./file-system.ts";
 
 /**
- * Replaces the text of a file by what `change` makes of it; undefined stands for a file that is not there. Who could read
- * the file can read the new one, but for what `keepReaders` says; durable when it returns; where `change` throws, the file stays as it was. While one process is at it, another is
- * refused, by the new file beside the old one.
- * @throws Error where another process is at it, a file system error, or what `change` throws
+ * Replaces the text of a file with the result of `change`; undefined means that the file does not exist. Readers of the
+ * file keep access, within the limits of `keepReaders`. Durable when it returns; if `change` throws, the file stays
+ * unchanged. The new file beside the old one serves as the lock.
+ * @throws Error if another process is changing the file, a file system error, or what `change` throws
  */
 export function updateFile(path: string, change: (text: string | undefined) => string): void {
   makeDirectory(dirname(path), 0o700);
@@ -39,8 +39,8 @@ export function updateFile(path: string, change: (text: string | undefined) => s
 }
 
 /**
- * Gives a new file the owner and group of the one that it replaces, and its mode where others have no part in it: else the
- * service could not read what an administrator has changed, and would go on with what it said before. A new file has 0600.
+ * Gives a new file the owner and group of the one that it replaces, and its mode unless others have access: otherwise
+ * the service could not read the change of an administrator. A new file has mode 0600.
  */
 export function keepReaders(file: number, path: string): void {
   const old = statSync(path, { throwIfNoEntry: false });
@@ -50,7 +50,7 @@ export function keepReaders(file: number, path: string): void {
     try {
       fchownSync(file, old.uid, old.gid);
     } catch (error) {
-      // Only root may give a file away: then it is the owner's own command that was asked for.
+      // Only root may change the owner: the owner itself ran the command.
       if (isFileError(error, ["EPERM", "EINVAL"])) return;
       throw error;
     }
@@ -62,7 +62,7 @@ function openNew(path: string): number {
     return openSync(path, "wx", 0o600);
   } catch (error) {
     if (!isFileError(error, ["EEXIST"])) throw error;
-    throw new Error(`${path} is there: another process is changing the file. Remove it where none is.`);
+    throw new Error(`${path} exists: another process is changing the file. If none is, remove it.`);
   }
 }
 

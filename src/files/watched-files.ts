@@ -1,4 +1,4 @@
-/** Files that are watched by polling, and taken up together: changes take effect within seconds. */
+/** Files that are polled and reloaded together; changes take effect within seconds. */
 import type { Timers } from "../base/timers.ts";
 
 export interface FileState {
@@ -10,7 +10,7 @@ export interface FileState {
   isFile(): boolean;
 }
 
-/** The part of `node:fs/promises` that is used; it follows links. Both reject with an error that has a `code`. */
+/** The used part of `node:fs/promises`; follows links. Both reject with an error that has a `code`. */
 export interface WatchedFileSystem {
   stat(path: string): Promise<FileState>;
   readFile(path: string, encoding: "utf8"): Promise<string>;
@@ -25,35 +25,34 @@ export interface FileRead {
 export interface WatchedFilesOptions<Content> {
   readonly paths: readonly string[];
   /**
-   * Makes one content of the files, in the order of the paths; `current` is absent the first time. Throws where they are
-   * not good together; the message says why and repeats nothing secret.
+   * Parses the files, in the order of the paths, to one content; `current` is absent the first time. Throws if they are
+   * not valid together; the message holds no secret.
    */
   readonly parse: (files: readonly FileRead[], current: Content | undefined) => Content | Promise<Content>;
   readonly files: WatchedFileSystem;
   readonly timers: Timers;
-  /** Puts in force what has changed; a rejection leaves the content before, and it is tried again. */
+  /** Applies a change. If it rejects, the previous content stays, and it is called again later. */
   readonly onChange?: (content: Content, texts: readonly string[]) => void | Promise<void>;
-  /** Called once for each change that is not taken, with the reason, when it has lasted. Must not throw. */
+  /** Called once for each change that is refused, with the reason, if the problem lasts. Must not throw. */
   readonly onProblem: (problem: string) => void;
-  /** After a problem the files are again what is in force. Must not throw. */
+  /** Called when the files equal the content in force again after a problem. Must not throw. */
   readonly onRecovered?: () => void;
 }
 
 const pollIntervalMs = 2_000;
-/** Files that change are looked at again after this time, and read when they have stayed as they are. */
+/** Files that changed are checked again after this time, and read if they have not changed since. */
 const settleMs = 250;
 
 /**
- * Holds the last valid content: files that go missing or become invalid change nothing until they are valid again.
- * Whoever replaces one file after the other, or writes one in pieces, does so unseen where it takes no longer than
- * `settleMs` between two steps, and without a problem being told where it is over by the next poll. Best is one step:
- * a file renamed over the one before, or a link to a folder, as orchestrators do.
+ * Holds the last valid content: missing or invalid files change nothing until they are valid again. Steps of a change
+ * may be up to `settleMs` apart, and no problem is reported if the change is complete by the next poll. Best is one
+ * step: renaming a file over the old one, or switching a link to a folder, as orchestrators do.
  */
 export class WatchedFiles<Content> {
   readonly #options: WatchedFilesOptions<Content>;
   #current: Content;
   #texts: readonly string[];
-  /** What was last taken, looked at, and found bad. */
+  /** Signatures of the files that were last loaded, examined, and found invalid. */
   #taken: string;
   #looked: string;
   #bad: string | undefined;
@@ -75,7 +74,7 @@ export class WatchedFiles<Content> {
     this.#lookIn(pollIntervalMs);
   }
 
-  /** Reads them for the first time. Rejects where they cannot be read or are not what they should be. */
+  /** Reads the files for the first time. Rejects if they cannot be read or are invalid. */
   static async open<Content>(options: WatchedFilesOptions<Content>): Promise<WatchedFiles<Content>> {
     const seen = await signature(options);
     const found = await read(options);
@@ -87,28 +86,26 @@ export class WatchedFiles<Content> {
     return this.#current;
   }
 
-  /** What `current` was made of. */
   get texts(): readonly string[] {
     return this.#texts;
   }
 
-  /** Another number each time that the content changed. */
+  /** Changes with the content. */
   get revision(): number {
     return this.#revision;
   }
 
-  /** Takes the files as they are now, without waiting to see them change and stay. Does not reject. */
+  /** Reloads the files now, without waiting for a change to settle. Does not reject. */
   reload(): Promise<void> {
     return this.#alone(async () => {
       const seen = await signature(this.#options).catch(messageOf);
       this.#looked = seen;
-      // Whoever asks is told at once.
       this.#bad = seen;
       await this.#take(seen);
     });
   }
 
-  /** Follows them no longer; idempotent. */
+  /** Stops polling. Idempotent. */
   close(): void {
     this.#closed = true;
     this.#cancel();
@@ -124,7 +121,7 @@ export class WatchedFiles<Content> {
     });
   }
 
-  /** Returns when to look again, in milliseconds from now. */
+  /** Returns the time until the next poll, in milliseconds. */
   async #look(): Promise<number> {
     const seen = await signature(this.#options).catch(messageOf);
     if (seen === this.#taken) {
@@ -145,7 +142,7 @@ export class WatchedFiles<Content> {
       const found = await read(this.#options);
       const content = await parse(found, this.#current);
       const texts = textsOf(found);
-      // Changed while it was read: whether it has stayed is seen next time.
+      // The files changed while they were read; the next poll decides.
       if ((await signature(this.#options)) !== seen) return;
       if (texts.some((text, index) => text !== this.#texts[index])) {
         await onChange?.(content, texts);
@@ -189,7 +186,7 @@ async function read<Content>({ files, paths }: WatchedFilesOptions<Content>): Pr
   return Promise.all(
     paths.map(async (path) => {
       const state = await files.stat(path);
-      // A pipe would be waited for.
+      // Reading a pipe would block.
       if (!state.isFile()) throw new Error(`${path} is not a regular file`);
       return { text: await files.readFile(path, "utf8"), permissions: state.mode & 0o7777 };
     }),

@@ -48,13 +48,9 @@ test.each(["", "a b", "a:b", "x".repeat(65)])("%j is no name", async (name) => {
 });
 
 test.each([
-  ["a line without a hash", "olga\n", "line 1 is no name and SHA-256"],
-  ["a short hash", `olga:${"a".repeat(63)}\n`, "line 1 is no name and SHA-256"],
-  [
-    "a name that comes twice",
-    `o:${"a".repeat(64)}\n\no:${"b".repeat(64)}\n`,
-    "line 3 has a name that is there already",
-  ],
+  ["a line without a hash", "olga\n", "line 1 is not a name and a SHA-256"],
+  ["a short hash", `olga:${"a".repeat(63)}\n`, "line 1 is not a name and a SHA-256"],
+  ["a name that comes twice", `o:${"a".repeat(64)}\n\no:${"b".repeat(64)}\n`, "line 3 repeats a name"],
 ])("%s is refused, and left as it is", async (_, text, problem) => {
   await run("add", "--name", "first");
   writeFileSync(path, text);

@@ -82,10 +82,10 @@ describe("the file", () => {
     [fileOf(1), "clients[0] must have"],
     [fileOf({ ...good, client_secret: "plain" }), "clients[0] must have"],
     [fileOf({ ...good, scopes: undefined }), "clients[0] must have"],
-    [fileOf({ ...good, tenant_id: "../a" }), "clients[0].tenant_id is no tenant id"],
+    [fileOf({ ...good, tenant_id: "../a" }), "clients[0].tenant_id is not a tenant id"],
     [fileOf({ ...good, client_id: "a b" }), "clients[0].client_id"],
     [fileOf({ ...good, scopes: ["a b"] }), "clients[0].scopes"],
-    [fileOf({ ...good, secret: "plain" }), "clients[0].secret is no Argon2id hash"],
+    [fileOf({ ...good, secret: "plain" }), "clients[0].secret is not an Argon2id hash"],
     [JSON.stringify({ clients: [good, { ...good, scopes: [] }] }), "clients[1] is there twice"],
   ])("%s is refused", (file, problem) => {
     expect(() => parseClientFile(file)).toThrow(problem);

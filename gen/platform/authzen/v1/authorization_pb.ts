@@ -20,8 +20,8 @@ export const file_platform_authzen_v1_authorization: GenFile = /*@__PURE__*/
   fileDesc("CidwbGF0Zm9ybS9hdXRoemVuL3YxL2F1dGhvcml6YXRpb24ucHJvdG8SE3BsYXRmb3JtLmF1dGh6ZW4udjEiZAoHU3ViamVjdBIWCgR0eXBlGAEgASgJQgi6SAVyAxiAAhIUCgJpZBgCIAEoCUIIukgFcgMYgAISKwoKcHJvcGVydGllcxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QiTQoGQWN0aW9uEhYKBG5hbWUYASABKAlCCLpIBXIDGIACEisKCnByb3BlcnRpZXMYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0ImUKCFJlc291cmNlEhYKBHR5cGUYASABKAlCCLpIBXIDGIACEhQKAmlkGAIgASgJQgi6SAVyAxiAAhIrCgpwcm9wZXJ0aWVzGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdCLgAQoPRXZhbHVhdGVSZXF1ZXN0EjUKB3N1YmplY3QYASABKAsyHC5wbGF0Zm9ybS5hdXRoemVuLnYxLlN1YmplY3RCBrpIA8gBARIzCgZhY3Rpb24YAiABKAsyGy5wbGF0Zm9ybS5hdXRoemVuLnYxLkFjdGlvbkIGukgDyAEBEjcKCHJlc291cmNlGAMgASgLMh0ucGxhdGZvcm0uYXV0aHplbi52MS5SZXNvdXJjZUIGukgDyAEBEigKB2NvbnRleHQYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0IlsKEEV2YWx1YXRlUmVzcG9uc2USEAoIZGVjaXNpb24YASABKAgSNQoHY29udGV4dBgCIAEoCzIkLnBsYXRmb3JtLmF1dGh6ZW4udjEuRGVjaXNpb25Db250ZXh0Ir4BCg9EZWNpc2lvbkNvbnRleHQSEwoLZGVjaXNpb25faWQYASABKAkSFwoPcG9saWN5X3JldmlzaW9uGAIgASgJEg8KB3JlYXNvbnMYAyADKAkSMAoLb2JsaWdhdGlvbnMYBCADKAsyGy5wbGF0Zm9ybS5zZGsudjEuT2JsaWdhdGlvbhIuCgdyZWNlaXB0GAUgASgLMhgucGxhdGZvcm0uc2RrLnYxLlJlY2VpcHRIAIgBAUIKCghfcmVjZWlwdCLGAgoTRXZhbHVhdGVNYW55UmVxdWVzdBItCgdzdWJqZWN0GAEgASgLMhwucGxhdGZvcm0uYXV0aHplbi52MS5TdWJqZWN0EisKBmFjdGlvbhgCIAEoCzIbLnBsYXRmb3JtLmF1dGh6ZW4udjEuQWN0aW9uEi8KCHJlc291cmNlGAMgASgLMh0ucGxhdGZvcm0uYXV0aHplbi52MS5SZXNvdXJjZRIoCgdjb250ZXh0GAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBI+CgtldmFsdWF0aW9ucxgFIAMoCzIfLnBsYXRmb3JtLmF1dGh6ZW4udjEuRXZhbHVhdGlvbkIIukgFkgECEGQSOAoHb3B0aW9ucxgGIAEoCzInLnBsYXRmb3JtLmF1dGh6ZW4udjEuRXZhbHVhdGlvbnNPcHRpb25zIsMBCgpFdmFsdWF0aW9uEi0KB3N1YmplY3QYASABKAsyHC5wbGF0Zm9ybS5hdXRoemVuLnYxLlN1YmplY3QSKwoGYWN0aW9uGAIgASgLMhsucGxhdGZvcm0uYXV0aHplbi52MS5BY3Rpb24SLwoIcmVzb3VyY2UYAyABKAsyHS5wbGF0Zm9ybS5hdXRoemVuLnYxLlJlc291cmNlEigKB2NvbnRleHQYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0IjsKEkV2YWx1YXRpb25zT3B0aW9ucxIlChRldmFsdWF0aW9uc19zZW1hbnRpYxgBIAEoCUIHukgEcgIYQCKtAQoURXZhbHVhdGVNYW55UmVzcG9uc2USOgoLZXZhbHVhdGlvbnMYASADKAsyJS5wbGF0Zm9ybS5hdXRoemVuLnYxLkV2YWx1YXRlUmVzcG9uc2USFQoIZGVjaXNpb24YAiABKAhIAIgBARI1Cgdjb250ZXh0GAMgASgLMiQucGxhdGZvcm0uYXV0aHplbi52MS5EZWNpc2lvbkNvbnRleHRCCwoJX2RlY2lzaW9uIl0KDlNlYXJjaGVkRW50aXR5EhgKBHR5cGUYASABKAlCCrpIB3IFEAEYgAISKwoKcHJvcGVydGllcxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RKBAgCEAMinQIKFVNlYXJjaFN1YmplY3RzUmVxdWVzdBI8CgdzdWJqZWN0GAEgASgLMiMucGxhdGZvcm0uYXV0aHplbi52MS5TZWFyY2hlZEVudGl0eUIGukgDyAEBEjMKBmFjdGlvbhgCIAEoCzIbLnBsYXRmb3JtLmF1dGh6ZW4udjEuQWN0aW9uQga6SAPIAQESNwoIcmVzb3VyY2UYAyABKAsyHS5wbGF0Zm9ybS5hdXRoemVuLnYxLlJlc291cmNlQga6SAPIAQESKAoHY29udGV4dBgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoEcGFnZRgFIAEoCzIgLnBsYXRmb3JtLmF1dGh6ZW4udjEuUGFnZVJlcXVlc3QiqQEKFlNlYXJjaFN1YmplY3RzUmVzcG9uc2USJwoEcGFnZRgBIAEoCzIZLnBsYXRmb3JtLmF1dGh6ZW4udjEuUGFnZRIzCgdjb250ZXh0GAIgASgLMiIucGxhdGZvcm0uYXV0aHplbi52MS5TZWFyY2hDb250ZXh0EjEKB3Jlc3VsdHMYAyADKAsyIC5wbGF0Zm9ybS5hdXRoemVuLnYxLkZvdW5kRW50aXR5Ip0CChZTZWFyY2hSZXNvdXJjZXNSZXF1ZXN0EjUKB3N1YmplY3QYASABKAsyHC5wbGF0Zm9ybS5hdXRoemVuLnYxLlN1YmplY3RCBrpIA8gBARIzCgZhY3Rpb24YAiABKAsyGy5wbGF0Zm9ybS5hdXRoemVuLnYxLkFjdGlvbkIGukgDyAEBEj0KCHJlc291cmNlGAMgASgLMiMucGxhdGZvcm0uYXV0aHplbi52MS5TZWFyY2hlZEVudGl0eUIGukgDyAEBEigKB2NvbnRleHQYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KBHBhZ2UYBSABKAsyIC5wbGF0Zm9ybS5hdXRoemVuLnYxLlBhZ2VSZXF1ZXN0IqoBChdTZWFyY2hSZXNvdXJjZXNSZXNwb25zZRInCgRwYWdlGAEgASgLMhkucGxhdGZvcm0uYXV0aHplbi52MS5QYWdlEjMKB2NvbnRleHQYAiABKAsyIi5wbGF0Zm9ybS5hdXRoemVuLnYxLlNlYXJjaENvbnRleHQSMQoHcmVzdWx0cxgDIAMoCzIgLnBsYXRmb3JtLmF1dGh6ZW4udjEuRm91bmRFbnRpdHkiJwoLRm91bmRFbnRpdHkSDAoEdHlwZRgBIAEoCRIKCgJpZBgCIAEoCSLgAQoUU2VhcmNoQWN0aW9uc1JlcXVlc3QSNQoHc3ViamVjdBgBIAEoCzIcLnBsYXRmb3JtLmF1dGh6ZW4udjEuU3ViamVjdEIGukgDyAEBEjcKCHJlc291cmNlGAIgASgLMh0ucGxhdGZvcm0uYXV0aHplbi52MS5SZXNvdXJjZUIGukgDyAEBEigKB2NvbnRleHQYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KBHBhZ2UYBCABKAsyIC5wbGF0Zm9ybS5hdXRoemVuLnYxLlBhZ2VSZXF1ZXN0IqgBChVTZWFyY2hBY3Rpb25zUmVzcG9uc2USMQoHcmVzdWx0cxgBIAMoCzIgLnBsYXRmb3JtLmF1dGh6ZW4udjEuRm91bmRBY3Rpb24SJwoEcGFnZRgCIAEoCzIZLnBsYXRmb3JtLmF1dGh6ZW4udjEuUGFnZRIzCgdjb250ZXh0GAMgASgLMiIucGxhdGZvcm0uYXV0aHplbi52MS5TZWFyY2hDb250ZXh0IhsKC0ZvdW5kQWN0aW9uEgwKBG5hbWUYASABKAkiVgoLUGFnZVJlcXVlc3QSFwoFdG9rZW4YASABKAlCCLpIBXIDGIABEiQKBWxpbWl0GAIgASgDQhC6SA0iCxj/////////DygASACIAQFCCAoGX2xpbWl0IikKBFBhZ2USEgoKbmV4dF90b2tlbhgBIAEoCRINCgVjb3VudBgCIAEoAyJHCg1TZWFyY2hDb250ZXh0EjYKCWRlY2lzaW9ucxgBIAMoCzIjLnBsYXRmb3JtLmF1dGh6ZW4udjEuU2VhcmNoRGVjaXNpb24ipwEKDlNlYXJjaERlY2lzaW9uEhMKC2RlY2lzaW9uX2lkGAEgASgJEhAKCGRlY2lzaW9uGAIgASgIEg8KAmlkGAMgASgJSACIAQESEQoEbmFtZRgEIAEoCUgBiAEBEi4KB3JlY2VpcHQYBSABKAsyGC5wbGF0Zm9ybS5zZGsudjEuUmVjZWlwdEgCiAEBQgUKA19pZEIHCgVfbmFtZUIKCghfcmVjZWlwdDLQBQoUQXV0aG9yaXphdGlvblNlcnZpY2USeQoIRXZhbHVhdGUSJC5wbGF0Zm9ybS5hdXRoemVuLnYxLkV2YWx1YXRlUmVxdWVzdBolLnBsYXRmb3JtLmF1dGh6ZW4udjEuRXZhbHVhdGVSZXNwb25zZSIggtPkkwIaOgEqIhUvYWNjZXNzL3YxL2V2YWx1YXRpb24ShgEKDEV2YWx1YXRlTWFueRIoLnBsYXRmb3JtLmF1dGh6ZW4udjEuRXZhbHVhdGVNYW55UmVxdWVzdBopLnBsYXRmb3JtLmF1dGh6ZW4udjEuRXZhbHVhdGVNYW55UmVzcG9uc2UiIYLT5JMCGzoBKiIWL2FjY2Vzcy92MS9ldmFsdWF0aW9ucxKPAQoOU2VhcmNoU3ViamVjdHMSKi5wbGF0Zm9ybS5hdXRoemVuLnYxLlNlYXJjaFN1YmplY3RzUmVxdWVzdBorLnBsYXRmb3JtLmF1dGh6ZW4udjEuU2VhcmNoU3ViamVjdHNSZXNwb25zZSIkgtPkkwIeOgEqIhkvYWNjZXNzL3YxL3NlYXJjaC9zdWJqZWN0EpMBCg9TZWFyY2hSZXNvdXJjZXMSKy5wbGF0Zm9ybS5hdXRoemVuLnYxLlNlYXJjaFJlc291cmNlc1JlcXVlc3QaLC5wbGF0Zm9ybS5hdXRoemVuLnYxLlNlYXJjaFJlc291cmNlc1Jlc3BvbnNlIiWC0+STAh86ASoiGi9hY2Nlc3MvdjEvc2VhcmNoL3Jlc291cmNlEosBCg1TZWFyY2hBY3Rpb25zEikucGxhdGZvcm0uYXV0aHplbi52MS5TZWFyY2hBY3Rpb25zUmVxdWVzdBoqLnBsYXRmb3JtLmF1dGh6ZW4udjEuU2VhcmNoQWN0aW9uc1Jlc3BvbnNlIiOC0+STAh06ASoiGC9hY2Nlc3MvdjEvc2VhcmNoL2FjdGlvbmIGcHJvdG8z", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_struct, file_platform_sdk_v1_common, file_platform_sdk_v1_protection]);
 
 /**
- * Subject is whom a question is about. The caller itself has the type
- * `principal` and its own principal id; any other subject is somebody else.
+ * Subject of a question. The caller itself has the type `principal` and its own principal id; any other value names
+ * another subject.
  *
  * @generated from message platform.authzen.v1.Subject
  */
@@ -42,8 +42,8 @@ export type Subject = Message<"platform.authzen.v1.Subject"> & {
   id: string;
 
   /**
-   * What the enforcement point says of the subject: at most 64 properties.
-   * Policies read each as a text, and the members of lists besides.
+   * The enforcement point's claims about the subject: at most 64 properties. Policies read each as a text, and each
+   * member of a list as well.
    *
    * @generated from field: google.protobuf.Struct properties = 3;
    */
@@ -58,7 +58,7 @@ export const SubjectSchema: GenMessage<Subject> = /*@__PURE__*/
   messageDesc(file_platform_authzen_v1_authorization, 0);
 
 /**
- * Action is what the subject would do.
+ * Action that the subject would take.
  *
  * @generated from message platform.authzen.v1.Action
  */
@@ -88,7 +88,7 @@ export const ActionSchema: GenMessage<Action> = /*@__PURE__*/
   messageDesc(file_platform_authzen_v1_authorization, 1);
 
 /**
- * Resource is what the subject would do it to.
+ * Resource of the action.
  *
  * @generated from message platform.authzen.v1.Resource
  */
@@ -108,10 +108,9 @@ export type Resource = Message<"platform.authzen.v1.Resource"> & {
   id: string;
 
   /**
-   * `labels`, `mime_type`, `artifact_digest`, `artifact_cid`,
-   * `artifact_profile`, `key_reference`, `content_digest` and
-   * `content_size_bytes` are what they are on the other routes. Any other
-   * property is an attribute; at most 64 with those of the action.
+   * `labels`, `mime_type`, `artifact_digest`, `artifact_cid`, `artifact_profile`, `key_reference`, `content_digest` and
+   * `content_size_bytes` have the same meaning as on the other routes. Any other property is an attribute; at most 64
+   * with those of the action.
    *
    * @generated from field: google.protobuf.Struct properties = 3;
    */
@@ -132,29 +131,29 @@ export const ResourceSchema: GenMessage<Resource> = /*@__PURE__*/
  */
 export type EvaluateRequest = Message<"platform.authzen.v1.EvaluateRequest"> & {
   /**
-   * Whom it is about.
+   * The subject.
    *
    * @generated from field: platform.authzen.v1.Subject subject = 1;
    */
   subject?: Subject | undefined;
 
   /**
-   * What the subject would do.
+   * The action.
    *
    * @generated from field: platform.authzen.v1.Action action = 2;
    */
   action?: Action | undefined;
 
   /**
-   * What the subject would do it to.
+   * The resource.
    *
    * @generated from field: platform.authzen.v1.Resource resource = 3;
    */
   resource?: Resource | undefined;
 
   /**
-   * `workload`, `purpose` and `understood_obligations` are what they are on the
-   * other routes; anything else is ignored.
+   * `workload`, `purpose` and `understood_obligations` have the same meaning as on the other routes; anything else is
+   * ignored.
    *
    * @generated from field: google.protobuf.Struct context = 4;
    */
@@ -175,15 +174,15 @@ export const EvaluateRequestSchema: GenMessage<EvaluateRequest> = /*@__PURE__*/
  */
 export type EvaluateResponse = Message<"platform.authzen.v1.EvaluateResponse"> & {
   /**
-   * Whether the subject may. False where policy obliges the enforcement point
-   * to what it does not say that it understands.
+   * Whether the subject is permitted. False if policy imposes an obligation that the request does not list as
+   * understood.
    *
    * @generated from field: bool decision = 1;
    */
   decision: boolean;
 
   /**
-   * What is known of the decision.
+   * Details of the decision.
    *
    * @generated from field: platform.authzen.v1.DecisionContext context = 2;
    */
@@ -198,8 +197,7 @@ export const EvaluateResponseSchema: GenMessage<EvaluateResponse> = /*@__PURE__*
   messageDesc(file_platform_authzen_v1_authorization, 4);
 
 /**
- * DecisionContext says how a question was decided, and proves that it is
- * recorded.
+ * DecisionContext describes how a question was decided, and proves that it is recorded.
  *
  * @generated from message platform.authzen.v1.DecisionContext
  */
@@ -213,22 +211,21 @@ export type DecisionContext = Message<"platform.authzen.v1.DecisionContext"> & {
   decisionId: string;
 
   /**
-   * Content address of everything that decided. Example: `sha256:3f1a`.
+   * Content address of the policies, schema and rules that decided. Example: `sha256:3f1a`.
    *
    * @generated from field: string policy_revision = 2;
    */
   policyRevision: string;
 
   /**
-   * Policies that decided; empty where the deployment does not show them.
-   * Example: `tenant/readers`.
+   * Policies that decided; empty if the deployment does not show them. Example: `tenant/readers`.
    *
    * @generated from field: repeated string reasons = 3;
    */
   reasons: string[];
 
   /**
-   * What the enforcement point must do where it takes the decision.
+   * What the enforcement point must do if it relies on the decision.
    *
    * @generated from field: repeated platform.sdk.v1.Obligation obligations = 4;
    */
@@ -250,50 +247,48 @@ export const DecisionContextSchema: GenMessage<DecisionContext> = /*@__PURE__*/
   messageDesc(file_platform_authzen_v1_authorization, 5);
 
 /**
- * EvaluateManyRequest is several questions. What a question leaves out is
- * taken from the request.
+ * EvaluateManyRequest has several questions. Absent members of a question are taken from the request.
  *
  * @generated from message platform.authzen.v1.EvaluateManyRequest
  */
 export type EvaluateManyRequest = Message<"platform.authzen.v1.EvaluateManyRequest"> & {
   /**
-   * Whom questions are about that name nobody.
+   * Default subject of the questions.
    *
    * @generated from field: platform.authzen.v1.Subject subject = 1;
    */
   subject?: Subject | undefined;
 
   /**
-   * What questions ask for that name no action.
+   * Default action of the questions.
    *
    * @generated from field: platform.authzen.v1.Action action = 2;
    */
   action?: Action | undefined;
 
   /**
-   * What questions are about that name no resource.
+   * Default resource of the questions.
    *
    * @generated from field: platform.authzen.v1.Resource resource = 3;
    */
   resource?: Resource | undefined;
 
   /**
-   * Context of questions that have none.
+   * Default context of the questions.
    *
    * @generated from field: google.protobuf.Struct context = 4;
    */
   context?: JsonObject | undefined;
 
   /**
-   * The questions: at most 100. Without any, the request is itself the one
-   * question.
+   * The questions: at most 100. Without any, the request is the only question.
    *
    * @generated from field: repeated platform.authzen.v1.Evaluation evaluations = 5;
    */
   evaluations: Evaluation[];
 
   /**
-   * How they are asked.
+   * How they are decided.
    *
    * @generated from field: platform.authzen.v1.EvaluationsOptions options = 6;
    */
@@ -314,21 +309,21 @@ export const EvaluateManyRequestSchema: GenMessage<EvaluateManyRequest> = /*@__P
  */
 export type Evaluation = Message<"platform.authzen.v1.Evaluation"> & {
   /**
-   * Whom it is about.
+   * The subject.
    *
    * @generated from field: platform.authzen.v1.Subject subject = 1;
    */
   subject?: Subject | undefined;
 
   /**
-   * What the subject would do.
+   * The action.
    *
    * @generated from field: platform.authzen.v1.Action action = 2;
    */
   action?: Action | undefined;
 
   /**
-   * What the subject would do it to.
+   * The resource.
    *
    * @generated from field: platform.authzen.v1.Resource resource = 3;
    */
@@ -350,15 +345,14 @@ export const EvaluationSchema: GenMessage<Evaluation> = /*@__PURE__*/
   messageDesc(file_platform_authzen_v1_authorization, 7);
 
 /**
- * EvaluationsOptions says how several questions are asked.
+ * EvaluationsOptions define how several questions are decided.
  *
  * @generated from message platform.authzen.v1.EvaluationsOptions
  */
 export type EvaluationsOptions = Message<"platform.authzen.v1.EvaluationsOptions"> & {
   /**
-   * `execute_all`, which is the default, `deny_on_first_deny` or
-   * `permit_on_first_permit`. What is behind the answer that ends it is not
-   * asked. Example: `execute_all`.
+   * `execute_all`, which is the default, `deny_on_first_deny` or `permit_on_first_permit`. Questions after the answer
+   * that ends it are not decided. Example: `execute_all`.
    *
    * @generated from field: string evaluations_semantic = 1;
    */
@@ -373,28 +367,27 @@ export const EvaluationsOptionsSchema: GenMessage<EvaluationsOptions> = /*@__PUR
   messageDesc(file_platform_authzen_v1_authorization, 8);
 
 /**
- * EvaluateManyResponse is the answers, in the order of the questions.
+ * EvaluateManyResponse has the answers, in the order of the questions.
  *
  * @generated from message platform.authzen.v1.EvaluateManyResponse
  */
 export type EvaluateManyResponse = Message<"platform.authzen.v1.EvaluateManyResponse"> & {
   /**
-   * Answers to the questions that were asked; empty where the request was one
-   * itself.
+   * Answers to the questions that were decided; empty if the request was the only question.
    *
    * @generated from field: repeated platform.authzen.v1.EvaluateResponse evaluations = 1;
    */
   evaluations: EvaluateResponse[];
 
   /**
-   * The answer where the request was itself the one question.
+   * The answer if the request was the only question.
    *
    * @generated from field: optional bool decision = 2;
    */
   decision?: boolean | undefined;
 
   /**
-   * What is known of that answer.
+   * Details of that answer.
    *
    * @generated from field: platform.authzen.v1.DecisionContext context = 3;
    */
@@ -409,8 +402,7 @@ export const EvaluateManyResponseSchema: GenMessage<EvaluateManyResponse> = /*@_
   messageDesc(file_platform_authzen_v1_authorization, 9);
 
 /**
- * SearchedEntity is what a search looks for. Its id, where there is one, is
- * ignored.
+ * SearchedEntity is what a search looks for. Its id, if there is one, is ignored.
  *
  * @generated from message platform.authzen.v1.SearchedEntity
  */
@@ -423,7 +415,7 @@ export type SearchedEntity = Message<"platform.authzen.v1.SearchedEntity"> & {
   type: string;
 
   /**
-   * Properties that all candidates have which do not say otherwise themselves.
+   * Default properties of the candidates.
    *
    * @generated from field: google.protobuf.Struct properties = 3;
    */
@@ -438,7 +430,7 @@ export const SearchedEntitySchema: GenMessage<SearchedEntity> = /*@__PURE__*/
   messageDesc(file_platform_authzen_v1_authorization, 10);
 
 /**
- * SearchSubjectsRequest asks who may do something to a resource.
+ * SearchSubjectsRequest asks which subjects may do something to a resource.
  *
  * @generated from message platform.authzen.v1.SearchSubjectsRequest
  */
@@ -451,29 +443,29 @@ export type SearchSubjectsRequest = Message<"platform.authzen.v1.SearchSubjectsR
   subject?: SearchedEntity | undefined;
 
   /**
-   * What the subjects would do.
+   * The action.
    *
    * @generated from field: platform.authzen.v1.Action action = 2;
    */
   action?: Action | undefined;
 
   /**
-   * What the subjects would do it to.
+   * The resource.
    *
    * @generated from field: platform.authzen.v1.Resource resource = 3;
    */
   resource?: Resource | undefined;
 
   /**
-   * As in a question, and with it `candidates`: the subjects that are asked
-   * about, at most 1,000, each with its `id`, and `properties` where it has any.
+   * As in a question, with `candidates`: the subjects to decide about, at most 1,000, each with its `id`, and
+   * `properties` if it has any.
    *
    * @generated from field: google.protobuf.Struct context = 4;
    */
   context?: JsonObject | undefined;
 
   /**
-   * Which part of the results to answer.
+   * The page of results to return.
    *
    * @generated from field: platform.authzen.v1.PageRequest page = 5;
    */
@@ -488,13 +480,13 @@ export const SearchSubjectsRequestSchema: GenMessage<SearchSubjectsRequest> = /*
   messageDesc(file_platform_authzen_v1_authorization, 11);
 
 /**
- * SearchSubjectsResponse is the candidates that would be permitted.
+ * SearchSubjectsResponse has the permitted candidates.
  *
  * @generated from message platform.authzen.v1.SearchSubjectsResponse
  */
 export type SearchSubjectsResponse = Message<"platform.authzen.v1.SearchSubjectsResponse"> & {
   /**
-   * There where the request has one.
+   * Present if the request has one.
    *
    * @generated from field: platform.authzen.v1.Page page = 1;
    */
@@ -523,20 +515,20 @@ export const SearchSubjectsResponseSchema: GenMessage<SearchSubjectsResponse> = 
   messageDesc(file_platform_authzen_v1_authorization, 12);
 
 /**
- * SearchResourcesRequest asks what a subject may do something to.
+ * SearchResourcesRequest asks to which resources a subject may do something.
  *
  * @generated from message platform.authzen.v1.SearchResourcesRequest
  */
 export type SearchResourcesRequest = Message<"platform.authzen.v1.SearchResourcesRequest"> & {
   /**
-   * Whom it is about.
+   * The subject.
    *
    * @generated from field: platform.authzen.v1.Subject subject = 1;
    */
   subject?: Subject | undefined;
 
   /**
-   * What the subject would do.
+   * The action.
    *
    * @generated from field: platform.authzen.v1.Action action = 2;
    */
@@ -550,15 +542,15 @@ export type SearchResourcesRequest = Message<"platform.authzen.v1.SearchResource
   resource?: SearchedEntity | undefined;
 
   /**
-   * As in a question, and with it `candidates`: the resources that are asked
-   * about, at most 1,000, each with its `id`, and `properties` where it has any.
+   * As in a question, with `candidates`: the resources to decide about, at most 1,000, each with its `id`, and
+   * `properties` if it has any.
    *
    * @generated from field: google.protobuf.Struct context = 4;
    */
   context?: JsonObject | undefined;
 
   /**
-   * Which part of the results to answer.
+   * The page of results to return.
    *
    * @generated from field: platform.authzen.v1.PageRequest page = 5;
    */
@@ -573,13 +565,13 @@ export const SearchResourcesRequestSchema: GenMessage<SearchResourcesRequest> = 
   messageDesc(file_platform_authzen_v1_authorization, 13);
 
 /**
- * SearchResourcesResponse is the candidates that would be permitted.
+ * SearchResourcesResponse has the permitted candidates.
  *
  * @generated from message platform.authzen.v1.SearchResourcesResponse
  */
 export type SearchResourcesResponse = Message<"platform.authzen.v1.SearchResourcesResponse"> & {
   /**
-   * There where the request has one.
+   * Present if the request has one.
    *
    * @generated from field: platform.authzen.v1.Page page = 1;
    */
@@ -608,7 +600,7 @@ export const SearchResourcesResponseSchema: GenMessage<SearchResourcesResponse> 
   messageDesc(file_platform_authzen_v1_authorization, 14);
 
 /**
- * FoundEntity is a subject or resource that would be permitted.
+ * FoundEntity is a permitted subject or resource.
  *
  * @generated from message platform.authzen.v1.FoundEntity
  */
@@ -642,29 +634,29 @@ export const FoundEntitySchema: GenMessage<FoundEntity> = /*@__PURE__*/
  */
 export type SearchActionsRequest = Message<"platform.authzen.v1.SearchActionsRequest"> & {
   /**
-   * Whom it is about.
+   * The subject.
    *
    * @generated from field: platform.authzen.v1.Subject subject = 1;
    */
   subject?: Subject | undefined;
 
   /**
-   * What the subject would do something to.
+   * The resource.
    *
    * @generated from field: platform.authzen.v1.Resource resource = 2;
    */
   resource?: Resource | undefined;
 
   /**
-   * As in a question. With `candidates`, at most 1,000 actions, only these are
-   * asked about, each by its `name`, and with `properties` where it has any.
+   * As in a question. With `candidates`, at most 1,000 actions, only these are decided, each by its `name`, and with
+   * `properties` if it has any.
    *
    * @generated from field: google.protobuf.Struct context = 3;
    */
   context?: JsonObject | undefined;
 
   /**
-   * Which part of the results to answer.
+   * The page of results to return.
    *
    * @generated from field: platform.authzen.v1.PageRequest page = 4;
    */
@@ -679,21 +671,20 @@ export const SearchActionsRequestSchema: GenMessage<SearchActionsRequest> = /*@_
   messageDesc(file_platform_authzen_v1_authorization, 16);
 
 /**
- * SearchActionsResponse is the actions that would be permitted.
+ * SearchActionsResponse has the permitted actions.
  *
  * @generated from message platform.authzen.v1.SearchActionsResponse
  */
 export type SearchActionsResponse = Message<"platform.authzen.v1.SearchActionsResponse"> & {
   /**
-   * In the order of the candidates; without any in the order in which the
-   * service names its actions, and then by name.
+   * In the order of the candidates; without candidates, the service's own actions first, then the others by name.
    *
    * @generated from field: repeated platform.authzen.v1.FoundAction results = 1;
    */
   results: FoundAction[];
 
   /**
-   * There where the request has one.
+   * Present if the request has one.
    *
    * @generated from field: platform.authzen.v1.Page page = 2;
    */
@@ -715,7 +706,7 @@ export const SearchActionsResponseSchema: GenMessage<SearchActionsResponse> = /*
   messageDesc(file_platform_authzen_v1_authorization, 17);
 
 /**
- * FoundAction is an action that would be permitted.
+ * FoundAction is a permitted action.
  *
  * @generated from message platform.authzen.v1.FoundAction
  */
@@ -736,22 +727,20 @@ export const FoundActionSchema: GenMessage<FoundAction> = /*@__PURE__*/
   messageDesc(file_platform_authzen_v1_authorization, 18);
 
 /**
- * PageRequest asks for a part of the results.
+ * PageRequest asks for a page of the results.
  *
  * @generated from message platform.authzen.v1.PageRequest
  */
 export type PageRequest = Message<"platform.authzen.v1.PageRequest"> & {
   /**
-   * `next_token` of the page before. All else must then be as it was. At most
-   * 128 characters.
+   * `next_token` of the previous page. All other members must be unchanged. At most 128 characters.
    *
    * @generated from field: string token = 1;
    */
   token: string;
 
   /**
-   * How many results a page has at most, 0 to 2^53-1. With a token it may be
-   * left out. Example: `50`.
+   * Most results of a page, 0 to 2^53-1. May be absent with a token. Example: `50`.
    *
    * @generated from field: optional int64 limit = 2;
    */
@@ -766,14 +755,13 @@ export const PageRequestSchema: GenMessage<PageRequest> = /*@__PURE__*/
   messageDesc(file_platform_authzen_v1_authorization, 19);
 
 /**
- * Page says which part of the results an answer has.
+ * Page describes the page of an answer.
  *
  * @generated from message platform.authzen.v1.Page
  */
 export type Page = Message<"platform.authzen.v1.Page"> & {
   /**
-   * Token of the next page, in which there may be no results; empty where
-   * everything was asked.
+   * Token of the next page, which may have no results; empty after the last.
    *
    * @generated from field: string next_token = 1;
    */
@@ -795,13 +783,13 @@ export const PageSchema: GenMessage<Page> = /*@__PURE__*/
   messageDesc(file_platform_authzen_v1_authorization, 20);
 
 /**
- * SearchContext says how a search was decided.
+ * SearchContext has the decisions of a search.
  *
  * @generated from message platform.authzen.v1.SearchContext
  */
 export type SearchContext = Message<"platform.authzen.v1.SearchContext"> & {
   /**
-   * One for each question that was asked for this answer, in their order.
+   * One for each question that was decided for this page, in order.
    *
    * @generated from field: repeated platform.authzen.v1.SearchDecision decisions = 1;
    */
@@ -837,22 +825,21 @@ export type SearchDecision = Message<"platform.authzen.v1.SearchDecision"> & {
   decision: boolean;
 
   /**
-   * Candidate that it is about, where subjects or resources are searched for.
-   * Example: `alice@example.com`.
+   * Candidate of the decision, in a search for subjects or resources. Example: `alice@example.com`.
    *
    * @generated from field: optional string id = 3;
    */
   id?: string | undefined;
 
   /**
-   * Action that it is about, where actions are searched for. Example: `access`.
+   * Action of the decision, in a search for actions. Example: `access`.
    *
    * @generated from field: optional string name = 4;
    */
   name?: string | undefined;
 
   /**
-   * Receipt of the decision's record, where the header asks for one.
+   * Receipt of the decision's record, if the header asks for one.
    *
    * @generated from field: optional platform.sdk.v1.Receipt receipt = 5;
    */
@@ -898,10 +885,8 @@ export const AuthorizationService: GenService<{
     output: typeof EvaluateManyResponseSchema;
   },
   /**
-   * SearchSubjects says which of the subjects that the request itself names
-   * would be permitted: the service knows no directory of subjects. They are
-   * `context.candidates`, at most 1,000. Each of them is asked about, and
-   * recorded, as a question of its own.
+   * SearchSubjects returns the permitted ones of the subjects in `context.candidates`, at most 1,000: the service has
+   * no directory of subjects. Each is decided and recorded as a separate question.
    *
    * @generated from rpc platform.authzen.v1.AuthorizationService.SearchSubjects
    */
@@ -911,8 +896,7 @@ export const AuthorizationService: GenService<{
     output: typeof SearchSubjectsResponseSchema;
   },
   /**
-   * SearchResources says which of the resources that the request itself names,
-   * in `context.candidates`, would be permitted.
+   * SearchResources returns the permitted ones of the resources in `context.candidates`.
    *
    * @generated from rpc platform.authzen.v1.AuthorizationService.SearchResources
    */
@@ -922,10 +906,9 @@ export const AuthorizationService: GenService<{
     output: typeof SearchResourcesResponseSchema;
   },
   /**
-   * SearchActions says which actions would be permitted: of those in
-   * `context.candidates`, or without any of `protect`, `access`, `rewrap`,
-   * `wrap`, `unwrap`, `rewrapKey` and the names that the deployment's policies
-   * map to one of them. Each is asked, and recorded, as a question of its own.
+   * SearchActions returns the permitted actions: of those in `context.candidates`, or, without any, of `protect`,
+   * `access`, `rewrap`, `wrap`, `unwrap`, `rewrapKey` and the names that the deployment's policies map to one of them.
+   * Each is decided and recorded as a separate question.
    *
    * @generated from rpc platform.authzen.v1.AuthorizationService.SearchActions
    */

@@ -35,7 +35,7 @@ export type ItemError = Message<"platform.bulk.v1.ItemError"> & {
   reason: string;
 
   /**
-   * What is wrong, for a person.
+   * Description for people.
    *
    * @generated from field: string message = 3;
    */
@@ -49,8 +49,7 @@ export type ItemError = Message<"platform.bulk.v1.ItemError"> & {
   violations: ItemViolation[];
 
   /**
-   * Seconds after which the item may be sent again; absent where that would not
-   * help.
+   * Seconds after which the item may be sent again; absent if that would not help.
    *
    * @generated from field: optional int32 retry_after_seconds = 5;
    */
@@ -85,7 +84,7 @@ export type ItemViolation = Message<"platform.bulk.v1.ItemViolation"> & {
   rule: string;
 
   /**
-   * What is wrong, for a person.
+   * Description for people.
    *
    * @generated from field: string message = 3;
    */
@@ -100,9 +99,8 @@ export const ItemViolationSchema: GenMessage<ItemViolation> = /*@__PURE__*/
   messageDesc(file_platform_bulk_v1_common, 1);
 
 /**
- * RangeReceipt proves at once where the records of all answered items of a call
- * stand: all of them in one signed tree of the tenant's log. A call gets it
- * that asks for it by the header `x-svc-receipt: range`.
+ * RangeReceipt proves the positions of all answered items' records at once: all of them in one signed tree of the
+ * tenant's log. A call asks for it with the header `x-svc-receipt: range`.
  *
  * @generated from message platform.bulk.v1.RangeReceipt
  */
@@ -116,7 +114,7 @@ export type RangeReceipt = Message<"platform.bulk.v1.RangeReceipt"> & {
   logOrigin: string;
 
   /**
-   * Size of the log that the proof speaks of.
+   * Size of the log that the proof is for.
    *
    * @generated from field: int64 tree_size = 2;
    */
@@ -148,7 +146,7 @@ export const RangeReceiptSchema: GenMessage<RangeReceipt> = /*@__PURE__*/
   messageDesc(file_platform_bulk_v1_common, 2);
 
 /**
- * RangeLeaf is where the record of one item stands, and what opens it.
+ * RangeLeaf has the position of one item's record, and what opens it.
  *
  * @generated from message platform.bulk.v1.RangeLeaf
  */
@@ -161,7 +159,7 @@ export type RangeLeaf = Message<"platform.bulk.v1.RangeLeaf"> & {
   recordId: string;
 
   /**
-   * Place of the record in the log, from 0.
+   * Position of the record in the log, from 0.
    *
    * @generated from field: int64 leaf_index = 2;
    */
@@ -176,8 +174,8 @@ export type RangeLeaf = Message<"platform.bulk.v1.RangeLeaf"> & {
   leafHash: string;
 
   /**
-   * Opens the leaf's commitment to the record: 32 bytes, in base64. Whoever has
-   * it and the record can show what the leaf stands for.
+   * Opens the leaf's commitment to the record: 32 bytes, in base64. With it and the record, anyone can show what the
+   * leaf commits to.
    *
    * @generated from field: string opening = 4;
    */
@@ -192,7 +190,7 @@ export const RangeLeafSchema: GenMessage<RangeLeaf> = /*@__PURE__*/
   messageDesc(file_platform_bulk_v1_common, 3);
 
 /**
- * ItemOutcome is what became of one item of a call.
+ * ItemOutcome is the result of one item of a call.
  *
  * @generated from enum platform.bulk.v1.ItemOutcome
  */
@@ -219,8 +217,7 @@ export const ItemOutcome = {
   REFUSED: 2,
 
   /**
-   * It was not looked at, because an item before it stopped the call. Nothing
-   * is recorded of it.
+   * It was not evaluated, because an earlier item stopped the call. Nothing is recorded of it.
    *
    * @generated from enum value: ITEM_OUTCOME_NOT_EVALUATED = 3;
    */
@@ -228,7 +225,7 @@ export const ItemOutcome = {
 } as const;
 
 /**
- * ItemOutcome is what became of one item of a call.
+ * ItemOutcome is the result of one item of a call.
  *
  * @generated from enum platform.bulk.v1.ItemOutcome
  */

@@ -63,7 +63,7 @@ export const PlanProtectionsRequestSchema: GenMessage<PlanProtectionsRequest> = 
  */
 export type ProtectionPlanItem = Message<"platform.bulk.v1.ProtectionPlanItem"> & {
   /**
-   * What became of the item.
+   * Outcome of the item.
    *
    * @generated from field: platform.bulk.v1.ItemOutcome outcome = 1;
    */
@@ -98,8 +98,7 @@ export type ProtectionPlanItem = Message<"platform.bulk.v1.ProtectionPlanItem"> 
   error?: ItemError | undefined;
 
   /**
-   * Place and opening of its record; absent unless it was answered and the call
-   * asked for one receipt for all of its items.
+   * Position and opening of its record; absent unless it was answered and the call asked for a range receipt.
    *
    * @generated from field: optional platform.bulk.v1.RangeLeaf leaf = 6;
    */
@@ -142,7 +141,7 @@ export type PlanProtectionsResponse = Message<"platform.bulk.v1.PlanProtectionsR
   caller?: Caller | undefined;
 
   /**
-   * One for each question, in their order.
+   * One per question, in order.
    *
    * @generated from field: repeated platform.bulk.v1.ProtectionPlanItem items = 4;
    */
@@ -156,8 +155,8 @@ export type PlanProtectionsResponse = Message<"platform.bulk.v1.PlanProtectionsR
   platformDomains: PlatformDomain[];
 
   /**
-   * Proves where the records of all answered items stand; absent where none was
-   * answered, and unless the call asked for it.
+   * Proves the positions of the records of all answered items. Absent if none was answered, or the call did not ask for
+   * it.
    *
    * @generated from field: optional platform.bulk.v1.RangeReceipt receipt = 6;
    */
@@ -214,7 +213,7 @@ export const ResolvePoliciesRequestSchema: GenMessage<ResolvePoliciesRequest> = 
  */
 export type PolicyResolutionItem = Message<"platform.bulk.v1.PolicyResolutionItem"> & {
   /**
-   * What became of the item.
+   * Outcome of the item.
    *
    * @generated from field: platform.bulk.v1.ItemOutcome outcome = 1;
    */
@@ -249,8 +248,7 @@ export type PolicyResolutionItem = Message<"platform.bulk.v1.PolicyResolutionIte
   error?: ItemError | undefined;
 
   /**
-   * Place and opening of its record; absent unless it was answered and the call
-   * asked for one receipt for all of its items.
+   * Position and opening of its record; absent unless it was answered and the call asked for a range receipt.
    *
    * @generated from field: optional platform.bulk.v1.RangeLeaf leaf = 6;
    */
@@ -293,7 +291,7 @@ export type ResolvePoliciesResponse = Message<"platform.bulk.v1.ResolvePoliciesR
   caller?: Caller | undefined;
 
   /**
-   * One for each question, in their order.
+   * One per question, in order.
    *
    * @generated from field: repeated platform.bulk.v1.PolicyResolutionItem items = 4;
    */
@@ -307,8 +305,8 @@ export type ResolvePoliciesResponse = Message<"platform.bulk.v1.ResolvePoliciesR
   platformDomains: PlatformDomain[];
 
   /**
-   * Proves where the records of all answered items stand; absent where none was
-   * answered, and unless the call asked for it.
+   * Proves the positions of the records of all answered items. Absent if none was answered, or the call did not ask for
+   * it.
    *
    * @generated from field: optional platform.bulk.v1.RangeReceipt receipt = 6;
    */
@@ -365,7 +363,7 @@ export const PlanKeyAccessesRequestSchema: GenMessage<PlanKeyAccessesRequest> = 
  */
 export type KeyAccessPlanItem = Message<"platform.bulk.v1.KeyAccessPlanItem"> & {
   /**
-   * What became of the item.
+   * Outcome of the item.
    *
    * @generated from field: platform.bulk.v1.ItemOutcome outcome = 1;
    */
@@ -400,8 +398,7 @@ export type KeyAccessPlanItem = Message<"platform.bulk.v1.KeyAccessPlanItem"> & 
   error?: ItemError | undefined;
 
   /**
-   * Place and opening of its record; absent unless it was answered and the call
-   * asked for one receipt for all of its items.
+   * Position and opening of its record; absent unless it was answered and the call asked for a range receipt.
    *
    * @generated from field: optional platform.bulk.v1.RangeLeaf leaf = 6;
    */
@@ -444,7 +441,7 @@ export type PlanKeyAccessesResponse = Message<"platform.bulk.v1.PlanKeyAccessesR
   caller?: Caller | undefined;
 
   /**
-   * One for each question, in their order.
+   * One per question, in order.
    *
    * @generated from field: repeated platform.bulk.v1.KeyAccessPlanItem items = 4;
    */
@@ -458,8 +455,8 @@ export type PlanKeyAccessesResponse = Message<"platform.bulk.v1.PlanKeyAccessesR
   platformDomains: PlatformDomain[];
 
   /**
-   * Proves where the records of all answered items stand; absent where none was
-   * answered, and unless the call asked for it.
+   * Proves the positions of the records of all answered items. Absent if none was answered, or the call did not ask for
+   * it.
    *
    * @generated from field: optional platform.bulk.v1.RangeReceipt receipt = 6;
    */
@@ -474,10 +471,9 @@ export const PlanKeyAccessesResponseSchema: GenMessage<PlanKeyAccessesResponse> 
   messageDesc(file_platform_bulk_v1_decisions, 8);
 
 /**
- * BulkDecisionService answers many questions of one kind at once, each as its
- * single route would, with a decision and a record of its own. One durable
- * commit carries all records of a call. Items are answered in their order, and
- * one that is invalid is refused alone.
+ * BulkDecisionService answers many questions of one kind at once, each as its single route would, with its own decision
+ * and record. One durable commit carries all records of a call. Items are answered in their order, and one that is
+ * invalid is refused alone.
  *
  * @generated from service platform.bulk.v1.BulkDecisionService
  */

@@ -44,14 +44,14 @@ export const RecordEventsRequestSchema: GenMessage<RecordEventsRequest> = /*@__P
   messageDesc(file_platform_bulk_v1_records, 0);
 
 /**
- * EventItem is one event and the key under which it may be sent again.
+ * EventItem is one event and the key under which it may be retried.
  *
  * @generated from message platform.bulk.v1.EventItem
  */
 export type EventItem = Message<"platform.bulk.v1.EventItem"> & {
   /**
-   * What the header `Idempotency-Key` of the single route is: 1 to 128 visible
-   * characters. Example: `5f0c4f0e-6d0a-4a5e-9d3e-1f2f5e0b7a11`.
+   * As the header `Idempotency-Key` of the single route: 1 to 128 visible characters. Example:
+   * `5f0c4f0e-6d0a-4a5e-9d3e-1f2f5e0b7a11`.
    *
    * @generated from field: string idempotency_key = 1;
    */
@@ -73,20 +73,20 @@ export const EventItemSchema: GenMessage<EventItem> = /*@__PURE__*/
   messageDesc(file_platform_bulk_v1_records, 1);
 
 /**
- * EventResult is what became of one event.
+ * EventResult is the result of one event.
  *
  * @generated from message platform.bulk.v1.EventResult
  */
 export type EventResult = Message<"platform.bulk.v1.EventResult"> & {
   /**
-   * What became of the item.
+   * Outcome of the item.
    *
    * @generated from field: platform.bulk.v1.ItemOutcome outcome = 1;
    */
   outcome: ItemOutcome;
 
   /**
-   * Of the item; empty where it could not be read.
+   * Key of the item; empty if it could not be read.
    *
    * @generated from field: string idempotency_key = 2;
    */
@@ -114,8 +114,7 @@ export type EventResult = Message<"platform.bulk.v1.EventResult"> & {
   error?: ItemError | undefined;
 
   /**
-   * Place and opening of its record; absent unless it was answered and the call
-   * asked for one receipt for all of its items.
+   * Position and opening of its record; absent unless it was answered and the call asked for a range receipt.
    *
    * @generated from field: optional platform.bulk.v1.RangeLeaf leaf = 6;
    */
@@ -130,7 +129,7 @@ export const EventResultSchema: GenMessage<EventResult> = /*@__PURE__*/
   messageDesc(file_platform_bulk_v1_records, 2);
 
 /**
- * RecordEventsResponse holds what became of each event, in their order.
+ * RecordEventsResponse holds the result of each event, in order.
  *
  * @generated from message platform.bulk.v1.RecordEventsResponse
  */
@@ -157,7 +156,7 @@ export type RecordEventsResponse = Message<"platform.bulk.v1.RecordEventsRespons
   caller?: Caller | undefined;
 
   /**
-   * One for each event, in their order.
+   * One per event, in order.
    *
    * @generated from field: repeated platform.bulk.v1.EventResult items = 4;
    */
@@ -171,8 +170,8 @@ export type RecordEventsResponse = Message<"platform.bulk.v1.RecordEventsRespons
   platformDomains: PlatformDomain[];
 
   /**
-   * Proves where the records of all answered items stand; absent where none was
-   * answered, and unless the call asked for it.
+   * Proves the positions of the records of all answered items. Absent if none was answered, or the call did not ask for
+   * it.
    *
    * @generated from field: optional platform.bulk.v1.RangeReceipt receipt = 6;
    */
@@ -208,15 +207,14 @@ export const RegisterArtifactsRequestSchema: GenMessage<RegisterArtifactsRequest
   messageDesc(file_platform_bulk_v1_records, 4);
 
 /**
- * RegistrationItem is one registration and the key under which it may be sent
- * again.
+ * RegistrationItem is one registration and the key under which it may be retried.
  *
  * @generated from message platform.bulk.v1.RegistrationItem
  */
 export type RegistrationItem = Message<"platform.bulk.v1.RegistrationItem"> & {
   /**
-   * What the header `Idempotency-Key` of the single route is: 1 to 128 visible
-   * characters. Example: `5f0c4f0e-6d0a-4a5e-9d3e-1f2f5e0b7a11`.
+   * As the header `Idempotency-Key` of the single route: 1 to 128 visible characters. Example:
+   * `5f0c4f0e-6d0a-4a5e-9d3e-1f2f5e0b7a11`.
    *
    * @generated from field: string idempotency_key = 1;
    */
@@ -238,21 +236,20 @@ export const RegistrationItemSchema: GenMessage<RegistrationItem> = /*@__PURE__*
   messageDesc(file_platform_bulk_v1_records, 5);
 
 /**
- * RegistrationResult is what became of one registration.
+ * RegistrationResult is the result of one registration.
  *
  * @generated from message platform.bulk.v1.RegistrationResult
  */
 export type RegistrationResult = Message<"platform.bulk.v1.RegistrationResult"> & {
   /**
-   * What became of the item. A registration that was answered may still say
-   * `registration.accepted` false.
+   * Outcome of the item. A registration that was answered may still say `registration.accepted` false.
    *
    * @generated from field: platform.bulk.v1.ItemOutcome outcome = 1;
    */
   outcome: ItemOutcome;
 
   /**
-   * Of the item; empty where it could not be read.
+   * Key of the item; empty if it could not be read.
    *
    * @generated from field: string idempotency_key = 2;
    */
@@ -280,8 +277,7 @@ export type RegistrationResult = Message<"platform.bulk.v1.RegistrationResult"> 
   error?: ItemError | undefined;
 
   /**
-   * Place and opening of its record; absent unless it was answered and the call
-   * asked for one receipt for all of its items.
+   * Position and opening of its record; absent unless it was answered and the call asked for a range receipt.
    *
    * @generated from field: optional platform.bulk.v1.RangeLeaf leaf = 6;
    */
@@ -296,8 +292,7 @@ export const RegistrationResultSchema: GenMessage<RegistrationResult> = /*@__PUR
   messageDesc(file_platform_bulk_v1_records, 6);
 
 /**
- * RegisterArtifactsResponse holds what became of each registration, in their
- * order.
+ * RegisterArtifactsResponse holds the result of each registration, in order.
  *
  * @generated from message platform.bulk.v1.RegisterArtifactsResponse
  */
@@ -324,7 +319,7 @@ export type RegisterArtifactsResponse = Message<"platform.bulk.v1.RegisterArtifa
   caller?: Caller | undefined;
 
   /**
-   * One for each registration, in their order.
+   * One per registration, in order.
    *
    * @generated from field: repeated platform.bulk.v1.RegistrationResult items = 4;
    */
@@ -338,8 +333,8 @@ export type RegisterArtifactsResponse = Message<"platform.bulk.v1.RegisterArtifa
   platformDomains: PlatformDomain[];
 
   /**
-   * Proves where the records of all answered items stand; absent where none was
-   * answered, and unless the call asked for it.
+   * Proves the positions of the records of all answered items. Absent if none was answered, or the call did not ask for
+   * it.
    *
    * @generated from field: optional platform.bulk.v1.RangeReceipt receipt = 6;
    */
@@ -354,10 +349,9 @@ export const RegisterArtifactsResponseSchema: GenMessage<RegisterArtifactsRespon
   messageDesc(file_platform_bulk_v1_records, 7);
 
 /**
- * BulkRecordService records what callers did and produced, many at once, each
- * as its single route would. One durable commit carries all records of a call.
- * Each item is accepted or refused alone, under an idempotency key of its own:
- * a call that is sent again records nothing twice.
+ * BulkRecordService records what callers did and produced, many at once, each as its single route would. One durable
+ * commit carries all records of a call. Each item is accepted or refused alone, under its own idempotency key: a
+ * retried call records nothing twice.
  *
  * @generated from service platform.bulk.v1.BulkRecordService
  */

@@ -66,7 +66,7 @@ export const StreamEventsResponseSchema: GenMessage<StreamEventsResponse> = /*@_
   messageDesc(file_platform_bulk_v1_streams, 1);
 
 /**
- * AcknowledgedEvent is what became of one item.
+ * AcknowledgedEvent is the result of one item.
  *
  * @generated from message platform.bulk.v1.AcknowledgedEvent
  */
@@ -79,7 +79,7 @@ export type AcknowledgedEvent = Message<"platform.bulk.v1.AcknowledgedEvent"> & 
   sequence: bigint;
 
   /**
-   * What became of it.
+   * Its result.
    *
    * @generated from field: platform.bulk.v1.EventResult result = 2;
    */
@@ -145,7 +145,7 @@ export const StreamRegistrationsResponseSchema: GenMessage<StreamRegistrationsRe
   messageDesc(file_platform_bulk_v1_streams, 4);
 
 /**
- * AcknowledgedRegistration is what became of one item.
+ * AcknowledgedRegistration is the result of one item.
  *
  * @generated from message platform.bulk.v1.AcknowledgedRegistration
  */
@@ -158,7 +158,7 @@ export type AcknowledgedRegistration = Message<"platform.bulk.v1.AcknowledgedReg
   sequence: bigint;
 
   /**
-   * What became of it.
+   * Its result.
    *
    * @generated from field: platform.bulk.v1.RegistrationResult result = 2;
    */
@@ -173,16 +173,14 @@ export const AcknowledgedRegistrationSchema: GenMessage<AcknowledgedRegistration
   messageDesc(file_platform_bulk_v1_streams, 5);
 
 /**
- * BulkStreamService takes what agents ship continuously, on streams of gRPC (or
- * of Connect over HTTP/2). The caller numbers its items; what is durable, or
- * refused for good, is acknowledged by number and key, in the order in which it
- * was sent. After a cut the caller sends again whatever was not acknowledged,
- * under the same keys: nothing is lost, and nothing is recorded twice.
+ * BulkStreamService accepts continuous data from agents, on streams of gRPC (or of Connect over HTTP/2). The caller
+ * numbers its items; items that are durable, or finally refused, are acknowledged by number and key, in the order in
+ * which they were sent. After a disconnect the caller sends all unacknowledged items again, under the same keys:
+ * nothing is lost, and nothing is recorded twice.
  *
- * The service reads no further than it has room for what it has not
- * acknowledged yet. It ends a stream on which nothing is sent for a while, whose
- * token has expired, or that reaches a quota, and when it stops: after it has
- * acknowledged what it recorded.
+ * The service reads only as far ahead as it has room for unacknowledged items. It ends a stream that is idle for a
+ * while, whose token has expired, or that reaches a quota, and when it stops: after it has acknowledged what it
+ * recorded.
  *
  * @generated from service platform.bulk.v1.BulkStreamService
  */

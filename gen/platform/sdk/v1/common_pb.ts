@@ -163,7 +163,7 @@ export type PlatformDomain = Message<"platform.sdk.v1.PlatformDomain"> & {
   configured: boolean;
 
   /**
-   * Why it is, or is not, configured: one sentence for a person.
+   * Why it is, or is not, configured: one sentence for people.
    *
    * @generated from field: string reason = 3;
    */
@@ -261,14 +261,14 @@ export type Receipt = Message<"platform.sdk.v1.Receipt"> & {
   logOrigin: string;
 
   /**
-   * Place of the record in the log, from 0.
+   * Position of the record in the log, from 0.
    *
    * @generated from field: int64 leaf_index = 3;
    */
   leafIndex: bigint;
 
   /**
-   * Size of the log that the proof speaks of.
+   * Size of the log that the proof is for.
    *
    * @generated from field: int64 tree_size = 4;
    */
@@ -297,8 +297,8 @@ export type Receipt = Message<"platform.sdk.v1.Receipt"> & {
   leaf?: string | undefined;
 
   /**
-   * Opens the leaf's commitment to the record: 32 bytes, in base64. Whoever has
-   * it and the record can show what the leaf stands for.
+   * Opens the leaf's commitment to the record: 32 bytes, in base64. With it and the record, anyone can show what the
+   * leaf commits to.
    *
    * @generated from field: optional string opening = 8;
    */
@@ -347,7 +347,7 @@ export const ProtectionOperation = {
   ACCESS: 2,
 
   /**
-   * Protect an artifact's key anew, without touching the plaintext.
+   * Protect an artifact's key again, without touching the plaintext.
    *
    * @generated from enum value: PROTECTION_OPERATION_REWRAP = 3;
    */

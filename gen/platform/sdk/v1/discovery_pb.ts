@@ -22,8 +22,7 @@ export const file_platform_sdk_v1_discovery: GenFile = /*@__PURE__*/
  */
 export type AuthConfiguration = Message<"platform.sdk.v1.AuthConfiguration"> & {
   /**
-   * `oauth_client_credentials` where an issuer is configured, else
-   * `bearer_token_validation`.
+   * `oauth_client_credentials` if an issuer is configured, else `bearer_token_validation`.
    *
    * @generated from field: string mode = 1;
    */
@@ -37,17 +36,15 @@ export type AuthConfiguration = Message<"platform.sdk.v1.AuthConfiguration"> & {
   proofOfPossession: string;
 
   /**
-   * Issuer to mint tokens from: the one that speaks for the caller's tenant.
-   * Absent where none does.
-   * Example: `https://issuer.example/realms/platform`.
+   * Issuer to get tokens from: the one for the caller's tenant. Absent if there is none. Example:
+   * `https://issuer.example/realms/platform`.
    *
    * @generated from field: optional string oidc_issuer = 3;
    */
   oidcIssuer?: string | undefined;
 
   /**
-   * Audience that a token of that issuer must carry. Absent with it.
-   * Example: `api://svc-platform-api`.
+   * Audience that a token of that issuer must have. Absent if there is none. Example: `api://svc-platform-api`.
    *
    * @generated from field: optional string oidc_audience = 4;
    */
@@ -401,8 +398,8 @@ export const AuthModeSchema: GenEnum<AuthMode> = /*@__PURE__*/
   enumDesc(file_platform_sdk_v1_discovery, 0);
 
 /**
- * DiscoveryService tells a caller who it is, what the deployment supports and
- * which scopes each route needs. Nothing is recorded.
+ * DiscoveryService describes the caller, what the deployment supports and which scopes each route needs. Nothing is
+ * recorded.
  *
  * @generated from service platform.sdk.v1.DiscoveryService
  */

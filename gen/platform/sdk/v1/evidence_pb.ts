@@ -58,9 +58,9 @@ export type RecordEvidenceRequest = Message<"platform.sdk.v1.RecordEvidenceReque
   artifactProfile?: ArtifactProfile | undefined;
 
   /**
-   * Digest of the artifact, as `algorithm:value`; at most 256 characters. The value is opaque,
-   * but one that is not hexadecimal of the algorithm's length draws a warning.
-   * Example: `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
+   * Digest of the artifact, as `algorithm:value`; at most 256 characters. The value is opaque, but one that is not
+   * hexadecimal of the algorithm's length causes a warning. Example:
+   * `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
    *
    * @generated from field: optional string artifact_digest = 6;
    */
@@ -85,25 +85,23 @@ export type RecordEvidenceRequest = Message<"platform.sdk.v1.RecordEvidenceReque
   artifactMerkleRootCid?: string | undefined;
 
   /**
-   * Decision that the event ties back to. At most 256 characters.
+   * Decision that the event cites. At most 256 characters.
    *
    * @generated from field: optional string decision_id = 9;
    */
   decisionId?: string | undefined;
 
   /**
-   * How it ended: `completed`, `failed`, `aborted`, `refused` or
-   * `releasing`. Another word is kept as sent, and draws a warning. At most
-   * 1024 characters. Example: `completed`.
+   * Result: `completed`, `failed`, `aborted`, `refused` or `releasing`. Another word is kept as sent, with a warning.
+   * At most 1024 characters. Example: `completed`.
    *
    * @generated from field: optional string outcome = 10;
    */
   outcome?: string | undefined;
 
   /**
-   * When it happened: an RFC 3339 timestamp. The zero time
-   * `0001-01-01T00:00:00Z` means absent. More than 5 minutes in the future
-   * draws a warning. Example: `2026-03-01T12:00:00Z`.
+   * When it happened: an RFC 3339 timestamp. The zero time `0001-01-01T00:00:00Z` means absent. More than 5 minutes in
+   * the future causes a warning. Example: `2026-03-01T12:00:00Z`.
    *
    * @generated from field: optional string occurred_at = 11;
    */
@@ -183,7 +181,7 @@ export type Ingestion = Message<"platform.sdk.v1.Ingestion"> & {
   correlateBy: string[];
 
   /**
-   * Shows that the record is on the ledger; absent where the caller asked for none.
+   * Proves that the record is on the ledger; absent if the caller did not want a receipt.
    *
    * @generated from field: optional platform.sdk.v1.Receipt receipt = 6;
    */
@@ -211,14 +209,14 @@ export type EvidenceSummary = Message<"platform.sdk.v1.EvidenceSummary"> & {
   workloadApplication: string;
 
   /**
-   * Environment of the workload, where given.
+   * Environment of the workload, if given.
    *
    * @generated from field: optional string workload_environment = 2;
    */
   workloadEnvironment?: string | undefined;
 
   /**
-   * Component of the workload, where given.
+   * Component of the workload, if given.
    *
    * @generated from field: optional string workload_component = 3;
    */
@@ -232,21 +230,21 @@ export type EvidenceSummary = Message<"platform.sdk.v1.EvidenceSummary"> & {
   resourceKind: string;
 
   /**
-   * Identifier of the resource, where given.
+   * Identifier of the resource, if given.
    *
    * @generated from field: optional string resource_id = 5;
    */
   resourceId?: string | undefined;
 
   /**
-   * Media type of the resource, where given.
+   * Media type of the resource, if given.
    *
    * @generated from field: optional string mime_type = 6;
    */
   mimeType?: string | undefined;
 
   /**
-   * Purpose, where given.
+   * Purpose, if given.
    *
    * @generated from field: optional string purpose = 7;
    */
@@ -274,14 +272,14 @@ export type EvidenceSummary = Message<"platform.sdk.v1.EvidenceSummary"> & {
   eventType: EvidenceEventType;
 
   /**
-   * What the artifact is, where given.
+   * What the artifact is, if given.
    *
    * @generated from field: optional platform.sdk.v1.ArtifactKind artifact_kind = 11;
    */
   artifactKind?: ArtifactKind | undefined;
 
   /**
-   * Shape of the artifact, where given.
+   * Shape of the artifact, if given.
    *
    * @generated from field: optional platform.sdk.v1.ArtifactProfile artifact_profile = 12;
    */
@@ -295,14 +293,14 @@ export type EvidenceSummary = Message<"platform.sdk.v1.EvidenceSummary"> & {
   artifactDigestPresent: boolean;
 
   /**
-   * CID of the artifact, where given.
+   * CID of the artifact, if given.
    *
    * @generated from field: optional string artifact_cid = 14;
    */
   artifactCid?: string | undefined;
 
   /**
-   * Root CID, where given.
+   * Root CID, if given.
    *
    * @generated from field: optional string artifact_merkle_root_cid = 15;
    */
@@ -316,14 +314,14 @@ export type EvidenceSummary = Message<"platform.sdk.v1.EvidenceSummary"> & {
   decisionIdPresent: boolean;
 
   /**
-   * How it ended, where given.
+   * Result, if given.
    *
    * @generated from field: optional string outcome = 17;
    */
   outcome?: string | undefined;
 
   /**
-   * When it happened, where given.
+   * When it happened, if given.
    *
    * @generated from field: optional string occurred_at = 18;
    */

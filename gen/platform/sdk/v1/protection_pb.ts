@@ -52,9 +52,9 @@ export type PlanProtectionRequest = Message<"platform.sdk.v1.PlanProtectionReque
   preferredArtifactProfile?: ArtifactProfile | undefined;
 
   /**
-   * Digest of the plaintext, as `algorithm:value`; at most 256 characters. The value is opaque,
-   * but one that is not hexadecimal of the algorithm's length draws a warning.
-   * Example: `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
+   * Digest of the plaintext, as `algorithm:value`; at most 256 characters. The value is opaque, but one that is not
+   * hexadecimal of the algorithm's length causes a warning. Example:
+   * `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
    *
    * @generated from field: optional string content_digest = 5;
    */
@@ -92,11 +92,10 @@ export type PlanProtectionRequest = Message<"platform.sdk.v1.PlanProtectionReque
   attributes: { [key: string]: string };
 
   /**
-   * Additive. Digest of the artifact that the question is about, as
-   * `algorithm:value`; at most 256 characters. Where this tenant registered the
-   * artifact, under this digest in any spelling, policy may look at what was
-   * recorded. Where `artifact_cid` is given too, both must name the same one.
-   * Example: `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
+   * Additive. Digest of the artifact that the question is about, as `algorithm:value`; at most 256 characters. If this
+   * tenant registered the artifact, under this digest in any spelling, policy may read the registration. If
+   * `artifact_cid` is given too, both must name the same one. Example:
+   * `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
    *
    * @generated from field: optional string artifact_digest = 10;
    */
@@ -111,9 +110,8 @@ export type PlanProtectionRequest = Message<"platform.sdk.v1.PlanProtectionReque
   artifactCid?: string | undefined;
 
   /**
-   * Additive. Obligations that the caller meets where the decision names them,
-   * by id: at most 64, each 1 to 128 characters. An allow that carries another
-   * one is answered as a denial. Example: `notify-owner`.
+   * Additive. Obligations that the caller meets if the decision names them, by id: at most 64, each 1 to 128
+   * characters. An allow with another obligation becomes a denial. Example: `notify-owner`.
    *
    * @generated from field: repeated string understood_obligations = 12;
    */
@@ -128,7 +126,7 @@ export const PlanProtectionRequestSchema: GenMessage<PlanProtectionRequest> = /*
   messageDesc(file_platform_sdk_v1_protection, 0);
 
 /**
- * Obligation is something that the caller must do where it takes a decision.
+ * Obligation is what the caller must do if it relies on a decision.
  *
  * @generated from message platform.sdk.v1.Obligation
  */
@@ -199,31 +197,29 @@ export type ProtectionDecision = Message<"platform.sdk.v1.ProtectionDecision"> &
   decisionId: string;
 
   /**
-   * Additive. Content address of everything that decided.
+   * Additive. Content address of the policies, schema and rules that decided.
    *
    * @generated from field: string policy_revision = 6;
    */
   policyRevision: string;
 
   /**
-   * Additive. Identifiers of the policies that decided, sorted. Empty where the
-   * deployment switches reasons off.
+   * Additive. Identifiers of the policies that decided, sorted. Empty if the deployment switches reasons off.
    *
    * @generated from field: repeated string reasons = 7;
    */
   reasons: string[];
 
   /**
-   * Shows that the record is on the ledger; absent where the caller asked for none.
+   * Proves that the record is on the ledger; absent if the caller did not want a receipt.
    *
    * @generated from field: optional platform.sdk.v1.Receipt receipt = 8;
    */
   receipt?: Receipt | undefined;
 
   /**
-   * Additive. What the caller must do where it takes the decision, each by an
-   * id that the request listed in `understood_obligations` where it is an allow.
-   * A caller that does not meet one of them treats the decision as a denial.
+   * Additive. What the caller must do if it relies on the decision. An allow has only obligations that the request
+   * listed in `understood_obligations`. A caller that cannot meet one of them must treat the decision as a denial.
    *
    * @generated from field: repeated platform.sdk.v1.Obligation obligations = 9;
    */
@@ -322,14 +318,14 @@ export type ProtectionSummary = Message<"platform.sdk.v1.ProtectionSummary"> & {
   workloadApplication: string;
 
   /**
-   * Environment of the workload, where given.
+   * Environment of the workload, if given.
    *
    * @generated from field: optional string workload_environment = 2;
    */
   workloadEnvironment?: string | undefined;
 
   /**
-   * Component of the workload, where given.
+   * Component of the workload, if given.
    *
    * @generated from field: optional string workload_component = 3;
    */
@@ -343,21 +339,21 @@ export type ProtectionSummary = Message<"platform.sdk.v1.ProtectionSummary"> & {
   resourceKind: string;
 
   /**
-   * Identifier of the resource, where given.
+   * Identifier of the resource, if given.
    *
    * @generated from field: optional string resource_id = 5;
    */
   resourceId?: string | undefined;
 
   /**
-   * Media type of the resource, where given.
+   * Media type of the resource, if given.
    *
    * @generated from field: optional string mime_type = 6;
    */
   mimeType?: string | undefined;
 
   /**
-   * Purpose, where given.
+   * Purpose, if given.
    *
    * @generated from field: optional string purpose = 7;
    */
@@ -399,7 +395,7 @@ export type ProtectionSummary = Message<"platform.sdk.v1.ProtectionSummary"> & {
   contentDigestPresent: boolean;
 
   /**
-   * Size of the plaintext in bytes, where given.
+   * Size of the plaintext in bytes, if given.
    *
    * @generated from field: optional int64 content_size_bytes = 13;
    */
@@ -511,9 +507,9 @@ export type ResolvePolicyRequest = Message<"platform.sdk.v1.ResolvePolicyRequest
   resource?: ResourceDescriptor | undefined;
 
   /**
-   * Digest of the plaintext, as `algorithm:value`; at most 256 characters. The value is opaque,
-   * but one that is not hexadecimal of the algorithm's length draws a warning.
-   * Example: `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
+   * Digest of the plaintext, as `algorithm:value`; at most 256 characters. The value is opaque, but one that is not
+   * hexadecimal of the algorithm's length causes a warning. Example:
+   * `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
    *
    * @generated from field: optional string content_digest = 4;
    */
@@ -551,11 +547,10 @@ export type ResolvePolicyRequest = Message<"platform.sdk.v1.ResolvePolicyRequest
   attributes: { [key: string]: string };
 
   /**
-   * Additive. Digest of the artifact that the question is about, as
-   * `algorithm:value`; at most 256 characters. Where this tenant registered the
-   * artifact, under this digest in any spelling, policy may look at what was
-   * recorded. Where `artifact_cid` is given too, both must name the same one.
-   * Example: `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
+   * Additive. Digest of the artifact that the question is about, as `algorithm:value`; at most 256 characters. If this
+   * tenant registered the artifact, under this digest in any spelling, policy may read the registration. If
+   * `artifact_cid` is given too, both must name the same one. Example:
+   * `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
    *
    * @generated from field: optional string artifact_digest = 9;
    */
@@ -570,9 +565,8 @@ export type ResolvePolicyRequest = Message<"platform.sdk.v1.ResolvePolicyRequest
   artifactCid?: string | undefined;
 
   /**
-   * Additive. Obligations that the caller meets where the decision names them,
-   * by id: at most 64, each 1 to 128 characters. An allow that carries another
-   * one is answered as a denial. Example: `notify-owner`.
+   * Additive. Obligations that the caller meets if the decision names them, by id: at most 64, each 1 to 128
+   * characters. An allow with another obligation becomes a denial. Example: `notify-owner`.
    *
    * @generated from field: repeated string understood_obligations = 11;
    */
@@ -637,31 +631,29 @@ export type PolicyDecision = Message<"platform.sdk.v1.PolicyDecision"> & {
   decisionId: string;
 
   /**
-   * Additive. Content address of everything that decided.
+   * Additive. Content address of the policies, schema and rules that decided.
    *
    * @generated from field: string policy_revision = 7;
    */
   policyRevision: string;
 
   /**
-   * Additive. Identifiers of the policies that decided, sorted. Empty where the
-   * deployment switches reasons off.
+   * Additive. Identifiers of the policies that decided, sorted. Empty if the deployment switches reasons off.
    *
    * @generated from field: repeated string reasons = 8;
    */
   reasons: string[];
 
   /**
-   * Shows that the record is on the ledger; absent where the caller asked for none.
+   * Proves that the record is on the ledger; absent if the caller did not want a receipt.
    *
    * @generated from field: optional platform.sdk.v1.Receipt receipt = 9;
    */
   receipt?: Receipt | undefined;
 
   /**
-   * Additive. What the caller must do where it takes the decision, each by an
-   * id that the request listed in `understood_obligations` where it is an allow.
-   * A caller that does not meet one of them treats the decision as a denial.
+   * Additive. What the caller must do if it relies on the decision. An allow has only obligations that the request
+   * listed in `understood_obligations`. A caller that cannot meet one of them must treat the decision as a denial.
    *
    * @generated from field: repeated platform.sdk.v1.Obligation obligations = 10;
    */
@@ -731,14 +723,14 @@ export type PolicySummary = Message<"platform.sdk.v1.PolicySummary"> & {
   workloadApplication: string;
 
   /**
-   * Environment of the workload, where given.
+   * Environment of the workload, if given.
    *
    * @generated from field: optional string workload_environment = 2;
    */
   workloadEnvironment?: string | undefined;
 
   /**
-   * Component of the workload, where given.
+   * Component of the workload, if given.
    *
    * @generated from field: optional string workload_component = 3;
    */
@@ -752,21 +744,21 @@ export type PolicySummary = Message<"platform.sdk.v1.PolicySummary"> & {
   resourceKind: string;
 
   /**
-   * Identifier of the resource, where given.
+   * Identifier of the resource, if given.
    *
    * @generated from field: optional string resource_id = 5;
    */
   resourceId?: string | undefined;
 
   /**
-   * Media type of the resource, where given.
+   * Media type of the resource, if given.
    *
    * @generated from field: optional string mime_type = 6;
    */
   mimeType?: string | undefined;
 
   /**
-   * Purpose, where given.
+   * Purpose, if given.
    *
    * @generated from field: optional string purpose = 7;
    */
@@ -801,7 +793,7 @@ export type PolicySummary = Message<"platform.sdk.v1.PolicySummary"> & {
   contentDigestPresent: boolean;
 
   /**
-   * Size of the plaintext in bytes, where given.
+   * Size of the plaintext in bytes, if given.
    *
    * @generated from field: optional int64 content_size_bytes = 12;
    */
@@ -928,9 +920,9 @@ export type PlanKeyAccessRequest = Message<"platform.sdk.v1.PlanKeyAccessRequest
   keyReference?: string | undefined;
 
   /**
-   * Digest of the plaintext, as `algorithm:value`; at most 256 characters. The value is opaque,
-   * but one that is not hexadecimal of the algorithm's length draws a warning.
-   * Example: `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
+   * Digest of the plaintext, as `algorithm:value`; at most 256 characters. The value is opaque, but one that is not
+   * hexadecimal of the algorithm's length causes a warning. Example:
+   * `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
    *
    * @generated from field: optional string content_digest = 6;
    */
@@ -961,11 +953,10 @@ export type PlanKeyAccessRequest = Message<"platform.sdk.v1.PlanKeyAccessRequest
   attributes: { [key: string]: string };
 
   /**
-   * Additive. Digest of the artifact that the question is about, as
-   * `algorithm:value`; at most 256 characters. Where this tenant registered the
-   * artifact, under this digest in any spelling, policy may look at what was
-   * recorded. Where `artifact_cid` is given too, both must name the same one.
-   * Example: `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
+   * Additive. Digest of the artifact that the question is about, as `algorithm:value`; at most 256 characters. If this
+   * tenant registered the artifact, under this digest in any spelling, policy may read the registration. If
+   * `artifact_cid` is given too, both must name the same one. Example:
+   * `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
    *
    * @generated from field: optional string artifact_digest = 10;
    */
@@ -980,9 +971,8 @@ export type PlanKeyAccessRequest = Message<"platform.sdk.v1.PlanKeyAccessRequest
   artifactCid?: string | undefined;
 
   /**
-   * Additive. Obligations that the caller meets where the decision names them,
-   * by id: at most 64, each 1 to 128 characters. An allow that carries another
-   * one is answered as a denial. Example: `notify-owner`.
+   * Additive. Obligations that the caller meets if the decision names them, by id: at most 64, each 1 to 128
+   * characters. An allow with another obligation becomes a denial. Example: `notify-owner`.
    *
    * @generated from field: repeated string understood_obligations = 12;
    */
@@ -1039,31 +1029,29 @@ export type KeyAccessDecision = Message<"platform.sdk.v1.KeyAccessDecision"> & {
   decisionId: string;
 
   /**
-   * Additive. Content address of everything that decided.
+   * Additive. Content address of the policies, schema and rules that decided.
    *
    * @generated from field: string policy_revision = 6;
    */
   policyRevision: string;
 
   /**
-   * Additive. Identifiers of the policies that decided, sorted. Empty where the
-   * deployment switches reasons off.
+   * Additive. Identifiers of the policies that decided, sorted. Empty if the deployment switches reasons off.
    *
    * @generated from field: repeated string reasons = 7;
    */
   reasons: string[];
 
   /**
-   * Shows that the record is on the ledger; absent where the caller asked for none.
+   * Proves that the record is on the ledger; absent if the caller did not want a receipt.
    *
    * @generated from field: optional platform.sdk.v1.Receipt receipt = 8;
    */
   receipt?: Receipt | undefined;
 
   /**
-   * Additive. What the caller must do where it takes the decision, each by an
-   * id that the request listed in `understood_obligations` where it is an allow.
-   * A caller that does not meet one of them treats the decision as a denial.
+   * Additive. What the caller must do if it relies on the decision. An allow has only obligations that the request
+   * listed in `understood_obligations`. A caller that cannot meet one of them must treat the decision as a denial.
    *
    * @generated from field: repeated platform.sdk.v1.Obligation obligations = 9;
    */
@@ -1156,14 +1144,14 @@ export type KeyAccessSummary = Message<"platform.sdk.v1.KeyAccessSummary"> & {
   workloadApplication: string;
 
   /**
-   * Environment of the workload, where given.
+   * Environment of the workload, if given.
    *
    * @generated from field: optional string workload_environment = 2;
    */
   workloadEnvironment?: string | undefined;
 
   /**
-   * Component of the workload, where given.
+   * Component of the workload, if given.
    *
    * @generated from field: optional string workload_component = 3;
    */
@@ -1177,21 +1165,21 @@ export type KeyAccessSummary = Message<"platform.sdk.v1.KeyAccessSummary"> & {
   resourceKind: string;
 
   /**
-   * Identifier of the resource, where given.
+   * Identifier of the resource, if given.
    *
    * @generated from field: optional string resource_id = 5;
    */
   resourceId?: string | undefined;
 
   /**
-   * Media type of the resource, where given.
+   * Media type of the resource, if given.
    *
    * @generated from field: optional string mime_type = 6;
    */
   mimeType?: string | undefined;
 
   /**
-   * Purpose, where given.
+   * Purpose, if given.
    *
    * @generated from field: optional string purpose = 7;
    */
@@ -1349,8 +1337,7 @@ export const ProtectionService: GenService<{
     output: typeof ResolvePolicyResponseSchema;
   },
   /**
-   * PlanKeyAccess authorizes the use of a key and says how the caller performs
-   * the cryptographic step locally.
+   * PlanKeyAccess authorizes the use of a key and describes how the caller performs the cryptographic step locally.
    *
    * @generated from rpc platform.sdk.v1.ProtectionService.PlanKeyAccess
    */

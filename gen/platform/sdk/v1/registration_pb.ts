@@ -58,9 +58,9 @@ export type RegisterArtifactRequest = Message<"platform.sdk.v1.RegisterArtifactR
   artifactProfile: ArtifactProfile;
 
   /**
-   * Digest of the protected artifact, as `algorithm:value`; at most 256 characters. The value is opaque,
-   * but one that is not hexadecimal of the algorithm's length draws a warning.
-   * Example: `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
+   * Digest of the protected artifact, as `algorithm:value`; at most 256 characters. The value is opaque, but one that
+   * is not hexadecimal of the algorithm's length causes a warning. Example:
+   * `sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`.
    *
    * @generated from field: string artifact_digest = 6;
    */
@@ -156,8 +156,8 @@ export const RegisterArtifactRequestSchema: GenMessage<RegisterArtifactRequest> 
  */
 export type Registration = Message<"platform.sdk.v1.Registration"> & {
   /**
-   * Whether the registration stands. False when the cited decision does not
-   * match or denied; a warning then says which.
+   * Whether the registration stands. False when the cited decision does not match or denied; a warning then names the
+   * reason.
    *
    * @generated from field: bool accepted = 1;
    */
@@ -199,7 +199,7 @@ export type Registration = Message<"platform.sdk.v1.Registration"> & {
   evidenceExpected: string[];
 
   /**
-   * Shows that the record is on the ledger; absent where the caller asked for none.
+   * Proves that the record is on the ledger; absent if the caller did not want a receipt.
    *
    * @generated from field: optional platform.sdk.v1.Receipt receipt = 7;
    */
@@ -227,14 +227,14 @@ export type RegistrationSummary = Message<"platform.sdk.v1.RegistrationSummary">
   workloadApplication: string;
 
   /**
-   * Environment of the workload, where given.
+   * Environment of the workload, if given.
    *
    * @generated from field: optional string workload_environment = 2;
    */
   workloadEnvironment?: string | undefined;
 
   /**
-   * Component of the workload, where given.
+   * Component of the workload, if given.
    *
    * @generated from field: optional string workload_component = 3;
    */
@@ -248,21 +248,21 @@ export type RegistrationSummary = Message<"platform.sdk.v1.RegistrationSummary">
   resourceKind: string;
 
   /**
-   * Identifier of the resource, where given.
+   * Identifier of the resource, if given.
    *
    * @generated from field: optional string resource_id = 5;
    */
   resourceId?: string | undefined;
 
   /**
-   * Media type of the resource, where given.
+   * Media type of the resource, if given.
    *
    * @generated from field: optional string mime_type = 6;
    */
   mimeType?: string | undefined;
 
   /**
-   * Purpose, where given.
+   * Purpose, if given.
    *
    * @generated from field: optional string purpose = 7;
    */
@@ -290,7 +290,7 @@ export type RegistrationSummary = Message<"platform.sdk.v1.RegistrationSummary">
   operation: ProtectionOperation;
 
   /**
-   * What the artifact is, where given.
+   * What the artifact is, if given.
    *
    * @generated from field: optional platform.sdk.v1.ArtifactKind artifact_kind = 11;
    */
@@ -311,15 +311,14 @@ export type RegistrationSummary = Message<"platform.sdk.v1.RegistrationSummary">
   artifactDigest: string;
 
   /**
-   * CID of the artifact: derived from the object where one was sent, else as
-   * given.
+   * CID of the artifact: derived from the object if one was sent, else as given.
    *
    * @generated from field: optional string artifact_cid = 14;
    */
   artifactCid?: string | undefined;
 
   /**
-   * Root CID, where given.
+   * Root CID, if given.
    *
    * @generated from field: optional string artifact_merkle_root_cid = 15;
    */

@@ -43,8 +43,7 @@ export type CreateSessionRequest = Message<"platform.sdk.v1.CreateSessionRequest
   clientSecret: string;
 
   /**
-   * Scopes to ask for; none asks for all that the client was granted. At most
-   * 64 of 256 characters.
+   * Requested scopes; empty for all that the client was granted. At most 64 of 256 characters.
    *
    * @generated from field: repeated string requested_scopes = 4;
    */

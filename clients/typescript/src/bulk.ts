@@ -1,4 +1,4 @@
-/** Bulk calls, and streams that resume, of a service that has them (`platform.bulk.v1`). */
+/** Bulk calls, and resuming streams, of a service that has them (`platform.bulk.v1`). */
 import { clone, create, type MessageInitShape } from "@bufbuild/protobuf";
 import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import { BulkDecisionService } from "../../../gen/platform/bulk/v1/decisions_pb.ts";
@@ -33,17 +33,17 @@ export type RegistrationStream = ResumingStream<
 >;
 
 /**
- * Up to 1,000 items in one call, each answered as its single call is; more are refused by the service. Each call takes a
+ * Up to 1,000 items in one call, each answered as its single call is; the service refuses more. Each call takes a
  * request and `{ signal, timeoutMs, headers }`.
  */
 export interface BulkClient extends Client<typeof BulkDecisionService>, Client<typeof BulkRecordService> {
-  /** Events on a stream that resumes; over gRPC alone. */
+  /** A resuming stream of events; over gRPC only. */
   openEventStream(options?: StreamOptions): EventStream;
-  /** Registrations likewise. */
+  /** The same for registrations. */
   openRegistrationStream(options?: StreamOptions): RegistrationStream;
 }
 
-/** Makes the client over the transport of any other; calls reject with a `PlatformError`. */
+/** Creates the client over any transport; calls reject with a `PlatformError`. */
 export function createBulkClient(
   transport: Transport,
   { deadlineMs = 10_000 }: Pick<ClientOptions, "deadlineMs"> = {},
@@ -57,7 +57,7 @@ export function createBulkClient(
   };
 }
 
-// Items are copies: what the program does to its own afterwards is not sent.
+// Items are copied: later changes by the program are not sent.
 const events: StreamKind<typeof RecordEvidenceRequestSchema, EventItem> = {
   method: BulkStreamService.method.streamEvents,
   itemOf: (idempotencyKey, event) => clone(EventItemSchema, create(EventItemSchema, { idempotencyKey, event })),

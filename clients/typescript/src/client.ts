@@ -1,4 +1,4 @@
-/** The client: typed calls of the eight methods, each within one deadline, and what it keeps and decides for its program. */
+/** The client: typed calls of the eight methods, each within one deadline, with caches and permission checks. */
 import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import {
   DiscoveryService,
@@ -12,9 +12,9 @@ import { withDeadline } from "./deadline.ts";
 import { kept } from "./kept.ts";
 
 export interface ClientOptions {
-  /** Time for a call that sets none itself, in milliseconds; it covers all attempts. Default 10,000. */
+  /** Default time for a call, in milliseconds, over all attempts. Default 10,000. */
   readonly deadlineMs?: number;
-  /** How long capabilities and bootstrap are kept, in milliseconds. Default 300,000. */
+  /** How long capabilities and bootstrap are cached, in milliseconds. Default 300,000. */
   readonly keepMs?: number;
 }
 
@@ -24,13 +24,13 @@ export interface PlatformClient {
   readonly protection: Client<typeof ProtectionService>;
   readonly registration: Client<typeof RegistrationService>;
   readonly evidence: Client<typeof EvidenceService>;
-  /** Capabilities, asked for at most once in a while; all who need them at once share a call. A failure is not kept. */
+  /** Cached capabilities; concurrent callers share a call. Failures are not cached. */
   capabilities(): Promise<GetCapabilitiesResponse>;
-  /** The same of bootstrap. */
+  /** The same for bootstrap. */
   bootstrap(): Promise<GetBootstrapResponse>;
 }
 
-/** Makes the client over any transport. Calls reject with a `PlatformError`. */
+/** Creates the client over any transport. Calls reject with a `PlatformError`. */
 export function createPlatformClient(transport: Transport, options: ClientOptions = {}): PlatformClient {
   const { deadlineMs = 10_000, keepMs = 300_000 } = options;
   const bounded = withDeadline(transport, deadlineMs);

@@ -1,10 +1,10 @@
 import { createContextKey, createContextValues, type Transport } from "@connectrpc/connect";
 import { PlatformError } from "./problem.ts";
 
-/** When a call must have ended, in milliseconds of `performance.now()`. */
+/** When a call must end, in milliseconds of `performance.now()`. */
 export const deadlineKey = createContextKey(Number.POSITIVE_INFINITY, { description: "deadline of the call" });
 
-/** Bounds each call, and tells interceptors when it must have ended; calls reject with a `PlatformError`. */
+/** Limits each call, and passes the deadline to interceptors; calls reject with a `PlatformError`. */
 export function withDeadline(transport: Transport, deadlineMs: number): Transport {
   return {
     async unary(method, signal, timeoutMs = deadlineMs, header, input, contextValues = createContextValues()) {

@@ -1,22 +1,22 @@
 /** Proofs of possession of a key (RFC 9449), by WebCrypto. */
 import { generateKeyPair, generateProof, type KeyPair } from "dpop";
 
-/** Proves for each request that its sender holds the key which tokens are bound to. */
+/** Proves for each request that its sender holds the key of its token. */
 export interface DpopKey {
-  /** A proof for one request; `accessToken` where the request carries one. */
+  /** A proof for one request; `accessToken` if the request has one. */
   proof(request: { readonly method: string; readonly url: string; readonly accessToken?: string }): Promise<string>;
-  /** Takes up the nonce in the headers of an answer of that server (§8, §9). Returns whether there was a new one. */
+  /** Stores the nonce in the headers of that server's answer (§8, §9). Returns whether it is new. */
   takeNonce(url: string, headers: Headers): boolean;
 }
 
 /**
- * Makes the proofs of a key.
+ * Creates proofs with a key.
  *
  * @param keys default: a new P-256 key that cannot be exported
  */
 export function createDpop(keys?: KeyPair): DpopKey {
   const pair = keys === undefined ? generateKeyPair("ES256") : Promise.resolve(keys);
-  // Awaited by each proof.
+  // Each proof awaits it.
   pair.catch(() => {});
   const nonces = new Map<string, string>();
   return {

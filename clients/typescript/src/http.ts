@@ -1,22 +1,22 @@
-/** How the client reaches a server over plain HTTP: one function, which `fetch` or Node's own modules can be. */
+/** The client's interface to HTTP: one function, implemented by `fetch` or Node's own modules. */
 
 import { Code, ConnectError } from "@connectrpc/connect";
 import { createAsyncIterable, readAllBytes, type UniversalClientFn } from "@connectrpc/connect/protocol";
 
-/** Sends one request. Rejects with a `ConnectError` where no answer comes. */
+/** Sends one request. Rejects with a `ConnectError` if there is no answer. */
 export type HttpClient = UniversalClientFn & {
-  /** What it proves itself with now: another value after that was replaced. Absent: always the same. */
+  /** The current client identity, which changes when it is replaced. Absent: it never changes. */
   readonly identity?: () => unknown;
 };
 
-/** An answer that has arrived in whole. */
+/** A complete answer. */
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
 }
 
-/** Largest answer that is read, in bytes: more than that of a bulk call whose body, of 8 MiB, its whole receipts repeat. */
+/** Largest answer, in bytes: larger than that of a bulk call of 8 MiB with whole receipts. */
 const maxAnswerBytes = 16 * 1024 * 1024;
 
 /** Sends the request and reads its answer. */
@@ -47,8 +47,8 @@ async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 }
 
 /**
- * An HTTP client made of `fetch`, for platforms where that is what there is. It presents no client certificate: where
- * tokens are bound to one, use the HTTP client of `svc-platform-client/node`.
+ * An HTTP client based on `fetch`. It presents no client certificate: if tokens are bound to one, use the HTTP client
+ * of `svc-platform-client/node`.
  */
 export function fetchHttpClient(fetch: typeof globalThis.fetch = globalThis.fetch): HttpClient {
   return async ({ url, method, header, body, signal }) => {

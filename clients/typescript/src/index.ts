@@ -1,6 +1,6 @@
 /**
- * The platform's client for TypeScript, on any platform that has `fetch`: typed calls of the eight methods, over JSON
- * here, over gRPC and with client certificates in `svc-platform-client/node`.
+ * The platform's client for TypeScript, for any platform with `fetch`: typed calls of the eight methods over JSON; gRPC
+ * and client certificates are in `svc-platform-client/node`.
  */
 export { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 export * from "../../../gen/platform/sdk/v1/common_pb.ts";

@@ -1,4 +1,4 @@
-/** What every call of a workload passes: what it always carries, retries around it all, and a token on each attempt. */
+/** Interceptors of every call: fixed headers, retries around everything, and a token on each attempt. */
 import { clone, type DescMessage, type Message } from "@bufbuild/protobuf";
 import { Code, type ConnectError, createContextKey, type Interceptor, type UnaryRequest } from "@connectrpc/connect";
 import type { DpopKey } from "./dpop.ts";
@@ -10,15 +10,17 @@ import type { TokenProvider } from "./tokens.ts";
 export interface WorkloadOptions {
   /** Absent: calls carry no token. */
   readonly tokens?: TokenProvider;
-  /** The key that tokens are bound to, where they are; the token provider has the same. */
+  /** The key of bound tokens; the token provider must have the same. */
   readonly dpop?: DpopKey;
   /** Default: four attempts. `false` for one. */
   readonly retry?: RetryOptions | false;
   /** Makes idempotency keys. Default: random UUIDs. */
   readonly newKey?: () => string;
-  /** What receipts hold: `brief` proves a position in the log, `whole` the record too. Default: the service's, `whole`. */
+  /**
+   * Content of receipts: `brief` proves a position in the log, `whole` the record too. Default: the service's, `whole`.
+   */
   readonly receipts?: "brief" | "whole" | "none";
-  /** Obligations that the program meets, put on decision calls that list none themselves. */
+  /** Obligations that the program meets, added to decision calls that list none. */
   readonly understoodObligations?: UnderstoodObligations;
   /** Prefix of the service's own headers. Default `x-svc-`. */
   readonly headerPrefix?: string;
@@ -40,8 +42,8 @@ export function workloadInterceptors(options: WorkloadOptions): Interceptor[] {
 const keyed: ReadonlySet<string> = new Set(["RegisterArtifact", "RecordEvidence"]);
 
 /**
- * Gives each registration and event a key, those of a bulk call too, unless the caller chose one: however often such a
- * call is sent, it is recorded once.
+ * Gives each registration and event a key, also in bulk calls, unless the caller chose one, so that retries are
+ * recorded once.
  */
 export function idempotencyKey(newKey: () => string): Interceptor {
   return (next) => (request) => {
@@ -56,7 +58,7 @@ export function idempotencyKey(newKey: () => string): Interceptor {
   };
 }
 
-/** The request with every part changed that has this member: itself, or each item of a bulk call. */
+/** Changes every part of the request that has this member: the request itself, or each item of a bulk call. */
 function withParts<Part>(request: UnaryRequest, member: string, change: (part: Part) => void): UnaryRequest {
   const { input } = request.method;
   const has = (desc: DescMessage | undefined) => desc?.field[member] !== undefined;
@@ -74,7 +76,7 @@ function receiptHeader(name: string, receipts: "brief" | "whole" | "none"): Inte
   };
 }
 
-/** Lists the obligations in requests for a decision that list none, those of a bulk call too. */
+/** Adds the obligations to decision requests that list none, also in bulk calls. */
 function understanding(ids: readonly string[]): Interceptor {
   return (next) => (request) => {
     if (request.stream) return next(request);
@@ -92,23 +94,23 @@ function understanding(ids: readonly string[]): Interceptor {
 
 export type Renewal = "token" | "nonce";
 
-/** What was renewed for a stream, since anything was acknowledged: another attempt is made by whoever opened it. */
+/** Renewals for a stream since the last acknowledgement: its opener makes the next attempt. */
 export const renewalsKey = createContextKey<Set<Renewal> | undefined>(undefined, { description: "renewals" });
 
 /**
- * Puts the token, and where it is bound to a key the proof, on each attempt. A token that has expired is replaced, and a
- * nonce that the service asks for taken up, once each.
+ * Adds the token, and a proof if it is bound to a key, to each attempt. Replaces an expired token, and uses a requested
+ * nonce, once each.
  */
 export function authorize(tokens: TokenProvider, dpop?: DpopKey): Interceptor {
-  /** Whether the certificate changed between token and call: then there is another token by now. */
+  /** Whether the certificate changed between token and call, so that there is a new token. */
   const isReplaced = async (token: string, signal: AbortSignal) =>
     dpop === undefined && (await tokens.token(signal)) !== token;
-  /** What is other than it was when the attempt failed so, and had not been renewed before. */
+  /** What can be renewed after this failure, and was not renewed before. */
   const renewal = async (error: ConnectError, { url, signal }: Call, token: string, before: ReadonlySet<Renewal>) => {
     const hasNewNonce = dpop?.takeNonce(url, error.metadata) === true;
     if (error.code !== Code.Unauthenticated) return undefined;
     const { reason } = problemOf(error);
-    // Where it is invalid another is no better now; it is once the issuer has replaced the key that signed this one.
+    // A new token does not help if it is invalid now, but does once the issuer has replaced its signing key.
     if (reason === "expired_token" || reason === "invalid_token") tokens.refused(token);
     if (!before.has("token")) {
       if (reason === "expired_token") return "token";
@@ -127,7 +129,7 @@ export function authorize(tokens: TokenProvider, dpop?: DpopKey): Interceptor {
         const error = attemptError(thrown, request.signal);
         const renewed = await renewal(error, request, token, renewals);
         if (renewed !== undefined) renewals.add(renewed);
-        // What was sent on a stream is gone.
+        // What was sent on a stream cannot be repeated here.
         if (renewed === undefined || request.stream) throw error;
       };
       try {

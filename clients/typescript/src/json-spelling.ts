@@ -1,6 +1,6 @@
 /**
- * Messages in the spelling of the JSON routes, which is not that of canonical protobuf JSON: snake_case members,
- * lowercase enumeration values without their prefix, 64-bit integers as numbers.
+ * Messages in the spelling of the JSON routes, unlike canonical protobuf JSON: snake_case members, lowercase
+ * enumeration values without their prefix, 64-bit integers as numbers.
  */
 import {
   type DescEnum,
@@ -13,7 +13,7 @@ import {
   toJson,
 } from "@bufbuild/protobuf";
 
-/** How one kind of values is written. */
+/** Spelling of each kind of value. */
 interface Spelling {
   enumeration(desc: DescEnum, value: JsonValue): JsonValue;
   long(value: JsonValue): JsonValue;
@@ -26,9 +26,9 @@ export function toRouteJson<Desc extends DescMessage>(desc: Desc, message: Messa
 }
 
 /**
- * Reads a message. Members and enumeration values that a newer service may add are left out.
+ * Reads a message. Ignores unknown members and enumeration values of a newer service.
  *
- * @throws Error where the value is not the message's
+ * @throws Error if the value does not fit the message
  */
 export function fromRouteJson<Desc extends DescMessage>(desc: Desc, json: JsonValue): MessageShape<Desc> {
   if (typeof json !== "object" || json === null || Array.isArray(json)) throw new Error("is no object");

@@ -1,6 +1,6 @@
 /**
- * Keeps what `fetch` resolves with. Those who ask while it is being fetched share it; what is older than `keepMs` is
- * not handed out, and a failure is not kept.
+ * Caches the result of `fetch`. Concurrent callers share a fetch; results older than `keepMs` are not returned, and
+ * failures are not cached.
  *
  * @param now milliseconds that never go back
  */
@@ -20,7 +20,7 @@ export function kept<Value>(
   };
 
   async function refresh(): Promise<Value> {
-    // An answer is as old as the question.
+    // An answer is as old as its request.
     const askedAtMs = now();
     const value = await fetch();
     held = { value, staleAtMs: askedAtMs + keepMs };

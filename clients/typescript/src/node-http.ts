@@ -1,4 +1,4 @@
-/** Plain HTTP/1.1 by Node's own modules, which can present a client certificate. */
+/** HTTP/1.1 by Node's own modules, which can present a client certificate. */
 import { type IncomingMessage, request as requestPlain } from "node:http";
 import { request as requestTls } from "node:https";
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -6,7 +6,7 @@ import { readAllBytes } from "@connectrpc/connect/protocol";
 import type { HttpClient } from "./http.ts";
 import type { TlsIdentity } from "./tls.ts";
 
-/** Makes the client. Connections are kept, and shared by requests that present the same. */
+/** Creates the client. Connections are kept alive, and shared by requests with the same identity. */
 export function nodeHttpClient(identities: () => TlsIdentity): HttpClient {
   const send: HttpClient = async ({ url, method, header, body, signal }) => {
     const bytes = body === undefined ? undefined : await readAllBytes(body, Number.MAX_SAFE_INTEGER);
@@ -14,7 +14,7 @@ export function nodeHttpClient(identities: () => TlsIdentity): HttpClient {
       const request = url.startsWith("https:") ? requestTls : requestPlain;
       const options = { ...identities(), method, headers: Object.fromEntries(header), ...(signal && { signal }) };
       const sent = request(url, options, resolve).once("error", reject);
-      // In Deno the signal alone does not end a request on a connection that has served another before.
+      // In Deno the signal alone does not end a request on a reused connection.
       const leave = () => {
         sent.destroy();
         reject(signal?.reason);
@@ -52,7 +52,7 @@ async function* chunksOf(response: IncomingMessage, signal: AbortSignal | undefi
 
 function failure(what: string, cause: unknown, signal: AbortSignal | undefined): ConnectError {
   if (signal?.aborted === true) return ConnectError.from(signal.reason, Code.Canceled);
-  // An error of several addresses has no message.
+  // An error for several addresses has no message.
   const { message = "", code } = cause as NodeJS.ErrnoException;
   return new ConnectError(`${what}: ${message || code}`, Code.Unavailable, undefined, undefined, cause);
 }

@@ -1,4 +1,4 @@
-/** What the client does on Node alone: gRPC over HTTP/2, and client certificates. */
+/** Parts of the client for Node only: gRPC over HTTP/2, and client certificates. */
 import type { ClientHttp2Stream } from "node:http2";
 import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createGrpcTransport as createTransport, Http2SessionManager } from "@connectrpc/connect-node";
@@ -9,22 +9,22 @@ import { type TlsIdentity, type TlsOptions, tlsIdentities } from "./tls.ts";
 export type { TlsOptions } from "./tls.ts";
 
 export interface GrpcTransportOptions {
-  /** Base URL of the service, such as `https://platform.example.com`. `http` speaks HTTP/2 without TLS. */
+  /** Base URL of the service, such as `https://platform.example.com`. `http` means HTTP/2 without TLS. */
   readonly baseUrl: string;
   readonly tls?: TlsOptions;
   /** First is outermost. */
   readonly interceptors?: readonly Interceptor[];
-  /** Time for a call that sets none itself, in milliseconds. Default 30,000. */
+  /** Default time for a call, in milliseconds. Default 30,000. */
   readonly defaultTimeoutMs?: number;
 }
 
-/** A transport that holds a connection. */
+/** A transport with a connection. */
 export interface GrpcTransport extends Transport {
-  /** Closes the connection; calls in flight fail. */
+  /** Closes the connection; calls in progress fail. */
   close(): void;
 }
 
-/** gRPC over one connection, which is opened by the first call and again by the first after it broke. */
+/** gRPC over one connection, opened by the first call, and again by the first call after it broke. */
 export function createGrpcTransport(options: GrpcTransportOptions): GrpcTransport {
   const { baseUrl, tls, interceptors = [], defaultTimeoutMs = 30_000 } = options;
   const sessions = renewedSessions(baseUrl, tlsIdentities(tls));
@@ -48,7 +48,7 @@ interface Session {
   calls: number;
 }
 
-/** A new call goes over a connection that presents what is in force; one that presented something else ends with its last call. */
+/** New calls use a connection with the current identity; a connection with an older one ends with its last call. */
 function renewedSessions(baseUrl: string, identities: () => TlsIdentity) {
   const open = (identity: TlsIdentity): Session => ({
     identity,

@@ -1,7 +1,7 @@
-/** What a decision permits a program that meets these obligations, and no others. */
+/** What a decision permits a program that meets only these obligations. */
 import type { Obligation } from "../../../gen/platform/sdk/v1/protection_pb.ts";
 
-/** The ids that a program meets; or each with the parameters that it knows, `true` for any. */
+/** Ids that a program meets; or each with its known parameters, `true` for any. */
 export type UnderstoodObligations = readonly string[] | Readonly<Record<string, readonly string[] | true>>;
 
 /** A decision of any of the three calls. */
@@ -11,12 +11,12 @@ export interface Decision {
   readonly obligations: readonly Pick<Obligation, "id" | "parameters">[];
 }
 
-/** A decision that permits nothing: a denial, or one that demands what the program does not meet. */
+/** A denial, or a decision with obligations that the program does not meet. */
 export class NotPermitted extends Error {
   override readonly name = "NotPermitted";
   /** Ids of the policies that decided. */
   readonly reasons: readonly string[];
-  /** Ids of the obligations that are not met; empty where the decision is a denial by itself. */
+  /** Ids of unmet obligations; empty for a denial. */
   readonly unknownObligations: readonly string[];
 
   constructor(reasons: readonly string[], unknownObligations: readonly string[]) {
@@ -27,18 +27,18 @@ export class NotPermitted extends Error {
   }
 }
 
-/** Ids in a list for `understood_obligations` of a request. */
+/** Ids for `understood_obligations` of a request. */
 export function obligationIds(understood: UnderstoodObligations): string[] {
   return isList(understood) ? [...understood] : Object.keys(understood);
 }
 
-/** Whether the decision allows, and demands nothing that is not understood. False where there is no decision. */
+/** Whether the decision allows, with only understood obligations. False without a decision. */
 export function permitted(decision: Decision | undefined, understood: UnderstoodObligations = []): boolean {
   return decision?.allow === true && unknownObligations(decision, understood).length === 0;
 }
 
 /**
- * The obligations to meet before the decision is acted on.
+ * Returns the obligations to meet before acting on the decision.
  *
  * @throws NotPermitted unless the decision is `permitted`
  */

@@ -1,25 +1,25 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 
-/** What a refused call says, the same over every protocol. */
+/** Content of a refusal, the same over every protocol. */
 export interface Problem {
   /** Status of the call, such as `Code.PermissionDenied`. */
   readonly code: Code;
-  /** For a person. Repeats nothing secret. */
+  /** For people. Holds no secret. */
   readonly message: string;
-  /** Reason from the service's closed list, such as `missing_scope`; absent where it never answered. */
+  /** Reason from the service's closed list, such as `missing_scope`; absent without an answer of the service. */
   readonly reason?: string;
-  /** To be named when asking the operator. */
+  /** Give this to the operator. */
   readonly requestId?: string;
   /** Broken rules of the request: path of the member, rule, message. */
   readonly violations: readonly { readonly field: string; readonly rule: string; readonly message: string }[];
   readonly requiredScopes: readonly string[];
   readonly missingScopes: readonly string[];
-  /** How long to wait before trying again, in milliseconds, where the service says so. */
+  /** Requested pause before a retry, in milliseconds. */
   readonly retryAfterMs?: number;
 }
 
-/** An error of a call, with what the service says of it. Its cause is what the transport threw. */
+/** An error of a call with the service's details. Its cause is the transport's error. */
 export class PlatformError extends ConnectError implements Problem {
   readonly reason?: string;
   readonly requestId?: string;
@@ -41,20 +41,20 @@ export class PlatformError extends ConnectError implements Problem {
     this.missingScopes = missingScopes;
   }
 
-  /** Whatever a call rejected with, as an error of this class. */
+  /** Converts a rejection to this class. */
   static override from(error: unknown): PlatformError {
     return error instanceof PlatformError ? error : new PlatformError(ConnectError.from(error));
   }
 
-  /** A `ConnectError` knows its instances, and those of other copies of its module, by their name. */
+  /** A `ConnectError` recognizes its instances, also those of other copies of its module, by their name. */
   static override [Symbol.hasInstance](value: unknown): boolean {
     return Object.prototype.isPrototypeOf.call(PlatformError.prototype, value as object);
   }
 }
 
 /**
- * The error of one attempt. A connection that broke, or never came about, is `unavailable`: transports say `aborted`,
- * `canceled` where nobody canceled, `internal` or `unknown` because of what Node threw; the service itself gives a reason.
+ * The error of one attempt. A broken or failed connection is `unavailable`: transports report `aborted`, `canceled`
+ * without a cancellation, `internal` or `unknown` for errors of Node, while the service gives a reason.
  */
 export function attemptError(thrown: unknown, signal: AbortSignal): ConnectError {
   const error = ConnectError.from(thrown);
@@ -68,7 +68,7 @@ export function attemptError(thrown: unknown, signal: AbortSignal): ConnectError
   return new ConnectError(rawMessage, Code.Unavailable, metadata, undefined, error);
 }
 
-/** Reads an error that a call rejected with. */
+/** Reads the error of a call. */
 export function problemOf(error: unknown): Problem {
   const wire = ConnectError.from(error);
   const info = wire.findDetails(ErrorInfoSchema)[0];

@@ -1,6 +1,6 @@
 /**
- * Receipts, checked offline by WebCrypto: that the tenant's log holds exactly the record that an answer speaks of, and
- * that it goes on holding it.
+ * Verifies receipts offline with WebCrypto: that the tenant's log holds exactly the record of an answer, and continues
+ * to.
  */
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { RangeLeaf } from "../../../gen/platform/bulk/v1/common_pb.ts";
@@ -40,17 +40,17 @@ export interface VerifiedReceipt {
   readonly treeSize: number;
   /** SHA-256. */
   readonly root: Uint8Array;
-  /** The record itself, in its own spelling; absent where the receipt is brief: then only a position is proven. */
+  /** The record in its own spelling; absent for a brief receipt, which proves only a position. */
   readonly record?: JsonObject;
 }
 
 /**
- * Checks a receipt against the keys of the tenant's log, which come from the operator and are never taken from the
- * receipt itself. Does not show that the record tells the truth, nor that it was not erased since.
+ * Checks a receipt against the keys of the tenant's log, which must come from the operator, never from the receipt.
+ * Does not show that the record is true, nor that it was not erased since.
  *
- * @param logKeys C2SP signed-note verifier keys, `<origin>+<hash>+<key>`; with `@<size>` behind it where one was
- *   retired and counts for trees of up to so many leaves. Any of them may have signed.
- * @throws ReceiptError where no key can be read, or the receipt does not show what it says
+ * @param logKeys C2SP signed-note verifier keys, `<origin>+<hash>+<key>`; followed by `@<size>` if one was retired and
+ *   counts for trees of up to so many leaves. Any of them may have signed.
+ * @throws ReceiptError if no key can be parsed, or the receipt does not verify
  */
 export async function verifyReceipt(receipt: Receipt, logKeys: string | readonly string[]): Promise<VerifiedReceipt> {
   const keys = await Promise.all([logKeys].flat().map(parseLogKey));
@@ -73,12 +73,12 @@ export async function verifyReceipt(receipt: Receipt, logKeys: string | readonly
 }
 
 /**
- * Checks the receipt of an answer as `verifyReceipt` does, that it is this answer's, and that it answers this question:
- * what the record settles of the answer is what the answer says, and its request is what was asked. Of a brief receipt
- * only the id of a decision is compared.
+ * Checks the receipt of an answer as `verifyReceipt` does, and that it belongs to this answer and this question: the
+ * answer must agree with the record, and the record's request with the question. For a brief receipt only the id of a
+ * decision is compared.
  *
- * @param asked the request that was sent. Undefined where it was not kept: then an answer to another question passes
- * @throws ReceiptError where the answer has no receipt, too
+ * @param asked the request that was sent. Undefined if it was not kept: an answer to another question then passes
+ * @throws ReceiptError also if the answer has no receipt
  */
 export async function verifyAnswer<Answer extends RecordedAnswer>(
   answer: Answer,
@@ -95,8 +95,8 @@ export async function verifyAnswer<Answer extends RecordedAnswer>(
 /**
  * Checks the receipt of an item of a bulk call, or of its result on a stream, as `verifyAnswer` does.
  *
- * @param asked the request that was sent: of an event or registration, the one inside its item
- * @throws ReceiptError where the item has no receipt, too
+ * @param asked the request that was sent: for an event or registration, the one inside its item
+ * @throws ReceiptError also if the item has no receipt
  */
 export async function verifyItem<Item extends RecordedItem>(
   item: Item,
@@ -111,10 +111,10 @@ export async function verifyItem<Item extends RecordedItem>(
 }
 
 /**
- * The same of every answered item of a bulk call, in their order; undefined for items that were not answered.
+ * Checks every answered item of a bulk call, in order; undefined for items that were not answered.
  *
- * @param asked the requests of the items, in their order
- * @throws ReceiptError where any receipt does not hold, or an answered item has none
+ * @param asked the requests of the items, in order
+ * @throws ReceiptError if any receipt does not verify, or an answered item has none
  */
 export async function verifyItems<Answer extends BulkAnswer>(
   { items, caller }: Answer,
@@ -134,11 +134,11 @@ export async function verifyItems<Answer extends BulkAnswer>(
 }
 
 /**
- * Checks the answer to a bulk call that asked for one receipt for all of its items (`x-svc-receipt: range`), as
- * `verifyReceipt` does a brief one: where the record of each answered item stands, and that it is the decision's.
+ * Checks the answer to a bulk call with one receipt for all items (`x-svc-receipt: range`), as `verifyReceipt` does a
+ * brief one: the position of each answered item's record, and that it is the decision's.
  *
- * @returns for each item, in their order, what is proven of it; undefined of one that was not answered
- * @throws ReceiptError where the answer has no such receipt, too
+ * @returns what is proven for each item, in order; undefined for one that was not answered
+ * @throws ReceiptError also if the answer has no such receipt
  */
 export async function verifyRange(
   answer: RangeAnswer,
@@ -150,10 +150,10 @@ export async function verifyRange(
 }
 
 /**
- * Shows that a record is the one that stands at a place which `verifyRange` proved: that the item's leaf is this record's.
+ * Proves that a record is at a position from `verifyRange`: that the item's leaf is this record's.
  *
- * @param record exact bytes of the record, or its text, as a pack or a search of the log gives it
- * @throws ReceiptError where it is another
+ * @param record exact bytes of the record, or its text, from a pack or a search of the log
+ * @throws ReceiptError if it is another
  */
 export async function verifyOpening(
   proven: VerifiedReceipt,
@@ -171,11 +171,11 @@ export async function verifyOpening(
 }
 
 /**
- * Whether the log of the later receipt holds all that the log of the earlier one held, in the same places (RFC 6962
- * §2.1.2). Both have been verified; false where the proof does not show it.
+ * Whether the log of the later receipt holds everything of the earlier one's, at the same positions (RFC 6962 §2.1.2).
+ * Both must be verified; false if the proof does not show it.
  *
- * @param proof what the operator listener answers at `/ledger/<log>/consistency` for the tree sizes of the two: a base64
- *   hash a line
+ * @param proof answer of the operator listener at `/ledger/<log>/consistency` for the two tree sizes: one base64 hash
+ *   per line
  */
 export async function continues(earlier: VerifiedReceipt, later: VerifiedReceipt, proof: string): Promise<boolean> {
   if (earlier.logOrigin !== later.logOrigin) return false;
@@ -189,7 +189,7 @@ export async function continues(earlier: VerifiedReceipt, later: VerifiedReceipt
 }
 
 const header = "c2sp.org/tlog-proof@v1";
-/** A tree of 2^53 leaves has no longer path. */
+/** The path in a tree of 2^53 leaves is no longer. */
 const maxPathLength = 53;
 
 /** An inclusion proof as text, C2SP tlog-proof v1: index, audit path and checkpoint. */

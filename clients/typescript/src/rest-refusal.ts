@@ -1,4 +1,4 @@
-/** The error envelope of the JSON routes as the error that every other protocol gives. */
+/** Converts the error envelope of the JSON routes to the error of every other protocol. */
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeFromString } from "@connectrpc/connect/protocol-connect";
@@ -19,7 +19,7 @@ interface Envelope {
   };
 }
 
-/** Reads a refusal. What has no envelope comes from something between here and the service. */
+/** Parses a refusal. An answer without an envelope comes from an intermediary. */
 export function refusalOf({ status, headers, text }: HttpAnswer): ConnectError {
   const { service = "", error } = parse(text);
   const code = codeFromString(error?.code ?? "");
@@ -64,7 +64,7 @@ function parse(text: string): Envelope {
   }
 }
 
-/** As gRPC reads the status of an answer that is not gRPC (grpc/doc/http-grpc-status-mapping.md). */
+/** As gRPC maps the status of an answer that is not gRPC (grpc/doc/http-grpc-status-mapping.md). */
 function codeOfStatus(status: number): Code {
   switch (status) {
     case 400:

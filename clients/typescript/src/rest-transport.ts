@@ -29,11 +29,11 @@ export interface RestTransportOptions {
   readonly http?: HttpClient;
   /** First is outermost. */
   readonly interceptors?: readonly Interceptor[];
-  /** Time for a call that sets none itself, in milliseconds. Default 30,000. */
+  /** Default time for a call, in milliseconds. Default 30,000. */
   readonly defaultTimeoutMs?: number;
 }
 
-/** Makes the transport. It has no streams; neither have the platform's methods. */
+/** Creates the transport. It has no streams, which the platform's methods do not need. */
 export function createRestTransport(options: RestTransportOptions): Transport {
   const { baseUrl, http: client = fetchHttpClient(), interceptors = [], defaultTimeoutMs = 30_000 } = options;
   const base = baseUrl.replace(/\/$/, "");

@@ -1,18 +1,18 @@
-/** Trying again, politely: only what may be tried again, no sooner than the service asks, and less and less often. */
+/** Retries: only what may be retried, no sooner than the service asks, and with growing pauses. */
 import { Code, ConnectError, createContextKey, type Interceptor } from "@connectrpc/connect";
 import { deadlineKey } from "./deadline.ts";
 import { attemptError, type Problem, problemOf } from "./problem.ts";
 
 export interface RetryOptions {
-  /** How often a call is sent at most, the first time included; infinity where the deadline alone bounds it. Default 4. */
+  /** Most attempts, the first included; infinity if only the deadline limits them. Default 4. */
   readonly attempts?: number;
   /** Longest pause before the second attempt, in milliseconds; it doubles with each. Default 100. */
   readonly baseDelayMs?: number;
-  /** Longest pause that is chosen here, in milliseconds. Default 5,000. */
+  /** Longest pause of the client's own choice, in milliseconds. Default 5,000. */
   readonly maxDelayMs?: number;
-  /** Longest pause that the service may ask for, in milliseconds; asked for more, the call fails. Default 60,000. */
+  /** Longest pause that the service may ask for, in milliseconds; for a longer one the call fails. Default 60,000. */
   readonly maxRetryAfterMs?: number;
-  /** Told of each pause before it begins, in milliseconds. */
+  /** Called before each pause, in milliseconds. */
   readonly onRetry?: (problem: Problem, delayMs: number) => void;
   /** A number from 0 up to 1. Default `Math.random`. */
   readonly random?: () => number;
@@ -21,13 +21,13 @@ export interface RetryOptions {
 }
 
 /**
- * Retries calls that the service could not answer now (`unavailable`), that it told to come later (`RetryInfo` or
- * `Retry-After`), or whose connection broke. The pause is random between nothing and a bound that doubles, and never
- * shorter than what the service asks for. The call's own deadline covers all attempts: a pause that would outlast it is
- * not begun, and the call fails with the last error.
+ * Retries calls that the service could not answer now (`unavailable`), that it asked to retry (`RetryInfo` or
+ * `Retry-After`), or whose connection broke. The pause is random up to a bound that doubles, and never shorter than
+ * what the service asks for. The call's own deadline covers all attempts: if a pause would outlast it, the call fails
+ * with the last error.
  *
- * A decision whose answer was lost is asked for anew and recorded anew; registrations and events carry an
- * idempotency key and are recorded once.
+ * A decision whose answer was lost is made and recorded again; registrations and events have an idempotency key and are
+ * recorded once.
  */
 export function retry(options: RetryOptions = {}): Interceptor {
   const { attempts = 4, pause = systemPause } = options;
@@ -51,16 +51,16 @@ export function retry(options: RetryOptions = {}): Interceptor {
   };
 }
 
-/** Whoever opens a stream again does so by these options: what was sent on it can be repeated by nobody else. */
+/** Options for reopening a stream: only its opener can repeat what was sent. */
 export const streamRetryKey = createContextKey<RetryOptions | undefined>(undefined, { description: "retries" });
 
-/** Milliseconds to wait after the n-th attempt failed so; undefined where another would not help. */
+/** Milliseconds to wait after the n-th failed attempt; undefined if a retry would not help. */
 export function delayAfter(error: ConnectError, attempt: number, options: RetryOptions): number | undefined {
   const { baseDelayMs = 100, maxDelayMs = 5_000, maxRetryAfterMs = 60_000, random = Math.random } = options;
   const { retryAfterMs = 0 } = problemOf(error);
   if (!mayRetry(error, retryAfterMs) || retryAfterMs > maxRetryAfterMs) return undefined;
   const boundMs = Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1));
-  // Where all are told to come back at once, they are still spread.
+  // Spreads callers that must all wait the same time.
   return retryAfterMs + boundMs * random();
 }
 

@@ -9,15 +9,15 @@ export interface SessionTokenOptions extends KeptTokenOptions {
   readonly tenantId: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Scopes to ask for. Default: all that the client was granted. */
+  /** Requested scopes. Default: all that the client was granted. */
   readonly scopes?: readonly string[];
-  /** Must present the client certificate where tokens are bound to it. */
+  /** Must present the client certificate if tokens are bound to it. */
   readonly http: HttpClient;
 }
 
 /**
- * Exchanges a client's secret for tokens at `POST /v1/sdk/session`, kept and renewed as those of an issuer are. The route
- * is there only where the operator configured clients; it refuses with `invalid_client`, or `rate_limited`.
+ * Exchanges a client's secret for tokens at `POST /v1/sdk/session`, cached and renewed like those of an issuer. The
+ * route exists only if the operator configured clients; it refuses with `invalid_client`, or `rate_limited`.
  */
 export function sessionTokens(options: SessionTokenOptions): TokenProvider {
   const { baseUrl, tenantId, clientId, clientSecret, scopes = [], http } = options;

@@ -1,24 +1,24 @@
-/** What a client proves itself with, and whom it trusts: PEM, or PEM files that are taken up again when they change. */
+/** TLS identity and trusted authorities of a client: PEM, or PEM files that are reloaded when they change. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 
-/** What proves who is who. Each may be given as text, or as a file; not both. */
+/** Each may be given as text or as a file, but not both. */
 export interface TlsOptions {
-  /** Authorities that the server's certificate may come from, as PEM. Default: those of the system. */
+  /** Authorities of the server's certificate, as PEM. Default: the system's. */
   readonly ca?: string | readonly string[];
-  /** Certificate chain and key of this workload, as PEM. Default: none is presented. */
+  /** Certificate chain and key of this workload, as PEM. Default: none. */
   readonly cert?: string;
   readonly key?: string;
   /**
-   * Paths of the same. A file that is replaced counts from the next connection on; calls under way end on theirs. What
-   * cannot be read, and a certificate without its key, changes nothing: the files may be half replaced.
+   * Paths of the same. A replaced file counts from the next connection on; calls in progress keep theirs. Unreadable
+   * files, or a certificate without its key, change nothing: the replacement may be incomplete.
    */
   readonly caFile?: string;
   readonly certFile?: string;
   readonly keyFile?: string;
 }
 
-/** What is in force at one moment: the same object until a file says something else. */
+/** The current identity: the same object until a file changes. */
 export interface TlsIdentity {
   readonly ca?: string | string[];
   readonly cert?: string;
@@ -26,9 +26,9 @@ export interface TlsIdentity {
 }
 
 /**
- * Makes the function that says what is in force; it looks whenever it is asked.
+ * Returns a function for the current identity, which checks the files on each call.
  *
- * @throws Error where a file cannot be read, or key and certificate are not a pair
+ * @throws Error if a file cannot be read, or key and certificate are not a pair
  */
 export function tlsIdentities(options: TlsOptions = {}): () => TlsIdentity {
   for (const name of ["ca", "cert", "key"] as const)
@@ -46,7 +46,7 @@ export function tlsIdentities(options: TlsOptions = {}): () => TlsIdentity {
       stamp = now;
       if (JSON.stringify(fresh) !== JSON.stringify(held)) held = fresh;
     } catch {
-      // Looked at again the next time.
+      // Checked again next time.
     }
     return held;
   };
@@ -69,7 +69,7 @@ function read({ caFile, certFile, keyFile, ...texts }: TlsOptions): TlsIdentity 
   };
 }
 
-/** Another text after a file was written or replaced, behind a link too. */
+/** Changes when a file is written or replaced, even behind a link. */
 function stampOf(files: readonly string[]): string {
   return files
     .map((file) => {

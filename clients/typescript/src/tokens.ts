@@ -1,20 +1,23 @@
-/** Access tokens by the client-credentials grant (RFC 6749 §4.4), fetched when needed and kept until shortly before they expire. */
+/**
+ * Access tokens by the client-credentials grant (RFC 6749 §4.4), fetched when needed and cached until shortly before
+ * they expire.
+ */
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { DpopKey } from "./dpop.ts";
 import { exchange, type HttpAnswer, type HttpClient } from "./http.ts";
 
-/** Where calls get their token from. */
+/** Source of tokens for calls. */
 export interface TokenProvider {
-  /** A token that is good for some time yet. Rejects with a `ConnectError` where none can be had. */
+  /** Returns a token that stays valid for some time. Rejects with a `ConnectError` if there is none. */
   token(signal?: AbortSignal): Promise<string>;
-  /** The service refused this token: it is not handed out again. */
+  /** Notes that the service refused this token, which is not returned again. */
   refused(token: string): void;
 }
 
-/** What every source of tokens that keeps them takes. */
+/** Options of every caching source of tokens. */
 export interface KeptTokenOptions {
   readonly http: HttpClient;
-  /** Time for one token to be had, in milliseconds. Default 10,000. */
+  /** Time for fetching one token, in milliseconds. Default 10,000. */
   readonly timeoutMs?: number;
   /** Milliseconds since the epoch. Default: the machine's clock. */
   readonly now?: () => number;
@@ -28,17 +31,17 @@ export interface ClientCredentialsOptions extends KeptTokenOptions {
   readonly clientSecret?: string;
   /** How the secret is sent. Default `client_secret_basic`. */
   readonly authentication?: "client_secret_basic" | "client_secret_post";
-  /** Key that tokens are to be bound to (RFC 9449 §5); calls need the same. Default: none. */
+  /** Key to bind tokens to (RFC 9449 §5); calls need the same. Default: none. */
   readonly dpop?: DpopKey;
-  /** Scopes to ask for. Default: what the issuer grants unasked. */
+  /** Requested scopes. Default: the issuer's default. */
   readonly scopes?: readonly string[];
-  /** Audience, for issuers that need it named (RFC 8707 `resource`, or `audience`). Default: none named. */
+  /** Audience, for issuers that require it (RFC 8707 `resource`, or `audience`). Default: none. */
   readonly parameters?: Readonly<Record<string, string>>;
-  /** Must present the client certificate where tokens are bound to it (RFC 8705 §3). */
+  /** Must present the client certificate if tokens are bound to it (RFC 8705 §3). */
   readonly http: HttpClient;
 }
 
-/** A token is fetched anew when less than this is left of its life, in milliseconds, or a fifth of it, if that is less. */
+/** A token is replaced when less than this is left of its life, in milliseconds, or a fifth of it, if that is less. */
 const refreshMarginMs = 30_000;
 
 export interface FetchedToken {
@@ -46,7 +49,7 @@ export interface FetchedToken {
   readonly lifetimeMs: number;
 }
 
-/** Makes the provider. Calls that need a token at once share one request; what fails is asked again by the next call. */
+/** Creates the provider. Concurrent calls share a request; after a failure the next call tries again. */
 export function clientCredentials(options: ClientCredentialsOptions): TokenProvider {
   let endpoint: string | undefined;
   return keptTokens(options, async (signal) => {
@@ -56,8 +59,8 @@ export function clientCredentials(options: ClientCredentialsOptions): TokenProvi
 }
 
 /**
- * Keeps a token until shortly before it expires, or until the HTTP client presents another certificate: tokens may be
- * bound to the former one.
+ * Caches a token until shortly before it expires, or until the HTTP client presents another certificate: tokens may be
+ * bound to the old one.
  */
 export function keptTokens(
   { http, timeoutMs = 10_000, now = Date.now }: KeptTokenOptions,
@@ -96,7 +99,7 @@ async function discoverTokenEndpoint({ issuer, http }: ClientCredentialsOptions,
   const url = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
   const { status, text } = await exchange(http, { url, method: "GET", headers: new Headers(), signal });
   const document = parseObject(text);
-  // OpenID Connect Discovery 1.0 §4.3: a document that speaks of another issuer is somebody else's.
+  // OpenID Connect Discovery 1.0 §4.3: a document of another issuer must not be used.
   if (status !== 200 || document?.issuer !== issuer || typeof document.token_endpoint !== "string") {
     throw new ConnectError(`the issuer's discovery document is not usable (HTTP ${status})`, Code.Unavailable);
   }
@@ -112,7 +115,7 @@ async function requestToken(
   let response = await sendTokenRequest(url, options, signal);
   const hasNewNonce = dpop?.takeNonce(url, response.headers) === true;
   let answer = parseObject(response.text);
-  // RFC 9449 §8: asked for once with the nonce that the issuer wants.
+  // RFC 9449 §8: retried once with the nonce that the issuer requires.
   if (answer?.error === "use_dpop_nonce" && hasNewNonce) {
     response = await sendTokenRequest(url, options, signal);
     answer = parseObject(response.text);
@@ -126,7 +129,7 @@ async function requestToken(
   return token;
 }
 
-/** RFC 6749 §5.1; a token without a lifetime is taken for a minute. */
+/** RFC 6749 §5.1; the default lifetime of a token is a minute. */
 export function tokenOf(answer: Readonly<Record<string, unknown>> | undefined): FetchedToken | undefined {
   const { access_token: token, expires_in: lifetimeSeconds = 60 } = answer ?? {};
   if (typeof token !== "string") return undefined;
@@ -158,7 +161,7 @@ function basicCredentials(clientId: string, clientSecret: string): string {
   return btoa(`${encode(clientId)}:${encode(clientSecret)}`);
 }
 
-/** RFC 6749 §5.2: what the issuer refuses will be refused again; what it cannot do now, another time may. */
+/** RFC 6749 §5.2: the issuer's refusals are permanent, its failures may pass. */
 function refusal(status: number, error: unknown): ConnectError {
   const why = typeof error === "string" ? error : `HTTP ${status}`;
   const passing = status >= 500 || status === 429;
@@ -174,7 +177,7 @@ export function parseObject(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** The others who wait for the same request go on waiting. */
+/** Other callers of the same request continue to wait. */
 function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work;
   return new Promise((resolve, reject) => {

@@ -1,28 +1,28 @@
-/** What a stream has yet to have acknowledged: bounded, in order, numbered from 0. */
+/** Unacknowledged items of a stream: bounded, in order, numbered from 0. */
 import { Code, ConnectError } from "@connectrpc/connect";
 
 export interface OutboxOptions {
-  /** Items that may be unacknowledged at once, 1 or more. Default 256. */
+  /** Most unacknowledged items, at least 1. Default 256. */
   readonly maxUnacknowledgedItems?: number;
-  /** Their bytes on the wire; one item alone may always go. Default 262,144. */
+  /** Most of their bytes on the wire; a single item may always be larger. Default 262,144. */
   readonly maxUnacknowledgedBytes?: number;
 }
 
-/** An item with a number and a place. */
+/** An item with its number. */
 export interface Sent<Result> {
   readonly sequence: bigint;
   readonly idempotencyKey: string;
-  /** What became of it, once that is acknowledged. Rejects with a `PlatformError` when the stream is given up. */
+  /**
+   * Resolves with the item's result once it is acknowledged. Rejects with a `PlatformError` if the stream is given up.
+   */
   readonly result: Promise<Result>;
 }
 
-/** What is to be sent. */
 export interface Entry<Item> {
   readonly sequence: bigint;
   readonly item: Item;
 }
 
-/** What came back of one item. */
 export interface Acknowledgement<Result> {
   readonly sequence: bigint;
   readonly result?: Result | undefined;
@@ -50,7 +50,7 @@ export class Outbox<
   readonly #waiting: Waiting[] = [];
   #bytes = 0;
   #nextSequence = 0n;
-  /** How many of those pending were handed out since the last `rewind`. */
+  /** Pending items that were sent since the last `rewind`. */
   #handedOut = 0;
 
   constructor({ maxUnacknowledgedItems = 256, maxUnacknowledgedBytes = 256 * 1024 }: OutboxOptions) {
@@ -63,17 +63,16 @@ export class Outbox<
     return this.#pending.length === 0;
   }
 
-  /** Whether an item waits for room. */
   get isFull(): boolean {
     return this.#waiting.length > 0;
   }
 
-  /** Items that were not acknowledged, in order; those that wait for room are not among them. */
+  /** Unacknowledged items in order, without those that wait for room. */
   left(): Item[] {
     return this.#pending.map(({ item }) => item);
   }
 
-  /** Resolves once there is room for the item: it has its number then, in the order of the calls. */
+  /** Resolves once there is room for the item, which then gets its number, in the order of the calls. */
   add(item: Item, sizeBytes: number): Promise<Sent<Result>> {
     return new Promise((resolve, reject) => {
       const take = () => resolve(this.#take(item, sizeBytes));
@@ -82,12 +81,11 @@ export class Outbox<
     });
   }
 
-  /** Begins again with the first item that is not acknowledged. */
+  /** Restarts with the first unacknowledged item. */
   rewind(): void {
     this.#handedOut = 0;
   }
 
-  /** The next item to be sent, where there is one. */
   next(): Entry<Item> | undefined {
     const entry = this.#pending[this.#handedOut];
     if (entry !== undefined) this.#handedOut += 1;
@@ -95,9 +93,9 @@ export class Outbox<
   }
 
   /**
-   * Settles the items of one message, which are the first that were handed out.
+   * Settles the items of one message, which must be the first that were sent.
    *
-   * @throws ConnectError where any is not what it should be: then none is settled
+   * @throws ConnectError if any is unexpected; then none is settled
    */
   acknowledge(items: readonly Acknowledgement<Result>[]): void {
     const settled = items.map(({ sequence, result }, i) => {
@@ -113,7 +111,7 @@ export class Outbox<
     this.#takeWaiting();
   }
 
-  /** Tells everybody who waits. What is left stays in the list. */
+  /** Rejects everything that waits. Remaining items stay in the list. */
   fail(error: unknown): void {
     for (const { reject } of [...this.#waiting.splice(0), ...this.#pending]) reject(error);
   }
@@ -123,7 +121,7 @@ export class Outbox<
     const result = new Promise<Result>((resolve, reject) => {
       this.#pending.push({ sequence, item, sizeBytes, resolve, reject });
     });
-    // Who does not look at it hears of a failure from `close`.
+    // If the caller ignores it, `close` reports the failure.
     result.catch(() => {});
     this.#bytes += sizeBytes;
     return { sequence, idempotencyKey: item.idempotencyKey, result };

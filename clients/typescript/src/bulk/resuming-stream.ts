@@ -1,4 +1,6 @@
-/** One stream to its user, many to the service: after a cut another one begins with what was not acknowledged. */
+/**
+ * One stream for the user, several to the service: after a disconnect a new one begins with the unacknowledged items.
+ */
 import {
   create,
   type DescMessage,
@@ -15,27 +17,27 @@ import { delayAfter, type RetryOptions, streamRetryKey, systemPause } from "../r
 import { type Acknowledgement, Outbox, type OutboxOptions, type Sent } from "./outbox.ts";
 
 export interface StreamOptions extends OutboxOptions {
-  /** Sent with each stream that is opened. */
+  /** Sent with each stream. */
   readonly headers?: ConstructorParameters<typeof Headers>[0];
   /** Gives the stream up, as `abort` does. */
   readonly signal?: AbortSignal;
 }
 
-/** A stream of events or registrations that goes on after a cut. */
+/** A stream of events or registrations that continues after a disconnect. */
 export interface ResumingStream<Payload extends DescMessage, Item, Result> {
   /**
-   * Sends one item. Resolves once there is room for it, with the promise of its result; an item that the service refuses
-   * has a result too. Await this, not the result, before the next: that holds the program back.
+   * Sends one item. Resolves once there is room for it, with the promise of its result; a refused item has a result
+   * too. Await this before the next call, and not the result: this is the backpressure.
    *
    * @param idempotencyKey 1 to 128 visible characters. Default: a random UUID.
-   * @throws PlatformError when the stream is given up, Error after `close`
+   * @throws PlatformError if the stream is given up, Error after `close`
    */
   send(payload: MessageInitShape<Payload>, idempotencyKey?: string): Promise<Sent<Result>>;
-  /** Items that were taken and not acknowledged, in order, with their keys: for a program that stops to keep. */
+  /** Unacknowledged items in order, with their keys, for a program that stops to save. */
   unacknowledged(): Item[];
-  /** Takes no more items; resolves once all are acknowledged. Rejects with the `PlatformError` that gave the stream up. */
+  /** Accepts no more items; resolves once all are acknowledged. Rejects with the `PlatformError` of a failed stream. */
   close(): Promise<void>;
-  /** Gives the stream up at once: whatever waits rejects. */
+  /** Gives the stream up at once; everything that waits rejects. */
   abort(reason?: unknown): void;
 }
 
@@ -49,7 +51,7 @@ export interface StreamKind<Payload extends DescMessage, Item extends Keyed> {
   itemOf(idempotencyKey: string, payload: MessageInitShape<Payload>): Item;
 }
 
-/** Opens it. The first item makes the first connection. */
+/** Opens the stream. The first item opens the first connection. */
 export function openStream<Payload extends DescMessage, Item extends Keyed, Result extends Keyed>(
   transport: Transport,
   { method, itemOf }: StreamKind<Payload, Item>,
@@ -72,14 +74,14 @@ export function openStream<Payload extends DescMessage, Item extends Keyed, Resu
   };
 }
 
-/** Keeps a stream open while there is anything to be acknowledged, and one that is open for as long as it lasts. */
+/** Keeps a stream open while items are unacknowledged, and an open one for as long as it lasts. */
 class Resumption<Item extends Keyed, Result extends Keyed> {
   readonly #transport: Transport;
   readonly #method: DescMethodBiDiStreaming;
   readonly #outbox: Outbox<Item, Result>;
   readonly #headers: StreamOptions["headers"];
   readonly #stop = new AbortController();
-  /** Since anything was acknowledged. */
+  /** Renewals since the last acknowledgement. */
   readonly #renewals = new Set<Renewal>();
   #failures = 0;
   #retry: RetryOptions | undefined;
@@ -107,7 +109,7 @@ class Resumption<Item extends Keyed, Result extends Keyed> {
     if (this.#isClosing) throw new Error("the stream is closed");
   }
 
-  /** There is something to send, or to be known. */
+  /** Called when there is something to send or to await. */
   wake(): void {
     if (!this.#outbox.isEmpty && this.#failure === undefined)
       this.#running ??= this.#run().catch((error) => this.#fail(error));
@@ -148,20 +150,20 @@ class Resumption<Item extends Keyed, Result extends Keyed> {
         continue;
       }
       onRetry?.(problemOf(error), delayMs);
-      // Rejects when it is given up.
+      // Rejects if the stream is given up.
       await pause(delayMs, this.#stop.signal).catch(() => {});
     }
     this.#running = undefined;
   }
 
   #delayAfter(error: ConnectError): number | undefined {
-    // The service bounds how long a stream may be idle, not how long it may last.
+    // The service limits idle time, not the length of a stream.
     const isIdle = error.code === Code.DeadlineExceeded;
     const cut = isIdle ? new ConnectError(error.rawMessage, Code.Unavailable) : error;
     return delayAfter(cut, Math.max(1, this.#failures), this.#retry ?? {});
   }
 
-  /** One stream, until it ends; returns why it did. */
+  /** One stream, until it ends; returns the reason. */
   async #attempt(): Promise<ConnectError> {
     this.#outbox.rewind();
     const ended = new AbortController();
@@ -188,7 +190,7 @@ class Resumption<Item extends Keyed, Result extends Keyed> {
     }
   }
 
-  /** What is to be sent, as it comes. */
+  /** Yields items to send as they arrive. */
   async *#requests(ended: AbortSignal): AsyncGenerator<MessageInitShape<DescMessage>> {
     while (!ended.aborted && this.#failure === undefined) {
       const entry = this.#outbox.next();

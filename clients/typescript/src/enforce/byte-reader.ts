@@ -1,4 +1,4 @@
-/** Reads exact numbers of bytes from the beginning of a stream, and then the rest of it. */
+/** Reads exact numbers of bytes from the start of a stream, and then the rest. */
 export class ByteReader {
   readonly #chunks: AsyncIterator<Uint8Array>;
   #left: Uint8Array = new Uint8Array(0);
@@ -7,7 +7,7 @@ export class ByteReader {
     this.#chunks = source[Symbol.asyncIterator]();
   }
 
-  /** So many bytes, fewer only where the stream ends before. */
+  /** Reads so many bytes; fewer only at the end of the stream. */
   async read(sizeBytes: number): Promise<Buffer> {
     const parts: Uint8Array[] = [];
     let missing = sizeBytes;
@@ -19,7 +19,7 @@ export class ByteReader {
         continue;
       }
       const part = this.#left.subarray(0, missing);
-      // The stream may use its buffer again.
+      // The stream may reuse its buffer.
       parts.push(Uint8Array.from(part));
       this.#left = this.#left.subarray(part.length);
       missing -= part.length;
@@ -27,7 +27,7 @@ export class ByteReader {
     return Buffer.concat(parts);
   }
 
-  /** What is left. Ends the stream when it is left early. */
+  /** The rest of the stream, which ends if iteration stops early. */
   async *rest(): AsyncGenerator<Uint8Array> {
     try {
       if (this.#left.length > 0) yield this.#left;

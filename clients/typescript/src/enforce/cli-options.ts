@@ -1,17 +1,17 @@
-/** What the command line of local enforcement takes: its usage, its options, and what they say. */
+/** Usage and options of the command line of local enforcement. */
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import type { Input, Output } from "./data.ts";
 import type { LocalProfile } from "./index.ts";
 import { localProfiles } from "./protect.ts";
 import { requireLogKeys } from "./receipts.ts";
 
-/** What a program of the command line may do to the world that started it. */
+/** The environment of a command-line program. */
 export interface Surroundings {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly stdin: AsyncIterable<Uint8Array>;
   readonly stdout: NodeJS.WritableStream & Exclude<Output, string>;
   readonly stderr: { write(text: string): unknown };
-  /** Whether a person watches standard error. */
+  /** Whether standard error is a terminal. */
   readonly isWatched: boolean;
   readonly homeDirectory: string;
   readonly signal?: AbortSignal;

@@ -28,7 +28,7 @@ import {
 } from "./index.ts";
 import { visibleLine } from "./text.ts";
 
-/** What the process ends with, by what failed. 2 is for a command line that cannot be understood. */
+/** Exit codes by failure. 2 is for an invalid command line. */
 export const exitCodes: Readonly<Record<EnforcementFailure, number>> = {
   invalid: 1,
   exists: 1,
@@ -175,7 +175,7 @@ async function verify(file: string, values: Flags, around: Surroundings): Promis
 
 const oldForm = "the old form: its header does not commit to its content key";
 
-/** What the receipts leave open. */
+/** What the receipts do not prove. */
 function unprovenLines({ operation, isContentProven, origin }: VerifiedArtifact): readonly string[] {
   if (operation === "access")
     return isContentProven === true ? [] : ["  no record names the content: that it is of this artifact is not proven"];
@@ -215,7 +215,7 @@ async function enforcerOf(values: Flags, around: Surroundings, keyFiles: readonl
   });
 }
 
-/** Shows on a terminal how far large work is, ten times a second at most. */
+/** Shows the progress of large work on a terminal, at most ten times a second. */
 async function withProgress<Request extends object>(
   { isWatched, stderr }: Surroundings,
   word: string,
@@ -248,7 +248,7 @@ function report(
 ): void {
   if (outcome.evidence === "pending") warn(around, "the evidence waits to be sent");
   if (outcome.isKeyCommitted === false) warn(around, `the artifact is of ${oldForm}`);
-  // Standard output is the data's.
+  // Standard output has the data.
   if (output === "-") return;
   const { receipts, ...brief } = outcome;
   print(around, values, brief, [line(`${outcome.artifactDigest}, decision ${outcome.decisionId}`)]);
@@ -258,7 +258,7 @@ function warn({ stderr }: Surroundings, text: string): void {
   stderr.write(`svc-platform: ${visibleLine(text)}\n`);
 }
 
-/** Names, references and reasons are other people's text: none of it steers the terminal, as JSON neither. */
+/** Names, references and reasons are foreign text and must not control the terminal, not even within JSON. */
 function print({ stdout }: Surroundings, { json }: Flags, value: object, lines: readonly string[]): void {
   for (const line of json === true ? [JSON.stringify(value)] : lines) stdout.write(`${visibleLine(line)}\n`);
 }

@@ -2,7 +2,7 @@
 import { homedir } from "node:os";
 import { runCommandLine } from "./cli-program.ts";
 
-// What is interrupted cleans up behind itself; the second time it is the system's own way.
+// The first signal aborts with cleanup; the second one has its default effect.
 const interrupted = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => interrupted.abort());
 

@@ -1,4 +1,4 @@
-/** The platform behind a client: requests and answers of the calls in the words of `platform.ts`. */
+/** The platform behind a client: translates between the client's calls and `platform.ts`. */
 import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
 import {
   ArtifactKind,
@@ -40,7 +40,7 @@ const eventTypes = {
 /** Routes that enforcement calls. */
 const usedRoutes = ["protection-plan", "key-access-plan", "artifact-register", "evidence"];
 
-/** Makes the seam over a client, whose retries, tokens and deadlines hold. */
+/** Adapts a client, with its retries, tokens and deadlines. */
 export function platformOf(client: PlatformClient): Platform {
   return {
     async deployment(signal) {
@@ -167,7 +167,7 @@ function aboutArtifact(names: {
   };
 }
 
-/** Words of the numbers that are known; others are left out, so that they permit nothing. */
+/** Words of known numbers; unknown ones are left out, so that they permit nothing. */
 function wordsOf<Word extends string>(
   table: Readonly<Record<Word, number>>,
   numbers: readonly (number | undefined)[],
@@ -206,7 +206,7 @@ function acceptedOf(
   return { accepted: answer?.accepted === true, warnings, ...receiptMember(answer?.receipt) };
 }
 
-/** The spelling of the JSON routes, which offline verifiers read. */
+/** In the spelling of the JSON routes, which offline verifiers read. */
 function receiptMember(receipt: Receipt | undefined): { readonly receipt?: JsonObject } {
   if (receipt === undefined) return {};
   const { leaf, opening, record } = receipt;

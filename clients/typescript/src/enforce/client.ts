@@ -1,4 +1,4 @@
-/** All that local enforcement takes from the client that it is part of. */
+/** The parts of the client that local enforcement uses. */
 import {
   clientCredentials,
   createPlatformClient,
@@ -28,7 +28,7 @@ export {
   WorkloadDescriptorSchema,
 } from "../index.ts";
 
-/** Where the platform is, and who this workload is to it. */
+/** Address of the platform, and identity of this workload. */
 export interface Connection {
   readonly baseUrl: string;
   readonly issuer: string;

@@ -1,4 +1,4 @@
-/** Where data comes from and goes to: files, and streams of any size. */
+/** Sources and destinations of data: files, and streams of any size. */
 import { createHash, randomBytes } from "node:crypto";
 import { constants, type FileHandle, lstat, open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -11,20 +11,20 @@ import { receiptsPathOf } from "./receipts.ts";
 
 /** Path of a file, or a stream of bytes. */
 export type Input = string | AsyncIterable<Uint8Array>;
-/** Path of a file that is made, or a stream that is written to and left open. */
+/** Path of a new file, or a stream that is written to and left open. */
 export type Output = string | Writable;
 
-/** Told how many bytes were worked on since the last time. */
+/** Called with the number of bytes processed since the last call. */
 export type Count = (sizeBytes: number) => void;
 
-/** A name for bytes, in two spellings. */
+/** Digest of bytes, in two spellings. */
 export interface Digest {
   readonly digest: string;
   /** CIDv1, raw, SHA-256. */
   readonly cid: string;
 }
 
-/** Passes pieces on and, when all have passed, knows their digest and size. */
+/** Passes pieces on, and has their digest and size after the last. */
 export class Digesting {
   readonly #hash = createHash("sha256");
   sizeBytes = 0;
@@ -55,7 +55,7 @@ export async function digestOf(file: FileHandle, count: Count = () => {}): Promi
   return { ...digesting.finish(), sizeBytes: digesting.sizeBytes };
 }
 
-/** A path as it is, or the pieces of a stream, which rejects with `io_failed` if it breaks. */
+/** A path unchanged, or the pieces of a stream, which rejects with `io_failed` if it breaks. */
 export function unbroken(input: Input): Input {
   return typeof input === "string" ? input : streamed(input);
 }
@@ -74,11 +74,11 @@ function broken(stream: "input" | "output", cause: unknown): EnforcementError {
   return new EnforcementError("io_failed", `the ${stream} broke: ${enforcementError(cause).message}`, { cause });
 }
 
-/** Opens a file to read. Rejects with `invalid` where that cannot be, or it is no regular file. */
+/** Opens a file for reading. Rejects with `invalid` if it cannot be opened or is not a regular file. */
 export async function openFile(path: string): Promise<FileHandle> {
   let file: FileHandle | undefined;
   try {
-    // Opening a FIFO would wait for ever for whoever writes to it; and what has the name may change before it is opened.
+    // Opening a FIFO would block until a writer opens it, and the file may be replaced before it is opened.
     file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
     if (!(await file.stat()).isFile()) throw new Error("it is no regular file");
     return file;
@@ -90,7 +90,7 @@ export async function openFile(path: string): Promise<FileHandle> {
   }
 }
 
-/** The bytes of a regular file. Rejects with `invalid` where it cannot be read, or has more than so many. */
+/** Reads a regular file. Rejects with `invalid` if it cannot be read, or is larger than `maxBytes`. */
 export async function readSmallFile(path: string, maxBytes: number): Promise<Buffer> {
   const file = await openFile(path);
   try {
@@ -108,8 +108,8 @@ export async function readSmallFile(path: string, maxBytes: number): Promise<Buf
 }
 
 /**
- * An input that can be read more than once. A stream is put into a file without a name first: whether ciphertext may be
- * opened is asked about the whole of it, and signed data is verified whole before any of it is released to a stream.
+ * An input that can be read twice. A stream is first written to an unnamed file: permission to open ciphertext is about
+ * the whole of it, and signed data is verified completely before any of it goes to a stream.
  */
 export async function rereadable(input: Input, directory: string): Promise<FileHandle> {
   if (typeof input === "string") return openFile(input);
@@ -127,17 +127,17 @@ export async function rereadable(input: Input, directory: string): Promise<FileH
   }
 }
 
-/** Takes what an operation makes. */
+/** Destination of an operation's output. */
 export interface Sink {
   write(piece: Uint8Array): Promise<void>;
-  /** All of it is durable, under no name yet. */
+  /** Makes everything durable, without its name yet. */
   sync(): Promise<void>;
-  /** Gives it its name and, in the same step, puts beside it what `place` does. */
+  /** Gives it its name and, in the same step, runs `place`. */
   commit(place?: () => Promise<void>): Promise<void>;
   abandon(): Promise<void>;
 }
 
-/** Opens the output. Rejects with `exists` where a file is there that may not be replaced. */
+/** Opens the output. Rejects with `exists` if a file exists and must not be replaced. */
 export async function openSink(output: Output, replace: boolean): Promise<Sink> {
   if (typeof output !== "string") return streamSink(output);
   if (!replace) await requireAbsent(output);
@@ -145,7 +145,7 @@ export async function openSink(output: Output, replace: boolean): Promise<Sink> 
   return {
     write: (piece) => file.write(piece),
     sync: () => file.sync(),
-    // Another writer of the name does all of this before, and then this one leaves what it finds, or afterwards.
+    // Another writer of the name does all of this either before, and then this one fails, or afterwards.
     commit: (place) =>
       alone(receiptsPathOf(output), async () => {
         if (!replace) await requireAbsent(output);
@@ -169,7 +169,7 @@ export async function requireAbsent(path: string): Promise<void> {
 
 function streamSink(stream: Writable): Sink {
   let failure: Error | undefined;
-  /** What waits for the last write. */
+  /** Wakes whoever waits for the last write. */
   let wake = () => {};
   let last: Promise<void> = Promise.resolve();
   const settle = (error: Error) => {
@@ -184,7 +184,7 @@ function streamSink(stream: Writable): Sink {
   };
   const leave = async () => {
     stream.off("close", onClose);
-    // A stream that failed may have yet to say so.
+    // A failed stream may emit its error later.
     if (failure === undefined) stream.off("error", settle);
   };
   return {
@@ -193,7 +193,7 @@ function streamSink(stream: Writable): Sink {
       let isFull = false;
       last = new Promise((resolve) => {
         wake = resolve;
-        // The piece is used again once this resolves, and a stream keeps what it cannot write at once.
+        // The piece is reused after this resolves, but a stream keeps what it cannot write at once.
         isFull = !stream.write(Buffer.from(piece), (error) => {
           failure ??= error ?? undefined;
           resolve();

@@ -1,7 +1,7 @@
 /**
- * The detached signature: a DSSE envelope (https://github.com/secure-systems-lab/dsse) whose payload is a header that says
- * of which data it is, under which decision. It is canonical JSON inside and outside, and what DSSE leaves unsigned is said
- * in the payload again, so that nothing of it can change without being noticed. docs/enforcement.md has the members.
+ * The detached signature: a DSSE envelope (https://github.com/secure-systems-lab/dsse) whose payload is a header that
+ * names the data and the decision. It is canonical JSON inside and outside, and the payload repeats what DSSE leaves
+ * unsigned, so that every change is detected. docs/enforcement.md has the members.
  */
 import { Digesting, readSmallFile } from "./data.ts";
 import { EnforcementError } from "./errors.ts";
@@ -29,11 +29,11 @@ export interface SignatureBinding extends Binding {
 
 export interface SignatureHeader {
   readonly binding: SignatureBinding;
-  /** Which key signs, and the key-access decision that allowed it. */
+  /** The signing key, and the key-access decision that allowed it. */
   readonly key: { readonly decision_id: string; readonly reference: string };
 }
 
-/** What a signature file says; nothing of it is verified yet. */
+/** Content of a signature file, not verified. */
 export interface DetachedSignature {
   readonly header: SignatureHeader;
   readonly payload: Buffer;
@@ -46,19 +46,19 @@ interface Dsse {
   readonly signatures: readonly { readonly keyid: string; readonly sig: string }[];
 }
 
-/** What DSSE signs (its protocol, "Signature Definition"). */
+/** The bytes that DSSE signs (its protocol, "Signature Definition"). */
 export function preAuthenticationEncoding(payloadType: string, payload: Uint8Array): Buffer {
   const type = Buffer.from(payloadType);
   return Buffer.concat([Buffer.from(`DSSEv1 ${type.length} `), type, Buffer.from(` ${payload.length} `), payload]);
 }
 
-/** Bytes of a signature file. Rejects with `invalid` where the key only verifies. */
+/** Bytes of a signature file. Rejects with `invalid` if the key can only verify. */
 export async function encodeSignature(header: SignatureHeader, key: SigningKey): Promise<Buffer> {
   if (key.sign === undefined) throw new EnforcementError("invalid", `key ${key.reference} verifies only`);
   const payload = encodeCanonical(header, isHeader);
   const message = preAuthenticationEncoding(signaturePayloadType, payload);
   const signature = Buffer.from(await key.sign(message));
-  // What a key service made is looked at before anything depends on it.
+  // The signature of a key service is verified before it is used.
   if (signature.length !== signatureBytes || !(await key.verify(message, signature)))
     throw new EnforcementError("unavailable", `key ${key.reference} gave no signature that it verifies`);
   const signatures = [{ keyid: key.reference, sig: signature.toString("base64") }];
@@ -68,7 +68,7 @@ export async function encodeSignature(header: SignatureHeader, key: SigningKey):
   return bytes;
 }
 
-/** Reads a signature file and names it. Rejects with `invalid` or `not_authentic`. */
+/** Reads a signature file and computes its digest. Rejects with `invalid` or `not_authentic`. */
 export async function readSignature(path: string) {
   const bytes = await readSmallFile(path, maxFileBytes);
   const artifact = new Digesting();
@@ -85,7 +85,7 @@ function parseSignature(bytes: Buffer): DetachedSignature {
   return { header, payload, signature: decode(sig) };
 }
 
-/** Rejects with `not_authentic` unless the key that the header names made it. */
+/** Rejects with `not_authentic` unless the header's key made the signature. */
 export async function requireSignature(
   { payload, signature }: Pick<DetachedSignature, "payload" | "signature">,
   key: SigningKey,
@@ -95,7 +95,7 @@ export async function requireSignature(
     throw new EnforcementError("not_authentic", "the signature is not of this key and header");
 }
 
-/** Passes on what is signed: rejects with `not_authentic` where it is more, and at its end where it is anything else. */
+/** Passes on the signed data; rejects with `not_authentic` if it is longer, or, at its end, if it differs. */
 export async function* requireContent(
   data: AsyncIterable<Uint8Array>,
   { content_digest, content_size_bytes }: SignatureBinding,
@@ -111,7 +111,7 @@ export async function* requireContent(
 
 const otherData = () => new EnforcementError("not_authentic", "the data is not what was signed");
 
-/** RFC 4648 section 4, in its one spelling. */
+/** RFC 4648 section 4, canonical only. */
 function decode(text: string): Buffer {
   const bytes = Buffer.from(text, "base64");
   if (bytes.toString("base64") !== text) throw malformed("its base64 is not canonical");

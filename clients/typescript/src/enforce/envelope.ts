@@ -1,8 +1,7 @@
 /**
  * The envelope: a line that names the format, a header, and the ciphertext. The header's `binding` (decision, policy
  * revision, resource, labels) is bound into the payload's associated data; its `key` block, together with the binding,
- * into that of the wrapped content key. So nothing of it can change without being noticed. docs/enforcement.md has the
- * bytes.
+ * into that of the wrapped content key. So every change is detected. docs/enforcement.md has the bytes.
  */
 import { createHash, createHmac } from "node:crypto";
 import type { ByteReader } from "./byte-reader.ts";
@@ -27,24 +26,27 @@ const maxHeaderBytes = 131_072;
 
 export interface EnvelopeBinding extends Binding {
   readonly aead: StreamingAead;
-  /** Names the content key, and no other one: AES-GCM alone may open under two. Absent in files of the old form. */
+  /**
+   * Commits to the content key, because a ciphertext of AES-GCM may open with two keys. Absent in files of the old
+   * form.
+   */
   readonly key_commitment?: string;
 }
 
-/** What a binding says of its content key. */
+/** Commitment of a binding to its content key. */
 export function keyCommitment(contentKey: Uint8Array): string {
   const commitment = createHmac("sha256", contentKey).update(`${envelopeFormat}/commitment`);
   return `hmac-sha256:${commitment.digest("hex")}`;
 }
 
-/** Throws `not_authentic` if it is no content key, or another than the binding commits to. */
+/** Throws `not_authentic` if it is not a content key, or not the one that the binding commits to. */
 export function requireContentKey(contentKey: Uint8Array, { key_commitment }: EnvelopeBinding): void {
   const isCommitted = key_commitment === undefined || keyCommitment(contentKey) === key_commitment;
   if (contentKey.length !== keySize || !isCommitted)
     throw new EnforcementError("not_authentic", "the content key is not the one that the header commits to");
 }
 
-/** Which key wraps the content key, and the key-access decision that allowed it. */
+/** The key that wraps the content key, and the key-access decision that allowed it. */
 export interface KeyBinding {
   readonly decision_id: string;
   readonly provider: string;
@@ -67,7 +69,7 @@ export function keyAssociatedData(binding: EnvelopeBinding, { decision_id, provi
   return Buffer.concat([Buffer.from(`${envelopeFormat}/key\0`), sha256(bytes)]);
 }
 
-/** Bytes in front of the ciphertext. */
+/** Bytes before the ciphertext. */
 export function encodeHeader(header: EnvelopeHeader): Buffer {
   const bytes = encodeCanonical(header, isHeader);
   if (bytes.length > maxHeaderBytes) throw new EnforcementError("invalid", "the header would be too long");
@@ -76,7 +78,9 @@ export function encodeHeader(header: EnvelopeHeader): Buffer {
   return Buffer.concat([magic, length, bytes]);
 }
 
-/** Reads the header and leaves the reader at the ciphertext. Rejects with `not_authentic`. Nothing is authenticated yet. */
+/**
+ * Reads the header and leaves the reader at the ciphertext. Rejects with `not_authentic`. Authenticates nothing yet.
+ */
 export async function readHeader(reader: ByteReader): Promise<EnvelopeHeader> {
   if (!(await reader.read(magic.length)).equals(magic)) throw malformed("it is no envelope of this format");
   const length = await reader.read(4);

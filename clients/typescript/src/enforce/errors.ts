@@ -1,28 +1,28 @@
-/** What local enforcement can fail with: a closed list, so that callers and exit codes tell cases apart. */
+/** Failures of local enforcement: a closed list, for callers and exit codes. */
 import { PlatformError } from "./client.ts";
 import { visibleLine } from "./text.ts";
 
 export type EnforcementFailure =
-  /** The platform denied it, or demands what cannot be met. */
+  /** The platform denied it, or requires something that cannot be met. */
   | "not_permitted"
-  /** Bytes are not what was protected: changed, cut, reordered, or with another header, decision or key. */
+  /** The bytes were changed, cut or reordered, or have another header, decision or key. */
   | "not_authentic"
-  /** The platform, or the key service, gave no answer that counts. */
+  /** The platform or the key service gave no valid answer. */
   | "unavailable"
-  /** Evidence of earlier work has not reached the ledger in the time that is tolerated. */
+  /** Evidence of earlier work has not reached the ledger in time. */
   | "evidence_overdue"
-  /** The input, an option or a key file cannot be used as it is. */
+  /** The input, an option or a key file cannot be used. */
   | "invalid"
-  /** A disk is full or fails, or a stream broke: what was asked may be right. */
+  /** A disk is full or fails, or a stream broke; the request may be right. */
   | "io_failed"
-  /** The output is there already. */
+  /** The output exists already. */
   | "exists";
 
-/** Thrown by every operation; nothing of the output is there under its name then. */
+/** Thrown by every operation; the output then does not exist under its name. */
 export class EnforcementError extends Error {
   override readonly name = "EnforcementError";
   readonly failure: EnforcementFailure;
-  /** The decision that denied, where there is one. */
+  /** The decision that denied, if there is one. */
   readonly decisionId?: string;
 
   constructor(
@@ -30,26 +30,26 @@ export class EnforcementError extends Error {
     message: string,
     { cause, decisionId }: { readonly cause?: unknown; readonly decisionId?: string } = {},
   ) {
-    // It may repeat what a file or a peer says, and is printed.
+    // It may repeat text of a file or a peer, and is printed.
     super(visibleLine(message), cause === undefined ? undefined : { cause });
     this.failure = failure;
     if (decisionId !== undefined) this.decisionId = decisionId;
   }
 }
 
-/** What the system says of a path that cannot be used as it is; whatever else it says is of its disk. */
+/** System errors about an unusable path; all others are about the disk. */
 const pathMistakes: readonly unknown[] = [
   ...["EACCES", "EEXIST", "EINVAL", "EISDIR", "ELOOP", "ENAMETOOLONG", "ENOENT", "ENOTDIR", "ENOTEMPTY", "EPERM"],
   ...["EROFS", "EXDEV"],
 ];
 
-/** The failure that an error of the system is: a mistake of the caller, or of a disk or stream. */
+/** Classifies a system error: a mistake of the caller, or a failing disk or stream. */
 export function failureOfSystem(error: unknown): EnforcementFailure & ("invalid" | "io_failed") {
   const { code, errno } = (error ?? {}) as NodeJS.ErrnoException;
   return typeof errno === "number" && !pathMistakes.includes(code) ? "io_failed" : "invalid";
 }
 
-/** Any error, as one of the closed list. */
+/** Converts any error to one of the closed list. */
 export function enforcementError(cause: unknown): EnforcementError {
   if (cause instanceof EnforcementError) return cause;
   return new EnforcementError(failureOfSystem(cause), cause instanceof Error ? cause.message : String(cause), {
@@ -57,7 +57,7 @@ export function enforcementError(cause: unknown): EnforcementError {
   });
 }
 
-/** Why a call failed, for a person: a refusal by the service's reason, which is not the same as silence. */
+/** Describes why a call failed: a refusal has the service's reason, unlike a missing answer. */
 export function callProblem(error: unknown): string {
   if (error instanceof EnforcementError) return error.message;
   if (!(error instanceof PlatformError) || error.reason === undefined)

@@ -1,6 +1,6 @@
 /**
- * Files that are there whole or not at all: written beside their final name under one of their own, synced, and only
- * then given the name. What a killed process left is swept by the next that works on the same name.
+ * Files that exist completely or not at all: written beside their final name, synced, and then renamed. Files of a
+ * killed process are removed by the next one that works on the same name.
  */
 import { createHash, randomBytes, randomInt } from "node:crypto";
 import { type FileHandle, link, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
@@ -12,13 +12,13 @@ import { isRunning, ownProcess } from "./processes.ts";
 
 const chunkBytes = 1_048_576;
 
-/** Pieces of a file from its beginning, each good until the next is asked for, which is being read meanwhile. */
+/** Pieces of a file from its start, each valid until the next is requested, which is read ahead. */
 export async function* chunksOf(file: FileHandle): AsyncGenerator<Uint8Array> {
   const buffers = [Buffer.allocUnsafe(chunkBytes), Buffer.allocUnsafe(chunkBytes)] as const;
   let position = 0;
   const read = (turn: number) => {
     const reading = file.read(turn % 2 === 0 ? buffers[0] : buffers[1], 0, chunkBytes, position);
-    // Whoever leaves early does not hear of it.
+    // Ignored if iteration stops early.
     reading.catch(() => {});
     return reading;
   };
@@ -32,7 +32,7 @@ export async function* chunksOf(file: FileHandle): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** A file under a name of its own, until it is whole. */
+/** A file under a temporary name until it is complete. */
 export class PartialFile {
   readonly #file: FileHandle;
   readonly #path: string;
@@ -47,21 +47,21 @@ export class PartialFile {
     this.#finalPath = finalPath;
   }
 
-  /** Opens it, readable by its owner alone, and sweeps what killed processes left of the same name. */
+  /** Opens it, readable by its owner only, and removes files of killed processes for the same name. */
   static async create(finalPath: string): Promise<PartialFile> {
     await sweepPartials(finalPath);
     const { file, path } = await openPartial(finalPath);
     return new PartialFile(file, path, finalPath);
   }
 
-  /** Takes a copy of the piece, which is written while the next one is made. */
+  /** Copies the piece, which is written while the next one is produced. */
   async write(piece: Uint8Array): Promise<void> {
     this.#waiting.push(Uint8Array.from(piece));
     this.#waitingBytes += piece.length;
     if (this.#waitingBytes < chunkBytes) return;
     await this.#writing;
     this.#writing = this.#flush();
-    // The next one who writes hears of it.
+    // The next write reports it.
     this.#writing.catch(() => {});
   }
 
@@ -71,7 +71,7 @@ export class PartialFile {
     this.#waitingBytes = 0;
     while (pieces.length > 0) {
       let { bytesWritten } = await this.#file.writev(pieces);
-      // A disk that fills up takes a part.
+      // A nearly full disk accepts a part.
       pieces = pieces.flatMap((piece) => {
         const skipped = Math.min(bytesWritten, piece.length);
         bytesWritten -= skipped;
@@ -80,20 +80,20 @@ export class PartialFile {
     }
   }
 
-  /** Syncs what was written; only then may anything be said of it. */
+  /** Syncs what was written, before it is referred to. */
   async sync(): Promise<void> {
     await this.#writing;
     await this.#flush();
     await this.#file.sync();
   }
 
-  /** Gives it its name. Rejects with `exists` where the name is taken, unless it may be replaced. */
+  /** Gives it its name. Rejects with `exists` if the name is taken and must not be replaced. */
   async commit({ replace }: { readonly replace: boolean }): Promise<void> {
     await this.sync();
     if (replace) await rename(this.#path, this.#finalPath);
     else {
       try {
-        // Unlike a rename, this fails where something has the name.
+        // Unlike a rename, this fails if the name exists.
         await link(this.#path, this.#finalPath);
       } catch (cause) {
         if ((cause as NodeJS.ErrnoException).code !== "EEXIST") throw cause;
@@ -113,12 +113,12 @@ export class PartialFile {
   }
 }
 
-/** Writes a small file whole, replacing what has its name. */
+/** Writes a small file completely, replacing an existing one. */
 export async function replaceFile(path: string, bytes: Uint8Array): Promise<void> {
   await writeWhole(path, bytes, true);
 }
 
-/** Writes a small file whole; rejects with `exists` where something has its name. */
+/** Writes a small file completely; rejects with `exists` if the name exists. */
 export async function createFile(path: string, bytes: Uint8Array): Promise<void> {
   await writeWhole(path, bytes, false);
 }
@@ -137,7 +137,7 @@ async function writeWhole(path: string, bytes: Uint8Array, replace: boolean): Pr
 const partialSuffix = ".partial";
 const partialPrefix = (finalPath: string) => `.${basename(finalPath)}.`;
 
-/** Makes a file whose name says whose it is, until it gets its final one. */
+/** Creates a file whose temporary name identifies its process. */
 async function openPartial(finalPath: string): Promise<{ readonly file: FileHandle; readonly path: string }> {
   const { pid, started } = ownProcess();
   const suffix = [hostMark(), pid, started, randomBytes(6).toString("hex")].join("-");
@@ -149,7 +149,7 @@ async function openPartial(finalPath: string): Promise<{ readonly file: FileHand
   }
 }
 
-/** Process ids mean something on one machine only. */
+/** Process ids are only valid on one machine. */
 const hostMark = () => createHash("sha256").update(hostname()).digest("hex").slice(0, 12);
 
 /** Removes partial files of this name whose process is gone. Resolves with how many are left of this machine. */
@@ -171,9 +171,8 @@ export async function sweepPartials(finalPath: string): Promise<number> {
 const maxPauseMs = 256;
 
 /**
- * Does the work while no other process of this machine does such under the same name. Each says first that it wants to,
- * by a file; if there is another's, it takes its own away and tries again later. The file of a killed process does not
- * count.
+ * Runs the work while no other process of this machine does so under the same name. Each process announces itself with
+ * a file; if there is another's, it removes its own and retries later. The file of a killed process does not count.
  */
 export async function alone<T>(name: string, work: () => Promise<T>): Promise<T> {
   const claimed = `${name}.placing`;
@@ -189,7 +188,7 @@ export async function alone<T>(name: string, work: () => Promise<T>): Promise<T>
   }
 }
 
-/** Makes a folder of this user's own. Rejects with `invalid` if others may write to it: what is in it is believed. */
+/** Creates a folder of this user. Rejects with `invalid` if others may write to it, because its content is trusted. */
 export async function ownFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 });
   await requireOwn(path);
@@ -201,7 +200,7 @@ export async function requireOwn(path: string): Promise<void> {
     throw new EnforcementError("invalid", `${path} is writable by others than its owner: make it 0700`);
 }
 
-/** What was renamed stays so after a loss of power. Windows has no such thing and needs none. */
+/** Makes renames durable. Windows does not support this and does not need it. */
 export async function syncDirectory(path: string): Promise<void> {
   if (process.platform === "win32") return;
   const directory = await open(path, "r");

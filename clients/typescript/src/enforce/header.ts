@@ -1,10 +1,10 @@
-/** What headers of all profiles have in common: what they are bound to, and that each has one spelling only. */
+/** What headers of all profiles share: their binding, and a single spelling. */
 import canonicalize from "canonicalize";
 import { EnforcementError } from "./errors.ts";
 import type { Resource } from "./platform.ts";
 import { isVisible } from "./text.ts";
 
-/** What is protected under which decision; stays the same whatever key comes later. */
+/** What is protected under which decision; a new key does not change it. */
 export interface Binding {
   readonly decision_id: string;
   readonly labels: readonly string[];
@@ -19,7 +19,7 @@ export function canonical(value: unknown): Buffer {
   return Buffer.from(text);
 }
 
-/** Bytes of a header, which can be read again. Throws `invalid` otherwise: what is made must open. */
+/** Bytes of a header. Throws `invalid` if they could not be read again, because the result must open. */
 export function encodeCanonical<Header>(header: Header, isHeader: (value: unknown) => value is Header): Buffer {
   const bytes = canonical(header);
   try {
@@ -30,7 +30,7 @@ export function encodeCanonical<Header>(header: Header, isHeader: (value: unknow
   return bytes;
 }
 
-/** The members of a resource that the contract has, of what a caller calls one. Throws `invalid` if one is no text. */
+/** The contract's members of a resource. Throws `invalid` if one is not text. */
 export function resourceOf(given: Resource): Resource {
   const { kind, id, mime_type, mimeType } = given as Resource & { readonly mimeType?: unknown };
   const members = Object.entries({ kind, id, mime_type: mime_type ?? mimeType });
@@ -40,7 +40,7 @@ export function resourceOf(given: Resource): Resource {
   return Object.fromEntries(present) as unknown as Resource;
 }
 
-/** Reads JSON in its canonical form alone: no duplicate member, no other order, no space rides along unauthenticated. */
+/** Parses canonical JSON only: no duplicate member, no other order and no space may be added unauthenticated. */
 export function parseCanonical<Header>(bytes: Buffer, isHeader: (value: unknown) => value is Header): Header {
   const value = parseJson(bytes);
   if (!isHeader(value) || !canonical(value).equals(bytes)) throw malformed("its header is not in canonical form");
@@ -59,7 +59,7 @@ export function malformed(what: string, cause?: unknown): EnforcementError {
   return new EnforcementError("not_authentic", `the artifact cannot be read: ${what}`, { cause });
 }
 
-/** Whether it has the members of every binding and those that the profile adds, and no others. */
+/** Whether it has exactly the members of every binding and those that the profile adds. */
 export function isBinding(
   binding: unknown,
   added: readonly string[],
@@ -88,7 +88,7 @@ export function hasMembers(
   );
 }
 
-/** Whether it names a key: no control characters, nor what turns the direction of text. */
+/** Whether it can name a key: without control characters and changes of text direction. */
 export function isReference(value: unknown): boolean {
   return typeof value === "string" && isVisible(value);
 }

@@ -1,6 +1,6 @@
 /**
- * Local enforcement: files and streams of any size are protected, opened and rewrapped in this process, for decisions of
- * the platform, which sees metadata only. docs/enforcement.md has the format and the order of things.
+ * Local enforcement: files and streams of any size are protected, opened and rewrapped in this process, under decisions
+ * of the platform, which sees only metadata. docs/enforcement.md has the format and the order of steps.
  */
 import { join, resolve } from "node:path";
 import type { PlatformClient } from "./client.ts";
@@ -34,27 +34,27 @@ export { type TransitOptions, transitKey } from "./transit.ts";
 export { type VerifiedArtifact, type VerifyOptions, verifyArtifact } from "./verify.ts";
 
 export interface EnforcerOptions {
-  /** A client with token, certificate and retries; or the seam itself. Answers must carry whole receipts. */
+  /** A client with token, certificate and retries; or the interface itself. Answers must have whole receipts. */
   readonly client: PlatformClient | Platform;
   readonly workload: Workload;
-  /** Keys by reference; the first that fits is what protects unless told otherwise. To flush none is needed. */
+  /** Keys by reference; the first suitable one protects by default. `flush` needs none. */
   readonly keys: readonly (KeyProvider | SigningKey)[];
-  /** Folder on a local disk where evidence waits. Of one machine, and of workloads with the same credentials. */
+  /** Folder on a local disk for pending evidence. For one machine, and workloads with the same credentials. */
   readonly spoolDirectory: string;
-  /** C2SP verifier keys of the tenant's log: with them, an answer whose receipt does not verify is none. */
+  /** C2SP verifier keys of the tenant's log: if given, answers need a receipt that verifies. */
   readonly logKeys?: readonly string[];
   /**
-   * Who this workload is: with log keys, an answer whose receipt is of another caller is none. Default: whom `whoami`
-   * names, which is the word of whatever answers at the platform's address.
+   * Identity of this workload: with log keys, receipts must name this caller. Default: the caller in `whoami`, which is
+   * only as trustworthy as the server at the platform's address.
    */
   readonly caller?: ExpectedCaller;
-  /** What this workload does where a decision demands it. Everything else that is demanded is a refusal. */
+  /** Handlers for obligations of decisions. Any other obligation causes a refusal. */
   readonly obligations?: Readonly<Record<string, ObligationHandler>>;
-  /** Ways of handling offered here. Default `local_embedded_enforcement` alone. */
+  /** Supported handling modes. Default: `local_embedded_enforcement` only. */
   readonly handlingModes?: readonly string[];
   /**
-   * How long evidence may be on its way where no decision says it (obligation `evidence-within`), in milliseconds; where
-   * one does, the shorter holds. Default: nothing is released before its event is on the ledger.
+   * How long evidence may be pending if no decision says so (obligation `evidence-within`), in milliseconds; otherwise
+   * the shorter time counts. Default: nothing is released before its event is on the ledger.
    */
   readonly evidenceToleranceMs?: number;
   /** Milliseconds since the epoch. Default: the machine's clock. */
@@ -66,7 +66,7 @@ export interface Enforcer {
   protect(options: ProtectOptions): Promise<Outcome>;
   open(options: OpenOptions): Promise<Outcome>;
   rewrap(options: RewrapOptions): Promise<Outcome>;
-  /** Sends the evidence that waits. Rejects with `evidence_overdue` where some is due and cannot be sent. */
+  /** Sends pending evidence. Rejects with `evidence_overdue` if some is due and cannot be sent. */
   flush(signal?: AbortSignal): Promise<{ readonly sent: number; readonly waiting: number }>;
 }
 
@@ -99,7 +99,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
   };
 }
 
-/** What the request says of the data, in the contract's members. Throws `invalid`: a text is no list of labels. */
+/** The description of the data in the contract's members. Throws `invalid` for malformed labels. */
 function described<Request extends RequestOptions & { readonly resource?: Resource }>(request: Request): Request {
   const { labels = [], resource } = request;
   if (!Array.isArray(labels) || labels.some((label) => typeof label !== "string"))
@@ -107,14 +107,14 @@ function described<Request extends RequestOptions & { readonly resource?: Resour
   return { ...request, ...(resource !== undefined && { resource: resourceOf(resource) }) };
 }
 
-/** Throws where no such profile is made here; a caller in JavaScript may ask for any. */
+/** Throws if the profile is not supported; callers in JavaScript may pass any. */
 function isSignature({ profile = "envelope" }: { readonly profile?: LocalProfile }): boolean {
   if (!localProfiles.includes(profile))
     throw new EnforcementError("invalid", `there is no profile ${profile} here: ${localProfiles.join(", ")}`);
   return profile === "detached_signature";
 }
 
-/** What a deployment supports changes with its configuration only. */
+/** A deployment's support changes only with its configuration. */
 const deploymentKeptMs = 300_000;
 
 function contextOf(options: EnforcerOptions): Context {
@@ -124,7 +124,7 @@ function contextOf(options: EnforcerOptions): Context {
   for (const { reference } of keys) requireReference(reference);
   const platform = "discovery" in options.client ? platformOf(options.client) : options.client;
   const directory = resolve(options.spoolDirectory);
-  // An answer whose receipt is not of what was asked is none.
+  // An answer whose receipt does not match the request is not valid.
   const checkReceipt = async (exchange: Exchange, sinceMs: number, signal: AbortSignal | undefined) => {
     if (logKeys === undefined) return;
     try {
@@ -152,7 +152,7 @@ function contextOf(options: EnforcerOptions): Context {
     now,
     spool: new EvidenceSpool({
       ...{ directory, platform, now },
-      // What was begun by another process is as old as it says.
+      // An event of another process is as old as it says.
       checkReceipt: (event, answer, signal) =>
         checkReceipt({ route: "evidence", asked: event, answer }, Date.parse(event.occurred_at), signal),
     }),

@@ -7,18 +7,18 @@ import { createFile } from "./files.ts";
 import { type KeyProvider, keySize, localKey, requireReference } from "./keys.ts";
 import { localSigningKey, type SigningKey } from "./signing-keys.ts";
 
-/** Makes a key file that is not there yet, readable by its owner alone: a key that wraps, of type `oct`. */
+/** Creates a key file, readable by its owner only, with a wrapping key of type `oct`. The path must not exist. */
 export async function createKeyFile(path: string, reference = newReference()): Promise<void> {
   await create(path, { kty: "oct", alg: "A256GCM", kid: reference, k: randomBytes(keySize).toString("base64url") });
 }
 
-/** The same with a key that signs: Ed25519, of type `OKP` (RFC 8037). */
+/** The same with a signing key: Ed25519, of type `OKP` (RFC 8037). */
 export async function createSigningKeyFile(path: string, reference = newReference()): Promise<void> {
   const { kty, crv, x, d } = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
   await create(path, { kty, crv, alg: "EdDSA", kid: reference, x, d });
 }
 
-/** Makes the key file of those who verify: the public half of one that signs. Rejects with `invalid`, or `exists`. */
+/** Creates a key file for verifiers: the public half of a signing key. Rejects with `invalid`, or `exists`. */
 export async function createPublicKeyFile(signingKeyPath: string, path: string): Promise<void> {
   const jwk = await readJwk(signingKeyPath);
   if (keyOf(jwk, signingKeyPath).provider !== "local" || jwk.kty !== "OKP")
@@ -27,7 +27,7 @@ export async function createPublicKeyFile(signingKeyPath: string, path: string):
   await create(path, { ...others, kid: String(jwk.kid) });
 }
 
-/** The key of a key file. Rejects with `invalid` where it is none, or others than the owner may read a secret. */
+/** Reads a key file. Rejects with `invalid` if it is malformed, or others than the owner may read a secret. */
 export async function keyFile(path: string): Promise<KeyProvider | SigningKey> {
   return keyOf(await readJwk(path), path);
 }
@@ -52,11 +52,11 @@ function keyOf(jwk: Jwk, path: string): KeyProvider | SigningKey {
 
 type Jwk = Readonly<Record<string, unknown>>;
 
-/** Reads a JWK; where it is not a public one, from a file that is its owner's alone. */
+/** Reads a JWK; unless it is public, the file must be its owner's alone. */
 async function readJwk(path: string): Promise<Jwk> {
   let file: FileHandle;
   try {
-    // To open a FIFO would wait for whoever writes to it.
+    // Opening a FIFO would block until a writer opens it.
     file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   } catch (cause) {
     throw new EnforcementError(failureOfSystem(cause), `${path} cannot be read`, { cause });

@@ -1,28 +1,28 @@
-/** What wraps content keys: keys that this process holds. `transit.ts` has the one of a key service. */
+/** Keys of this process that wrap content keys. `transit.ts` has those of a key service. */
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { EnforcementError } from "./errors.ts";
 import { isReference } from "./header.ts";
 
 /** Wraps and unwraps content keys under one key-encryption key. */
 export interface KeyProvider {
-  /** Kind of provider, as the header has it: `local`, `transit`. */
+  /** Kind of provider in the header: `local`, `transit`. */
   readonly provider: string;
-  /** Name of the key: what decisions are asked about, and what finds the provider again. Never key material. */
+  /** Name of the key, for decisions and to find the provider again. Never key material. */
   readonly reference: string;
-  /** How the key must be planned by the platform: one that this process holds, or one that a key service keeps. */
+  /** How the platform must plan the key: held by this process, or kept by a key service. */
   readonly transport: "local_provided" | "wrapped_key_reference";
-  /** Text that gives the content key again, with the same associated data and no other. */
+  /** Returns text that yields the content key only with the same associated data. */
   wrap(contentKey: Uint8Array, associatedData: Uint8Array): Promise<string>;
-  /** The content key, which the caller overwrites. Rejects with `not_authentic`, or `unavailable`. */
+  /** Returns the content key, which the caller must overwrite. Rejects with `not_authentic`, or `unavailable`. */
   unwrap(wrapped: string, associatedData: Uint8Array): Promise<Uint8Array>;
 }
 
-/** Of a local key, in bytes. */
+/** Size of a local key, in bytes. */
 export const keySize = 32;
 const nonceSize = 12;
 const tagSize = 16;
 
-/** Throws `invalid` if the reference holds what a terminal obeys or does not show. */
+/** Throws `invalid` if the reference has invisible characters or ones that control a terminal. */
 export function requireReference(reference: string): void {
   if (!isReference(reference)) throw new EnforcementError("invalid", `${reference} is no reference of a key`);
 }

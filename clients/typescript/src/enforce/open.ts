@@ -1,4 +1,4 @@
-/** Opening: data comes out as it was protected, for a decision about this very artifact. Of an envelope comes plaintext. */
+/** Opening: writes data as it was protected, under a decision about this artifact. An envelope yields plaintext. */
 import type { FileHandle } from "node:fs/promises";
 import { ByteReader } from "./byte-reader.ts";
 import {
@@ -42,9 +42,9 @@ export interface OpenOptions extends RequestOptions {
   readonly output: Output;
   /** Path of the data's detached signature. Default: the input is an envelope. */
   readonly signature?: string;
-  /** The resource that is expected; anything else is refused. Default: the one that the header names. */
+  /** The expected resource; any other is refused. Default: the one in the header. */
   readonly resource?: Resource;
-  /** Whether a file with the output's name is replaced. Default false. */
+  /** Whether to replace an existing output file. Default false. */
   readonly replace?: boolean;
 }
 
@@ -77,7 +77,7 @@ export async function openEnvelope(context: Context, options: OpenOptions): Prom
   }
 }
 
-/** What is asked about where an artifact is opened. */
+/** What the request to open an artifact names. */
 export interface Opening {
   readonly profile: Profile;
   readonly binding: Binding;
@@ -86,12 +86,12 @@ export interface Opening {
   readonly key: Pick<KeyProvider, "reference" | "transport">;
 }
 
-/** Writes the data, and resolves only where it is what was protected. */
+/** Writes the data, and resolves only if it is what was protected. */
 export type Release = (write: (sink: Sink) => Promise<void>) => Promise<Outcome>;
 
 /**
- * Asks for permission to open an artifact. Then `open` does what comes before a byte is written, and calls `release`, which
- * puts the event on the ledger and the receipts beside the output, and then gives it its name.
+ * Requests permission to open an artifact. Then `open` prepares and calls `release`, which records the event, writes
+ * the receipts beside the output, and then gives it its name.
  */
 export async function access(
   context: Context,
@@ -120,7 +120,7 @@ export async function access(
   const event = { ...describe(context, options, { resource, labels }), ...named, event_type: "access" } as const;
   return withEvidence(context, event, permitted.toleranceMs, signal, (evidence) =>
     open(async (write) => {
-      // What a stream was given cannot be taken back, so that its event comes first.
+      // Data cannot be taken back from a stream, so its event comes first.
       if (typeof output !== "string") await announce(context, event, permitted, signal);
       const sink = await openSink(output, replace);
       try {
@@ -136,7 +136,7 @@ export async function access(
   );
 }
 
-/** Reads the header and names the artifact. */
+/** Reads the header and computes the artifact's digest. */
 export async function inspect(file: FileHandle, options: Pick<OpenOptions, "resource"> & RequestOptions) {
   const count = progress(options, (await file.stat()).size * 2);
   const reader = new ByteReader(chunksOf(file));
@@ -149,19 +149,19 @@ export async function inspect(file: FileHandle, options: Pick<OpenOptions, "reso
   return { header, artifact, count };
 }
 
-/** Labels that the header has and those of the request: none can be left out. */
+/** Labels of the header and of the request; none may be omitted. */
 export function labelsOf(binding: Binding, { labels = [] }: RequestOptions): readonly string[] {
   return [...new Set([...binding.labels, ...labels])].sort();
 }
 
-/** Throws `invalid` unless the artifact is of the resource that is expected, as far as one is. */
+/** Throws `invalid` unless the artifact's resource is the expected one, if any. */
 export function requireResource({ resource }: Binding, expected: Resource | undefined): void {
   for (const member of ["kind", "id", "mime_type"] as const)
     if (expected?.[member] !== undefined && expected[member] !== resource[member])
       throw new EnforcementError("invalid", "the artifact is of another resource");
 }
 
-/** Reads the file again: what is decrypted is what was asked about, or it fails. */
+/** Reads the file again: fails unless it is the artifact that was permitted. */
 async function decrypt(
   file: FileHandle,
   { binding }: EnvelopeHeader,
@@ -187,7 +187,7 @@ async function decrypt(
     throw new EnforcementError("not_authentic", "the artifact changed while it was opened");
 }
 
-/** Puts on the ledger that plaintext is about to be released to a stream. */
+/** Records that plaintext is about to be released to a stream. */
 async function announce(
   context: Context,
   event: Parameters<typeof context.spool.begin>[0],

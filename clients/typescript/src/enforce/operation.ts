@@ -1,4 +1,4 @@
-/** What protect, open and rewrap have in common: what comes before the cryptography, and what comes after it. */
+/** Common steps of protect, open and rewrap, before and after the cryptography. */
 import { callProblem, EnforcementError, enforcementError } from "./errors.ts";
 import type { KeyProvider } from "./keys.ts";
 import {
@@ -27,13 +27,13 @@ import type { Exchange } from "./receipt-check.ts";
 import type { SigningKey } from "./signing-keys.ts";
 import type { EvidenceSpool, PendingEvidence } from "./spool.ts";
 
-/** What every operation is given. */
+/** Options of every operation. */
 export interface RequestOptions {
   readonly purpose?: string;
   readonly labels?: readonly string[];
   readonly attributes?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
-  /** Told after each piece how much of the input has been worked on, in bytes; the total where it is known. */
+  /** Called after each piece with the number of processed bytes, and the total if it is known. */
   readonly onProgress?: (doneBytes: number, totalBytes: number | undefined) => void;
 }
 
@@ -43,12 +43,12 @@ export interface Context {
   readonly keys: readonly (KeyProvider | SigningKey)[];
   readonly spool: EvidenceSpool;
   readonly understanding: Understanding;
-  /** Folder for what is only passing through. */
+  /** Folder for temporary data. */
   readonly directory: string;
   readonly evidenceToleranceMs: number | undefined;
   readonly deployment: (signal?: AbortSignal) => Promise<Deployment>;
   /**
-   * Rejects where the receipt is not one of the log that is trusted, or not of this exchange.
+   * Rejects if the receipt is not from the trusted log, or not of this exchange.
    *
    * @param sinceMs when it began, in milliseconds since the Unix epoch
    */
@@ -68,7 +68,7 @@ export interface Asked {
   readonly profile: Profile;
   readonly resource: Resource;
   readonly labels: readonly string[];
-  /** Keys to be used, and for what. */
+  /** Keys to use, and for what. */
   readonly keys: readonly {
     readonly operation: KeyOperation;
     readonly reference: string;
@@ -82,7 +82,7 @@ export interface Asked {
   };
 }
 
-/** What requests and events of this work say of it. */
+/** The description of this work in requests and events. */
 export function describe(
   { workload }: Context,
   { purpose, attributes = {} }: RequestOptions,
@@ -92,8 +92,8 @@ export function describe(
 }
 
 /**
- * Sends what evidence waits, looks whether the deployment does such work, asks for the plan and for the use of the keys,
- * and meets what they demand. Rejects unless all of it says yes; a refusal is itself evidence.
+ * Sends pending evidence, checks what the deployment supports, requests the plan and the use of keys, and meets their
+ * obligations. Rejects unless everything permits the work; a refusal is itself recorded as evidence.
  */
 export async function requestPermission(context: Context, options: RequestOptions, asked: Asked): Promise<Permitted> {
   const { platform, understanding, spool } = context;
@@ -167,7 +167,7 @@ async function requireDeployment(
   if (missingScopes.length > 0) refuse(`the credentials lack scopes: ${missingScopes.join(", ")}`);
 }
 
-/** A call that fails is no answer that counts, and without one there is no permission. */
+/** A failed call is no valid answer, and without one there is no permission. */
 export async function answered<T>(call: Promise<T>): Promise<T> {
   try {
     return await call;
@@ -186,7 +186,7 @@ async function recordRefusal(
 ): Promise<void> {
   const { content_digest, content_size_bytes, ...about } = asked.about;
   const event = { ...describe(context, options, asked), ...about, artifact_profile: asked.profile };
-  // Nothing was released, so that this event may wait as long as the next operation.
+  // Nothing was released, so this event may wait until the next operation.
   const evidence = await context.spool.begin(
     { ...event, event_type: "deny", ...(decision?.decisionId && { decision_id: decision.decisionId }) },
     context.evidenceToleranceMs ?? 0,
@@ -194,7 +194,7 @@ async function recordRefusal(
   await conclude(evidence, failureOf("refused", error, options), options.signal);
 }
 
-/** Sends how work ended that came to nothing; or, if that cannot be written down, what was written when it began. */
+/** Sends the result of failed work; or, if it cannot be stored, the event from its beginning. */
 async function conclude(
   evidence: PendingEvidence,
   ending: Partial<EvidenceEvent>,
@@ -204,7 +204,7 @@ async function conclude(
   await evidence.send(signal);
 }
 
-/** Registers the artifact. Rejects where the registration does not stand. */
+/** Registers the artifact. Rejects if the registration is not accepted. */
 export async function register(
   context: Context,
   registration: Registration,
@@ -221,9 +221,7 @@ export async function register(
   return answer;
 }
 
-/**
- * Does the work with its event on disk before, during and after: begun before the work, with the reason where it fails.
- */
+/** Runs the work with its event on disk throughout: begun before the work, with the reason if it fails. */
 export async function withEvidence<T>(
   context: Context,
   event: Omit<EvidenceEvent, "outcome" | "occurred_at">,
@@ -241,8 +239,8 @@ export async function withEvidence<T>(
 }
 
 /**
- * Puts the event of finished work on the ledger, or leaves it on its way where that is tolerated. Resolves before anything
- * of the work is released; rejects where it may not be.
+ * Records the event of finished work, or leaves it pending if that is tolerated. Resolves before anything is released;
+ * rejects if it must not be.
  */
 export async function recordCompletion(
   context: Context,
@@ -267,12 +265,12 @@ export function evidenceNotRecorded(cause: unknown): EnforcementError {
 
 export interface CompletedWork {
   readonly artifact: Artifact;
-  /** Gets the event's receipt where that comes later; absent where nobody keeps one. */
+  /** The event's receipt is added to it later; absent if it is not kept. */
   readonly receiptsFile?: string;
   readonly toleranceMs: number;
 }
 
-/** Finds the key that a header or a caller names, of those that wrap. */
+/** Finds the wrapping key that a header or a caller names. */
 export function wrappingKeyOf({ keys }: Context, reference: string | undefined): KeyProvider {
   return keyOf(
     keys.filter((key) => "wrap" in key),
@@ -280,7 +278,7 @@ export function wrappingKeyOf({ keys }: Context, reference: string | undefined):
   );
 }
 
-/** The same, of those that sign. */
+/** The same for signing keys. */
 export function signingKeyOf({ keys }: Context, reference: string | undefined): SigningKey {
   return keyOf(
     keys.filter((key) => "verify" in key),
@@ -298,7 +296,7 @@ function keyOf<Key extends { readonly reference: string }>(keys: readonly Key[],
   return found;
 }
 
-/** The ledger's word for what did not happen; why, from the closed list, is an attribute where there is room for one. */
+/** The ledger's outcome for failed work; the failure becomes an attribute if there is room. */
 function failureOf(
   outcome: "failed" | "refused",
   error: unknown,

@@ -1,22 +1,22 @@
-/** Whether an answer of the platform lets the work be done: only what is said clearly, and can be met, does. */
+/** Whether an answer of the platform permits the work: only if it is unambiguous and can be met. */
 import { EnforcementError } from "./errors.ts";
 import type { Decision, Obligation, Profile } from "./platform.ts";
 
 /** Meets an obligation with these parameters; anything but `true` means that it cannot be met. */
 export type ObligationHandler = (parameters: Obligation["parameters"]) => boolean | Promise<boolean>;
 
-/** Demands that the event reaches the ledger within so many seconds; without it, before anything is released. */
+/** Obligation: the event must reach the ledger within so many seconds. Without it, before anything is released. */
 export const evidenceWithin = "evidence-within";
 
 export interface Understanding {
   readonly obligations: ReadonlyMap<string, ObligationHandler>;
-  /** Ways of handling that this process offers. */
+  /** Handling modes of this process. */
   readonly handlingModes: readonly string[];
-  /** Names of the library under which the platform may ask for this one. */
+  /** Library names by which the platform may ask for this one. */
   readonly libraries: readonly string[];
 }
 
-/** Throws `not_permitted` unless the decision allows the work to be done here and so. Meets nothing yet. */
+/** Throws `not_permitted` unless the decision allows this work in this way. Meets no obligation yet. */
 export function requirePermission(
   decision: Decision,
   wanted: { readonly profile: Profile; readonly transports: readonly string[] },
@@ -41,7 +41,7 @@ export function requirePermission(
     if (id !== evidenceWithin && !understanding.obligations.has(id)) refuse(`the platform demands ${id}`);
 }
 
-/** Meets all obligations of the decisions. Throws `not_permitted` where one cannot be met. */
+/** Meets all obligations of the decisions. Throws `not_permitted` if one cannot be met. */
 export async function meetObligations(
   decisions: readonly Decision[],
   { obligations }: Pick<Understanding, "obligations">,
@@ -63,8 +63,8 @@ async function attempt(handler: ObligationHandler | undefined, parameters: Oblig
 }
 
 /**
- * For how long the event of this work may be on its way, in milliseconds: the least that a decision names, and no more
- * than `limitMs`; nothing where neither speaks. Throws `not_permitted` for an obligation that is not clear.
+ * How long the event of this work may be pending, in milliseconds: the shortest time that a decision names, and no more
+ * than `limitMs`; 0 if there is neither. Throws `not_permitted` for a malformed obligation.
  */
 export function evidenceTolerance(decisions: readonly Decision[], limitMs: number | undefined): number {
   const named = decisions.flatMap(({ obligations, decisionId }) =>

@@ -1,4 +1,4 @@
-/** What local enforcement asks the platform: the seam between it and the client's calls. Words are those of the JSON routes. */
+/** The interface between local enforcement and the client's calls, in the words of the JSON routes. */
 import type { JsonObject } from "@bufbuild/protobuf";
 
 export type Operation = "protect" | "access" | "rewrap";
@@ -18,7 +18,7 @@ export interface Resource {
   readonly mime_type?: string;
 }
 
-/** What every request says of itself. */
+/** Description of every request. */
 export interface Description {
   readonly workload: Workload;
   readonly resource: Resource;
@@ -52,7 +52,7 @@ export interface Obligation {
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-/** What a decision says, of the operation or of the key. Members are absent where the answer has none. */
+/** A decision on the operation or the key. Members are absent if the answer has none. */
 export interface Decision {
   readonly allow: boolean;
   readonly decisionId: string;
@@ -66,9 +66,9 @@ export interface Decision {
     readonly isLocal: boolean;
     readonly sendPlaintextToPlatform: boolean;
     readonly artifactProfile: string;
-    /** `local_provided` where the answer has no key transport. */
+    /** `local_provided` if the answer has no key transport. */
     readonly keyTransport: string;
-    /** Of protection plans. */
+    /** For protection plans. */
     readonly handlingMode?: string;
     readonly library?: string;
   };
@@ -87,7 +87,7 @@ export interface Registration extends Description, Artifact {
   readonly key_reference: string;
 }
 
-/** As it is kept and sent: its members are those of the evidence route. */
+/** As it is stored and sent, with the members of the evidence route. */
 export interface EvidenceEvent extends Description, Partial<Artifact> {
   readonly event_type: EventType;
   readonly outcome: string;
@@ -100,18 +100,18 @@ export interface Accepted {
   readonly receipt?: JsonObject;
 }
 
-/** What the deployment is for, and what this caller may ask of it. */
+/** What the deployment supports, and what this caller may ask. */
 export interface Deployment {
   readonly plaintextToPlatform: boolean;
   readonly operations: readonly string[];
   readonly profiles: readonly string[];
-  /** Scopes that the routes used here need and the caller's credentials lack. */
+  /** Scopes that the used routes need and the caller lacks. */
   readonly missingScopes: readonly string[];
-  /** Who the credentials are: what receipts must say. Absent: not compared. */
+  /** Identity in the credentials, for comparison with receipts. Absent: not compared. */
   readonly caller?: { readonly tenantId: string; readonly principalId: string };
 }
 
-/** The calls. Each rejects where there is no answer; retries, tokens and deadlines are the client's. */
+/** The calls. Each rejects without an answer; the client has retries, tokens and deadlines. */
 export interface Platform {
   deployment(signal?: AbortSignal): Promise<Deployment>;
   planProtection(question: ProtectionQuestion, signal?: AbortSignal): Promise<Decision>;

@@ -1,9 +1,12 @@
-/** Which process made a file, and whether it still runs: ids are given out again, so the time of its start counts too. */
+/**
+ * Identifies the process that made a file, and whether it still runs: process ids are reused, so its start time counts
+ * too.
+ */
 import { readFileSync } from "node:fs";
 
 export interface ProcessMark {
   readonly pid: number;
-  /** Clock ticks from boot to its start, where the system tells; else `0`. */
+  /** Clock ticks from boot to its start, if the system shows them; else `0`. */
   readonly started: string;
 }
 
@@ -14,7 +17,7 @@ export function ownProcess(): ProcessMark {
   return own;
 }
 
-/** Whether that process runs. Where the system tells no start, another one with its id counts as it. */
+/** Whether that process runs. If the system shows no start times, another process with its id counts as it. */
 export function isRunning({ pid, started }: ProcessMark): boolean {
   if (!Number.isSafeInteger(pid) || pid <= 0) return false;
   try {

@@ -1,4 +1,4 @@
-/** Protecting: what is made is registered, under a decision that it is bound to. Of plaintext comes an envelope. */
+/** Protecting: registers the result, under a decision that it is bound to. Plaintext becomes an envelope. */
 import { randomBytes, randomUUID } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { resolve } from "node:path";
@@ -41,7 +41,7 @@ import { type ReceiptsFile, receiptsFormat, receiptsPathOf, writeReceipts } from
 import type { PendingEvidence } from "./spool.ts";
 import { encryptSegments, type StreamingAead } from "./streaming-aead.ts";
 
-/** Profiles that are made here. */
+/** Supported profiles. */
 export const localProfiles = ["envelope", "detached_signature"] as const;
 export type LocalProfile = (typeof localProfiles)[number];
 
@@ -50,28 +50,30 @@ export interface ProtectOptions extends RequestOptions {
   /** The envelope, or the signature. */
   readonly output: Output;
   readonly resource: Resource;
-  /** Default `envelope`. A detached signature leaves the data as it is. */
+  /** Default `envelope`. A detached signature leaves the data unchanged. */
   readonly profile?: LocalProfile;
-  /** Reference of the key that wraps or signs. Default: the first one that does. */
+  /** Reference of the wrapping or signing key. Default: the first suitable one. */
   readonly keyReference?: string;
-  /** Of an envelope. Default `AES256_GCM_HKDF_1MB`; the other one is for what is opened in small parts. */
+  /** For an envelope. Default `AES256_GCM_HKDF_1MB`; the other one is for data that is opened in small parts. */
   readonly aead?: StreamingAead;
-  /** Names the plaintext's SHA-256 in the question; the file is then read twice. Default false; a signature always does. */
+  /**
+   * Includes the plaintext's SHA-256 in the question; the file is then read twice. Default false; signatures always do.
+   */
   readonly withContentDigest?: boolean;
-  /** Whether a file with the output's name is replaced. Default false. */
+  /** Whether to replace an existing output file. Default false. */
   readonly replace?: boolean;
 }
 
-/** What an operation came to. */
+/** Result of an operation. */
 export interface Outcome {
   readonly decisionId: string;
   readonly artifactDigest: string;
   readonly artifactCid: string;
-  /** `pending`: the event is kept, and sent by a later operation or flush. */
+  /** `pending`: the event is stored, and sent by a later operation or flush. */
   readonly evidence: "recorded" | "pending";
-  /** As it lies beside the output, where that is a file. */
+  /** As written beside the output, if that is a file. */
   readonly receipts: ReceiptsFile;
-  /** Of an envelope: whether its header commits to the content key. One of the old form does not, nor rewrapped. */
+  /** For an envelope: whether its header commits to the content key. The old form does not, even after a rewrap. */
   readonly isKeyCommitted?: boolean;
 }
 
@@ -161,16 +163,16 @@ async function* envelopeOf(
   }
 }
 
-/** What is asked where an artifact is made; the last of its keys is the one that the artifact then names. */
+/** The question about a new artifact; the last of its keys is the one that the artifact names. */
 export interface Making extends Asked {
   readonly operation: Operation & ("protect" | "rewrap");
-  /** Of a rewrap: the receipts of what it is made of, where they are there. */
+  /** For a rewrap: the receipts of the original, if present. */
   readonly previous?: ReceiptsFile | undefined;
 }
 
 /**
- * Asks for permission, writes an artifact, registers it, puts its event on the ledger and its receipts beside it, and then
- * gives it its name.
+ * Requests permission, writes an artifact, registers it, records its event, writes its receipts, and then gives it its
+ * name.
  */
 export async function produce(
   context: Context,
@@ -222,7 +224,7 @@ export interface Completion {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Puts the event of what was written on the ledger and its receipts beside it, and then gives the output its name. */
+/** Records the event of what was written, writes its receipts, and then gives the output its name. */
 export async function complete(
   context: Context,
   { output, operation, previous, artifact, permitted, evidence, sink, signal }: Completion,
@@ -247,7 +249,7 @@ export async function complete(
   };
 }
 
-/** What is kept beside the output. */
+/** The receipts beside the output. */
 function receiptsOf(
   operation: Operation,
   { artifact_profile, artifact_digest, artifact_cid, decision_id }: Artifact,
@@ -275,7 +277,7 @@ function receiptsOf(
   };
 }
 
-/** Reports the sum of what is counted. */
+/** Reports the sum of the counts. */
 export function progress({ onProgress }: RequestOptions, totalBytes: number | undefined): Count {
   let doneBytes = 0;
   return (sizeBytes) => {
@@ -284,7 +286,7 @@ export function progress({ onProgress }: RequestOptions, totalBytes: number | un
   };
 }
 
-/** Passes pieces on, and looks at each before it. */
+/** Passes pieces on after `look` has seen each. */
 export async function* counted(
   source: AsyncIterable<Uint8Array>,
   look: (piece: Uint8Array) => void,

@@ -1,4 +1,4 @@
-/** Whether a receipt is of the answer that it came with: of this question, this outcome, this caller and this time. */
+/** Whether a receipt belongs to its answer: to this question, result, caller and time. */
 import type { DescMessage, JsonObject } from "@bufbuild/protobuf";
 import { fromRouteJson } from "../json-spelling.ts";
 import { requireCall } from "../receipts/answer.ts";
@@ -13,14 +13,14 @@ import {
 import type { Accepted, Decision, EvidenceEvent, KeyQuestion, ProtectionQuestion, Registration } from "./platform.ts";
 import { messageOf } from "./verify.ts";
 
-/** A question, and the answer that came. */
+/** A question and its answer. */
 export type Exchange =
   | { readonly route: "protection-plan"; readonly asked: ProtectionQuestion; readonly answer: Decision }
   | { readonly route: "key-access-plan"; readonly asked: KeyQuestion; readonly answer: Decision }
   | { readonly route: "artifact-register"; readonly asked: Registration; readonly answer: Accepted }
   | { readonly route: "evidence"; readonly asked: EvidenceEvent; readonly answer: Accepted };
 
-/** Who this workload is to the platform, as `whoami` says it. */
+/** Identity of this workload for the platform, as in `whoami`. */
 export interface ExpectedCaller {
   readonly tenantId: string;
   readonly principalId: string;
@@ -29,7 +29,7 @@ export interface ExpectedCaller {
 export interface Expectation {
   readonly logKeys: readonly string[];
   readonly caller: ExpectedCaller | undefined;
-  /** Milliseconds since the Unix epoch: the record is not older than that. */
+  /** Milliseconds since the Unix epoch: the record must not be older. */
   readonly sinceMs: number;
   readonly nowMs: number;
 }
@@ -41,7 +41,7 @@ const requests: Readonly<Partial<Record<RecordedRoute, DescMessage>>> = {
   evidence: RecordEvidenceRequestSchema,
 };
 
-/** Rejects unless the log that is trusted holds the record of this very exchange. */
+/** Rejects unless the trusted log holds the record of this exchange. */
 export async function requireReceipt(exchange: Exchange, expected: Expectation): Promise<void> {
   const { route, asked, answer } = exchange;
   if (answer.receipt === undefined) throw new Error("there is none");
@@ -58,7 +58,7 @@ export async function requireReceipt(exchange: Exchange, expected: Expectation):
   requireCall(route, record, { caller: expected.caller, sentAtMs: expected.sinceMs }, expected.nowMs);
 }
 
-/** All that is acted on. */
+/** Everything in the answer that is acted on. */
 function saidBy({ route, answer }: Exchange): JsonObject {
   if (!("plan" in answer))
     return { [route === "evidence" ? "ingestion" : "registration"]: { accepted: answer.accepted } };

@@ -1,4 +1,4 @@
-/** The file beside an artifact that shows, offline, what the ledger has of it. */
+/** The file beside an artifact that proves its records offline. */
 import type { JsonObject } from "@bufbuild/protobuf";
 import { recordRelations } from "../../../../gen/record-relations.ts";
 import { parseLogKey } from "../receipts/note.ts";
@@ -16,24 +16,24 @@ export interface ReceiptsFile {
   readonly artifact_profile: Profile;
   readonly artifact_digest: string;
   readonly artifact_cid: string;
-  /** Of the decision that was carried out. */
+  /** The decision that was carried out. */
   readonly decision_id: string;
-  /** Idempotency key of the event; its receipt is added when the ledger has it. */
+  /** Idempotency key of the event, whose receipt is added when the ledger has it. */
   readonly evidence_id: string;
-  /** Of a rewrap: what lay beside the artifact that it was made of. Absent where nothing did. */
+  /** For a rewrap: the receipts of the original. Absent if there were none. */
   readonly previous?: ReceiptsFile;
   /** Receipts in the JSON of the contract. */
   readonly receipts: {
     readonly plan?: JsonObject;
     readonly key_access?: JsonObject;
-    /** Of the new key, where a rewrap asked for it too. */
+    /** For the new key, if a rewrap asked for it too. */
     readonly new_key_access?: JsonObject;
     readonly registration?: JsonObject;
     readonly evidence?: JsonObject;
   };
 }
 
-/** Where the receipts of an artifact, or of an opened file, are. */
+/** Path of the receipts of an artifact, or of an opened file. */
 export function receiptsPathOf(path: string): string {
   return `${path}.receipts.json`;
 }
@@ -42,7 +42,7 @@ export async function writeReceipts(path: string, receipts: ReceiptsFile): Promi
   await replaceFile(path, Buffer.from(`${JSON.stringify(receipts, undefined, 2)}\n`));
 }
 
-/** Rejects with `invalid` where one cannot be read: a mistake of the caller says nothing about receipts. */
+/** Rejects with `invalid` if one is malformed: a caller's mistake proves nothing about receipts. */
 export async function requireLogKeys(logKeys: readonly string[]): Promise<void> {
   for (const text of logKeys) {
     await parseLogKey(text).catch((cause: unknown) => {
@@ -51,7 +51,7 @@ export async function requireLogKeys(logKeys: readonly string[]): Promise<void> 
   }
 }
 
-/** Rejects with `invalid` where the file is none. */
+/** Rejects with `invalid` if the file is malformed. */
 export async function readReceipts(path: string): Promise<ReceiptsFile> {
   const bytes = await readSmallFile(path, recordRelations.artifact.max_file_bytes);
   let value: unknown;
@@ -64,7 +64,7 @@ export async function readReceipts(path: string): Promise<ReceiptsFile> {
   return value;
 }
 
-/** Names of the receipts that an operation leaves: those that it must, and those that come later. */
+/** Names of the receipts of an operation: required ones, and those that may come later. */
 export function receiptNames(operation: Operation): {
   readonly needs: readonly string[];
   readonly may: readonly string[];
@@ -88,7 +88,7 @@ function isOperation(value: unknown): value is Operation {
   return typeof value === "string" && Object.hasOwn(recordRelations.artifact.parts, value);
 }
 
-/** The receipts of an artifact that is rewrapped, where they lie beside it: what its successor shows of what was first. */
+/** The receipts of an artifact that is rewrapped, if present: its successor includes them. */
 export async function previousOf(input: unknown, artifactDigest: string): Promise<ReceiptsFile | undefined> {
   const found =
     typeof input === "string" ? await readReceipts(receiptsPathOf(input)).catch(() => undefined) : undefined;
@@ -96,7 +96,7 @@ export async function previousOf(input: unknown, artifactDigest: string): Promis
   return isReceiptsFile(previous, 1) ? previous : undefined;
 }
 
-/** Adds the receipt of an event that was sent later. A file that is gone, or tells of another event, is left alone. */
+/** Adds the receipt of an event that was sent later. Ignores a file that is gone, or belongs to another event. */
 export async function addReceipt(path: string, evidenceId: string, receipt: JsonObject): Promise<void> {
   const found = await readReceipts(path).catch(() => undefined);
   if (found?.evidence_id !== evidenceId) return;

@@ -1,6 +1,6 @@
 /**
- * Rewrapping: the content key goes under another key; the payload and what it is bound to stay as they are. So a header that
- * commits to the content key still does, and one of the old form cannot begin to.
+ * Rewrapping: the content key is wrapped with another key; the payload and its binding stay. So a header that commits
+ * to the content key still does, and one of the old form still does not.
  */
 import { ByteReader } from "./byte-reader.ts";
 import { Digesting, type Input, type Output, rereadable, unbroken } from "./data.ts";
@@ -14,16 +14,16 @@ import { counted, type LocalProfile, type Making, type Outcome, produce } from "
 import { previousOf } from "./receipts.ts";
 
 export interface RewrapOptions extends RequestOptions {
-  /** The envelope; or the path of the signature, which is then made anew with the new key. */
+  /** The envelope; or the path of the signature, which is replaced by one of the new key. */
   readonly input: Input;
   readonly output: Output;
   /** Default `envelope`. */
   readonly profile?: LocalProfile;
-  /** Reference of the key that the content key goes under, or that signs. */
+  /** Reference of the new wrapping or signing key. */
   readonly newKeyReference: string;
-  /** The resource that is expected; anything else is refused. Default: the one that the header names. */
+  /** The expected resource; any other is refused. Default: the one in the header. */
   readonly resource?: Resource;
-  /** Whether a file with the output's name is replaced. Default false. */
+  /** Whether to replace an existing output file. Default false. */
   readonly replace?: boolean;
 }
 

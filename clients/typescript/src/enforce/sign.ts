@@ -1,4 +1,7 @@
-/** Profile `detached_signature`: data stays as it is, and a file beside it says under which decision it was signed. */
+/**
+ * Profile `detached_signature`: data stays unchanged, and a file beside it names the decision under which it was
+ * signed.
+ */
 import { stat } from "node:fs/promises";
 import { Digesting, digestOf, type Input, type Output, openFile, rereadable, streamed } from "./data.ts";
 import {
@@ -41,7 +44,7 @@ export async function signData(context: Context, options: Omit<ProtectOptions, "
   });
 }
 
-/** Verifies data, and gives out what is signed. */
+/** Verifies data, and outputs what is signed. */
 export async function openSigned(
   context: Context,
   options: OpenOptions & { readonly signature: string },
@@ -60,7 +63,7 @@ export async function openSigned(
     contentDigest,
     key: signer,
   } as const;
-  // A stream cannot be asked to give back what it was given: it is given what has been verified whole.
+  // Data cannot be taken back from a stream, so it gets only data that was verified completely.
   const isTwice = typeof output !== "string";
   const file = typeof input === "string" ? await openFile(input) : undefined;
   try {
@@ -79,7 +82,7 @@ export async function openSigned(
           for await (const piece of verified(pieces)) await sink.write(piece);
         });
       if (!isTwice) return passOn(data);
-      // A copy that nobody else can change.
+      // A copy that no other process can change.
       const copy = await rereadable(verified(data), context.directory);
       try {
         return await passOn(chunksOf(copy));
@@ -92,7 +95,7 @@ export async function openSigned(
   }
 }
 
-/** Signs anew, with another key, what a signature that verifies says. The data is not read. */
+/** Replaces a verified signature with one of another key. Does not read the data. */
 export async function signAnew(context: Context, options: RewrapOptions): Promise<Outcome> {
   const { input } = options;
   if (typeof input !== "string") throw new EnforcementError("invalid", "a signature is read from a file");
@@ -161,7 +164,7 @@ async function contentOf(input: Input, options: RequestOptions) {
   }
 }
 
-/** Data and signature belong together: neither is replaced by what is made of it. */
+/** Neither the data nor the signature may be overwritten by the result. */
 async function requireOther(output: Output, inputs: readonly Input[]): Promise<void> {
   if (typeof output !== "string") return;
   const taken = await stat(output).catch(() => undefined);

@@ -1,13 +1,13 @@
-/** What signs and verifies: Ed25519 (RFC 8032), by a key that this process holds or one that a key service keeps. */
+/** Ed25519 signatures (RFC 8032), by a key of this process or of a key service. */
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import { EnforcementError } from "./errors.ts";
 import type { KeyProvider } from "./keys.ts";
 
-/** Signs under one private key, or verifies only. */
+/** Signs with one private key, or only verifies. */
 export interface SigningKey extends Pick<KeyProvider, "provider" | "reference" | "transport"> {
-  /** The signature, 64 bytes. Absent where only the public half is here. */
+  /** Returns the signature, 64 bytes. Absent if only the public half is known. */
   readonly sign?: (message: Uint8Array) => Promise<Uint8Array>;
-  /** Whether the signature is this key's over the message. Rejects with `unavailable` where that cannot be said. */
+  /** Whether the signature is this key's. Rejects with `unavailable` if that cannot be checked. */
   verify(message: Uint8Array, signature: Uint8Array): Promise<boolean>;
 }
 
@@ -32,7 +32,7 @@ function pairOf({ kty, crv, x, d }: Readonly<Record<string, unknown>>): {
     const publicKey = createPublicKey({ key: { kty, crv, x }, format: "jwk" });
     if (d === undefined) return { publicKey };
     const privateKey = createPrivateKey({ key: { kty, crv, x, d: d as string }, format: "jwk" });
-    // Else it would sign what nobody verifies.
+    // Otherwise its signatures would not verify.
     if (!createPublicKey(privateKey).equals(publicKey)) throw new Error("x is not of d");
     return { publicKey, privateKey };
   } catch (cause) {

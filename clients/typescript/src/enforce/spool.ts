@@ -1,6 +1,6 @@
 /**
- * Evidence that is on its way: an event is on disk before the work that it tells of begins, and leaves the disk only when
- * the ledger has it. What a killed process began is sent as `aborted` by the next one.
+ * Pending evidence: an event is on disk before its work begins, and leaves the disk only when the ledger has it. Events
+ * of a killed process are sent as `aborted` by the next one.
  */
 import { randomUUID } from "node:crypto";
 import { readdir, readFile, rename, rm } from "node:fs/promises";
@@ -16,47 +16,47 @@ interface Entry {
   readonly version: 1;
   /** Idempotency key of the event. */
   readonly id: string;
-  /** Who is still at it; absent once the outcome is known. */
+  /** The working process; absent once the outcome is known. */
   readonly at_work?: ProcessMark;
-  /** From when on nothing else is done until the ledger has it: RFC 3339. */
+  /** Time after which all other work stops until the ledger has it: RFC 3339. */
   readonly due_at: string;
   readonly event: EvidenceEvent;
-  /** Receipts file to which the receipt is added. */
+  /** Receipts file that gets the receipt. */
   readonly receipts_file?: string;
 }
 
 export interface SpoolOptions {
-  /** Folder on a local disk, of one machine; made where missing. Holds metadata only. */
+  /** Folder on a local disk of one machine; created if missing. Holds only metadata. */
   readonly directory: string;
   readonly platform: Pick<Platform, "recordEvidence">;
-  /** Rejects where the answer shows no record of this event: then it is not known to be on the ledger. */
+  /** Rejects if the answer does not prove the record of this event, which then may not be on the ledger. */
   readonly checkReceipt?: (event: EvidenceEvent, answer: Accepted, signal: AbortSignal | undefined) => Promise<void>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
 
-/** An event on its way. */
+/** A pending event. */
 export interface PendingEvidence {
   readonly id: string;
   /**
-   * Replaces what is known of the event, or after it was sent tells more; durable when it resolves. If it cannot be
-   * written, the event stays what it was, and nobody is at it any more.
+   * Updates the event, or, after it was sent, adds another one; durable when it resolves. If it cannot be written, the
+   * event stays as it was, without a working process.
    */
   settle(changes: Partial<EvidenceEvent>, receiptsFile?: string): Promise<void>;
-  /** Sends it. Where that did not succeed it is kept, and `problem` is why. */
+  /** Sends it. If that fails, it is kept, and `problem` is the reason. */
   send(signal?: AbortSignal): Promise<{ readonly receipt: JsonObject | undefined } | { readonly problem: unknown }>;
 }
 
 export class EvidenceSpool {
   readonly #options: SpoolOptions;
-  /** Ids of events that this process left as they were. */
+  /** Ids of events that this process left unchanged. */
   readonly #left = new Set<string>();
 
   constructor(options: SpoolOptions) {
     this.#options = options;
   }
 
-  /** Keeps an event of work that begins now, with the outcome it has if nobody comes back to it. */
+  /** Stores an event of work that begins now, with the outcome it has if the process dies. */
   async begin(event: Omit<EvidenceEvent, "outcome" | "occurred_at">, toleranceMs: number): Promise<PendingEvidence> {
     const nowMs = this.#options.now();
     await ownFolder(this.#options.directory);
@@ -75,7 +75,7 @@ export class EvidenceSpool {
         const { at_work, ...others } = entry;
         const settled: Entry = {
           ...others,
-          // What was sent may have arrived, and an idempotency key stands for one event: this is another.
+          // The first event may have arrived, and an idempotency key identifies one event: this is another.
           ...(isTried && { id: randomUUID() }),
           event: { ...entry.event, ...changes },
           ...(receiptsFile !== undefined && { receipts_file: receiptsFile }),
@@ -83,7 +83,7 @@ export class EvidenceSpool {
         try {
           await replaceFile(this.#pathOf(settled.id), bytesOf(settled));
         } catch (error) {
-          // After it was sent, this is another event, which nothing on disk is of: it can be sent all the same.
+          // After the first was sent, this is another event, which is not on disk but can still be sent.
           if (isTried) entry = settled;
           else await this.#leave(entry.id);
           throw error;
@@ -103,8 +103,8 @@ export class EvidenceSpool {
   }
 
   /**
-   * Sends all that waits. Rejects with `evidence_overdue` where an event could not be sent that is due: until it is on
-   * the ledger nothing else is done.
+   * Sends everything pending. Rejects with `evidence_overdue` if an overdue event could not be sent: until it is on the
+   * ledger all other work stops.
    */
   async flush(signal?: AbortSignal): Promise<{ readonly sent: number; readonly waiting: number }> {
     let sent = 0;
@@ -140,13 +140,13 @@ export class EvidenceSpool {
     return receipt;
   }
 
-  /** Lets every process send an event that is on disk. A new name takes no room on a disk that is full. */
+  /** Lets any process send an event on disk. Renaming works on a full disk. */
   async #leave(id: string): Promise<void> {
     this.#left.add(id);
     await rename(this.#pathOf(id), this.#leftPathOf(id)).catch(() => {});
   }
 
-  /** Oldest first. A file that is no entry fails: what it was is not known to be sent. */
+  /** Oldest first. Fails on a malformed file: its event may not have been sent. */
   async #entries(): Promise<readonly Entry[]> {
     const names = await readdir(this.#options.directory).catch((error: NodeJS.ErrnoException) => {
       if (error.code === "ENOENT") return [];
@@ -174,7 +174,7 @@ export class EvidenceSpool {
   }
 }
 
-/** Adds a receipt, if the file is of this event, while no writer of the same output places its own. */
+/** Adds a receipt, if the file belongs to this event, while no writer of the same output places its own. */
 async function placeReceipt(path: string, id: string, receipt: JsonObject): Promise<void> {
   const found = await readReceipts(path).catch(() => undefined);
   if (found?.evidence_id === id) await alone(path, () => addReceipt(path, id, receipt));

@@ -1,7 +1,7 @@
 /**
- * Tink's AES-GCM-HKDF streaming AEAD, in the wire format that Tink publishes and for its two published parameter sets:
- * header (length, salt, nonce prefix), then segments, each authenticated by itself together with its number and whether
- * it is the last. No plaintext leaves before its segment is authenticated.
+ * Tink's AES-GCM-HKDF streaming AEAD, in its published wire format and for its two published parameter sets: header
+ * (length, salt, nonce prefix), then segments, each authenticated together with its number and whether it is the last.
+ * Plaintext is released only after its segment is authenticated.
  */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import { ByteReader } from "./byte-reader.ts";
@@ -16,7 +16,7 @@ const saltSize = 32;
 const noncePrefixSize = 7;
 const headerSize = 1 + saltSize + noncePrefixSize;
 const tagSize = 16;
-/** Segment numbers are of 32 bits. */
+/** Segment numbers have 32 bits. */
 const maxSegments = 2 ** 32;
 
 export interface StreamingKey {
@@ -27,10 +27,10 @@ export interface StreamingKey {
   readonly associatedData: Uint8Array;
 }
 
-/** Makes so many random bytes. */
+/** Returns so many random bytes. */
 export type RandomSource = (sizeBytes: number) => Uint8Array;
 
-/** Yields the ciphertext in pieces; memory is that of one segment. Each piece is good until the next is asked for. */
+/** Yields the ciphertext in pieces, with the memory of one segment. Each piece is valid until the next is requested. */
 export async function* encryptSegments(
   plaintext: AsyncIterable<Uint8Array>,
   { aead, key, associatedData }: StreamingKey,
@@ -54,7 +54,7 @@ export async function* encryptSegments(
   }
 }
 
-/** Yields the plaintext in pieces, each authenticated; rejects with `not_authentic` at the first that is not. */
+/** Yields the authenticated plaintext in pieces; rejects with `not_authentic` at the first segment that fails. */
 export async function* decryptSegments(
   ciphertext: AsyncIterable<Uint8Array>,
   { aead, key, associatedData }: StreamingKey,
@@ -86,7 +86,7 @@ export async function* decryptSegments(
   }
 }
 
-/** Size of the ciphertext of so much plaintext, both in bytes. */
+/** Size of the ciphertext for this size of plaintext, both in bytes. */
 export function ciphertextSize(aead: StreamingAead, plaintextBytes: number): number {
   const size = segmentSizes[aead] - tagSize;
   const segments = Math.max(1, Math.ceil((plaintextBytes + headerSize) / size));
@@ -115,7 +115,7 @@ interface Segment {
   readonly isLast: boolean;
 }
 
-/** Cuts into segments of exact sizes. Only the end of the source tells which is the last; it may be empty. */
+/** Splits into segments of exact sizes. Only the end of the source shows which is the last; it may be empty. */
 async function* segmentsOf(
   source: AsyncIterable<Uint8Array>,
   firstBytes: number,

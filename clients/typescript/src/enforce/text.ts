@@ -1,16 +1,16 @@
-/** Text of files and peers: what a terminal would obey or not show is written as JSON escapes it. */
+/** Text of files and peers: characters that control a terminal or are invisible are escaped as in JSON. */
 
-/** Controls, what turns the direction of text, separators that end a line, and halves of characters. */
+/** Controls, changes of text direction, line separators, and halves of characters. */
 const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
-/** One line that steers no terminal (RFC 8259 section 7): JSON within it stays the same JSON. */
+/** One line that cannot control a terminal (RFC 8259 section 7): JSON within it stays the same JSON. */
 export function visibleLine(text: string): string {
   return text.replace(unseen, (character) =>
     Array.from({ length: character.length }, (_, i) => unitEscape(character.charCodeAt(i))).join(""),
   );
 }
 
-/** Whether all of it is shown as it is: required of names, such as references of keys. */
+/** Whether all of it is visible, as names such as key references must be. */
 export function isVisible(text: string): boolean {
   return visibleLine(text) === text;
 }

@@ -1,31 +1,33 @@
-/** Content keys under a key that OpenBao or Vault keeps, by the documented API of its transit engine. */
+/** Content keys wrapped by OpenBao or Vault, with the documented API of the transit engine. */
 import { EnforcementError } from "./errors.ts";
 import type { KeyProvider } from "./keys.ts";
 
 export interface TransitOptions {
-  /** Such as `https://bao.example.com:8200`. `http` on loopback alone. Authorities are those that Node trusts. */
+  /** Such as `https://bao.example.com:8200`. `http` on loopback only. Authorities are those that Node trusts. */
   readonly address: string;
-  /** The token of this workload; asked for each time, so that it may be renewed. */
+  /** Returns the workload's token; called each time, so that it may be renewed. */
   readonly token: () => string | Promise<string>;
   /** Name of the key, of type `aes256-gcm96` or another with associated data. */
   readonly key: string;
-  /** What decisions are asked about: one that the deployment manages (`SVC_KEY_REFERENCES`), such as `kms://bao/payroll`. */
+  /**
+   * Key reference for decisions: one that the deployment manages (`SVC_KEY_REFERENCES`), such as `kms://bao/payroll`.
+   */
   readonly reference: string;
-  /** Where the engine is mounted. Default `transit`. */
+  /** Mount path of the engine. Default `transit`. */
   readonly mount?: string;
   readonly namespace?: string;
   /** Time for one call, in milliseconds. Default 10,000. */
   readonly timeoutMs?: number;
 }
 
-/** The key-encryption key never comes here: the engine wraps and unwraps, bound to the associated data. */
+/** The key-encryption key stays in the engine, which wraps and unwraps, bound to the associated data. */
 export function transitKey(options: TransitOptions): KeyProvider {
   const { address, key, reference, mount = "transit" } = options;
   requireSafe(address);
   const call = async (operation: "encrypt" | "decrypt", input: Readonly<Record<string, string>>, member: string) => {
     const path = [...mount.split("/"), operation, key].map(encodeURIComponent).join("/");
     const { status, text } = await send(`${address.replace(/\/$/, "")}/v1/${path}`, input, options);
-    // What it cannot decrypt with this associated data is 400; everything else says nothing of the ciphertext.
+    // 400 means that it cannot decrypt with this associated data; other statuses are not about the ciphertext.
     if (operation === "decrypt" && status === 400)
       throw new EnforcementError("not_authentic", "the content key does not open with this key and header");
     const value = status === 200 ? memberOf(text, member) : undefined;

@@ -1,4 +1,4 @@
-/** What the receipts beside an artifact prove, offline: against the keys of the log that the verifier trusts. */
+/** Verifies offline what the receipts beside an artifact prove, with the log keys that the verifier trusts. */
 import { create, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import { recordRelations } from "../../../../gen/record-relations.ts";
 import { at, same } from "../receipts/relations.ts";
@@ -15,20 +15,20 @@ import { type ReceiptsFile, readReceipts, receiptNames, receiptsPathOf, requireL
 import type { SigningKey } from "./signing-keys.ts";
 
 export interface VerifyOptions {
-  /** Path of the artifact, or of the file that was opened. */
+  /** Path of the artifact, or of the opened file. */
   readonly artifact: string;
   /**
-   * What the path is of. Default `artifact`: what was protected or rewrapped, which is read. `opened`: what came of opening
-   * one. The receipts never say which of them it is.
+   * Kind of the file. Default `artifact`: a protected or rewrapped one, which is read. `opened`: the result of opening
+   * one. Receipts must not decide this.
    */
   readonly kind?: "artifact" | "opened";
   /** Default: the file beside it. */
   readonly receipts?: string;
-  /** Of a detached signature: path of the data, which must be what was signed. Default: it is not looked at. */
+  /** For a detached signature: path of the signed data. Default: not checked. */
   readonly data?: string;
-  /** Of a detached signature: keys of which the one that it names must have made it. Default: it is not looked at. */
+  /** For a detached signature: keys, one of which must be the header's. Default: not checked. */
   readonly keys?: readonly SigningKey[];
-  /** C2SP verifier keys of the tenant's log, from the operator; one of them must hold. */
+  /** C2SP verifier keys of the tenant's log, from the operator; one of them must verify. */
   readonly logKeys: readonly string[];
 }
 
@@ -36,45 +36,47 @@ export interface VerifyOptions {
 export interface VerifiedArtifact {
   readonly operation: Operation;
   readonly profile: string;
-  /** Of the artifact; of an opened file, that of the artifact that was opened. */
+  /** Digest of the artifact; for an opened file, of the artifact that was opened. */
   readonly artifactDigest: string;
   readonly artifactCid: string;
   readonly decisionId: string;
   readonly tenantId: string;
   readonly principalId: string;
   readonly resource: Resource;
-  /** Those that were decided on. */
+  /** Labels of the decision. */
   readonly labels: readonly string[];
-  /** Of the key that the artifact is under, or that opened it. */
+  /** Key of the artifact, or the one that opened it. */
   readonly keyReference: string;
-  /** What was shown, in the order of the log. */
+  /** Proven records, in the order of the log. */
   readonly records: readonly { readonly name: string; readonly kind: string; readonly recordedAt: string }[];
-  /** Whether the event is not among them: it was still on its way. */
+  /** Whether the event is missing, because it was pending. */
   readonly isEvidencePending: boolean;
-  /** Of an opened file: whether its bytes are those that were decided on. No record names the plaintext of an envelope. */
+  /** For an opened file: whether its bytes are those of the decision. No record names the plaintext of an envelope. */
   readonly isContentProven?: boolean;
-  /** Whether the header of an envelope commits to its content key; only the old form does not. Absent of other files. */
+  /**
+   * Whether the header of an envelope commits to its content key; only the old form does not. Absent for other files.
+   */
   readonly isKeyCommitted?: boolean;
   /**
-   * What was first protected, to which every rewrap since leads. Absent of an opened file, and where a rewrap was made
-   * without the receipts of what it was made of: then nothing shows that its header's decision and labels were decided so.
+   * The first protection, to which all rewraps lead. Absent for an opened file, and if a rewrap lacked the receipts of
+   * its original: then nothing proves the header's decision and labels.
    */
   readonly origin?: { readonly decisionId: string; readonly artifactDigest: string; readonly recordedAt: string };
 }
 
-/** A record, and its place in the log. */
+/** A record, and its position in the log. */
 interface Proven {
   readonly record: JsonObject;
   readonly leafIndex: number;
 }
 
-/** What is compared, by the names of the table: records, and members of the artifact and of the receipts file. */
+/** Compared parts, by their names in the table: records, and members of the artifact and of the receipts file. */
 type Parts = ReadonlyMap<string, JsonObject>;
 
 /**
- * Checks that the log holds the decisions, the registration and the event of this very artifact, and that its header is
- * bound to them. Rejects with `not_authentic` where something does not hold. Decrypts nothing; looks at a signature and its
- * data where it is given keys and data.
+ * Checks that the log holds the decisions, the registration and the event of this artifact, and that its header is
+ * bound to them. Rejects with `not_authentic` if not. Decrypts nothing; checks a signature and its data if keys and
+ * data are given.
  */
 export async function verifyArtifact(options: VerifyOptions): Promise<VerifiedArtifact> {
   const { kind = "artifact", artifact: path } = options;
@@ -113,7 +115,7 @@ export async function verifyArtifact(options: VerifyOptions): Promise<VerifiedAr
   }
 }
 
-/** What is asked for is looked at, or it fails. */
+/** Options that cannot be checked are refused. */
 function requireSignatureFile({ artifact_profile, operation }: ReceiptsFile): void {
   if (artifact_profile !== "detached_signature" || operation === "access")
     throw new EnforcementError("invalid", "data and keys are those of a detached signature");
@@ -144,7 +146,7 @@ async function provenRecord(name: string, receipt: JsonObject, logKeys: readonly
   }
 }
 
-/** Reads the JSON of a receipt. */
+/** Converts the JSON of a receipt. */
 export function messageOf(receipt: JsonObject): Receipt {
   const text = (member: string) => String(receipt[member] ?? "");
   const optional = (member: string) => (receipt[member] === undefined ? {} : { [member]: text(member) });
@@ -161,7 +163,7 @@ export function messageOf(receipt: JsonObject): Receipt {
   });
 }
 
-/** The digest of an opened file, where the decision was about its content: that of a detached signature is. */
+/** The digest of an opened file, if the decision was about its content, as for a detached signature. */
 async function openedContent(path: string, proven: ReadonlyMap<string, Proven>): Promise<JsonObject | undefined> {
   const file = await openFile(path);
   try {
@@ -172,7 +174,7 @@ async function openedContent(path: string, proven: ReadonlyMap<string, Proven>):
   }
 }
 
-/** What a rewrap was made of, back to what was first protected, as far as the receipts show it. */
+/** The originals of a rewrap, back to the first protection, as far as the receipts show them. */
 async function chainOf(
   found: ReceiptsFile,
   proven: ReadonlyMap<string, Proven>,
@@ -205,7 +207,7 @@ interface Relation {
 
 const relations: readonly Relation[] = recordRelations.artifact.relations;
 
-/** Rejects with `not_authentic` where members that must be the same are not (`artifact.relations` of the table). */
+/** Rejects with `not_authentic` if members that must be equal are not (`artifact.relations` of the table). */
 function checkRelations(
   found: ReceiptsFile,
   proven: ReadonlyMap<string, Proven>,
@@ -245,12 +247,12 @@ function isWithin(inner: JsonValue | undefined, outer: JsonValue | undefined): b
   return Array.isArray(inner) && Array.isArray(outer) && inner.every((item) => outer.includes(item));
 }
 
-/** As records have it: an option that was given empty is none. */
+/** As in records: an empty option is absent. */
 function namedOf(resource: Resource): object {
   return Object.fromEntries(Object.entries(resource).filter(([name, text]) => name === "kind" || text !== ""));
 }
 
-/** What the records say, after all of it was compared. */
+/** What the records state, after everything was compared. */
 function verified(found: ReceiptsFile, proven: ReadonlyMap<string, Proven>): VerifiedArtifact {
   const { plan, key_access, new_key_access, evidence } = Object.fromEntries(proven);
   const { record } = plan as Proven;

@@ -1,4 +1,4 @@
-/** Whether a record is the one of an answer: what was asked, what the answer says, who called, and when. */
+/** Whether a record belongs to an answer: question, answer, caller and time. */
 import type { DescMessage, JsonObject, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import type { Caller, Receipt } from "../../../../gen/platform/sdk/v1/common_pb.ts";
 import {
@@ -35,7 +35,7 @@ import {
   requestDifferences,
 } from "./relations.ts";
 
-/** An answer that comes with a receipt. */
+/** An answer with a receipt. */
 export type RecordedAnswer =
   | PlanProtectionResponse
   | ResolvePolicyResponse
@@ -43,7 +43,7 @@ export type RecordedAnswer =
   | RegisterArtifactResponse
   | RecordEvidenceResponse;
 
-/** Of each route: the answer, the request, and the member that has the receipt. */
+/** For each route: the answer, the request, and the member with the receipt. */
 export const recordedCalls = {
   "platform.sdk.v1.PlanProtectionResponse": {
     route: "protection-plan",
@@ -72,23 +72,23 @@ export const recordedCalls = {
   },
 } as const;
 
-/** What an answer was asked with. */
+/** The request of an answer. */
 export type AskedOfAnswer<Answer extends RecordedAnswer> = MessageInitShape<
   (typeof recordedCalls)[Answer["$typeName"]]["asked"]
 >;
 
 /** What the caller knows of a call besides its request. */
 export interface CallKnowledge {
-  /** What `whoami` says of the caller, or a part of it. Default: the record's caller is not compared. */
+  /** The caller in `whoami`, or a part of it. Default: not compared. */
   readonly caller?: Partial<Pick<Caller, "tenantId" | "principalId" | "subject" | "authSource">> | undefined;
   /**
-   * When the call was first sent, in milliseconds since the Unix epoch. Records that are more than five minutes older are
-   * another call's. Default: a record may be of any time up to now.
+   * When the call was first sent, in milliseconds since the Unix epoch. Records more than five minutes older belong to
+   * another call. Default: any time up to now.
    */
   readonly sentAtMs?: number | undefined;
 }
 
-/** Undefined where it has none. */
+/** Undefined if it has none. */
 export function receiptOf(answer: RecordedAnswer): Receipt | undefined {
   switch (answer.$typeName) {
     case RegisterArtifactResponseSchema.typeName:
@@ -101,10 +101,10 @@ export function receiptOf(answer: RecordedAnswer): Receipt | undefined {
 }
 
 /**
- * Throws a ReceiptError where the receipt is not the answer's.
+ * Throws a ReceiptError if the receipt does not belong to the answer.
  *
- * @param asked undefined where the request was not kept: then the answer's summary of it is compared alone
- * @param record as a whole receipt shows it; absent of a brief one, which names a decision and nothing else of it
+ * @param asked undefined if the request was not kept: then only the answer's summary of it is compared
+ * @param record from a whole receipt; absent for a brief one, which only names a decision
  */
 export function requireAnswers<Answer extends RecordedAnswer>(
   answer: Answer,
@@ -124,16 +124,16 @@ export function requireAnswers<Answer extends RecordedAnswer>(
   requireCall(found.route, record, knowledge);
 }
 
-/** What is said of one record, in the spelling of the JSON routes. */
+/** Statements about one record, in the spelling of the JSON routes. */
 export interface Said {
   /** Of the single call. */
   readonly route: RecordedRoute;
   readonly said: JsonObject;
-  /** Default: the answer is whole. */
+  /** Default: the answer is complete. */
   readonly isTold?: (member: string) => boolean;
 }
 
-/** Throws a ReceiptError where the record is another than is said. */
+/** Throws a ReceiptError if the record differs from the statements. */
 export function requireRecorded({ route, said, isTold }: Said, recordId: string, record: JsonObject | undefined): void {
   const decisionId = objectOf(said.decision).decision_id;
   if (said.decision !== undefined && decisionId !== recordId) fail("decision_id");
@@ -141,21 +141,21 @@ export function requireRecorded({ route, said, isTold }: Said, recordId: string,
   if (member !== undefined) fail(member);
 }
 
-/** Throws a ReceiptError where the record is of another question than was asked. */
+/** Throws a ReceiptError if the record has another question. */
 export function requireAsked<Desc extends DescMessage>(
   desc: Desc,
   asked: MessageInitShape<Desc>,
   record: JsonObject,
 ): void {
   const sent = recordedForm(desc, asked);
-  // The client lists for the program what it understands, in requests that list nothing themselves.
+  // The client itself adds understood obligations to requests that list none.
   const { left_out_if_empty: added } = recordRelations.request;
   const isAdded = (name: string) => sent[name] === undefined && (added as readonly string[]).includes(name);
   const [member] = requestDifferences(sent, record).filter((name) => !isAdded(name));
   if (member !== undefined) throw new ReceiptError(`the receipt is of another ${member} than was asked`);
 }
 
-/** Throws a ReceiptError where the record is of another caller or time. */
+/** Throws a ReceiptError if the record has another caller or time. */
 export function requireCall(
   route: RecordedRoute,
   record: JsonObject,

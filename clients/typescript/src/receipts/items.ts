@@ -1,4 +1,4 @@
-/** Whether a record is the one of an item of a bulk call or stream: what was asked, and what its result says. */
+/** Whether a record belongs to an item of a bulk call or stream: question and result. */
 import { create, type DescMessage, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
 import type {
   KeyAccessPlanItem,
@@ -32,7 +32,7 @@ import { toRouteJson } from "../json-spelling.ts";
 import { type CallKnowledge, requireAsked, requireCall, requireRecorded } from "./answer.ts";
 import { ReceiptError } from "./note.ts";
 
-/** Of each item: the route and request of its single call, and the parts of its answer. */
+/** For each item: the route and request of its single call, and the parts of its answer. */
 const kinds = {
   "platform.bulk.v1.ProtectionPlanItem": {
     route: "protection-plan",
@@ -64,7 +64,7 @@ const kinds = {
 /** `ITEM_OUTCOME_ANSWERED`. */
 export const answered = 1;
 
-/** An item of the answer to a bulk call, or the result of one on a stream. */
+/** An item of the answer to a bulk call, or its result on a stream. */
 export type RecordedItem =
   | ProtectionPlanItem
   | PolicyResolutionItem
@@ -72,7 +72,7 @@ export type RecordedItem =
   | EventResult
   | RegistrationResult;
 
-/** What an item asked: the request of its single call. */
+/** The request of an item's single call. */
 export type AskedOf<Item extends RecordedItem> = MessageInitShape<(typeof kinds)[Item["$typeName"]]["asked"]>;
 
 /** The answer to a bulk call. */
@@ -83,7 +83,7 @@ export type BulkAnswer =
   | RecordEventsResponse
   | RegisterArtifactsResponse;
 
-/** The part of an item that has its receipt; undefined where the item was not answered. */
+/** The part of an item with its receipt; undefined if the item was not answered. */
 function resultOf(item: RecordedItem): { readonly receipt?: Receipt | undefined } | undefined {
   switch (item.$typeName) {
     case "platform.bulk.v1.EventResult":
@@ -104,9 +104,9 @@ export function receiptOfItem(item: RecordedItem): Receipt | undefined {
 }
 
 /**
- * Throws a ReceiptError where the receipt is not the item's.
+ * Throws a ReceiptError if the receipt does not belong to the item.
  *
- * @param record as a whole receipt shows it; absent of a brief one
+ * @param record from a whole receipt; absent for a brief one
  */
 export function requireAnswersItem<Item extends RecordedItem>(
   item: Item,
@@ -133,8 +133,8 @@ export function requireAnswersItem<Item extends RecordedItem>(
   requireCall(route, record, knowledge);
 }
 
-/** What is known of the call of an item. */
+/** What is known of an item's call. */
 export interface ItemKnowledge extends CallKnowledge {
-  /** The caller that the bulk answer names; absent on streams, whose results name none. */
+  /** The caller in the bulk answer; absent on streams. */
   readonly answerCaller?: Caller | undefined;
 }

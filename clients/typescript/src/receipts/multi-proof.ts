@@ -1,4 +1,6 @@
-/** Multi-proofs: several leaves of one tree (RFC 6962 §2.1), and the roots of the largest subtrees without any of them. */
+/**
+ * Multi-proofs: several leaves of one tree (RFC 6962 §2.1), and the roots of the largest subtrees without any of them.
+ */
 import { hashBytes, hashNode } from "./tree.ts";
 
 /** A leaf of a tree. */
@@ -8,10 +10,10 @@ export interface Leaf {
 }
 
 /**
- * Root of the tree of this size that the leaves make with the nodes, which are taken from left to right. Undefined where
- * there are too few of these, or too many, or where the leaves are none of such a tree's.
+ * Root of the tree of this size from the leaves and the nodes, which are used from left to right. Undefined if there
+ * are too few or too many nodes, or the leaves do not fit such a tree.
  *
- * @param leaves at least one, in ascending order, each once
+ * @param leaves at least one, ascending, without duplicates
  */
 export async function rootOfLeaves(
   leaves: readonly Leaf[],
@@ -23,7 +25,9 @@ export async function rootOfLeaves(
   if (last === undefined || !isAscending || last.index >= size) return undefined;
   if (![...leaves.map(({ hash }) => hash), ...nodes].every(({ length }) => length === hashBytes)) return undefined;
   let taken = 0;
-  /** Hash of the leaves from `begin` to `end`, of which those from `first` to `next` are given. Takes its nodes at once. */
+  /**
+   * Hash of the leaves from `begin` to `end`, of which those from `first` to `next` are given. Uses its nodes at once.
+   */
   const hashOf = (begin: number, end: number, first: number, next: number): Promise<Uint8Array> | undefined => {
     if (first === next) {
       const node = nodes[taken];

@@ -2,32 +2,32 @@
 import { formatHex, joined, parseBase64, parseDecimal, sha256 } from "./text-forms.ts";
 import { hashBytes } from "./tree.ts";
 
-/** A receipt that does not show what it says. */
+/** A receipt does not verify. */
 export class ReceiptError extends Error {
   override readonly name = "ReceiptError";
 }
 
-/** Larger notes are refused before anything else is looked at. */
+/** Larger notes are refused unread. */
 const maxNoteBytes = 256 * 1024;
 const maxSignatures = 64;
 const keyIdBytes = 4;
 const ed25519Type = 1;
 const publicKeyBytes = 32;
 
-/** A key that is trusted for one log. */
+/** A trusted key of one log. */
 export interface LogKey {
   /** Origin of the log. */
   readonly name: string;
   /** 8 hexadecimal digits. */
   readonly keyId: string;
   readonly key: CryptoKey;
-  /** Leaves of the largest tree for which the key counts; undefined where it was never retired. */
+  /** Leaves of the largest tree for which the key counts; undefined if it was not retired. */
   readonly maxTreeSize: number | undefined;
 }
 
-/** Reads `VKEY` or `VKEY@SIZE`. Throws a ReceiptError for any other text. */
+/** Parses `VKEY` or `VKEY@SIZE`. Throws a ReceiptError for any other text. */
 export async function parseLogKey(text: string): Promise<LogKey> {
-  // No base64 has an @, so it never is of the key.
+  // Base64 has no @, so it is never part of the key.
   const [, name = "", keyId, encoded = "", bound] = /^([^+]+)\+([0-9a-f]{8})\+([^@]+)(?:@(.*))?$/su.exec(text) ?? [];
   const typed = parseBase64(encoded);
   const maxTreeSize = bound === undefined ? undefined : parseDecimal(bound);
@@ -47,8 +47,8 @@ export interface Checkpoint {
 }
 
 /**
- * Reads a checkpoint that one of the keys signed and may have signed. Throws a ReceiptError: also where the signature of
- * any of them is wrong, as C2SP signed-note asks.
+ * Opens a checkpoint that one of the keys signed and was allowed to. Throws a ReceiptError, also if the signature of
+ * any of them is wrong, as C2SP signed-note requires.
  */
 export async function openCheckpoint(note: string, keys: readonly LogKey[]): Promise<Checkpoint> {
   const { text, signatures } = parseNote(note);
@@ -57,7 +57,7 @@ export async function openCheckpoint(note: string, keys: readonly LogKey[]): Pro
   const signing: LogKey[] = [];
   for (const key of keys) {
     const own = signatures.filter(({ name, keyId }) => name === key.name && keyId === key.keyId);
-    // A line that stands twice says nothing more, and would make two texts of one proof.
+    // A repeated line adds nothing, and would give one proof two texts.
     if (own.length > 1) throw new ReceiptError("the trusted key signed twice");
     for (const { signature } of own) {
       if (!(await crypto.subtle.verify("Ed25519", key.key, signature, bytes)))
@@ -98,7 +98,7 @@ function parseSignature(line: string): NoteSignature {
   return { name, keyId: formatHex(bytes.subarray(0, keyIdBytes)), signature: joined(bytes.subarray(keyIdBytes)) };
 }
 
-/** Origin, tree size and root hash, a line each; lines that follow are extensions. */
+/** Origin, tree size and root hash, one per line; further lines are extensions. */
 function parseCheckpoint(text: string): Checkpoint {
   const [origin = "", sizeText = "", rootText = "", ...extensions] = text.split("\n").slice(0, -1);
   const size = parseDecimal(sizeText);

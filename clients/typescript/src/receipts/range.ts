@@ -1,16 +1,16 @@
-/** What a bulk answer says of its records, where it has one receipt for all of them. */
+/** Verifies the records of a bulk answer with one receipt for all. */
 import type { ItemOutcome, RangeLeaf, RangeReceipt } from "../../../../gen/platform/bulk/v1/common_pb.ts";
 import { type Leaf, rootOfLeaves } from "./multi-proof.ts";
 import { type Checkpoint, type LogKey, openCheckpoint, ReceiptError } from "./note.ts";
 import { parseBase64, sameBytes } from "./text-forms.ts";
 
-/** The members of an answer to a bulk call that verification reads. */
+/** The members of a bulk answer that verification reads. */
 export interface RangeAnswer {
   readonly receipt?: RangeReceipt | undefined;
   readonly items: readonly RangeItem[];
 }
 
-/** One of its items. One that was answered has a decision, an ingestion or a registration. */
+/** One of its items. An answered one has a decision, an ingestion or a registration. */
 export interface RangeItem {
   readonly outcome: ItemOutcome;
   readonly leaf?: RangeLeaf | undefined;
@@ -22,7 +22,7 @@ export interface RangeItem {
 /** `ITEM_OUTCOME_ANSWERED`. */
 const answered = 1;
 
-/** The state of the log that holds the leaves of all answered items. Throws a ReceiptError. */
+/** The checkpoint of the log that holds the leaves of all answered items. Throws a ReceiptError. */
 export async function verifyLeaves({ receipt, items }: RangeAnswer, keys: readonly LogKey[]): Promise<Checkpoint> {
   const given = receipt ?? fail("place in the answer is empty");
   const leaves = new Map<number, RangeLeaf>();

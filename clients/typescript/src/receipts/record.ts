@@ -15,8 +15,8 @@ const maxLeafBytes = 65_535;
 const maxDepth = 32;
 
 /**
- * The leaf of a record, which is made of what the record says and the commitment to it. Throws a ReceiptError for what is
- * no record.
+ * The leaf of a record, from the record's members and the commitment to it. Throws a ReceiptError if it is not a
+ * record.
  */
 export async function leafOf({ opening, record }: Omit<Material, "leaf">): Promise<Uint8Array<ArrayBuffer>> {
   const { kind, record_id, recorded_at, outcome } = readRecord(record) ?? fail("record cannot be read");
@@ -33,7 +33,7 @@ export async function leafOf({ opening, record }: Omit<Material, "leaf">): Promi
   return new TextEncoder().encode(canonicalText(leaf));
 }
 
-/** The record, shown to be the one that the leaf with this hash commits to. Throws a ReceiptError. */
+/** Returns the record, proven to be the one that the leaf with this hash commits to. Throws a ReceiptError. */
 export async function verifyMaterial({ leaf, opening, record }: Material, leafHash: Uint8Array): Promise<JsonObject> {
   if (!sameBytes(await hashLeaf(leaf), leafHash)) fail("leaf_hash is not its leaf's");
   const said = readLeaf(leaf) ?? fail("leaf cannot be read");
@@ -50,7 +50,7 @@ export async function verifyMaterial({ leaf, opening, record }: Material, leafHa
   return shown;
 }
 
-/** HMAC-SHA-256 of the record, under a key of its opening (docs/ledger.md). */
+/** HMAC-SHA-256 of the record, with a key from its opening (docs/ledger.md). */
 async function commitment(record: Uint8Array<ArrayBuffer>, opening: Uint8Array<ArrayBuffer>): Promise<string> {
   const info = new TextEncoder().encode("platform-ledger/v1/commitment");
   const secret = await crypto.subtle.importKey("raw", opening, "HKDF", false, ["deriveKey"]);
@@ -91,7 +91,7 @@ function readRecord(bytes: Uint8Array): JsonObject | undefined {
   return isRecord ? record : undefined;
 }
 
-/** An object whose canonical text these bytes are; undefined for all others. */
+/** The object with this canonical text; undefined for other bytes. */
 function readCanonical(bytes: Uint8Array): JsonObject | undefined {
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -105,7 +105,7 @@ function readCanonical(bytes: Uint8Array): JsonObject | undefined {
 /**
  * RFC 8785: members in the order of their UTF-16 units, everything else as ECMAScript writes it.
  *
- * @throws ReceiptError for what no record holds: U+0000, a lone surrogate, more than so many levels
+ * @throws ReceiptError for values that no record has: U+0000, a lone surrogate, deeper nesting
  */
 export function canonicalText(value: JsonValue, depth = 0): string {
   if (typeof value === "string" && /[\0\p{Cs}]/u.test(value))

@@ -1,6 +1,6 @@
 /**
- * What a record settles, by the table that all packages share (`clients/conformance/vectors/record-relations.json`):
- * members of the answer, the request that was asked, the caller and the time.
+ * What follows from a record, by the table that all packages share
+ * (`clients/conformance/vectors/record-relations.json`): members of the answer, the request, the caller and the time.
  */
 import {
   create,
@@ -21,7 +21,7 @@ interface Condition {
   readonly is?: JsonValue;
 }
 
-/** A value that a record settles. The first of `list`, `has`, `count`, `at` and `value` that is there says how. */
+/** A value that follows from a record. The first present one of `list`, `has`, `count`, `at` and `value` defines it. */
 interface Settled {
   readonly when?: readonly Condition[];
   readonly value?: JsonValue | readonly string[];
@@ -42,10 +42,11 @@ const callerRows: readonly Row[] = recordRelations.whoami;
 const { request: requestRules } = recordRelations;
 
 /**
- * Names the members of an answer that are not what the record says, such as `decision.allow`.
+ * Returns the members of an answer that differ from the record, such as `decision.allow`.
  *
  * @param said the answer, or a part of it, in the spelling of the JSON routes
- * @param isTold whether the answer has a member like this one. Default: the answer is whole, and what is missing differs
+ * @param isTold whether the answer has a member like this one. Default: the answer is complete, and a missing member
+ *   differs
  */
 export function answerDifferences(
   route: RecordedRoute,
@@ -64,21 +65,21 @@ export function answerDifferences(
 }
 
 /**
- * Names the members of the record's request that are not what was sent, such as `labels`.
+ * Returns the members of the record's request that differ from what was sent, such as `labels`.
  *
- * @param sent in the form in which requests are recorded: see `recordedForm`
+ * @param sent in the recorded form of requests: see `recordedForm`
  */
 export function requestDifferences(sent: JsonObject, record: JsonObject): readonly string[] {
   const recorded = objectOf(record.request);
   const names = new Set([...Object.keys(sent), ...Object.keys(recorded)]);
   return [...names].filter((name) => {
-    // The service takes out what may be secret, so that something else, or nothing, is recorded.
+    // The service removes possible secrets, so that something else, or nothing, is recorded.
     if (isAmong(requestRules.rewritten, name)) return sent[name] === undefined;
     return !same(sent[name], recorded[name]);
   });
 }
 
-/** A request as it is recorded: optional members without a value are absent, and no artifact's bytes are there. */
+/** A request in its recorded form: optional members without a value are absent, as are an artifact's bytes. */
 export function recordedForm<Desc extends DescMessage>(desc: Desc, request: MessageInitShape<Desc>): JsonObject {
   return normal(desc, toRouteJson(desc, create(desc, request) as MessageShape<Desc>));
 }
@@ -101,7 +102,7 @@ function normal(desc: DescMessage, json: JsonObject): JsonObject {
 /** 0001-01-01T00:00:00Z, which callers send for an absent time. */
 const zeroTime = /^0001-01-01[Tt]00:00:00(\.0+)?([Zz]|[+-]00:00)$/;
 
-/** Names what of the record's caller is another than `whoami` says, such as `principal_id`. */
+/** Returns the members of the record's caller that differ from `whoami`, such as `principal_id`. */
 export function callerDifferences(
   route: RecordedRoute,
   caller: Readonly<Record<string, string | undefined>>,
@@ -113,7 +114,7 @@ export function callerDifferences(
     .map(({ member }) => member);
 }
 
-/** Whether the record is of a time that can be the call's. Times are milliseconds since the Unix epoch. */
+/** Whether the record's time can be the call's. Times are milliseconds since the Unix epoch. */
 export function isTimely(record: JsonObject, fromMs: number | undefined, toMs: number): boolean {
   const toleranceMs = recordRelations.time.tolerance_seconds * 1000;
   const atMs = Date.parse(String(record.recorded_at));
@@ -125,7 +126,7 @@ function holds({ at: path, is }: Condition, record: JsonObject): boolean {
   return is === undefined ? value !== undefined : same(value, is);
 }
 
-/** Undefined if the record settles that there is no value. */
+/** Undefined if the record implies that there is no value. */
 function settled(row: Settled, record: JsonObject): JsonValue | undefined {
   if (row.list !== undefined) {
     const items = row.list.filter(({ when = [] }) => when.every((one) => holds(one, record)));
@@ -145,7 +146,7 @@ export function at(value: JsonValue | undefined, path: string): JsonValue | unde
   }, value);
 }
 
-/** Whether two values are the same; absent ones are the same as each other alone. */
+/** Whether two values are equal; an absent value equals only another absent one. */
 export function same(a: JsonValue | undefined, b: JsonValue | undefined): boolean {
   if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return a === b;
   if (Array.isArray(a) || Array.isArray(b))

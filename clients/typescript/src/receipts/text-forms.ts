@@ -1,17 +1,17 @@
-/** Base64 (RFC 4648 §4) and numbers, read strictly: one text for every value. */
+/** Strict parsers of base64 (RFC 4648 §4) and numbers: each value has one text. */
 
-/** Bytes of a padded base64 text without line breaks; undefined for any other text. */
+/** Undefined unless the text is padded base64 without line breaks. */
 export function parseBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   try {
     const decoded = atob(text);
-    // The platform's reader skips spaces and bits; only the text that writing gives again is canonical.
+    // The platform's decoder is lenient; only text that encodes back is canonical.
     return btoa(decoded) === text ? Uint8Array.from(decoded, (character) => character.charCodeAt(0)) : undefined;
   } catch {
     return undefined;
   }
 }
 
-/** A decimal number without needless zeros, up to 2^53 - 1; undefined for any other text. */
+/** Parses a decimal number without leading zeros, up to 2^53 - 1; undefined for any other text. */
 export function parseDecimal(text: string): number | undefined {
   if (!/^(0|[1-9][0-9]{0,15})$/.test(text)) return undefined;
   const number = Number(text);
@@ -22,7 +22,7 @@ export function formatHex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Whether two sequences of bytes are the same. They are public, so the time that it takes tells nothing. */
+/** The bytes are public, so the comparison need not take constant time. */
 export function sameBytes(first: Uint8Array, second: Uint8Array): boolean {
   return first.length === second.length && first.every((byte, i) => byte === second[i]);
 }

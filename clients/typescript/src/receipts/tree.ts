@@ -1,4 +1,4 @@
-/** Proofs of Merkle trees (RFC 6962 §2.1), checked as RFC 9162 §2.1.3.2 and §2.1.4.2 say. Sizes go up to 2^53 - 1. */
+/** Checks of Merkle proofs (RFC 6962 §2.1), by RFC 9162 §2.1.3.2 and §2.1.4.2. Sizes go up to 2^53 - 1. */
 import { sameBytes, sha256 } from "./text-forms.ts";
 
 /** Bytes of a SHA-256 hash. */
@@ -14,7 +14,7 @@ export function hashNode(left: Uint8Array, right: Uint8Array): Promise<Uint8Arra
   return sha256(Uint8Array.of(1), left, right);
 }
 
-/** Whether the proof shows that the leaf with this hash stands at `index` of the tree with this size and root. */
+/** Whether the proof shows that the leaf with this hash is at `index` of the tree with this size and root. */
 export async function verifyInclusion(
   leaf: Uint8Array,
   index: number,
@@ -27,7 +27,7 @@ export async function verifyInclusion(
   return hash !== undefined && sameBytes(hash, root);
 }
 
-/** A tree of a log: how many leaves, and the root over them. */
+/** A tree of a log: number of leaves, and the root over them. */
 export interface TreeHead {
   readonly size: number;
   readonly root: Uint8Array;
@@ -52,7 +52,7 @@ export async function verifyConsistency(
     node = half(node);
     last = half(last);
   }
-  // The first tree has no leaves to the right of its own: there only the second grows.
+  // The first tree has no leaves to its right: there only the second grows.
   const [whole, old] = await climb([start, start], node, last, rest, ([whole = start, old = start], isRight) =>
     isRight ? [whole] : [whole, old],
   );
@@ -60,8 +60,8 @@ export async function verifyConsistency(
 }
 
 /**
- * Hashes the siblings on the way up into each of the hashes; nothing where the way does not end at the root. A sibling
- * to the right is hashed only into those that `grow` picks.
+ * Hashes the siblings on the way up into each of the hashes; empty if the path does not end at the root. A sibling to
+ * the right is hashed only into those that `grow` picks.
  */
 async function climb(
   from: readonly Uint8Array[],
@@ -91,7 +91,7 @@ async function climb(
   return last === 0 ? hashes : [];
 }
 
-// The bit operators keep 32 bits only.
+// Bit operators have only 32 bits.
 function half(number: number): number {
   return Math.floor(number / 2);
 }

@@ -1,4 +1,6 @@
-/** The first part of the demo: all eight routes, called over REST and over gRPC as a workload would, in a table. */
+/**
+ * The first part of the demo: calls all eight routes over REST and over gRPC as a workload would, and prints a table.
+ */
 import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
 import type { Transport } from "@connectrpc/connect";
 import {
@@ -18,7 +20,7 @@ import type { Stack } from "./stack.ts";
 // biome-ignore lint/suspicious/noExplicitAny: answers of eight shapes are read here, by their members' names.
 type Answer = any;
 
-/** What makes the answer of a route as it should be, and what of it is worth a line. */
+/** For each route: whether its answer is as expected, and what to print of it. */
 const expectations: Readonly<Record<string, (answer: Answer) => Outcome>> = {
   "/v1/sdk/capabilities": ({ status, routes }) => ({
     good: status === "ready" && routes.length === 8,
@@ -54,7 +56,7 @@ const expectations: Readonly<Record<string, (answer: Answer) => Outcome>> = {
   }),
 };
 
-/** Makes one call and returns the answer in the spelling of the JSON routes. */
+/** Makes one call and returns the answer as the JSON routes spell it. */
 type Caller = (call: SampleCall) => Promise<Answer>;
 
 /** Calls as a workload does: typed messages, a token fetched when needed, retries. */
@@ -81,7 +83,7 @@ function tokensOf({ issuer }: Stack): TokenProvider {
   return clientCredentials({ issuer: issuer.url, clientId, clientSecret, scopes, http: createHttpClient() });
 }
 
-/** Makes the calls and prints what was answered, a line a method. Resolves with the number of those that went wrong. */
+/** Makes the calls and prints one line for each method. Resolves with the number of failures. */
 export async function showCalls(stack: Stack): Promise<number> {
   const interceptors = workloadInterceptors({ tokens: tokensOf(stack) });
   const grpc = createGrpcTransport({ baseUrl: stack.url, interceptors });

@@ -1,10 +1,10 @@
-/** What the demo reads of the ledger, with the operator's own commands beside the running service. */
+/** The demo's ledger reads: the operator's own commands, run beside the service. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runCommandLine } from "../src/cli/run.ts";
 import type { Stack } from "./stack.ts";
 
-/** Runs a command; throws with what it said where it failed. */
+/** Runs a command. Throws with its output if it fails. */
 async function run(...commandLine: readonly string[]): Promise<string> {
   const written = { out: "", err: "", code: 0 };
   await runCommandLine(commandLine, {
@@ -22,7 +22,7 @@ async function run(...commandLine: readonly string[]): Promise<string> {
   return written.out;
 }
 
-/** Settings for commands beside the stack whose folder this is. */
+/** Writes the settings for commands that use the stack with this data folder. */
 export async function writeCommandSettings(stack: Stack, dataDir: string): Promise<string> {
   const settings = {
     SVC_STORE: `sqlite:${join(dataDir, "platform.db")}`,
@@ -32,18 +32,18 @@ export async function writeCommandSettings(stack: Stack, dataDir: string): Promi
     SVC_POLICY_DIR: join(import.meta.dirname, "../policies"),
   };
   const path = join(dataDir, "settings.yaml");
-  // JSON is YAML.
+  // JSON is valid YAML.
   await writeFile(path, JSON.stringify(settings));
   return path;
 }
 
-/** The verifier keys of a tenant's log, as its operator hands them out. */
+/** Verifier keys of a tenant's log, as its operator hands them out. */
 export async function logKeysOf(settings: string, tenant: string): Promise<readonly string[]> {
   const printed = await run("keys", "show", "--tenant", tenant, "--config", settings);
   return printed.split("\n").filter((line) => line !== "");
 }
 
-/** What happened to an artifact, by a pack of evidence that is verified as an outsider would. */
+/** One step in the history of an artifact, from an evidence pack that is verified as an outsider would verify it. */
 export interface LineageStep {
   readonly recorded_at: string;
   readonly kind: string;

@@ -1,6 +1,7 @@
 /**
- * The second part of the demo: a file is protected in this process, opened by the workload that may, refused to others,
- * rewrapped, its label taken away in vain, its receipts verified offline, and its lineage read from the ledger.
+ * The second part of the demo: protects a file in this process, opens it as the permitted workload, shows refusals for
+ * others, rewraps it, shows that removing its label has no effect, verifies its receipts offline, and reads its lineage
+ * from the ledger.
  */
 import { randomBytes } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
@@ -28,7 +29,7 @@ import type { Stack } from "./stack.ts";
 
 const tenant = "tenant-c";
 
-/** Workloads of a tenant whose decisions go by what was registered; one of them may read what is restricted. */
+/** Workloads of a tenant whose decisions use registered artifacts; one of them may read restricted data. */
 export function storyClients(): readonly IssuerClient[] {
   const base = { ...defaultClient(), tenantId: tenant };
   return [
@@ -37,7 +38,7 @@ export function storyClients(): readonly IssuerClient[] {
   ];
 }
 
-/** A workload of the story: its own credentials, the same keys. */
+/** A workload of the story: its own credentials, shared keys. */
 function workloadOf(stack: Stack, clientId: string): Platform {
   const { clientSecret, scopes } =
     stack.issuer.clients.find((client) => client.clientId === clientId) ?? defaultClient();
@@ -47,13 +48,13 @@ function workloadOf(stack: Stack, clientId: string): Platform {
   return platformOf(createPlatformClient(createRestTransport({ baseUrl: stack.url, http, interceptors })));
 }
 
-/** Tells it, a line a step. Resolves with the number of steps that were not as they should be. */
+/** Prints the story, one line for each step. Resolves with the number of failed steps. */
 export async function tellStory(stack: Stack, dataDir: string): Promise<number> {
   const say = (text: string) => void process.stdout.write(`${text}\n`);
   const at = (name: string) => join(dataDir, "story", name);
   await mkdir(join(dataDir, "story"));
   let failures = 0;
-  // As wide as a terminal is that nobody has widened.
+  // Fits a terminal of default width.
   const line = (what: string, result: string) => say(`  ${what.padEnd(45)} ${result}`);
   const step = async (what: string, work: () => Promise<string>) => {
     try {
@@ -63,7 +64,7 @@ export async function tellStory(stack: Stack, dataDir: string): Promise<number> 
       line(what, `NO: ${error instanceof Error ? error.message : error}`);
     }
   };
-  /** What must be refused, and the policy that does. */
+  /** A step that the named policy must refuse. */
   const refused = (what: string, failure: EnforcementError["failure"], work: () => Promise<unknown>) =>
     step(what, async () => {
       const error = await work().then(
@@ -135,7 +136,7 @@ export async function tellStory(stack: Stack, dataDir: string): Promise<number> 
       planProtection: (question) => reports.planProtection(silent(question)),
       planKeyAccess: (question) => reports.planKeyAccess(silent(question)),
     };
-    // With the log's keys the library would see that the record is of another question.
+    // With the log's keys, the library would detect that the record is about another question.
     return enforcerOf(without, "reports", false).open({ ...sealed, output });
   });
   await refused("reports puts it under a new key", "not_permitted", () =>

@@ -1,6 +1,6 @@
 /**
- * `npm run demo`: starts a whole deployment, calls its eight routes, and then tells what it is for, with a file that is
- * protected here. Ends with 1 where anything is not as it should be.
+ * `npm run demo`: starts a whole deployment, calls its eight routes, and shows a file being protected in this process.
+ * Exits with 1 if anything is not as expected.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

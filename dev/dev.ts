@@ -1,4 +1,4 @@
-/** `npm run dev`: a working control plane on this machine, and what to paste next. */
+/** `npm run dev`: runs a control plane on this machine and prints commands to paste. */
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -96,12 +96,12 @@ function start() {
   });
 }
 
-/** What is off unless a setting says otherwise is so here too. */
+/** Features that are off by default are off here too. */
 function optional({ SVC_BULK, SVC_AUTHZEN }: NodeJS.ProcessEnv) {
   return { SVC_BULK, SVC_AUTHZEN };
 }
 
-/** The secret of the run before, so that a token command that was pasted once works again. */
+/** The secret of the previous run, so that a pasted token command keeps working. */
 function keptSecret(path: string): string {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   try {
@@ -112,7 +112,7 @@ function keptSecret(path: string): string {
   return readFileSync(path, "utf8").trim();
 }
 
-/** A line for a person, as the service's own start has. */
+/** A startup problem as one readable line, like the service's own. */
 function startProblem(thrown: unknown): string {
   for (let error = thrown; error instanceof Error; error = error.cause) {
     const { code, port } = error as NodeJS.ErrnoException & { readonly port?: number };

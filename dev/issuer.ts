@@ -1,7 +1,7 @@
 /**
- * A real OpenID Connect issuer on loopback, for development and tests: client-credentials grant, JWT access tokens
- * (RFC 9068) for one audience, tenant-scoped confidential clients, keys that can be rotated while it runs, and tokens
- * that are bound to a certificate (RFC 8705) or to a DPoP key (RFC 9449).
+ * A real OpenID Connect issuer on loopback for development and tests: client-credentials grant, JWT access tokens (RFC
+ * 9068) for one audience, tenant-scoped confidential clients, keys that can be rotated while it runs, and tokens bound
+ * to a certificate (RFC 8705) or to a DPoP key (RFC 9449).
  */
 import { randomBytes, type X509Certificate } from "node:crypto";
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
@@ -10,10 +10,10 @@ import type { AddressInfo } from "node:net";
 import { TLSSocket } from "node:tls";
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JWK } from "jose";
 import type { Adapter, ClientMetadata, Configuration, ResourceServer } from "oidc-provider";
-// The package's index prints a warning on every Node release that is not LTS; this is what it re-exports.
+// The package's index prints a warning on Node releases that are not LTS; this is the module that it re-exports.
 import { Provider } from "oidc-provider/lib/provider.js";
 
-/** What the issuer signs with. */
+/** Algorithms that the issuer signs with. */
 export type IssuerAlgorithm = "RS256" | "PS256" | "ES256" | "EdDSA";
 
 /** A confidential client of one tenant. */
@@ -22,7 +22,7 @@ export interface IssuerClient {
   readonly clientSecret: string;
   readonly tenantId: string;
   readonly principalId: string;
-  /** What it may ask for; a token carries what was asked for of these. */
+  /** Scopes that it may request; a token carries the requested ones among these. */
   readonly scopes: readonly string[];
   /** Whether its tokens are bound to the TLS client certificate of the token request. Default false. */
   readonly certificateBound?: boolean;
@@ -35,13 +35,16 @@ export interface IssuerOptions {
   readonly port?: number;
   /** Default `api://svc-platform-api`. */
   readonly audience?: string;
-  /** Default: one, `payroll-service` of `tenant-a` with every default scope and a secret made at random. */
+  /** Default: one client, `payroll-service` of `tenant-a`, with every default scope and a random secret. */
   readonly clients?: readonly IssuerClient[];
   /** Algorithm of the first key. Default RS256. */
   readonly algorithm?: IssuerAlgorithm;
-  /** Seconds that an access token lives. Default 300. */
+  /** Lifetime of an access token, in seconds. Default 300. */
   readonly tokenLifetimeSeconds?: number;
-  /** PEM key and certificate: serve https and ask for, without demanding or judging, a client certificate. */
+  /**
+   * PEM key and certificate. If set, the issuer serves https and requests a client certificate without requiring or
+   * verifying it.
+   */
   readonly tls?: { readonly key: string; readonly cert: string };
   /** Where the client certificate of a token request comes from. Default: its TLS session. */
   readonly certificateOf?: (request: IncomingMessage) => X509Certificate | undefined;
@@ -53,9 +56,9 @@ export interface Issuer {
   readonly tokenEndpoint: string;
   readonly audience: string;
   readonly clients: readonly IssuerClient[];
-  /** Publishes a new key and signs with it from now on; the older ones stay published. Returns its `kid`. */
+  /** Publishes a new key and signs with it from now on; older keys stay published. Returns its `kid`. */
   addKey(algorithm: IssuerAlgorithm): Promise<string>;
-  /** Stops publishing a key. The newest one left signs; the last one cannot be withdrawn. */
+  /** Stops publishing a key. The newest remaining key signs; the last one cannot be withdrawn. */
   withdrawKey(kid: string): void;
   /** Ids of the published keys, oldest first. */
   keyIds(): readonly string[];
@@ -67,7 +70,7 @@ const defaultScopes = ["platform-api.access", "policy.read", "keys.use", "artifa
 
 type SigningKey = JWK & { readonly kid: string; readonly alg: IssuerAlgorithm };
 
-/** Starts the issuer on 127.0.0.1. Rejects where the port is taken. */
+/** Starts the issuer on 127.0.0.1. Rejects if the port is taken. */
 export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> {
   const clients = options.clients ?? [defaultClient()];
   const audience = options.audience ?? "api://svc-platform-api";
@@ -83,7 +86,7 @@ export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> 
   });
   const { port } = server.address() as AddressInfo;
   const url = `${options.tls === undefined ? "http" : "https"}://127.0.0.1:${port}`;
-  // A provider's keys are fixed when it is made, and it keeps nothing that these grants need: rotation is a new one.
+  // A provider's keys are fixed when it is created, and these grants keep no state in it: rotation creates a new one.
   const publish = () => {
     handle = new Provider(url, configure(options, audience, clients, keys)).callback();
   };
@@ -184,7 +187,7 @@ async function newKey(algorithm: IssuerAlgorithm): Promise<SigningKey> {
   return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: algorithm, use: "sig" };
 }
 
-/** What the issuer has where nobody says otherwise. */
+/** The issuer's client if no other is configured. */
 export function defaultClient(): IssuerClient {
   return {
     clientId: "payroll-service",
@@ -195,7 +198,7 @@ export function defaultClient(): IssuerClient {
   };
 }
 
-/** Clients come from the configuration and tokens are self-contained: there is nothing to store, nothing to find. */
+/** Clients come from the configuration and tokens are self-contained, so nothing is stored. */
 class NothingStored implements Adapter {
   async upsert(): Promise<undefined> {}
   async find(): Promise<undefined> {}

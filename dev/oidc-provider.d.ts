@@ -1,4 +1,4 @@
-/** The published typings cover the package's index alone; this module is where its `Provider` comes from. */
+/** The published typings cover only the package's index; its `Provider` comes from this module. */
 declare module "oidc-provider/lib/provider.js" {
   export { Provider } from "oidc-provider";
 }

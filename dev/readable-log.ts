@@ -1,7 +1,7 @@
-/** The log of the development stack: a line a request, for a person. */
+/** The log of the development stack: one readable line for each request. */
 import pretty from "pino-pretty";
 
-/** Members that every line has, or that stand elsewhere in it. */
+/** Members that every line has, or that are shown elsewhere in it. */
 const notShown = new Set(["level", "time", "service", "message", "request_id", "err"]);
 
 interface Request {
@@ -18,14 +18,13 @@ interface Request {
   readonly decision_id?: string;
 }
 
-/** Formats lines of the logger; a stack is shown of what is a defect. */
+/** Formats lines of the logger; a stack is shown only for defects. */
 export function readableLog(write: (text: string) => void, colorize: boolean) {
   const format = pretty.prettyFactory({
     colorize,
     messageKey: "message",
     timestampKey: "time",
     translateTime: "SYS:HH:MM:ss",
-    // The message says what there is to see.
     include: "time,level,err",
     messageFormat: (line) => (typeof line.rpc === "string" ? requestText(line) : otherText(line)),
   });

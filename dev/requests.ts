@@ -6,7 +6,7 @@ const declared = { purpose: "quarterly-audit", labels: ["confidential"], attribu
 const contentDigest = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 const artifactDigest = "sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
 
-/** A route and what to send to it. */
+/** A route and a request for it. */
 export interface SampleCall {
   readonly route: string;
   /** Full name of the method on gRPC, gRPC-Web and Connect. */
@@ -15,7 +15,7 @@ export interface SampleCall {
   readonly body?: Readonly<Record<string, unknown>>;
 }
 
-/** The eight calls. `decisionId` is cited where a call may cite one. */
+/** The eight calls. `decisionId` is cited by the calls that may cite one. */
 export function sampleCalls(decisionId?: string): readonly SampleCall[] {
   const cited = decisionId === undefined ? {} : { decision_id: decisionId };
   return [

@@ -1,4 +1,6 @@
-/** A whole deployment on loopback: a real token issuer and the gateway with the embedded store and the sample policies. */
+/**
+ * A whole deployment on loopback: a real token issuer, and the gateway with the embedded store and the sample policies.
+ */
 import { join } from "node:path";
 import { build, type Overrides } from "../src/app/app.ts";
 import type { readFirstPolicy } from "../src/app/first-policy.ts";
@@ -10,11 +12,11 @@ import { type Issuer, type IssuerOptions, startIssuer } from "./issuer.ts";
 export interface StackOptions {
   /** Folder of the store. */
   readonly dataDir: string;
-  /** Ports on 127.0.0.1; any free ones where absent. */
+  /** Ports on 127.0.0.1; free ones if absent. */
   readonly port?: number;
   readonly opsPort?: number;
   readonly issuer?: IssuerOptions;
-  /** Settings besides, or instead of, those that the stack chooses; one that is undefined is left out. */
+  /** Settings in addition to, or instead of, those that the stack chooses; undefined removes one. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly overrides?: Overrides;
   /** Reads and checks the policies that it starts with, instead of the service itself. */
@@ -27,13 +29,13 @@ export interface Stack {
   /** Base URL of the service, and of its operator listener. */
   readonly url: string;
   readonly opsUrl: string;
-  /** An access token of the first client, or of the one named, for all of its scopes or those named. */
+  /** An access token of the first client, or of the named one, for all of its scopes or the named ones. */
   token(options?: { readonly clientId?: string; readonly scope?: string }): Promise<string>;
   /** Stops gateway and issuer. */
   stop(): Promise<void>;
 }
 
-/** Starts the stack. Rejects, with everything stopped again, where a part cannot start. */
+/** Starts the stack. If a part cannot start, stops the others and rejects. */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const issuer = await startIssuer(options.issuer);
   try {
@@ -69,7 +71,7 @@ function configOf({ dataDir, port = 0, opsPort = 0, env }: StackOptions, issuer:
     SVC_OPS_LISTEN: `127.0.0.1:${opsPort}`,
     SVC_OIDC_ISSUER: issuer.url,
     SVC_OIDC_AUDIENCE: issuer.audience,
-    // Tokens of a plain-http issuer on loopback are bound to nothing.
+    // Tokens of a plain-http issuer on loopback are not bound to a key.
     SVC_PROOF_OF_POSSESSION: "none",
     SVC_STORE: `sqlite:${join(dataDir, "platform.db")}`,
     SVC_LEDGER_KEY: join(dataDir, "ledger.key"),

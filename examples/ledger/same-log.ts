@@ -4,11 +4,11 @@ import { continues, verifyReceipt } from "svc-platform-client/receipts";
 type Receipt = Parameters<typeof verifyReceipt>[0];
 
 /**
- * Whether the log of the later receipt holds all that the log of the earlier one held. Rejects where a receipt does not
- * verify, or the operator listener refuses.
+ * Whether the log of the later receipt contains everything in the log of the earlier one. Rejects if a receipt does not
+ * verify, or if the operator listener refuses.
  *
  * @param opsUrl base URL of the operator listener
- * @param verifierKey verifier key of the log (C2SP signed-note), from whoever you trust
+ * @param verifierKey verifier key of the log (C2SP signed-note), from a source you trust
  */
 export async function sameLog(
   opsUrl: string,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A workload's day with the platform in plain HTTP and JSON: who am I, what is there, may I, how, and what I did.
-# Needs curl 7.82 or later.
+# A workload's calls to the platform in plain HTTP and JSON: who am I, what is there, may I, how, and what I did. Needs
+# curl 7.82 or later.
 set -euo pipefail
 
 for name in URL ISSUER CLIENT_ID CLIENT_SECRET; do
@@ -8,11 +8,11 @@ for name in URL ISSUER CLIENT_ID CLIENT_SECRET; do
   [ -n "${!variable:-}" ] || { echo "$variable is not set" >&2; exit 1; }
 done
 
-# Bounded in time, in all and to connect. curl itself tries again after a refused connection and after 408, 429 and
-# 5xx, later each time, and waits as long as `Retry-After` asks.
+# Limits the total and the connection time. curl retries after a refused connection and after 408, 429 and 5xx, with
+# growing delays, and waits as long as `Retry-After` asks.
 options=(--no-progress-meter --max-time 60 --connect-timeout 10 --retry 8 --retry-max-time 30 --retry-connrefused
   --fail-with-body)
-# The PEM files, where there is TLS.
+# PEM files for TLS.
 [ -z "${PLATFORM_CA:-}" ] || options+=(--cacert "$PLATFORM_CA")
 [ -z "${PLATFORM_CERT:-}" ] || options+=(--cert "$PLATFORM_CERT" --key "${PLATFORM_KEY:-}")
 
@@ -21,7 +21,7 @@ member() {
   sed -nE "s/.*\"$1\":(\"([^\"]*)\"|([a-z0-9.]+)).*/\2\3/p;T;q" <<<"$(sed -E "s/(\"$1\":)/\n\1/" | sed -n '2{p;q}')"
 }
 
-# What is wrong, for a person, out of the error envelope, with the id to name when asking the operator.
+# Describes the error envelope for a person, with the id to give to the operator.
 describe() {
   local answer=$1
   echo "$(member code <<<"$answer"): $(member message <<<"$answer")"
@@ -35,8 +35,8 @@ describe() {
   echo "  request id: $(member request_id <<<"$answer")"
 }
 
-# The issuer sees the client certificate, and binds the token to it (RFC 8705 section 3). The secret goes in by a
-# file descriptor: arguments can be read by everybody on the machine.
+# The issuer sees the client certificate and binds the token to it (RFC 8705 section 3). The secret is passed by a file
+# descriptor, because everybody on the machine can read arguments.
 fetch_token() {
   local endpoint answer
   endpoint=$(curl "${options[@]}" "${PLATFORM_ISSUER%/}/.well-known/openid-configuration" | member token_endpoint)
@@ -48,7 +48,7 @@ fetch_token() {
   member access_token <<<"$answer"
 }
 
-# call PATH [curl options]: one call; prints the answer, or says what is wrong and ends the program.
+# call PATH [curl options]: one call; prints the answer, or describes the error and exits.
 call() {
   local path=$1 answer
   shift
@@ -88,8 +88,8 @@ echo "capabilities $(grep -o '"route":' <<<"$answer" | wc -l) routes"
 answer=$(call /v1/sdk/bootstrap)
 echo "bootstrap $(member enforcement_model <<<"$answer")"
 
-# What this workload does where a decision demands it, by the id that the operator hands out; where policy demands
-# anything else, the answer is a denial.
+# Obligations that this workload can meet if a decision demands them, by the id that the operator hands out. If policy
+# demands any other, the answer is a denial.
 understood='"understood_obligations":["log-use"]'
 answer=$(post /v1/sdk/protection-plan \
   "{\"operation\":\"protect\",\"preferred_artifact_profile\":\"tdf\",\"content_size_bytes\":48213,$understood,$content,$common}")
@@ -114,7 +114,7 @@ elif [ -n "$obligations" ]; then
   exit 1
 fi
 
-# The artifact was made locally: tell the platform of it, and of what happened.
+# The artifact was made locally: register it, and record what happened.
 answer=$(post /v1/sdk/artifact-register "{\"operation\":\"protect\",$artifact,
   \"artifact_locator\":\"s3://archive/2026/cust-8841.tdf\",\"decision_id\":\"$decision\",$common}" \
   --header "$(idempotency_key)")

@@ -1,18 +1,18 @@
 /**
- * Makes the program as it is deployed, in a folder: bundled (`bundle.ts`), with the packages that cannot be, and the
- * licences of all. Needs Node, and nothing else when it runs.
+ * Makes the program as it is deployed, in a folder: bundled (`bundle.ts`), with the packages that cannot be bundled and
+ * all licences. Running it needs only Node.
  */
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { bundleService, unbundled } from "./bundle.ts";
 import { type InstalledPackage, productionPackages, root } from "./packages.ts";
 
-/** What only compilers and debuggers read. */
+/** Files that only compilers and debuggers read. */
 const unused = /\.(?:d\.[cm]?ts|map)$/;
 const isNode = /^node-(?:bin-)?(?:darwin|linux|win)-/;
 const notice = /^(?:licen[cs]e|notice|copying|copyright|authors)/i;
 
-/** Writes the program into the folder: `main.js`, `cli.js` and what they need. An earlier one there is replaced. */
+/** Writes the program into the folder: `main.js`, `cli.js` and what they need. Replaces an earlier one. */
 export async function writeAppFiles(folder: string): Promise<void> {
   for (const name of ["assets", "chunks", "licenses"]) rmSync(join(folder, name), { recursive: true, force: true });
   await bundleService(folder);
@@ -20,7 +20,7 @@ export async function writeAppFiles(folder: string): Promise<void> {
   writeFileSync(join(folder, "package.json"), `${JSON.stringify({ name, version, type, private: true })}\n`);
   const whole = new Set(productionPackages(unbundled).map(({ path }) => path));
   for (const installed of productionPackages()) {
-    // Node is not a part of the program, though npm brings it.
+    // Node is not part of the program, though npm installs it.
     if (isNode.test(installed.name)) continue;
     if (!whole.has(installed.path)) addNotices(installed, join(folder, "licenses"));
     else {
@@ -31,8 +31,8 @@ export async function writeAppFiles(folder: string): Promise<void> {
 }
 
 /**
- * Copies what a bundled package says of its licence: its manifest, its notices, and, where it has none, what it says of
- * itself otherwise.
+ * Copies the licence information of a bundled package: its manifest and notices, or its other top-level text if it has
+ * no notices.
  */
 function addNotices({ path, name, version }: InstalledPackage, licenses: string): void {
   const files = readdirSync(join(root, path), { withFileTypes: true }).filter((entry) => entry.isFile());
@@ -42,7 +42,7 @@ function addNotices({ path, name, version }: InstalledPackage, licenses: string)
     copy(join(root, path, file), join(licenses, `${name}@${version}`, file));
 }
 
-/** Copies a file, following links, or a folder without what is unused and without the packages in it. */
+/** Copies a file, following links, or a folder without unused files and without the packages in it. */
 export function copy(from: string, to: string): void {
   mkdirSync(dirname(to), { recursive: true });
   const isWanted = (path: string) => !unused.test(path) && (basename(path) !== "node_modules" || path === from);

@@ -1,23 +1,22 @@
 /**
- * The rooms of `src`, what each may import, and whether the source keeps to it: `npm run lint` runs this. `clients` is
- * outside, and imports nothing of it. Every import is
- * seen, of types too, written as a statement, a call, a type or a worker's URL. No circle of imports is allowed, and the
- * rooms below the domain speak of no route.
+ * The rooms of `src`, what each may import, and a check of the source, run by `npm run lint`. `clients` is outside and
+ * imports nothing of it. The check sees every import, also of types, as a statement, a call, a type or a worker's URL.
+ * Import cycles are not allowed, and the rooms below the domain name no route.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parseSync, Visitor } from "rolldown/utils";
 
 interface Room {
-  /** Folders and files that it may import besides its own, below `src`; `gen` is beside it. */
+  /** Folders and files below `src` that it may import besides its own; `gen` is beside it. */
   readonly knows: readonly string[];
-  /** Packages that it may import, their subpaths included, and those of Node's own modules that are not for everybody. */
+  /** Packages that it may import, including their subpaths, and those of Node's own modules that are restricted. */
   readonly packages: readonly string[];
 }
 
 /**
- * A file belongs to the room with the longest matching name. A room inside another knows what it says and no more; the
- * outer one knows it.
+ * A file belongs to the room with the longest matching name. A nested room may import only what it names itself; the
+ * outer room may import it.
  */
 export const rooms: Readonly<Record<string, Room>> = {
   "main.js": { knows: ["compile-cache.js", "main.ts"], packages: [] },
@@ -87,21 +86,21 @@ export const rooms: Readonly<Record<string, Room>> = {
   base: { knows: [], packages: ["ipaddr.js", "node:http", "node:module", "uuid"] },
 };
 
-/** Of Node's own modules these are for the rooms that say so; the others are for everybody. */
+/** Node modules that only rooms which name them may import; all others are unrestricted. */
 const guardedModules = ["node:http", "node:http2", "node:https", "node:module", "node:process", "node:sqlite"];
 
-/** Rooms that know no route, and how they would speak of one. */
+/** Rooms that must not name a route, and the pattern of a route. */
 const withoutRoutes = ["ledger", "policy"];
 const route = /\/v1\/sdk|protection-plan|policy-resolve|key-access-plan|artifact-register/;
 
-/** What loads a module that its options name. */
+/** Files that load a module named by their options. */
 const loaders = ["stores/sqlite/worker.ts"];
 
-/** What may be imported from outside of `src`, besides what rooms know. */
+/** Files outside of `src` that any room may import. */
 const besides = ["package.json"];
 
 export interface Breach {
-  /** Below `src`. */
+  /** Path below `src`. */
   readonly file: string;
   readonly line: number;
   readonly problem: string;
@@ -110,11 +109,11 @@ export interface Breach {
 interface Import {
   readonly file: string;
   readonly line: number;
-  /** Undefined where the source does not say it: then nothing can be said of it either. */
+  /** Undefined if it is not a literal in the source, and so cannot be checked. */
   readonly specifier: string | undefined;
 }
 
-/** What breaks the rules below `<root>/src`, file by file. */
+/** Breaches of the rules below `<root>/src`, file by file. */
 export function breaches(root: string): readonly Breach[] {
   const source = join(root, "src");
   const files = readdirSync(source, { recursive: true, encoding: "utf8" })
@@ -161,7 +160,7 @@ export function roomOf(file: string): string | undefined {
 
 interface Content {
   readonly imports: readonly Import[];
-  /** Routes that are spoken of where none is known. */
+  /** Routes that are named in a room that must not name any. */
   readonly routes: readonly Breach[];
 }
 
@@ -211,7 +210,7 @@ function problemOf(file: string, specifier: string | undefined): string | undefi
   return isKnown ? undefined : `src/${name} may not import ${target}`;
 }
 
-/** Path below `src`, or from the root of the project where it is outside. */
+/** Path below `src`, or from the root of the project if it is outside. */
 function targetOf(file: string, specifier: string): string {
   const path = join("src", dirname(file), specifier).replaceAll("\\", "/");
   return path.startsWith("src/") ? path.slice("src/".length) : path;
@@ -219,7 +218,7 @@ function targetOf(file: string, specifier: string): string {
 
 const isWithin = (path: string, folder: string): boolean => path === folder || path.startsWith(`${folder}/`);
 
-/** Every file that imports itself in the end, by the shortest way from its first import on. */
+/** Every file that imports itself through others, by the shortest path from its first import. */
 function circles(imports: readonly Import[]): readonly Breach[] {
   const edges = new Map<string, Import[]>();
   for (const each of imports) edges.set(each.file, [...(edges.get(each.file) ?? []), each]);

@@ -1,23 +1,23 @@
 /**
- * Bundles the service with the packages that it imports: a start then finds, reads and links dozens of files instead of
- * several hundred, and strips no types. What the source imports when it is wanted stays in files of its own.
+ * Bundles the service with the packages that it imports, so that a start reads and links dozens of files instead of
+ * several hundred and strips no types. Dynamic imports stay separate files.
  */
 import { readFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { type Plugin, rolldown } from "rolldown";
 import { root } from "./packages.ts";
 
-/** Packages that are more than JavaScript, and are not bundled: WebAssembly, and assets that are served. */
+/** Packages that are not bundled because they are more than JavaScript: WebAssembly, and served assets. */
 export const unbundled = ["@cedar-policy/cedar-wasm", "swagger-ui-dist"];
-/** Not installed: what asks for it does without. */
+/** Not installed: the importer works without it. */
 const optional = ["pg-native"];
 
 const source = join(root, "src");
 const ownFile = /new URL\("(\.[^"]+)", import\.meta\.url\)/g;
 
 /**
- * Files that the source names by their URL: the modules of threads and others that it loads by themselves become entry
- * points, everything else is copied.
+ * Files that the source names by URL: modules of threads and others that are loaded separately become entry points; all
+ * others are copied.
  */
 const filesByUrl: Plugin = {
   name: "files-by-url",
@@ -30,17 +30,17 @@ const filesByUrl: Plugin = {
         : this.emitFile({ type: "asset", name: basename(file), source: readFileSync(file) });
       return `new URL(import.meta.ROLLUP_FILE_URL_${reference})`;
     });
-    // What is found relative to the source in another way would not be found from the bundle.
+    // A path relative to the source in any other form would not be found from the bundle.
     const missed = /new URL\([^)]*import\.meta\.url|\brequire\("\./.exec(changed);
     if (missed !== null) throw new Error(`${id}: write new URL("./…", import.meta.url) instead of ${missed[0]}`);
-    // Lines stay where they are, and what is named in them too, but for what stands behind an address.
+    // Line numbers stay the same, and columns too, except behind a replaced URL.
     return changed === code ? undefined : { code: changed, map: null };
   },
 };
 
 /**
- * Writes `main.js`, `cli.js` and the folder `chunks` into the folder. Rejects where an import leads nowhere. Source maps
- * are files of their own, which nothing reads unless Node is asked to (`--enable-source-maps`).
+ * Writes `main.js`, `cli.js` and the folder `chunks` into the folder. Rejects if an import cannot be resolved. Source
+ * maps are separate files, read only if Node is asked to (`--enable-source-maps`).
  */
 export async function bundleService(folder: string): Promise<void> {
   const build = await rolldown({
@@ -59,7 +59,8 @@ export async function bundleService(folder: string): Promise<void> {
       dir: folder,
       format: "esm",
       entryFileNames: "[name].js",
-      // A name with the hash of its content: a service whose files were replaced never loads half of another version.
+      // The name carries the hash of the content, so that a service whose files were replaced never loads parts of two
+      // versions.
       chunkFileNames: "chunks/[name]-[hash].js",
       assetFileNames: "assets/[name]-[hash][extname]",
       sourcemap: true,

@@ -1,6 +1,6 @@
 /**
- * The Grafana dashboards in `deploy/monitoring/dashboards`, made from the tables below by `npm run docs:dashboards`; a
- * test compares, and the system lane asks a Prometheus every query.
+ * The Grafana dashboards in `deploy/monitoring/dashboards`, made from the tables below by `npm run docs:dashboards`. A
+ * test compares them, and the system lane runs every query on a Prometheus.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ type Unit = "short" | "reqps" | "s" | "bytes" | "percentunit" | "dateTimeFromNow
 interface Panel {
   readonly title: string;
   readonly unit: Unit;
-  /** PromQL, and what a line of its is called. */
+  /** PromQL and the legend of its line. */
   readonly queries: readonly (readonly [expr: string, legend: string])[];
   /** Default: a graph. */
   readonly type?: "stat" | "table";
@@ -20,7 +20,7 @@ interface Dashboard {
   readonly uid: string;
   readonly title: string;
   readonly panels: readonly Panel[];
-  /** Variables that the queries have besides the job, with the metric that has the label of that name. */
+  /** Variables of the queries besides the job, each with a metric that has the label of that name. */
   readonly variables?: Readonly<Record<string, string>>;
 }
 
@@ -218,7 +218,7 @@ export const dashboards: readonly Dashboard[] = [
         queries: [[quantile(0.99, "svc_queue_wait_seconds", "", ', stage="append"'), "99 %"]],
       },
       {
-        title: "Tenants that the store does not get on with",
+        title: "Tenants with failing store operations",
         unit: "short",
         queries: [[`max(svc_store_stuck_tenants{${job}})`, "stuck"]],
       },

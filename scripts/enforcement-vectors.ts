@@ -1,7 +1,7 @@
 /**
- * Makes `clients/conformance/vectors/committed-envelope.json`: envelopes that open, and changed ones that must not, each
- * with why. `envelope.json` beside it has those of the old form, without a commitment to the content key: it was made by
- * earlier versions, and is kept as it is.
+ * Makes `clients/conformance/vectors/committed-envelope.json`: envelopes that open, and changed ones that must not,
+ * each with its reason. `envelope.json` beside it has those of the old form, without a commitment to the content key;
+ * earlier versions made it, and it is kept unchanged.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
@@ -26,7 +26,7 @@ const key = randomBytes(32);
 const reference = "local-vector-key";
 const provider = localKey(reference, key);
 
-/** `committed` is what the binding says of the content key, if it is not the truth. */
+/** `committed` replaces the true key commitment of the binding. */
 async function make(
   aead: StreamingAead,
   plaintextBytes: number,
@@ -80,13 +80,13 @@ const [a, b, c] = [0, 1, 2].map((n) => several.payload.subarray(n * segment, (n 
 const { binding, key: wrappedKey } = small.header;
 const another = `hmac-sha256:${"00".repeat(32)}`;
 const ofTheOldForm = await make("AES256_GCM_HKDF_4KB", 100, "04", {});
-// Right in everything else: only the commitment says that this is not the content key.
+// Valid in everything else: only the commitment shows that this is not the content key.
 const toAnotherKey = await make("AES256_GCM_HKDF_4KB", 100, "05", { key_commitment: another });
 const withCommitment = (parts: Parts, key_commitment: string) =>
   whole({ ...parts, header: { ...parts.header, binding: { ...parts.header.binding, key_commitment } } });
 const { key_commitment: _, ...uncommitted } = binding;
 
-/** A header's text in another form, in its place. */
+/** A header with its text changed, in place. */
 function respelt(spell: (text: string) => string): Buffer {
   const bytes = Buffer.from(spell(encodeHeader(small.header).subarray(29).toString()));
   const length = Buffer.alloc(4);

@@ -17,9 +17,9 @@ interface Bom {
 }
 
 /**
- * Text of the document. npm lists what the lock file has, for development and other platforms too: what is not in the
- * image is left out. (Its own `--omit=dev` also leaves out what production and development both need.) So are the time
- * and the random number of the document: the same files have the same list.
+ * Text of the document. npm lists everything in the lock file, also for development and other platforms; what is not in
+ * the image is removed. (npm's `--omit=dev` also removes what both production and development need.) The time and the
+ * random number are removed too, so that the same files give the same document.
  */
 export function billOfMaterials(
   root: string,
@@ -47,7 +47,7 @@ export function billOfMaterials(
   return `${JSON.stringify(document, undefined, 2)}\n`;
 }
 
-/** A package of Debian's with those of its files that are in the image. */
+/** A Debian package with those of its files that are in the image. */
 function debianComponents(libraries: readonly Library[]): readonly object[] {
   const packages = Map.groupBy(libraries, ({ debianPackage: { name } }) => name);
   return [...packages].map(([name, files]) => {

@@ -1,7 +1,7 @@
 /**
  * Makes the file system of the container image in an empty folder, without a base image: the program as it is deployed
  * (`app-files.ts`), the pinned Node with the system libraries that it loads, and the list of all packages and libraries
- * that it is made of. There is no shell in it, and no other program. Needs a Debian (or what is made from it) with glibc.
+ * in it. It contains no shell and no other program. Needs Debian or a derivative, with glibc.
  */
 import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -11,7 +11,7 @@ import { type Library, librariesOf } from "./image-libraries.ts";
 import { productionPackages, root } from "./packages.ts";
 
 const nodePackage = `node-linux-${process.arch}`;
-/** Writes the file system into the folder, which must be empty or not there. */
+/** Writes the file system into the folder, which must be empty or absent. */
 export async function writeImageFiles(folder: string): Promise<void> {
   if (existsSync(folder) && readdirSync(folder).length > 0) throw new Error(`${folder} is not empty`);
   const app = join(folder, "app");
@@ -27,7 +27,7 @@ export async function writeImageFiles(folder: string): Promise<void> {
   for (const library of libraries) addLibrary(folder, library);
 
   writeFileSync(join(app, "sbom.cdx.json"), billOfMaterials(root, packages, libraries));
-  // Where a volume is mounted; and where runtimes put what they mount into every container.
+  // Mount points: of a volume, and of what runtimes mount into every container.
   for (const name of ["data", "dev", "etc", "proc", "run", "sys", "tmp"]) mkdirSync(join(folder, name));
 }
 
@@ -37,7 +37,7 @@ function addLibrary(folder: string, { path, copyright, debianPackage }: Library)
   if (!existsSync(notice)) copy(copyright, notice);
 }
 
-/** Bytes of all files in the folder. */
+/** Total size of all files in the folder, in bytes. */
 export function sizeOf(folder: string): number {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
   return entries

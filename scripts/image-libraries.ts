@@ -1,4 +1,4 @@
-/** The shared libraries of Debian's that programs load, with the packages that they come from. */
+/** The shared Debian libraries that programs load, with their packages. */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, realpathSync } from "node:fs";
@@ -10,7 +10,7 @@ export interface DebianPackage {
 }
 
 export interface Library {
-  /** Where the loader looks for it: absolute. */
+  /** Absolute path at which the loader looks for it. */
   readonly path: string;
   readonly sha256: string;
   readonly debianPackage: DebianPackage;
@@ -18,7 +18,7 @@ export interface Library {
   readonly copyright: string;
 }
 
-/** Libraries that the programs load, and the loader. Throws where one is missing, or is no package's. */
+/** Libraries that the programs load, and the loader. Throws if one is missing or belongs to no package. */
 export function librariesOf(programs: readonly string[]): readonly Library[] {
   const said = execFileSync("ldd", [...programs], { encoding: "utf8" });
   if (said.includes("not found")) throw new Error(`a shared library is missing:\n${said}`);
@@ -33,7 +33,7 @@ function library(path: string): Library {
   return { path, sha256, debianPackage, copyright: `/usr/share/doc/${debianPackage.name}/copyright` };
 }
 
-/** The package database knows a file by one of its names: /lib may be a link to /usr/lib. */
+/** The package database lists a file by one of its names: /lib may be a link to /usr/lib. */
 function ownerOf(path: string): DebianPackage {
   const real = realpathSync(path);
   for (const name of [path, `/usr${path}`, real, real.replace(/^\/usr/, "")]) {

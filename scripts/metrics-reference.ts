@@ -9,7 +9,7 @@ import { createMetrics, type MetricDescription } from "../src/telemetry/metrics.
 const begin = "<!-- metrics: npm run docs:metrics -->\n";
 const end = "<!-- end of metrics -->";
 
-/** The document with its tables as they should be. Throws where the marks are missing. */
+/** The document with its tables up to date. Throws if the marks are missing. */
 export function withMetricsTables(document: string): string {
   const from = document.indexOf(begin);
   const to = document.indexOf(end);
@@ -38,6 +38,6 @@ function row({ name, type, labels, help }: MetricDescription): string {
 if (import.meta.main) {
   const file = join(import.meta.dirname, "../docs/metrics.md");
   writeFileSync(file, withMetricsTables(readFileSync(file, "utf8")));
-  // Observers of the process would keep this one.
+  // Process observers would keep this process running.
   process.exit();
 }

@@ -1,7 +1,7 @@
 /**
- * Fails where the OpenAPI document breaks callers of the one that has been published
- * (`api/published-openapi.json`): a route, member or word that is gone, a tighter limit, a new obligation. The
- * comparison is oasdiff's, at a pinned version, which Go fetches and verifies against its checksum database.
+ * Fails if the OpenAPI document breaks callers of the published one (`api/published-openapi.json`): a removed route,
+ * member or enum value, a tighter limit, a new required member. The comparison is oasdiff's, at a pinned version, which
+ * Go fetches and verifies against its checksum database.
  *
  * Usage: node scripts/openapi-compatible.ts [candidate, default gen/openapi.json]
  */
@@ -12,7 +12,7 @@ const root = join(import.meta.dirname, "..");
 const candidate = process.argv[2] ?? join(root, "gen/openapi.json");
 const oasdiff = "github.com/oasdiff/oasdiff@v1.30.0";
 
-// Warnings are changes that break some callers, such as a narrower pattern: they fail too.
+// Warnings are changes that break some callers, such as a narrower pattern, so they fail too.
 const options = ["breaking", "--fail-on", "WARN", join(root, "api/published-openapi.json"), candidate];
 try {
   execFileSync("go", ["run", oasdiff, ...options], {

@@ -1,4 +1,4 @@
-/** The OpenAPI documents of a deployment that sets nothing else than what switches them on: those that are committed. */
+/** The committed OpenAPI documents: those of a deployment with default settings. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { maxBodyBytesOf } from "../src/app/gateway.ts";
@@ -61,7 +61,7 @@ function defaultOf<K extends WithDefault>(key: K): ReturnType<(typeof settings)[
   return parse(text as string) as ReturnType<(typeof settings)[K]["parse"]>;
 }
 
-/** Implementations that nobody calls: the document reads descriptors only. */
+/** Implementations that are never called: the document reads descriptors only. */
 function unserved(methods: readonly { readonly localName: string }[]): Record<string, unknown> {
   return Object.fromEntries(methods.map(({ localName }) => [localName, () => Promise.reject(new Error("unserved"))]));
 }

@@ -20,9 +20,8 @@ interface LockedPackage {
 }
 
 /**
- * Packages that `npm ci --omit=dev --workspaces=false` installs here, or those of them that are named, with what each
- * needs itself. npm's own marks do not tell what the service needs from what the client package in the same checkout
- * does.
+ * Packages that `npm ci --omit=dev --workspaces=false` installs here, or the named ones, with their dependencies. npm's
+ * own marks do not separate the service's packages from those of the client package in the same checkout.
  */
 export function productionPackages(named?: readonly string[]): readonly InstalledPackage[] {
   const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as {
@@ -31,7 +30,7 @@ export function productionPackages(named?: readonly string[]): readonly Installe
   const found = new Set<string>();
   const add = (name: string, from: string) => {
     const needed = placeOf(name, from, packages);
-    // Optional ones are of other platforms, or not installed.
+    // Optional packages are for other platforms, or not installed.
     if (needed === undefined || found.has(needed) || !existsSync(join(root, needed))) return;
     found.add(needed);
     visit(needed);
@@ -49,7 +48,7 @@ export function productionPackages(named?: readonly string[]): readonly Installe
   }));
 }
 
-/** Where Node finds the package that another one imports: beside it or beside one of those that it is in. */
+/** Path at which Node finds the package that another one imports: beside it, or beside one of those that contain it. */
 function placeOf(name: string, from: string, packages: object): string | undefined {
   for (let folder = from; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/node_modules/")))) {
     const path = folder === "" ? `node_modules/${name}` : `${folder}/node_modules/${name}`;

@@ -1,6 +1,6 @@
 /**
- * Holds the contract to three promises: it passes `buf lint`, it breaks nobody who uses the contract that has been
- * published (`proto/published.binpb`), and `gen/` is what `buf generate` makes of it.
+ * Checks the contract: it passes `buf lint`, it is compatible with the published contract (`proto/published.binpb`),
+ * and `gen/` is what `buf generate` makes of it.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";

@@ -7,7 +7,9 @@ import type {
   ServiceDescriptorProto,
 } from "@bufbuild/protobuf/wkt";
 
-/** Leading comments by full name, of everything in the package that has one. Paragraphs stay, line breaks do not. */
+/**
+ * Leading comments by full name, of everything in the package that has one. Paragraphs are kept, line breaks are not.
+ */
 export function commentsOf(set: FileDescriptorSet, packageName: string): Record<string, string> {
   const entries = set.file.filter((file) => file.package === packageName).flatMap(commentsOfFile);
   return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
@@ -44,7 +46,7 @@ function nameMessage(names: Map<string, string>, message: DescriptorProto, path:
   message.field.forEach((field, i) => void names.set(`${path}.2.${i}`, `${fullName}.${field.name}`));
 }
 
-/** Values of an enumeration are siblings of it, not children. */
+/** Values of an enumeration are its siblings, not its children. */
 function nameEnum(names: Map<string, string>, enumeration: EnumDescriptorProto, path: string, scope: string): void {
   names.set(path, `${scope}.${enumeration.name}`);
   enumeration.value.forEach((value, i) => void names.set(`${path}.2.${i}`, `${scope}.${value.name}`));

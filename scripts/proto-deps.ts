@@ -1,7 +1,7 @@
 /**
- * Puts the `.proto` files of other projects that ours import into `.proto-deps/`, which git ignores.
- * Each file comes from a published package at a pinned version and is checked against a pinned SHA-256, so
- * that what `buf` compiles is the same everywhere. Needed to lint and to generate, not to run or to test.
+ * Puts the `.proto` files of other projects that ours import into `.proto-deps/`, which git ignores. Each file comes
+ * from a published package at a pinned version and is checked against a pinned SHA-256, so that `buf` compiles the same
+ * everywhere. Needed to lint and to generate, not to run or to test.
  */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -28,7 +28,7 @@ interface ProtoFile {
   readonly root: () => string;
   /** Path by which others import the file, and at which it is put. */
   readonly path: string;
-  /** Path below the root, where it is another one. */
+  /** Path below the root, if it is another one. */
   readonly from?: string;
   readonly sha256: string;
 }

@@ -1,4 +1,6 @@
-/** Writes `record-relations.ts`, the table of `clients/conformance/vectors` as a module, into `gen` or the folder given. */
+/**
+ * Writes `record-relations.ts`, the table of `clients/conformance/vectors` as a module, into `gen` or the given folder.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 

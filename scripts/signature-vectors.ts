@@ -1,4 +1,7 @@
-/** Makes `clients/conformance/vectors/detached-signature.json`: signatures that verify, and changed ones, each with why. */
+/**
+ * Makes `clients/conformance/vectors/detached-signature.json`: signatures that verify, and changed ones, each with its
+ * reason.
+ */
 import { createHash, sign } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +11,7 @@ import {
   signaturePayloadType,
 } from "../clients/typescript/src/enforce/detached-signature.ts";
 
-// RFC 8032 section 7.1, tests 1 and 2. Ed25519 is deterministic: so is this file.
+// RFC 8032 section 7.1, tests 1 and 2. Ed25519 is deterministic, so this file is too.
 const keys = (
   [
     ["nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A", "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"],
@@ -42,13 +45,13 @@ function signed(payload: Buffer, { by = signer, type = signaturePayloadType, key
 const header = headerOf(100);
 const whole = signed(canonical(header));
 const [{ keyid, sig }] = whole.signatures as [{ keyid: string; sig: string }];
-/** The signature of the first header over another one. */
+/** The signature of the first header on another one. */
 const moved = (changed: object) => ({ ...whole, payload: base64(canonical(changed)) });
 const bound = (binding: Partial<Header["binding"]> & object) => ({
   ...header,
   binding: { ...header.binding, ...binding },
 });
-/** Signed by the right key, and yet no header. */
+/** Signed by the right key, but not a valid header. */
 const spelt = (spell: (text: string) => string) => signed(Buffer.from(spell(canonical(header).toString())));
 const withSig = (text: string) => ({ ...whole, signatures: [{ keyid, sig: text }] });
 

@@ -1,11 +1,12 @@
 /**
- * What a durable append costs by the number of tenants that write at the same time: records a second and a commit,
- * latencies, and processor time of this process and of the database. Straight at the ledger: no HTTP, no load generator.
+ * Cost of a durable append by the number of tenants that write concurrently: records a second and per commit,
+ * latencies, and processor time of this process and of the database. Calls the ledger directly: no HTTP, no load
+ * generator.
  *
  * `node bench/append.ts [--store sqlite|postgres] [--tenants 1,20,100,1] [--replicas 1,2] [--callers 128] [--seconds 3]
- * [--sizes 1000,1000000]`. Every number of replicas has a store to itself; each replica has a thread. With `--sizes` each
- * row is measured once the store has so many records. Needs Linux's /proc for the database's time. For logs of many
- * tenants that were idle: `--tenants 10000 --callers 1`.
+ * [--sizes 1000,1000000]`. Each number of replicas has its own store; each replica has a thread. With `--sizes`, each
+ * row is measured when the store has reached that many records. Needs Linux's /proc for the database's time. For logs
+ * of many idle tenants: `--tenants 10000 --callers 1`.
  */
 import { randomFillSync } from "node:crypto";
 import { once } from "node:events";
@@ -26,7 +27,7 @@ import { numbersOf, printTable, quantiles, readOptions, temporaryFolder } from "
 const random: RandomFill = (bytes) => randomFillSync(bytes);
 
 interface ReplicaData {
-  /** Of the embedded store; the key stands beside it. */
+  /** Path of the embedded store; its key is beside it. */
   readonly path: string;
   /** Database of the store in PostgreSQL. */
   readonly databaseUrl: string | undefined;
@@ -105,7 +106,7 @@ async function serveReplica(port: NonNullable<typeof parentPort>): Promise<void>
     const call = async (caller: number) => {
       let turn = caller;
       for (let began = performance.now(); began < end; began = performance.now()) {
-        // As good as random, and each tenant as often as any.
+        // Nearly random, and every tenant equally often.
         turn = (turn * 7_919 + 13) % 1_000_003;
         await ledger.append(makeRecord(turn % tenants));
         latenciesMs.push(performance.now() - began);
@@ -143,14 +144,14 @@ async function measureAll(): Promise<void> {
     const workers: Worker[] = [];
     for (let replica = 0; replica < replicas; replica++) {
       const worker = new Worker(new URL(import.meta.url), { workerData: data });
-      // The first makes the key.
+      // The first replica creates the key.
       await once(worker, "message");
       workers.push(worker);
     }
     return workers;
   };
 
-  /** Shares the callers among the replicas. */
+  /** Distributes the callers over the replicas. */
   const load = async (replicas: readonly Worker[], tenants: number, durationMs: number): Promise<Loaded> => {
     const all = Array.from({ length: values.callers }, (_, caller) => caller);
     const results = await Promise.all(
@@ -166,7 +167,7 @@ async function measureAll(): Promise<void> {
     };
   };
 
-  /** Processor time of the server with all its processes so far, in microseconds. */
+  /** Processor time of the server and all its processes so far, in microseconds. */
   const databaseMicros = (): number => {
     if (server === undefined) return 0;
     const [pid] = readFileSync(join(server.dataDirectory, "postmaster.pid"), "utf8").split("\n");
@@ -221,7 +222,7 @@ async function measureAll(): Promise<void> {
   }
 }
 
-/** 0 for one that has ended meanwhile, such as a worker of autovacuum. */
+/** 0 for a process that has ended meanwhile, such as an autovacuum worker. */
 function microsOf(pid: number): number {
   try {
     return cpuMicros(pid);

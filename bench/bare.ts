@@ -1,6 +1,6 @@
 /**
- * The ceiling: fastify alone, over HTTP/1.1 and over HTTP/2, that reads the same requests and gives answers of the
- * same size without doing anything for them. `node bench/bare.ts <file>`: the file has the answers by path.
+ * The upper bound: fastify alone, over HTTP/1.1 and over HTTP/2, reading the same requests and sending answers of the
+ * same size without any work. `node bench/bare.ts <file>`: the file has the answers by path.
  */
 import { readFileSync } from "node:fs";
 import fastify, { type FastifyInstance } from "fastify";

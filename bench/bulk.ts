@@ -1,13 +1,13 @@
 /**
- * What an item costs in bulk: processor time of all the gateway's threads for each item of calls of 10, 100 and 1,000
- * items and of a stream, beside the single route with many callers at once; decisions and evidence, SQLite and PostgreSQL,
- * in turn: look at the ratios. PostgreSQL's own processes are not counted.
- * `node bench/bulk.ts [--seconds 2] [--rounds 3] [--callers 64]`
+ * Cost of an item in bulk: processor time of all the gateway's threads for each item of calls of 10, 100 and 1,000
+ * items and of a stream, beside the single route with many concurrent callers; decisions and evidence, SQLite and
+ * PostgreSQL, in turn, so compare the ratios. PostgreSQL's own processes are not counted. `node bench/bulk.ts
+ * [--seconds 2] [--rounds 3] [--callers 64]`
  *
- * With `--beside`: what another tenant notices, on PostgreSQL, while one has 40 calls of 1,000 events under way at any
- * moment, each sent again as soon as it is answered or refused: its errors and latencies beside its own alone, and whether
- * every call was answered and the gateway went on. Ends with 1 if an aim is missed.
- * `node bench/bulk.ts --beside [--seconds 60] [--per-second 50]`
+ * With `--beside`: effect on another tenant, on PostgreSQL, while one keeps 40 calls of 1,000 events in flight, each
+ * sent again as soon as it is answered or refused: the other tenant's errors and latencies beside those without load,
+ * and whether every call was answered and the gateway kept running. Exits with 1 if an aim is missed. `node
+ * bench/bulk.ts --beside [--seconds 60] [--per-second 50]`
  */
 import { randomFillSync, randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
@@ -28,9 +28,9 @@ import { startTenants } from "./tenants.ts";
 
 const options = readOptions({ seconds: "", rounds: 3, callers: 64, beside: false, "per-second": 50 });
 const seconds = Number(options.seconds || (options.beside ? 60 : 2));
-/** At most as many requests at once as a tenant's queue of records takes. */
+/** Limited by the size of a tenant's record queue. */
 const bulkCallers = 2;
-/** Calls that the loud tenant has under way. */
+/** Concurrent calls of the loud tenant. */
 const besideCallers = 40;
 const hangingMs = 30_000;
 
@@ -40,11 +40,11 @@ const evidence = benchCall("evidence");
 const event: unknown = JSON.parse(evidence.json.toString());
 const headersOf = (token: string) => ({ authorization: `Bearer ${token}`, "content-type": "application/json" });
 const copies = <Item>(count: number, make: () => Item) => Array.from({ length: count }, make);
-/** Body of a call of so many events, each with a key that no other has. */
+/** Body of a call with `count` events, each with a unique key. */
 const eventsText = (count: number) =>
   JSON.stringify({ items: copies(count, () => ({ idempotency_key: randomUUID(), event })) });
 
-/** Resolves with the status of the answer, or with why there is none. */
+/** Resolves with the status of the answer, or with the reason why there is none. */
 function post(url: string, token: string, body: string | Buffer): Promise<string> {
   return new Promise((resolve) => {
     const sending = { method: "POST", agent, headers: headersOf(token), timeout: hangingMs };
@@ -59,7 +59,10 @@ function post(url: string, token: string, body: string | Buffer): Promise<string
   });
 }
 
-/** Makes calls one after the other on each of several connections for so long. Resolves with how many ended how. */
+/**
+ * Makes calls one after the other on each of several connections for `forSeconds`. Resolves with the number of calls by
+ * outcome.
+ */
 async function load(callers: number, forSeconds: number, call: () => Promise<string>) {
   const ended = new Map<string, number>();
   const endsAtMs = performance.now() + forSeconds * 1_000;
@@ -70,7 +73,7 @@ async function load(callers: number, forSeconds: number, call: () => Promise<str
     }
   };
   await Promise.all(copies(callers, caller));
-  // The server may close what is idle until the next load.
+  // The server may close idle connections before the next load.
   agent.destroy();
   return ended as ReadonlyMap<string, number>;
 }
@@ -156,7 +159,7 @@ async function measureItems(gateways: Gateways, token: string): Promise<void> {
   );
 }
 
-/** Measures what the quiet tenant notices. Resolves with whether the aims are met. */
+/** Measures the effect on the quiet tenant. Resolves with whether the aims are met. */
 async function measureBeside({ listening: { url } }: GatewayProcess, loud: string, quiet: string): Promise<boolean> {
   const quietly = (forSeconds: number) =>
     watch(url + plan.restPath, headersOf(quiet), plan.json, { perSecond: options["per-second"], seconds: forSeconds });

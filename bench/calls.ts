@@ -1,4 +1,4 @@
-/** The calls that are measured, as the load generators send them and as a client reads them. */
+/** The measured calls, as the load generators send them and as a client reads them. */
 import { type DescMethodUnary, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { type SampleCall, sampleCalls } from "../dev/requests.ts";
@@ -16,14 +16,13 @@ const measured = {
 const services = [...publicServices, SessionService];
 export const registry = createRestRegistry(services.flatMap(({ file }) => [file, ...file.dependencies]));
 
-/** One call in its spellings. */
+/** One call in each protocol's form. */
 export interface BenchCall {
   readonly name: string;
   readonly restPath: string;
   /** Body on the JSON route; absent on GET. */
   readonly json?: Buffer;
   readonly rpcPath: string;
-  /** Body of Connect in JSON. */
   readonly connectJson: Buffer;
   /** One length-prefixed message. */
   readonly frame: Buffer;
@@ -38,7 +37,7 @@ export function benchCalls(): readonly BenchCall[] {
   });
 }
 
-/** One of them that has a body. */
+/** A measured call that has a body. */
 export function benchCall(name: "protection-plan" | "evidence"): BenchCall & { readonly json: Buffer } {
   const call = benchCalls().find((candidate) => candidate.name === name);
   if (call?.json === undefined) throw new Error(`there is no call ${name}`);
@@ -59,7 +58,7 @@ function toBenchCall(name: string, { route, rpc, body }: SampleCall): BenchCall 
   };
 }
 
-/** The method of this name, of all services that a client may call. */
+/** The method of this name, among all services that a client may call. */
 export function methodOf(rpc: string): DescMethodUnary {
   for (const service of services)
     for (const method of service.methods)
@@ -67,7 +66,7 @@ export function methodOf(rpc: string): DescMethodUnary {
   throw new Error(`${rpc} is not a public method`);
 }
 
-/** What the gateway answers, so that the bare server can answer as much: JSON text and gRPC frame. */
+/** The gateway's answers, so that the bare server can send the same: JSON text and gRPC frame. */
 export async function answersOf(
   url: string,
   token: string,

@@ -1,4 +1,4 @@
-/** A server in a process of its own, as an operator would run it. */
+/** A server in its own process, as an operator would run it. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
@@ -7,27 +7,27 @@ export interface ChildOptions {
   /** Script and arguments for Node. */
   readonly command: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** File that takes what the process writes: a pipe to this process would cost the load generator's core. */
+  /** File for the output of the process: a pipe to this process would use the load generator's core. */
   readonly logFile: string;
-  /** Core that the process and all its threads are kept on; any where absent. */
+  /** Core that the process and all its threads are pinned to; any if absent. */
   readonly core?: number;
 }
 
 export interface Child<Listening> {
-  /** What the process said of itself when it began to listen. */
+  /** What the process logged when it began to listen. */
   readonly listening: Listening;
   readonly pid: number;
-  /** Memory that is resident now, in bytes. */
+  /** Resident memory now, in bytes. */
   residentBytes(): number;
-  /** Processor time that all its threads have used so far, in microseconds. */
+  /** Processor time of all its threads so far, in microseconds. */
   cpuMicros(): number;
-  /** Sends the signal and resolves with the exit code when the process is gone; null where a signal ended it. */
+  /** Sends the signal and resolves with the exit code when the process has ended; null if a signal ended it. */
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
 const startTimeoutMs = 300_000;
 
-/** Starts a program, with its output in a file and on a core if one is given. */
+/** Starts a program, with its output in a file, pinned to a core if one is given. */
 export function startProgram(command: readonly string[], { env, logFile, core }: Omit<ChildOptions, "command">) {
   const log = openSync(logFile, "w");
   const pin = core === undefined ? [] : ["taskset", "--cpu-list", String(core)];
@@ -45,7 +45,9 @@ export function startProgram(command: readonly string[], { env, logFile, core }:
   return { child, stop, ended, cpuMicros: () => cpuMicros(child.pid as number) };
 }
 
-/** Starts the process and waits for its line with `"message":"listening"`. Rejects with its output if it ends before. */
+/**
+ * Starts the process and waits for its line with `"message":"listening"`. Rejects with its output if it ends before.
+ */
 export async function startChild<Listening>(options: ChildOptions): Promise<Child<Listening>> {
   const { child, stop, cpuMicros } = startProgram([process.execPath, ...options.command], options);
   return {
@@ -76,7 +78,10 @@ function residentBytes(pid: number): number {
   return Number(line[1]) * 1024;
 }
 
-/** Processor time that all threads of the process have used so far. From fields 14 and 15 of `/proc/<pid>/stat`, which count in hundredths of a second (proc(5), USER_HZ). */
+/**
+ * Processor time of all threads of the process so far. From fields 14 and 15 of `/proc/<pid>/stat`, which count in
+ * hundredths of a second (proc(5), USER_HZ).
+ */
 export function cpuMicros(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
   // The name, field 2, is in parentheses and may hold spaces.

@@ -1,4 +1,4 @@
-/** The gateway as it is deployed, bundled, or as `npm start` runs it; and a token issuer beside it. */
+/** The gateway as it is deployed (bundled) or as `npm start` runs it, with a token issuer. */
 import http from "node:http";
 import https from "node:https";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ export type GatewayProcess = Child<GatewayAddresses>;
 const root = join(import.meta.dirname, "..");
 const readyTimeoutMs = 300_000;
 
-/** What stands before the random part of a log's origin. */
+/** Prefix of a log's origin, before the random part. */
 export const benchOrigin = "localhost/bench";
 
 /** Settings of the store and its logs. */
@@ -41,25 +41,25 @@ export interface GatewayOptions {
   readonly logFile: string;
   readonly core?: number;
   readonly env?: Readonly<Record<string, string>>;
-  /** What is run; default: `built`. */
+  /** Default: `built`. */
   readonly program?: Program;
   /** Options for Node itself, such as `--cpu-prof`. */
   readonly nodeOptions?: readonly string[];
 }
 
-/** What `npm start` gives Node. */
+/** Options that `npm start` gives to Node. */
 const startOptions = ["--max-semi-space-size=8", "--v8-pool-size=0"];
 
 /**
- * - `built`: what `npm run build` makes, as in the image, with what it compiled once kept beside it;
- * - `read-only`: the same where nothing can be written, as in the image: every start compiles again;
+ * - `built`: the output of `npm run build`, as in the image, with its compile cache beside it;
+ * - `read-only`: the same in a folder that cannot be written, as in the image: every start compiles again;
  * - `source`: the checkout, as `npm start` runs it.
  */
 export type Program = "built" | "read-only" | "source";
 
 let built: Promise<string> | undefined;
 
-/** The program that is deployed, made of the source as it is now; once in each run. Resolves with its entry point. */
+/** Builds the deployed program from the current source, once in each run. Resolves with its entry point. */
 export async function builtProgram(): Promise<string> {
   const folder = join(root, "dist");
   built ??= writeAppFiles(folder).then(() => join(folder, "main.js"));
@@ -97,7 +97,7 @@ async function untilReady(opsUrl: string): Promise<void> {
   throw new Error(`The gateway is not ready after ${readyTimeoutMs} ms.`);
 }
 
-/** An access token of the issuer's first client, or of the one named, with all its scopes. */
+/** An access token of the issuer's first client, or of the named one, with all its scopes. */
 export async function fetchToken({ clients, tokenEndpoint }: Issuer, clientId?: string): Promise<string> {
   const client = clients.find((each) => clientId === undefined || each.clientId === clientId);
   if (client === undefined) throw new Error("the issuer has no such client");
@@ -110,7 +110,9 @@ export async function fetchToken({ clients, tokenEndpoint }: Issuer, clientId?: 
   return access_token;
 }
 
-/** The status of the answer to a GET on a connection of its own, or why there is none. Any certificate will do. */
+/**
+ * The status of the answer to a GET on a new connection, or the reason why there is none. Any certificate is accepted.
+ */
 export function statusOf(
   url: string,
   timeoutMs: number,

@@ -1,8 +1,8 @@
 /**
- * Local enforcement of one large file beside openssl on the same machine, in one run: `node bench/enforce.ts [MiB] [folder]`.
- * Default 1,024 MiB in the folder for temporary files; 10,240 is 10 GiB and needs room for four such files. openssl
- * encrypts without authentication (AES-256-CTR, the enc command has no AEAD) and hashes: two passes, which protect does
- * in one. The platform is one in memory, so that what is measured is cryptography and files. Ends with 1 where memory
+ * Local enforcement of one large file beside openssl on the same machine, in one run: `node bench/enforce.ts [MiB]
+ * [folder]`. Default 1,024 MiB in the folder for temporary files; 10,240 is 10 GiB and needs room for four such files.
+ * openssl encrypts without authentication (AES-256-CTR, the enc command has no AEAD) and hashes: two passes, which
+ * protect does in one. The platform is in memory, so that cryptography and files are measured. Exits with 1 if memory
  * grew with the file.
  */
 import { execFileSync } from "node:child_process";
@@ -50,7 +50,7 @@ function openssl(what: string, parameters: readonly string[]): number {
 try {
   await pipeline(plaintext, createWriteStream(at("plain")));
   say(`${sizeMiB} MiB`, "MiB/s", "peak MiB");
-  // Both find the file in the page cache, or neither.
+  // Reads the file first, so that it is in the page cache for both.
   for await (const _ of createReadStream(at("plain"), { highWaterMark: mebibyte }));
   const key = ["-K", randomBytes(32).toString("hex"), "-iv", randomBytes(16).toString("hex")];
   const encrypted = openssl("openssl enc -aes-256-ctr", [

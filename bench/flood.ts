@@ -1,13 +1,13 @@
 /**
- * What another tenant notices while one floods every route and listener, each in its turn: error rate and latencies of
- * recorded plans that are asked for at a fixed rate, beside those of the same tenant alone, and the gateway's memory.
+ * Effect on another tenant while one floods every route and listener in turn: error rate and latencies of recorded
+ * plans at a fixed rate, beside those of the same tenant without the flood, and the gateway's memory.
  *
- * The server, with all its threads, is pinned to one core and the floods to another. There they have a lower priority
- * than this process, which is the quiet tenant: its own waits for a core would count as the server's. Callers that hold
- * what they can instead do next to nothing, and are part of this process; beside them each call of the quiet tenant has
- * a token that the gateway has not seen yet.
+ * The server, with all its threads, is pinned to one core and the floods to another. The floods have a lower priority
+ * there than this process, which is the quiet tenant, because its own waits for a core would count as the server's.
+ * Callers that only hold connections use hardly any processor time and run in this process; beside them, each call of
+ * the quiet tenant has a token that the gateway has not seen yet.
  *
- * `node bench/flood.ts [--seconds 10] [--connections 256] [--only "evidence"]`. Ends with 1 where an aim is missed.
+ * `node bench/flood.ts [--seconds 10] [--connections 256] [--only "evidence"]`. Exits with 1 if an aim is missed.
  */
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -27,23 +27,23 @@ import { printTable, readOptions, requireTools, temporaryFolder } from "./run.ts
 const { seconds, connections, only } = readOptions({ seconds: 10, connections: 256, only: "" });
 const serverCore = 0;
 const loadCore = 1;
-/** Calls a second of the tenant that does nothing wrong. */
+/** Calls a second of the quiet tenant. */
 const perSecond = 20;
 const maxMemoryMiB = 600;
-/** Time after which a flood is at its height. */
+/** Time until a flood is at its height, in milliseconds. */
 const settleMs = 1_000;
 
-/** One kind of request, sent over and over on each of many connections as soon as it is answered. */
+/** One kind of request, sent repeatedly on each of many connections as soon as it is answered. */
 interface Flood {
   readonly name: string;
   readonly url: string;
   readonly http2?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
-  /** POST with this body; GET where absent. */
+  /** POST with this body; GET if absent. */
   readonly body?: Uint8Array;
 }
 
-/** Starts a generator, which goes on until the returned function is called. */
+/** Starts a generator, which runs until the returned function is called. */
 function start({ url, http2 = false, headers = {}, body }: Flood, directory: string): () => Promise<void> {
   const duration = String(seconds + 60);
   const bodyFile = join(directory, "flood.body");
@@ -67,12 +67,12 @@ function start({ url, http2 = false, headers = {}, body }: Flood, directory: str
   };
 }
 
-/** What one tenant, or somebody without a good token, can flood. */
+/** Floods by one tenant, or by a caller without a valid token. */
 function floods(url: string, opsUrl: string, hot: string): readonly Flood[] {
   const authorization = `Bearer ${hot}`;
   const json = { "content-type": "application/json" };
   const { restPath, rpcPath, json: restJson, connectJson, frame } = benchCall("protection-plan");
-  // The spelling of the other protocol, which is refused as a whole.
+  // The form of the other protocol, which is refused as a whole.
   const refused = { REST: connectJson, Connect: restJson };
   const grpc = { "content-type": "application/grpc", te: "trailers" };
   const web = { "content-type": "application/grpc-web+proto" };
@@ -116,7 +116,7 @@ function floods(url: string, opsUrl: string, hot: string): readonly Flood[] {
   ].filter(({ name }) => name.includes(only));
 }
 
-/** What callers can hold without asking for much. */
+/** What callers can hold with few requests. */
 function holders(url: string, hot: string, body: Uint8Array): readonly { name: string; hold: Holder }[] {
   return [
     { name: "held: streams with a window of 0", hold: unreadStreams(url, 20, "/") },
@@ -126,13 +126,15 @@ function holders(url: string, hot: string, body: Uint8Array): readonly { name: s
   ].filter(({ name }) => name.includes(only));
 }
 
-/** Not the address of the quiet tenant: those of one address wait behind each other. */
+/** Another address than the quiet tenant's: callers of one address are queued together. */
 const localAddress = "127.0.0.2";
 
-/** Callers that hold what they can: they do not read, or vanish, and begin again when cut off. Returns what ends it. */
+/**
+ * Callers that do not read, or disconnect, and begin again when they are cut off. Returns the function that stops them.
+ */
 type Holder = () => () => void;
 
-/** Keeps so many of something open: `open` is called again whenever one of them has closed. */
+/** Keeps `count` of something open: `open` is called again whenever one of them has closed. */
 function keep(count: number, open: (onClosed: () => void) => { destroy(): unknown }): () => void {
   const opened = new Set<{ destroy(): unknown }>();
   let isOver = false;
@@ -151,7 +153,7 @@ function keep(count: number, open: (onClosed: () => void) => { destroy(): unknow
   };
 }
 
-/** Streams of one HTTP/2 connection, none of whose answers may have a byte of body. */
+/** Streams of one HTTP/2 connection whose answers have a flow-control window of 0. */
 function unreadStreams(url: string, count: number, path: string, watches = false): Holder {
   return () =>
     keep(1, (onClosed) => {
@@ -172,7 +174,7 @@ function unreadStreams(url: string, count: number, path: string, watches = false
     });
 }
 
-/** Connections of HTTP/1.1 on which many requests are sent at once, and no answer is read. */
+/** Connections of HTTP/1.1 on which many requests are sent at once and no answer is read. */
 function unreadConnections(url: string, count: number, path: string): Holder {
   const { hostname, port } = new URL(url);
   return () =>
@@ -184,7 +186,7 @@ function unreadConnections(url: string, count: number, path: string): Holder {
     });
 }
 
-/** Clients of HTTP/2 with a good token that vanish in the middle of a body, so many at a time. */
+/** HTTP/2 clients with a valid token that disconnect in the middle of a body, `count` at a time. */
 function vanishing(url: string, count: number, path: string, token: string, body: Uint8Array): Holder {
   return () =>
     keep(count, (onClosed) => {

@@ -1,7 +1,7 @@
 /**
- * Strangers at every port: nearly right and quite wrong bytes over HTTP/1.1, h2c and TLS, on all routes of the service
- * and the operator listener, from callers that leave at every moment; while others call in good faith, and must be
- * answered. Fails where a gateway ends, logs an error, leaves a good call unanswered, or grows.
+ * Invalid and nearly valid bytes on every port, over HTTP/1.1, h2c and TLS, on all routes of the service and the
+ * operator listener, from callers that disconnect at any moment, while valid calls run beside them and must be
+ * answered. Fails if a gateway ends, logs an error, leaves a valid call unanswered, or grows.
  */
 import { openSync, readSync } from "node:fs";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
@@ -28,9 +28,9 @@ export interface FuzzRun {
 export interface FuzzReport {
   readonly counts: FuzzCounts;
   readonly seconds: number;
-  /** Numbers of the connections: from the first up to this one. */
+  /** Numbers of the connections: from the first to this one, inclusive. */
   readonly upTo: number;
-  /** Good calls that were answered, and the longest time that one took, in milliseconds. */
+  /** Answered valid calls, and the longest time that one took, in milliseconds. */
   readonly answered: number;
   readonly slowestMs: number;
   /** Resident memory of each gateway, in MiB, one value every few seconds. */
@@ -41,18 +41,18 @@ export interface FuzzReport {
 const concurrencyEach = 24;
 const pollIntervalMs = 2_000;
 const probeEveryMs = 100;
-/** On a machine that does nothing but this, a good call waits its turn, not for ever. */
+/** On a machine with no other load, a valid call may wait, but not longer than this. */
 const hangMs = 15_000;
-/** Growth between the middle and the end of a run that is no noise: of the heap's own making is a few dozen. */
+/** Growth between the middle and the end of a run that is more than the heap's own noise, which is a few dozen MiB. */
 const maxGrowthMiB = 96;
 /**
- * A stranger's garbage lies about until the engine collects it, which on a machine with much memory it does late: of 530
- * MiB a forced collection left 330. What is kept shows in the growth of the least.
+ * Garbage of fuzzed requests remains until the engine collects it, which it does late on a machine with much memory: a
+ * forced collection reduced 530 MiB to 330. Leaks show in the growth of the minimum.
  */
 const maxResidentMiB = 800;
 const certificates = join(import.meta.dirname, "../test/unit/config/fixtures");
 
-/** Runs it. What the gateways wrote stays in the folder that a problem names. */
+/** Runs it. The gateways' output stays in the folder that a problem names. */
 export async function runFuzz(run: FuzzRun): Promise<FuzzReport> {
   const folder = await mkdtemp(join(tmpdir(), "svc-fuzz-"));
   const issuer = await startBenchIssuer();
@@ -100,7 +100,7 @@ export async function runFuzz(run: FuzzRun): Promise<FuzzReport> {
     const { answered, slowestMs } = await probe.stop();
     for (const gateway of gateways) {
       const code = await gateway.stop();
-      // 1: somebody who had left without a word was cut off.
+      // 1: a caller that had disconnected without closing was cut off.
       if (code !== 0 && code !== 1) problems.push(`a gateway that was asked to stop ended with ${code}`);
     }
     problems.push(...complaints.flatMap((read) => read()), ...residentMiB.flatMap(growthOf));
@@ -135,15 +135,15 @@ function portOf(url: string): number {
 
 /** What one thread of the fuzzer sends. */
 interface FuzzShare extends FuzzOptions {
-  /** Numbers of its connections: the first one, and the step from each to the next. */
+  /** Numbers of its connections: the first one, and the step to the next. */
   readonly first: number;
   readonly step: number;
-  /** Connections at a time. */
+  /** Concurrent connections. */
   readonly concurrency: number;
 }
 
 interface Fuzzer {
-  /** What the thread told last. */
+  /** The thread's latest counts. */
   readonly told: { counts: FuzzCounts; next: number };
   stop(): Promise<void>;
 }
@@ -163,7 +163,7 @@ function startFuzzer(share: FuzzShare, problems: string[]): Fuzzer {
   };
 }
 
-/** Calls in good faith, on every listener in turn, each on a connection of its own. */
+/** Valid calls on every listener in turn, each on a new connection. */
 function startProbe(all: readonly Addresses[], authorization: string, problems: string[]) {
   const targets = all.flatMap(({ url, ops_url }) => [`${url}/v1/sdk/whoami`, `${ops_url}/livez`]);
   let stopped = false;
@@ -190,7 +190,7 @@ function startProbe(all: readonly Addresses[], authorization: string, problems: 
   };
 }
 
-/** Notes what the gateways hold, and says where one is gone or holds too much. */
+/** Records the gateways' memory; reports a gateway that has ended or uses too much. */
 function lookAt(gateways: readonly GatewayProcess[], residentMiB: number[][]): string[] {
   return gateways.flatMap((gateway, i) => {
     try {
@@ -204,8 +204,8 @@ function lookAt(gateways: readonly GatewayProcess[], residentMiB: number[][]): s
 }
 
 /**
- * Reads what a log says that it should not, since it was last asked: lines of level error, and whatever is not a line
- * of the log. There is a line for each of millions of requests.
+ * Reads problems from a log since the last call: lines of level error, and lines that are not JSON of the logger. The
+ * log has a line for each of millions of requests.
  */
 function readComplaints(path: string): () => string[] {
   const file = openSync(path, "r");
@@ -225,7 +225,7 @@ function readComplaints(path: string): () => string[] {
   };
 }
 
-/** The least in the last quarter against the least in the second: what comes and goes is not growth. */
+/** Compares the minimum of the last quarter with that of the second, because peaks are not growth. */
 function growthOf(values: readonly number[]): string[] {
   const quarter = Math.floor(values.length / 4);
   if (quarter < 5) return [];
@@ -240,7 +240,7 @@ function sum(all: readonly FuzzCounts[]): FuzzCounts {
   return total;
 }
 
-/** A thread of the fuzzer: its share of the connections, so many at a time. Posts its counts twice a second. */
+/** A thread of the fuzzer: its share of the connections, `concurrency` at a time. Posts its counts twice a second. */
 async function fuzzShare(share: FuzzShare, port: NonNullable<typeof parentPort>): Promise<void> {
   const counts = noCounts();
   let next = share.first;

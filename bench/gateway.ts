@@ -1,11 +1,11 @@
 /**
- * What the gateway adds: requests a second, and latencies, of three calls on REST and gRPC, beside a bare fastify that
- * answers as much, and beside Connect's stock plugin on gRPC; then the time to be ready, and idle memory, of the program
- * as it is deployed and from source. `--starts-only`: these alone.
+ * Overhead of the gateway: requests a second, and latencies, of three calls on REST and gRPC, beside a bare fastify
+ * that sends the same answers, and beside Connect's stock plugin on gRPC; then the time to be ready, and idle memory,
+ * of the deployed program and from source. `--starts-only`: only the latter.
  *
- * Servers are pinned to one core, load generators to another. A round measures all servers of a call in turn and
- * the table shows medians over the rounds, of ratios too, so that a machine that drifts does not favour anybody. On a
- * machine that does other work at the same time, the processor time of a request says more than requests a second.
+ * Servers are pinned to one core, load generators to another. A round measures all servers of a call in turn. The table
+ * shows medians over the rounds, also of ratios, so that drift of the machine favours no server. On a machine with
+ * other load, the processor time of a request is more reliable than requests a second.
  *
  * `node bench/gateway.ts [--seconds 3] [--rounds 5] [--only whoami] [--starts-only]`
  */
@@ -39,7 +39,7 @@ const warmUpSeconds = 2;
 const serverCore = 0;
 const loadCore = 1;
 const starts = 5;
-/** Time after which a server that has nothing to do has settled. */
+/** Time until an idle server has settled, in milliseconds. */
 const idleMs = 2_000;
 
 interface Bare {
@@ -47,7 +47,9 @@ interface Bare {
   readonly http2_url: string;
 }
 
-/** One row of the table for each target of a call on a protocol; the first is the bare server, the second the gateway. */
+/**
+ * One row of the table for each target of a call on a protocol; the first is the bare server, the second the gateway.
+ */
 interface Scenario {
   readonly name: string;
   readonly targets: readonly (LoadedServer & { readonly name: string })[];
@@ -87,7 +89,7 @@ function scenarios(
         headers: { authorization: `Bearer ${token}`, ...(json && { "content-type": "application/json" }) },
         ...(json && { body: json }),
       });
-    // The adapter serves the type as it is usually written; in another spelling it is the stock plugin's to serve.
+    // The adapter serves the content type in its usual form; the stock plugin serves other forms of it.
     const grpc = (url: string, type: string) => (seconds: number) =>
       loadHttp2({
         ...shared,
@@ -116,18 +118,18 @@ function scenarios(
   });
 }
 
-/** Everything that was measured must have been done: a fast refusal is no result. */
+/** Rejects if a call was refused: a fast refusal is not a valid result. */
 async function requireNoRefusals(opsUrl: string): Promise<void> {
   const text = await (await fetch(`${opsUrl}/metrics`)).text();
   const refused = text.split("\n").filter((line) => line.startsWith("svc_calls_total{") && !line.includes('code="ok"'));
-  // A generator that stops at the end of its time leaves calls behind, which count as canceled.
+  // A generator that stops at the end of its time abandons calls, which count as canceled.
   const unexpected = refused.filter((line) => !line.includes('code="canceled"'));
   if (unexpected.length > 0) throw new Error(`calls were refused:\n${unexpected.join("\n")}`);
 }
 
 const programs = ["built", "read-only", "source"] as const;
 
-/** Starts of each program in turn. The first compiles what later ones find compiled, and does not count. */
+/** Starts each program in turn. The first start fills the compile cache and is not counted. */
 async function measureStarts(issuer: Issuer): Promise<readonly Record<string, string>[]> {
   const found = programs.map(() => ({ readyMs: [] as number[], cpuMs: [] as number[], residentMiB: [] as number[] }));
   for (let i = 0; i <= starts; i++) {

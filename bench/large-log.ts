@@ -1,6 +1,6 @@
 /**
- * A log that grows through the service, and what `ledger export` and `ledger verify` then take: time, and most memory
- * at any moment. Memory should stay flat as the log grows.
+ * A log that grows through the service, and the cost of `ledger export` and `ledger verify` on it: time and peak
+ * memory. Memory should stay flat as the log grows.
  *
  * `node bench/large-log.ts [--store sqlite|postgres] [--sizes 10000,70000]`. Needs wrk, and Linux's /proc.
  */
@@ -22,7 +22,7 @@ if (startStore === undefined) throw new Error("--store is sqlite or postgres");
 const loadCore = 1;
 const pollMs = 5;
 
-/** Runs a command of the program. Rejects with its output where it fails. */
+/** Runs a command of the program. Rejects with its output if it fails. */
 async function measureCommand(env: Readonly<Record<string, string>>, ...args: string[]) {
   const cli = join(import.meta.dirname, "../src/cli/cli.ts");
   const began = performance.now();
@@ -47,7 +47,7 @@ async function measureCommand(env: Readonly<Record<string, string>>, ...args: st
   return { seconds: (performance.now() - began) / 1_000, peakMib };
 }
 
-/** Most memory that was resident so far (proc(5), VmHWM); 0 where the process is gone. */
+/** Peak resident memory so far, in MiB (proc(5), VmHWM); 0 if the process has ended. */
 function peakOf(pid: number | undefined): number {
   try {
     return Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024;
@@ -56,7 +56,7 @@ function peakOf(pid: number | undefined): number {
   }
 }
 
-/** Sends events until the log has so many leaves. Resolves with how many it has. */
+/** Sends events until the log has at least `size` leaves. Resolves with their number. */
 async function growTo(size: number, { url, ops_url }: GatewayAddresses, tenants: Tenants, folder: string) {
   const call = benchCall("evidence");
   const headers = { authorization: `Bearer ${tenants.tokenOf("tenant-0")}`, "content-type": "application/json" };

@@ -1,4 +1,4 @@
-/** Load generators, one for each kind of connection and one that keeps to a rate, and what they measured. */
+/** Load generators: one for each kind of connection, and one with a fixed rate. */
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -10,24 +10,24 @@ import { quantiles } from "./run.ts";
 
 const run = promisify(execFile);
 
-/** In bodies of turns, the text that each request has something else in place of, which no earlier load had. */
+/** In bodies of turns, replaced in each request by a text that no earlier load used. */
 export const numbered = "__number__";
 
-/** One kind of request, sent over and over. */
+/** One kind of request, sent repeatedly. */
 export interface Load {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** POST with this body; GET where absent. */
+  /** POST with this body; GET if absent. */
   readonly body?: Uint8Array;
-  /** Requests that are sent in turn, in place of `headers` and `body`. Over HTTP/1.1 only. */
+  /** Requests that are sent in turn instead of `headers` and `body`. Over HTTP/1.1 only. */
   readonly turns?: readonly Turn[];
   readonly seconds: number;
   /**
-   * Connections, each with one request in flight at any moment. Where absent `concurrency` of them over HTTP/1.1; over
-   * HTTP/2 fewer, each with several streams.
+   * Connections, each with one request in flight. If absent: `concurrency` over HTTP/1.1; fewer over HTTP/2, each with
+   * several streams.
    */
   readonly connections?: number;
-  /** Refusals are measured as any answer. */
+  /** Whether refusals are measured like other answers. */
   readonly mayRefuse?: boolean;
   /** Core of the load generator. */
   readonly core: number;
@@ -35,25 +35,25 @@ export interface Load {
   readonly directory: string;
 }
 
-/** One of several requests to the same URL, a POST. */
+/** One of several POST requests to the same URL. */
 export interface Turn {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
 export interface Measured {
-  /** Answers, if that is not the rate times the seconds that were asked for. */
+  /** Number of answers, if it is not the rate times the requested seconds. */
   readonly count?: number;
   readonly perSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
 }
 
-/** Requests that are in flight at any moment, on both generators. */
+/** Requests in flight, on both generators. */
 export const concurrency = 64;
 const http2Connections = 8;
 
-/** Loads over HTTP/1.1 with `wrk`. Rejects where an answer is not 2xx. */
+/** Loads over HTTP/1.1 with `wrk`. Rejects if an answer is not 2xx. */
 export async function loadHttp1(load: Load): Promise<Measured> {
   const { url, headers, body, turns, seconds, connections, mayRefuse = false, core, directory } = load;
   const script = join(directory, `load-${randomUUID()}.lua`);
@@ -72,7 +72,7 @@ function milliseconds([, value, unit]: RegExpExecArray): number {
   return Number(value) * ({ us: 0.001, ms: 1, s: 1000 }[unit as string] as number);
 }
 
-/** Loads over HTTP/2 with `h2load`. Rejects where an answer is not 2xx; what gRPC says in trailers it does not see. */
+/** Loads over HTTP/2 with `h2load`. Rejects if an answer is not 2xx; it does not see gRPC status in trailers. */
 export async function loadHttp2(load: Load): Promise<Measured> {
   const { url, headers, body, seconds, connections, mayRefuse = false, core, directory } = load;
   const log = join(directory, "h2load.log");
@@ -107,7 +107,7 @@ function match(text: string, pattern: RegExp): RegExpExecArray {
 
 /** One call of those that were made at fixed times. */
 export interface Watched {
-  /** When it was due, as `performance.now()` says it. */
+  /** When it was due, in `performance.now()` milliseconds. */
   readonly dueAtMs: number;
   readonly latencyMs: number;
   /** Whether it was answered with 200. */
@@ -120,13 +120,15 @@ export interface Seen {
   readonly p99Ms: number;
 }
 
-/** What those who made the calls saw. */
+/** Errors and latencies of the calls. */
 export function seenOf(calls: readonly Watched[]): Seen {
   const latenciesMs = calls.flatMap(({ isOk, latencyMs }) => (isOk ? [latencyMs] : []));
   return { errors: calls.length - latenciesMs.length, ...quantiles(latenciesMs) };
 }
 
-/** The p99 that a tenant may have beside a flood: twice its own alone, and 20 ms as the machine's cores are shared. */
+/**
+ * The p99 allowed beside a flood: twice the tenant's own without it, and 20 ms because the machine's cores are shared.
+ */
 export function limitMs(alone: Seen): number {
   return 2 * alone.p99Ms + 20;
 }
@@ -134,8 +136,8 @@ export function limitMs(alone: Seen): number {
 type Headers = Readonly<Record<string, string>>;
 
 /**
- * Posts at fixed times, whatever the answers do, from this process and on connections of its own.
- * @param headers of every call, or what makes those of each
+ * Posts at fixed times, whatever the answers, from this process and on its own connections.
+ * @param headers of every call, or a function that makes those of each
  */
 export async function watch(
   url: string,
@@ -169,7 +171,7 @@ export async function watch(
   return calls;
 }
 
-/** The script in Lua that has `wrk` send one request over and over. */
+/** The Lua script that makes `wrk` send one request repeatedly. */
 export function luaScript(headers: Load["headers"], body: Load["body"]): string {
   const lines = Object.entries(headers).map(([name, value]) => `wrk.headers[${lua(name)}] = ${lua(value)}`);
   if (body !== undefined) lines.push('wrk.method = "POST"', `wrk.body = ${lua(Buffer.from(body).toString("latin1"))}`);
@@ -184,10 +186,10 @@ function lua(text: string): string {
 /** Digits of a number in requests that are sent in turn. */
 const digits = 9;
 
-/** The script that has `wrk` send these requests in turn. */
+/** The Lua script that makes `wrk` send these requests in turn. */
 function turnsScript(turns: readonly Turn[]): string {
   const load = randomUUID().slice(0, 8);
-  // As long as what comes in its place, so that requests can be formatted once.
+  // As long as its replacement, so that requests can be formatted once.
   const mark = `${load}-${"#".repeat(digits)}`;
   const requests = turns.map(({ headers, body }) => {
     const fields = Object.entries(headers).map(([name, value]) => `[${lua(name)}] = ${lua(value)}`);

@@ -1,8 +1,8 @@
 /**
- * A policy directory that decides as the peer's load-test policies do, made of those policies' own rules: one Cedar policy a
- * rule, where rules add up; and where policies of roles narrow what others permit, one for what a role may do with a kind
- * of resource in a scope. What those policies do not use throws: prohibitions in policies of resources, and scopes that ask
- * for their parents' consent.
+ * A policy directory that decides like the peer's load-test policies, made from their rules: one Cedar policy for each
+ * rule, if rules add up; and if role policies narrow what others permit, one for what a role may do with a kind of
+ * resource in a scope. Features that those policies do not use throw: prohibitions in resource policies, and scopes
+ * that require their parents' consent.
  */
 import type { AttributeType } from "../src/base/caller-attributes.ts";
 import type { Files } from "./policy-rules.ts";
@@ -68,7 +68,7 @@ interface PeerPolicy {
   readonly rolePolicy?: RolePolicy;
 }
 
-/** The policy directory, and how many policies are in it. */
+/** The policy directory, and the number of policies in it. */
 export function cedarFiles(policies: readonly unknown[]): { readonly files: Files; readonly count: number } {
   const translation = new Translation(policies as readonly PeerPolicy[]);
   const set = translation.policies();
@@ -78,7 +78,7 @@ export function cedarFiles(policies: readonly unknown[]): { readonly files: File
       { type, claim: ["peer", name] },
     ]),
   );
-  // JSON is YAML.
+  // JSON is valid YAML.
   const manifest = { platform: "platform", tenants: { "*": "loadtest" }, caller_attributes: attributes };
   return {
     files: {
@@ -94,7 +94,7 @@ class Translation {
   readonly conditions = new ConditionTranslator();
   readonly #policies: readonly PeerPolicy[];
   readonly #derived = new Map<string, string>();
-  /** Every scope that has a policy: a request in another one is denied. */
+  /** Every scope that has a policy: a request in any other is denied. */
   readonly #scopes: readonly string[];
   readonly #cedar: string[] = [];
 
@@ -156,7 +156,7 @@ class Translation {
     }
   }
 
-  /** Where all policies permit only, those of a scope's parents add to its own. */
+  /** If all policies only permit, those of a scope's parents add to its own. */
   #addResource(policy: ResourcePolicy, variables: Variables | undefined): void {
     const { resource, version, scope = "", rules } = policy;
     const within = this.#scopes.filter((each) => chainOf(each).includes(scope));
@@ -180,9 +180,9 @@ class Translation {
   }
 
   /**
-   * What a role may do in a scope: what a policy of the resource permits it or a role above it, as long as every policy
-   * of these roles, in the scope and in those above it, has it too. Where none of those of one scope mentions the
-   * resource, they limit nothing, as at the peer.
+   * What a role may do in a scope: what a resource policy permits to it or to a role above it, if every policy of these
+   * roles, in the scope and in those above it, has it too. If none of those of one scope mentions the resource, they
+   * limit nothing, as at the peer.
    */
   #addNarrowed(policy: ResourcePolicy, variables: Variables | undefined, narrowing: readonly RolePolicy[]): void {
     const { resource, version, scope: resourceScope = "", rules } = policy;
@@ -214,7 +214,7 @@ class Translation {
     }
   }
 
-  /** Conditions under which all policies have the action, as one text; undefined where one has it not. */
+  /** Conditions under which all policies have the action, as one text; undefined if one does not have it. */
   #limits(policies: readonly RolePolicy[], resource: string, action: string): string | undefined {
     const tests: string[] = [];
     for (const { rules } of policies) {
@@ -226,7 +226,7 @@ class Translation {
   }
 }
 
-/** The role, and those that policies of the scope itself name above it. */
+/** The role, and the roles above it by policies of the scope itself. */
 function rolesAbove(role: string, scope: string, policies: readonly RolePolicy[]): ReadonlySet<string> {
   const found = new Set([role]);
   for (const name of found) {
@@ -242,7 +242,7 @@ function chainOf(scope: string): readonly string[] {
   return names.map((_, at) => names.slice(0, names.length - at).join(".")).concat(scope === "" ? [] : [""]);
 }
 
-/** @param scopes any, where absent */
+/** @param scopes any, if absent */
 function about(resource: string, version: string, scopes?: readonly string[]): readonly string[] {
   return [
     `context.claimed.resource.kind == "${resource}"`,
@@ -260,7 +260,7 @@ function isOneOf(name: string, values: readonly string[]): readonly string[] {
   ];
 }
 
-/** A `*` stands for anything; questions have at most one colon in the names of their actions. */
+/** A `*` matches anything; questions have at most one colon in their action names. */
 function actionTests(actions: readonly string[]): readonly string[] {
   if (actions.includes("*")) return [];
   const { guards, text } = claimed("action");
@@ -279,23 +279,23 @@ function anyOf(tests: readonly string[]): string {
 }
 
 interface Term {
-  /** What must hold before the text may be evaluated. */
+  /** Conditions that must hold before the text may be evaluated. */
   readonly guards: readonly string[];
   readonly text: string;
 }
 
 /**
- * Conditions of those policies (CEL) in Cedar. Each is true exactly where the other is: where CEL fails, for an attribute
- * that is not there, a rule of the peer's does not apply, and here `hasTag` and `has` say the same. What is not among the
- * few forms that those policies use throws.
+ * Translates the conditions of those policies (CEL) to Cedar. Each is true exactly when the original is: if CEL fails
+ * because an attribute is absent, a rule of the peer's does not apply, and here `hasTag` and `has` have the same
+ * effect. Any form that those policies do not use throws.
  *
- * Attributes of a resource are claimed attributes, whose values are texts; those of a principal are what its token says.
+ * Attributes of a resource are claimed attributes, whose values are strings; those of a principal come from its token.
  */
 class ConditionTranslator {
-  /** Attributes of principals that conditions read, by their name at the peer. */
+  /** Principal attributes that conditions read, by their name at the peer. */
   readonly attributes = new Map<string, AttributeType>();
 
-  /** A condition of Cedar's. */
+  /** The Cedar condition. */
   condition(cel: string, variables: Variables = {}): string {
     const { guards, text } = this.#test(bare(cel), variables);
     return [...new Set([...guards, text])].join(" && ");
@@ -342,7 +342,7 @@ class ConditionTranslator {
     const variable = variableOf(cel, variables);
     if (variable !== undefined) return this.#operand(variable, variables, type);
     if (/^"[^"\\]*"$/.test(cel)) return { guards: [], text: cel };
-    // Claimed attributes are texts.
+    // Claimed attributes are strings.
     if (cel === "true" || cel === "false") return { guards: [], text: JSON.stringify(cel) };
     if (cel === "P.id") return { guards: [], text: "principal.principal_id" };
     const [, of, name] = /^(R|P|request\.resource|request\.principal)\.attr\.(\w+)$/.exec(cel) ?? [];
@@ -358,7 +358,7 @@ class ConditionTranslator {
   }
 }
 
-/** The name that a policy directory declares an attribute by. */
+/** The name under which a policy directory declares an attribute. */
 function attributeName(name: string): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`).replaceAll(".", "_");
 }
@@ -380,13 +380,13 @@ function variableOf(cel: string, variables: Variables): string | undefined {
   return bare(definition);
 }
 
-/** Without the brackets around all of it, of which the policies have at most one pair. */
+/** Without the outer parentheses, of which the policies have at most one pair. */
 function bare(cel: string): string {
   const text = cel.trim();
   return text.startsWith("(") && text.endsWith(")") ? text.slice(1, -1) : text;
 }
 
-/** What the text of every IPv4 address in the range begins with. */
+/** The prefix of every IPv4 address in the range. */
 function octetsOf(range: string): string {
   const [, octets, bits] = /^(\d+\.\d+\.\d+)\.\d+\/(8|16|24)$/.exec(range) ?? [];
   if (octets === undefined) throw new Error(`no Cedar is known for the range ${range}`);

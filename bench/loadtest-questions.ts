@@ -1,21 +1,21 @@
 /**
- * Questions of the peer's load-test requests, as each side is asked them: who asks is a token here and a part of the body
- * there. An answer is a sequence of allow and deny, so that those of both sides can be compared.
+ * Questions of the peer's load-test requests in the form of each side: the caller is a token here and a part of the
+ * body there. An answer is a sequence of allow and deny, so that both sides can be compared.
  */
 
 import { numbered, type Turn } from "./load.ts";
 import type { LoadtestSet, PeerPrincipal, PeerRequest, PeerResource } from "./loadtest-templates.ts";
 import { startMinter } from "./tenants.ts";
 
-/** A claimed attribute that policies of the set read: a value of its own in each request makes its facts new. */
+/** A claimed attribute that policies of the set read: a new value in each request makes its facts new. */
 const readAttribute: Readonly<Record<LoadtestSet, string>> = { classic: "owner", multitenant: "department" };
 
-/** Where the gateway is asked many questions at once. */
+/** Route for many questions at once. */
 export const bulkPath = "/v1/bulk/protection-plans";
-/** Where the gateway is asked one. */
+/** Route for one question. */
 export const planPath = "/v1/sdk/protection-plan";
 
-/** The same request to both sides. */
+/** The same request for both sides. */
 export interface Asked {
   readonly request: PeerRequest;
   readonly gateway: Turn;
@@ -24,7 +24,7 @@ export interface Asked {
 
 export type Principals = Awaited<ReturnType<typeof startPrincipals>>;
 
-/** Tokens of principals, from an issuer of their own: what one says of its principal is its claim `peer`. */
+/** Tokens of principals, from their own issuer: the claim `peer` describes the principal. */
 export async function startPrincipals() {
   const { issuer, mint } = await startMinter();
   const tokens = new Map<string, string>();
@@ -60,12 +60,12 @@ export function withNewFacts(set: LoadtestSet, request: PeerRequest): PeerReques
   return { ...request, resources };
 }
 
-/** One question: a call of protection-plan, and a request of one action. */
+/** One question: a call of protection-plan, and a request with one action. */
 export function askedOnce(request: PeerRequest, principals: Principals): Asked {
   return { request, gateway: gatewayTurn(request, principals, plansOf(request)[0]), peer: peerTurn(request) };
 }
 
-/** All questions of a request at once: a bulk call, and the request as it is. */
+/** All questions of a request at once: a bulk call, and the original request. */
 export function askedWhole(request: PeerRequest, principals: Principals): Asked {
   const body = { items: plansOf(request) };
   return { request, gateway: gatewayTurn(request, principals, body), peer: peerTurn(request) };
@@ -80,7 +80,7 @@ function peerTurn(request: PeerRequest): Turn {
   return { headers: { "content-type": "application/json" }, body: JSON.stringify(request) };
 }
 
-/** What the peer is told of resource and action, as claims of protection-plan: its action is an attribute. */
+/** The peer's resource and action as claims of protection-plan: the action is an attribute. */
 function plansOf({ resources }: PeerRequest) {
   return resources.flatMap(({ actions, resource }) => actions.map((action) => planOf(resource, action)));
 }
@@ -95,7 +95,7 @@ function planOf({ kind, id, policyVersion = "default", scope: within = "", attr 
   };
 }
 
-/** Asks both sides, each question with something of its own where it is `numbered`. Rejects where answers differ. */
+/** Asks both sides, and makes each question unique if it is `numbered`. Rejects if answers differ. */
 export async function requireAgreement(
   gateway: string,
   peer: string,
@@ -146,7 +146,7 @@ interface PeerAnswer {
   readonly results: readonly { readonly actions: Readonly<Record<string, string>> }[];
 }
 
-/** In the order of the question's actions: that of the answer's means nothing. */
+/** In the order of the question's actions, because the answer's order is unspecified. */
 function peerAnswers(answer: unknown, { resources }: PeerRequest): readonly boolean[] {
   const { results } = answer as PeerAnswer;
   return resources.flatMap(({ actions }, at) => {

@@ -1,6 +1,6 @@
 /**
- * The policies and requests that the peer publishes for load tests of itself, from a checkout of its repository: templates
- * below `hack/loadtest`, each written out as many times as there are to be sets, as `generate.go` beside them does.
+ * The policies and requests that the peer publishes for its own load tests, from a checkout of its repository:
+ * templates below `hack/loadtest`, each rendered once for each set, as `generate.go` beside them does.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, extname, join } from "node:path";
@@ -11,7 +11,7 @@ import type { Files } from "./policy-rules.ts";
 export const loadtestSets = ["classic", "multitenant"] as const;
 export type LoadtestSet = (typeof loadtestSets)[number];
 
-/** What one request asks the peer. */
+/** One request to the peer. */
 export interface PeerRequest {
   readonly requestId: string;
   readonly principal: PeerPrincipal;
@@ -37,17 +37,17 @@ export interface PeerResource {
 }
 
 export interface Loadtest {
-  /** Text by path below the peer's folder of policies, schemas among them. */
+  /** Text by path below the peer's policy folder, including schemas. */
   readonly files: Files;
-  /** The policies in them, as YAML has them. */
+  /** The parsed policies. */
   readonly policies: readonly unknown[];
   readonly requests: readonly PeerRequest[];
 }
 
-/** Where each folder of templates goes, below the folder of policies; null for requests, which the peer does not read. */
+/** Output folder of each template folder, below the policy folder; null for requests, which the peer does not read. */
 const outputs = { policies: "", schemas: "_schemas", requests: null } as const;
 
-/** Reads the templates below the checkout. Throws where there are none, or where they say what is not understood. */
+/** Reads the templates below the checkout. Throws if there are none, or if they contain an unknown action. */
 export function readLoadtest(checkout: string, set: LoadtestSet, sets: number): Loadtest {
   const root = join(checkout, "hack/loadtest/templates", set);
   if (!existsSync(root)) throw new Error(`${checkout} is no checkout of the peer's repository: there is no ${root}`);
@@ -72,7 +72,7 @@ export function readLoadtest(checkout: string, set: LoadtestSet, sets: number): 
   return { files, policies, requests };
 }
 
-/** The two things that the templates of Go say: a name with the number of the set, and an id of the request. */
+/** The two Go template actions that are used: a name with the number of the set, and a request id. */
 function render(template: string, number: number): string {
   return template.replaceAll(/\{\{\s*(.*?)\s*\}\}/g, (action, said: string) => {
     const [, quoted, raw] = /^\.NameMod (?:"([^"]*)"|`([^`]*)`)$/.exec(said) ?? [];

@@ -1,17 +1,17 @@
 /**
- * What the gateway still does when more is asked of it than it can do: recorded plans a second by the number of
- * callers that ask again as soon as they are answered, or refused, beside the best of the same run.
+ * What the gateway still does under overload: recorded plans a second by the number of callers that ask again as soon
+ * as they are answered or refused, beside the best of the same run.
  *
- * The server, with all its threads, is pinned to one core and the load generator to the other. Plans are counted by the
- * server itself, so that what is refused does not count. On a machine that does other work at the same time, its
- * processor time for each recorded plan, refusals included, says more.
+ * The server, with all its threads, is pinned to one core and the load generator to the other. The server itself counts
+ * the plans, so refusals do not count. On a machine with other load, its processor time for each recorded plan,
+ * including refusals, is more reliable.
  *
  * `node bench/overload.ts [--seconds 5] [--rounds 3] [--callers 64,128,640,2000]`
  *
- * With `--beside`: what another tenant notices that asks for its share, while one has ten times the callers that saturate
- * the gateway: errors, latencies beside its own alone, memory, the time until it is served as before, and whether
- * everything acknowledged is in the logs. Ends with 1 where an aim is missed.
- * `node bench/overload.ts --beside [--seconds 60] [--share 0.1]`
+ * With `--beside`: effect on another tenant that asks for its share, while one has ten times the callers that saturate
+ * the gateway: errors, latencies beside those without load, memory, the time until it is served as before, and whether
+ * everything acknowledged is in the logs. Exits with 1 if an aim is missed. `node bench/overload.ts --beside [--seconds
+ * 60] [--share 0.1]`
  */
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -39,7 +39,10 @@ interface Counts {
   readonly refused: number;
 }
 
-/** Calls so far, as the server counts them. Those whose caller went away, as all do at the end of a load, are left out. */
+/**
+ * Calls so far, as the server counts them. Calls whose caller disconnected, as all do at the end of a load, are
+ * omitted.
+ */
 async function countCalls(opsUrl: string): Promise<Counts> {
   const text = await (await fetch(`${opsUrl}/metrics`)).text();
   let ok = 0;
@@ -52,7 +55,7 @@ async function countCalls(opsUrl: string): Promise<Counts> {
   return { ok, refused };
 }
 
-/** Leaves of all logs but the first of each, which is of no call. Rejects where one does not verify. */
+/** Leaves of all logs except the first of each, which belongs to no call. Rejects if a log does not verify. */
 async function countLeaves(dataDir: string): Promise<number> {
   const cli = join(import.meta.dirname, "../src/cli/cli.ts");
   const env = { PATH: process.env.PATH ?? "", ...storeSettings(dataDir) };
@@ -61,8 +64,8 @@ async function countLeaves(dataDir: string): Promise<number> {
 }
 
 /**
- * Milliseconds after the end of a load until calls are served as before: until no more than one in a hundred of those that
- * are left takes longer than the limit, as the p99 allows.
+ * Milliseconds from the end of a load until calls are served as before: until no more than one in a hundred of the
+ * remaining ones takes longer than the limit, as the p99 allows.
  */
 function recovery(calls: readonly Watched[], limit: number, endedAtMs: number): number {
   const isSlow = ({ isOk, latencyMs }: Watched) => !isOk || latencyMs > limit;

@@ -1,6 +1,6 @@
 /**
- * Processor time of what is our own code though a library has it, beside the library, in one run: keys of a record, text
- * of an answer, and what a JSON body holds. `node bench/parts.ts`.
+ * Processor time of our own code beside a library that does the same, in one run: keys of a record, text of an answer,
+ * and the scan of a JSON body. `node bench/parts.ts`.
  */
 import { hkdfSync, randomBytes } from "node:crypto";
 import { create, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
@@ -19,7 +19,7 @@ import { printTable } from "./run.ts";
 const rounds = 12;
 const roundMs = 150;
 
-/** Processor time of each way in µs, the least of the rounds. */
+/** Processor time of each way in µs, the minimum over the rounds. */
 function measure(part: string, ways: Readonly<Record<string, () => unknown>>): void {
   const leastUs: Record<string, number> = {};
   for (let round = 0; round < rounds; round++) {
@@ -63,7 +63,7 @@ function sampleOf(desc: DescMessage): Message {
   return create(desc, Object.fromEntries(members));
 }
 
-/** What fast-json-stringify compiles: it writes objects, so an answer would have to be made into one first. */
+/** A schema for fast-json-stringify, which writes objects, so that an answer has to be converted to one first. */
 function schemaOf(value: unknown): object {
   if (Array.isArray(value)) return { type: "array", items: schemaOf(value[0]) };
   if (typeof value !== "object" || value === null) return { type: typeof value };
@@ -84,7 +84,7 @@ measure("an answer as text", {
   "library, of an object": () => toByteText(stringify(object)),
 });
 
-/** No more than the library's own walk over the tokens, without looking for anything. */
+/** Only the library's own walk over the tokens, without any checks. */
 function walk(text: string): number {
   const scanner = createScanner(text, true);
   let tokens = 0;

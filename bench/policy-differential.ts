@@ -1,10 +1,10 @@
 /**
- * The evaluator beside Cedar on policies and requests at random: `node bench/policy-differential.ts [--pairs 1000000]
- * [--seed 1]`. A pair is a policy and a request. Ends with 1 at the first disagreement.
+ * Compares the evaluator with Cedar on random policies and requests: `node bench/policy-differential.ts [--pairs
+ * 1000000] [--seed 1]`. A pair is a policy and a request. Exits with 1 at the first disagreement.
  *
- * With `--corpus <folder>`, beside Cedar's published corpus of integration tests instead: `corpus-tests.tar.gz` of
- * https://github.com/cedar-policy/cedar-integration-tests, unpacked there. Says how many requests were evaluated here, and
- * how many are left to Cedar. Ends with 1 if anything is not as the tests say, or if there are none.
+ * With `--corpus <folder>`: compares with Cedar's published corpus of integration tests instead: `corpus-tests.tar.gz`
+ * of https://github.com/cedar-policy/cedar-integration-tests, unpacked there. Prints how many requests were evaluated
+ * here, and how many are left to Cedar. Exits with 1 if a result differs from the tests, or if there are none.
  */
 import { readdirSync } from "node:fs";
 import { corpusDisagreements, noCorpusCounts } from "../test/harness/policy-corpus.ts";
@@ -12,7 +12,7 @@ import { caseOf, disagreementOn, evaluator, noCounts } from "../test/harness/pol
 import { readOptions } from "./run.ts";
 
 const options = readOptions({ pairs: 1_000_000, seed: 1, corpus: "" });
-/** Disagreements with the corpus that are written out. */
+/** Maximum number of disagreements with the corpus that are printed. */
 const maxWritten = 20;
 const print = (line: string) => void process.stdout.write(`${line}\n`);
 

@@ -1,11 +1,11 @@
 /**
- * The gateway beside the peer decision server on the policies and requests of the peer's own load tests, which are read from
- * a checkout of its repository: so many sets of each template for the peer, and as many policies of ours, made of the same
- * rules. Every question is asked of both before anything is measured, and the run fails where an answer differs.
+ * The gateway beside the peer decision server on the policies and requests of the peer's own load tests, read from a
+ * checkout of its repository: a number of sets of each template for the peer, and the same rules as policies of ours.
+ * Both answer every question before anything is measured, and the run fails if an answer differs.
  *
- * Requests carry one question each, or all those of a request of the peer's ("whole": a bulk call of ours). They come in turn,
- * over HTTP/1.1, as they are, or with a fact of their own that policies read ("new facts"). Servers, cores, rounds and ratios
- * are those of `bench/policy.ts`.
+ * Requests carry one question each, or all those of a request of the peer's ("whole": a bulk call of ours). They are
+ * sent in turn, over HTTP/1.1, unchanged, or each with a new fact that policies read ("new facts"). Servers, cores,
+ * rounds and ratios are those of `bench/policy.ts`.
  *
  * `node bench/policy-loadtest.ts --peer <binary> --peer-policies <folder> [--templates classic,multitenant] [--sets 20]
  * [--only <text>] [--seconds 3] [--rounds 5] [--warm-up 10] [--cores 1]`
@@ -51,7 +51,7 @@ interface Servers {
   readonly principals: Principals;
 }
 
-/** Starts both, uses them, and stops them. */
+/** Starts both servers, uses them, and stops them. */
 async function beside<T>(
   directory: string,
   loadtest: ReturnType<typeof readLoadtest>,

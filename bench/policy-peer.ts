@@ -23,9 +23,9 @@ export interface Peer {
 }
 
 /**
- * Starts the binary with policies of these texts, by path, and waits until it is healthy. Its log is left as it comes: a
- * line a request.
- * @param directory in which it gets a folder of its own
+ * Starts the binary with these policy texts, by path, and waits until it is healthy. Its log keeps its default: a line
+ * for each request.
+ * @param directory in which it gets its own folder
  */
 export async function startPeer(binary: string, directory: string, policies: Files, core?: number): Promise<Peer> {
   const [httpPort, grpcPort] = [await freePort(), await freePort()];
@@ -80,13 +80,13 @@ async function freePort(): Promise<number> {
 export const peerHttpPath = "/api/check/resources";
 export const peerGrpcPath = "/cerbos.svc.v1.CerbosService/CheckResources";
 
-/** What the gateway's caller is, and what its request says, as the peer is told it. */
+/** The gateway's caller and its request in the peer's form. */
 export interface PeerQuestion {
   readonly principal: { readonly id: string; readonly attr: Readonly<Record<string, JsonValue>> };
   readonly resource: { readonly id: string; readonly attr: Readonly<Record<string, JsonValue>> };
 }
 
-/** What the peer is told of a call of protection-plan whose caller has these scopes. */
+/** The peer's form of a call of protection-plan whose caller has these scopes. */
 export function peerQuestion(body: ProtectionPlanRequest, scopes: readonly string[]): PeerQuestion {
   const { workload, resource, purpose, labels, attributes } = body;
   const { kind, id = "" } = resource;
@@ -121,7 +121,7 @@ function writeAttributes(writer: BinaryWriter, attributes: Readonly<Record<strin
   return writer;
 }
 
-/** Asks once on both protocols. Rejects where the answer is not that the action is allowed. */
+/** Asks once on both protocols. Rejects unless the answer allows the action. */
 export async function requirePeerAllows(peer: Peer, question: PeerQuestion): Promise<void> {
   const response = await fetch(peer.httpUrl + peerHttpPath, {
     method: "POST",
@@ -156,7 +156,7 @@ async function askOverGrpc(url: string, frame: Buffer): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Options of every measurement beside the peer, whose binary `peer` is. */
+/** Options of every measurement beside the peer; `peer` is its binary. */
 export const peerOptions = { peer: "", seconds: 3, rounds: 5, "warm-up": 10, cores: 1 } as const;
 
 /** One row of the table. */
@@ -166,7 +166,10 @@ export interface PeerScenario {
   readonly peer: LoadedServer;
 }
 
-/** Measures the scenario. Returns its row; a ratio over 1 is in the gateway's favour, in parentheses that by processor time. */
+/**
+ * Measures the scenario. Returns its row; a ratio over 1 is in the gateway's favour, the ratio in parentheses is by
+ * processor time.
+ */
 export async function measureBesidePeer({ name, ...servers }: PeerScenario, plan: Plan) {
   const [gateway, peer] = await measureInTurn([servers.gateway, servers.peer], plan);
   if (gateway === undefined || peer === undefined) throw new Error("nothing was measured");

@@ -1,7 +1,6 @@
 /**
- * The same rules in two languages: ours, and that of the peer that they are measured beside. One permit, and as many
- * prohibitions as it takes, of four kinds in turn. None of them applies to the request that is measured, so that
- * every one has to be looked at.
+ * The same rules in two languages: ours and the peer's. One permit, and the other rules prohibitions, of four kinds in
+ * turn. None of them applies to the measured request, so that every one has to be evaluated.
  */
 
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -18,13 +17,13 @@ export function writeFiles(directory: string, files: Files): void {
   }
 }
 
-/** One rule, as both languages say it. */
+/** One rule in both languages. */
 interface Rule {
   readonly cedar: string;
   readonly cel: string;
 }
 
-/** By what tells rules of one kind apart. */
+/** Rules by kind; `n` makes each of them different. */
 const kinds: readonly ((n: string) => Rule)[] = [
   (n) => ({
     cedar: `context.claimed.resource.kind == "kind-${n}" && context.claimed.labels.contains("label-${n}")`,
@@ -48,7 +47,7 @@ function rules(number: number, salt = ""): readonly Rule[] {
   return Array.from({ length: number }, (_, n) => (kinds[n % kinds.length] as (n: string) => Rule)(`${n}${salt}`));
 }
 
-/** Policies of a set: the permit and `number` - 1 prohibitions. `salt` makes every one of these another. */
+/** Policies of a set: the permit and `number` - 1 prohibitions. `salt` makes each of these different. */
 function policySet(number: number, salt?: string): string {
   const forbids = rules(number - 1, salt).map(
     ({ cedar }, n) =>
@@ -58,8 +57,8 @@ function policySet(number: number, salt?: string): string {
 }
 
 /**
- * A directory in which each tenant's set has `number` policies, of its own or the same as all others; the platform's
- * has one that permits. Another `edition` has other policies.
+ * A directory in which each tenant's set has `number` policies, different ones for each tenant or the same for all; the
+ * platform's has one that permits. Another `edition` has other policies.
  */
 export function policyFiles(number: number, tenants: readonly string[] = ["*"], areAlike = true, edition = ""): Files {
   const sets = tenants.map((tenant, index) => [tenant, `set-${index}`] as const);
@@ -77,7 +76,7 @@ export function policyFiles(number: number, tenants: readonly string[] = ["*"], 
   };
 }
 
-/** The peer's policy of the same `number` of rules, by path. */
+/** The peer's policy with the same `number` of rules, by path. */
 export function peerPolicy(number: number): Files {
   const denies = rules(number - 1).map(({ cel }) => ({
     actions: ["protect"],
@@ -87,6 +86,6 @@ export function peerPolicy(number: number): Files {
   }));
   const allow = { actions: ["*"], effect: "EFFECT_ALLOW", roles: ["*"] };
   const policy = { resource: "data", version: "default", rules: [allow, ...denies] };
-  // JSON is YAML.
+  // JSON is valid YAML.
   return { "data.yaml": JSON.stringify({ apiVersion: "api.cerbos.dev/v1", resourcePolicy: policy }) };
 }

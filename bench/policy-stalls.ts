@@ -1,7 +1,7 @@
 /**
- * The longest turn of the event loop while a gateway under load takes up every tenant's policies anew, beside the longest
- * under the same load alone: `node bench/policy-stalls.ts [--policies 1000] [--tenants 100] [--reloads 5]`.
- * Every tenant's policies are its own, and each reload has others.
+ * The longest turn of the event loop while a gateway under load reloads every tenant's policies, beside the longest
+ * under the same load alone: `node bench/policy-stalls.ts [--policies 1000] [--tenants 100] [--reloads 5]`. Every
+ * tenant has its own policies, and each reload has new ones.
  */
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -13,12 +13,12 @@ import { median, readOptions, temporaryFolder } from "./run.ts";
 import { startTenants } from "./tenants.ts";
 
 const options = readOptions({ policies: 1_000, tenants: 100, reloads: 5 });
-/** Callers that wait for their answers. */
+/** Concurrent callers. */
 const callers = 16;
 
 /**
- * Runs in the main thread of the gateway. At each signal it writes the most processor time that the thread took between
- * two turns of a timer that is always due. Other threads that want the core do not count.
+ * Runs in the main thread of the gateway. At each signal it writes the most processor time that the thread used between
+ * two turns of a timer that is always due. Other threads that compete for the core do not count.
  */
 const probe = (file: string) => `
   import { isMainThread } from "node:worker_threads";
@@ -69,7 +69,7 @@ async function longest(): Promise<number> {
     try {
       return JSON.parse(readFileSync(turnFile, "utf8"));
     } catch {
-      // Not written yet, or not all of it.
+      // Not written yet, or incomplete.
     }
   }
 }
@@ -91,7 +91,7 @@ async function ask(first: number): Promise<void> {
 
 try {
   const asking = Promise.all(Array.from({ length: callers }, (_, at) => ask(at)));
-  // A failed answer ends the run, and not only the caller.
+  // A failed answer ends the whole run.
   asking.catch(() => {});
   await delay(3_000);
   const alone: number[] = [];

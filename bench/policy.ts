@@ -1,11 +1,11 @@
 /**
- * Protection-plan of the gateway, its token verified and its record durable, beside a peer decision server on the same
- * rules, which does neither.
+ * Protection-plan of the gateway, with its token verified and its record durable, beside a peer decision server on the
+ * same rules, which does neither.
  *
- * A server is pinned to core 0 with all its threads, or with `--cores 2` has both cores; the load generator is on core 1.
- * Servers are measured in turn, round after round; the table has medians over the rounds, of ratios too. Requests are
- * all alike, or with facts of their own ("new facts") that no server can have an answer for yet; over gRPC the load
- * generator can only repeat itself. Both are loaded for a while before it counts, until the gateway's hot code is compiled.
+ * A server is pinned to core 0 with all its threads, or has both cores with `--cores 2`; the load generator is on core
+ * 1. Servers are measured in turn, round after round; the table has medians over the rounds, also of ratios. Requests
+ * are all alike, or each has new facts ("new facts"), so that no server can have cached the answer; over gRPC the load
+ * generator can only repeat one request. Both are warmed up until the gateway's hot code is compiled.
  *
  * `node bench/policy.ts --peer <binary> [--policies 20,200] [--seconds 3] [--rounds 5] [--warm-up 10] [--cores 1]`. The
  * peer's binary is in the npm package `@cerbos/cerbos-linux-x64`.

@@ -1,4 +1,4 @@
-/** What every measurement needs: its options, the tools on the PATH, a folder, rounds on servers in turn, and its table. */
+/** Shared by all measurements: options, tools on the PATH, a folder, rounds on servers in turn, and the table. */
 import { accessSync, constants, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -27,7 +27,7 @@ export function readOptions<const Defaults extends Options>(defaults: Defaults):
   return Object.fromEntries(read) as Read<Defaults>;
 }
 
-/** Numbers with commas between them. */
+/** Numbers separated by commas. */
 export function numbersOf(text: string): readonly number[] {
   return text.split(",").map(Number);
 }
@@ -35,7 +35,7 @@ export function numbersOf(text: string): readonly number[] {
 /** The programs that the measurements need, and the Debian package of each. */
 const packages = { wrk: "wrk", h2load: "nghttp2-client", taskset: "util-linux" } as const;
 
-/** Throws, naming every program that is not on the PATH and the package that has it. */
+/** Throws, naming every program that is not on the PATH and its package. */
 export function requireTools(...names: readonly (keyof typeof packages)[]): void {
   const missing = names.filter((name) => !isOnPath(name));
   if (missing.length === 0) return;
@@ -54,7 +54,7 @@ function isOnPath(name: string): boolean {
   });
 }
 
-/** A folder that is removed at the end of the block that has it. */
+/** A folder that is removed at the end of the block that declares it. */
 export function temporaryFolder(name: string): Disposable & { readonly path: string } {
   const path = mkdtempSync(join(tmpdir(), `bench-${name}-`));
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
@@ -68,37 +68,39 @@ export function median(numbers: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
-/** The time that half, and that 99 of 100, took at most. */
+/** The 50th and 99th percentile. */
 export function quantiles(timesMs: readonly number[]): { readonly p50Ms: number; readonly p99Ms: number } {
   const sorted = timesMs.toSorted((a, b) => a - b);
   const at = (share: number) => sorted[Math.ceil(sorted.length * share) - 1] ?? Number.NaN;
   return { p50Ms: at(0.5), p99Ms: at(0.99) };
 }
 
-/** How long each measurement takes, how many there are, and how long servers are loaded before it counts. */
+/** Duration and number of measurements, and duration of the warm-up. */
 export interface Plan {
   readonly seconds: number;
   readonly rounds: number;
   readonly warmUpSeconds: number;
 }
 
-/** A server that one call is sent to. */
+/** A server under one kind of load. */
 export interface LoadedServer {
   readonly load: (seconds: number) => Promise<Measured>;
   /** Processor time of the server so far, in microseconds. */
   readonly cpuMicros: () => number;
 }
 
-/** What one server did in one round, and the processor time that each request took. */
+/** Result of one server in one round, with the processor time of each request in microseconds. */
 export interface Round extends Measured {
   readonly cpuMicrosEach: number;
 }
 
-/** What a server did, round by round, beside others. */
+/** Results of one server, round by round. */
 export interface Rounds {
   readonly all: readonly Round[];
   median(read: (round: Round) => number): number;
-  /** Requests a second of those of the other, and in parentheses the same by processor time: medians of ratios. */
+  /**
+   * Requests a second relative to the other server, and in parentheses the same by processor time: medians of ratios.
+   */
   of(other: Rounds): string;
 }
 

@@ -1,4 +1,4 @@
-/** Callers that never rest: each makes one call after the other, on a tenant, route and protocol drawn at random. */
+/** Callers without pauses: each makes one call after the other, with a random tenant, route and protocol. */
 import { hash, randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { type SampleCall, sampleCalls } from "../dev/requests.ts";
@@ -13,13 +13,13 @@ export interface SoakClient {
   readonly secret: string;
 }
 
-/** What the receipt of an answer promised. */
+/** Contents of an answer's receipt. */
 export interface Acknowledged {
   readonly tenant: string;
   readonly recordId: string;
   readonly log: string;
   readonly leafIndex: number;
-  /** The resource id that only this call, and its retries, carried. */
+  /** The resource id that only this call and its retries carried. */
   readonly resourceId: string;
 }
 
@@ -27,31 +27,31 @@ export interface CallersOptions {
   readonly number: number;
   /** Base URLs of the gateways that serve now. */
   readonly urls: readonly string[];
-  /** The first is hot: it gets half of all calls. */
+  /** The first one is hot: it gets half of all calls. */
   readonly tenants: readonly string[];
   readonly tokenOf: (tenant: string) => string;
-  /** Its tokens are used for a part of the calls of its tenant. */
+  /** Its tokens are used for a part of its tenant's calls. */
   readonly client: SoakClient;
   /** The trusted key, under the name of a log. */
   readonly verifierOf: (origin: string) => NoteVerifier;
-  /** Numbers from 0 up to 1. */
+  /** Random numbers from 0 up to 1. */
   readonly random: () => number;
 }
 
-/** What came of the calls so far. */
+/** Results of the calls so far. */
 export interface Called {
   readonly acknowledged: readonly Acknowledged[];
-  /** Resource ids of calls with an idempotency key, answered or not: each may stand in the log once. */
+  /** Resource ids of calls with an idempotency key, answered or not: each may be in the log once. */
   readonly keyed: ReadonlySet<string>;
-  /** Calls that came again with their key and got an answer. */
+  /** Calls that were repeated with their key and answered. */
   readonly repeated: number;
   readonly reads: number;
   readonly sessions: number;
-  /** Answers that should not have been given. */
+  /** Answers that were wrong. */
   readonly problems: readonly string[];
 }
 
-/** Refusals that a gateway may give while it starts or ends, or while its store is busy. */
+/** Refusals that a gateway may give while it starts or stops, or while its store is busy. */
 const passing: ReadonlySet<string> = new Set([
   "overloaded",
   "store_unavailable",
@@ -59,14 +59,14 @@ const passing: ReadonlySet<string> = new Set([
   "canceled",
   "deadline_exceeded",
 ]);
-/** Pause after a call that got no answer, in milliseconds. */
+/** Pause after an unanswered call, in milliseconds. */
 const retryMs = 20;
 const keyedRoutes = ["/v1/sdk/artifact-register", "/v1/sdk/evidence"];
 const sessionCall = { route: "/v1/sdk/session", rpc: "platform.sdk.v1.SessionService/CreateSession" };
 /** Shares of all calls. */
 const share = { hotTenant: 0.5, session: 0.04, keyed: 0.5, repeated: 0.5 };
 
-/** Starts the callers. `stop` resolves with what came of their calls when the last of them is over. */
+/** Starts the callers. `stop` resolves with the results when the last call has ended. */
 export function startCallers(options: CallersOptions) {
   const { random } = options;
   const protocols = [callRest, grpcCaller()];
@@ -78,7 +78,7 @@ export function startCallers(options: CallersOptions) {
   let stopping = false;
   const pick = <Item>(items: readonly Item[]) => items[Math.floor(random() * items.length)] as Item;
 
-  /** Undefined where no gateway serves now, or none answered. */
+  /** Undefined if no gateway serves now, or none answered. */
   async function ask(call: Omit<Call, "url">): Promise<Outcome> {
     const url = pick(options.urls);
     const outcome = url === undefined ? undefined : await pick(protocols)({ url, ...call });
@@ -91,7 +91,7 @@ export function startCallers(options: CallersOptions) {
   async function openSession(): Promise<void> {
     const { tenantId, clientId, secret } = options.client;
     const body = { tenant_id: tenantId, client_id: clientId, client_secret: secret };
-    // From an address of its own each time: this is not the client that asks too often.
+    // A new address each time, so that this client stays below the rate limit.
     const address = `10.${[0, 0, 0].map(() => Math.floor(random() * 256)).join(".")}`;
     const answer = await ask({ ...sessionCall, body, headers: { "x-forwarded-for": address } });
     if (answer === undefined) return;
@@ -126,7 +126,10 @@ export function startCallers(options: CallersOptions) {
     called.reads += 1;
   }
 
-  /** Comes again, with its key, until it is answered; then again, several at once, for the same answer. */
+  /**
+   * Repeats the call with its key until it is answered; then several times concurrently, which must give the same
+   * answer.
+   */
   async function recordOnce(tenant: string, call: Omit<Call, "url">, resourceId: string): Promise<void> {
     const headers = { ...call.headers, "idempotency-key": resourceId };
     keyed.add(resourceId);
@@ -170,7 +173,7 @@ function digestOf(answer: Answer): string {
   return hash("sha256", JSON.stringify(findReceipt(answer)), "base64");
 }
 
-/** What is wrong with a receipt; undefined where it shows the record of this very call. */
+/** The problem with a receipt; undefined if it proves the record of this call. */
 function receiptProblem(
   receipt: GivenReceipt,
   tenant: string,

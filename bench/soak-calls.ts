@@ -14,11 +14,11 @@ export interface Call {
   readonly route: string;
   readonly rpc: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** As the JSON route spells it; absent on GET. */
+  /** In the form of the JSON route; absent on GET. */
   readonly body?: object | undefined;
 }
 
-/** The answer, or the reason of a refusal, or undefined where nobody answered. */
+/** The answer, or the reason of a refusal, or undefined if there was no answer. */
 export type Outcome = Answer | string | undefined;
 
 const callTimeoutMs = 10_000;
@@ -52,7 +52,7 @@ export function grpcCaller(): (call: Call) => Promise<Outcome> {
       const { message } = await transport.unary(method, undefined, callTimeoutMs, headers, request);
       return JSON.parse(messageEncoder(registry.message(method.output))(message));
     } catch (error) {
-      // Only what the service said itself has details.
+      // Only the service's own errors have details.
       return ConnectError.from(error).findDetails(ErrorInfoSchema)[0]?.reason;
     }
   };

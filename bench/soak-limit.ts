@@ -1,12 +1,12 @@
-/** A session client that asks far too often, at all gateways at once: how often is it let through? */
+/** A session client that exceeds the rate limit, on all gateways at once: how many attempts are granted? */
 import { setTimeout as delay } from "node:timers/promises";
 import type { SoakClient } from "./soak-callers.ts";
 import { callRest } from "./soak-calls.ts";
 
-/** Attempts of one client from one address in one window, as `src/domain/session.ts` has them. */
+/** Attempts of one client from one address in one window, as in `src/domain/session.ts`. */
 export const attemptsOfWindow = 30;
 const windowMs = 60_000;
-/** Share by which what is let through may differ from the limit. */
+/** Allowed deviation from the limit, as a share. */
 const tolerance = 0.1;
 /** Pause between two attempts of one prober, in milliseconds. */
 const pauseMs = 25;
@@ -14,13 +14,13 @@ const probers = 4;
 const address = "192.0.2.200";
 
 export interface LimitReport {
-  /** Attempts that were let through, by window. */
+  /** Granted attempts, by window. */
   readonly windows: readonly number[];
   readonly refused: number;
   readonly problems: readonly string[];
 }
 
-/** Starts to ask. `stop` resolves with what came of it. */
+/** Starts the probers. `stop` resolves with the result. */
 export function startLimitProbe(urls: readonly string[], { tenantId, clientId, secret }: SoakClient) {
   const body = { tenant_id: tenantId, client_id: clientId, client_secret: secret };
   const granted: Granted[] = [];
@@ -34,7 +34,7 @@ export function startLimitProbe(urls: readonly string[], { tenantId, clientId, s
       const outcome = url === undefined ? undefined : await callRest({ url, ...call });
       if (typeof outcome === "object") granted.push({ startedMs, endedMs: performance.now() });
       else if (outcome === "rate_limited") refused += 1;
-      // Whether it was counted before its gateway died, nobody knows.
+      // It is unknown whether it was counted before its gateway died.
       else if (outcome === undefined || outcome === "store_unavailable") unanswered += 1;
       else others.add(outcome);
       await delay(pauseMs);
@@ -54,22 +54,22 @@ export function startLimitProbe(urls: readonly string[], { tenantId, clientId, s
   };
 }
 
-/** An attempt that was let through. It was counted some time between. */
+/** A granted attempt. It was counted at some time in between. */
 interface Granted {
   readonly startedMs: number;
   readonly endedMs: number;
 }
 
 interface Window {
-  /** When it ends at the earliest. */
+  /** The earliest time at which it ends. */
   readonly endMs: number;
-  /** Attempts that were counted in it for certain. */
+  /** Attempts that were certainly counted in it. */
   certain: number;
-  /** And those that were under way when it ended. */
+  /** The same and those that were in flight when it ended. */
   possible: number;
 }
 
-/** A window begins with the first attempt that is let through after the one before has ended. */
+/** A window begins with the first granted attempt after the previous one has ended. */
 function windowsOf(granted: readonly Granted[]): readonly Window[] {
   const windows: Window[] = [];
   for (const { startedMs, endedMs } of granted) {
@@ -88,7 +88,7 @@ function limitProblems(windows: readonly Window[], refused: number, unanswered: 
   const problems = windows
     .filter(({ certain }) => certain > attemptsOfWindow * (1 + tolerance))
     .map(({ certain }) => `${certain} attempts were let through in one window of ${attemptsOfWindow}`);
-  // The last window may have been cut short; what nobody answered may have been counted.
+  // The last window may be incomplete; unanswered attempts may have been counted.
   const full = windows.length > 1 ? windows.slice(0, -1) : windows;
   const fewest = Math.min(...full.map(({ possible }) => possible)) + unanswered;
   if (refused > 0 && fewest < attemptsOfWindow * (1 - tolerance))

@@ -1,4 +1,4 @@
-/** After a soak: is everything in the store that was acknowledged, once, and do all logs verify? */
+/** After a soak: is every acknowledged record in the store exactly once, and do all logs verify? */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -35,7 +35,7 @@ async function verifyLogs(settings: Readonly<Record<string, string>>): Promise<s
   }
 }
 
-/** No two answers may name one place, unless they are of one call. */
+/** No two answers may name one place, unless they are for one call. */
 function positionProblems(acknowledged: readonly Acknowledged[]): string[] {
   const places = new Map<string, string>();
   return acknowledged.flatMap(({ log, leafIndex, recordId }) => {
@@ -46,7 +46,7 @@ function positionProblems(acknowledged: readonly Acknowledged[]): string[] {
   });
 }
 
-/** Opens every record of every log, and compares with what was acknowledged. */
+/** Opens every record of every log, and compares them with the acknowledged ones. */
 async function checkLogs(settings: Readonly<Record<string, string>>, called: Called): Promise<StoredCount> {
   const config = readConfig(settings, undefined, { uses: "ledger", files: systemFiles });
   if ("problems" in config) throw new Error(config.problems.join("\n"));

@@ -1,4 +1,4 @@
-/** Mixed load of many tenants on gateways that share a store and are killed at random; then, is all as promised? */
+/** Mixed load of many tenants on gateways that share a store and are killed at random; then a check of all promises. */
 import { generateKeyPairSync, randomFillSync } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,11 +20,11 @@ export interface SoakOptions {
   readonly gateways: number;
   readonly tenants: number;
   readonly callers: number;
-  /** How long it runs at least. While a part of what is promised was not put to the test it goes on, to thrice that. */
+  /** Minimum duration. If a promise was not tested by then, the run continues for up to three times this. */
   readonly durationMs: number;
   readonly lifeMs: { readonly shortest: number; readonly longest: number };
   readonly seed: number;
-  /** Told twice a second. */
+  /** Called twice a second. */
   readonly onProgress?: (kills: number, acknowledged: number) => void;
 }
 
@@ -32,15 +32,15 @@ export interface SoakReport {
   readonly kills: number;
   readonly called: Called;
   readonly limit: LimitReport;
-  /** Records that stand in the logs, acknowledged or not. */
+  /** Records in the logs, acknowledged or not. */
   readonly records: number;
-  /** None where all is as promised. */
+  /** Empty if every promise held. */
   readonly problems: readonly string[];
 }
 
 const progressMs = 500;
 
-/** Runs it. What is left of the store is the caller's to keep or to remove. */
+/** Runs it. The caller keeps or removes what remains of the store. */
 export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   const { store, durationMs } = options;
   const random = randomFrom(options.seed);
@@ -105,7 +105,7 @@ function trustedKey(path: string): (origin: string) => NoteVerifier {
   };
 }
 
-/** Numbers from 0 up to 1 that a seed repeats (mulberry32). */
+/** Numbers from 0 up to 1, repeatable by seed (mulberry32). */
 function randomFrom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -122,13 +122,13 @@ interface GatewaysOptions {
   /** Folder of the gateways' output. */
   readonly folder: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Milliseconds that a gateway lives before it is killed: drawn evenly from this range. */
+  /** Milliseconds that a gateway lives before it is killed: uniform in this range. */
   readonly lifeMs: { readonly shortest: number; readonly longest: number };
-  /** Numbers from 0 up to 1. */
+  /** Random numbers from 0 up to 1. */
   readonly random: () => number;
 }
 
-/** Starts them; rejects where one does not become ready. The first one makes the key, so it starts alone. */
+/** Starts the gateways; rejects if one does not become ready. The first one creates the key, so it starts alone. */
 async function startGateways(options: GatewaysOptions) {
   const { number, issuer, folder, env, lifeMs, random } = options;
   const urls: string[] = [];
@@ -152,7 +152,7 @@ async function startGateways(options: GatewaysOptions) {
         const exitCode = await gateway.stop();
         return exitCode === 0 ? [] : [`a gateway that was asked to stop ended with ${exitCode}`];
       }
-      // Callers that know its address meet a dead one.
+      // Callers that still have its address get no answer.
       await gateway.stop("SIGKILL");
       kills += 1;
       remove(gateway);
@@ -169,7 +169,7 @@ async function startGateways(options: GatewaysOptions) {
     /** Base URLs of those that serve now; the list changes. */
     urls: urls as readonly string[],
     kills: () => kills,
-    /** Ends the killing, and stops every gateway in good order. Resolves with what was not in good order. */
+    /** Stops killing, and shuts every gateway down. Resolves with problems of the shutdown. */
     async stop() {
       ending.abort();
       return (await Promise.all(lives)).flat();
@@ -194,7 +194,7 @@ async function writeSessionFiles(folder: string, clients: readonly SoakClient[])
   return {
     SVC_SESSION_CLIENTS: clientsPath,
     SVC_SESSION_KEY: keyPath,
-    // Callers stand behind an ingress on this machine and say where they come from.
+    // Callers act as if behind an ingress on this machine and name the client address.
     SVC_TRUSTED_PROXIES: "127.0.0.1",
   } as const;
 }

@@ -1,16 +1,16 @@
 /**
- * Mixed load on gateways that are killed at random, over and over, while they share one store; and at the end, is
- * everything there that was acknowledged, once, at the place that its receipt says?
+ * Mixed load on gateways that share one store and are repeatedly killed at random; at the end, is every acknowledged
+ * record there, exactly once, at the place in its receipt?
  *
- * `npm run soak -- [--store sqlite|postgres] [--minutes 5] [--gateways 1] [--tenants 1] [--callers 24] [--seed 1]`.
- * The first tenant gets half of the calls. Ends with 1 where anything is not as promised.
+ * `npm run soak -- [--store sqlite|postgres] [--minutes 5] [--gateways 1] [--tenants 1] [--callers 24] [--seed 1]`. The
+ * first tenant gets half of the calls. Exits with 1 if a promise was broken.
  *
- * Callers count what was acknowledged, and nothing else: a call that the kill cut off may have been recorded or not.
- * Every call carries a resource id of its own; the record that its receipt names must hold it.
+ * Callers count only acknowledged calls: one that the kill interrupted may have been recorded or not. Every call
+ * carries its own resource id, which the record in its receipt must hold.
  *
- * `npm run soak -- --fuzz [--connections 500000] [--messages 10000000] [--minutes 30] [--seed 1] [--from 0]
- * [--workers 2]`: strangers at every port instead, until both numbers are reached. The same seed sends the same again;
- * `--from` begins at a connection that a run has named.
+ * `npm run soak -- --fuzz [--connections 500000] [--messages 10000000] [--minutes 30] [--seed 1] [--from 0] [--workers
+ * 2]`: fuzzes every port instead, until both numbers are reached. The same seed sends the same again; `--from` begins
+ * at a connection that a run has named.
  */
 import { testStores } from "../test/harness/stores.ts";
 import { runFuzz } from "./fuzz.ts";
@@ -23,7 +23,7 @@ const values = readOptions({
 });
 process.exitCode = (await (values.fuzz ? fuzz() : soak())) ? 0 : 1;
 
-/** Whether all was as promised. */
+/** Whether every promise held. */
 async function soak(): Promise<boolean> {
   const [name, startStore] = testStores.find(([each]) => each.toLowerCase().startsWith(values.store)) ?? [];
   if (startStore === undefined) throw new Error("--store is sqlite or postgres");
@@ -37,7 +37,7 @@ async function soak(): Promise<boolean> {
       tenants: values.tenants,
       callers: values.callers,
       durationMs: Number(values.minutes || 5) * 60_000,
-      // One alone dies early in its life, too; of several there should be some that serve.
+      // A single gateway also dies early in its life; of several, some should be serving.
       lifeMs: gateways === 1 ? { shortest: 200, longest: 3_000 } : { shortest: 1_000, longest: 15_000 },
       seed: values.seed,
       onProgress: (kills, acknowledged) => {
@@ -94,7 +94,7 @@ async function fuzz(): Promise<boolean> {
   return isReached && problems.length === 0;
 }
 
-/** At most ten of the values, evenly spaced, the last one among them. */
+/** At most ten of the values, evenly spaced, including the last one. */
 function tenOf(values: readonly number[]): number[] {
   const step = Math.max(1, Math.ceil(values.length / 10));
   return values.filter((_, i) => (values.length - 1 - i) % step === 0);

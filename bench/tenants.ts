@@ -6,7 +6,7 @@ import { claimsOf, mintToken, newTestKey } from "../test/harness/tokens.ts";
 export const scope = "platform-api.access policy.read keys.use artifacts.write evidence.write";
 const lifetimeSeconds = 86_400;
 
-/** An issuer, and what mints long-lived tokens of it with these claims. */
+/** An issuer, and a function that mints its long-lived tokens with these claims. */
 export async function startMinter() {
   const key = newTestKey("ES256", "key-1");
   const issuer = await startStaticIssuer([key.publicJwk]);

@@ -1,4 +1,4 @@
-/** Judges a policy by itself, wherever it stands: syntax, annotations, id. */
+/** Checks a policy by itself: syntax, annotations, id. */
 import type { DetailedError, Effect, PolicyJson, PolicyToJsonAnswer, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { type PolicyAction, reservedIds } from "../engine/decision.ts";
 import type { InputCatalogue } from "../engine/inputs.ts";
@@ -11,16 +11,16 @@ import { type EntityUse, entitiesNamed, entityUse } from "./entity-use.ts";
 import { foreignPrincipalIds, isUnconditional, namedActions, scopeActions } from "./policy-tree.ts";
 import { inputsRead, joinInputs } from "./reads.ts";
 
-/** What the text of a policy says. Nothing of Cedar's tree is kept: it is ten times the size of all this. */
+/** What a policy's text says. Cedar's tree is not kept, because it is ten times the size of this. */
 export interface PolicyContent {
   /** Value of `@id`. */
   readonly id: string;
   readonly effect: Effect;
-  /** Actions that its scope admits. */
+  /** Actions that its scope allows. */
   readonly actions: ReadonlySet<PolicyAction>;
   /** Whether it decides every question about its actions. */
   readonly unconditional: boolean;
-  /** Whether it counts where the question is about somebody else than the caller; see `delegation.ts`. */
+  /** Whether it counts in questions about another subject than the caller; see `delegation.ts`. */
   readonly countsOnBehalfOf: boolean;
   readonly description?: string;
   readonly guidance: AnnotatedGuidance;
@@ -28,7 +28,7 @@ export interface PolicyContent {
   readonly reads: readonly string[];
   /** Actions and groups that it names; see `namedActions`. */
   readonly namedActions: readonly string[];
-  /** What it uses of what the organisation knows, and the entities of it that it names. */
+  /** Its use of the organisation's entities, and the entities that it names. */
   readonly entities: EntityUse & { readonly named: readonly TypeAndId[] };
   /** JSON of its `Program`. */
   readonly program: string;
@@ -36,17 +36,16 @@ export interface PolicyContent {
 
 /** A parsed policy with its location. Its id is unique in the set. */
 export interface CheckedPolicy extends PolicyContent {
-  /** File and line where it starts. */
+  /** File, and line of its first token. */
   readonly file: string;
   readonly line: number;
   readonly text: string;
 }
 
-/** What is made of a text. */
 export type PolicyReading =
-  /** It does not parse as one policy. */
+  /** The text does not parse as one policy. */
   | { readonly errors: readonly DetailedError[] }
-  /** Problems have no location yet. A policy with problems may be missing. */
+  /** Problems have no location yet. A policy with problems may be absent. */
   | {
       readonly errors?: never;
       readonly policy?: PolicyContent;
@@ -55,7 +54,7 @@ export type PolicyReading =
 
 const idPattern = /^[a-z0-9][a-z0-9._-]{0,127}$/;
 
-/** Reads one policy, from what Cedar makes of its text. */
+/** Reads one policy from Cedar's parse of its text. */
 export function readPolicy(
   parsed: PolicyToJsonAnswer,
   rules: AnnotationRules,
@@ -63,7 +62,7 @@ export function readPolicy(
 ): PolicyReading {
   if (parsed.type === "failure") return { errors: parsed.errors };
   const tree = parsed.json;
-  // An annotation that is written without a value has null, whatever its type says.
+  // An annotation without a value is null, although its type excludes that.
   const annotations = (tree.annotations ?? {}) as Readonly<Record<string, string | null>>;
   const { id } = annotations;
   const { guidance, problems: misguided } = parseGuidance(tree.effect, annotations, rules, catalogue);

@@ -1,4 +1,4 @@
-/** Judges the policies of one set: each by itself, their ids, their types. */
+/** Checks the policies of one set: each by itself, their ids, their types. */
 import type { DetailedError, PolicyJson, PolicyToJsonAnswer } from "@cedar-policy/cedar-wasm/nodejs";
 import { cedar } from "../cedar.ts";
 import { inputCatalogue } from "../engine/inputs.ts";
@@ -9,16 +9,16 @@ import type { PolicyProblem } from "../load/problem.ts";
 import { type CheckedPolicy, type PolicyReading, readPolicy } from "./check-policy.ts";
 import { type TypeChecker, typeChecker } from "./check-types.ts";
 
-/** What a part of a set holds. Policies with problems may be missing. */
+/** Checked policies of a part of a set. Policies with problems may be missing. */
 export interface CheckedPart {
   readonly policies: readonly CheckedPolicy[];
   readonly problems: readonly PolicyProblem[];
 }
 
-/** Trees that are kept while their set is looked at: each takes some 10 kB. */
+/** Most trees kept while their set is checked; each takes about 10 kB. */
 const maxTrees = 5_000;
 
-/** Judges sets of one bundle. Sets that have text in common share what it costs. */
+/** Checks sets of one bundle. Each distinct text is parsed once for all sets. */
 export class SetChecker {
   readonly #read: (text: string) => PolicyReading;
   readonly #count: (source: string) => number | undefined;
@@ -54,7 +54,7 @@ export class SetChecker {
     return { policies: [...policies.values()], problems };
   }
 
-  /** Syntax tree of a policy of the set that was checked last. To make one is a third of what checking costs. */
+  /** Syntax tree of a policy of the set that was checked last. Parsing it again is a third of the cost of a check. */
   treeOf(text: string): PolicyJson {
     return this.#trees.get(text) ?? parsedPolicy(text);
   }
@@ -73,11 +73,11 @@ export class SetChecker {
       return withLocation(file, source, statement, this.#read(statement.text));
     });
     const problems = parts.flatMap((part) => part.problems);
-    // Cedar's own reading of the whole file must agree with ours of its parts: no policy may be lost between them.
+    // Cedar's parse of the whole file must find as many policies as our split, so that none is lost.
     if (problems.length === 0 && this.#count(source) !== statements.length) {
       problems.push({
         file,
-        message: "cannot be told apart into policies",
+        message: "cannot be split into policies",
         hint: "give each policy a file of its own",
       });
     }
@@ -97,7 +97,7 @@ function tooDeep(file: string, source: string, index: number): PolicyProblem {
     file,
     line: lineAt(source, index),
     message: "the policy is nested too deeply",
-    hint: 'write alternatives as a set, ["a", "b"].contains(…), or as policies of their own',
+    hint: 'write alternatives as a set, ["a", "b"].contains(…), or as separate policies',
   };
 }
 
@@ -110,7 +110,7 @@ function remembering<T>(make: (text: string) => T): (text: string) => T {
   };
 }
 
-/** Policies that Cedar finds in the file; undefined where it does not parse. */
+/** Policies that Cedar finds in the file; undefined if it does not parse. */
 function countPolicies(source: string): number | undefined {
   const whole = cedar().policySetTextToParts(source);
   return whole.type === "failure" ? undefined : whole.policies.length;

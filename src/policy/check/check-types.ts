@@ -1,23 +1,23 @@
-/** Judges the types of policies, against the schema. */
+/** Checks policies against the schema. */
 import type { DetailedError, ValidationAnswer } from "@cedar-policy/cedar-wasm/nodejs";
 import { cedar } from "../cedar.ts";
 import { indexOfByte, lineAt } from "../load/policy-text.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 import type { CheckedPolicy } from "./check-policy.ts";
 
-/** Names what is wrong with the types of policies that stand together in a set. */
+/** Returns the type errors of the policies of one set. */
 export type TypeChecker = (policies: readonly CheckedPolicy[]) => readonly PolicyProblem[];
 
 /**
- * Type errors; and warnings too: a policy that can never apply, or text made to look like other text, is a mistake.
- * Cedar judges each policy by itself, so that a text that was found good is good wherever else it stands.
+ * Type errors, and warnings too: a policy that can never apply, or text made to look like other text, is a mistake.
+ * Cedar checks each policy by itself, so a text without errors has none in any set.
  */
 export function typeChecker(schema: string): TypeChecker {
   const good = new Set<string>();
   return (policies) => {
     const fresh = policies.filter(({ text }) => !good.has(text));
     if (fresh.length === 0) return [];
-    // As one text they cost Cedar half as much; but then it names neither policies nor their lines.
+    // Joined into one text they cost Cedar half as much, but then errors name neither policies nor lines.
     const together = validated(schema, fresh.map(({ text }) => text).join("\n"));
     if (together.type === "failure" || complaints(together).length > 0) return typeProblems(fresh, schema);
     for (const { text } of fresh) good.add(text);
@@ -40,12 +40,12 @@ function typeProblems(policies: readonly CheckedPolicy[], schema: string): reado
   return complaints(answer).map(({ policyId, error }): PolicyProblem => {
     const policy = byId.get(policyId) as CheckedPolicy;
     const help = error.help?.replace(/^for policy `[^`]*`, /, "");
-    // Cedar calls any entity `e`; of this type there is one.
+    // Cedar calls any entity `e`; there is one of this type.
     const hint = error.message.includes("entity type `Principal`") ? help?.replace("`e has ", "`principal has ") : help;
     return {
       file: policy.file,
       line: policy.line + lineWithin(error, policy.text) - 1,
-      // Cedar says the same once for each action.
+      // Cedar repeats the message for each action.
       message: `${policyId}: ${error.message.replace(/^for policy `[^`]*`[,:] /, "").replace(/ for Action::"\w+"/, "")}`,
       ...(hint !== undefined && { hint }),
     };

@@ -1,4 +1,4 @@
-/** The thread of `check-thread.ts`: checks the one bundle that it is given, and hands it over set by set. */
+/** The thread of `check-thread.ts`: checks one bundle and hands over the result set by set. */
 import { once } from "node:events";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import type { PolicyBundle } from "../load/bundle.ts";

@@ -1,4 +1,4 @@
-/** Judges a bundle before it decides anything: every problem of every set, and of sets that decide together. */
+/** Checks a bundle before it decides anything: problems of every set, and of sets that decide together. */
 import { cedar } from "../cedar.ts";
 import { policyActions } from "../engine/schema.ts";
 import { type JoinedEntities, joinEntities } from "../entities/entity-set.ts";
@@ -11,47 +11,47 @@ import type { CheckedPolicy } from "./check-policy.ts";
 import { SetChecker } from "./check-set.ts";
 import { DifferentialRun } from "./differential-run.ts";
 
-/** Policies of each set by name, and all that is wrong with them. */
+/** Policies of each set by name, and all problems. */
 export interface CheckedBundle {
   readonly sets: ReadonlyMap<string, readonly CheckedPolicy[]>;
   readonly problems: readonly PolicyProblem[];
-  /** What the organisation knows, as `joinEntities` writes it. Absent where the bundle declares nothing of it. */
+  /** The organisation's entities, as `joinEntities` writes them. Absent if the bundle declares none. */
   readonly entities?: string;
 }
 
-/** Policies of a set, and what they are found by. */
+/** Policies of a set and their index. */
 export interface CheckedSet {
   readonly policies: readonly CheckedPolicy[];
   readonly index: SetIndex;
 }
 
-/** The same, as an engine takes it. */
+/** The same, in the form that an engine takes. */
 export interface IndexedBundle extends Omit<CheckedBundle, "sets"> {
   readonly sets: ReadonlyMap<string, CheckedSet>;
 }
 
-/** A bundle that was checked, and whose policies as they are compiled were compared with Cedar. */
+/** A checked bundle whose compiled policies were compared with Cedar. */
 export interface ComparedBundle extends IndexedBundle {
-  /** In what a set's compiled policies differ from what Cedar makes of them, by name. Cedar alone evaluates such a set. */
+  /** Differences between a set's compiled policies and Cedar, by set name. Cedar alone evaluates such a set. */
   readonly disagreements: ReadonlyMap<string, string>;
 }
 
-/** Bundles do not change, so that one is loaded and then compiled need not be paid for twice. */
+/** Bundles do not change, so loading and compiling one checks it only once. */
 const known = new WeakMap<PolicyBundle, CheckedBundle>();
 
-/** Checks the bundle as a whole. A bundle with problems must not decide. */
+/** Checks the whole bundle. A bundle with problems must not decide. */
 export function checkBundle(bundle: PolicyBundle): CheckedBundle {
   const checked = known.get(bundle) ?? check(bundle);
   known.set(bundle, checked);
   return checked;
 }
 
-/** Looks at a set that is good as far as it was checked, while its trees are at hand. */
+/** Visits a set without problems so far, while its trees are available. */
 type Visit = (name: string, policies: readonly CheckedPolicy[], entities: string, trees?: SetChecker) => void;
 
 function check(bundle: PolicyBundle, visit: Visit = () => {}): CheckedBundle {
   const entities = bundle.entities && joinEntities(bundle.entities);
-  // Where the operator's schema is wrong, every policy that names its types would seem to be.
+  // If the operator's schema is invalid, every policy that names its types would have errors.
   if (entities !== undefined && !entities.hasSchema)
     return { sets: new Map(), problems: sortProblems(entities.problems) };
   const schema = cedar().checkParseSchema(bundle.schema);
@@ -83,7 +83,7 @@ export function indexed(checked: CheckedBundle): IndexedBundle {
 
 const compared = new WeakMap<PolicyBundle, ComparedBundle>();
 
-/** Checks the bundle, and compares what is compiled of it with Cedar: before it decides anything. */
+/** Checks the bundle, and compares its compiled policies with Cedar, before it decides anything. */
 export function compareBundle(bundle: PolicyBundle): ComparedBundle {
   const done = compared.get(bundle);
   if (done !== undefined) return done;
@@ -116,8 +116,9 @@ function unknownEntities(policies: readonly CheckedPolicy[], { exists }: JoinedE
 }
 
 /**
- * Permits without any condition decide every allowed question of their actions. Two such that contradict each other
- * would deny all of them, so they are refused here. Contradictions that depend on the question deny when they occur.
+ * Unconditional permits decide every allowed question of their actions. If two of them contradict each other, all of
+ * these questions would be denied, so they are refused here. Contradictions that depend on the question deny when they
+ * occur.
  */
 function certainConflicts(policies: readonly CheckedPolicy[], bundle: PolicyBundle): readonly PolicyProblem[] {
   const certain = policies.filter(({ effect, unconditional }) => effect === "permit" && unconditional);

@@ -1,22 +1,24 @@
 /**
- * Whether a permit counts if the question is about somebody else than the caller. An enforcement point's own rights never
- * become its subject's, so a permit that was written for callers says nothing about whom they ask for: it counts only if,
- * whatever the rest of the request says, what it makes of `context.on_behalf_of` can still keep it from permitting.
+ * Whether a permit counts if the question is about another subject than the caller. An enforcement point's own rights
+ * never become its subject's, so a permit written for callers does not apply to their subjects: it counts only if,
+ * whatever the rest of the request contains, its conditions on `context.on_behalf_of` can still prevent it from
+ * permitting.
  *
- * The conditions are one formula over comparisons, however they are written: `a && b` and `if a then b else false` are one.
- * A comparison of a member with something else depends on the subject, each by itself. Everything else holds or not as
- * suits the permit least; so does a comparison that is not recognised here, such as one of a member with itself.
+ * The conditions are one formula over comparisons, so that `a && b` and `if a then b else false` are equal. A
+ * comparison of a member with something else depends on the subject, each by itself. Everything else may be true or
+ * false, as is worst for the permit; so may a comparison that is not recognised here, such as one of a member with
+ * itself.
  */
 import type { Expr, PatternElem, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { pathOf } from "./reads.ts";
 
-/** Whether the policy counts for a question about somebody else. Forbids always do. */
+/** Whether the policy counts in questions about another subject. Forbids always do. */
 export function countsOnBehalfOf({ effect, conditions }: Pick<PolicyJson, "effect" | "conditions">): boolean {
   if (effect === "forbid") return true;
   return JSON.stringify(conditions).includes("on_behalf_of") && new Formula().countsIf(conditions);
 }
 
-/** Steps after which a formula is too large to be judged. Thousands of names in one list take fewer. */
+/** Steps after which a formula is too large to be checked. Thousands of names in one list take fewer. */
 const maximumSteps = 100_000;
 
 /** A reduced ordered binary decision diagram. */
@@ -31,13 +33,13 @@ interface Choice {
 type Operands = Readonly<Record<string, Expr>>;
 
 class Formula {
-  /** Numbers of comparisons: above zero those that depend on the subject; below zero all others, which come first. */
+  /** Numbers of comparisons: positive if they depend on the subject; negative for all others, which come first. */
   readonly #variables = new Map<string, number>();
   readonly #choices = new Map<string, Choice>();
   readonly #results = new Map<string, Diagram>();
   #steps = 0;
 
-  /** Whether no way leads to `true` past the subject. */
+  /** Whether no path that ignores the subject leads to `true`. */
   countsIf(conditions: PolicyJson["conditions"]): boolean {
     const clauses = conditions.map(({ kind, body }) => this.#choose(this.#of(body), kind === "when", kind !== "when"));
     const seen = new Set<Diagram>();
@@ -83,7 +85,7 @@ class Formula {
 
   #comparison(expression: Expr): Diagram {
     const written = JSON.stringify(expression).replace(/("Wildcard",)+(?="Wildcard")/g, "");
-    // A number that JavaScript rounds is like no other.
+    // A number that JavaScript rounds is equal to no other.
     const name = /"Value":-?\d{16}/.test(written) ? `${written} ${this.#variables.size}` : written;
     const unused = (this.#variables.size + 1) * (dependsOnSubject(expression) ? 1 : -1);
     const variable = this.#variables.get(name) ?? unused;
@@ -91,7 +93,7 @@ class Formula {
     return this.#choice(variable, true, false);
   }
 
-  /** From the end, so that what comes in the order of its variables is joined at once. */
+  /** From the end, so that diagrams in the order of their variables are joined at once. */
   #all(diagrams: readonly Diagram[]): Diagram {
     return diagrams.reduceRight((rest, it) => this.#choose(it, rest, false), true);
   }
@@ -138,7 +140,7 @@ function partsOf(expression: Expr): readonly [operator: string, operand: unknown
   return Object.entries(expression)[0] ?? ["", undefined];
 }
 
-/** Whether a member of the subject is compared with something else than itself, in a way that is recognised. */
+/** Whether it compares a member of the subject with something other than itself, in a recognised form. */
 function dependsOnSubject(expression: Expr): boolean {
   const [operator, operand] = partsOf(expression);
   const parts = partsOfLike(expression);
@@ -149,7 +151,7 @@ function dependsOnSubject(expression: Expr): boolean {
   return isApart && operands.some(isMember) && operands.every((it) => isMember(it) || !isReadIn(it));
 }
 
-/** Whether the value is a member of the subject, or what a function or a tag makes of one. */
+/** Whether the value is a member of the subject, or the result of a function or a tag of one. */
 function isMember(expression: Expr): boolean {
   if (isPathOfMember(expression)) return true;
   const [operator, operand] = partsOf(expression);
@@ -158,7 +160,7 @@ function isMember(expression: Expr): boolean {
   return read.length === 1 && read.every(isMember);
 }
 
-/** Whether a member of the subject stands in the expression. */
+/** Whether the expression contains a member of the subject. */
 function isReadIn(node: unknown): boolean {
   return typeof node === "object" && node !== null && (isPathOfMember(node) || Object.values(node).some(isReadIn));
 }
@@ -168,7 +170,10 @@ function isPathOfMember(expression: object): boolean {
   return path.length > 2 && path[0] === "context" && path[1] === "on_behalf_of";
 }
 
-/** What a `has` finds whenever somebody is asked for: the record, and members that `schema.ts` has in it always. */
+/**
+ * Paths for which `has` is always true in a question about another subject: the record, and its members that
+ * `schema.ts` requires.
+ */
 const presentPaths: readonly string[] = ["", ".type", ".id", ".properties", ".property_values"].map(
   (member) => `context.on_behalf_of${member}`,
 );
@@ -184,7 +189,7 @@ function partsOfLike(expression: Expr): readonly (string | undefined)[] | undefi
   return like?.pattern.map((part) => (part === "Wildcard" ? undefined : part.Literal));
 }
 
-/** A member of a record that is written out is the value that stands there. */
+/** A member of a literal record is its value. */
 function simplified(expression: Expr): Expr {
   const [operator, operand] = partsOf(expression);
   if (operator !== ".") return expression;
@@ -194,7 +199,7 @@ function simplified(expression: Expr): Expr {
   return Object.hasOwn(members, attr) ? simplified(members[attr] as Expr) : expression;
 }
 
-/** Members of a set that is written out, in an order that is not the author's. */
+/** Members of a literal set, in an order that does not depend on the author's. */
 function listed(expression: Expr): readonly Expr[] | undefined {
   const [operator, operand] = partsOf(expression);
   return operator === "Set" ? sorted(operand as readonly Expr[]) : undefined;
@@ -210,7 +215,7 @@ const truths: readonly string[] = [
   ...["contains", "containsAll", "containsAny", "isEmpty"],
 ];
 
-/** Whether the value is true or false, as far as it can be seen. */
+/** Whether the value is known to be a boolean. */
 function isTruth(expression: Expr): boolean {
   const [operator, operand] = partsOf(expression);
   return truths.includes(operator) || typeof operand === "boolean";

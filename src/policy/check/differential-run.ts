@@ -1,6 +1,6 @@
 /**
- * Compares the compiled policies of a set with Cedar before they decide anything: on requests made of what the policies
- * themselves compare with, of what is next to that, and of anything else.
+ * Compares the compiled policies of a set with Cedar before they decide anything: on requests made of the values that
+ * the policies compare with, of neighbouring values, and of random ones.
  */
 import type { PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { atOnce } from "../../base/steps.ts";
@@ -21,14 +21,14 @@ import { parsedPolicy } from "./check-set.ts";
 import { type EntityUse, joinUses } from "./entity-use.ts";
 import { joinInputs } from "./reads.ts";
 
-/** Policies that Cedar is asked about together: most of what a call costs is the request. */
+/** Policies in one call to Cedar: most of a call's cost is the request. */
 const policiesTogether = 20;
-/** Requests besides one for each policy. */
+/** Requests in addition to one for each policy. */
 const requestsBesides = 10;
 /** Entities of each type that requests refer to, whether policies name them or not. */
 const samplesOfType = 2;
 
-/** Compares sets of one bundle. Of policies that sets have in common only one is looked at closely. */
+/** Compares sets of one bundle. A policy that several sets share is checked closely only once. */
 export class DifferentialRun {
   readonly #bundle: PolicyBundle;
   readonly #catalogue: InputCatalogue;
@@ -45,9 +45,9 @@ export class DifferentialRun {
   }
 
   /**
-   * What differs first, in words; undefined where nothing does. Does not throw.
+   * Describes the first difference; undefined if there is none. Does not throw.
    *
-   * @param treeOf gives the syntax tree of a policy's text, which is a quarter of what comparing costs
+   * @param treeOf returns the syntax tree of a policy's text, which is a quarter of the cost
    */
   disagreement(
     policies: readonly CheckedPolicy[],
@@ -128,7 +128,7 @@ export class DifferentialRun {
     }
   }
 
-  /** Entities that policies name, and some of each type where they look at any. */
+  /** Entities that policies name, and some of each type if they read any. */
   #known(policies: readonly CheckedPolicy[]): KnownEntities {
     this.#samples ??= this.#entitiesOf(policies)?.source.table.samples(samplesOfType);
     const known = new Map(this.#samples);
@@ -138,12 +138,12 @@ export class DifferentialRun {
     return known;
   }
 
-  /** With what the set reads, as its decisions have it: what else there is would be most of what a call costs. */
+  /** Builds only the inputs that the set reads, as its decisions do: all others would be most of a call's cost. */
   #builder(policies: readonly CheckedPolicy[], { names, actions }: InputsRead): CedarRequestBuilder {
     return cedarRequestBuilder(names, actions, this.#catalogue, this.#entitiesOf(policies));
   }
 
-  /** Undefined where the policies use none, which spares the table: it is as large as all entities. */
+  /** Undefined if the policies use none, which saves building the table: it is as large as all entities. */
   #entitiesOf(policies: readonly CheckedPolicy[]): { source: EntitySource; use: EntityUse } | undefined {
     const { entities: declared } = this.#bundle;
     const use = joinUses(policies.map(({ entities }) => entities));

@@ -1,7 +1,7 @@
 /**
- * What a policy uses of what the organisation knows, from its syntax tree. Never too little: a value that a policy has came
- * from a path that it reads or from an entity that it names, and it goes at most one entity further with each member or
- * tag that it reads.
+ * A policy's use of the organisation's entities, from its syntax tree. An overestimate: every value that a policy has
+ * came from a path that it reads or from an entity that it names, and each member or tag that it reads leads at most
+ * one entity further.
  */
 import type { PolicyJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import type { InputCatalogue } from "../engine/inputs.ts";
@@ -10,13 +10,13 @@ import { pathOf } from "./reads.ts";
 export interface EntityUse {
   /** Paths of the references that it reads. */
   readonly references: readonly string[];
-  /** Entities of the operator's types that it names where Cedar looks at more than their names. */
+  /** Entities of the operator's types that it names and of which Cedar reads more than the name. */
   readonly roots: readonly TypeAndId[];
-  /** How many entities further it goes at most, from one of those. */
+  /** Most steps from one of those to a further entity. */
   readonly steps: number;
 }
 
-/** Use of policies together. */
+/** Combined use of several policies. */
 export function joinUses(uses: readonly EntityUse[]): EntityUse {
   const roots = new Map(uses.flatMap((use) => use.roots).map((uid) => [`${uid.type} ${uid.id}`, uid]));
   return {
@@ -48,7 +48,7 @@ class Walk {
     this.#catalogue = catalogue;
   }
 
-  /** Members and tags that are read within each other, beyond paths that lead to no entity. */
+  /** Nested reads of members and tags, beyond paths that lead to no entity. */
   steps(node: unknown): number {
     if (typeof node !== "object" || node === null) return 0;
     const path = pathOf(node);
@@ -64,14 +64,14 @@ class Walk {
     if (operator === ".") return this.steps(left) + 1;
     if (operator === "getTag") return Math.max(this.steps(left) + 1, this.steps(right));
     if (comparing.includes(operator)) {
-      // Of what is compared by its name, nothing else is looked at; of what may be in something, what it is in.
+      // An entity that is compared by name is not read otherwise, but on the left of `in` its parents are.
       const isLeftNamed = operator === "in" ? isVariable(left) : isNamed(left);
       return Math.max(isLeftNamed ? 0 : this.steps(left), isNamed(right) ? 0 : this.steps(right));
     }
     return Math.max(0, ...Object.values(operand as Node).map((child) => this.#within(child)));
   }
 
-  /** An expression, or several in a list, as the operands of functions are. */
+  /** An expression, or a list of them, as operands of functions are. */
   #within(child: unknown): number {
     return Array.isArray(child) ? Math.max(0, ...child.map((item) => this.steps(item))) : this.steps(child);
   }
@@ -96,10 +96,10 @@ class Walk {
 
 const comparing: readonly string[] = ["in", "==", "!=", "contains", "containsAll", "containsAny"];
 
-/** Types of the service whose entities a policy can name, and have the values of a request by. */
+/** Types of the service whose entities a policy can name, and through which it can read values of a request. */
 const ourTypes: readonly string[] = ["LabelSet", "Principal"];
 
-/** Whether the expression is an entity by name, any other constant, or a set of them. */
+/** Whether the expression is an entity by name, another constant, or a set of them. */
 function isNamed(expression: unknown): boolean {
   const { Value: value, Set: items } = expression as Node;
   return value !== undefined || isVariable(expression) || (Array.isArray(items) && items.every(isNamed));

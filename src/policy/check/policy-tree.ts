@@ -4,7 +4,7 @@ import { parseTenantId } from "../../base/ids.ts";
 import type { PolicyAction } from "../engine/decision.ts";
 import { actionGroups, policyActions } from "../engine/schema.ts";
 
-/** Actions that the scope of the policy admits; conditions may narrow them further. */
+/** Actions that the scope of the policy allows; conditions may narrow them further. */
 export function scopeActions({ action }: PolicyJson): ReadonlySet<PolicyAction> {
   if (action.op === "All") return new Set(policyActions);
   const entities = "entities" in action ? action.entities : "entity" in action ? [action.entity] : [];
@@ -28,8 +28,8 @@ export function isUnconditional({ principal, resource, conditions }: PolicyJson)
 }
 
 /**
- * Actions and groups that the policy names where it asks what an action is in: groups anywhere, and actions in its
- * conditions. Sorted; whatever is named anywhere counts, asked or not.
+ * Actions and groups that the policy may test with `in`: groups anywhere, and actions in its conditions. Sorted; every
+ * name counts, whether it is tested or not.
  */
 export function namedActions({ action, conditions }: PolicyJson): readonly string[] {
   const named = new Set(entityIds("Action", conditions));
@@ -37,13 +37,13 @@ export function namedActions({ action, conditions }: PolicyJson): readonly strin
   return [...named].sort();
 }
 
-/** A message for each principal that the policy names by an id that no principal has: it would never match. */
+/** A message for each principal that the policy names by an impossible id: it would never match. */
 export function foreignPrincipalIds(policy: PolicyJson): readonly string[] {
   const bad = [...entityIds("Principal", [policy.principal, policy.conditions])].filter((id) => !isPrincipalId(id));
   return bad.map((id) => `no principal has the id ${JSON.stringify(id)}`);
 }
 
-/** Ids of the type's entities that a part of the tree names, in their order there. */
+/** Ids of the type's entities in a part of the tree, in order of appearance. */
 function entityIds(ofType: string, part: unknown): ReadonlySet<string> {
   const ids = new Set<string>();
   const visit = (node: unknown): void => {

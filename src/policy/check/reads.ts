@@ -1,6 +1,6 @@
 /**
- * Which inputs a policy reads, from its syntax tree. Never too few: whatever this file does not recognise counts as
- * reading everything, because the decision cache is exact only if no input that decides is left out.
+ * Which inputs a policy reads, from its syntax tree. An overestimate: any form that is not recognised counts as reading
+ * everything, because the decision cache is exact only if no deciding input is omitted.
  */
 import type { PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 import type { InputCatalogue } from "../engine/inputs.ts";
@@ -16,7 +16,7 @@ export function inputsRead(
   return joinInputs([[...reads.names]], catalogue);
 }
 
-/** Names that are in any of the lists, sorted. Single tags go where all are named. */
+/** Names in any of the lists, sorted. Single tags are removed if all tags are named. */
 export function joinInputs(lists: readonly (readonly string[])[], catalogue: InputCatalogue): readonly string[] {
   const names = new Set(lists.flat());
   const isNamedAlready = (name: string): boolean => names.has(catalogue.tagOf(name)?.of.name ?? "");
@@ -25,7 +25,7 @@ export function joinInputs(lists: readonly (readonly string[])[], catalogue: Inp
 
 type Node = Readonly<Record<string, unknown>>;
 
-/** Names that are read, collected on a walk of the syntax tree. */
+/** Names that are read, collected by walking the syntax tree. */
 class Reads {
   readonly names = new Set<string>();
   readonly #catalogue: InputCatalogue;
@@ -75,7 +75,7 @@ class Reads {
       this.#everything();
       return;
     }
-    // Cedar takes a whole path at once, too: whether each record on it is there says the rest.
+    // Cedar also accepts a whole path in one `has`; it implies the presence of each record on it.
     const names = [node.attr as string | readonly string[]].flat();
     const record = this.#catalogue.recordAt([...path, ...names].join("."));
     if (record !== undefined) this.names.add(record);
@@ -118,22 +118,22 @@ const operators: Readonly<Record<string, readonly string[]>> = {
   "if-then-else": ["if", "then", "else"],
 };
 
-/** Whether it is a set of labels by name, which is in what its labels are in. */
+/** Whether it is a set of labels by name; such a set is in what its labels are in. */
 function namesLabelSet(operator: string, operand: unknown): boolean {
   return operator === "Value" && JSON.stringify(operand).includes('"type":"LabelSet"');
 }
 
-/** Expressions within an operator's; undefined where the operator is none that we know. */
+/** Operands of an operator's expression; undefined for an unknown operator. */
 function operandsOf(operator: string, operand: unknown): readonly unknown[] | undefined {
   if (operator === "Value") return [];
   if (Array.isArray(operand)) return operand; // a set, or the arguments of a function such as decimal(…)
   if (operator === "Record") return Object.values(operand as Node);
-  // Not among them: access to a member of what is no plain path, such as `(if … then … else …).scopes`.
+  // Not among them: a member of something other than a plain path, such as `(if … then … else …).scopes`.
   const names = Object.hasOwn(operators, operator) ? operators[operator] : undefined;
   return names?.flatMap((name) => (operand as Node)[name] ?? []);
 }
 
-/** `principal.scopes` and the like as `["principal", "scopes"]`; undefined where the expression is no such chain. */
+/** `principal.scopes` and the like as `["principal", "scopes"]`; undefined if the expression is not such a chain. */
 export function pathOf(expression: unknown): readonly string[] | undefined {
   const node = expression as {
     readonly Var?: string;

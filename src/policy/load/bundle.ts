@@ -1,6 +1,6 @@
 /**
- * A policy bundle: everything that decides, as data. Two bundles with the same content answer every question alike,
- * and the hash of the content is the policy revision.
+ * A policy bundle: everything that decides, as data. Two bundles with the same content answer every question alike, and
+ * the hash of the content is the policy revision.
  */
 import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
@@ -14,20 +14,20 @@ import type { GuidanceDefaults } from "../guidance/guidance-defaults.ts";
 import type { KeyReferenceRule } from "../guidance/key-references.ts";
 import { otherTenants } from "./manifest.ts";
 
-/** Optional members are absent where they say nothing, so that what does not use them has the same content without. */
+/** Optional members are absent if they are unused, so that bundles without them have the same content as before. */
 export interface PolicyBundle extends DeclaredInputs {
   /** `engineVersion` of the engine that the bundle was loaded for. */
   readonly engine: string;
-  /** Text of the Cedar schema that the policies are checked against: `schemaFor` what the bundle declares. */
+  /** Text of the Cedar schema that the policies are checked against: `schemaFor` the bundle's declarations. */
   readonly schema: string;
   /** Names of sets: the platform's, and each tenant's by tenant id, `*` for those not named. */
   readonly manifest: { readonly platform: string; readonly tenants: Readonly<Record<string, string>> };
   readonly guidance: GuidanceDefaults;
   readonly strictness: StrictnessOrders;
   readonly keyReferences: readonly KeyReferenceRule[];
-  /** What names of actions that enforcement points use stand for. */
+  /** Actions by the additional names that enforcement points use. */
   readonly actions?: Readonly<Record<string, PolicyAction>>;
-  /** Members of `registered` that obligations may tell callers. */
+  /** Members of `registered` that obligations may disclose to callers. */
   readonly disclosable?: readonly string[];
   /** Profiles that a policy may choose. */
   readonly supportedProfiles: readonly ArtifactProfile[];
@@ -35,18 +35,18 @@ export interface PolicyBundle extends DeclaredInputs {
   readonly sets: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
-/** What a bundle is kept as, so that its decisions can be evaluated again, and what names it. */
+/** Content of a bundle, kept so that its decisions can be evaluated again, and its revision. */
 export interface BundleIdentity {
-  /** The bundle as canonical JSON (RFC 8785) in UTF-8; in memory that threads can share, for it may be megabytes. */
+  /** The bundle as canonical JSON (RFC 8785) in UTF-8, in shared memory because it may be megabytes. */
   readonly content: Uint8Array;
   /** `revisionOf` the content. */
   readonly revision: string;
 }
 
-/** Bundles do not change, and one of a hundred tenants is megabytes of text. */
+/** Bundles do not change, and one for a hundred tenants is megabytes of text. */
 const identities = new WeakMap<PolicyBundle, BundleIdentity>();
 
-/** Writes and hashes the bundle, in steps of a set. */
+/** Serialises and hashes the bundle; each step is a set. */
 export function* identify(bundle: PolicyBundle): Generator<undefined, BundleIdentity> {
   const known = identities.get(bundle);
   if (known !== undefined) return known;
@@ -70,7 +70,7 @@ export function* identify(bundle: PolicyBundle): Generator<undefined, BundleIden
   return identity;
 }
 
-/** The canonical JSON of a bundle from its beginning to its end, its sets one by one. */
+/** The canonical JSON of a bundle in pieces, one per set. */
 function* canonicalPieces(bundle: PolicyBundle): Generator<string> {
   const members = Object.entries(bundle).filter(([, value]) => value !== undefined);
   let before = "{";
@@ -92,7 +92,7 @@ function* piecesOfSets(sets: PolicyBundle["sets"]): Generator<string> {
   yield before === "{" ? "{}" : "}";
 }
 
-/** By UTF-16 code units, as RFC 8785 has it. */
+/** By UTF-16 code units, as RFC 8785 requires. */
 function byName([one]: readonly [string, unknown], [other]: readonly [string, unknown]): number {
   return one < other ? -1 : 1;
 }
@@ -103,7 +103,7 @@ function canonical(value: unknown): string {
   return text;
 }
 
-/** The bundle as canonical JSON (RFC 8785): what is kept so that its decisions can be evaluated again. */
+/** The bundle as canonical JSON (RFC 8785), kept so that its decisions can be evaluated again. */
 export function bundleContent(bundle: PolicyBundle): string {
   return utf8Text(atOnce(identify(bundle)).content);
 }
@@ -113,14 +113,14 @@ export function revisionOf(content: string): string {
   return `sha256:${createHash("sha256").update(content, "utf8").digest("hex")}`;
 }
 
-/** The bundle of which this is the content; undefined where the content is not what the revision says. */
+/** The bundle with this content; undefined if the content does not match the revision. */
 export function parseBundleContent(content: string, revision: string): PolicyBundle | undefined {
   return revisionOf(content) === revision ? (JSON.parse(content) as PolicyBundle) : undefined;
 }
 
 /**
- * Why the bundle is not for this tenant's eyes alone; undefined where it is. It may name other tenants: by sets of their
- * own, or key references that are theirs alone. What the organisation knows is of all its tenants.
+ * Reason why the bundle must not be shown to this tenant alone; undefined if it may. A bundle may name other tenants,
+ * by their sets or by their key references. The organisation's entities belong to all its tenants.
  *
  * @param hasOthers whether the deployment has other tenants
  */
@@ -130,7 +130,7 @@ export function tellsOfOthers(
   hasOthers: boolean,
 ): string | undefined {
   const named = [...Object.keys(manifest.tenants), ...keyReferences.flatMap(({ tenants }) => tenants ?? [])];
-  if (named.some((name) => name !== otherTenants && name !== tenantId)) return "it tells of other tenants too";
+  if (named.some((name) => name !== otherTenants && name !== tenantId)) return "it names other tenants too";
   const isOfAll = entities !== undefined && hasOthers && Object.hasOwn(manifest.tenants, otherTenants);
   return isOfAll ? "it has the entities of all tenants, and there are others" : undefined;
 }

@@ -1,10 +1,10 @@
 /**
- * What a manifest declares of callers' attributes:
+ * A manifest's declaration of callers' attributes:
  *
  *     caller_attributes:
  *       clearance: { type: whole_number, claim: clearance, required: true }
- *       roles: { type: set_of_text, claim: realm_access.roles }       # members within each other, joined by dots
- *       ward: { type: text, claim: ["https://hospital.example/ward"] } # a name that has dots of its own
+ *       roles: { type: set_of_text, claim: realm_access.roles }       # nested members, joined by dots
+ *       ward: { type: text, claim: ["https://hospital.example/ward"] } # a name that itself has dots
  *
  * Without `claim` it is the attribute's own name; without `required` it is false.
  */
@@ -20,13 +20,13 @@ import type { ManifestReader } from "./manifest-reader.ts";
 
 const maximumAttributes = 32;
 const namePattern = /^[a-z][a-z0-9_]{0,63}$/;
-/** Members of the path to a claim, and characters of each. */
+/** Most members of the path to a claim, and most characters of each. */
 const maximumDepth = 8;
 const maximumClaimName = 256;
-/** Words of Cedar's own, which no policy can read a member by after a dot. */
+/** Cedar's reserved words, which cannot be member names after a dot. */
 const reservedWords: readonly string[] = ["true", "false", "if", "then", "else", "in", "is", "like", "has"];
 
-/** Undefined where nothing is declared, and where what is declared is not good: then there is a problem. */
+/** Undefined without a declaration, and, after reporting a problem, if it is invalid. */
 export function readCallerAttributes(
   reader: ManifestReader,
   node: Node | null | undefined,

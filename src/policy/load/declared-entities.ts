@@ -1,8 +1,8 @@
 /**
- * What a manifest declares of what the organisation knows:
+ * A manifest's declaration of the organisation's entities:
  *
  *     entities:
- *       schema: org.cedarschema       # entity types of the operator's own, in one namespace
+ *       schema: org.cedarschema       # the operator's own entity types, in one namespace
  *       files: [labels.json]          # entities in Cedar's JSON format
  *       labels: Org::Label            # optional, each: the type of the entities that labels, the workload's application,
  *       application: Org::Application #   key references and principals refer to
@@ -22,7 +22,7 @@ const maximumFiles = 64;
 const filePattern = /^[A-Za-z0-9][\w.-]{0,127}$/;
 const typePattern = /^[A-Za-z_]\w*(?:::[A-Za-z_]\w*)+$/;
 
-/** Undefined where nothing is declared, and where what is declared is not good: then there is a problem. */
+/** Undefined without a declaration, and, after reporting a problem, if it is invalid. */
 export function readDeclaredEntities(
   reader: ManifestReader,
   node: Node | null | undefined,

@@ -4,11 +4,11 @@
  *     manifest.yaml           see manifest.ts
  *     schema.cedarschema      optional copy of the schema, for editors; must be unchanged
  *     <set>/*.cedar           one folder per set that the manifest names
- *     *.cedarschema, *.json   entities and their schema, where the manifest names them
+ *     *.cedarschema, *.json   entities and their schema, if the manifest names them
  *     tests/*.yaml            expected decisions, see policy-tests.ts
  *
- * Every entry is read, or judged as in unread.ts. Only names that the directory lists are opened, a tenant id is never one of them, and a link that leads out of the
- * directory is refused (links within it are how orchestrators mount files).
+ * Every other entry is checked as in unread.ts. Only names that the directory lists are opened, tenant ids are never
+ * used as names, and a link out of the directory is refused (orchestrators mount files with links within it).
  */
 import { join, sep } from "node:path";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
@@ -27,11 +27,11 @@ import { testsFolder } from "./manifest-reader.ts";
 import { type PolicyProblem, sortProblems } from "./problem.ts";
 import { judgeUnread, testFile, type UnreadEntry } from "./unread.ts";
 
-/** What is needed of a file system; `node:fs/promises` is one. */
+/** The required functions of a file system; `node:fs/promises` is one. */
 export interface PolicyFileSystem {
   /** Names in the folder. */
   readdir(path: string): Promise<readonly string[]>;
-  /** What is at the path, links followed. */
+  /** Type and size of the target, following links. */
   stat(path: string): Promise<{ isFile(): boolean; isDirectory(): boolean; readonly size: number }>;
   readFile(path: string): Promise<Uint8Array>;
   /** The path without links. */
@@ -46,25 +46,25 @@ export interface PolicySettings {
   readonly supportedProfiles?: readonly ArtifactProfile[];
 }
 
-/** A good bundle, or all that is wrong with the directory. */
+/** A valid bundle, or all problems of the directory. */
 export type LoadedPolicy =
   | {
       readonly bundle: PolicyBundle;
-      /** Paths of what the directory holds besides, and is harmless. Sorted. */
+      /** Paths of other, harmless entries of the directory. Sorted. */
       readonly ignored: readonly string[];
       readonly problems?: never;
     }
   | { readonly bundle?: never; readonly ignored?: never; readonly problems: readonly PolicyProblem[] };
 
-/** What a directory held when it was read: policies are not judged yet. */
+/** Content of a directory when it was read: policies are not checked yet. */
 export interface PolicyReading {
-  /** Absent where there is no manifest to go by. */
+  /** Absent without a usable manifest. */
   readonly bundle?: PolicyBundle;
-  /** What is wrong with files and manifest. A bundle beside problems must not decide. */
+  /** Problems of files and manifest. A bundle with problems must not decide. */
   readonly problems: readonly PolicyProblem[];
 }
 
-/** Reads and validates the directory, and names everything that is wrong with it. Does not reject. */
+/** Reads and validates the directory and reports every problem. Does not reject. */
 export async function loadPolicyDirectory(
   path: string,
   fileSystem: PolicyFileSystem,
@@ -78,10 +78,11 @@ export async function loadPolicyDirectory(
 }
 
 /**
- * Reads the directory, as far as what it holds can decide. Does not reject.
+ * Reads what decides in the directory. Does not reject.
  *
- * @param before another reading. What its files of policies have still, is the very same text here: so that the two are
- *   compared file by file, and not all megabytes of them in one turn of the event loop
+ * @param before an earlier reading. The texts of unchanged policy files are reused from it, so that the two are
+ *   compared
+ *   file by file, and not all megabytes of them in one turn of the event loop
  */
 export async function readPolicyDirectory(
   path: string,
@@ -89,7 +90,7 @@ export async function readPolicyDirectory(
   settings: PolicySettings = {},
   before?: PolicyReading,
 ): Promise<PolicyReading> {
-  // Without what is harmless: an editor's file that comes and goes is no change of the policy.
+  // Without harmless entries: an editor's temporary file is not a change of the policy.
   return (await read(path, fileSystem, settings, before?.bundle?.sets)).reading;
 }
 
@@ -127,13 +128,13 @@ async function read(
     sets: await readSets(directory, manifestFile, [manifest.platform, ...Object.values(manifest.tenants)], before),
   };
   if (directory.names.includes(testsFolder)) await directory.list(testsFolder, testFile);
-  // What a manifest with problems does not name, it may have meant to.
+  // An invalid manifest may have meant to name the entries that it does not name.
   const unread = problems.length > 0 ? undefined : judgeUnread(await directory.unread());
   directory.problems.push(...(unread?.problems ?? []));
   return { reading: { bundle, problems: sortProblems(directory.problems) }, ignored: unread?.ignored ?? [] };
 }
 
-/** Reads the expected decisions of the directory; none is no problem. */
+/** Reads the expected decisions of the directory; it may have none. */
 export async function loadPolicyTests(
   path: string,
   fileSystem: PolicyFileSystem,
@@ -180,7 +181,7 @@ async function readSets(
   return sets;
 }
 
-/** Undefined, and a problem, where a file cannot be read: what the others hold would seem to refer to nothing. */
+/** Undefined, after reporting a problem, if a file cannot be read: the others' references would seem to be dangling. */
 async function readEntities(
   directory: Directory,
   { schemaFile, files, references }: EntitiesMember,
@@ -204,16 +205,16 @@ async function checkSchemaCopy(directory: Directory, declared: DeclaredInputs): 
   const text = await directory.read(file, limits.manifest);
   if (text === undefined || isSchemaCopy(text, declared)) return;
   const hint =
-    "remove it, or replace it with what `policy schema` writes; inputs of your own are declared in the manifest";
-  directory.problems.push({ file, message: "differs from every schema that was published", hint });
+    "remove it, or replace it with what `policy schema` writes; your own inputs are declared in the manifest";
+  directory.problems.push({ file, message: "differs from every published schema", hint });
 }
 
-/** A policy directory, opened: reads by name, never outside, and collects what goes wrong. */
+/** An open policy directory: reads by name, never outside, and collects problems. */
 class Directory {
   readonly problems: PolicyProblem[] = [];
   /** Names in the directory itself. */
   readonly names: readonly string[];
-  /** Files and folders that were asked for, and what folders were found to hold. */
+  /** Requested files and folders, and the contents of listed folders. */
   readonly #asked = new Set<string>();
   readonly #listed = new Map<string, readonly string[]>();
   readonly #root: string;
@@ -237,7 +238,7 @@ class Directory {
     }
   }
 
-  /** Name of the one manifest; undefined, and a problem, where there is none or several. */
+  /** Name of the only manifest; undefined, after reporting a problem, if there is none or several. */
   manifestFile(): string | undefined {
     if (this.problems.length > 0) return undefined;
     const found = this.names.filter((name) => /^manifest\.(ya?ml|json)$/.test(name));
@@ -255,7 +256,7 @@ class Directory {
     return names.filter((name) => pattern.test(name) && !name.startsWith(".")).sort();
   }
 
-  /** What was not read, in the directory and in the folders of it that were listed. */
+  /** Entries of the directory, and of its listed folders, that were not read. */
   async unread(): Promise<readonly UnreadEntry[]> {
     const unread: UnreadEntry[] = [];
     const folders: readonly (readonly [string | undefined, readonly string[]])[] = [
@@ -266,7 +267,7 @@ class Directory {
       for (const name of names) {
         const path = join(folder ?? "", name);
         if (this.#asked.has(path)) continue;
-        // What is not there any more, or leads nowhere, is no folder.
+        // An entry that has disappeared, or a dangling link, is not a folder.
         const found = await this.#fileSystem.stat(join(this.#root, path)).catch(() => undefined);
         unread.push({ ...(folder !== undefined && { folder }), name, isFolder: found?.isDirectory() === true });
       }
@@ -275,13 +276,13 @@ class Directory {
   }
 
   /**
-   * Text of the file; undefined, and a problem, where it cannot be read, is too large or is not UTF-8.
-   * @param limit default: what is left of the one that all files without a limit of their own share
+   * Text of the file; undefined, after reporting a problem, if it cannot be read, is too large or is not UTF-8.
+   * @param limit default: what remains of the limit that all files without their own one share
    */
   async read(file: string, limit: Limit = { ...limits.shared, bytes: this.#leftBytes }): Promise<string | undefined> {
     this.#asked.add(join(file));
     return await this.#attempt(file, async (path) => {
-      // A pipe or a device might keep the reader for ever, and with it everybody who waits for the directory.
+      // A pipe or a device could block the reader for ever, and everything that waits for the directory.
       const found = await this.#fileSystem.stat(path);
       if (!found.isFile() && !found.isDirectory()) throw Object.assign(new Error(), { code: "no regular file" });
       if (found.size > limit.bytes) throw Object.assign(new Error(), { code: tooLarge, limit });
@@ -295,7 +296,7 @@ class Directory {
     try {
       const path = await this.#fileSystem.realpath(join(this.#root, name));
       if (path.startsWith(this.#root.endsWith(sep) ? this.#root : this.#root + sep)) return await use(path);
-      this.problems.push({ file: name, message: "is a link out of the policy directory", hint: "copy the file in" });
+      this.problems.push({ file: name, message: "is a link out of the policy directory", hint: "copy the file here" });
     } catch (error) {
       this.problems.push({ file: name, message: unreadable(error) });
     }
@@ -305,7 +306,7 @@ class Directory {
 
 const tooLarge = "too large";
 
-/** What files may take: their texts are decoded, hashed and compared in single turns of the event loop. */
+/** Size limits of files: their texts are decoded, hashed and compared in single turns of the event loop. */
 interface Limit {
   readonly bytes: number;
   readonly of: string;

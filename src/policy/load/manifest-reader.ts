@@ -1,8 +1,8 @@
-/** Reading a manifest's YAML: every scalar is text, every problem has its line. */
+/** Reads a manifest's YAML: every scalar is text, every problem has its line. */
 import { type Document, isMap, isScalar, LineCounter, type Node, parseDocument } from "yaml";
 import type { PolicyProblem } from "./problem.ts";
 
-/** Names of sets are names of folders: no separator, nothing hidden, nothing that goes up. */
+/** Set names are folder names: no separator, not hidden, no parent folder. */
 const setNamePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 /** Folder of the expected decisions; not a set. */
 export const testsFolder = "tests";
@@ -16,7 +16,7 @@ export class ManifestReader {
 
   constructor(file: string, text: string) {
     this.#file = file;
-    // The failsafe schema reads no types: a tenant called 007 or no stays what it is.
+    // The failsafe schema converts no types: a tenant called 007 or no keeps its name.
     this.document = parseDocument(text, { schema: "failsafe", lineCounter: this.#lines, prettyErrors: false });
     for (const error of this.document.errors) {
       this.problems.push({ file, line: this.#lines.linePos(error.pos[0]).line, message: error.message });
@@ -33,7 +33,7 @@ export class ManifestReader {
     });
   }
 
-  /** Members of a map by name; none, and a problem, where the node is no map. */
+  /** Members of a map by name; none, after reporting a problem, if the node is not a map. */
   members(node: unknown, what: string): ReadonlyMap<string, Node | null> {
     if (!isMap(node)) {
       this.problem(node as Node | null | undefined, `${what} must be a map`);

@@ -1,26 +1,26 @@
 /**
- * The manifest of a policy directory, `manifest.yaml` (JSON is YAML too, so `manifest.json` will do):
+ * The manifest of a policy directory, `manifest.yaml` (JSON is YAML too, so `manifest.json` is accepted):
  *
  *     platform: platform            # folder of the platform's set
  *     tenants:                      # folder of each tenant's set; "*" for tenants that are not named
  *       "*": default
  *       tenant-b: tenant-b
- *     guidance:                     # optional: defaults where no deciding policy says otherwise
+ *     guidance:                     # optional: defaults if no deciding policy sets a value
  *       artifact_profile: tdf
  *       bind_policy_to: artifact_digest, content_digest
  *       key_transport:              # for a plan without a key reference, by profile
  *         tdf: mode=authorized_key_release, origin=kms
  *     strictness:                   # optional: from weakest to strictest, so that differing values can be merged
  *       handling_mode: [local_embedded_enforcement, local_hardware_enforcement]
- *     caller_attributes:            # optional: what is read of the caller besides, see declared-attributes.ts
+ *     caller_attributes:            # optional: further attributes of the caller, see declared-attributes.ts
  *       roles: { type: set_of_text, claim: realm_access.roles }
- *     disclosable: [attributes.owner] # optional: members of `registered` that obligations may tell callers
- *     actions: { can_read: access }  # optional: what names of actions that enforcement points use stand for
- *     entities:                     # optional: what the organisation knows, see declared-entities.ts
+ *     disclosable: [attributes.owner] # optional: members of `registered` that obligations may disclose to callers
+ *     actions: { can_read: access }  # optional: actions by the additional names that enforcement points use
+ *     entities:                     # optional: the organisation's entities, see declared-entities.ts
  *       schema: org.cedarschema
  *       files: [labels.json]
  *
- * A tenant that is not named and no `*` means that every question of that tenant is denied.
+ * Without `*`, every question of a tenant that is not named is denied.
  */
 import { isScalar, isSeq, type Node } from "yaml";
 import { parseTenantId } from "../../base/ids.ts";
@@ -45,7 +45,7 @@ import { type EntitiesMember, readDeclaredEntities } from "./declared-entities.t
 import { ManifestReader } from "./manifest-reader.ts";
 import type { PolicyProblem } from "./problem.ts";
 
-/** What a manifest says, its guidance laid over the defaults. */
+/** Content of a manifest, with its guidance merged over the defaults. */
 export interface Manifest {
   /** Name of the platform's set. */
   readonly platform: string;
@@ -53,12 +53,12 @@ export interface Manifest {
   readonly tenants: Readonly<Record<string, string>>;
   readonly guidance: GuidanceDefaults;
   readonly strictness: StrictnessOrders;
-  /** Without entities: their files are not read yet. */
+  /** Without entities, whose files are not read yet. */
   readonly declared: Omit<DeclaredInputs, "entities">;
   readonly entities?: EntitiesMember;
-  /** What names of actions that enforcement points use stand for; absent where the manifest maps none. */
+  /** Actions by the additional names that enforcement points use; absent if the manifest maps none. */
   readonly actions?: Readonly<Record<string, PolicyAction>>;
-  /** Members of `registered` that obligations may tell callers; absent where the manifest names none. */
+  /** Members of `registered` that obligations may disclose to callers; absent if the manifest names none. */
   readonly disclosable?: readonly string[];
 }
 
@@ -69,8 +69,8 @@ const modeNames = ["handling_mode", "enforcement_mode", "local_enforcement_libra
 const orderableNames: readonly ScalarName[] = [...modeNames, "key_strategy"];
 
 /**
- * Reads a manifest. What is wrong is in `problems`, all of it; the manifest is then as good as could be read, so that
- * the policies' own problems can be found in the same go.
+ * Reads a manifest. All its problems are in `problems`; the returned manifest has what could be read, so that the
+ * policies' own problems can be found in the same run.
  */
 export function parseManifest(
   file: string,
@@ -111,7 +111,7 @@ function readTenants(reader: ManifestReader, node: Node | null | undefined): Man
   const tenants: Record<string, string> = {};
   for (const [tenant, value] of reader.members(node, "tenants")) {
     if (tenant !== otherTenants && parseTenantId(tenant) === undefined) {
-      reader.problem(value, `${JSON.stringify(tenant)} is no tenant id`, 'name a tenant, or "*" for those not named');
+      reader.problem(value, `${JSON.stringify(tenant)} is not a tenant id`, 'name a tenant, or "*" for all others');
       continue;
     }
     const set = reader.setName(value, `the set of tenant ${tenant}`);
@@ -136,7 +136,7 @@ function readDisclosable(
   return items.length === 0 || unknown.length > 0 ? undefined : [...new Set(items)].sort();
 }
 
-/** A name of ours always means what it says. */
+/** The service's own action names cannot be mapped. */
 function readActions(reader: ManifestReader, node: Node | null | undefined): Manifest["actions"] {
   if (node === undefined) return undefined;
   const actions = [...reader.members(node, "actions")].flatMap(([name, value]) => {
@@ -144,7 +144,7 @@ function readActions(reader: ManifestReader, node: Node | null | undefined): Man
     if (action === undefined) reader.problem(value, `actions.${name} must be one of ${policyActions.join(", ")}`);
     const isTaken = policyActions.some((known) => known === name) || name.length < 1 || name.length > 256;
     if (isTaken)
-      reader.problem(value, `actions.${name} cannot be mapped`, "map names of 1 to 256 characters that are no actions");
+      reader.problem(value, `actions.${name} cannot be mapped`, "map names of 1 to 256 characters other than actions");
     return action === undefined || isTaken ? [] : [[name, action] as const];
   });
   return actions.length === 0 ? undefined : Object.fromEntries(actions.sort(([a], [b]) => (a < b ? -1 : 1)));
@@ -180,7 +180,7 @@ function readGuidance(reader: ManifestReader, node: Node | null | undefined, rul
     [...modeNames, "artifact_profile", "key_strategy", "bind_policy_to", "key_transport"],
     "guidance",
   );
-  // An apply that throws leaves the default in place.
+  // If apply throws, the default stays.
   const read = (name: string, apply: (text: string) => void): void => {
     if (members.has(name)) reader.parse(members.get(name), `guidance.${name}`, apply);
   };

@@ -1,13 +1,13 @@
-/** How deeply a policy is nested, seen before Cedar reads it. */
+/** How deeply a policy is nested, determined before Cedar parses it. */
 
-/** Brackets within each other; Cedar's parser goes down several times for each. */
+/** Most nested brackets; Cedar's parser recurses several times for each. */
 const maxBrackets = 32;
-/** Brackets and operators within each other; Cedar's evaluator goes down once for each. */
+/** Most nested brackets and operators; Cedar's evaluator recurses once for each. */
 const maxNesting = 200;
 
 const token = /"(?:[^"\\]|\\[\s\S])*"|\/\/[^\r\n]*|[([{]|[)\]}]|&&|\|\||[-+*!.,]|\b(?:if|then|else|when|unless)\b/g;
 
-/** Operators that are open between two brackets, by how tightly they bind. */
+/** Operators that are open between two brackets, by precedence. */
 interface Level {
   ifs: number;
   ors: number;
@@ -17,9 +17,8 @@ interface Level {
 }
 
 /**
- * Index of the text at which a policy is nested more deeply than the engine can bear; undefined where it never is. The
- * engine's stack is small and cannot be looked after from here: what runs over it breaks the engine for every later
- * question, so such a policy must never come near it.
+ * Index of the text at which a policy exceeds the nesting limits; undefined if it never does. The engine's stack is
+ * small and cannot be guarded from here: an overflow breaks the engine for every later question.
  */
 export function tooDeepAt(text: string): number | undefined {
   const levels: Level[] = [closed()];
@@ -35,7 +34,7 @@ export function tooDeepAt(text: string): number | undefined {
       levels.pop();
       within -= depthOf(levels.at(-1) as Level);
     } else if (found === "when" || found === "unless") {
-      // Cedar joins clauses as `&&` does, each within the others. Elsewhere these are names.
+      // Cedar joins clauses like `&&`, each nested in the others. Elsewhere these are names.
       if (levels.length === 1 && clauses++ > 0) level.ands += 1;
     } else note(level, found);
     const brackets = levels.length - 1;
@@ -52,7 +51,7 @@ function depthOf({ ifs, ors, ands, sums, members }: Level): number {
   return ifs + ors + ands + sums + members;
 }
 
-/** What binds less tightly ends what binds more tightly. */
+/** An operator ends those that bind more tightly. */
 function note(level: Level, found: string): void {
   if (found === ".") level.members += 1;
   else if ("-+*!".includes(found)) Object.assign(level, { sums: level.sums + 1, members: 0 });

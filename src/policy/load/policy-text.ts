@@ -6,13 +6,13 @@ export interface PolicyStatement {
   readonly text: string;
   /** Index of the text in its file, in UTF-16 units. */
   readonly start: number;
-  /** Line of the file where it starts, from 1. */
+  /** Line of its start in the file, from 1. */
   readonly line: number;
 }
 
 /**
- * Splits a file at the semicolons that are in no string and no comment: Cedar's grammar has none inside a policy.
- * What follows the last one, other than space and comments, is a statement too, so that its parse error is seen.
+ * Splits a file at the semicolons outside of strings and comments: Cedar's grammar has none inside a policy. Text after
+ * the last one, other than space and comments, is a statement too, so that its parse error is reported.
  */
 export function splitPolicies(source: string): readonly PolicyStatement[] {
   const statements: PolicyStatement[] = [];

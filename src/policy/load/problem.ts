@@ -1,11 +1,11 @@
-/** What is wrong with a policy directory, for the person who has to mend it. */
+/** A problem of a policy directory, for the person who has to fix it. */
 export interface PolicyProblem {
   /** File or folder, relative to the policy directory, with `/`. */
   readonly file: string;
-  /** Line of the file, from 1, where one is known. */
+  /** Line of the file, from 1, if one is known. */
   readonly line?: number;
   readonly message: string;
-  /** What to do about it. */
+  /** How to fix it. */
   readonly hint?: string;
 }
 

@@ -1,12 +1,11 @@
 /**
- * Follows a policy directory: what changes in it is loaded whole, judged, kept, and put in force; or refused, and then
- * what was in force stays.
+ * Watches a policy directory: a change is loaded whole, checked, stored and put in force, or refused, and then the
+ * policies in force stay.
  *
- * The directory is read again and again and its content compared. Notifications of the file system do not do: they
- * do not come from network volumes, are lost when a folder is replaced by a link (which is how orchestrators mount
- * files), and say that something changed, never that it is complete. So a changed directory must look the same twice in
- * a row before it counts: a copy under way is waited for. What was read is what is compiled; nothing is read a second
- * time.
+ * The directory is polled and its content compared. File system notifications are not enough: network volumes send
+ * none, they are lost when a folder is replaced by a link (which is how orchestrators mount files), and they never tell
+ * whether a change is complete. So a changed directory must be read the same twice in a row, because a copy may be in
+ * progress. What was read is what is compiled; nothing is read a second time.
  */
 import { isDeepStrictEqual } from "node:util";
 import { inTurns } from "../../base/steps.ts";
@@ -18,34 +17,37 @@ import { identify, type PolicyBundle } from "./bundle.ts";
 import type { PolicyReading } from "./directory.ts";
 import { type PolicyProblem, sortProblems } from "./problem.ts";
 
-/** What became of a directory that changed. */
+/** Result of a change of the directory. */
 export type ReloadEvent =
-  /** It is in force; perhaps again, after what was refused in between, and then sets that Cedar evaluates are as before. */
+  /** It is in force; perhaps again after a refused change, and then the sets that Cedar evaluates are unchanged. */
   | { readonly type: "loaded"; readonly revision: string; readonly disagreements?: ReadonlyMap<string, string> }
-  /** It is bad; what was in force stays. */
+  /** It is invalid; the policies in force stay. */
   | { readonly type: "refused"; readonly problems: readonly PolicyProblem[] }
-  /** It could not be judged or kept; it is tried again. Told once for each message. */
+  /** It could not be checked or stored, and will be retried. Reported once for each message. */
   | { readonly type: "failed"; readonly error: Error };
 
-/** What became of the newest content of the directory; see `ReloadEvent`. */
+/** Result for the newest content of the directory; see `ReloadEvent`. */
 export type PolicyStatus =
   | { readonly newest: "in_force" | "failed"; readonly problems?: never }
   | { readonly newest: "refused"; readonly problems: readonly PolicyProblem[] };
 
 export interface ReloaderOptions {
-  /** Reads the directory; `before` is what was read last, as for `readPolicyDirectory`. Does not reject. */
+  /** Reads the directory; `before` is the previous reading, as for `readPolicyDirectory`. Does not reject. */
   read(before: PolicyReading | undefined): Promise<PolicyReading>;
-  /** Judges a bundle. Rejects where that is not possible now. */
+  /** Checks a bundle. Rejects if that is not possible now. */
   check(bundle: PolicyBundle): Promise<ComparedBundle>;
-  /** Keeps the content of a revision, UTF-8, before the revision decides anything. Rejects where it cannot be kept now. */
+  /**
+   * Stores the content of a revision, in UTF-8, before the revision decides anything. Rejects if it cannot be stored
+   * now.
+   */
   keep(revision: string, content: Uint8Array): Promise<void>;
-  /** The revision in force; undefined where there is none. */
+  /** The revision in force; undefined if there is none. */
   current(): string | undefined;
-  /** Puts the engine in force. It is the receiver's to release. Must not throw. */
+  /** Puts the engine in force and takes ownership of it. Must not throw. */
   install(engine: CompiledEngine): void;
-  /** What was read last, before now. */
+  /** The previous reading. */
   readonly known?: PolicyReading;
-  /** Time between two looks, in milliseconds. */
+  /** Polling interval, in milliseconds. */
   readonly pollMs: number;
   readonly engine?: EngineOptions;
   readonly timers: Timers;
@@ -54,7 +56,7 @@ export interface ReloaderOptions {
 
 export class PolicyReloader {
   readonly #options: ReloaderOptions;
-  /** What was seen last, and what was last put in force or refused. */
+  /** The last reading, and the last one that was put in force or refused. */
   #seen: PolicyReading | undefined;
   #settled: PolicyReading | undefined;
   #refused: readonly PolicyProblem[] = [];
@@ -69,13 +71,13 @@ export class PolicyReloader {
     this.#settled = options.known;
   }
 
-  /** Whether the newest content of the directory is in force, as far as it has been looked at. */
+  /** Whether the newest content of the directory is in force, as of the last poll. */
   get status(): PolicyStatus {
     if (this.#failure !== undefined) return { newest: "failed" };
     return this.#refused.length > 0 ? { newest: "refused", problems: this.#refused } : { newest: "in_force" };
   }
 
-  /** Begins to look, at once and then again and again. */
+  /** Starts polling, the first time at once. */
   start(): void {
     if (this.#stopped) return;
     void this.#poll(false).then(() => {
@@ -83,19 +85,19 @@ export class PolicyReloader {
     });
   }
 
-  /** Takes the directory as it is now, without waiting for it to look the same twice. Does not reject. */
+  /** Loads the directory as it is now, without waiting for a second equal reading. Does not reject. */
   reload(): Promise<void> {
     return this.#poll(true);
   }
 
-  /** Stops looking; resolves when nothing is under way. */
+  /** Stops polling; resolves when no poll is in progress. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#callOff?.();
     await this.#turn;
   }
 
-  /** One look at a time. */
+  /** One poll at a time. */
   #poll(atOnce: boolean): Promise<void> {
     this.#turn = this.#turn.then(() => this.#attempt(atOnce));
     return this.#turn;
@@ -105,7 +107,7 @@ export class PolicyReloader {
     try {
       const found = await this.#options.read(this.#seen);
       const isNew = !isDeepStrictEqual(found, this.#seen);
-      // Of readings that are alike only one is kept: they are as large as all policies.
+      // Of equal readings only one is kept: each is as large as all policies.
       const reading = isNew ? found : (this.#seen as PolicyReading);
       this.#seen = reading;
       if ((isNew && !atOnce) || this.#stopped) return;

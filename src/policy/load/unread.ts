@@ -1,27 +1,27 @@
 /**
- * What a policy directory holds besides what is read. A policy that is left out unseen is one that everybody believes in
- * and nobody obeys: so whatever might be one is refused, and the rest is listed.
+ * Checks the entries of a policy directory that are not read. A policy that is silently left out would be believed to
+ * be in force, so anything that might be a policy is refused, and the rest is listed.
  */
 import { testsFolder } from "./manifest-reader.ts";
 import type { PolicyProblem } from "./problem.ts";
 
 /** An entry of the directory, or of a folder that is read, that is not read itself. */
 export interface UnreadEntry {
-  /** `default`, a folder that is read; undefined for the directory itself. */
+  /** Folder that is read, such as `default`; undefined for the directory itself. */
   readonly folder?: string;
   readonly name: string;
   readonly isFolder: boolean;
 }
 
-/** What version control, editors, file systems and orchestrators (`..data`, `..2026_01_31_…`) leave behind. */
+/** Names that version control, editors, file systems and orchestrators (`..data`, `..2026_01_31_…`) leave behind. */
 const leftBehind = /^\.|^lost\+found$/;
 const document =
   /^(?:readme|licen[cs]e|notice|changelog|codeowners)(?:[-_]\w+)*(?:\.[a-z]{2}(?:-[a-z]{2})?)?(?:\.(?:md|txt|rst|adoc|html))?$/i;
 
-/** Names of files of expected decisions. They decide nothing, so that they are read only where they are run. */
+/** Names of files with expected decisions. They decide nothing, so they are read only when they are run. */
 export const testFile = /^[^.].*\.ya?ml$/;
 
-/** Paths of what is harmless, and a problem for everything else. */
+/** Paths of harmless entries, and a problem for every other one. */
 export function judgeUnread(found: readonly UnreadEntry[]): {
   readonly ignored: readonly string[];
   readonly problems: readonly PolicyProblem[];

@@ -173,7 +173,7 @@ describe("pack and pack verify", () => {
       outcome: { allow: true, policy_revision: revision },
     };
     const [first] = await serve([() => decided], content);
-    expect((await makePack("--decision", first as string)).out).toContain(`${revision}: it tells of other tenants too`);
+    expect((await makePack("--decision", first as string)).out).toContain(`${revision}: it names other tenants too`);
     expect((await verify()).report).toMatchObject({ ok: true, policies: [{ revision, shown: false }] });
     expect(readFileSync(out(), "utf8")).not.toContain("bob");
     rmSync(out());
@@ -197,7 +197,7 @@ describe("pack and pack verify", () => {
       const { out: said } = await makePack("--decision", first as string);
       expect((await verify()).report).toMatchObject({ ok: true, policies: [{ revision, shown: isShown }] });
       const reason =
-        tenants["*"] === undefined ? "it tells of other tenants too" : "it has the entities of all tenants";
+        tenants["*"] === undefined ? "it names other tenants too" : "it has the entities of all tenants";
       if (isShown) expect(said).not.toContain("without the text");
       else expect(said).toContain(`${revision}: ${reason}`);
     },

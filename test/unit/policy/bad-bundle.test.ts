@@ -256,7 +256,7 @@ const table: readonly (readonly [
   [
     "no tenant id",
     { "manifest.yaml": 'platform: platform\ntenants: { "*": default, "a/b": default }' },
-    /^manifest\.yaml:2: "a\/b" is no tenant id/,
+    /^manifest\.yaml:2: "a\/b" is not a tenant id/,
   ],
   ["empty set", { "default/all.cedar": null, "default/README.md": "none" }, /^default: the set has no \*\.cedar file/],
   [
@@ -277,7 +277,7 @@ const table: readonly (readonly [
   [
     "changed schema",
     { "schema.cedarschema": "entity Principal;" },
-    /^schema\.cedarschema: differs from every schema that was published/,
+    /^schema\.cedarschema: differs from every published schema/,
   ],
 ];
 

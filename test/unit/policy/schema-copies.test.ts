@@ -53,7 +53,7 @@ unless
 `,
 };
 const withCopy = (copy: string): Files => ({ ...files, "schema.cedarschema": copy });
-const differs = expect.stringMatching(/^schema\.cedarschema: differs from every schema that was published/);
+const differs = expect.stringMatching(/^schema\.cedarschema: differs from every published schema/);
 
 test("the newest is the one that this version publishes: a version that changes it leaves those before here", () => {
   expect(copyOf(published.at(-1) as string)).toBe(publishedSchema);

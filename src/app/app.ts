@@ -25,7 +25,7 @@ import { openQuotas } from "./quotas.ts";
 import { type OpenedStores, openStores, storeReadiness } from "./stores.ts";
 import { witnessingOf } from "./witnessing.ts";
 
-/** What the machine provides. Tests put their own in its place. */
+/** The machine's facilities, which tests replace. */
 export interface Overrides {
   readonly clock?: Clock;
   readonly timers?: Timers;
@@ -34,13 +34,13 @@ export interface Overrides {
   readonly logger?: RootLogger;
   readonly admission?: AdmissionLimits;
   readonly limits?: Partial<FixedLimits>;
-  /** Where traces go; nowhere where absent. */
+  /** Destination of traces; none if absent. */
   readonly tracing?: TracingSettings;
-  /** What was begun of the policies that it starts with, while its code was loaded. */
+  /** The first policy, if reading began while the code was loaded. */
   readonly policy?: Promise<FirstPolicy>;
 }
 
-/** Builds the service. Rejects with every problem of the policy directory, or where the store cannot be opened. */
+/** Builds the service. Rejects with every problem of the policy directory, or if the store cannot be opened. */
 export async function build(settings: ConfigFor<"serve">, overrides: Overrides = {}): Promise<App> {
   const config = { ...settings, ...fixedLimits, ...overrides.limits };
   const clock = overrides.clock ?? systemClock;
@@ -118,7 +118,10 @@ function urlsOf(config: ServeConfig, port: number, opsPort: number): { readonly 
   };
 }
 
-/** The address, or a rejection that names the setting. The system's own words name the address and what is wrong. */
+/**
+ * Resolves with the address, or rejects with an error that names the setting. The system's message names the address
+ * and the problem.
+ */
 async function bound<Address>(setting: string, listening: Promise<Address>): Promise<Address> {
   try {
     return await listening;
@@ -131,7 +134,7 @@ function hostInUrl(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
 }
 
-/** Starts it; undefined where there are no settings, and then nothing of it is loaded. */
+/** Starts tracing; undefined without settings, and then its code is not loaded. */
 async function tracingOf(
   { serviceName }: ServeConfig,
   settings: TracingSettings | undefined,
@@ -153,8 +156,8 @@ async function tracingOf(
 }
 
 /**
- * Resolves with both, the revision in force kept in the ledger. Rejects with what is wrong with the policies, or else
- * with the store, and then nothing is open any more.
+ * Resolves with both, after the revision in force is stored in the ledger. Rejects with the problems of the policies,
+ * or else of the store, after closing both.
  */
 export async function policyAndStores(
   openingPolicy: Promise<LivePolicy>,

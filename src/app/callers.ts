@@ -1,4 +1,4 @@
-/** Who may call: settings become the authenticator and, where they ask for it, the session route. */
+/** Authentication: settings become the authenticator and, if configured, the session route. */
 import { readFile } from "node:fs/promises";
 import {
   type Authenticator,
@@ -38,7 +38,7 @@ import {
 
 type Config = ConfigFor<"serve">;
 
-/** What the machine provides. */
+/** The machine's facilities. */
 export interface CallersMachine {
   readonly clock: Clock;
   readonly timers: Timers;
@@ -46,21 +46,21 @@ export interface CallersMachine {
   readonly fetch: typeof globalThis.fetch;
   readonly logger: RootLogger;
   readonly metrics: Metrics;
-  /** Where files of clients and keys come from. */
+  /** Source of client and key files. */
   readonly files: FileSource;
 }
 
 export interface Callers {
   readonly authenticator: Authenticator;
   readonly session: SessionRoute;
-  /** Stops what runs in the background. */
+  /** Stops background work. */
   close(): void;
 }
 
 /**
- * Rejects, naming the setting, where a file cannot be read or is not what it should be.
+ * Rejects, naming the setting, if a file is invalid or cannot be read.
  *
- * @param attributes what is read of callers besides
+ * @param attributes further attributes of callers
  */
 export async function openCallers(
   config: Config,
@@ -152,7 +152,7 @@ async function proofOfPossessionRule(
   }
 }
 
-/** What is asked of those who ask for a session; settings allow none with DPoP. */
+/** Proof of possession for new sessions; settings exclude DPoP. */
 function sessionRule(config: Config): NoPossessionRule | MutualTlsRule {
   switch (config.proofOfPossession) {
     case "mtls":
@@ -172,7 +172,7 @@ function certificateRule(config: Config): MutualTlsRule {
   };
 }
 
-/** Whom the deployment trusts to speak for others. */
+/** Ingresses that the deployment trusts to speak for others. */
 export function ingressOf({
   trustedProxies,
   trustedProxyCertificates,
@@ -180,7 +180,7 @@ export function ingressOf({
   return { networks: trustedProxies, certificates: trustedProxyCertificates };
 }
 
-/** An issuer that oversteps is told of once in this time; its metric counts every token. */
+/** Minimum time between warnings about one issuer, in milliseconds; the metric counts every token. */
 const overreachPauseMs = 60_000;
 
 function reportAuthentication({ logger, metrics, clock }: CallersMachine): (event: AuthenticatorEvent) => void {

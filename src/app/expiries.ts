@@ -1,4 +1,4 @@
-/** Tells operators of what ages and what ends: the files of certificates and keys that settings name. */
+/** Reports age and expiry to operators: of the certificate and key files that settings name. */
 import { X509Certificate } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { settings } from "../config/settings.ts";
@@ -21,7 +21,7 @@ export function watchKeyFiles(
   });
 }
 
-/** When all certificates of the PEM text are valid. Throws where one is not to be read. */
+/** The period in which all certificates of the PEM text are valid. Throws if one is invalid. */
 export function validityOf(pem: string): Validity {
   const certificates = (pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []).map(
     (text) => new X509Certificate(text),
@@ -32,7 +32,7 @@ export function validityOf(pem: string): Validity {
   };
 }
 
-/** Undefined where the file is not there, or not for us to see. */
+/** Undefined if the file is absent or not accessible. */
 async function writtenAtMs(path: string): Promise<number | undefined> {
   try {
     return (await stat(path)).mtimeMs;

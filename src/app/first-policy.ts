@@ -1,6 +1,6 @@
 /**
- * The policies that a service starts with. They are checked in a thread of their own, so that they are asked for before
- * anything else of the service is even loaded: this imports no more than it takes to read a directory.
+ * The first policies of a service. They are checked in a separate thread, started before the rest of the service is
+ * loaded, so this module imports only what reading a directory needs.
  */
 import * as fileSystem from "node:fs/promises";
 import type { Config } from "../config/settings.ts";
@@ -10,20 +10,20 @@ import { type PolicyReading, readPolicyDirectory } from "../policy/load/director
 
 export interface FirstPolicy {
   readonly reading: PolicyReading;
-  /** Absent where the directory has no bundle that could be checked. */
+  /** Absent if the directory has no bundle that could be checked. */
   readonly checked?: ComparedBundle;
 }
 
 export type FirstPolicySettings = Pick<Config, "keyReferences" | "supportedProfiles"> & { readonly policyDir: string };
 
-/** Reads the directory and checks what it holds. Rejects where the thread that checks fails. */
+/** Reads the directory and checks its policies. Rejects if the checking thread fails. */
 export async function readFirstPolicy(settings: FirstPolicySettings): Promise<FirstPolicy> {
   return await (await beginFirstPolicy(settings)).first;
 }
 
 /**
- * The same, which resolves when the thread that checks has been started: what keeps this one busy from then on does not
- * keep that one waiting. `first` rejects where it fails, and need not be waited for.
+ * The same, but resolves when the checking thread has been started, so that further work in this thread does not delay
+ * it. `first` rejects if it fails, and need not be awaited.
  */
 export async function beginFirstPolicy(
   settings: FirstPolicySettings,

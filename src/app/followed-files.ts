@@ -1,6 +1,6 @@
 /**
- * The files that a running service takes up when they change: certificates, keys, secrets and lists of credentials that
- * settings name. All of them are read, checked, put in force, logged and counted in one way.
+ * Files that a running service reloads when they change: certificates, keys, secrets and credential lists that settings
+ * name. All are read, checked, put in force, logged and counted in the same way.
  */
 import { readFile, stat } from "node:fs/promises";
 import { securityFields } from "../base/security-events.ts";
@@ -15,7 +15,7 @@ import { validityOf } from "./expiries.ts";
 
 type ServeConfig = ConfigFor<"serve">;
 
-/** What is followed, each with the settings that name its files: these are good together, or not taken. */
+/** Watched files, each with the settings that name them: they are valid together, or refused. */
 const keysOf = {
   tls: ["tlsCert", "tlsKey", "tlsClientCa"],
   ops_tls: ["opsTlsCert", "opsTlsKey", "tlsClientCa"],
@@ -34,28 +34,28 @@ export function isNamed(what: FollowedName, config: ServeConfig): boolean {
   return config[keysOf[what][0]] !== undefined;
 }
 
-/** Texts of files, in the order of the settings that name them. */
+/** Texts of files, in the order of their settings. */
 export type FileTexts = readonly string[];
 
 export interface FollowedOptions<Content> {
-  /** Throws where the texts are not good together; `current` is absent the first time. */
+  /** Throws if the texts are not valid together; `current` is absent the first time. */
   readonly parse: (texts: FileTexts, current: Content | undefined) => Content | Promise<Content>;
-  /** Puts it in force, before `current` is it. Must not throw. */
+  /** Puts it in force, before it becomes `current`. Must not throw. */
   readonly onChange?: (content: Content) => void;
-  /** What the log says of a content that came into force: nothing secret. */
+  /** Log members for content that came into force. Must contain no secrets. */
   readonly describe?: (content: Content) => Readonly<Record<string, string>>;
 }
 
-/** The last good content. */
+/** The last valid content. */
 export interface Followed<Content> {
   readonly current: Content;
-  /** Another number each time that the content changed. */
+  /** Changes each time that the content changes. */
   readonly revision: number;
 }
 
-/** Follows files by what they are for. */
+/** Watches files by purpose. */
 export interface FileSource {
-  /** Rejects, naming the settings, where a file cannot be read or is not what it should be. */
+  /** Rejects, naming the settings, if a file is invalid or cannot be read. */
   follow<Content>(what: FollowedName, options: FollowedOptions<Content>): Promise<Followed<Content>>;
 }
 
@@ -65,7 +65,7 @@ export interface FollowedFilesMachine {
   readonly metrics: Pick<Metrics, "followed" | "reloaded" | "certificatesInForce">;
 }
 
-/** Follows files by looking at them. */
+/** Watches files by polling. */
 export class FollowedFiles implements FileSource {
   readonly #config: ServeConfig;
   readonly #machine: FollowedFilesMachine;
@@ -108,7 +108,7 @@ export class FollowedFiles implements FileSource {
         metrics.reloaded(what, "refused");
         logger.error(
           { ...securityFields("credentials_not_taken"), what, settings: names, problem },
-          "changed files are refused: what they said before stands",
+          "changed files are refused; the previous content stays in force",
         );
       },
       onRecovered: () => metrics.followed(what),
@@ -124,7 +124,7 @@ export class FollowedFiles implements FileSource {
     return files;
   }
 
-  /** Takes all files as they are now, instead of when they have been seen to change. Does not reject. */
+  /** Reads all files now, without waiting for a poll. Does not reject. */
   async reload(): Promise<void> {
     await Promise.all([...this.#open.values()].map((files) => files.reload()));
   }
@@ -133,7 +133,7 @@ export class FollowedFiles implements FileSource {
     for (const files of this.#open.values()) files.close();
   }
 
-  /** By the rules of the start, of what was read and will be taken. */
+  /** Applies the rules of the startup check to the content that was read. */
   #check(
     keys: readonly (typeof keysOf)[FollowedName][number][],
     paths: readonly string[],
@@ -145,7 +145,7 @@ export class FollowedFiles implements FileSource {
       {
         readText: (path) => read(path)?.text ?? "",
         isDirectory: () => false,
-        // Windows makes the bits up.
+        // Windows has no permission bits.
         permissions: (path) => (process.platform === "win32" ? undefined : read(path)?.permissions),
       },
       (key) => keys.some((own) => own === key),

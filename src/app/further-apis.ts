@@ -1,6 +1,6 @@
 /**
- * APIs beside the SDK's. Each has a package or paths, a document and a setting of its own, and where that is off, nothing
- * of it is there: no route, no page, and no mention in reflection or health.
+ * APIs beside the SDK's. Each has its own package or paths, document and setting. If it is off, it has no route and no
+ * page, and reflection and health do not mention it.
  */
 import type { DescMessage, DescService } from "@bufbuild/protobuf";
 import { AuthorizationService } from "../../gen/platform/authzen/v1/authorization_pb.ts";
@@ -26,24 +26,24 @@ import type { HealthMonitorOptions } from "../transport/unauthenticated/health.t
 
 type BulkDependencies = BulkDecisionDependencies & BulkRecordDependencies;
 
-/** One API that is switched on. */
+/** One enabled API. */
 export interface FurtherApi {
   readonly document: FurtherDocument;
-  /** Its methods, which are served as those of the SDK are, on all protocols. */
+  /** Its methods, served like those of the SDK on all protocols. */
   readonly methods: readonly ServedMethod[];
-  /** Scopes that its methods need, default ones included, by `Service/Method`. */
+  /** Scopes that its methods need, including default ones, by `Service/Method`. */
   readonly requiredScopes: ReadonlyMap<string, readonly string[]>;
   /** Its services, with the readiness checks that each needs. */
   readonly services: ReadonlyMap<DescService, readonly string[] | "all">;
-  /** Services of it whose methods are streams, made once the rules of requests are. */
+  /** Its streaming services, created when the rules of requests exist. */
   readonly streams?: (rules: Rules) => readonly ServiceBinding[];
-  /** Requests on those streams. */
+  /** Request types of those streams. */
   readonly streamRequests?: readonly DescMessage[];
   /** Pages that need no credentials, besides its document. */
   readonly pages: readonly Page[];
 }
 
-/** Those that the settings switch on. */
+/** The APIs that the settings enable. */
 export function furtherApis(
   config: Pick<
     ConfigFor<"serve"> & FixedLimits,
@@ -77,7 +77,7 @@ function authzenApi(
   return {
     document: { name: "authzen", create: createAuthzenDocument },
     methods: servedMethods([bind(AuthorizationService, service)]),
-    // Those that the questions of a call need besides are required when they are read.
+    // Further scopes, by question, are required when the questions are read.
     requiredScopes: new Map(authzenRoutes.map(({ rpc }) => [rpc, scopes.required("policy-resolve")])),
     services: new Map([[AuthorizationService, "all"]]),
     pages: publicUrl === undefined ? [] : [fixed(authzenMetadataPath, metadata)],
@@ -108,13 +108,13 @@ function bulkApi(
   };
 }
 
-/** Scopes of the SDK's methods and of those of further APIs. Throws where a method is none of theirs. */
+/** Scopes of the SDK's methods and of those of further APIs. Throws for an unknown method. */
 export function scopesByRpc(scopes: ScopeTable, apis: readonly FurtherApi[]): (rpc: string) => readonly string[] {
   const further = new Map(apis.flatMap(({ requiredScopes }) => [...requiredScopes]));
   return (rpc) => further.get(rpc) ?? scopes.requiredByRpc(rpc);
 }
 
-/** Services and what each needs to be healthy. */
+/** Readiness checks that each service needs. */
 export function healthNeedsOf(apis: readonly FurtherApi[]): HealthMonitorOptions["services"] {
   return new Map(
     apis.flatMap(({ services }) => [...services].map(([{ typeName }, needs]) => [typeName, needs] as const)),

@@ -66,34 +66,34 @@ export type ServeConfig = ConfigFor<"serve"> & FixedLimits;
 /** A service, before and after it listens. */
 export interface App {
   readonly logger: RootLogger;
-  /** Begins to listen on both addresses; resolves with their base URLs. */
+  /** Starts to listen on both addresses; resolves with their base URLs. */
   listen(): Promise<{ readonly url: string; readonly opsUrl: string }>;
-  /** Takes files and policy directories as they are now, not when they have been seen to change. Does not reject. */
+  /** Loads files and policy directories now, without waiting for a poll. Does not reject. */
   reload(): Promise<void>;
-  /** Stops accepting, lets what is in flight finish, and releases everything. True where nothing was cut off. */
+  /** Stops accepting, waits for calls in flight, and releases everything. Resolves with whether all calls finished. */
   close(): Promise<boolean>;
 }
 
-/** What the machine provides, and where the service reports. */
+/** The machine's facilities, logger and metrics. */
 export interface Machine {
   readonly clock: Clock;
   readonly random: RandomFill;
   readonly logger: RootLogger;
   readonly metrics: Metrics;
-  /** Absent where nothing is traced. */
+  /** Absent if tracing is off. */
   readonly tracing?: Tracing | undefined;
 }
 
-/** Version of the program, as its package says it. */
+/** Version of the program, from its package file. */
 export const programVersion = packageFile.version;
 
-/** What runs, for operators. */
+/** Versions of the running program, for operators. */
 export const buildInfo = { version: programVersion, node: process.versions.node };
 
-/** Longest time until request headers are complete, and that an idle connection is kept, in milliseconds. */
+/** Time limit for request headers, and keep-alive time of an idle connection, in milliseconds. */
 const headersTimeoutMs = 10_000;
 const idleTimeoutMs = 65_000;
-/** Room for a token of 8 KiB, a forwarded certificate, and what proxies add. */
+/** Enough for a token of 8 KiB, a forwarded certificate, and headers of proxies. */
 const maxHeaderBytes = 32 * 1024;
 
 /** The public methods over their domain. */
@@ -121,7 +121,7 @@ export const healthNeeds: HealthMonitorOptions["services"] = new Map<string, rea
   [EvidenceService.typeName, ["issuer_keys", "store"]],
 ]);
 
-/** What needs no credentials: health, and reflection where it is on. */
+/** Services that need no credentials: health, and reflection if it is on. */
 export function unauthenticatedServices(
   health: HealthMonitor,
   { reflection }: ServeConfig,
@@ -152,7 +152,7 @@ export function serverOptions(
   const onMalformed = once((entry: string) =>
     logger.warn(
       { entry: entry.slice(0, 64) },
-      "an entry of X-Forwarded-For is no address: such callers count as the ingress, all as one",
+      "an entry of X-Forwarded-For is not an address: all such callers are counted as the ingress",
     ),
   );
   const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress, onMalformed);
@@ -197,7 +197,7 @@ export function serverOptions(
       answerTimeoutMs: config.answerTimeoutMs,
       maxConnections: config.maxConnections,
       isShared: (address) => isLoopbackAddress(address) || isInNetworks(config.trustedProxies, address),
-      onRefused: countedWarning(logger, "connections refused: there are too many"),
+      onRefused: countedWarning(logger, "connections refused: too many are open"),
       onDefect: defectReport(logger),
     },
     clock,
@@ -213,7 +213,7 @@ export function serverOptions(
 
 const warningPauseMs = 60_000;
 
-/** Warns at once, and then at most once a minute, with the number that it stands for. */
+/** Warns at once, and then at most once a minute, with the number of events since. */
 function countedWarning(logger: RootLogger, message: string): () => void {
   let count = 0;
   let warnedAtMs = Number.NEGATIVE_INFINITY;
@@ -227,13 +227,13 @@ function countedWarning(logger: RootLogger, message: string): () => void {
   };
 }
 
-/** Tells of a defect that ended a connection, and nothing else. */
+/** Reports a defect that ended a connection. */
 export function defectReport(logger: RootLogger): ServerOptions["listener"]["onDefect"] {
   return (error, remoteAddress) =>
     logger.error({ err: error, remote_address: remoteAddress }, "unexpected error: connection ended");
 }
 
-/** What the published pages say of the deployment. */
+/** The deployment's settings that the published pages show. */
 export function publishedOptions(
   config: ServeConfig,
   methods: readonly ServedMethod[],
@@ -255,7 +255,7 @@ export function publishedOptions(
   };
 }
 
-/** Least and most for request bodies where no setting says it: what is made of a body takes several times as much. */
+/** Bounds of the total size of request bodies without a setting: a parsed body takes several times as much memory. */
 const leastBodyBudgetBytes = 32 * 1024 * 1024;
 const mostBodyBudgetBytes = 64 * 1024 * 1024;
 
@@ -283,14 +283,14 @@ export function maxBodyBytesOf(
   };
 }
 
-/** Largest item of bulk methods: what their single routes take. */
+/** Largest item of bulk methods: the limit of their single routes. */
 function maxItemBytesOf(config: ServeConfig): (rpc: string) => number {
   const single = new Map(bulkRoutes.map(({ rpc, single }) => [rpc, routes.find(({ route }) => route === single)?.rpc]));
   const maxBytes = maxBodyBytesOf(config);
   return (rpc) => maxBytes(single.get(rpc) ?? rpc);
 }
 
-/** Does it the first time, and never again. */
+/** Calls `tell` the first time only. */
 function once(tell: (entry: string) => void): (entry: string) => void {
   let isTold = false;
   return (entry) => {
@@ -299,26 +299,26 @@ function once(tell: (entry: string) => void): (entry: string) => void {
   };
 }
 
-/** Of the container, where it is limited; else of the machine. Bytes. */
+/** Memory limit of the container, or else the machine's memory, in bytes. */
 function memoryLimitBytes(): number {
-  // 0, or more than there is, where there is no limit.
+  // 0, or more than the machine has, without a limit.
   return Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
 }
 
-/** Share of either limit from which on large bodies come one by one, and from which on calls do not wait. */
+/** Share of either limit from which large bodies are read one at a time, and from which calls do not wait. */
 const tightShare = 0.75;
 const shortShare = 0.9;
-/** Looking costs some microseconds: once in so many milliseconds is enough. */
+/** Minimum time between measurements, which take some microseconds, in milliseconds. */
 const lookAgainMs = 20;
 
 interface MemoryWatch {
-  /** Whether there is little left. */
+  /** Whether little memory is left. */
   readonly isTight: () => boolean;
-  /** Whether there is next to nothing left. */
+  /** Whether almost no memory is left. */
   readonly isShort: () => boolean;
 }
 
-/** Watches what is resident of the process, and the heap of this thread. */
+/** Watches the resident memory of the process, and the heap of this thread. */
 function watchMemory(limitBytes = memoryLimitBytes()): MemoryWatch {
   let share = 0;
   let lookedAtMs = Number.NEGATIVE_INFINITY;

@@ -1,4 +1,4 @@
-/** Token issuers: the one that a setting names, or those of the file, which is followed; and what is said of them. */
+/** Token issuers: the one that a setting names, or those of a watched file; and their status. */
 import type { Authenticator } from "../auth/authenticator.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
@@ -12,9 +12,9 @@ import { type FileSource, isNamed } from "./followed-files.ts";
 type Config = ConfigFor<"serve">;
 
 /**
- * Reads them, and follows the file. Rejects, naming the setting, where it is not good.
- * @param onChange puts in force what changed; must not throw
- * @returns those of now; none where no issuer's tokens are taken
+ * Reads the issuers and watches the file. Rejects, naming the setting, if it is invalid.
+ * @param onChange puts the change in force; must not throw
+ * @returns the current issuers; none if tokens of issuers are not accepted
  */
 export async function openIssuers(
   config: Config,
@@ -36,14 +36,14 @@ export async function openIssuers(
   return [{ issuer: oidcIssuer, audience: oidcAudience, requireAtJwt, claims, tenants: everyTenant }];
 }
 
-/** Whether tokens of an OIDC issuer are taken. */
+/** Whether tokens of an OIDC issuer are accepted. */
 function takesIssuerTokens({ authMode, oidcIssuer, oidcIssuers }: Config): boolean {
   return authMode !== "trusted_headers" && (oidcIssuer !== undefined || oidcIssuers !== undefined);
 }
 
 /**
- * What is in force for a tenant's callers: where no issuer speaks for the tenant none of its tokens are minted for us;
- * where no tokens are taken, none are bound. The same object as long as nothing changes.
+ * The configuration in force for a tenant's callers: without an issuer for the tenant, its tokens cannot come from one;
+ * in a mode without tokens, none are bound. Returns the same object as long as nothing changes.
  */
 export function authConfigurations(
   config: Config,
@@ -75,8 +75,8 @@ export function authConfigurations(
 }
 
 /**
- * Empty where no issuer's tokens are taken. Holds while any issuer has its keys: one that is away must not take the
- * service from the tenants of the others, and is a remark.
+ * Empty if tokens of issuers are not accepted. The check passes while any issuer has keys, because one unreachable
+ * issuer must not stop the service for tenants of the others; it causes a remark.
  */
 export function issuerReadiness(config: Config, { status }: Pick<Authenticator, "status">): readonly ReadinessCheck[] {
   if (!takesIssuerTokens(config)) return [];

@@ -1,4 +1,4 @@
-/** The platform's current status, as every answer shows it. Recomputed when something changes, not for each answer. */
+/** The platform's current status, as every answer shows it. Recomputed on change, not for each answer. */
 import type { Authenticator } from "../auth/authenticator.ts";
 import type { DomainStatus, LivePlatform } from "../domain/platform-domains.ts";
 import type { ObservedLedger } from "../ledger/append/observed.ts";
@@ -6,8 +6,8 @@ import type { ServeConfig } from "./gateway.ts";
 import { authConfigurations } from "./issuers.ts";
 import type { LivePolicy } from "./live-policy.ts";
 
-/** Completes "the revision in force; a newer set …" where the newest set is not the one in force. */
-export const newerSet = { refused: "was refused", failed: "could not be taken yet" } as const;
+/** Completes "the revision in force; a newer policy set …" if the newest set is not the one in force. */
+export const newerSet = { refused: "was refused", failed: "could not be loaded yet" } as const;
 
 const writable: DomainStatus = {
   configured: true,
@@ -40,7 +40,7 @@ interface PolicyFacts {
   readonly status: DomainStatus;
 }
 
-/** Returns what is known where it still holds. */
+/** Returns `known` if it is still true. */
 function policyFacts({ engine, status }: LivePolicy, known: PolicyFacts | undefined): PolicyFacts {
   const { revision } = engine;
   const { newest } = status();

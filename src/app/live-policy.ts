@@ -1,4 +1,4 @@
-/** The policy of a running service: what is in force, and how it follows its directory. */
+/** The policy of a running service, which watches its directory. */
 import * as fileSystem from "node:fs/promises";
 import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
@@ -24,27 +24,27 @@ export interface LivePolicyMachine {
 }
 
 export interface LivePolicy {
-  /** Decides by the set in force at the moment of each question. */
+  /** Decides each question by the set in force at that moment. */
   readonly engine: PolicyHolder;
   /** Whether the newest content of the directory is in force. */
   status(): PolicyStatus;
   /**
-   * Keeps the revision in force, and from then on each one before it decides. Call it before the first decision and
+   * Stores the revision in force, and from then on each one before it decides. Call it before the first decision and
    * before `start`.
    */
   keepIn(ledger: Pick<Ledger, "keepPolicyRevision">): Promise<void>;
-  /** Begins to follow the directory. */
+  /** Starts watching the directory. */
   start(): void;
-  /** Takes the directory as it is now. Does not reject. */
+  /** Loads the directory now. Does not reject. */
   reload(): Promise<void>;
-  /** Stops following; decisions are still made. Resolves when nothing is under way. */
+  /** Stops watching; decisions are still made. Resolves when no reload is in progress. */
   stop(): Promise<void>;
-  /** Gives all memory back. Later decisions are denials. */
+  /** Releases all memory. Later decisions are denials. */
   release(): void;
 }
 
 /**
- * Loads the directory. Rejects with all that is wrong with it.
+ * Loads the directory. Rejects with all its problems.
  *
  * @param begun the reading of the directory, if it began while other code was loaded
  */
@@ -101,12 +101,12 @@ async function firstEngine({ reading, checked }: FirstPolicy, { policyEvaluator:
   throw policyRefused(sortProblems([...problems, ...misjudged]));
 }
 
-/** Names all that is wrong with it. */
+/** An error that lists all problems. */
 export function policyRefused(problems: readonly PolicyProblem[]): Error {
   return new Error(`SVC_POLICY_DIR: the policy set is refused\n${problems.map(describeProblem).join("\n")}`);
 }
 
-/** Lines of problems that one log line carries. */
+/** Most problems in one log line. */
 const maxLoggedProblems = 20;
 
 function report(event: ReloadEvent, { logger, metrics }: LivePolicyMachine): void {
@@ -139,7 +139,7 @@ function report(event: ReloadEvent, { logger, metrics }: LivePolicyMachine): voi
       metrics.policyRefused("failed");
       logger.error(
         { ...securityFields("policy_refused"), what: "policy", err: event.error },
-        "the policy set could not be loaded; the gateway tries again",
+        "the policy set could not be loaded; the gateway will retry",
       );
       break;
   }

@@ -1,4 +1,4 @@
-/** What operators reach: the operator listener over readiness, metrics and the logs. */
+/** The operators' side: the operator listener over readiness, metrics and the logs. */
 import type { Timers } from "../base/timers.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import { createOpsListener, type OpsListener, type OpsListenerOptions } from "../ops/listener.ts";
@@ -10,13 +10,13 @@ import type { LivePolicy } from "./live-policy.ts";
 import { type OpsViewers, servesLogs } from "./ops-viewers.ts";
 import { followTls } from "./tls.ts";
 
-/** What the operator listener stands on. It stays the caller's to close. */
+/** Parts of the operator listener. The caller closes them. */
 export interface OperatorParts {
   readonly checks: readonly ReadinessCheck[];
   readonly metrics: OpsListenerOptions["metrics"];
   readonly logs: PublishedLogs;
   readonly viewers: OpsViewers;
-  /** Default: requests are answered as they come. */
+  /** Default: requests are answered at once. */
   readonly hold?: OpsListenerOptions["hold"];
 }
 
@@ -47,14 +47,14 @@ export async function createOperatorSide(
   return listener;
 }
 
-/** A set that was refused is a remark: the one in force is good, and a mistake must not stop every replica at once. */
+/** A refused set causes a remark only: the one in force is valid, and a mistake must not stop every replica at once. */
 export function policyReadiness(policy: LivePolicy): ReadinessCheck {
   return { name: "policy", check: async () => {}, remark: () => policyRemark(policy) };
 }
 
-/** For operators: how many problems there are. What they are stands in the log, which fewer people read. */
+/** For operators: the number of problems. The problems themselves are only in the log, which fewer people can read. */
 function policyRemark({ status }: LivePolicy): string | undefined {
   const { newest, problems = [] } = status();
   if (newest === "in_force") return undefined;
-  return `a newer policy set ${newerSet[newest]}${problems.length > 0 ? `, for ${problems.length} problems that the log names` : ""}`;
+  return `a newer policy set ${newerSet[newest]}${problems.length > 0 ? `; problems named in the log: ${problems.length}` : ""}`;
 }

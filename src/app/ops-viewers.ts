@@ -1,4 +1,4 @@
-/** Who reads the logs on the operator listener: operators by their credentials, tenants by their own tokens. */
+/** Who may read the logs on the operator listener: operators by their credentials, tenants by their own tokens. */
 import type { IncomingMessage } from "node:http";
 import type { Authenticator } from "../auth/authenticator.ts";
 import { matchTenantHeader, requireScopes } from "../auth/authorization.ts";
@@ -17,30 +17,30 @@ export interface OpsViewers {
   viewerOf(request: IncomingMessage): Promise<Viewer>;
 }
 
-/** Time for the issuer's keys to come. */
+/** Time limit for fetching the issuer's keys, in milliseconds. */
 const deadlineMs = 5_000;
 
-/** The protection space (RFC 9110 §11.5): the logs. Credentials of operators count nowhere else. */
+/** The protection space (RFC 9110 §11.5): the logs. Operators' credentials are valid only here. */
 const realm = "ledger";
 const challenge = `Bearer realm="${realm}"`;
-/** Which lets a tenant's token search for what requests were about, rather than for who called. */
+/** Lets a tenant's token search by what requests were about, not only by caller. */
 const searchScope = "ledger.search";
 const anonymousRefusal = new ServiceError(
   "missing_token",
   `this search needs operator credentials, or an access token with the scope ${searchScope}`,
   { challenge },
 );
-/** b64token (RFC 6750 §2.1) under the one scheme that operators have. */
+/** b64token (RFC 6750 §2.1) under the only scheme for operators. */
 const bearer = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 
-/** Whether the logs are served: credentials, and what they open, are not for a network in the clear. */
+/** Whether the logs are served: credentials and records must not cross a network in plaintext. */
 export function servesLogs({ opsListen, opsTlsCert }: Pick<Config, "opsListen" | "opsTlsCert">): boolean {
   return opsListen.loopback || opsTlsCert !== undefined;
 }
 
 /**
- * Follows the file of the operators' credentials, where one is named. Rejects, naming the setting, where it is not good.
- * @param authenticator the one of the service itself: a tenant's token is worth here what it is worth there
+ * Watches the file of the operators' credentials, if one is named. Rejects, naming the setting, if it is invalid.
+ * @param authenticator the service's own: a tenant's token is accepted here exactly if it is there
  */
 export async function openOpsViewers(
   config: Config,
@@ -73,7 +73,7 @@ async function viewerOf(
   const [, token] = values.length === 1 ? (bearer.exec(values[0] ?? "") ?? []) : [];
   if (token !== undefined && operatorOf(operators, token) !== undefined)
     return { tenantId: undefined, presented: true, contentRefusal: undefined };
-  // Identity headers name no operator, and no tenant here: they come with a call, not with a person who reads.
+  // Identity headers name no operator, and no tenant here: they identify calls, not people who read logs.
   if (config.authMode === "trusted_headers")
     throw new ServiceError("invalid_token", "the credentials are not an operator's", {
       challenge: `${challenge}, error="invalid_token"`,

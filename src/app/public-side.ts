@@ -1,4 +1,4 @@
-/** What callers reach: the public methods over policy, ledger and authenticator, behind the public listener. */
+/** The callers' side: the public methods over policy, ledger and authenticator, behind the public listener. */
 import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
 import { createArtifactHasher } from "../domain/artifacts/hasher.ts";
@@ -31,23 +31,23 @@ import type { LivePolicy } from "./live-policy.ts";
 import { quotaUses } from "./quotas.ts";
 import { followTls } from "./tls.ts";
 
-/** What the public side stands on. It stays the caller's to close. */
+/** Parts of the public side. The caller closes them. */
 export interface PublicParts {
   readonly policy: LivePolicy;
   readonly ledger: ObservedLedger;
   readonly callers: Callers;
-  /** What health checks of callers are answered from. */
+  /** Source of the answers to callers' health checks. */
   readonly readiness: ReadinessSource;
-  /** Absent where tenants have none. */
+  /** Absent if tenants have no quotas. */
   readonly quotas?: Quotas | undefined;
   readonly admission?: AdmissionLimits | undefined;
 }
 
 export interface PublicSide {
   readonly server: Awaited<ReturnType<typeof createServer>>;
-  /** From now on health checks say that it does not serve. */
+  /** From now on, health checks report that it is not serving. */
   announceStop(): void;
-  /** Stops accepting, and lets what is in flight finish. True where nothing was cut off. */
+  /** Stops accepting, and waits for calls in flight. Resolves with whether all of them finished. */
   close(graceMs: number): Promise<boolean>;
 }
 
@@ -121,7 +121,7 @@ export async function createPublicSide(
   };
 }
 
-/** Counts each decision that is recorded, and raises its alerts. */
+/** Counts each recorded decision, and raises its alerts. */
 function observeDecisions(metrics: Metrics, logger: Logger): NonNullable<DecisionDependencies["observe"]> {
   return ({ query, decision, decisionId, span }) => {
     const { tenantId } = query.caller;

@@ -8,7 +8,7 @@ import type { QuotaUse } from "../transport/gate/quota.ts";
 import { type FileSource, isNamed } from "./followed-files.ts";
 import type { ServeConfig } from "./gateway.ts";
 
-/** Follows the file; undefined where the settings name none. Rejects, naming the setting, where it is not good. */
+/** Watches the file; undefined without a setting. Rejects, naming the setting, if it is invalid. */
 export async function followQuotas(config: ServeConfig, files: FileSource) {
   return isNamed("quotas", config)
     ? files.follow("quotas", { parse: ([text = ""]) => parseQuotaFile(text) })
@@ -17,7 +17,7 @@ export async function followQuotas(config: ServeConfig, files: FileSource) {
 
 export interface OpenedQuotas {
   readonly quotas: Quotas;
-  /** Gives back what is left. */
+  /** Returns the unused portions. */
   close(): Promise<void>;
 }
 
@@ -26,7 +26,7 @@ export interface QuotasMachine extends Pick<ConstructorParameters<typeof Quotas>
   readonly files: FileSource;
 }
 
-/** Rejects as `followQuotas` does; undefined where there are none. */
+/** Rejects as `followQuotas` does; undefined without quotas. */
 export async function openQuotas(
   config: ServeConfig,
   counters: PortionCounters,
@@ -44,7 +44,7 @@ export async function openQuotas(
   return { quotas, close: () => quotas.close() };
 }
 
-/** What calls of each method use. What changes nothing leaves no record. */
+/** The quotas that calls of each method use. Only calls that change something are recorded. */
 export function quotaUses(methods: readonly Pick<ServedMethod, "rpc" | "verb">[]): (rpc: string) => QuotaUse {
   const recorded = new Set(methods.flatMap(({ rpc, verb }) => (verb === "POST" ? [rpc] : [])));
   return (rpc) => ({

@@ -1,4 +1,4 @@
-/** The session route: files of clients and keys become its methods, what they pass, and its pages. */
+/** The session route: client and key files become its methods, gate links and pages. */
 import { SessionService } from "../../gen/platform/sdk/v1/session_pb.ts";
 import type { InboundRequest } from "../auth/inbound-request.ts";
 import type { SessionPeer } from "../auth/session-peer.ts";
@@ -21,18 +21,18 @@ import type { Page } from "../transport/http/page.ts";
 import { createSessionService } from "../transport/rpc/session.ts";
 import { type FileSource, type Followed, isNamed } from "./followed-files.ts";
 
-/** What the session route adds to a server; all of it empty where there is none. */
+/** What the session route adds to a server; empty without one. */
 export interface SessionRoute {
   readonly methods: readonly ServedMethod[];
-  /** What each of the methods passes in place of the credentials that it has none of. */
+  /** Gate links of each method, in place of authentication. */
   readonly withoutCredentials: ReadonlyMap<string, readonly GateLink[]>;
   readonly pages: readonly Page[];
 }
 
-/** Where no clients are configured. */
+/** Used if no clients are configured. */
 export const noSessionRoute: SessionRoute = { methods: [], withoutCredentials: new Map(), pages: [] };
 
-/** Secrets that are looked at at once, 64 MiB each at most, and calls that wait for it: of one party, and in all. */
+/** Concurrent secret checks, which use up to 64 MiB each, and waiting calls: of one party, and in total. */
 export const sessionSlots = { maximum: 2, maximumWaitingEach: 32, maximumWaiting: 256 };
 
 export interface SessionFiles {
@@ -40,10 +40,10 @@ export interface SessionFiles {
   readonly keys: Followed<SessionKeys>;
 }
 
-/** Names that one log line carries. */
+/** Most names in one log line. */
 const maximumLogged = 32;
 
-/** Follows the files; undefined where the settings name none. Rejects, naming the setting, where one is not good. */
+/** Watches the files; undefined without settings. Rejects, naming the setting, if one is invalid. */
 export async function openSessionFiles(
   config: ConfigFor<"serve">,
   declared: DeclaredAttributes,
@@ -81,7 +81,7 @@ export interface SessionRouteOptions {
   readonly keys: SessionKeySource;
   readonly counters: AttemptCounters;
   readonly peerOf: (inbound: InboundRequest) => SessionPeer;
-  /** For secrets that are looked at. */
+  /** Limits concurrent secret checks. */
   readonly slots: FairSemaphore;
   readonly clock: Clock;
   readonly random: RandomFill;
@@ -105,10 +105,10 @@ export function createSessionRoute(options: SessionRouteOptions): SessionRoute {
   };
 }
 
-/** Path of the public keys of session tokens, for whoever verifies them elsewhere. */
+/** Path of the public keys of session tokens, for services that verify them. */
 export const keySetPath = "/.well-known/jwks.json";
 
-/** The public keys of now, as a JWK set (RFC 7517 §5, §8.5). */
+/** The current public keys, as a JWK set (RFC 7517 §5, §8.5). */
 export function keySetPage(published: () => { readonly keys: readonly object[] }): Page {
   return {
     path: keySetPath,

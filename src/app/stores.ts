@@ -1,4 +1,4 @@
-/** The store of a service: opened by the settings, and what operators hear of it. */
+/** The store of a service, opened by its settings, and its readiness. */
 import { performance } from "node:perf_hooks";
 import type { ReplayStore } from "../auth/proof/replay-store.ts";
 import type { AttemptCounters, PortionCounters } from "../domain/ports.ts";
@@ -13,9 +13,9 @@ import type { Machine, ServeConfig } from "./gateway.ts";
 export interface OpenedStores {
   readonly ledger: ObservedLedger;
   readonly logs: PublishedLogs;
-  /** What replicas share for a short time; closed with the ledger. */
+  /** Short-lived state that replicas share; closed with the ledger. */
   readonly shared: ReplayStore & AttemptCounters & PortionCounters;
-  /** With whom the store does not get on, the longest first. */
+  /** Tenants whose store operations fail, the longest first. */
   readonly stuck: () => readonly string[];
 }
 
@@ -44,22 +44,22 @@ export async function openStores(
   return { ledger: new ObservedLedger(ledger, metrics.appendFailed), logs: ledger, shared, stuck };
 }
 
-/** The setting that a store was not opened for. */
+/** The setting that prevented a store from being opened. */
 function storeSetting(problem: unknown): "SVC_LEDGER_KEY" | "SVC_STORE" {
   return problem instanceof KeyFileError ? "SVC_LEDGER_KEY" : "SVC_STORE";
 }
 
-/** Whether records can be written, and who cannot have theirs written. */
+/** Whether records can be written, with a remark about tenants whose records cannot. */
 export function storeReadiness({ ledger, stuck }: Pick<OpenedStores, "ledger" | "stuck">): ReadinessCheck {
   return { name: "store", check: () => ledger.check(), remark: () => stuckRemark(stuck()) };
 }
 
 const namedInRemark = 3;
 
-/** Others are served: the service is ready, and an operator should know all the same. */
+/** Other tenants are served, so the service is ready; the operator is informed. */
 function stuckRemark(stuck: readonly string[]): string | undefined {
   if (stuck.length === 0) return undefined;
   const others = stuck.length - namedInRemark;
   const names = stuck.slice(0, namedInRemark).join(", ");
-  return `the database does not get on with ${names}${others > 0 ? `, and ${others} more` : ""}`;
+  return `store operations fail for ${names}${others > 0 ? `, and ${others} more` : ""}`;
 }

@@ -1,4 +1,4 @@
-/** Certificates of the listeners, taken up from their files. */
+/** Certificates of the listeners, reloaded from their files. */
 import { X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
 import type { Clock } from "../base/clock.ts";
@@ -7,10 +7,10 @@ import type { Followed, FollowedOptions } from "./followed-files.ts";
 import { type FileSource, isNamed } from "./followed-files.ts";
 import type { ServeConfig } from "./gateway.ts";
 
-/** Which listener's. */
+/** The listener. */
 export type TlsOwner = "tls" | "ops_tls";
 
-/** TLS of a listener, followed; absent where it is plaintext. `onChange` puts it in force, and must not throw. */
+/** Watched TLS files of a listener; absent if it is plaintext. `onChange` puts them in force, and must not throw. */
 export async function followTls(
   owner: TlsOwner,
   config: ServeConfig,
@@ -22,8 +22,8 @@ export async function followTls(
 }
 
 /**
- * A certificate that is not of today is no reason not to start: whoever looks at the clock of the machine finds out. In
- * the place of one that works it is taken for a mistake.
+ * At startup a certificate outside its validity period is accepted, because the machine's clock may be wrong. As a
+ * replacement for a working one it is refused as a mistake.
  */
 export function tlsContent(clock: Clock): Omit<FollowedOptions<TlsFiles>, "onChange"> {
   return {

@@ -1,13 +1,13 @@
-/** What the service does with what nobody expected, and with what libraries say of it. */
+/** Handling of unexpected errors, and of libraries' console output. */
 import { format } from "node:util";
 import { Connection } from "../base/connection.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
 /**
- * A defect in the work for one connection ends that connection. A refusal that rejects a promise without a handler is the
- * answer to one call, even when work that calls share rejects it later: it is logged, and the service goes on. Any other
- * defect leaves it in an unknown state, so `stop` is called. Returns what ends this.
+ * A defect in the work for one connection ends that connection. A refusal in an unhandled promise rejection is the
+ * answer to one call, even if work shared by several calls rejects it later: it is logged, and the service continues.
+ * After any other defect the state is unknown, so `stop` is called. Returns a function that ends the watch.
  */
 export function watchDefects(logger: Logger, stop: () => void): () => void {
   const onDefect = (error: unknown, origin: NodeJS.UncaughtExceptionOrigin) => {
@@ -23,8 +23,8 @@ export function watchDefects(logger: Logger, stop: () => void): () => void {
 }
 
 /**
- * Libraries tell the console, stack and all, of what anybody may bring about, such as an answer that its caller does not
- * wait for. The call's own line says it already, and a log is JSON lines on standard output alone.
+ * Libraries print to the console, with stack traces, about events that any caller can cause, such as not waiting for an
+ * answer. The call's log line covers these, and standard output has JSON lines only.
  */
 export function logConsole(logger: Logger): void {
   const debug = (...given: unknown[]) => logger.debug({}, format(...given));

@@ -1,4 +1,4 @@
-/** The witnesses of a deployment: settings become an anchor of the ledger, and what operators see of it. */
+/** The witnesses of a deployment: settings become an anchor of the ledger and its readiness. */
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Timers } from "../base/timers.ts";
@@ -10,7 +10,7 @@ import type { ReadinessCheck } from "../ops/readiness.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 
-/** What the machine provides, and where the witnesses' doings are reported. */
+/** The machine's facilities, logger and metrics. */
 export interface WitnessMachine {
   readonly clock: Clock;
   readonly timers: Timers;
@@ -28,15 +28,15 @@ export interface WitnessingSettings {
 
 export interface Witnessing {
   readonly open: OpenSharedAnchor;
-  /** Fails while answers wait for a quorum in vain; remarks what lags or finds fault. */
+  /** Fails while answers wait for a quorum that is not reached; remarks on witnesses that lag or report a problem. */
   readonly readiness: ReadinessCheck;
 }
 
-/** Undefined where no witnesses are set. Throws, naming the setting, for a key that is none. */
+/** Undefined without witnesses. Throws, naming the setting, for an invalid key. */
 export function witnessingOf(settings: WitnessingSettings, machine: WitnessMachine): Witnessing | undefined {
   if (settings.witnesses.length === 0) return undefined;
   const witnesses = trustedWitnesses(settings.witnesses, { fetch: machine.fetch, timers: machine.timers });
-  // Without an anchor file the witnesses alone know what was answered.
+  // Without an anchor file, only the witnesses know what was answered.
   const hasFile = settings.store.kind === "sqlite" || settings.anchor !== undefined;
   const rule = {
     quorum: settings.witnessQuorum ?? Math.floor(witnesses.length / 2) + 1,

@@ -1,4 +1,4 @@
-/** A tenant that the database does not get on with is felt by that tenant alone, for as long as the time limit and no longer. */
+/** A tenant whose store operations fail is felt by that tenant alone, for as long as the time limit and no longer. */
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { storeReadiness } from "../../src/app/stores.ts";
@@ -144,7 +144,7 @@ describe.each(["one server", "a cluster"])("twice as many stuck tenants as conne
     expect(new Set(stores.stuck())).toEqual(new Set(stuck));
     expect(await readinessOf(stores)).toMatchObject({
       ready: true,
-      checks: [{ reason: expect.stringMatching(/does not get on with stuck-\d+, .* and 17 more/) }],
+      checks: [{ reason: expect.stringMatching(/store operations fail for stuck-\d+, .* and 17 more/) }],
     });
     expect(new Set(lines.flatMap((line) => line.stuck ?? []))).toEqual(new Set(stuck));
     await holder.query("ROLLBACK");

@@ -81,7 +81,7 @@ test("a changed directory comes into force by itself; a bad one does not, and ev
   expect(checkOf(refused)).toEqual({
     name: "policy",
     status: "ok",
-    reason: "a newer policy set was refused, for 1 problems that the log names",
+    reason: "a newer policy set was refused; problems named in the log: 1",
   });
   expect((await ask(running)).decision.policy_revision).toBe(second.decision.policy_revision);
   const { body: bootstrap } = await rest(`${running.url}/v1/sdk/bootstrap`, { token });

@@ -242,7 +242,7 @@ describe("where they are", () => {
     await writeFile(deployment.clientsPath, "{");
     await expect
       .poll(() => gateway.logged.join(""), { timeout: 10_000 })
-      .toContain("changed files are refused: what they said before stands");
+      .toContain("changed files are refused; the previous content stays in force");
     expect(tokenOf(await sessionByRest(gateway.url, ask))).not.toBe("");
   }, 30_000);
 });

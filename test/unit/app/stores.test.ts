@@ -6,10 +6,10 @@ const timers = { after: () => () => {} };
 
 test.each<[stuck: string[], reason: string | undefined]>([
   [[], undefined],
-  [["tenant-a"], "the database does not get on with tenant-a"],
-  [["a", "b", "c"], "the database does not get on with a, b, c"],
-  [["a", "b", "c", "d", "e"], "the database does not get on with a, b, c, and 2 more"],
-])("a service whose store does not get on with %j is ready, and readiness names them", async (stuck, reason) => {
+  [["tenant-a"], "store operations fail for tenant-a"],
+  [["a", "b", "c"], "store operations fail for a, b, c"],
+  [["a", "b", "c", "d", "e"], "store operations fail for a, b, c, and 2 more"],
+])("a service whose store operations fail for %j is ready, and readiness names them", async (stuck, reason) => {
   const ledger = { check: async () => {} };
   const check = storeReadiness({ ledger: ledger as never, stuck: () => stuck });
   expect(await runChecks([check], timers)).toEqual({

@@ -1,4 +1,4 @@
-/** `/explorer`: Swagger UI, driven by the document. All of it comes from here; nothing is asked of other hosts. */
+/** `/explorer`: Swagger UI on the OpenAPI document. Everything is served from here; no other host is contacted. */
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -7,8 +7,8 @@ import { type Content, fixed, type Page } from "../transport/http/page.ts";
 import { escapeHtml, icon } from "./landing.ts";
 
 /**
- * Scripts and styles from this origin only, none inline, no `eval`. Swagger UI draws its icons from `data:` URLs.
- * Calls go to the origin that served the page.
+ * Scripts and styles from this origin only, none inline, no `eval`. Swagger UI draws its icons from `data:` URLs. Calls
+ * go to the origin that served the page.
  */
 const contentSecurityPolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
@@ -17,7 +17,7 @@ const contentSecurityPolicy =
 const css = "text/css; charset=utf-8";
 const javascript = "text/javascript; charset=utf-8";
 
-/** Files by the name under which they are served; links are relative, so that any path prefix works. */
+/** Files by the name under which they are served; links are relative, so any path prefix works. */
 const assets = [
   { name: "swagger-ui.css", type: css, file: () => swaggerUi("swagger-ui.css") },
   { name: "swagger-ui-bundle.js", type: javascript, file: () => swaggerUi("swagger-ui-bundle.js") },
@@ -29,18 +29,18 @@ function swaggerUi(name: string): string {
   return join(dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json")), name);
 }
 
-/** What the page says of the deployment. */
+/** The deployment's properties that the page shows. */
 export interface ExplorerOptions {
   readonly service: string;
   readonly authMode: AuthMode;
-  /** Names of the APIs beside the SDK's, each with a page of its own. Default: there are none. */
+  /** Names of the APIs beside the SDK's, each with its own page. Default: none. */
   readonly further?: readonly { readonly name: string }[];
 }
 
 /**
  * The explorer and its assets, each read on the first request for it.
  *
- * @param read gives the bytes of a file
+ * @param read returns the bytes of a file
  */
 export function explorerPages(
   options: ExplorerOptions,
@@ -60,7 +60,7 @@ export function explorerPages(
   ];
 }
 
-/** Where the credentials of a call come from, in a line: whoever opens the page is asked for them first. */
+/** How to get credentials for a call, in one line, because the page asks for them first. */
 const hints: Readonly<Record<AuthMode, string>> = {
   bearer_token:
     "A call needs an access token of this deployment's issuer, got with the client credentials grant " +
@@ -71,7 +71,7 @@ const hints: Readonly<Record<AuthMode, string>> = {
   trusted_headers: "No token is needed: the trusted ingress in front of this deployment names you.",
 };
 
-/** Renders the page of the SDK's API, or of the one that is named. Links are relative to it. */
+/** Renders the page of the SDK's API, or of the named one. Links are relative to it. */
 function explorerHtml({ service, authMode, further = [] }: ExplorerOptions, api?: string): string {
   const name = escapeHtml(service);
   const path = api === undefined ? "openapi" : `openapi-${api}`;

@@ -1,8 +1,8 @@
-/** `/`: where to go from here, for people and for machines. */
+/** `/`: links for people and for machines. */
 import { createHash } from "node:crypto";
 import type { Content, Page } from "../transport/http/page.ts";
 
-/** Links of the page. They are relative, so that they hold behind any path prefix. */
+/** Links of the page. They are relative, so that they work behind any path prefix. */
 export interface Links {
   readonly explorer?: string;
   readonly openapi_json?: string;
@@ -10,16 +10,16 @@ export interface Links {
   readonly documentation?: string;
 }
 
-/** What the page says. */
+/** Content of the page. */
 export interface Landing {
   readonly service: string;
   readonly version: string;
-  /** `ready` where everything that the service needs is in force now. */
+  /** `ready` if everything that the service needs is in force now. */
   readonly status: "ready" | "not_ready";
   readonly links: Links;
 }
 
-/** Style of the page; its hash stands in the content security policy. */
+/** Style of the page; the content security policy contains its hash. */
 export const style = `
 :root { color-scheme: light dark; --ink: #16202b; --soft: #52606d; --line: #d5dce4; --link: #0b57a4; --card: #fff; --page: #f5f7f9; --good: #17663a; --bad: #a32b1d; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6ebf0; --soft: #a3afbb; --line: #323c46; --link: #82bdff; --card: #1c242c; --page: #12181e; --good: #73d49b; --bad: #ff9d8f; } }
@@ -40,7 +40,6 @@ code { font: .9em ui-monospace, monospace; }
 
 const statusText = { ready: "ready", not_ready: "not ready" } as const;
 
-/** Renders the page. */
 export function landingHtml({ service, version, status, links }: Landing): string {
   const name = escapeHtml(service);
   const items = [
@@ -91,7 +90,7 @@ const contentSecurityPolicy =
   `default-src 'none'; style-src 'sha256-${styleHash}'; img-src data:; ` +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** The page: HTML, or JSON for whoever asks for it. */
+/** The page: HTML, or JSON for clients that prefer it. */
 export function landingPage(options: LandingOptions): Page {
   const links = linksOf(options);
   return {
@@ -119,10 +118,10 @@ function linksOf({ explorer, documentationUrl }: LandingOptions): Links {
 }
 
 /**
- * Whether an `Accept` header asks for JSON rather than HTML (RFC 9110 §12.5.1). Without a preference it does not: a
- * person's browser always says `text/html`, and a bare `curl` is read by a person too.
+ * Whether an `Accept` header prefers JSON to HTML (RFC 9110 §12.5.1). Without a preference it does not: browsers always
+ * send `text/html`, and the output of a bare `curl` is read by a person too.
  *
- * Does not weigh other parameters than `q`, which neither type has here.
+ * Ignores parameters other than `q`, which neither type has here.
  */
 export function prefersJson(accept: string | undefined): boolean {
   if (accept === undefined) return false;
@@ -159,12 +158,12 @@ const entities: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-/** Text as it may stand between tags and in a quoted attribute. */
+/** Escapes text for use between tags and in a quoted attribute. */
 export function escapeHtml(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => entities[character] as string);
 }
 
-/** A shield, as a data URL: browsers ask for `/favicon.ico` where a page names no icon. */
+/** A shield, as a data URL: browsers request `/favicon.ico` if a page names no icon. */
 export const icon =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath fill='%230b57a4' " +
   "d='M8 1 2 3v5c0 3.5 2.5 6 6 7 3.500-1 6-3.500 6-7V3z'/%3E%3C/svg%3E";

@@ -8,18 +8,21 @@ import type { DocumentOptions } from "./openapi/document.ts";
 export interface PublishedOptions extends Omit<DocumentOptions, "comments"> {
   /** Whether the document and the explorer are served. */
   readonly explorer: boolean;
-  /** Where people find the documentation; the explorer where absent. */
+  /** URL of the documentation; the explorer if absent. */
   readonly documentationUrl?: string;
-  /** Whether everything that the service needs is in force now. Called for every landing page: cheap, never throws. */
+  /**
+   * Whether everything that the service needs is in force now. Called for every landing page: must be cheap, and never
+   * throws.
+   */
   readonly isReady: () => boolean;
-  /** Documents of the APIs that are served beside the SDK's. Default: there are none. */
+  /** Documents of the APIs that are served beside the SDK's. Default: none. */
   readonly further?: readonly FurtherDocument[];
 }
 
 /** The document of an API beside the SDK's, at `/openapi-<name>.json` and `.yaml`. */
 export interface FurtherDocument {
   readonly name: string;
-  /** Called when somebody asks for it. */
+  /** Called on the first request. */
   create(options: DocumentOptions): JsonObject;
 }
 

@@ -1,10 +1,10 @@
-// Starts Swagger UI on the document beside this page. Nothing is kept: no token in storage, no setting from the URL.
+// Starts Swagger UI with the document next to this page. Stores nothing: no tokens, no settings from the URL.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const applyTheme = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
 dark.addEventListener("change", applyTheme);
 applyTheme();
 
-// The rules of every call are a page of prose: they are there for those who ask.
+// The rules of every call are a page of text, so they are hidden until requested.
 const rules = document.getElementById("explorer-rules");
 rules.addEventListener("click", (event) => {
   event.preventDefault();
@@ -27,12 +27,12 @@ async function start() {
   const response = await fetch(place.dataset.document);
   if (!response.ok) throw new Error(`${place.dataset.document}: ${response.status}`);
   const spec = await response.json();
-  // Calls go to where this page came from, whatever host name and path prefix that is.
+  // Calls go to the host name and path prefix that served this page.
   spec.servers = [{ url: new URL(".", location.href).href.replace(/\/$/, ""), description: "This deployment" }];
-  // In the order of the work, which is that of the paths: discover, decide, register, give evidence.
+  // In the order of the work, which is that of the paths: discover, decide, register, record evidence.
   const groups = Object.values(spec.paths).flatMap((path) => Object.values(path).flatMap(({ tags = [] }) => tags));
   spec.tags.sort((a, b) => groups.indexOf(a.name) - groups.indexOf(b.name));
-  // Swagger UI would link to a public list of licences, in which ours is not.
+  // Swagger UI would link to a public list of licences, which does not contain ours.
   delete spec.info.license.identifier;
   place.replaceChildren();
   globalThis.SwaggerUIBundle({

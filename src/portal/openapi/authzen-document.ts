@@ -1,4 +1,4 @@
-/** The OpenAPI document of the routes of enforcement points. */
+/** The OpenAPI document of the AuthZEN routes. */
 import type { JsonObject } from "../../base/json.ts";
 import { authzenRoutes } from "../../domain/bulk-routes.ts";
 import { createRestRegistry } from "../../transport/rest/registry.ts";
@@ -98,7 +98,7 @@ function decisionOn(about: { readonly id: string } | { readonly name: string }, 
   return { decision_id: answer.context.decision_id, decision, ...about };
 }
 
-/** Makes the document. Pure: the same options give the same document. Throws where a route is not served. */
+/** Makes the document. Pure: the same options give the same document. Throws if a route is not served. */
 export function createAuthzenDocument(options: DocumentOptions): JsonObject {
   const { service, scopes, proofOfPossession, maxBodyBytes } = options;
   const comments = withHeaderPrefix(options.comments, options.headerPrefix);
@@ -150,7 +150,7 @@ calls to \`/v1/sdk/\` holds here: the same credentials, tenants, refusals and re
 
 export const authzenMetadataPath = "/.well-known/authzen-configuration";
 
-/** @param publicUrl of the service: where it is reached is never taken from what a request says */
+/** @param publicUrl of the service: never derived from a request */
 export function authzenMetadata(publicUrl: string): Readonly<Record<string, string>> {
   const base = publicUrl.replace(/\/+$/, "");
   return {

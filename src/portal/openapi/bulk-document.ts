@@ -21,7 +21,7 @@ const summaries: Readonly<Record<BulkRoute["rpc"], string>> = {
   "BulkRecordService/RegisterArtifacts": "Register the metadata of many protected artifacts",
 };
 
-/** Makes the document. Pure: the same options give the same document. Throws where a bulk route is not served. */
+/** Makes the document. Pure: the same options give the same document. Throws if a bulk route is not served. */
 export function createBulkDocument(options: DocumentOptions): JsonObject {
   const { service, scopes, proofOfPossession, maxBodyBytes } = options;
   const comments = withHeaderPrefix(options.comments, options.headerPrefix);
@@ -29,7 +29,7 @@ export function createBulkDocument(options: DocumentOptions): JsonObject {
   const schemas = new Schemas(comments);
   const refusals = ({ single }: BulkRoute) => {
     const answers = errorAnswers(service, single, scopes.required(single), proofOfPossession);
-    // Of items alone.
+    // It occurs in items only.
     answers.delete(409);
     return answers;
   };
@@ -67,7 +67,7 @@ export function createBulkDocument(options: DocumentOptions): JsonObject {
 
 const answerMembers = ["decision", "execution", "handling", "ingestion", "registration", "warnings"] as const;
 
-/** Where items have a key of their own: the member that holds what the single route takes. */
+/** For items with their own key: the member that holds the body of the single route. */
 const itemMembers: Partial<Record<SdkRoute, string>> = { evidence: "event", "artifact-register": "registration" };
 
 /** The examples of the single route, as the items of one call. */

@@ -1,6 +1,6 @@
 /**
  * The OpenAPI document (3.1), made from the descriptors, rules, routes, scopes and errors that serve the traffic, so
- * that it says what is served and nothing else.
+ * that it describes exactly what is served.
  */
 import type { JsonObject } from "../../base/json.ts";
 import type { AuthMode, ProofOfPossession } from "../../base/vocabulary.ts";
@@ -15,7 +15,7 @@ import { createSecurity } from "./security.ts";
 import { SharedAnswers } from "./shared-answers.ts";
 
 export interface DocumentOptions {
-  /** Every public route must be among them; what is not a public route is left out. */
+  /** Must contain every public route; other methods are ignored. */
   readonly methods: readonly DocumentedMethod[];
   readonly comments: Comments;
   /** Name of the service in every answer. */
@@ -29,17 +29,17 @@ export interface DocumentOptions {
   readonly proofOfPossession: ProofOfPossession;
   /** Largest request body in bytes, by `Service/Method`. */
   readonly maxBodyBytes: (rpc: string) => number;
-  /** Base URL of the service; where absent, it is where the document comes from. */
+  /** Base URL of the service; if absent, relative to the document. */
   readonly serverUrl?: string | undefined;
 }
 
-/** What every document says of the deployment, whichever API it is of. */
+/** The deployment's properties in every document, of any API. */
 export type FrameOptions = Pick<
   DocumentOptions,
   "service" | "version" | "headerPrefix" | "authMode" | "proofOfPossession" | "serverUrl"
 >;
 
-/** What a document says of its API. */
+/** The part of a document that is specific to its API. */
 export interface DocumentContent {
   readonly title: string;
   readonly summary: string;
@@ -52,7 +52,7 @@ export interface DocumentContent {
   readonly parameters: JsonObject;
 }
 
-/** Makes a document of what it says of its API, with the schemas of refusals, the headers of answers and the security. */
+/** Combines the content with the schemas of refusals, the headers of answers and the security. */
 export function frameDocument(options: FrameOptions, content: DocumentContent): JsonObject {
   const { authMode, proofOfPossession, version, serverUrl } = options;
   const { title, summary, description, tags, paths, schemas, responses, parameters } = content;
@@ -81,7 +81,7 @@ export function frameDocument(options: FrameOptions, content: DocumentContent): 
   };
 }
 
-/** Makes the document. Pure: the same options give the same document. Throws where a public route is not served. */
+/** Makes the document. Pure: the same options give the same document. Throws if a public route is not served. */
 export function createOpenApiDocument(options: DocumentOptions): JsonObject {
   const { service, scopes, proofOfPossession, maxBodyBytes } = options;
   const comments = withHeaderPrefix(options.comments, options.headerPrefix);
@@ -119,7 +119,7 @@ export function createOpenApiDocument(options: DocumentOptions): JsonObject {
   });
 }
 
-/** Throws where the route is not served. */
+/** Throws if the route is not served. */
 export function methodOf(
   { rpc, path }: { readonly rpc: string; readonly path: string },
   methods: readonly DocumentedMethod[],
@@ -136,7 +136,7 @@ export function filesOf({ spec }: DocumentedMethod) {
 
 function server(url: string | undefined): JsonObject {
   if (url !== undefined) return { url: url.replace(/\/+$/, ""), description: "This deployment" };
-  // Relative to where the document was read: right behind any host name and path prefix.
+  // Relative to the document's own URL, so it is right behind any host name and path prefix.
   return { url: ".", description: "This deployment" };
 }
 
@@ -148,7 +148,7 @@ export function tags(methods: readonly DocumentedMethod[], comments: Comments): 
 }
 
 /**
- * What a caller reads first: the rules that hold on every route.
+ * The rules that hold on every route, which callers read first.
  *
  * @param headerPrefix lowercase prefix of the service's own headers
  */

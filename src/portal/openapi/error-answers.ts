@@ -25,7 +25,7 @@ export const errorSchemas: JsonObject = {
       error: { $ref: "#/components/schemas/ErrorBody", description: "What was refused, and why." },
     },
   },
-  // Not `Error`, which several languages have already.
+  // Not `Error`, which is a built-in name in several languages.
   ErrorBody: {
     type: "object",
     description: "One refusal.",
@@ -73,7 +73,7 @@ export const errorSchemas: JsonObject = {
   },
 };
 
-/** Headers of answers, as components; those of a deployment that takes tokens bound as it says. */
+/** Headers of answers, as components, for the deployment's proof of possession. */
 export function answerHeaders(proofOfPossession: ProofOfPossession): JsonObject {
   return proofOfPossession === "dpop" ? { ...commonHeaders, ...dpopHeaders } : commonHeaders;
 }
@@ -140,7 +140,7 @@ export const rateLimitHeaders: JsonObject = {
   RateLimit: { $ref: "#/components/headers/RateLimit" },
 };
 
-/** The answers by which a route refuses, by status. */
+/** A route's refusals, by status. */
 export function errorAnswers(
   service: string,
   route: SdkRoute,
@@ -177,7 +177,7 @@ function answer(service: string, status: number, refusals: readonly Refusal[], h
   };
 }
 
-/** Headers of a status: those that every example of it carries are promised. */
+/** Headers of a status; those that every example carries are marked required. */
 function headersOf(status: number, refusals: readonly Refusal[]): JsonObject {
   const sent = refusals.map(({ example }) => refusalHeaders(example));
   const always = (name: string) => sent.every((headers) => name in headers);
@@ -191,7 +191,7 @@ function headersOf(status: number, refusals: readonly Refusal[]): JsonObject {
   };
 }
 
-/** On 403 the challenge names the scopes; a tenant that does not match has none. */
+/** On 403 the challenge names the scopes; a tenant mismatch has no challenge. */
 const challengeOfSome: JsonObject = {
   description: "On `missing_scope`: the scopes that the route needs (RFC 6750, section 3).",
   schema: text,

@@ -13,12 +13,12 @@ import { headersOfRoute } from "./request-headers.ts";
 import type { Schemas } from "./schemas.ts";
 import type { SharedAnswers } from "./shared-answers.ts";
 
-/** What the document needs to know of a served method. */
+/** The parts of a served method that the document needs. */
 export type DocumentedMethod = Pick<ServedMethod, "rpc" | "verb" | "restPath"> & {
   readonly spec: Pick<UnarySpec, "method">;
 };
 
-/** What an operation is made with. */
+/** Shared inputs of all operations. */
 export interface OperationContext extends World {
   readonly comments: Comments;
   readonly registry: RestRegistry;
@@ -40,7 +40,7 @@ const summaries: Readonly<Record<Route["route"], string>> = {
   evidence: "Record an evidence event",
 };
 
-/** What an operation says of itself besides its messages. */
+/** An operation's own parts, besides its messages. */
 export interface OperationTexts {
   readonly summary: string;
   /** Scopes, default ones included. */
@@ -94,7 +94,7 @@ export function operation(method: DocumentedMethod, texts: OperationTexts, conte
   return { [method.verb.toLowerCase()]: item };
 }
 
-/** Name of the group of a method: `ProtectionService` is `Protection`. */
+/** Name of a method's group: `ProtectionService` is `Protection`. */
 export function tagOf({ spec }: DocumentedMethod): string {
   return spec.method.parent.name.replace(/Service$/, "");
 }

@@ -1,6 +1,6 @@
 /**
- * The refusals of the eight routes as the document tells them: one row for each reason of the closed list, so that a
- * reason cannot be added without saying here where callers meet it.
+ * The refusals of the eight routes in the document: one row for each reason of the closed list, so that a new reason
+ * must be described here.
  */
 import { insufficientScope, missingToken, refusedToken } from "../../auth/challenge.ts";
 import { invalidRequests, type Reason, reasons, ServiceError, type Violation } from "../../base/errors.ts";
@@ -42,7 +42,7 @@ const largeHeaders = violation("", "http.headers", "request headers are too larg
 
 const invalid = (given: Violation) => new ServiceError("invalid_request", given.message, { violations: [given] });
 
-/** Null: no caller of the eight routes meets it today. */
+/** Null: no caller of the eight routes receives it today. */
 const table: Readonly<Record<Reason, readonly Row[] | null>> = {
   invalid_request: [
     [

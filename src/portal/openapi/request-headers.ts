@@ -1,4 +1,4 @@
-/** Headers by which callers say more of a call than its body does. */
+/** Request headers that callers may send besides the body. */
 import type { JsonObject } from "../../base/json.ts";
 import type { SdkRoute } from "../../base/vocabulary.ts";
 
@@ -16,7 +16,7 @@ const repeatable: ReadonlySet<SdkRoute> = new Set(["artifact-register", "evidenc
  * The headers as components.
  *
  * @param headerPrefix lowercase prefix of the service's own headers
- * @param options whether the routes are bulk ones, whose items have keys of their own
+ * @param options whether the routes are bulk ones, whose items have their own keys
  */
 export function headerParameters(headerPrefix: string, { isBulk = false } = {}): JsonObject {
   return {

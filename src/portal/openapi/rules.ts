@@ -1,4 +1,6 @@
-/** `buf.validate` rules as JSON Schema keywords. A rule without a counterpart here is an error, never left out. */
+/**
+ * `buf.validate` rules as JSON Schema keywords. A rule without a counterpart here is an error, and is never omitted.
+ */
 import { type DescField, type DescMessage, getOption, type MessageShape } from "@bufbuild/protobuf";
 import { reflect } from "@bufbuild/protobuf/reflect";
 import {
@@ -18,7 +20,7 @@ export type Keywords = Readonly<Record<string, string | number>>;
 export interface TranslatedRules {
   /** Whether the JSON routes refuse a request without the member. */
   readonly required: boolean;
-  /** Keywords of the value itself; of a list or map, of the list or map. */
+  /** Keywords of the value itself; for a list or map, of the list or map. */
   readonly own: Keywords;
   /** Keywords of each item of a list, or each value of a map. */
   readonly items: Keywords;
@@ -37,7 +39,7 @@ const scalarKeywords: Readonly<Record<string, string>> = {
 
 const none: Keywords = {};
 
-/** Translates the rules of a field. Throws where a rule has no counterpart. */
+/** Translates the rules of a field. Throws if a rule has no counterpart. */
 export function translateRules(field: DescField): TranslatedRules {
   const rules = getOption(field, fieldRules);
   const own = rules.type.case === "repeated" || rules.type.case === "map" ? none : scalarRules(field, rules);
@@ -81,7 +83,7 @@ function scalarRules(field: DescField, rules: FieldRules): Keywords {
   const values = reader.get(kindField);
   for (const rule of kindField.message.fields) {
     if (!values.isSet(rule)) continue;
-    // The enumerations of the document list what is declared, which is what this rule says.
+    // The document's enumerations list the declared values, which is what this rule requires.
     if (kind === "enum" && rule.name === "defined_only") continue;
     const keyword = scalarKeywords[`${kind}.${rule.name}`];
     if (keyword === undefined) throw new Error(`${field}: rule ${kind}.${rule.name} has no keyword`);
@@ -91,7 +93,7 @@ function scalarRules(field: DescField, rules: FieldRules): Keywords {
   return keywords;
 }
 
-/** Throws where a rule other than the named ones is set. */
+/** Throws if a rule other than the named ones is set. */
 function allow<Desc extends DescMessage>(
   field: DescField,
   rules: MessageShape<Desc>,

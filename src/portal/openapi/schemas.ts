@@ -1,4 +1,4 @@
-/** JSON Schemas of the messages, made from the descriptors that the JSON routes read and write by. */
+/** JSON Schemas of the messages, made from the descriptors that the JSON routes use. */
 import { type DescEnum, type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import type { JsonObject, JsonValue } from "../../base/json.ts";
 import { isFree, isOpen } from "../../transport/codec/check.ts";
@@ -6,18 +6,18 @@ import { type Comments, describe, describeWithoutName } from "./comments.ts";
 import { type Keywords, translateRules } from "./rules.ts";
 import { messageKeywords, nullableMembers, omittedMembers, Vocabulary } from "./vocabulary.ts";
 
-/** Where a message travels. One that travels both ways would need two schemas; there is none. */
+/** Direction of a message. A message in both directions would need two schemas; there is none. */
 export type Direction = "request" | "response";
 
 type Schema = Record<string, JsonValue | undefined>;
 
-/** Text that a store or RFC 8785 cannot hold is refused: U+0000, and lone surrogates, which no pattern can name. */
+/** Text that a store or RFC 8785 cannot hold is refused: U+0000, and lone surrogates, which no pattern can match. */
 const cleanText = "^[^\\x00]*$";
 
 const maxSafeInteger = Number.MAX_SAFE_INTEGER;
 const maxInt32 = 2 ** 31 - 1;
 
-/** Collects the schemas of everything that the added messages reach. */
+/** Collects the schemas of everything that the added messages refer to. */
 export class Schemas {
   readonly #comments: Comments;
   readonly #vocabulary = new Vocabulary();
@@ -44,9 +44,9 @@ export class Schemas {
   }
 
   /**
-   * The schemas by name. Throws where the vocabulary names a member that no message has.
+   * The schemas by name. Throws if the vocabulary names a member that no message has.
    *
-   * @param isPart whether there are messages besides, in another document
+   * @param isPart whether another document has further messages
    */
   finish({ isPart = false } = {}): JsonObject {
     if (!isPart) this.#vocabulary.close();
@@ -64,7 +64,7 @@ export class Schemas {
     return {
       type: "object",
       description: describeWithoutName(this.#comments, desc.typeName),
-      // Said of answers too: some generators' clients otherwise refuse the members that later versions add.
+      // Also for answers, because clients of some generators otherwise refuse members that later versions add.
       additionalProperties: direction === "response" || isOpen(desc),
       ...(required.length > 0 && { required }),
       properties,
@@ -87,7 +87,7 @@ export class Schemas {
     };
   }
 
-  /** Schema of a value that is there. */
+  /** Schema of a present value. */
   #value(field: DescField, direction: Direction, rules: { own: Keywords; items: Keywords; keys: Keywords }): Schema {
     const more = this.#vocabulary.keywordsOf(memberOf(field));
     switch (field.fieldKind) {
@@ -137,8 +137,8 @@ export class Schemas {
   }
 
   /**
-   * An optional member of a request may be sent as `null` or, where it is text, as `""` instead of being left out. One
-   * type, one pattern, one enumeration: what generators make of a union for this does not compile in every language.
+   * An optional member of a request may be absent, `null` or, if it is text, `""`. One type, one pattern, one
+   * enumeration: code that generators make for a union does not compile in every language.
    */
   #orAbsent(field: DescField, schema: Schema): Schema {
     if (field.fieldKind === "enum") return this.#optionalEnum(field.enum);
@@ -146,7 +146,7 @@ export class Schemas {
       return nullableMembers.has(memberOf(field)) ? { anyOf: [schema as JsonObject, { type: "null" }] } : schema;
     const { type, pattern, format } = schema;
     if (typeof type !== "string") throw new Error(`${field} has no type of its own`);
-    // A format only annotates (JSON Schema 2020-12 §7.2.1), so that it does not rule out the empty text.
+    // A format only annotates (JSON Schema 2020-12 §7.2.1), so it does not exclude the empty text.
     if (typeof pattern !== "string" || format !== undefined) return { ...schema, type: [type, "null"] };
     return { ...schema, type: [type, "null"], pattern: orEmpty(pattern) };
   }
@@ -181,7 +181,7 @@ function reference(name: string): JsonObject {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-/** The pattern, or nothing at all. */
+/** The pattern, or the empty text. */
 function orEmpty(pattern: string): string {
   return new RegExp(pattern, "u").test("") ? pattern : `^(${pattern.replace(/^\^|\$$/g, "")})?$`;
 }

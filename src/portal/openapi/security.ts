@@ -1,4 +1,4 @@
-/** How callers prove who they are, as security schemes. */
+/** Authentication of callers, as security schemes. */
 import type { JsonObject } from "../../base/json.ts";
 import type { AuthMode, ProofOfPossession } from "../../base/vocabulary.ts";
 
@@ -9,7 +9,7 @@ const token =
 
 const bearer = { type: "http", scheme: "bearer", bearerFormat: "JWT" };
 
-/** Schemes by what a token is bound to. A call satisfies all of them at once. */
+/** Schemes by proof of possession. A call satisfies all of them at once. */
 const tokenSchemes: Readonly<Record<ProofOfPossession, Readonly<Record<string, JsonObject>>>> = {
   mtls: {
     bearer: {
@@ -43,7 +43,7 @@ export interface Security {
 }
 
 /**
- * Makes the schemes. Where a trusted ingress names the caller, the caller itself presents nothing that this document
+ * Makes the schemes. If a trusted ingress names the caller, the caller itself sends no credentials that this document
  * could describe: that alternative is the empty requirement.
  */
 export function createSecurity(authMode: AuthMode, proofOfPossession: ProofOfPossession): Security {

@@ -1,4 +1,4 @@
-/** Error answers that several routes give word for word, kept once under `components`. */
+/** Identical error answers of several routes, stored once under `components`. */
 import { STATUS_CODES } from "node:http";
 import { isDeepStrictEqual } from "node:util";
 import type { JsonObject } from "../../base/json.ts";
@@ -11,7 +11,7 @@ export class SharedAnswers {
   readonly components: JsonObject;
   readonly #shared = new Map<number, JsonObject>();
 
-  /** Picks, for each status, the answer that most of the routes give, where it is more than one. */
+  /** Picks, for each status, the most frequent answer, if more than one route gives it. */
   constructor(routes: readonly Answers[]) {
     for (const status of new Set(routes.flatMap((answers) => [...answers.keys()]))) {
       const [most, times] = mostFrequent(routes.flatMap((answers) => withStatus(answers, status)));
@@ -21,7 +21,7 @@ export class SharedAnswers {
     this.components = Object.fromEntries(named) as JsonObject;
   }
 
-  /** The answers of a route, with references in place of those that are shared. */
+  /** The answers of a route, with references in place of the shared ones. */
   share(answers: Answers): JsonObject {
     const entries = [...answers].map(([status, answer]) => [
       status,

@@ -3,7 +3,7 @@ import { stringify } from "yaml";
 import type { JsonObject } from "../../base/json.ts";
 import { createOpenApiDocument, type DocumentOptions } from "./document.ts";
 
-/** Makes the document; each of its forms is made when it is asked for. */
+/** Makes the document; each form is made on first use. */
 export function documentTexts(
   options: DocumentOptions,
   create: (options: DocumentOptions) => JsonObject = createOpenApiDocument,
@@ -15,13 +15,13 @@ export function documentTexts(
   };
 }
 
-/** JSON, indented for people who read it. */
+/** JSON, indented for readers. */
 export function toJsonText(document: JsonObject): string {
   return `${JSON.stringify(document, null, 2)}\n`;
 }
 
 /** YAML of the same values. No aliases: many readers of OpenAPI do not follow them. */
 export function toYamlText(document: JsonObject): string {
-  // Through JSON, so that what occurs twice is written twice and what is undefined is left out.
+  // Through JSON, so that repeated values are written out and undefined ones omitted.
   return stringify(JSON.parse(JSON.stringify(document)), { aliasDuplicateObjects: false, lineWidth: 110 });
 }

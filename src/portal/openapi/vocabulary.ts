@@ -1,6 +1,6 @@
 /**
- * What the document says of members beyond their protobuf type and rules: closed sets of words, fixed values and
- * formats that the service keeps to elsewhere. The words come from the modules that answer with them.
+ * Schema keywords of members beyond their protobuf type and rules: closed sets of words, fixed values and formats that
+ * other code enforces. The words come from the modules that use them in answers.
  */
 
 import type { AuthSource } from "../../base/caller.ts";
@@ -29,7 +29,7 @@ const uuid = { format: "uuid" };
 const count = { minimum: 0 };
 const base64 = { contentEncoding: "base64" };
 
-/** RFC 4648 §4, padded, without whitespace, unused bits zero: no other spelling of the same bytes. */
+/** RFC 4648 §4, padded, without whitespace, unused bits zero: the only spelling of the same bytes. */
 const canonicalBase64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=|[A-Za-z0-9+/][AQgw]==)?$";
 
 /** Further keywords by `Message.member`. */
@@ -76,7 +76,7 @@ const keywords: Readonly<Record<string, JsonObject>> = {
 
 /** The same for messages that only further documents have. */
 const furtherKeywords: Readonly<Record<string, JsonObject>> = {
-  // Handlers refuse a call or a question without these, which the protobuf rules let pass.
+  // Handlers refuse a call or a question without these, although the protobuf rules allow it.
   "PlanProtectionsRequest.items": { minItems: 1 },
   "ResolvePoliciesRequest.items": { minItems: 1 },
   "PlanKeyAccessesRequest.items": { minItems: 1 },
@@ -92,20 +92,20 @@ const furtherKeywords: Readonly<Record<string, JsonObject>> = {
 
 const searchKinds = ["Subjects", "Resources", "Actions"];
 
-/** Members of answers that are left out where they say nothing. */
+/** Members of answers that are omitted if empty. */
 export const omittedMembers: ReadonlySet<string> = new Set([
   ...["EvaluateManyResponse.evaluations", "EvaluateManyResponse.context"],
   ...searchKinds.map((kind) => `Search${kind}Response.page`),
 ]);
 
-/** Members of requests, messages, that may be `null`. */
+/** Message members of requests that may be `null`. */
 export const nullableMembers: ReadonlySet<string> = new Set([
   "EvaluateManyRequest.options",
   ...["EvaluateManyRequest", "Evaluation"].flatMap((of) => [`${of}.subject`, `${of}.action`, `${of}.resource`]),
   ...searchKinds.map((kind) => `Search${kind}Request.page`),
 ]);
 
-/** What a question leaves out is the request's; without questions the request is one itself. */
+/** A question inherits omitted members from the request; without questions, the request is one itself. */
 function inAllQuestions(member: string): JsonObject {
   const has = { required: [member], properties: { [member]: { type: "object" } } };
   const evaluations = { type: "array", minItems: 1, items: has };
@@ -117,7 +117,7 @@ export const messageKeywords: Readonly<Record<string, JsonObject>> = {
   EvaluateManyRequest: { allOf: ["subject", "action", "resource"].map(inAllQuestions) },
 };
 
-/** Keywords of a member, and which members were asked for. */
+/** Keywords by member; tracks which members were requested. */
 export class Vocabulary {
   readonly #unused = new Set(Object.keys(keywords));
 
@@ -127,7 +127,7 @@ export class Vocabulary {
     return keywords[member] ?? furtherKeywords[member] ?? {};
   }
 
-  /** Throws where the table names a member that no message has. */
+  /** Throws if the table names a member that no message has. */
   close(): void {
     if (this.#unused.size > 0) throw new Error(`no such member: ${[...this.#unused].join(", ")}`);
   }

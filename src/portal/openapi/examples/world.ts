@@ -1,9 +1,9 @@
-/** The one story that all examples of the document tell: a payroll export protects a customer record. */
+/** The story of all examples in the document: a payroll export protects a customer record. */
 import type { JsonObject } from "../../../base/json.ts";
 import { platformDomainNames } from "../../../domain/platform-domains.ts";
 import { routes, type ScopeTable } from "../../../domain/routes.ts";
 
-/** An example of a request and of its answer. */
+/** An example of a request and its answer. */
 export interface RouteExample {
   /** Name within the route, in snake_case. */
   readonly name: string;
@@ -14,7 +14,7 @@ export interface RouteExample {
   readonly answer: JsonObject;
 }
 
-/** What a deployment puts into every answer. */
+/** The deployment's values that every answer contains. */
 export interface World {
   readonly service: string;
   readonly scopes: ScopeTable;
@@ -31,7 +31,7 @@ export const contentDigest = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0
 export const decisionId = "01953c5e-8f4e-7539-908b-079e7bb06c40";
 export const policyRevision = "sha256:d70c2c0513bbab369bd54ee7d2920e2fd33f6542878de65676c354c91e2db560";
 
-/** A brief receipt: where the record stands in the tenant's log, and the proof of it. */
+/** A brief receipt: the record's place in the tenant's log, and the proof of it. */
 export const receipt = {
   record_id: decisionId,
   log_origin: "logs.example.com/evidence/4a1e6fb3eb361aafca70fd8ea21590cb",
@@ -45,14 +45,14 @@ export const receipt = {
     "HxGPJhPt3CXuRXoTkXpJf1nBUPFncpJnty4FBJLD1xizma8vjUk3hiPy2jKX+ASbYtycC/cNEbzLTLBcFd3xMKaIzQY=\n",
 };
 
-/** A protected artifact, with its digest and the CID that is derived from it. */
+/** A protected artifact, with its digest and the CID derived from it. */
 export const artifact = {
   base64: "VERGMyBzZWFsZWQgcGF5bG9hZCBvZiBjdXN0LTg4NDEK",
   digest: "sha256:b708024be3c0ff4bf267993b6c34f05f91a6dc85090254075e1a664a66e27ec0",
   cid: "bafkreifxbabexy6a75f7ez4zhnwdj4c7sgtnzbijajkaoxq2mzfgnyt6ya",
 };
 
-/** What `request_summary` says of the workload, resource and declarations above. */
+/** `request_summary` of the workload, resource and declarations above. */
 export const summarized = {
   workload_application: workload.application,
   workload_environment: workload.environment,

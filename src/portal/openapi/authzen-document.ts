@@ -138,15 +138,15 @@ export function createAuthzenDocument(options: DocumentOptions): JsonObject {
   });
 }
 
-const introduction = `The OpenID AuthZEN Authorization API 1.0, for enforcement points that ask for somebody else. What holds for
-calls to \`/v1/sdk/\` holds here: the same credentials, tenants, refusals and receipts.
+const introduction = `The OpenID AuthZEN Authorization API 1.0, for enforcement points that ask on behalf of others. The
+rules of \`/v1/sdk/\` apply here: the same credentials, tenants, refusals and receipts.
 
 - The authenticated caller is the enforcement point. For a subject other than itself it needs the scope
   \`decisions.delegate\`, and policies that read \`context.on_behalf_of\` must permit it.
-- An action on keys needs the scopes of \`key-access-plan\` besides.
-- An allow that obliges to what \`context.understood_obligations\` does not list is \`"decision": false\`.
-- A search for subjects or resources asks about the candidates that \`context.candidates\` names, at most 1,000, and nobody else.
-- Members that are not known are ignored.`;
+- An action on keys also needs the scopes of \`key-access-plan\`.
+- An allow with an obligation that \`context.understood_obligations\` does not list is \`"decision": false\`.
+- A search for subjects or resources asks only about the candidates in \`context.candidates\`, at most 1,000.
+- Unknown members are ignored.`;
 
 export const authzenMetadataPath = "/.well-known/authzen-configuration";
 

@@ -95,16 +95,16 @@ function examplesOf({ single }: BulkRoute, world: World): readonly RouteExample[
 }
 
 function introduction(headerPrefix: string): string {
-  return `Asks up to 1,000 questions of one kind in one call. What holds for calls to \`/v1/sdk/\` holds here: the same
+  return `Asks up to 1,000 questions of one kind in one call. The rules of \`/v1/sdk/\` apply here: the same
 credentials, tenants, scopes (those of the single route), refusals and receipts.
 
-- Items are answered in their order. An item that is invalid is refused alone, with the error of its single route in
+- Items are answered in their order. An invalid item is refused by itself, with the error of its single route in
   \`items[].error\`; the others are answered.
-- One durable commit carries all records of a call: where the store fails, the whole call is refused with 503, and no
+- One durable commit carries all records of a call: if the store fails, the whole call is refused with 503, and no
   item is answered.
-- Events and registrations have a key each, which holds as the header \`Idempotency-Key\` of the single route does: a
-  call that is sent again records nothing twice, and gives the answers of the first time.
+- Each event and registration has a key, which works like the header \`Idempotency-Key\` of the single route: a
+  retried call records nothing twice and gets the first answers again.
 - Limits and quotas count items: a call of 1,000 items uses 1,000 requests and, as far as they are answered, records.
 - \`${headerPrefix}receipt\` is \`brief\` unless the caller asks for \`full\`, \`none\`, or \`range\`:
-  then \`receipt\` of the answer is one proof for all of its items, and \`items[].leaf\` is where each stands.`;
+  then \`receipt\` of the answer is one proof for all of its items, and \`items[].leaf\` is the place of each.`;
 }

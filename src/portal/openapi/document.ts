@@ -160,26 +160,26 @@ process. It is metadata-only: plaintext, keys and secrets never reach it.
 
 - Get an access token from the issuer with the client credentials grant, and present it as \`Authorization: Bearer\`.
   \`GET /v1/sdk/capabilities\` names the issuer, the audience and the scopes of every route. Tenant, principal and
-  scopes come from the token: do not send \`${headerPrefix}tenant-id\`; where an edge forwards it, it must equal the
+  scopes come from the token: do not send \`${headerPrefix}tenant-id\`; if an edge forwards it, it must equal the
   token's tenant.
 - Bodies are JSON objects in UTF-8, \`application/json\`. \`HEAD\` is answered wherever \`GET\` is.
-- An optional member may be left out, or sent as \`null\` or, where it is text, as \`""\`: all three mean absent.
-- Unknown members, members given twice, unknown words of an enumeration, U+0000 and lone surrogates are refused: a
-  metadata-only service does not swallow a \`plaintext\` in silence.
-- In an answer, every required member is present, empty or not; an optional member without a value is left out.
-- A policy denial is an answer like any other, 200 with \`decision.allow\` false. 403 says that the token lacks a scope.
+- An optional member may be omitted, or sent as \`null\` or, if it is text, as \`""\`: all three mean absent.
+- Unknown members, duplicate members, unknown enumeration values, U+0000 and lone surrogates are refused: a
+  metadata-only service must not silently accept a \`plaintext\`.
+- In an answer, every required member is present, empty or not; an optional member without a value is omitted.
+- A policy denial is a normal answer, 200 with \`decision.allow\` false. 403 means that the token lacks a scope.
 - Order of refusal: route (404, 405), credentials (401), tenant and scopes (403), all before the body is read; then
   type (415), size (413) and content (400). A path that is not in this document is answered 404, \`no_route\`.
 - Every refusal carries the same envelope; its \`reason\` comes from a closed list. Every answer carries
-  \`x-request-id\`. Answers are not to be cached by anything between service and caller.
+  \`x-request-id\`. Nothing between service and caller may cache answers.
 
 ## Receipts and retries
 
-- Every decision, registration and event is on the tenant's log before its answer leaves, and the answer carries a
+- Every decision, registration and event is in the tenant's log before its answer is sent, and the answer carries a
   \`receipt\`: with it anyone can check offline that the log holds exactly this record. The header
-  \`${headerPrefix}receipt\` asks for less; the examples here are \`brief\`.
-- Repeat artifact-register and evidence under an \`Idempotency-Key\`, and the others as you like: a decision changes
-  nothing. Wait as long as \`Retry-After\` says on 429 and 503.
+  \`${headerPrefix}receipt\` requests less; the examples here are \`brief\`.
+- Retry artifact-register and evidence with the same \`Idempotency-Key\`, and the others freely: a decision changes
+  nothing. On 429 and 503, wait as long as \`Retry-After\` says.
 
 ## Versions
 

@@ -17,7 +17,7 @@ const texts = (description: string) => ({ type: "array", items: text, descriptio
 export const errorSchemas: JsonObject = {
   ErrorEnvelope: {
     type: "object",
-    description: "Every refusal, on every route. Members without a value are left out.",
+    description: "Every refusal, on every route. Members without a value are omitted.",
     required: ["service", "status", "error"],
     properties: {
       service: { ...text, description: "Name of the service." },
@@ -80,14 +80,14 @@ export function answerHeaders(proofOfPossession: ProofOfPossession): JsonObject 
 
 const commonHeaders: JsonObject = {
   RequestId: {
-    description:
-      "Identifier of the exchange: the caller's own `x-request-id` where it sent a good one, else a new one.",
+    description: "Identifier of the exchange: the caller's own `x-request-id` if it sent a valid one, else a new one.",
     required: true,
     schema: { ...text, pattern: "^[A-Za-z0-9._-]{1,128}$" },
     example: requestId,
   },
   WwwAuthenticate: {
-    description: "What credentials the route wants, and what was wrong with those that came (RFC 6750, section 3).",
+    description:
+      "Credentials that the route requires, and the problem with those that were sent (RFC 6750, section 3).",
     required: true,
     schema: text,
     example: 'Bearer realm="sdk", error="invalid_token", error_description="the access token has expired"',
@@ -118,14 +118,14 @@ const expiredUnderDpop = underDpop(refusedToken("expired_token", "the access tok
 const dpopHeaders: JsonObject = {
   WwwAuthenticate: {
     description:
-      "What credentials the route wants, and what was wrong with those that came (RFC 9449, section 7.1). Where the " +
+      "Credentials that the route requires, and the problem with those that were sent (RFC 9449, section 7.1). Where the " +
       "proof needs a nonce, or a newer one, the error is `use_dpop_nonce`.",
     required: true,
     schema: text,
     example: expiredUnderDpop.details.challenge,
   },
   DpopNonce: {
-    description: "The nonce that the next proof must carry (RFC 9449, section 9), where proofs need one.",
+    description: "The nonce that the next proof must carry (RFC 9449, section 9), if proofs need one.",
     schema: text,
     example: "eyJ7S_zG.eyJH0-Z.HX4w-7v",
   },

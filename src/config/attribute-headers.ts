@@ -1,10 +1,10 @@
-/** `SVC_ATTRIBUTE_HEADERS`: in which headers a trusted ingress names attributes of the caller. */
+/** `SVC_ATTRIBUTE_HEADERS`: the headers in which a trusted ingress sends attributes of the caller. */
 import { map, ValueProblem } from "./raw.ts";
 
 /** Lowercase name of the header, by attribute. */
 export type AttributeHeaders = Readonly<Record<string, string>>;
 
-/** Headers of HTTP's own, and those by which callers and proxies say something else. */
+/** Headers of HTTP itself, and those that callers and proxies use for other purposes. */
 const takenHeaders: readonly string[] = [
   ...["authorization", "proxy-authorization", "dpop", "host", "connection", "trailer", "te", "upgrade", "expect"],
   ...["content-type", "content-length", "content-encoding", "transfer-encoding", "accept", "accept-encoding", "cookie"],
@@ -25,10 +25,10 @@ export const attributeHeaders = map((entries): AttributeHeaders => {
   const seen = new Set<string>();
   for (const [attribute, header] of Object.entries(entries)) {
     if (!/^[a-z][a-z0-9_]{0,63}$/.test(attribute)) {
-      throw new ValueProblem("has an attribute that none is called: lowercase letters, digits and underscores");
+      throw new ValueProblem("has an invalid attribute name: lowercase letters, digits and underscores");
     }
     if (typeof header !== "string" || !/^[a-z0-9][a-z0-9-]{0,126}$/.test(header) || takenHeaders.includes(header)) {
-      throw new ValueProblem(`needs the lowercase name of a header of its own for ${attribute}`);
+      throw new ValueProblem(`needs the lowercase name of a separate header for ${attribute}`);
     }
     if (seen.has(header)) throw new ValueProblem("names a header twice");
     seen.add(header);

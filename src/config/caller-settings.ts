@@ -1,4 +1,4 @@
-/** Settings of who may call: credentials, token issuers, and what their tokens say. */
+/** Settings of authentication: credentials, token issuers, and the claims of their tokens. */
 import { authModes, proofsOfPossession } from "../base/vocabulary.ts";
 import { attributeHeaders } from "./attribute-headers.ts";
 import { audience, claimName, issuer, oneOf, onOff, path } from "./parsers.ts";
@@ -21,26 +21,26 @@ export const callerSettings = {
     "SVC_DPOP_NONCE_KEY",
     "proofs need no nonce",
     path,
-    "File with a secret of 32 characters or more, the same for all replicas: DPoP proofs must carry a nonce made of it",
+    "File with a secret of 32 characters or more, the same for all replicas: DPoP proofs must carry a nonce derived from it",
   ),
   oidcIssuer: optional(
     "SVC_OIDC_ISSUER",
-    "none; this or SVC_OIDC_ISSUERS is needed where access tokens are taken",
+    "none; this or SVC_OIDC_ISSUERS is needed if access tokens are accepted",
     issuer,
-    "Token issuer, which speaks for every tenant; http on loopback only",
+    "Token issuer for every tenant; http on loopback only",
   ),
   oidcIssuers: optional(
     "SVC_OIDC_ISSUERS",
     "SVC_OIDC_ISSUER alone",
     path,
-    "YAML or JSON file of token issuers, in place of SVC_OIDC_ISSUER: what their tokens say, and the tenants of each",
+    "YAML or JSON file of token issuers, in place of SVC_OIDC_ISSUER, with their claims and tenants",
   ),
   oidcAudience: given("SVC_OIDC_AUDIENCE", "api://svc-platform-api", audience, "Audience that a token must carry"),
   requireAtJwt: given(
     "SVC_REQUIRE_AT_JWT",
     "off",
     onOff,
-    "Whether the issuer's access tokens must say typ at+jwt (RFC 9068); else JWT, or none, will do",
+    "Whether the issuer's access tokens must have typ at+jwt (RFC 9068); else JWT or none is accepted",
   ),
   tenantClaim: given("SVC_TENANT_CLAIM", "tenant_id", claimName, "Claim with the tenant id"),
   principalClaim: given("SVC_PRINCIPAL_CLAIM", "principal_id", claimName, "Claim with the principal id"),
@@ -50,6 +50,6 @@ export const callerSettings = {
     "SVC_ATTRIBUTE_HEADERS",
     "{}",
     attributeHeaders,
-    "Headers in which the ingress names attributes that the policy manifest declares: a map from attribute to header",
+    "Headers in which the ingress sends attributes that the policy manifest declares: a map from attribute to header",
   ),
 } as const satisfies Record<string, Setting<unknown>>;

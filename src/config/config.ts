@@ -1,4 +1,4 @@
-/** Turns the environment and the optional file into a frozen, typed configuration, or into every reason why not. */
+/** Turns the environment and the optional file into a frozen, typed configuration, or into all problems. */
 import { type Files, fileProblems } from "./files.ts";
 import { unknownKeys, unknownVariables } from "./names.ts";
 import { type Raw, type Setting, ValueProblem } from "./raw.ts";
@@ -11,13 +11,13 @@ import { weaknesses } from "./weaknesses.ts";
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface ReadOptions<U extends Use> {
-  /** What the configuration is for: only the settings that this uses are validated. */
+  /** Use of the configuration: only the settings of this use are validated. */
   readonly uses: U;
-  /** Where the files that settings name are looked up. */
+  /** File system in which the named files are looked up. */
   readonly files: Files;
 }
 
-/** The configuration, or every problem at once, each as "NAME: what is wrong". Problems do not repeat values. */
+/** The configuration, or every problem at once, each as "NAME: problem". Problems do not repeat values. */
 export type ReadResult<U extends Use> =
   | { readonly config: ConfigFor<U> }
   | { readonly problems: readonly [string, ...string[]] };
@@ -25,9 +25,9 @@ export type ReadResult<U extends Use> =
 const noFile: SettingsFile = { values: new Map(), problems: [], isBroken: false };
 
 /**
- * Reads the settings of the environment and of the file (YAML); the environment wins. Unknown names are
- * refused whatever the use is: a misspelt name might be any setting. Where the file cannot be parsed, nothing is said of
- * settings that are missing: it may have them. Pure but for what `files` does.
+ * Reads the settings of the environment and of the file (YAML); the environment takes precedence. Unknown names are
+ * refused for every use, because a misspelt name might be any setting. If the file cannot be parsed, missing settings
+ * are not reported, because it may have them. Pure except for `files`.
  */
 export function readConfig<U extends Use>(
   env: Environment,
@@ -61,7 +61,7 @@ interface ReadValues {
   readonly values: Partial<Config>;
   /** Keys whose value, default or absence is known. */
   readonly understood: ReadonlySet<Key>;
-  /** Those of them that somebody set. */
+  /** Those of them that were set. */
   readonly set: ReadonlySet<Key>;
   readonly problems: readonly string[];
 }
@@ -100,7 +100,7 @@ function nameOf(key: Key): string {
   return settings[key].name;
 }
 
-/** Freezes plain data. Objects of classes, such as addresses, are left to their classes. */
+/** Freezes plain data, but not objects of classes, such as addresses. */
 function deepFreeze<T>(value: T): T {
   if (typeof value !== "object" || value === null) return value;
   const prototype: unknown = Object.getPrototypeOf(value);

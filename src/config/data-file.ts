@@ -1,21 +1,21 @@
-/** Files of data that settings name: YAML or JSON, every key once, no aliases. */
+/** Data files that settings name: YAML or JSON, unique keys, no aliases. */
 import { type Document, isScalar, parseDocument, visit } from "yaml";
 import { type Parser, ValueProblem } from "./raw.ts";
 
-/** Problems that one message names. */
+/** Most problems in one message. */
 const maxProblems = 16;
 
-/** The content of the file's text. Throws an Error that says why it is none. */
+/** Parses the file's text. Throws an Error that describes the problem. */
 export function parseDataFile(text: string): unknown {
   const json = parsedAsJson(text);
   if (json !== undefined) return json;
-  // A tenant may be named 0123, or 1e3. To hold each key against all others takes time in the square of their number.
+  // A tenant may be named 0123, or 1e3. The library's check for unique keys takes quadratic time.
   const document = parseDocument(text, { uniqueKeys: false, merge: false, stringKeys: true });
   const [error] = [...document.errors, ...document.warnings];
   if (error !== undefined) throw new Error(error.message.split("\n", 1)[0]);
   requireUniqueKeys(document);
   try {
-    // No file of this kind repeats itself: an alias would only be a way to make a short text long.
+    // No file of this kind needs aliases; they would let a short text expand to a long one.
     return document.toJS({ maxAliasCount: 0 }) ?? {};
   } catch {
     throw new Error("must not use aliases");
@@ -23,8 +23,8 @@ export function parseDataFile(text: string): unknown {
 }
 
 /**
- * The content of JSON, in a hundredth of the time; undefined where it is none, or where a number or a key is not written in
- * the shortest way, or is there twice: then it is longer than what is made of it.
+ * The content of JSON, in a hundredth of the time; undefined if the text is not JSON, or if a number or a key is not in
+ * its shortest form or is repeated: then it is longer than its re-serialisation.
  */
 function parsedAsJson(text: string): unknown {
   try {
@@ -49,7 +49,7 @@ function requireUniqueKeys(document: Document): void {
   });
 }
 
-/** The value where it is a map; else an empty one, and a problem. */
+/** The value if it is a map; else reports a problem and returns an empty map. */
 export function mapOf(value: unknown, path: string, problems: string[]): Record<string, unknown> {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   problems.push(`${path}: must be a map`);
@@ -79,7 +79,7 @@ export function refuse(problems: readonly string[]): void {
   }
 }
 
-/** The text where the parser takes it; else a problem. */
+/** The text if the parser accepts it; else reports a problem and returns the default. */
 export function textOf(
   value: unknown,
   byDefault: string,
@@ -93,7 +93,7 @@ export function textOf(
   return String(value);
 }
 
-/** What the parser says of a value; undefined where it takes it. */
+/** The parser's message about a value; undefined if it accepts it. */
 export function problemOf(parse: () => unknown): string | undefined {
   try {
     parse();

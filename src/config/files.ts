@@ -1,4 +1,4 @@
-/** The files and directories that settings name: whether they are there, and hold what they should. */
+/** Checks the files and directories that settings name: that they exist and have valid content. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { NotRegularFileError } from "../files/file-system.ts";
 import { filesOf } from "./introspection-rule.ts";
@@ -7,7 +7,9 @@ import { parseQuotaFile } from "./quota-file.ts";
 import { type FilePermissions, openSecretFiles } from "./secret-files.ts";
 import type { Config, Key } from "./settings.ts";
 
-/** What the configuration asks of the file system. All throw an `Error` with a `code` where the path is not readable. */
+/**
+ * File system access of the configuration. All functions throw an `Error` with a `code` if the path is not readable.
+ */
 export interface Files extends FilePermissions {
   /** Content of the file, as UTF-8. */
   readText(path: string): string;
@@ -17,13 +19,16 @@ export interface Files extends FilePermissions {
 
 interface FileRule {
   readonly key: Key;
-  /** Completes "NAME: …" where the path does not hold what it should. May throw: then it cannot be read. */
+  /** Completes "NAME: …" if the content is invalid. May throw if it cannot be read. */
   readonly problem: (path: string, config: Config, files: Files) => string | undefined;
 }
 
 /** As OpenSSL finds them: at the beginning of a line. */
 const pemCertificate = /^-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/gm;
-/** In the older forms as well (`X509 CERTIFICATE`, `TRUSTED CERTIFICATE`), which OpenSSL trusts and nothing else here sees. */
+/**
+ * Also in the older forms (`X509 CERTIFICATE`, `TRUSTED CERTIFICATE`), which OpenSSL trusts and nothing else here
+ * recognises.
+ */
 const begunCertificate = /BEGIN [A-Z0-9 ]*CERTIFICATE-----/g;
 
 const directory: FileRule["problem"] = (path, _config, files) =>
@@ -50,7 +55,7 @@ const rules: readonly FileRule[] = [
   {
     key: "sessionKey",
     problem: (path, _config, files) =>
-      // The first key signs, and so must be a private one; those after it may be public.
+      // The first key signs, so it must be a private one; the following ones may be public.
       parseKey(files.readText(path)) === undefined
         ? "does not begin with a private key in PEM, without a passphrase"
         : undefined,
@@ -100,7 +105,7 @@ function attempt(problem: () => string | undefined): string | undefined {
   }
 }
 
-/** What is wrong with a private key, or with it as the one of a certificate whose setting has this name. */
+/** The problem of a private key, by itself or as the key of the certificate whose setting has this name. */
 function keyProblem(path: string, certificate: string | undefined, setting: string, files: Files): string | undefined {
   const key = parseKey(files.readText(path));
   if (key === undefined) return "is not a private key in PEM, without a passphrase";
@@ -112,14 +117,14 @@ function certificatesProblem(pem: string): string | undefined {
   const certificates = pem.match(pemCertificate) ?? [];
   const begun = pem.match(begunCertificate)?.length ?? 0;
   if (begun === 0) return "holds no certificate in PEM";
-  // The last one may be half written; one that is commented out is there for some and not for others.
+  // The last one may be truncated; one that is commented out is recognised by some parsers and not by others.
   return begun === certificates.length &&
     certificates.every((certificate) => parseCertificate(certificate) !== undefined)
     ? undefined
     : "holds a certificate that does not parse, or is not between lines of BEGIN CERTIFICATE and END CERTIFICATE";
 }
 
-/** The first certificate of the file; undefined where there is none, which its own rule reports. */
+/** The first certificate of the file; undefined without one, which another rule reports. */
 function readCertificate(path: string, files: Files): X509Certificate | undefined {
   let pem: string;
   try {
@@ -139,14 +144,14 @@ function parseCertificate(pem: string): X509Certificate | undefined {
   }
 }
 
-/** Throws where a file of credentials cannot be read, or may be written by anybody. */
+/** Throws if a file of credentials cannot be read, or may be written by anybody. */
 function requireSecret(path: string, files: Files): void {
   const problem = attempt(() => void files.readText(path));
   if (problem !== undefined) throw new Error(`${path} ${problem}`);
   if (((files.permissions(path) ?? 0) & 0o002) !== 0) throw new Error(`${path} may be written by anybody`);
 }
 
-/** What the parser says of the text. */
+/** The parser's message about the text. */
 function messageOf(text: string, parse: (text: string) => unknown): string | undefined {
   try {
     parse(text);

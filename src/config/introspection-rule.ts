@@ -1,4 +1,4 @@
-/** How an issuer of the file of issuers is asked about its tokens (RFC 7662). */
+/** How a token issuer is asked about its tokens (RFC 7662). */
 import type { IntrospectionRule } from "../base/issuers.ts";
 import { isLoopbackHost } from "../base/network.ts";
 import { membersOf, problemOf, textOf } from "./data-file.ts";
@@ -22,7 +22,7 @@ const prefix = text(
 );
 const endpointUrl = text((value) => httpUrl(value).href);
 
-/** Reads it; undefined, and problems, where it is none. */
+/** Parses the rule; undefined, after reporting problems, if it is invalid. */
 export function introspectionOf(value: unknown, path: string, problems: string[]): IntrospectionRule | undefined {
   const before = problems.length;
   const given = membersOf(value, path, names, problems);

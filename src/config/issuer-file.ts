@@ -1,4 +1,4 @@
-/** The file of token issuers: YAML or JSON, what each is to say, and the tenants that it may speak for. */
+/** The file of token issuers: YAML or JSON, with the claims and tenants of each. */
 import { parseTenantId, type TenantId } from "../base/ids.ts";
 import { type ClaimNames, type IssuerEntry, indistinctOf, overlapsOf, type TenantRule } from "../base/issuers.ts";
 import { isLoopbackHost } from "../base/network.ts";
@@ -7,10 +7,10 @@ import { introspectionOf } from "./introspection-rule.ts";
 import { audience, claimName, issuer } from "./parsers.ts";
 import type { Config } from "./settings.ts";
 
-/** Issuers that one file may have: each has keys fetched in the background, and metrics of its own. */
+/** Maximum number of issuers in one file: each has keys that are fetched in the background, and separate metrics. */
 export const maximumIssuers = 256;
 
-/** Settings that say what an issuer's entry leaves out, and what its name must not be. */
+/** Settings that are defaults of an issuer's entry, or with which its name must not collide. */
 export const issuerDefaultKeys = [
   ...["oidcAudience", "requireAtJwt", "tenantClaim", "principalClaim", "subjectClaim", "scopeClaim"],
   ...["sessionClients", "publicUrl", "serviceName"],
@@ -29,9 +29,9 @@ export function sessionIssuerOf({ publicUrl, serviceName }: Pick<Config, "public
 }
 
 /**
- * Reads the file's text: `issuers`, a map from issuer identifier to `tenants` (`fixed`, `list` or `pattern`) and, where
- * they are not what the settings say, `audience`, `claims` and `require_at_jwt`; `introspection` where its tokens are no
- * JWTs. Throws an Error with all that is wrong, issuers that may speak for the same tenant among it.
+ * Parses the file's text: `issuers`, a map from issuer identifier to `tenants` (`fixed`, `list` or `pattern`) and, to
+ * override the settings, `audience`, `claims` and `require_at_jwt`; `introspection` if its tokens are not JWTs. Throws
+ * an Error with all problems, including issuers that may speak for the same tenant.
  */
 export function parseIssuerFile(text: string, defaults: IssuerDefaults): readonly IssuerEntry[] {
   const problems: string[] = [];
@@ -44,7 +44,7 @@ export function parseIssuerFile(text: string, defaults: IssuerDefaults): readonl
     problems.push(`${issuers.join(" and ")}: both may speak for ${tenants}; a tenant has one issuer`);
   const indistinct = indistinctOf(entries);
   if (indistinct !== undefined) {
-    const what = "opaque tokens of both cannot be told apart: each needs an introspection.token_prefix, neither the";
+    const what = "opaque tokens of both cannot be distinguished: each needs an introspection.token_prefix, neither the";
     problems.push(`${indistinct.join(" and ")}: ${what} beginning of the other`);
   }
   refuse(problems);
@@ -99,7 +99,7 @@ function claimsOf(value: unknown, defaults: ClaimNames, path: string, problems: 
   };
 }
 
-/** pattern = *( ALPHA / DIGIT / "." / "_" / ":" / "-" ) "*": the beginning of tenant ids, and nothing else. */
+/** pattern = *( ALPHA / DIGIT / "." / "_" / ":" / "-" ) "*": a prefix of tenant ids. */
 const pattern = /^(|[A-Za-z0-9][A-Za-z0-9._:-]{0,127})\*$/;
 
 function tenantsOf(value: unknown, path: string, problems: string[]): TenantRule | undefined {

@@ -1,4 +1,6 @@
-/** `SVC_KEY_REFERENCES`: which key references the deployment manages, and how their keys reach the caller. */
+/**
+ * `SVC_KEY_REFERENCES`: which key references the deployment manages, and how their keys are delivered to the caller.
+ */
 import { parseTenantId, type TenantId } from "../base/ids.ts";
 import { isCanonicalKeyReference } from "../base/key-reference-form.ts";
 import { type KeyTransportMode, keyTransportModes } from "../base/vocabulary.ts";
@@ -10,7 +12,7 @@ export interface KeyReferenceRule {
   /** Pattern of key references; `*` stands for any characters. */
   readonly pattern: string;
   readonly mode: KeyTransportMode;
-  /** Where the key material comes from, such as `kms`. */
+  /** Source of the key material, such as `kms`. */
   readonly origin: string;
   /** The only tenants that may use a matching reference; absent: all. */
   readonly tenants?: readonly TenantId[];
@@ -24,7 +26,7 @@ const members = ["mode", "origin", "tenants", "public_key_distribution", "exchan
 export const keyReferences = map((patterns): readonly KeyReferenceRule[] =>
   Object.entries(patterns).map(([pattern, value]) => {
     if (!/^[\x21-\x7e]{1,256}$/.test(pattern)) throw new ValueProblem("has a pattern that is not visible ASCII text");
-    // References that the deployment manages are canonical, so no other pattern restricts what it seems to.
+    // Managed references are canonical, so a pattern that matches no canonical one would not restrict anything.
     if (!isCanonicalKeyReference(pattern.replaceAll("*", "x")))
       throw new ValueProblem(
         `has a pattern that no canonical key reference matches, ${pattern}: scheme and authority are lowercase, ` +

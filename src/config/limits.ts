@@ -1,4 +1,4 @@
-/** Settings that bound what callers may use. */
+/** Settings that limit callers' use of the service. */
 import { integer, path } from "./parsers.ts";
 import { given, optional, type Setting } from "./raw.ts";
 
@@ -19,19 +19,19 @@ export const limits = {
     "SVC_MAX_BULK_BODY_BYTES",
     "1048576",
     integer(1024, 8_388_608),
-    "Largest request body of a bulk call, and largest part of it that is in memory at once, 1024 to 8388608 bytes; each item is held to the limit of its single route besides. It is also the most that the questions of one call of an enforcement point have in all, where SVC_MAX_BODY_BYTES is no more",
+    "Largest request body of a bulk call, and largest part of it that is in memory at once, 1024 to 8388608 bytes; each item also has the limit of its single route. It is also the limit of all questions in one call of an enforcement point, unless SVC_MAX_BODY_BYTES is larger",
   ),
   quotas: optional(
     "SVC_QUOTAS",
     "none",
     path,
-    "File (YAML or JSON) of what tenants may use in a period: requests, records, bytes of artifacts; followed while it runs",
+    "File (YAML or JSON) of tenants' quotas in a period: requests, records, bytes of artifacts; reloaded when it changes",
   ),
   maxConnections: given(
     "SVC_MAX_CONNECTIONS",
     "4096",
     integer(16, 1_000_000),
-    "Connections that may be open at once, 16 to 1000000; one address has half of them at most, save loopback and SVC_TRUSTED_PROXIES",
+    "Connections that may be open at once, 16 to 1000000; one address has half of them at most, except loopback and SVC_TRUSTED_PROXIES",
   ),
   shutdownGraceMs: given(
     "SVC_SHUTDOWN_GRACE_MS",
@@ -47,19 +47,22 @@ export const limits = {
   ),
 } as const satisfies Record<string, Setting<unknown>>;
 
-/** Limits that are the same in every deployment. Tests put shorter ones in their place. Milliseconds. */
+/** Limits that are the same in every deployment, in milliseconds. Tests use shorter ones. */
 export interface FixedLimits {
-  /** Between two looks at the policy directory. */
+  /** Polling interval of the policy directory. */
   readonly policyPollMs: number;
   /** For a request body to arrive. */
   readonly bodyTimeoutMs: number;
-  /** For one call, whatever deadline it asks for. */
+  /** For one call, whatever deadline it requests. */
   readonly maxDeadlineMs: number;
-  /** For a caller to take an answer, and for a silent peer with an open stream to answer a PING. */
+  /** For a caller to read an answer, and for a silent peer with an open stream to answer a PING. */
   readonly answerTimeoutMs: number;
-  /** Without an item, after which a stream of evidence or registrations ends. */
+  /** Idle time after which a stream of evidence or registrations ends. */
   readonly bulkIdleTimeoutMs: number;
-  /** Request bodies in memory at once, in bytes; one tenant has half of it. Default: an eighth of the memory, 32 to 64 MiB. */
+  /**
+   * Request bodies in memory at once, in bytes; one tenant has half of it. Default: an eighth of the memory, 32 to 64
+   * MiB.
+   */
   readonly bodyBudgetBytes?: number;
 }
 

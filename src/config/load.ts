@@ -1,4 +1,4 @@
-/** The one place where the environment of the process is read. */
+/** The only module that reads the environment of the process. */
 import { readFileSync, statSync } from "node:fs";
 import { readRegularFile } from "../files/file-system.ts";
 import { type ReadOptions, type ReadResult, readConfig } from "./config.ts";
@@ -10,7 +10,7 @@ import type { Use } from "./uses.ts";
 export const systemFiles: Files = {
   readText: readRegularFile,
   isDirectory: (path) => statSync(path).isDirectory(),
-  // Windows makes the bits up.
+  // Windows has no permission bits.
   permissions: (path) => (process.platform === "win32" ? undefined : statSync(path).mode & 0o777),
 };
 
@@ -28,12 +28,12 @@ export function loadConfig<U extends Use>(uses: U, configPath?: string): ReadRes
   return readConfig(process.env, { path: configPath, text }, options);
 }
 
-/** Reads what the process's environment says of traces. */
+/** Reads the trace settings in the environment of the process. */
 export function loadTracing(): TracingRead {
   return readTracing(process.env, systemFiles);
 }
 
-/** Whether npm started this process: then npm's shell stands between it and whoever sends signals. */
+/** Whether npm started this process: then npm's shell is between it and the sender of signals. */
 export function startedByNpm(): boolean {
   return process.env.npm_lifecycle_event !== undefined;
 }

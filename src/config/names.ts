@@ -1,4 +1,4 @@
-/** Names that are no settings: which of them are somebody else's, and what was probably meant by the others. */
+/** Names that are not settings: those that belong to others, and suggestions for misspelt ones. */
 import { settings } from "./settings.ts";
 
 const names: readonly string[] = Object.values(settings).map(({ name }) => name);
@@ -6,14 +6,14 @@ const names: readonly string[] = Object.values(settings).map(({ name }) => name)
 /** Variables that an orchestrator injects for a service whose own name starts with `svc-`. */
 const serviceLink = /^SVC_.*_(SERVICE_HOST$|PORT)/;
 
-/** Problems of the names in the environment: those that start with `SVC_`, are no settings and no service links. */
+/** Problems of names in the environment that start with `SVC_` and are neither settings nor service links. */
 export function unknownVariables(env: Readonly<Record<string, string | undefined>>): readonly string[] {
   return Object.keys(env)
     .filter((name) => name.startsWith("SVC_") && !names.includes(name) && !serviceLink.test(name))
     .map(unknown);
 }
 
-/** Problems of the keys in the file: those that are no settings. */
+/** Problems of keys in the file that are not settings. */
 export function unknownKeys(keys: readonly string[]): readonly string[] {
   return keys.filter((key) => !names.includes(key)).map(unknown);
 }
@@ -23,7 +23,7 @@ function unknown(name: string): string {
   return `${name}: is no setting${nearest === undefined ? "" : `; did you mean ${nearest}?`}`;
 }
 
-/** The setting whose name needs the fewest edits, where they are few for its length. */
+/** The setting whose name needs the fewest edits, if they are few for its length. */
 function nearestName(name: string): string | undefined {
   const upper = name.toUpperCase();
   const candidates = names.map((known) => ({ known, distance: editDistance(upper, known) }));
@@ -31,7 +31,7 @@ function nearestName(name: string): string | undefined {
   return best.distance <= Math.max(2, Math.floor(name.length / 4)) ? best.known : undefined;
 }
 
-/** Levenshtein distance: the least number of insertions, deletions and substitutions. */
+/** Levenshtein distance: the minimum number of insertions, deletions and substitutions. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {

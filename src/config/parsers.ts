@@ -1,11 +1,11 @@
-/** Parsers of single values. Each throws `ValueProblem` and never repeats the value: it may hold a secret. */
+/** Parsers of single values. Each throws `ValueProblem` and never repeats the value, because it may be a secret. */
 import { isLoopbackHost, type Network, parseNetwork } from "../base/network.ts";
 import { type PostgresTarget, parsePostgresUrl, type StoreLocation } from "../base/postgres-url.ts";
 import { parseThumbprint } from "../base/text-forms.ts";
 import { type SdkRoute, sdkRoutes } from "../base/vocabulary.ts";
 import { map, type Parser, text, ValueProblem } from "./raw.ts";
 
-/** Where a listener binds. */
+/** Address of a listener. */
 export interface ListenAddress {
   /** Name or address, IPv6 without brackets. */
   readonly host: string;
@@ -62,7 +62,7 @@ export function matching(pattern: RegExp, rule: string): Parser<string> {
   return text(itemMatching(pattern, rule));
 }
 
-/** The text where it matches the pattern; for items of lists. */
+/** The text if it matches the pattern; for items of lists. */
 export function itemMatching(pattern: RegExp, rule: string): (value: string) => string {
   return (value) => {
     if (!pattern.test(value)) throw new ValueProblem(`must be ${rule}`);
@@ -70,13 +70,15 @@ export function itemMatching(pattern: RegExp, rule: string): (value: string) => 
   };
 }
 
-/** A path of the file system, as it is. */
+/** A path of the file system, unchanged. */
 export const path = text((value): string => {
   if (value.includes("\0")) throw new ValueProblem("must be a path");
   return value;
 });
 
-/** An http or https URL without user information, query or fragment. Plain http is judged elsewhere. */
+/**
+ * An http or https URL without user information, query or fragment. Whether plain http is allowed is checked elsewhere.
+ */
 export function httpUrl(value: string): URL {
   const url = URL.parse(value);
   if (url === null || !/^https?:\/\/\S+$/.test(value) || !["http:", "https:"].includes(url.protocol)) {
@@ -88,7 +90,7 @@ export function httpUrl(value: string): URL {
   return url;
 }
 
-/** An issuer identifier (OpenID Connect Discovery 1.0 §2), kept byte for byte: tokens are compared with it. */
+/** An issuer identifier (OpenID Connect Discovery 1.0 §2), unchanged, because tokens are compared with it. */
 export const issuer = text((value): string => {
   httpUrl(value);
   return value;
@@ -100,13 +102,13 @@ export const audience = matching(/^[\x21-\x7e]{1,256}$/, "1 to 256 visible ASCII
 /** The name of a claim. */
 export const claimName = matching(/^[\x21-\x7e]{1,256}$/, "the name of a claim");
 
-/** A base URL. Returned without a slash at its end. */
+/** A base URL. Returned without a trailing slash. */
 export const baseUrl = text((value): string => httpUrl(value).href.replace(/\/+$/, ""));
 
 /** One scope (RFC 6749 §3.3), without the comma that separates lists. */
 export const scope = itemMatching(/^[\x21\x23-\x2b\x2d-\x5b\x5d-\x7e]{1,256}$/, "scopes of visible ASCII characters");
 
-/** One network of trusted proxies. A block that covers every address trusts everybody, and is refused. */
+/** One network of trusted proxies. A block that covers every address is refused, because it would trust everybody. */
 export function trustedNetwork(value: string): Network {
   const network = parseNetwork(value);
   if (network === undefined) {
@@ -139,10 +141,10 @@ function postgresTarget(value: string): PostgresTarget {
   return target;
 }
 
-/** Scopes of every route; an empty list where only the defaults are needed. */
+/** Scopes of every route; an empty list if only the defaults are needed. */
 type RouteScopes = Readonly<Record<SdkRoute, readonly string[]>>;
 
-/** Scopes of the routes that the setting does not name. */
+/** Scopes of routes that the setting does not name. */
 export const defaultRouteScopes: RouteScopes = {
   capabilities: [],
   whoami: [],
@@ -154,7 +156,7 @@ export const defaultRouteScopes: RouteScopes = {
   evidence: ["evidence.write"],
 };
 
-/** A map from route, as the last part of its path, to a list of scopes, which replaces that route's default. */
+/** A map from route, as the last part of its path, to a list of scopes that replaces the route's default. */
 export const routeScopes = map((routes): RouteScopes => {
   const scopes = Object.entries(routes).map(([route, list]): [string, readonly string[]] => {
     if (!sdkRoutes.some((known) => known === route)) {
@@ -175,10 +177,10 @@ export interface WitnessSetting {
   readonly url: string;
 }
 
-/** Sixteen cosignatures of any kind that C2SP knows fit a note several times. */
+/** Sixteen cosignatures of any kind in C2SP fit a note several times. */
 const maxWitnesses = 16;
 
-/** A map from verifier key to URL. Whether a key is one, is seen where it is used. */
+/** A map from verifier key to URL. The keys themselves are checked on use. */
 export const witnesses = map((entries): readonly WitnessSetting[] => {
   const settings = Object.entries(entries).map(([key, url]) => {
     if (!/^[^+\s]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]+={0,2}$/.test(key))

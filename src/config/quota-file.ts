@@ -12,8 +12,8 @@ import {
 import { mapOf, membersOf, parseDataFile, refuse } from "./data-file.ts";
 
 /**
- * Reads the file's text: `default` and `tenants`, each with quotas by name: `limit` and `period_seconds`, or null for
- * none. A tenant keeps the defaults that it does not name. Throws an Error with all that is wrong.
+ * Parses the file's text: `default` and `tenants`, each with quotas by name: `limit` and `period_seconds`, or null for
+ * none. A tenant keeps the defaults that it does not name. Throws an Error with all problems.
  */
 export function parseQuotaFile(text: string): QuotaTable {
   const problems: string[] = [];

@@ -1,26 +1,26 @@
 /**
- * A setting's value before it is understood, and the parsers' three shapes. The environment knows text only: a list
- * is comma separated there and a map is JSON. A file may write lists and maps as what they are.
+ * A setting's raw value, and parsers for its three shapes. The environment has only text, in which a list is
+ * comma-separated and a map is JSON. A file may contain real lists and maps.
  */
 import { parseDocument } from "yaml";
 
-/** Text from the environment, or text, list or map from the file. A scalar of the file is kept as it was written. */
+/** Text from the environment, or text, list or map from the file. A scalar of the file keeps its spelling. */
 export type Raw = string | readonly string[] | RawMap;
-/** A map as JSON or YAML gives it. Its members are not checked yet. */
+/** A map from JSON or YAML. Its members are not checked yet. */
 export type RawMap = Readonly<Record<string, unknown>>;
 
 /**
- * Turns a raw value into what the program uses.
+ * Converts a raw value to its typed form.
  * @throws ValueProblem whose message completes the sentence "NAME …" and does not repeat the value
  */
 export type Parser<T> = (raw: Raw) => T;
 
-/** Why a value is refused. */
+/** The reason for refusing a value. */
 export class ValueProblem extends Error {
   override readonly name = "ValueProblem";
 }
 
-/** A parser of a single text. An empty one is refused: whoever wants the default leaves the setting out. */
+/** A parser of a single text. An empty one is refused: omitting the setting selects the default. */
 export function text<T>(parse: (text: string) => T): Parser<T> {
   return (raw) => {
     if (typeof raw !== "string") throw new ValueProblem("must be a single value");
@@ -29,7 +29,7 @@ export function text<T>(parse: (text: string) => T): Parser<T> {
   };
 }
 
-/** A parser of a list without duplicates, each item by its own parser. Only a file can write the empty list, `[]`. */
+/** A parser of a list without duplicates, each item by its own parser. Only a file can contain the empty list, `[]`. */
 export function list<T>(parseItem: (item: string) => T): Parser<readonly T[]> {
   return (raw) => {
     if (raw === "") throw new ValueProblem("is empty; leave it out for the default");
@@ -55,7 +55,7 @@ export function map<T>(parse: (map: RawMap) => T): Parser<T> {
   return (raw) => parse(typeof raw === "string" ? parseJsonMap(raw) : requireMap(raw));
 }
 
-/** The value, where it is a map. */
+/** The value, if it is a map. */
 export function requireMap(value: unknown, what = ""): RawMap {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw new ValueProblem(`${what && `${what} `}must be a map`);
@@ -70,7 +70,7 @@ function parseJsonMap(json: string): RawMap {
   } catch {
     throw new ValueProblem("must be a map, as a JSON object");
   }
-  // JSON.parse keeps the last of two equal keys in silence; YAML, which contains JSON, reports them.
+  // JSON.parse silently keeps the last of two equal keys; YAML, which contains JSON, reports them.
   if (parseDocument(json).errors.some(({ code }) => code === "DUPLICATE_KEY")) {
     throw new ValueProblem("names a key twice");
   }
@@ -81,14 +81,14 @@ function parseJsonMap(json: string): RawMap {
 export interface Setting<T> {
   /** Name of the environment variable, and key in the file. */
   readonly name: `SVC_${string}`;
-  /** What it does, its unit and its range, for a person. */
+  /** Purpose, unit and range, for a person. */
   readonly help: string;
   readonly parse: Parser<Exclude<T, undefined>>;
-  /** Text of the default; absent where the setting may be absent. */
+  /** Text of the default; absent if the setting may be absent. */
   readonly default?: string;
-  /** What its absence means, for a person. */
+  /** Meaning of its absence, for a person. */
   readonly absent?: string;
-  /** The value where it is absent and has no default: an empty list, or nothing at all. */
+  /** The value of an absent setting without a default: an empty list, or undefined. */
   readonly absentValue?: T;
 }
 
@@ -112,7 +112,7 @@ export function optional<T>(
   return { name, absent, parse, help };
 }
 
-/** A list that is empty where the setting is absent, and only then. */
+/** A list that is empty only if the setting is absent. */
 export function optionalList<T>(
   name: Setting<T>["name"],
   absent: string,

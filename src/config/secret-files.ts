@@ -1,15 +1,15 @@
-/** Who else may read or write the files that must stay secret. */
+/** Permissions of files that must stay secret. */
 import type { Config, Key } from "./settings.ts";
 
-/** What is asked of the file system about a file's mode. */
+/** Reads permissions from the file system. */
 export interface FilePermissions {
-  /** Permission bits of the file, following links; undefined where the system has none. Throws like `Files`. */
+  /** Permission bits of the file, following links; undefined if the system has none. Throws like `Files`. */
   permissions(path: string): number | undefined;
 }
 
 interface SecretFile {
   readonly key: Key;
-  /** Whether the service's own commands write it: then there is no reason for another mode than theirs. */
+  /** Whether the service's own commands write it: then it has no reason for another mode than theirs. */
   readonly isOurs: boolean;
 }
 
@@ -25,26 +25,26 @@ const secretFiles: readonly SecretFile[] = [
 ];
 
 /**
- * Write for group and others, read for others. A group may read: orchestrators mount secrets as root's, readable for the
- * group that the process is given.
+ * Write for group and others, read for others. A group may read: orchestrators mount secrets as root's, readable for
+ * the group that the process is given.
  */
 const tooOpen = 0o026;
-/** Whoever writes the file is whoever the service takes for its owner. */
+/** Whoever can write the file can authenticate as its owner. */
 const writableByAnybody = 0o002;
 
-/** A secret file that is open to more than its owner. */
+/** A secret file with permissions for others than its owner. */
 export interface OpenSecretFile {
   readonly key: Key;
   /** Completes "NAME: …". */
   readonly message: string;
   /**
-   * Whether the service must not start with it. Others' reading of a file that somebody else provides is a warning:
-   * orchestrators mount secrets readable for all in containers that nobody else is in.
+   * Whether the service must not start with it. If a file that others provide is readable by all, this is only a
+   * warning: orchestrators mount secrets that way in containers without other users.
    */
   readonly refused: boolean;
 }
 
-/** Secret files of the configuration that are too open, for the keys that `has` knows. */
+/** Secret files of the configuration with too wide permissions, for the keys that `has` knows. */
 export function openSecretFiles(
   config: Partial<Config>,
   files: FilePermissions,
@@ -60,7 +60,7 @@ export function openSecretFiles(
   });
 }
 
-/** What is not there cannot be read by others either; whether it has to be there is for another rule. */
+/** An absent file cannot be read by others; whether it must exist is another rule. */
 function permissionsOf(path: string, files: FilePermissions): number | undefined {
   try {
     return files.permissions(path);

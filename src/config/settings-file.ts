@@ -2,24 +2,24 @@
 import { isMap, isScalar, isSeq, parseDocument } from "yaml";
 import type { Raw, RawMap } from "./raw.ts";
 
-/** The file as it was read. */
+/** The unparsed file. */
 export interface SettingsText {
   /** As the operator named it: problems of the file begin with it. */
   readonly path: string;
   readonly text: string;
 }
 
-/** What the file says, or why it says nothing. */
+/** The file's settings, or its problems. */
 export interface SettingsFile {
   readonly values: ReadonlyMap<string, Raw>;
   readonly problems: readonly string[];
-  /** Whether it could not be parsed, so that what it would set is unknown. */
+  /** Whether it could not be parsed, so that its settings are unknown. */
   readonly isBroken: boolean;
 }
 
 /**
- * Parses YAML 1.2: one map, from setting to a scalar, a list or a map. Scalars are taken as they are written: `010`
- * and `1.0` do not become 10 and 1. Where the file is broken, only its own problems are known and `values` is empty.
+ * Parses YAML 1.2: one map, from setting to a scalar, a list or a map. Scalars keep their spelling: `010` and `1.0` do
+ * not become 10 and 1. If the file is broken, only its own problems are returned and `values` is empty.
  */
 export function parseSettingsFile({ path, text }: SettingsText): SettingsFile {
   const broken = (...problems: string[]) => ({
@@ -41,7 +41,7 @@ export function parseSettingsFile({ path, text }: SettingsText): SettingsFile {
   for (const { key, value } of contents.items) {
     const name = isScalar(key) ? String(key.value) : "";
     const raw = toRaw(value);
-    if (name === "") problems.push(`${path}: has a key that is no name`);
+    if (name === "") problems.push(`${path}: has an empty key`);
     else if (raw === undefined) problems.push(`${name}: must be a single value, a list of such or a map`);
     else values.set(name, raw);
   }
@@ -55,13 +55,13 @@ function toRaw(node: unknown): Raw | undefined {
   return isMap(node) ? (node.toJSON() as RawMap) : undefined;
 }
 
-/** The scalar as it was written; a quoted one without its quotes, null as the empty text. */
+/** The scalar's source text; a quoted one without its quotes, null as the empty text. */
 function scalarText(scalar: { readonly value: unknown; readonly source?: string }): string {
   if (scalar.value === null) return "";
   return scalar.source ?? String(scalar.value);
 }
 
-// The rest of the message quotes the file, which may hold secrets.
+// The rest of the message quotes the file, which may contain secrets.
 function firstLine(message: string): string {
   return (message.split("\n", 1)[0] as string).replace(/:$/, "");
 }

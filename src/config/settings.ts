@@ -1,6 +1,6 @@
 /**
- * Every setting, as data: what reads the environment, what prints help and what documents the settings all go by
- * this table. A default is the text that an operator would write.
+ * Every setting, as data: the reader of the environment, the help and the documentation use this table. A default is
+ * the text that an operator would write.
  */
 import { artifactProfiles, protectionOperations } from "../base/vocabulary.ts";
 import { callerSettings } from "./caller-settings.ts";
@@ -32,7 +32,7 @@ export const forwardedCertFormats = ["thumbprint", "pem", "der"] as const;
 export type ForwardedCertFormat = (typeof forwardedCertFormats)[number];
 
 export const settings = {
-  listen: given("SVC_LISTEN", "127.0.0.1:8080", listenAddress, "host:port of the service; port 0: any free one"),
+  listen: given("SVC_LISTEN", "127.0.0.1:8080", listenAddress, "host:port of the service; port 0: a free one"),
   opsListen: given(
     "SVC_OPS_LISTEN",
     "127.0.0.1:9090",
@@ -48,11 +48,11 @@ export const settings = {
   opsTlsKey: optional("SVC_OPS_TLS_KEY", "plaintext", path, "PEM file: private key of that certificate"),
   opsCredentials: optional(
     "SVC_OPS_CREDENTIALS",
-    "off loopback the logs are for tenants' own tokens only",
+    "off loopback the logs are open to tenants' own tokens only",
     path,
     "File of the operators whose credentials open every log, written by the command `operators`",
   ),
-  publicUrl: optional("SVC_PUBLIC_URL", "from the request", baseUrl, "Base URL by which callers reach the service"),
+  publicUrl: optional("SVC_PUBLIC_URL", "from the request", baseUrl, "Base URL at which callers reach the service"),
   serviceName: given(
     "SVC_SERVICE_NAME",
     "svc-platform-api",
@@ -77,20 +77,20 @@ export const settings = {
     "SVC_ROUTE_SCOPES",
     JSON.stringify(defaultRouteScopes),
     routeScopes,
-    "Scopes that a route needs besides; a route that is left out keeps its default",
+    "Further scopes by route; an omitted route keeps its default",
   ),
 
   trustedProxies: optionalList(
     "SVC_TRUSTED_PROXIES",
     "none trusted",
     trustedNetwork,
-    "Addresses or CIDR blocks of the ingress whose forwarded headers are believed",
+    "Addresses or CIDR blocks of the ingress whose forwarded headers are trusted",
   ),
   trustedProxyCertificates: optionalList(
     "SVC_TRUSTED_PROXY_CERTIFICATES",
-    "the ingress is known by its address alone",
+    "the ingress is identified by its address alone",
     thumbprint,
-    "TLS client certificates of the ingress, of which it must show one: SHA-256 thumbprints, base64url",
+    "TLS client certificates of the ingress, of which it must present one: SHA-256 thumbprints, base64url",
   ),
   forwardedCertFormat: given(
     "SVC_FORWARDED_CERT_FORMAT",
@@ -117,32 +117,32 @@ export const settings = {
     "SVC_STORE_PASSWORD_FILE",
     "the password of the URL, or none",
     path,
-    "File of the password for PostgreSQL, read anew at each connect",
+    "File of the password for PostgreSQL, read again at each connect",
   ),
   storePoolSize: given(
     "SVC_STORE_POOL_SIZE",
     "10",
     integer(1, 100),
-    "Connections to PostgreSQL that this process has at most, 1 to 100",
+    "Maximum number of connections to PostgreSQL, 1 to 100",
   ),
   storeTimeoutMs: given(
     "SVC_STORE_TIMEOUT_MS",
     "5000",
     integer(100, 60_000),
-    "Time for all that a record, or a lookup, waits for in PostgreSQL together: its turn, connection, locks, statements; 100 to 60000 ms",
+    "Total time that a record or a lookup may wait in PostgreSQL: for its turn, connection, locks, statements; 100 to 60000 ms",
   ),
   policyDir: optional("SVC_POLICY_DIR", "none; needed to serve", path, "Directory of the policy set"),
   policyEvaluator: given(
     "SVC_POLICY_EVALUATOR",
     "compiled",
     oneOf(["compiled", "cedar"]),
-    "What evaluates policies: `compiled`, which is compared with Cedar when a set is loaded; or `cedar` alone, which is slower",
+    "Evaluator of policies: `compiled`, which is compared with Cedar when a set is loaded; or `cedar` alone, which is slower",
   ),
   keyReferences: given(
     "SVC_KEY_REFERENCES",
     '{"kms://*":{"mode":"wrapped_key_reference","origin":"kms"}}',
     keyReferences,
-    "Managed key references: pattern to mode, origin and, where restricted, tenants",
+    "Managed key references: pattern to mode, origin and, if restricted, tenants",
   ),
   supportedOperations: given(
     "SVC_SUPPORTED_OPERATIONS",
@@ -166,7 +166,7 @@ export const settings = {
       /^[a-z0-9][a-z0-9.-]*(\/[A-Za-z0-9._~-]+)*$/,
       "a host name and path without scheme, such as logs.example.com/evidence",
     ),
-    "Name under which this deployment's logs stand: a host name and path of its own, never changed afterwards",
+    "Prefix of the names of this deployment's logs: a host name and path of its own, never changed afterwards",
   ),
   anchor: optional(
     "SVC_ANCHOR",
@@ -183,9 +183,9 @@ export const settings = {
   } satisfies Setting<readonly WitnessSetting[]> as Setting<readonly WitnessSetting[]>,
   witnessQuorum: optional(
     "SVC_WITNESS_QUORUM",
-    "answers do not wait for witnesses where there is an anchor file",
+    "answers do not wait for witnesses if there is an anchor file",
     integer(1, 16),
-    "How many witnesses must have cosigned what an answer rests on, more than half of them: answers wait for them",
+    "Number of witnesses that must cosign before an answer is sent, more than half of them",
   ),
 
   sessionClients: optional("SVC_SESSION_CLIENTS", "no session route", path, "JSON file of the session route's clients"),
@@ -207,7 +207,7 @@ export const settings = {
     "SVC_AUTHZEN",
     "off",
     onOff,
-    "Whether enforcement points can ask in the terms of AuthZEN 1.0, under `/access/v1/`; its metadata is published where `SVC_PUBLIC_URL` is set",
+    "Whether the AuthZEN 1.0 API is served, under `/access/v1/`; its metadata is published if `SVC_PUBLIC_URL` is set",
   ),
   reflection: given("SVC_REFLECTION", "on", onOff, "Whether gRPC reflection is served"),
   reasons: given("SVC_REASONS", "on", onOff, "Whether decisions name the policies that decided"),
@@ -221,7 +221,7 @@ export const settings = {
   ...limits,
 } as const satisfies Record<string, Setting<unknown>>;
 
-/** What the settings say. A member is undefined where its setting may be absent and is. */
+/** The validated settings. A member is undefined if its setting may be absent and is. */
 export type Config = {
   readonly [Key in keyof typeof settings]: (typeof settings)[Key] extends Setting<infer T> ? T : never;
 };

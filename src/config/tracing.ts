@@ -1,19 +1,22 @@
 /**
- * Where traces go: the standard's own environment variables, as its specification reads them
+ * Destination of traces: the standard's own environment variables, as its specification defines them
  * (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/,
- * https://opentelemetry.io/docs/specs/otel/protocol/exporter/). A value that is none is passed over with a warning, an
- * empty one in silence. What would let others read credentials is refused, as everywhere.
+ * https://opentelemetry.io/docs/specs/otel/protocol/exporter/). An invalid value is ignored with a warning, an empty
+ * one silently. Settings that would expose credentials are refused, as everywhere.
  */
 import { isLoopbackHost } from "../base/network.ts";
 import type { Environment } from "./config.ts";
 import type { Files } from "./files.ts";
 
-/** The settings, where traces are on; and what was passed over, as "NAME: …". */
+/** The settings, if tracing is on; and the ignored values, as "NAME: …". */
 export type TracingRead =
   | { readonly tracing: ReturnType<typeof settingsOf> | undefined; readonly warnings: readonly string[] }
   | { readonly problems: readonly [string, ...string[]] };
 
-/** Reads it. Traces are on where an endpoint is named, or the exporter is: this service never calls out unasked. */
+/**
+ * Reads the settings. Tracing is on if an endpoint or the exporter is named: this service never connects to others
+ * without configuration.
+ */
 export function readTracing(env: Environment, files: Pick<Files, "readText">): TracingRead {
   const read = new Variables(env);
   if (read.flag("OTEL_SDK_DISABLED")) return { tracing: undefined, warnings: read.warnings };
@@ -34,7 +37,7 @@ const samplers = [
   ...["always_on", "always_off", "traceidratio"],
   ...["parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio"],
 ] as const;
-/** Of the queue, each span some 2 KiB. */
+/** Of the queue; each span takes about 2 KiB. */
 const mostSpans = 65_536;
 
 function settingsOf(
@@ -72,7 +75,7 @@ function settingsOf(
   };
 }
 
-/** The URL for traces; the one for all signals gets their path. */
+/** The URL for traces; the one for all signals gets their path appended. */
 function endpointOf(read: Variables): URL | undefined {
   const own = read.url(`${exporterPrefix}TRACES_ENDPOINT`);
   if (own !== undefined) return own;
@@ -88,7 +91,7 @@ function tlsOf(read: Variables, files: Pick<Files, "readText">) {
       try {
         return path === undefined ? undefined : files.readText(path);
       } catch {
-        // Without its own authorities it would trust everybody's.
+        // Without its own authorities it would trust all public ones.
         read.problems.push(`${name}: cannot be read`);
         return undefined;
       }
@@ -97,7 +100,7 @@ function tlsOf(read: Variables, files: Pick<Files, "readText">) {
   return { ...(ca !== undefined && { ca }), ...(cert !== undefined && { cert }), ...(key !== undefined && { key }) };
 }
 
-/** Everything is left out where a part of it cannot be read, as the specification of the resource SDK says. */
+/** If a part cannot be parsed, all of it is ignored, as the specification of the resource SDK says. */
 function resourceOf(read: Variables): Readonly<Record<string, string>> {
   const name = "OTEL_RESOURCE_ATTRIBUTES";
   const known = read.warnings.length;
@@ -105,7 +108,7 @@ function resourceOf(read: Variables): Readonly<Record<string, string>> {
   return read.warnings.length > known ? {} : attributes;
 }
 
-/** Trace context is read unless the propagators leave it out. Baggage never is. */
+/** Trace context is read unless the propagators omit it. Baggage never is. */
 function readsContext(read: Variables): boolean {
   const name = "OTEL_PROPAGATORS";
   const names = read
@@ -127,7 +130,7 @@ function leaks(url: URL, headers: Readonly<Record<string, string>>, { warnings }
   return [];
 }
 
-/** The variables, and what is wrong with them. Nothing repeats a value. */
+/** The variables and their problems. Nothing repeats a value. */
 class Variables {
   readonly warnings: string[] = [];
   readonly problems: string[] = [];
@@ -137,7 +140,7 @@ class Variables {
     this.#env = env;
   }
 
-  /** Undefined where it is absent or empty. */
+  /** Undefined if it is absent or empty. */
   text(name: string): string | undefined {
     const value = this.#env[name]?.trim();
     return value === "" ? undefined : value;
@@ -182,14 +185,14 @@ class Variables {
     });
   }
 
-  /** `key=value` pairs between commas, the values percent-encoded (W3C Baggage §3.2.1). One that is none is left out. */
+  /** Comma-separated `key=value` pairs, the values percent-encoded (W3C Baggage §3.2.1). Invalid ones are omitted. */
   pairs(name: string): Record<string, string> {
     const pairs: Record<string, string> = {};
     for (const item of this.text(name)?.split(",") ?? []) {
       const [, key, value = ""] =
         /^\s*([!#$%&'*+.^_`|~0-9A-Za-z-]{1,255})\s*=\s*([\x21-\x7e\s]*?)\s*$/.exec(item) ?? [];
       const decoded = key === undefined ? undefined : decode(value);
-      if (key === undefined || decoded === undefined) this.#warn(name, "key=value pairs between commas");
+      if (key === undefined || decoded === undefined) this.#warn(name, "comma-separated key=value pairs");
       else pairs[key] = decoded;
     }
     return pairs;
@@ -203,11 +206,11 @@ class Variables {
   }
 
   #warn(name: string, wanted: string): void {
-    this.warnings.push(`${name}: must be ${wanted}; it is passed over`);
+    this.warnings.push(`${name}: must be ${wanted}; it is ignored`);
   }
 }
 
-/** Undefined where it is not percent-encoded, or holds what no header may. */
+/** Undefined if it is not percent-encoded, or contains characters that no header may have. */
 function decode(value: string): string | undefined {
   try {
     const text = decodeURIComponent(value);

@@ -1,11 +1,11 @@
-/** Which settings a command uses. A command validates these and no others. */
+/** Settings by command. A command validates these and no others. */
 import { issuerDefaultKeys } from "./issuer-file.ts";
 import { type Config, type Key, settings } from "./settings.ts";
 
 const keys = {
   serve: Object.keys(settings) as Key[],
   policy: ["keyReferences", "supportedProfiles"],
-  // Apart from the above: a directory on the command line takes its place.
+  // Separate from the above, because a directory on the command line replaces it.
   policy_directory: ["policyDir"],
   migrate: ["store", "storePasswordFile"],
   store: ["store", "storePasswordFile", "anchor"],
@@ -19,7 +19,7 @@ const keys = {
   ops_credentials: ["opsCredentials"],
 } as const satisfies Record<string, readonly Key[]>;
 
-/** Settings without which the command cannot do its work. */
+/** Settings that the command requires. */
 const requiredKeys = {
   serve: ["policyDir", "ledgerOrigin"],
   policy: [],
@@ -36,7 +36,7 @@ const requiredKeys = {
   ops_credentials: ["opsCredentials"],
 } as const satisfies Record<string, readonly Key[]>;
 
-/** What the configuration is read for. */
+/** Use of the configuration. */
 export type Use = keyof typeof keys;
 
 /** Keys that the command uses. */
@@ -49,7 +49,7 @@ export function requiredKeysOf(use: Use): readonly Key[] {
   return requiredKeys[use];
 }
 
-/** What the command gets: the settings that it uses, those that it requires without `undefined`. */
+/** A command's configuration: the settings that it uses, the required ones without `undefined`. */
 export type ConfigFor<U extends Use> = {
   readonly [K in (typeof keys)[U][number]]: K extends (typeof requiredKeys)[U][number]
     ? Exclude<Config[K], undefined>

@@ -1,12 +1,12 @@
-/** Combinations of settings that would start a service that is open, or that cannot work. Each refuses to start. */
+/** Combinations of settings that would start an insecure service, or one that cannot work. Each refuses to start. */
 import { isLoopbackHost, isLoopbackNetwork } from "../base/network.ts";
 import { isOwnHeader } from "./attribute-headers.ts";
 import type { Config, Key } from "./settings.ts";
 
 interface Weakness {
-  /** The settings that the rule looks at; it is passed over where one of them is not understood or not used. */
+  /** The settings of the rule, which is skipped if one of them is invalid or not used. */
   readonly keys: readonly [Key, ...Key[]];
-  /** Completes "NAME: …" with the name of the first key, where the combination is weak. */
+  /** Completes "NAME: …" with the name of the first key, if the combination is refused. */
   readonly problem: (config: Config) => string | undefined;
 }
 

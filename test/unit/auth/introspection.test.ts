@@ -292,6 +292,6 @@ describe("beside other issuers", () => {
       ["a", "ab"],
       ["a", "a"],
     ] as const)
-      expect(() => open(two(prefixes[0], prefixes[1]))).toThrow(/cannot be told apart/);
+      expect(() => open(two(prefixes[0], prefixes[1]))).toThrow(/cannot be distinguished/);
   });
 });

@@ -68,7 +68,7 @@ describe("a file of issuers", () => {
       introspection: { ...introspection, token_prefix: prefix },
     });
     const content = { issuers: { "https://a.example": entry("a", first), "https://b.example": entry("b", second) } };
-    if (areOne) expect(() => parse(content)).toThrow("opaque tokens of both cannot be told apart");
+    if (areOne) expect(() => parse(content)).toThrow("opaque tokens of both cannot be distinguished");
     else expect(parse(content)).toHaveLength(2);
   });
 

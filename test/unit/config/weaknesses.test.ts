@@ -129,22 +129,22 @@ describe("who may name the caller", () => {
     [
       "headers and nobody trusted",
       { ...headers, ...none, SVC_TRUSTED_PROXIES: undefined },
-      "SVC_AUTH_MODE: believes identity headers, but of nobody",
+      "SVC_AUTH_MODE: accepts identity headers, but from no ingress",
     ],
     [
       "headers over an unauthenticated hop",
       { ...headers, ...open },
-      "SVC_AUTH_MODE: would believe identity headers over an unauthenticated hop",
+      "SVC_AUTH_MODE: would accept identity headers over an unauthenticated hop",
     ],
     [
       "the same beside tokens, with TLS",
       { ...open, ...tls, SVC_AUTH_MODE: "bearer_token_or_trusted_headers" },
-      "SVC_AUTH_MODE: would believe identity headers over an unauthenticated hop",
+      "SVC_AUTH_MODE: would accept identity headers over an unauthenticated hop",
     ],
     [
       "an ingress that is this machine and another",
       { ...headers, ...open, SVC_TRUSTED_PROXIES: "127.0.0.0/8,10.0.0.1" },
-      "SVC_AUTH_MODE: would believe identity headers over an unauthenticated hop",
+      "SVC_AUTH_MODE: would accept identity headers over an unauthenticated hop",
     ],
     [
       "a pinned certificate that cannot be seen",

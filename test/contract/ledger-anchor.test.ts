@@ -321,7 +321,7 @@ test("another origin is refused once there is a log, and its own is served again
   await ledger.close();
   await expect(fixture.open({ clock, random, originPrefix: "elsewhere.example" })).rejects.toMatchObject({
     ...refused,
-    message: expect.stringMatching(/^SVC_LEDGER_ORIGIN: .* under ledger\.example\/logs/),
+    message: expect.stringMatching(/^SVC_LEDGER_ORIGIN: .* prefix ledger\.example\/logs/),
   });
   await open();
   await append(1);

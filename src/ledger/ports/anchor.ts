@@ -21,7 +21,7 @@ export interface AnchoredLog extends StoredTree {
 /** The state of a log that may be signed, or why none may be. */
 export type SignableState = { readonly head: LogState } | { readonly problem: string };
 
-/** What the store has now. */
+/** Current state of the store. */
 export interface StoreState {
   /** Undefined if the tenant has no log. */
   readonly log: Pick<LogState, "origin" | "size" | "root"> | undefined;

@@ -68,7 +68,7 @@ export interface SetIndex {
   readonly indices: readonly { readonly actions: ReadonlySet<string>; readonly index: PolicyIndex }[];
 }
 
-/** Indexes the policies of a set: some 20 µs each. */
+/** Indexes the policies of a set: about 20 µs each. */
 export function setIndexOf(policies: readonly CompilablePolicy[]): SetIndex {
   const paths = new Paths();
   const unknown: number[] = [];
@@ -100,7 +100,7 @@ export class CompiledSet {
   readonly #seen: Uint32Array;
   #evaluation = 0;
 
-  /** @param paths of the scenes that are to be evaluated */
+  /** @param paths of the scenes to evaluate */
   constructor(policies: readonly CompilablePolicy[], { unknown, steps, indices }: SetIndex, paths: Paths) {
     this.unknown = unknown;
     this.#policies = policies;

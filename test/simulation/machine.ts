@@ -98,6 +98,8 @@ export class Machine {
   steps = 0;
   /** Whose code opens connections and threads now. */
   current: Process | undefined;
+  /** Who did something last. */
+  actor = "";
   readonly processes = new Map<string, Process>();
   /** Told of each event before it happens. */
   onEvent: ((name: string) => void) | undefined;
@@ -124,6 +126,7 @@ export class Machine {
   as<Result>(process: Process, work: () => Result): Result {
     const before = this.current;
     this.current = process;
+    this.actor = process.name;
     try {
       return work();
     } finally {

@@ -21,9 +21,9 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "ledger/append/batch-plan.ts": [
       ["do not look for earlier calls", "if (known !== undefined) return { result: known };", ""],
       [
-        "append twins of one batch twice",
-        "if (idempotency !== undefined) positions.set(idempotency.scope, fresh.length);",
-        "",
+        "answer a twin that has another payload",
+        'return isSame ? { position: twin, retried: true } : { result: "conflict" };',
+        "return { position: twin, retried: isSame || true };",
       ],
     ],
     "ledger/record/idempotency-record.ts": [
@@ -78,7 +78,11 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ],
     ],
     "stores/sqlite/append-parts.ts": [
-      ["believe what an earlier try told of", "if (attempt !== this.#attempt) this.#results = [];", ""],
+      [
+        "lose what was told before the commit",
+        "if (attempt === this.#attempt) return [...this.#results, ...results];",
+        "if (attempt === this.#attempt) return results;",
+      ],
     ],
     "stores/sqlite/thread.ts": [
       [

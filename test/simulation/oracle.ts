@@ -105,7 +105,7 @@ export class Oracle {
   checkpoints = 0;
   /** Told of what changed, for traces. */
   onChange: ((tenantId: TenantId, size: number) => void) | undefined;
-  onAnswer: ((tenantId: TenantId, leafIndex: number) => void) | undefined;
+  onAnswer: ((tenantId: TenantId, leafIndex: number, treeSize: number) => void) | undefined;
   /** Whether a quorum has cosigned a tree of a tenant's log; where answers wait for that. */
   witnesses: () => readonly CosignatureVerifier[] = () => [];
   cosigned: ((tenantId: TenantId, size: number) => boolean) | undefined;
@@ -283,7 +283,7 @@ export class Oracle {
   leaves(tenantId: TenantId, { receipt: { treeSize, proof }, leafIndex }: Appended): void {
     this.look();
     this.#requireAnchored(tenantId, checkpointOfProof(proof), treeSize);
-    this.onAnswer?.(tenantId, leafIndex);
+    this.onAnswer?.(tenantId, leafIndex, treeSize);
   }
 
   #requireAnchored(tenantId: TenantId, note: string, size: number): void {

@@ -1,9 +1,11 @@
 /** One run: a seed, and as many steps as asked for. */
 import { join } from "node:path";
+import { tenant } from "../contract/ledger-records.ts";
 import { installMachine } from "./machine.ts";
 import { disk } from "./node-sqlite.ts";
 import { preload } from "./node-threads.ts";
 import { SqliteStorage } from "./storage.ts";
+import { type TraceLine, traceOf } from "./trace.ts";
 import { type Climate, climateOf, type Trouble, World } from "./world.ts";
 
 export interface RunOptions {
@@ -20,6 +22,8 @@ export interface Ran {
   readonly acknowledgements: number;
   readonly climate: Climate;
   readonly violation: string | undefined;
+  /** Of the first tenant's log. */
+  readonly trace: readonly TraceLine[];
 }
 
 await preload(new URL("../../src/stores/sqlite/worker.ts", import.meta.url));
@@ -40,6 +44,7 @@ export async function runSeed({ seed, steps, note, without }: RunOptions): Promi
   say(
     `${climate.gateways} gateways, ${climate.tenants} tenants, witnesses ${climate.witnesses}; ${[...climate.troubles].join(" ")}`,
   );
+  const trace = traceOf(tenant("tenant-0"), world.oracle, machine);
   const step = async () => {
     const isAny = await machine.step();
     world.check();
@@ -60,7 +65,7 @@ export async function runSeed({ seed, steps, note, without }: RunOptions): Promi
   }
   for (const each of [...machine.processes.values()]) each.kill();
   storage.close();
-  return { steps: machine.steps, acknowledgements: world.oracle.acknowledgements, climate, violation };
+  return { steps: machine.steps, acknowledgements: world.oracle.acknowledgements, climate, violation, trace };
 }
 
 /** A run that fails in the same world with as little trouble as possible, and the end of what happened in it. */

@@ -1,8 +1,10 @@
 /** Runs simulations: `npm run simulate -- --help`. */
 import { spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { installModules } from "./mutate.ts";
 import { mutations } from "./mutations.ts";
+import { replay, type TraceLine } from "./trace.ts";
 
 const usage = `npm run simulate -- [options]
   --seed N       the first seed (1)
@@ -11,6 +13,8 @@ const usage = `npm run simulate -- [options]
   --seconds N    begin no further seed after so long
   --verbose      say what happens, a line for each event that matters
   --shrink       look for a shorter run with less trouble, and show its end
+  --trace FILE   write what happens to the first log, a line of JSON for each action; without trouble with power
+  --replay FILE  check such a file against docs/model/append.qnt
   --mutation M   with this mistake in the product's code
   --mutations    look for every mistake, in at most 100,000 steps each; fails where one is not found
 `;
@@ -23,6 +27,8 @@ const { values } = parseArgs({
     steps: { type: "string", default: "2000" },
     seconds: { type: "string" },
     verbose: { type: "boolean", default: false },
+    trace: { type: "string" },
+    replay: { type: "string" },
     shrink: { type: "boolean", default: false },
     mutation: { type: "string" },
     mutations: { type: "boolean", default: false },
@@ -33,7 +39,12 @@ const maxMutantSteps = 100_000;
 const stepsOfSeed = Number(values.steps);
 
 if (values.help) say(usage);
-else if (values.mutations) findMutations();
+else if (values.replay !== undefined) {
+  const lines = readFileSync(values.replay, "utf8").trim().split("\n");
+  const { isFine, output } = replay(lines.map((line) => JSON.parse(line) as TraceLine));
+  say(isFine ? `the model allows ${lines.length} actions` : output);
+  process.exitCode = isFine ? 0 : 1;
+} else if (values.mutations) findMutations();
 else await simulate();
 
 /** Each in a process for itself: a module is changed before it is loaded. */
@@ -64,10 +75,14 @@ async function simulate(): Promise<void> {
   const beganAt = process.hrtime.bigint();
   const seconds = () => Number(process.hrtime.bigint() - beganAt) / 1e9;
   const endsAt = Number(values.seconds ?? Number.POSITIVE_INFINITY);
+  // The anchor may lose its newest notes with the power: the model has none of that.
+  const without = new Set(values.trace === undefined ? [] : (["power"] as const));
   let [steps, answers, failures] = [0, 0, 0];
   for (let seed = first; seed < first + count && seconds() < endsAt; seed++) {
-    const ran = await runSeed({ seed, steps: stepsOfSeed, note: values.verbose ? say : () => {} });
+    const ran = await runSeed({ seed, steps: stepsOfSeed, without, note: values.verbose ? say : () => {} });
     steps += ran.steps;
+    if (values.trace !== undefined)
+      writeFileSync(values.trace, ran.trace.map((line) => `${JSON.stringify(line)}\n`).join(""));
     answers += ran.acknowledgements;
     if (ran.violation !== undefined) {
       failures += 1;

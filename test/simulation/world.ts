@@ -222,8 +222,10 @@ export class World {
       // What else a gateway writes shares transactions with its records.
       if (process.isAlive && random.chance(0.2)) this.#keepPolicy(ledger, process);
       // A retry that overtakes its first call.
-      if (process.isAlive && random.chance(0.1) && calls.every(({ isRetried }) => isRetried))
-        this.#ask(ledger, process, calls);
+      if (process.isAlive && random.chance(0.1) && calls.every(({ isRetried }) => isRetried)) {
+        const isAnother = random.chance(0.3);
+        this.#ask(ledger, process, isAnother ? calls.map((call) => ({ ...call, payload: "another" })) : calls);
+      }
       if (process.isAlive) this.#ask(ledger, process, calls);
       else this.#askLater(...calls);
     });
@@ -309,13 +311,16 @@ export class World {
   }
 
   #hear(process: Process, call: Call, answer: ReturnType<StoredLedger["append"]>): void {
-    // A client gives up, and asks again later, if nothing comes.
+    // A client that hears nothing asks again later; a gateway that lives says something.
     let isOpen = true;
     const giveUp = () => {
       if (isOpen) this.#askLater(call);
       isOpen = false;
     };
-    const cancel = this.#machine.after(30_000, "client gives up", giveUp);
+    const cancel = this.#machine.after(60_000, "client gives up", () => {
+      if (process.isAlive) this.#machine.fail(new Error(`${call.tenantId}: ${call.key} is never answered`));
+      giveUp();
+    });
     const later = (name: string, action: () => void) => {
       if (!process.isAlive) return giveUp();
       this.#machine.after(this.#machine.latencyMs(), name, () => {
@@ -342,7 +347,7 @@ export class World {
             this.note(`${call.tenantId} ${call.key} is refused by ${process.name}: ${String(error)}`);
             if (this.#isCalm && call.tenantId !== this.#sick && error.reason === "store_unavailable")
               this.oracle.fail(
-                `${call.tenantId} is refused, and only ${String(this.#sick)} is damaged: ${String(error)}`,
+                `${call.tenantId} is refused, though nothing fails but ${String(this.#sick)}: ${String(error)}`,
               );
             if (this.oracle.refused(call, error.reason, error)) this.#askLater(call);
           }),

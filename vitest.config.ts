@@ -62,7 +62,7 @@ export default defineConfig({
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"], exclude: isolated, isolate: false } },
       {
         extends: true,
-        test: { name: "wire", include: ["test/{contract,simulation,wire}/**/*.test.ts"], isolate: false },
+        test: { name: "wire", include: ["test/{contract,model,simulation,wire}/**/*.test.ts"], isolate: false },
       },
       // Kills, floods and searches that take minutes: `npm run test:long`, which `.ci/run` runs once.
       {

@@ -3,93 +3,49 @@ import type { Mutation } from "./mutate.ts";
 
 type Mistake = readonly [name: string, text: string, mistake: string];
 
+// biome-ignore format: one mistake a line
 const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readonly Mistake[]>>>> = {
-  append: {
+  "append": {
     "ledger/append/sequence.ts": [
-      [
-        "reuse the newest index",
-        "const firstLeafIndex = (head?.size ?? 0) + entries.length;",
-        "const firstLeafIndex = (head === undefined ? 0 : head.size - 1) + entries.length;",
-      ],
-      [
-        "leave an index out",
-        "const firstLeafIndex = (head?.size ?? 0) + entries.length;",
-        "const firstLeafIndex = (head === undefined ? 0 : head.size + (head.size % 7 === 0 ? 1 : 0)) + entries.length;",
-      ],
+      ["reuse the newest index", "const firstLeafIndex = (head?.size ?? 0) + entries.length;", "const firstLeafIndex = (head === undefined ? 0 : head.size - 1) + entries.length;"],
+      ["leave an index out", "const firstLeafIndex = (head?.size ?? 0) + entries.length;", "const firstLeafIndex = (head === undefined ? 0 : head.size + (head.size % 7 === 0 ? 1 : 0)) + entries.length;"],
       ["let time go back", "Math.max(nowMs, head?.lastRecordedAtMs ?? 0)", "nowMs"],
     ],
     "ledger/append/batch-plan.ts": [
       ["do not look for earlier calls", "if (known !== undefined) return { result: known };", ""],
-      [
-        "answer a twin that has another payload",
-        'return isSame ? { position: twin, retried: true } : { result: "conflict" };',
-        "return { position: twin, retried: isSame || true };",
-      ],
+      ["answer a twin that has another payload", "return isSame ? { position: twin, retried: true } : { result: \"conflict\" };", "return { position: twin, retried: isSame || true };"],
     ],
     "ledger/record/idempotency-record.ts": [
-      [
-        "take another payload for the same call",
-        "return text.startsWith(prefix) ? text.slice(prefix.length) : undefined;",
-        "return text.slice(prefix.length);",
-      ],
+      ["take another payload for the same call", "return text.startsWith(prefix) ? text.slice(prefix.length) : undefined;", "return text.slice(prefix.length);"],
     ],
-    "stores/sqlite/log/log-writer.ts": [["write no tiles", ", upsertTiles(queries, tenantId, rows.tiles)];", "];"]],
+    "stores/sqlite/log/log-writer.ts": [
+      ["write no tiles", ", upsertTiles(queries, tenantId, rows.tiles)];", "];"],
+    ],
     "ledger/append/early-answers.ts": [
-      [
-        "answer with another batch's receipts",
-        "return this.#made.get(result) ?? answersOf(result, this.#signer);",
-        "return [...this.#made.values()].find((made) => made.length === result.results.length) ?? answersOf(result, this.#signer);",
-      ],
+      ["answer with another batch's receipts", "return this.#made.get(result) ?? answersOf(result, this.#signer);", "return [...this.#made.values()].find((made) => made.length === result.results.length) ?? answersOf(result, this.#signer);"],
     ],
   },
-  outcomes: {
+  "outcomes": {
     "ledger/append/appender.ts": [
-      [
-        "answer before the commit",
-        "const foresee = (result: BatchResult) => answers.make(result);",
-        "const foresee = (result: BatchResult) => { answers.make(result); if (shares.length === 1) answerBatch((shares[0] as Share).waiting, answers.of(result)); };",
-      ],
-      [
-        "refuse a whole write for one bad record",
-        "const halves = halve(shares);",
-        "const halves = undefined as ReturnType<typeof halve>;",
-      ],
+      ["answer before the commit", "const foresee = (result: BatchResult) => answers.make(result);", "const foresee = (result: BatchResult) => { answers.make(result); if (shares.length === 1) answerBatch((shares[0] as Share).waiting, answers.of(result)); };"],
+      ["refuse a whole write for one bad record", "const halves = halve(shares);", "const halves = undefined as ReturnType<typeof halve>;"],
+      ["split a write of unknown outcome, and do it again", "if (outcome.error instanceof UnstorableError) return outcome.error;", "if (outcome.error instanceof Error) return outcome.error as UnstorableError;"],
     ],
     "stores/sqlite/queries.ts": [
-      [
-        "take a failed commit for one that was done",
-        '      const result = await work();\n      connection.exec("COMMIT");',
-        '      const result = await work();\n      try { connection.exec("COMMIT"); } catch { if (connection.isTransaction) connection.exec("ROLLBACK"); }',
-      ],
+      ["take a failed commit for one that was done", "      const result = await work();\n      connection.exec(\"COMMIT\");", "      const result = await work();\n      try { connection.exec(\"COMMIT\"); } catch { if (connection.isTransaction) connection.exec(\"ROLLBACK\"); }"],
     ],
     "stores/sqlite/errors.ts": [
-      [
-        "do an append of unknown outcome again",
-        'return { kind: "store", message };\n}',
-        'return { kind: "data", message };\n}',
-      ],
+      ["do an append of unknown outcome again", "return { kind: \"store\", message };\n}", "return { kind: \"data\", message };\n}"],
     ],
     "stores/sqlite/worker.ts": [
-      ["keep a connection that failed", 'if (failure.kind === "store" && !isBusy(error)) dropStore();', ""],
-      [
-        "end a shared transaction with its first failure",
-        "if (calls.length > 1 && isOfOne(failure)) {",
-        "if (calls.length < 1 && isOfOne(failure)) {",
-      ],
+      ["keep a connection that failed", "if (failure.kind === \"store\" && !isBusy(error)) dropStore();", ""],
+      ["end a shared transaction with its first failure", "if (calls.length > 1 && isOfOne(failure)) {", "if (calls.length < 1 && isOfOne(failure)) {"],
     ],
     "stores/sqlite/append-parts.ts": [
-      [
-        "lose what was told before the commit",
-        "if (attempt === this.#attempt) return [...this.#results, ...results];",
-        "if (attempt === this.#attempt) return results;",
-      ],
+      ["lose what was told before the commit", "if (attempt === this.#attempt) return [...this.#results, ...results];", "if (attempt === this.#attempt) return results;"],
     ],
     "stores/sqlite/thread.ts": [
-      [
-        "forget those that wait for a dead thread",
-        "for (const { reject } of this.#pending.values()) reject(unavailable(cause));",
-        "",
-      ],
+      ["forget those that wait for a dead thread", "for (const { reject } of this.#pending.values()) reject(unavailable(cause));", ""],
     ],
   },
   "anchor and witnesses": {
@@ -98,39 +54,25 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["forget the anchor of a published head", "    this.#anchor.advance([head]);\n", ""],
     ],
     "ledger/ports/anchor.ts": [
-      [
-        "never compare with the anchor",
-        "if (anchored === undefined) return undefined;",
-        "if (anchored !== log) return undefined;",
-      ],
+      ["never compare with the anchor", "if (anchored === undefined) return undefined;", "if (anchored !== log) return undefined;"],
     ],
     "ledger/witness/quorum.ts": [
       ["count one witness less", "let missing = this.#context.quorum;", "let missing = this.#context.quorum - 1;"],
     ],
     "ledger/witness/witnesses.ts": [
-      [
-        "answer where there is no quorum",
-        "if (log.problem === undefined) throw error;",
-        "if (log.problem === undefined) return;",
-      ],
-      [
-        "attach the cosignature of another tree",
-        "(isTree(tree, { size, root }) ? [tree.line] : [])",
-        "(tree !== undefined && root.length > 0 && size > 0 ? [tree.line] : [])",
-      ],
+      ["answer where there is no quorum", "if (log.problem === undefined) throw error;", "if (log.problem === undefined) return;"],
+      ["attach the cosignature of another tree", "(isTree(tree, { size, root }) ? [tree.line] : [])", "(tree !== undefined && root.length > 0 && size > 0 ? [tree.line] : [])"],
     ],
-    "ledger/append/appender.ts": [["do not wait for the witnesses", "await traced(span", "void traced(span"]],
+    "ledger/append/appender.ts": [
+      ["do not wait for the witnesses", "await traced(span", "void traced(span"],
+    ],
     "ledger/append/ledger.ts": [
       ["publish before the witnesses have cosigned", "await this.#anchor?.confirm(head);", ""],
     ],
   },
-  keys: {
+  "keys": {
     "stores/sqlite/writer.ts": [
-      [
-        "append under a retired key",
-        "      this.#requireNewest(signingKey);\n      const results",
-        "      const results",
-      ],
+      ["append under a retired key", "      this.#requireNewest(signingKey);\n      const results", "      const results"],
       ["publish under a retired key", "    this.#requireNewest(signingKey);\n    if (head", "    if (head"],
     ],
     "stores/key-ring.ts": [
@@ -140,62 +82,33 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["rotate without a leaf", "if (previous === undefined) return;", "if (previous !== current) return;"],
     ],
     "ledger/tlog/signer.ts": [
-      [
-        "sign with the oldest key alone",
-        "const signers = this.#keys.map((key) => noteSigner(origin, key));",
-        "const signers = this.#keys.slice(-1).map((key) => noteSigner(origin, key));",
-      ],
+      ["sign with the oldest key alone", "const signers = this.#keys.map((key) => noteSigner(origin, key));", "const signers = this.#keys.slice(-1).map((key) => noteSigner(origin, key));"],
     ],
     "stores/sqlite/log/log-writer.ts": [
-      [
-        "name the first key in new logs",
-        "SELECT position, public_key FROM signing_keys ORDER BY position DESC LIMIT 1",
-        "SELECT position, public_key FROM signing_keys ORDER BY position LIMIT 1",
-      ],
+      ["name the first key in new logs", "SELECT position, public_key FROM signing_keys ORDER BY position DESC LIMIT 1", "SELECT position, public_key FROM signing_keys ORDER BY position LIMIT 1"],
     ],
   },
   "erasure and caches": {
     "stores/sql/erasure.ts": [
       ["keep the opening of an erased record", "    queries.query(deleteOpenings, [tenantId, recordIds]),\n", ""],
-      [
-        "keep the answer of an erased record",
-        "UPDATE kept_answers SET sealed = NULL",
-        "UPDATE kept_answers SET sealed = sealed",
-      ],
+      ["keep the answer of an erased record", "UPDATE kept_answers SET sealed = NULL", "UPDATE kept_answers SET sealed = sealed"],
       ["find an erased record by its terms", "    removeFromSegments(queries, tenantId, leaves),\n", ""],
-      [
-        "erase what is held",
-        "    const hold = holdOn(recordId);\n    return hold === undefined",
-        "    const hold = undefined as never;\n    return hold === undefined",
-      ],
+      ["erase what is held", "    const hold = holdOn(recordId);\n    return hold === undefined", "    const hold = undefined as never;\n    return hold === undefined"],
     ],
     "stores/sql/idempotency-records.ts": [
-      [
-        "answer for an erased record that a backup brought back",
-        "CASE WHEN erasure_leaf_index IS NULL THEN opening END AS opening",
-        "opening",
-      ],
+      ["answer for an erased record that a backup brought back", "CASE WHEN erasure_leaf_index IS NULL THEN opening END AS opening", "opening"],
     ],
     "stores/sqlite/erasure/noted-erasures.ts": [
-      [
-        "show an erased record that a backup brought back",
-        // biome-ignore lint/suspicious/noTemplateCurlyInString: a text of the product
-        'WHERE NOT ${isErased("temp.noted_erasures")} ${notYet};',
-        ";",
-      ],
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: a text of the product
+      ["show an erased record that a backup brought back", "WHERE NOT ${isErased(\"temp.noted_erasures\")} ${notYet};", ";"],
     ],
     "stores/sqlite/log/known-logs.ts": [
-      [
-        "believe a head that another gateway moved",
-        "return known !== undefined && known.version === this.#version ? known : undefined;",
-        "return known;",
-      ],
+      ["believe a head that another gateway moved", "return known !== undefined && known.version === this.#version ? known : undefined;", "return known;"],
       ["remember what was rolled back", "if (isCommitted && version !== undefined)", "if (version !== undefined)"],
-      [
-        "go on from the edge of another tree",
-        "return known?.head.size === size && sameHash(known.head.root, root) ? known.edge : undefined;",
-        "return known !== undefined && size > 0 && root.length > 0 && sameHash(root, root) ? known.edge : undefined;",
-      ],
+      ["go on from the edge of another tree", "return known?.head.size === size && sameHash(known.head.root, root) ? known.edge : undefined;", "return known !== undefined && size > 0 && root.length > 0 && sameHash(root, root) ? known.edge : undefined;"],
+    ],
+    "ledger/append/edge-cache.ts": [
+      ["believe an edge that is behind its head", "if (edge?.size === head.size) return edge;", "if (edge !== undefined) return edge;"],
     ],
   },
 };

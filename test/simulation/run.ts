@@ -1,11 +1,12 @@
 /** One run: a seed, and as many steps as asked for. */
 import { join } from "node:path";
 import { tenant } from "../contract/ledger-records.ts";
+import { type TraceLine, traceOf } from "../model/trace.ts";
 import { installMachine } from "./machine.ts";
+import { ModelStorage } from "./model-store.ts";
 import { disk } from "./node-sqlite.ts";
 import { preload } from "./node-threads.ts";
 import { SqliteStorage } from "./storage.ts";
-import { type TraceLine, traceOf } from "./trace.ts";
 import { type Climate, climateOf, type Trouble, World } from "./world.ts";
 
 export interface RunOptions {
@@ -39,10 +40,11 @@ export async function runSeed({ seed, steps, note, without }: RunOptions): Promi
   uncaught = (error) => machine.fail(error);
   const drawn = climateOf(machine);
   const climate = { ...drawn, troubles: new Set([...drawn.troubles].filter((one) => without?.has(one) !== true)) };
-  const storage = new SqliteStorage(directory);
+  const isModel = machine.random.chance(0.3);
+  const storage = isModel ? new ModelStorage(climate.witnesses === "awaited") : new SqliteStorage(directory);
   const world = new World(machine, storage, climate, (line) => say(`${machine.steps} ${line}`));
   say(
-    `${climate.gateways} gateways, ${climate.tenants} tenants, witnesses ${climate.witnesses}; ${[...climate.troubles].join(" ")}`,
+    `${isModel ? "model store" : "SQLite"}, ${climate.gateways} gateways, ${climate.tenants} tenants, witnesses ${climate.witnesses}; ${[...climate.troubles].join(" ")}`,
   );
   const trace = traceOf(tenant("tenant-0"), world.oracle, machine);
   const step = async () => {

@@ -2,9 +2,9 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { replay, type TraceLine } from "../model/trace.ts";
 import { installModules } from "./mutate.ts";
 import { mutations } from "./mutations.ts";
-import { replay, type TraceLine } from "./trace.ts";
 
 const usage = `npm run simulate -- [options]
   --seed N       the first seed (1)

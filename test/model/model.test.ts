@@ -14,7 +14,7 @@ function traceOfSeed(seed: number): readonly TraceLine[] {
   const folder = mkdtempSync(join(tmpdir(), "trace-"));
   try {
     const file = join(folder, "trace");
-    const program = new URL("./simulate.ts", import.meta.url).pathname;
+    const program = new URL("../simulation/simulate.ts", import.meta.url).pathname;
     const options = ["--seed", String(seed), "--steps", "600", "--trace", file];
     const { status, stdout } = spawnSync(process.execPath, ["--no-warnings", program, ...options], {
       encoding: "utf8",
@@ -39,7 +39,7 @@ test("the model without an anchor loses what was acknowledged", () => {
   const lost = ["--invariants", "nothingLost"];
   const { isFine, output } = quint("run", modelFile, ...bounds, "--step", "mistakenStep", ...lost);
   expect(isFine).toBe(false);
-  expect(output).toContain("nothingLost");
+  expect(output).toContain("Found an issue");
 });
 
 test.for([1, 5])("the model allows what the simulation does with seed %i", (seed) => {

@@ -5,8 +5,8 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TenantId } from "../../src/base/ids.ts";
-import type { Machine } from "./machine.ts";
-import type { Oracle } from "./oracle.ts";
+import type { Machine } from "../simulation/machine.ts";
+import type { Oracle } from "../simulation/oracle.ts";
 
 export interface TraceLine {
   readonly step: number;

@@ -62,14 +62,14 @@ export default defineConfig({
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"], exclude: isolated, isolate: false } },
       {
         extends: true,
-        test: { name: "wire", include: ["test/{contract,model,simulation,wire}/**/*.test.ts"], isolate: false },
+        test: { name: "wire", include: ["test/{contract,simulation,wire}/**/*.test.ts"], isolate: false },
       },
       // Kills, floods and searches that take minutes: `npm run test:long`, which `.ci/run` runs once.
       {
         extends: true,
         test: {
           name: "long",
-          include: ["test/long/**/*.test.ts", ...searches],
+          include: ["test/{long,model}/**/*.test.ts", ...searches],
           env: { SVC_TEST_LONG: "on" },
           isolate: false,
         },

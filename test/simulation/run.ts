@@ -16,6 +16,8 @@ export interface RunOptions {
   readonly note: (line: string) => void;
   /** Troubles that are left out, for shrinking. */
   readonly without?: ReadonlySet<Trouble>;
+  /** Whether its trace is wanted: then the store is one with an anchor. */
+  readonly isTraced?: boolean;
 }
 
 export interface Ran {
@@ -33,14 +35,14 @@ const directory = join("/dev/shm", `simulation-${process.pid}`);
 let uncaught: ((error: unknown) => void) | undefined;
 process.on("unhandledRejection", (error) => uncaught?.(error));
 
-export async function runSeed({ seed, steps, note, without }: RunOptions): Promise<Ran> {
+export async function runSeed({ seed, steps, note, without, isTraced }: RunOptions): Promise<Ran> {
   const machine = installMachine(seed);
   const say = (line: string) => note(line.replaceAll(directory, ""));
   disk.reset();
   uncaught = (error) => machine.fail(error);
   const drawn = climateOf(machine);
   const climate = { ...drawn, troubles: new Set([...drawn.troubles].filter((one) => without?.has(one) !== true)) };
-  const isModel = machine.random.chance(0.3);
+  const isModel = machine.random.chance(0.3) && isTraced !== true;
   const storage = isModel ? new ModelStorage(climate.witnesses === "awaited") : new SqliteStorage(directory);
   const world = new World(machine, storage, climate, (line) => say(`${machine.steps} ${line}`));
   say(

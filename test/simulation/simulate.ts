@@ -79,7 +79,13 @@ async function simulate(): Promise<void> {
   const without = new Set(values.trace === undefined ? [] : (["power"] as const));
   let [steps, answers, failures] = [0, 0, 0];
   for (let seed = first; seed < first + count && seconds() < endsAt; seed++) {
-    const ran = await runSeed({ seed, steps: stepsOfSeed, without, note: values.verbose ? say : () => {} });
+    const ran = await runSeed({
+      seed,
+      steps: stepsOfSeed,
+      without,
+      isTraced: values.trace !== undefined,
+      note: values.verbose ? say : () => {},
+    });
     steps += ran.steps;
     if (values.trace !== undefined)
       writeFileSync(values.trace, ran.trace.map((line) => `${JSON.stringify(line)}\n`).join(""));

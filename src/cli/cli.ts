@@ -2,7 +2,7 @@
 import { prepareRuntime } from "../runtime.ts";
 
 prepareRuntime();
-// Imported afterwards, so that the compile cache has it.
+// Imported dynamically, so that the compile cache covers it.
 const { runCommandLine } = await import("./run.ts");
 const { processTerminal } = await import("./terminal.ts");
 

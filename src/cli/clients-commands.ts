@@ -1,4 +1,4 @@
-/** `clients …`: who may ask for a session. A service that runs follows within seconds. */
+/** `clients …`: which clients may request a session. A running service reloads them within seconds. */
 import { randomFillSync } from "node:crypto";
 import type { AttributeValues } from "../base/caller-attributes.ts";
 import { parseTenantId, type RandomFill } from "../base/ids.ts";
@@ -20,7 +20,7 @@ import { type Answer, Refusal, underSetting } from "./output.ts";
 
 const random: RandomFill = (bytes) => randomFillSync(bytes);
 
-/** Which client a command is about, as its options say. */
+/** The client in a command's options. */
 interface Named {
   readonly tenant: string;
   readonly client: string;
@@ -70,7 +70,10 @@ function areScopes(scopes: readonly string[]): boolean {
   return scopes.length > 0 && scopes.every(isScope);
 }
 
-/** The member `attributes` of a client; empty where the option is absent, a text where it is not good. */
+/**
+ * The member `attributes` of a client; empty if the option is absent, a text that describes the problem if it is
+ * invalid.
+ */
 function attributesOf(text: string | undefined): { readonly attributes?: AttributeValues } | string {
   if (text === undefined) return {};
   try {
@@ -80,7 +83,7 @@ function attributesOf(text: string | undefined): { readonly attributes?: Attribu
   }
 }
 
-/** Gives a client another secret; the one before is worth nothing from then on. */
+/** Gives a client a new secret; the old one is invalid from then on. */
 export const clientsRotateCommand = command({
   name: "clients rotate",
   says: "replace the secret of a client and print the new one, once, as the last line",
@@ -90,7 +93,7 @@ export const clientsRotateCommand = command({
     requireClient(readClients(context), context.options);
     const members = { tenant_id: tenant, client_id: client };
     return {
-      question: `Replace the secret of client ${client} of tenant ${tenant}? The one before works no more.`,
+      question: `Replace the secret of client ${client} of tenant ${tenant}? The old one will be invalid.`,
       preview: {
         text: `client ${client} of tenant ${tenant} would get another secret`,
         value: { would_rotate: members },
@@ -108,7 +111,7 @@ export const clientsRotateCommand = command({
   },
 });
 
-/** It is shown once, as the last line, and nobody can show it again. */
+/** The secret is shown only once, as the last line. */
 function secretAnswer({ tenant, client }: Named, more: object, what: string, secret: string): Answer {
   return {
     value: { tenant_id: tenant, client_id: client, ...more, client_secret: secret },
@@ -143,7 +146,7 @@ export const clientsRemoveCommand = command({
     requireClient(readClients(context), context.options);
     const members = { tenant_id: tenant, client_id: client };
     return {
-      question: `Remove client ${client} of tenant ${tenant}? Its secret works no more.`,
+      question: `Remove client ${client} of tenant ${tenant}? Its secret will be invalid.`,
       preview: { text: `client ${client} of tenant ${tenant} would be removed`, value: { would_remove: members } },
       take() {
         changeClients(context, (known) => {
@@ -167,7 +170,7 @@ function changeClients(
   );
 }
 
-/** The clients of the file, none where there is no file. */
+/** The clients of the file; none if there is no file. */
 function readClients({ load }: Pick<Context, "load">): readonly RegisteredClient[] {
   const path = load("clients").sessionClients;
   return underSetting("SVC_SESSION_CLIENTS", () => {

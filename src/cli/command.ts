@@ -1,4 +1,4 @@
-/** One frame for every command: its options, its settings, how it answers, and what the process ends with. */
+/** The frame of every command: options, settings, answer, and exit code. */
 import { type Command, Option } from "commander";
 import { loadConfig } from "../config/load.ts";
 import type { ConfigFor, Use } from "../config/uses.ts";
@@ -6,12 +6,12 @@ import { type Step, type StepOptions, takeStep } from "./confirmation.ts";
 import { type Answer, print, Refusal } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** What an option means, and how its text is read. */
+/** Help of an option, and how its text is parsed. */
 interface Details {
   readonly says: string;
   readonly required?: true;
   readonly choices?: readonly string[];
-  /** Makes the value of the text. Given several times, it gets the value before. */
+  /** Parses the text. If the option is repeated, it gets the previous value. */
   readonly parse?: (text: string, before?: never) => unknown;
   readonly fallback?: unknown;
 }
@@ -46,13 +46,13 @@ export interface CommonOptions {
   readonly config?: string;
 }
 
-/** What a command works with. */
+/** A command's inputs. */
 export interface Context<Options = object> {
   readonly options: Options & CommonOptions;
   /** Arguments in the order of the command line. */
   readonly args: readonly (string | undefined)[];
   readonly terminal: Terminal;
-  /** Settings of this process for the use. Throws a Refusal with all that is wrong with them. */
+  /** Settings of this process for the use. Throws a Refusal with all their problems. */
   load<U extends Use>(use: U): ConfigFor<U>;
 }
 
@@ -60,12 +60,12 @@ interface Described<F extends Flags> {
   /** With the names of its groups before it. */
   readonly name: string;
   readonly says: string;
-  /** What each argument is, by its form: `<file>`, or `[file]` if it may be absent. */
+  /** Help of each argument, by its form: `<file>`, or `[file]` if it may be absent. */
   readonly arguments?: Readonly<Record<string, string>>;
   readonly options?: F;
-  /** What the process ends with after a Refusal that names no other code. */
+  /** Exit code of a Refusal without its own code. */
   readonly refusalCode?: number;
-  /** Does the work, or says what step there is to confirm. */
+  /** Does the work, or returns the step to confirm. */
   readonly run: (context: Context<Values<F>>) => Promise<Answer | Step | undefined> | Answer | Step | undefined;
 }
 
@@ -125,7 +125,7 @@ function loadOrRefuse<U extends Use>(use: U, path: string | undefined): ConfigFo
   throw new Refusal(result.problems);
 }
 
-/** Reads an option that is given several times. */
+/** Parses a repeatable option. */
 export function gather(text: string, before: readonly string[] = []): readonly string[] {
   return [...before, text];
 }

@@ -1,4 +1,4 @@
-/** What commands ask for that destroy something, or do what cannot be undone. */
+/** Confirmation of commands that destroy data or cannot be undone. */
 import { type SecurityEvent, securityFields } from "../base/security-events.ts";
 import type { ErasureStatement } from "../ledger/ports/record.ts";
 import { isStatementText, maxOperatorLength, maxReasonLength } from "../ledger/record/operator-records.ts";
@@ -7,17 +7,17 @@ import type { Terminal } from "./terminal.ts";
 
 const confirmationFlags = {
   "--dry-run": "say what would be done, and do nothing",
-  "--yes": "do it without asking; needed where nobody sits at a terminal",
+  "--yes": "do it without asking; needed without a terminal",
 } as const;
 
-/** Options of a step whose reason goes into a line of the log: there is no ledger that could have it. */
+/** Options of a step whose reason is written as a line of the log, because no ledger could record it. */
 export const loggedStepFlags = {
   "--reason <text>": "why; is written to standard error, as a line of the log",
   "--operator <name>": "who does it: you; is written there too",
   ...confirmationFlags,
 } as const;
 
-/** Options of a step whose reason goes into a record. */
+/** Options of a step whose reason is recorded in the ledger. */
 export const recordedStepFlags = {
   "--reason <text>": "why; is recorded in the log, and can never be erased: name nobody",
   "--operator <name>": "who does it: you; is recorded in the log, and can never be erased",
@@ -31,13 +31,13 @@ export interface StepOptions {
   readonly yes?: boolean;
 }
 
-/** What is about to be done for good. */
+/** An irreversible step. */
 export interface Step {
-  /** Asked of a person; undefined if nothing would be destroyed. */
+  /** Question for a person; undefined if nothing would be destroyed. */
   readonly question: string | undefined;
-  /** What `--dry-run` answers instead. */
+  /** Answer of `--dry-run`. */
   readonly preview: Answer;
-  /** Takes the step. What `logged` has goes into a line of the log, with who did it and why. */
+  /** Takes the step. `logged` is written as a line of the log, with the operator and the reason. */
   readonly take: (statement: ErasureStatement) => Promise<Done> | Done;
   /** The step takes no reason. */
   readonly isUnstated?: true;
@@ -53,7 +53,9 @@ interface Confirming {
   readonly terminal: Terminal;
 }
 
-/** Takes the step if it is stated and confirmed; with `--dry-run` says what it would do. A Refusal says why not. */
+/**
+ * Takes the step if it has a reason and is confirmed; with `--dry-run` returns the preview. Otherwise throws a Refusal.
+ */
 export async function takeStep(
   { question, preview, take, isUnstated }: Step,
   { name, options, terminal }: Confirming,
@@ -69,12 +71,12 @@ export async function takeStep(
 async function confirm(question: string, { yes }: StepOptions, terminal: Terminal): Promise<void> {
   if (yes === true) return;
   if (terminal.ask === undefined)
-    throw new Refusal("nothing was done: nobody sits at a terminal to confirm it, and --yes was not given");
+    throw new Refusal("nothing was done: there is no terminal to confirm it at, and --yes was not given");
   const answer = await terminal.ask(`${visibleLine(question)} Type yes to go on: `);
   if (answer.trim() !== "yes") throw new Refusal("nothing was done");
 }
 
-/** Records, as a line of the service's log on standard error, what an operator has done where no ledger has it. */
+/** Records an operator's action that no ledger records, as a line of the service's log on standard error. */
 async function logStep(fields: Readonly<Record<string, unknown>>, terminal: Terminal): Promise<void> {
   const { createLogger } = await import("../telemetry/logger.ts");
   const destination = { write: (line: string) => terminal.err(visibleText(line)) };
@@ -82,14 +84,14 @@ async function logStep(fields: Readonly<Record<string, unknown>>, terminal: Term
   logger.info({ category: "administration", ...fields }, "done by an operator");
 }
 
-/** What is wrong with a reason, as a problem of `--reason`. */
+/** Problems of a reason, for `--reason`. */
 export function reasonProblems(reason: string | undefined): readonly string[] {
   return reason === undefined || isStatementText(reason, maxReasonLength)
     ? []
     : [`--reason: must be 1 to ${maxReasonLength} characters of text`];
 }
 
-/** The statement of the options. A Refusal says what is wrong with them. */
+/** The statement in the options. Throws a Refusal with their problems. */
 export function readStatement({ reason, operator }: StepOptions): ErasureStatement {
   const problems = [
     ...(reason === undefined ? ["--reason: is required"] : reasonProblems(reason)),
@@ -104,8 +106,8 @@ export function readStatement({ reason, operator }: StepOptions): ErasureStateme
 }
 
 /**
- * Writes a security event as the service's log would, where standard error is collected rather than watched by a
- * person, who sees what the command says anyway.
+ * Writes a security event in the service's log format if standard error is collected; a person who watches it sees the
+ * command's own output.
  */
 export function tellSecurity(
   terminal: Terminal,

@@ -18,7 +18,7 @@ import { withArchive } from "./store.ts";
 
 export const keysGenerateCommand = command({
   name: "keys generate",
-  says: "make the key file (SVC_LEDGER_KEY) where there is none",
+  says: "make the key file (SVC_LEDGER_KEY) if there is none",
   run({ load }) {
     const path = load("keys").ledgerKey;
     if (existsSync(path)) throw new Refusal(`${path} is there already; \`keys rotate\` changes it`);

@@ -1,4 +1,4 @@
-/** `operators …`: who may read every log on the operator listener. A service that runs follows within seconds. */
+/** `operators …`: who may read every log on the operator listener. A running service reloads them within seconds. */
 import { randomFillSync } from "node:crypto";
 import { newSecret } from "../credentials/client-secret.ts";
 import {
@@ -18,7 +18,7 @@ const nameFlag = { "--name <name>": { says: "whose it is", required: true } } as
 
 export const operatorsAddCommand = command({
   name: "operators add",
-  says: "make a credential for somebody and print its token, once, as the last line",
+  says: "make an operator's credential and print its token, once, as the last line",
   options: nameFlag,
   run(context) {
     const { name } = context.options;
@@ -52,7 +52,7 @@ export const operatorsRemoveCommand = command({
     const isMissing = new Refusal(`--name: ${name} is not there`);
     if (!readNames(context).includes(name)) throw isMissing;
     return {
-      question: `Remove the credential of ${name}? The token works no more.`,
+      question: `Remove the credential of ${name}? The token will be invalid.`,
       preview: { text: `the credential of ${name} would be removed`, value: { would_remove: name } },
       take() {
         change(context, (known) => {

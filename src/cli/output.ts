@@ -1,4 +1,4 @@
-/** How commands answer: lines for a person, or one JSON document for a machine. */
+/** Output of commands: lines for a person, or one JSON document for a machine. */
 import type { Terminal } from "./terminal.ts";
 
 export interface Answer {
@@ -6,13 +6,13 @@ export interface Answer {
   readonly value?: Readonly<Record<string, unknown>>;
   /** For people. */
   readonly text?: string;
-  /** Why what the command names is not so; it is so without any. */
+  /** Reasons for failure; success if empty. */
   readonly problems?: readonly string[];
-  /** What the process ends with if there are problems. Default 1. */
+  /** Exit code if there are problems. Default 1. */
   readonly exitCode?: number | undefined;
 }
 
-/** Ends a command that cannot do what it names, with its problems as the answer. */
+/** Ends a command that cannot do its work, with its problems as the answer. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
   readonly answer: Answer;
@@ -24,7 +24,7 @@ export class Refusal extends Error {
   }
 }
 
-/** Does the work; what it throws becomes a Refusal under the name of the setting that it is about. */
+/** Does work; turns errors into a Refusal that names the setting. */
 export function underSetting<Result>(setting: string, work: () => Result): Result {
   try {
     return work();
@@ -35,9 +35,9 @@ export function underSetting<Result>(setting: string, work: () => Result): Resul
 }
 
 /**
- * With `json`, everything goes to standard output as one object with `ok`, and with `problems` where it is false.
- * Without, problems go to standard error, one a line. Nothing in any of it steers the terminal: records, packs and
- * policies are other people's text.
+ * With `json`, prints everything to standard output as one object with `ok`, and with `problems` if it is false.
+ * Otherwise prints problems to standard error, one per line. Escapes terminal control sequences, because records, packs
+ * and policies are other people's text.
  */
 export function print({ value = {}, text, problems = [], exitCode = 1 }: Answer, json: boolean, terminal: Terminal) {
   const ok = problems.length === 0;
@@ -48,18 +48,18 @@ export function print({ value = {}, text, problems = [], exitCode = 1 }: Answer,
   for (const problem of problems) terminal.err(`${visibleText(problem)}\n`);
 }
 
-/** Controls, what turns the direction of text, separators that end a line for terminals, and halves of characters. */
+/** Control characters, characters that change text direction, line separators of terminals, and lone surrogates. */
 const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 /**
- * One line: whatever would steer a terminal, end the line or show it in another order is written as JSON escapes it
- * (RFC 8259 §7), so that JSON within it stays the same JSON.
+ * One line: characters that would control a terminal, end the line or reorder it are written as JSON escapes (RFC 8259
+ * §7), so that JSON within it keeps its value.
  */
 export function visibleLine(line: string): string {
   return line.replace(unseen, escaped);
 }
 
-/** The same for several lines: newlines and tabs stay what they are. */
+/** The same for several lines: newlines and tabs are kept. */
 export function visibleText(text: string): string {
   return text.replace(unseen, (character) =>
     character === "\n" || character === "\t" ? character : escaped(character),

@@ -1,4 +1,4 @@
-/** The program around its commands: how a command line becomes one of them, and what comes of failures. */
+/** Parses the command line, runs the command and reports failures. */
 
 import { Command, CommanderError } from "commander";
 import packageFile from "../../package.json" with { type: "json" };
@@ -7,7 +7,7 @@ import { type AnyCommand, command } from "./command.ts";
 import { print, Refusal, visibleText } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** What the commands of a group are about. */
+/** Descriptions of the command groups. */
 const groups: Readonly<Record<string, string>> = {
   policy: "check, test, explain and compare policy directories, and replay decisions",
   store: "back up, compact and move a store",
@@ -32,7 +32,7 @@ export function programOf(terminal: Terminal, commands: readonly AnyCommand[]): 
         action.setOptionValueWithSource("config", config, "cli");
     })
     .version(packageFile.version, "-V, --version", "print the version of this program")
-    // An option belongs to the command that it stands behind: `pack` and `pack verify` have some of the same name.
+    // An option belongs to the command that it follows: `pack` and `pack verify` have some of the same name.
     .enablePositionalOptions()
     .exitOverride()
     .configureOutput({
@@ -45,7 +45,7 @@ export function programOf(terminal: Terminal, commands: readonly AnyCommand[]): 
   return program;
 }
 
-/** The group with this path, which it makes if it is the first command of it. */
+/** The group with this path, created for its first command. */
 function groupOf(program: Command, path: readonly string[]): Command {
   const within = (group: Command, name: string, at: number) =>
     group.commands.find((each) => each.name() === name) ??
@@ -53,26 +53,26 @@ function groupOf(program: Command, path: readonly string[]): Command {
   return path.reduce(within, program);
 }
 
-/** Runs the command that the arguments name. Resolves when it is done; the terminal knows how it went. Never rejects. */
+/** Runs the command. Resolves when it is done; the terminal has its exit code. Never rejects. */
 export async function runProgram(program: Command, commandLine: readonly string[], terminal: Terminal): Promise<void> {
   try {
     await program.parseAsync([...commandLine], { from: "user" });
   } catch (error) {
-    // Commander has said what was wrong; asking for help is no failure.
+    // Commander has printed the problem; asking for help is not a failure.
     if (error instanceof CommanderError) return terminal.exitCode(error.exitCode);
-    // A failure that no command foresaw.
+    // An unexpected failure.
     const message = error instanceof Error ? error.message : String(error);
     print({ problems: [message] }, commandLine.includes("--json"), terminal);
   }
 }
 
 /**
- * Refuses an option that has one value and is given two: Commander takes the last, and whoever meant both would take
- * what is done for one of them for all.
+ * Refuses a repeated option that takes one value: Commander would silently use the last value for what was meant for
+ * both.
  */
 function refuseRepeated(command: Command): void {
   for (const option of command.options) {
-    // A parser of its own gathers what is given several times; that of a choice does not.
+    // A repeatable option has its own parser; the parser of choices does not gather.
     const gathers = option.variadic || (option.parseArg !== undefined && option.argChoices === undefined);
     const takesOne = (option.required || option.optional) && !gathers;
     let isGiven = false;
@@ -92,7 +92,7 @@ export const serveCommand = command({
     const config = load("serve");
     const traces = loadTracing();
     if ("problems" in traces) throw new Refusal(traces.problems);
-    // Loaded here, so that no other command pays for it; and policies are checked while the rest is.
+    // Loaded here, so that other commands start faster, and policies are checked while the rest is loaded.
     const { beginFirstPolicy } = await import("../app/first-policy.ts");
     const { first } = await beginFirstPolicy(config);
     const { serve } = await import("./serve.ts");

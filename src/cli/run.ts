@@ -1,4 +1,4 @@
-/** All commands, of which a command line names one. */
+/** All commands. */
 import type { Command } from "commander";
 import {
   clientsAddCommand,
@@ -30,8 +30,8 @@ import { migrateCommand, storeBackupCommand, storeCompactCommand, storeCopyComma
 import type { Terminal } from "./terminal.ts";
 
 /**
- * Runs the command that the arguments name, without program and script. Resolves when it is done; the terminal knows
- * how it went. Never rejects.
+ * Runs the command of the arguments, without program and script. Resolves when it is done; the terminal has its exit
+ * code. Never rejects.
  */
 export function runCommandLine(commandLine: readonly string[], terminal: Terminal): Promise<void> {
   return runProgram(commandsOf(terminal), commandLine, terminal);

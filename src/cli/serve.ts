@@ -14,14 +14,13 @@ export interface ServeOptions extends Exclude<TracingRead, { readonly problems: 
   readonly policy: Promise<FirstPolicy>;
 }
 
-/** How long what a library has begun may keep a stopped process, in milliseconds. */
+/** Longest time that background work of a library may delay the end of the process, in milliseconds. */
 const leftoversMs = 1000;
 
 /**
- * Listens, and resolves when SIGTERM or SIGINT has stopped the service. The exit code is 0 where everything in flight
- * finished within the grace period, 1 where something had to be cut off. A second signal ends the process at once.
- * SIGHUP takes the files that are followed, and the policy directories, as they are, without waiting to see them change.
- * Rejects where the service cannot start.
+ * Listens, and resolves when SIGTERM or SIGINT has stopped the service. The exit code is 0 if everything in flight
+ * finished within the grace period, and 1 if something was cut off. A second signal ends the process at once. SIGHUP
+ * reloads the watched files and the policy directories without waiting for a poll. Rejects if the service cannot start.
  */
 export async function serve({ config, policy, tracing, warnings }: ServeOptions): Promise<void> {
   const stop = Promise.withResolvers<NodeJS.Signals>();
@@ -52,13 +51,13 @@ export async function serve({ config, policy, tracing, warnings }: ServeOptions)
   process.off("SIGHUP", onReload);
   unwatch();
   if (!clean) process.exitCode = 1;
-  // The exporter waits before it tries again, and holds the process for as long.
+  // The exporter's retry delay would keep the process running.
   if (tracing !== undefined) setTimeout(() => process.exit(), leftoversMs).unref();
 }
 
 /**
- * npm starts a script through a shell and ends that shell when it is told to stop, but not what the shell started: a
- * service whose shell is gone would live on, with port and store, unseen.
+ * npm starts a script through a shell and on stop ends that shell, but not its children: an orphaned service would keep
+ * its port and store unnoticed.
  */
 function stopWithParent(stop: () => void): void {
   const parent = process.ppid;

@@ -16,10 +16,10 @@ import { type Answer, Refusal } from "./output.ts";
 import { inStore } from "./store.ts";
 import { createProgress } from "./terminal.ts";
 
-/** Creates the store, and brings it to this program's schema. */
+/** Creates the store, or upgrades it to this program's schema. */
 export const migrateCommand = command({
   name: "migrate",
-  says: "create the store where it is missing, and bring it to this program's schema",
+  says: "create the store if it is missing, or upgrade it to this program's schema",
   options: { "--distributed": "spread the tables over the nodes of a Citus cluster, by tenant" },
   async run({ options: { distributed = false }, load }) {
     const config = load("migrate");
@@ -56,14 +56,14 @@ export const storeBackupCommand = command({
   },
 });
 
-/** Between two transactions: a service that waits for its turn gets it. */
+/** Pause between two transactions, so that a waiting service gets its turn. */
 const pauseMs = 40;
 
 export const storeCompactCommand = command({
   name: "store compact",
   says: "remove answers to retries, proofs and counters that have expired; a service may run on it",
   options: {
-    "--rewrite": "write an embedded store's file anew too, without what is free: its callers are refused meanwhile",
+    "--rewrite": "rewrite an embedded store's file too, without free pages: its callers are refused meanwhile",
   },
   async run({ options: { rewrite = false }, load, terminal }) {
     const config = load("store");
@@ -80,7 +80,7 @@ export const storeCompactCommand = command({
     const lines = [
       ...Object.entries(removed).map(([table, count]) => `${table}: ${count} expired rows removed`),
       `${beforeBytes} bytes before, ${afterBytes} after`,
-      ...(isLogEmpty === false ? ["the write-ahead log is not empty: somebody reads an older state"] : []),
+      ...(isLogEmpty === false ? ["the write-ahead log is not empty: a reader holds an older state"] : []),
     ];
     const log = isLogEmpty === undefined ? {} : { is_log_empty: isLogEmpty };
     return {
@@ -91,7 +91,7 @@ export const storeCompactCommand = command({
 });
 
 const stillSealed =
-  "The database is not served. Where the source is sealed it stays so: run the command again, or take the seal off " +
+  "The database is not served. A sealed source stays sealed: run the command again, or take the seal off " +
   "with --abandon.";
 
 export const storeCopyCommand = command({
@@ -129,7 +129,7 @@ export const storeCopyCommand = command({
       return result;
     };
     return {
-      // The URL of the database may carry a password.
+      // The URL of the database may contain a password.
       question: `Seal ${source.path} for good, and go on with its logs in the database of --to?`,
       preview: options.dryRun === true ? copyAnswer(await copy(true), true) : {},
       async take() {
@@ -143,7 +143,7 @@ export const storeCopyCommand = command({
 
 type Located<Kind extends StoreLocation["kind"]> = Extract<StoreLocation, { readonly kind: Kind }>;
 
-/** Reads a URL of that kind. A Refusal repeats nothing of it: a URL may carry a password. */
+/** Parses a URL of that kind. The Refusal does not repeat it, because a URL may contain a password. */
 function locate<Kind extends StoreLocation["kind"]>(option: string, kind: Kind, url: string): Located<Kind> {
   try {
     const location = storeLocation(url);
@@ -185,7 +185,7 @@ async function abandon(paths: StorePaths): Promise<Step> {
       value: { is_sealed: isOn },
       text: isOn ? `the seal would be taken off ${path}` : `${path} is not sealed`,
     },
-    // Also where it is off: the command may have ended before it was off the anchor.
+    // Also if it is off: the command may have been interrupted before it was off the anchor.
     take() {
       const wasSealed = orRefuse(() => abandonCopy(paths));
       return {

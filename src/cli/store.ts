@@ -1,4 +1,4 @@
-/** The store that commands look at or change, beside a running service or without one. */
+/** The store of a command, with or without a running service. */
 import { randomFillSync } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import { systemClock } from "../base/clock.ts";
@@ -12,14 +12,14 @@ import type { Context } from "./command.ts";
 import { reasonProblems } from "./confirmation.ts";
 import { Refusal } from "./output.ts";
 
-/** Why a store could not be used, under the name of the setting that it is about. */
+/** The problem of a store that could not be used, with the name of its setting. */
 export function storeProblem(error: unknown): string {
   const isTarget = error instanceof BackupTargetError;
   const setting = isTarget ? "--to" : error instanceof AnchorFileError ? "SVC_ANCHOR" : "SVC_STORE";
   return `${setting}: ${error instanceof Error ? error.message : String(error)}`;
 }
 
-/** Does the work with a store; what it throws is a Refusal that names the setting. */
+/** Does work with a store; turns errors into a Refusal that names the setting. */
 export function inStore<Result>(work: () => Promise<Result>): Promise<Result> {
   return work().catch((error: unknown) => {
     throw error instanceof Refusal ? error : new Refusal(storeProblem(error));
@@ -28,11 +28,11 @@ export function inStore<Result>(work: () => Promise<Result>): Promise<Result> {
 
 export interface OpenedStore {
   readonly archive: StoreArchive;
-  /** Path of the file of the keys that sign checkpoints. */
+  /** Path of the file with the keys that sign checkpoints. */
   readonly keyPath: string;
 }
 
-/** Opens the store of the settings to read it, and closes it again. A Refusal says why that cannot be. */
+/** Opens the store of the settings for reading, and closes it again. Throws a Refusal if that is not possible. */
 export async function withArchive<Result>(
   { load }: Pick<Context, "load">,
   look: (opened: OpenedStore) => Promise<Result>,
@@ -46,7 +46,7 @@ export async function withArchive<Result>(
   }
 }
 
-/** In which a service that waited for its turn gets it. */
+/** Pause in which a waiting service gets its turn. */
 const pauseMs = 100;
 
 /** The same, to erase and hold records. */
@@ -66,20 +66,20 @@ export async function withAdministration<Result>(
   }
 }
 
-/** The logs that a command is about: the tenant's, or all of them. */
+/** The logs of a command: the tenant's, or all of them. */
 export async function logsOf(archive: StoreArchive, tenant: string | undefined): Promise<readonly LogState[]> {
   const logs = (await archive.logs()).filter(({ tenantId }) => tenant === undefined || tenantId === tenant);
   if (logs.length === 0 && tenant !== undefined) throw new Refusal(`tenant ${tenant} has no log`);
   return logs;
 }
 
-/** The option of commands that read one log, which most stores of a developer have. */
+/** The option of commands that read one log; most development stores have only one. */
 export const oneTenantFlag = "whose records; may be left out if the store has the log of one tenant only";
 
-/** Tenants that a refusal names. */
+/** Most tenants that a refusal names. */
 const maxNamed = 10;
 
-/** The log that a command is about: the tenant's, or the only one. */
+/** The log of a command: the tenant's, or the only one. */
 export async function logOf(archive: StoreArchive, tenant: string | undefined): Promise<LogState> {
   const logs = await logsOf(archive, tenant);
   const [log, ...others] = logs;
@@ -90,7 +90,7 @@ export async function logOf(archive: StoreArchive, tenant: string | undefined): 
   throw new Refusal(`--tenant: is required: the store has logs of ${logs.length} tenants: ${names.join(", ")}${more}`);
 }
 
-/** What a command is about, as it was typed. */
+/** Names of tenants and records on the command line. */
 export interface Named {
   readonly tenant?: string | undefined;
   readonly record?: readonly string[] | undefined;
@@ -103,14 +103,14 @@ export interface Parsed {
   readonly recordIds: readonly RecordId[];
 }
 
-/** Reads the names. A Refusal has all that are none. */
+/** Parses the names. Throws a Refusal that lists all invalid ones. */
 export function parseNames({ tenant, record = [], reason }: Named): Parsed {
   const tenantId = tenant === undefined ? undefined : parseTenantId(tenant);
   const recordIds = record.map((text) => parseRecordId(text));
   const problems = [
-    ...(tenant !== undefined && tenantId === undefined ? ["--tenant: is no tenant id"] : []),
+    ...(tenant !== undefined && tenantId === undefined ? ["--tenant: is not a tenant id"] : []),
     ...record.flatMap((text, i) =>
-      recordIds[i] === undefined ? [`--record: ${JSON.stringify(text)} is no record id`] : [],
+      recordIds[i] === undefined ? [`--record: ${JSON.stringify(text)} is not a record id`] : [],
     ),
     ...reasonProblems(reason),
   ];

@@ -1,4 +1,4 @@
-/** What a command may do to the world that started it: write, ask, and say how it went. */
+/** Effects of a command on its environment: output, questions, exit code. */
 import { createInterface } from "node:readline/promises";
 
 export interface Terminal {
@@ -6,19 +6,19 @@ export interface Terminal {
   out(text: string): void;
   /** Writes to standard error. */
   err(text: string): void;
-  /** Writes a line of the log to standard error; absent where a person watches that. */
+  /** Writes a line of the log to standard error; absent if a person watches it. */
   readonly log?: ((line: string) => void) | undefined;
-  /** Whether a person watches standard error, so that long work may show how far it is. */
+  /** Whether a person watches standard error, so that progress may be shown. */
   readonly isWatched?: boolean;
-  /** Asks the person at the terminal, and resolves with the line that they type; absent where nobody sits there. */
+  /** Asks the person at the terminal, and resolves with their line; absent without a person. */
   readonly ask?: ((question: string) => Promise<string>) | undefined;
-  /** Sets the code that the process ends with; 0 unless called. */
+  /** Sets the exit code; 0 unless called. */
   exitCode(code: number): void;
-  /** Ends the process with that code, once all that was written is out, whatever is still under way; absent in tests. */
+  /** Ends the process with that code after all output is written, whatever is still running; absent in tests. */
   leave?(): void;
 }
 
-/** Whoever reads what is written may leave (`… | head`): what is said afterwards is lost, and the command goes on. */
+/** The reader of the output may close it (`… | head`): later output is lost, and the command continues. */
 for (const stream of [process.stdout, process.stderr])
   stream.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
@@ -38,7 +38,7 @@ export const processTerminal: Terminal = {
 };
 
 async function askHere(question: string): Promise<string> {
-  // Standard output is for the answer alone.
+  // Standard output is for the answer only.
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   const closed = new Promise<string>((resolve) => lines.once("close", () => resolve("")));
   try {
@@ -48,7 +48,7 @@ async function askHere(question: string): Promise<string> {
   }
 }
 
-/** One line that shows how far long work is, where a person watches; `done` takes it away. */
+/** One line of progress for a person who watches; `done` removes it. */
 export interface Progress {
   show(text: string): void;
   done(): void;

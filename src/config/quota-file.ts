@@ -26,7 +26,7 @@ export function parseQuotaFile(text: string): QuotaTable {
   const defaults = quotasOf(given, "default", {}, problems);
   const tenants = new Map<string, TenantQuotas>();
   for (const [tenant, own] of Object.entries(mapOf(named, "tenants", problems))) {
-    if (parseTenantId(tenant) === undefined) problems.push("tenants: has a name that is no tenant id");
+    if (parseTenantId(tenant) === undefined) problems.push("tenants: has a name that is not a tenant id");
     else tenants.set(tenant, quotasOf(own, `tenants.${tenant}`, defaults, problems));
   }
   refuse(problems);

@@ -79,7 +79,7 @@ export const weaknesses: readonly Weakness[] = [
   weak(
     ["authMode", "trustedProxies"],
     ({ authMode, trustedProxies }) => authMode !== "bearer_token" && trustedProxies.length === 0,
-    "believes identity headers, but of nobody: name the ingress in SVC_TRUSTED_PROXIES",
+    "accepts identity headers, but from no ingress: name the ingress in SVC_TRUSTED_PROXIES",
   ),
   weak(
     ["authMode", "trustedProxies", "trustedProxyCertificates", "listen"],
@@ -88,7 +88,7 @@ export const weaknesses: readonly Weakness[] = [
       !listen.loopback &&
       trustedProxyCertificates.length === 0 &&
       !trustedProxies.every(isLoopbackNetwork),
-    "would believe identity headers over an unauthenticated hop: pin the ingress in SVC_TRUSTED_PROXY_CERTIFICATES",
+    "would accept identity headers over an unauthenticated hop: pin the ingress in SVC_TRUSTED_PROXY_CERTIFICATES",
   ),
   weak(
     ["attributeHeaders", "authMode"],

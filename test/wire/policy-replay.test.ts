@@ -197,9 +197,9 @@ test("recorded decisions are counted that another directory decides differently"
 });
 
 test.each([
-  [["--decision", "x"], "--decision: is no decision id"],
-  [["--tenant", "../x", "--decision", "x"], "--tenant: is no tenant id"],
-  [["--tenant", "tenant-z", "--decision", "x"], "--decision: is no decision id"],
+  [["--decision", "x"], "--decision: is not a decision id"],
+  [["--tenant", "../x", "--decision", "x"], "--tenant: is not a tenant id"],
+  [["--tenant", "tenant-z", "--decision", "x"], "--decision: is not a decision id"],
   [["--tenant", "tenant-z", "--request-id", "x"], "--request-id: the tenant has no decision of a request with this id"],
   [["--tenant", "tenant-z", "--request-id", "x", "--decision", "y"], "--decision and --request-id exclude each other"],
   [
@@ -216,8 +216,8 @@ test("what is not there is a failure that says why", async () => {
   const [decision = ""] = decisions;
   expect(await replay(decision, "tenant-z")).toMatchObject({ ok: false, status: "unknown", code: 1 });
   expect(await replay(evidence)).toMatchObject({ status: "not_a_decision", code: 1 });
-  expect(await replay("x")).toMatchObject({ problems: ["--decision: is no decision id"], code: 1 });
-  expect(await replay(decision, "../x")).toMatchObject({ problems: ["--tenant: is no tenant id"], code: 1 });
+  expect(await replay("x")).toMatchObject({ problems: ["--decision: is not a decision id"], code: 1 });
+  expect(await replay(decision, "../x")).toMatchObject({ problems: ["--tenant: is not a tenant id"], code: 1 });
 });
 
 test("an erased record is erased, and a revision that is gone is missing", async () => {

@@ -1,10 +1,10 @@
-/** `doctor`: what stands in the way of a service with these settings, on this machine, and what to do about it. */
+/** `doctor`: what prevents a service with these settings from running on this machine, and the remedy. */
 import { InvalidArgumentError } from "commander";
 import packageFile from "../../../package.json" with { type: "json" };
 import { command } from "../command.ts";
 import { type Finding, runCheck } from "./finding.ts";
 
-/** Changes nothing, and says nothing secret. */
+/** Changes nothing, and prints no secrets. */
 export const doctorCommand = command({
   name: "doctor",
   says: "look at settings, files, policy, issuer, store, witnesses and clocks; says what is wrong and the remedy",
@@ -17,12 +17,12 @@ export const doctorCommand = command({
     const deadline = new AbortController();
     const timer = setTimeout(() => deadline.abort(), timeout * 1_000);
     const { version } = packageFile;
-    // Policy comes last: it keeps the thread busy.
+    // Policy comes last, because it blocks the thread.
     const checks = { runtime, settings: settingsCheck(load), files, issuer, witnesses, store, policy };
     const running = Object.entries(checks).map(([name, check]) => runCheck(name, check, load, deadline.signal));
     const findings = (await Promise.all(running)).flat();
     clearTimeout(timer);
-    // What did not answer is not waited for any longer.
+    // Does not wait any longer for unanswered checks.
     if (deadline.signal.aborted) setImmediate(() => terminal.leave?.());
     const wrong = findings.filter(({ status }) => status === "failed").length;
     return {

@@ -1,12 +1,12 @@
-/** What `doctor` finds. */
+/** Findings of `doctor`. */
 import type { ConfigFor, Use } from "../../config/uses.ts";
 import type { Context } from "../command.ts";
 import { Refusal } from "../output.ts";
 
 export interface Finding {
-  /** What was looked at. */
+  /** The checked subject. */
   readonly check: string;
-  /** `failed`: the service does not start, or does not serve, like this. `warning`: it does, and soon or elsewhere not. */
+  /** `failed`: the service does not start or does not serve. `warning`: it does, but soon or elsewhere will not. */
   readonly status: "ok" | "warning" | "failed" | "skipped";
   readonly detail: string;
   /** What to do about it. */
@@ -14,16 +14,16 @@ export interface Finding {
 }
 
 export interface Check {
-  /** What to do about a failure that has no remedy of its own. */
+  /** Remedy for a failure without its own. */
   readonly remedy: string;
-  /** Says all that it finds. What it throws is a failure too. */
+  /** Returns all findings. Whatever it throws is a failure too. */
   readonly look: (found: Findings, deadline: AbortSignal) => Promise<void> | void;
 }
 
-/** There is nothing to look at. */
+/** The check does not apply. */
 class Skipped extends Error {}
 
-/** What tokens and proofs forgive; a witness forgives more, and records get the time that is said. */
+/** Clock tolerance of tokens and proofs; a witness tolerates more, and records carry this clock's time. */
 const toleranceMs = 30_000;
 const noticeableMs = 5_000;
 
@@ -40,7 +40,7 @@ export class Findings {
     this.#load = load;
   }
 
-  /** The settings for the use; ends the check if they are wrong, which is for the check of settings to say. */
+  /** The settings for the use; if they are invalid, ends the check, because the check of settings reports that. */
   readonly load = <U extends Use>(use: U): ConfigFor<U> => {
     try {
       return this.#load(use);
@@ -66,7 +66,7 @@ export class Findings {
     this.all.push({ check, status: "warning", detail, remedy });
   }
 
-  /** Compares this machine's clock with another's, as it was between two moments of this one. */
+  /** Compares this machine's clock with another's reading, taken between two readings of this one. */
   clock(whose: string, theirMs: number, beforeMs: number, afterMs: number): void {
     const offMs = theirMs < beforeMs ? beforeMs - theirMs : Math.max(0, theirMs - afterMs);
     const detail = `this machine's clock and ${whose}'s differ by ${Math.round(offMs / 1_000)} s`;
@@ -78,7 +78,7 @@ export class Findings {
   }
 }
 
-/** Never rejects, and has resolved when the deadline has passed, whatever the look still waits for. */
+/** Never rejects, and resolves at the deadline at the latest. */
 export async function runCheck(
   name: string,
   { look, remedy }: Check,

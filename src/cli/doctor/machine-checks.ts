@@ -1,4 +1,4 @@
-/** What of this machine a service needs: a runtime, settings, files and their permissions, room on its disks, policies. */
+/** Checks of this machine: runtime, settings, files and their permissions, disk space, policies. */
 import { X509Certificate } from "node:crypto";
 import { accessSync, constants, existsSync, statfsSync } from "node:fs";
 import * as fileSystem from "node:fs/promises";
@@ -20,7 +20,7 @@ import type { Context } from "../command.ts";
 import { Refusal } from "../output.ts";
 import type { Check, Findings } from "./finding.ts";
 
-/** What the packages bring. */
+/** The version that the packages install. */
 const neededNode = 26;
 
 export const runtime: Check = {
@@ -45,7 +45,7 @@ export const settingsCheck = (load: Context["load"]): Check => ({
   },
 });
 
-/** With those of files whose content is for the start of the service to read, and for nobody before. */
+/** Includes files whose content only the start of the service validates. */
 async function settingProblems(load: Context["load"]): Promise<readonly string[]> {
   let config: ConfigFor<"serve">;
   try {
@@ -71,7 +71,7 @@ async function settingProblems(load: Context["load"]): Promise<readonly string[]
   return problems;
 }
 
-/** Below this share of a file system there is soon no room for a record. */
+/** Below this free share, a file system may soon have no room for records. */
 const leastFree = 0.05;
 const soonMs = 30 * 24 * 60 * 60_000;
 
@@ -87,7 +87,7 @@ export const files: Check = {
   },
 };
 
-/** Folders of files that the service makes and writes, each once, with a setting that names it. */
+/** Folders of the files that the service writes, each once, with a setting that names it. */
 function writtenFolders({ store, anchor, ledgerKey }: ConfigFor<"serve">): ReadonlyMap<string, string> {
   const anchorPath = store.kind === "sqlite" ? sqlitePaths(store.path, { anchor, ledgerKey }).anchorPath : anchor;
   const named = [
@@ -98,7 +98,7 @@ function writtenFolders({ store, anchor, ledgerKey }: ConfigFor<"serve">): Reado
   return new Map(named.map(([name, path]) => [nearest(dirname(resolve(path))), name]));
 }
 
-/** The folder, or the nearest one above it that is there: those that are missing are made. */
+/** The folder, or its nearest existing ancestor; missing ones will be created. */
 function nearest(folder: string): string {
   return existsSync(folder) || dirname(folder) === folder ? folder : nearest(dirname(folder));
 }

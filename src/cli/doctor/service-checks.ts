@@ -1,4 +1,4 @@
-/** What a service needs besides its machine: its issuers, its witnesses and its store. All of them tell the time as well. */
+/** Checks of other systems: issuers, witnesses and the store, and their clocks. */
 import { existsSync } from "node:fs";
 import { askIssuer } from "../../auth/tokens/introspection-client.ts";
 import { discoverKeySetUrl, fetchKeySet } from "../../auth/tokens/issuer-documents.ts";
@@ -19,9 +19,9 @@ import { Refusal } from "../output.ts";
 import { withArchive } from "../store.ts";
 import type { Check, Findings } from "./finding.ts";
 
-/** For one exchange; the service itself waits no longer. */
+/** Time limit of one exchange, in milliseconds; the service's is not longer. */
 const exchangeTimeoutMs = 5_000;
-/** Issuers that are asked at a time. */
+/** Concurrent checks of issuers. */
 const maximumExchanges = 16;
 
 export const issuer: Check = {
@@ -75,17 +75,17 @@ async function lookAtKeys(found: Findings, name: string, context: Exchange): Pro
   else found.warning(detail, leftOutRemedy);
 }
 
-/** Asks about a token that nobody has: the issuer says so to a client that it knows. */
+/** Introspects a token that does not exist; an issuer that knows the client answers so. */
 async function lookAtIntrospection(found: Findings, name: string, rule: IntrospectionRule, context: Exchange) {
   const readFile = async (path: string) => systemFiles.readText(path);
   const { active } = await askIssuer(`${rule.tokenPrefix}no-token-of-anybody`, rule, { ...context, readFile });
-  if (active !== false) throw new Error("it takes a token that nobody has for a good one");
+  if (active !== false) throw new Error("it calls a token active that was never issued");
   found.ok(`${name} answers about tokens`);
 }
 
 export const witnesses: Check = {
   remedy:
-    "let this machine reach the witness, or ask whoever runs it; where answers wait for a quorum, calls are answered 503 " +
+    "let this machine reach the witness, or ask its operator; if answers wait for a quorum, calls are answered 503 " +
     "until enough of them cosign",
   async look(found, deadline) {
     const config = found.load("witnesses");
@@ -94,7 +94,7 @@ export const witnesses: Check = {
   },
 };
 
-/** Asks for nothing that it would remember: that it answers is enough. */
+/** Requests nothing that the witness would store: any answer is enough. */
 async function lookAtWitness(found: Findings, url: string, deadline: AbortSignal): Promise<void> {
   const clock = new ToldTime(`the witness ${url}`);
   const signal = AbortSignal.any([deadline, AbortSignal.timeout(exchangeTimeoutMs)]);
@@ -122,7 +122,7 @@ class ToldTime {
     const beforeMs = systemClock.now();
     const response = await fetch(input, init);
     const theirMs = Date.parse(response.headers.get("date") ?? "");
-    // A second that has begun is told as a whole one.
+    // `Date` is rounded down to whole seconds.
     if (!Number.isNaN(theirMs)) this.#told ??= [theirMs, beforeMs - 1_000, systemClock.now()];
     return response;
   };
@@ -147,7 +147,7 @@ const reachRemedy: Readonly<Record<"sqlite" | "postgres", string>> = {
 };
 const keyRemedy = "put the key back that signed the logs: without it none of them goes on";
 
-/** Whether the store can be served: that it is there and reached, and fits its anchor, its key and the clock. */
+/** Checks that the store exists, can be reached, and matches its anchor, its key and the clock. */
 export const store: Check = {
   remedy: "see whether the database, or the file system, hangs",
   async look(found) {
@@ -186,10 +186,10 @@ async function examine(found: Findings, archive: StoreArchive, { ledgerKey }: Co
   else if (newest !== undefined && !keys?.some(({ publicKey }) => sameHash(publicKey, newest)))
     found.failed(`SVC_LEDGER_KEY: ${ledgerKey} does not have the key that signs the logs`, keyRemedy);
   await lookAtTimes(found, archive);
-  if (found.all.length === before) found.ok(`${logs.length} logs with ${records} leaves, as far as their anchor says`);
+  if (found.all.length === before) found.ok(`logs: ${logs.length}, leaves: ${records}, as far as their anchor knows`);
 }
 
-/** A log that is ahead of the clock stops a start, unless an operator has accepted its time. */
+/** A log ahead of the clock prevents a start, unless an operator has accepted its time. */
 async function lookAtTimes(found: Findings, archive: StoreArchive): Promise<void> {
   const nowMs = systemClock.now();
   const logs = await logsAhead(archive, nowMs);

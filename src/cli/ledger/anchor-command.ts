@@ -18,10 +18,10 @@ import { readKeys } from "./checkpoint.ts";
 
 const warning =
   "Nothing outside the store says any more that these states are the newest. If the store is an older copy, receipts " +
-  "exist for records that it lacks, and what is signed from here on contradicts them for ever. Give " +
-  "--accept-unproven-state where you know that it is the newest.";
+  "exist for records that it lacks, and what is signed from here on contradicts them permanently. Give " +
+  "--accept-unproven-state if you know that it is the newest.";
 
-/** The way out for a store that lost its anchor. */
+/** Recovery of a store that lost its anchor. */
 export const ledgerAnchorCommand = command({
   name: "ledger anchor adopt",
   says: "make a new anchor for a store that lost its own: audits every log, asks the witnesses, records it",
@@ -32,10 +32,10 @@ export const ledgerAnchorCommand = command({
   async run({ options, load, terminal }) {
     const config = load("anchor");
     const isVouched = options.acceptUnprovenState === true;
-    // Before the long look.
+    // Before the long audit.
     if (isVouched && options.dryRun !== true) readStatement(options);
     if (config.store.kind !== "sqlite")
-      throw new Refusal("SVC_STORE: beside PostgreSQL a lost anchor file is made anew at the next start");
+      throw new Refusal("SVC_STORE: beside PostgreSQL the next start makes a lost anchor file again");
     const paths = sqlitePaths(config.store.path, config);
     const { openSqliteArchive } = await import("../../stores/sqlite/operators.ts");
     const { adoptAnchor, anchorIsThere } = await import("../../stores/sqlite/log/adopt-anchor.ts");
@@ -81,7 +81,7 @@ async function audit(archive: StoredArchive, heads: readonly LogState[], termina
   return problems;
 }
 
-/** Every witness that is set must find every log to go on from what it has seen. */
+/** Every configured witness must find that every log continues the state that it has seen. */
 async function askWitnesses(
   archive: StoredArchive,
   heads: readonly LogState[],

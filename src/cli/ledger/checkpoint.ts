@@ -7,17 +7,17 @@ import { Refusal } from "../output.ts";
 import type { OpenedStore } from "../store.ts";
 
 export interface SignedState {
-  /** With the cosignatures of this very tree that the store keeps. */
+  /** With the stored cosignatures of this tree. */
   readonly checkpoint: string;
-  /** What it is of: the state that was asked for, or the newest before it that the anchor knows of. */
+  /** Its state: the requested one, or the newest before it that the anchor confirms. */
   readonly head: LogState;
   /** Verifier keys of the log, the current one first. */
   readonly verifierKeys: readonly string[];
 }
 
 /**
- * Signs the newest state, up to the given one, that may be signed; a Refusal says why its anchor or the key does not
- * allow that. Changes neither.
+ * Signs the newest state, up to the given one, that may be signed; throws a Refusal if the anchor or the key does not
+ * allow it. Changes neither.
  */
 export async function signed(opened: OpenedStore, committed: LogState): Promise<SignedState> {
   const { archive } = opened;
@@ -34,17 +34,17 @@ export async function signed(opened: OpenedStore, committed: LogState): Promise<
 }
 
 /**
- * The keys of the file, of which one must be the store's newest: a service that rotates puts the next before it. What
- * other keys sign is nothing to whoever trusts the log.
+ * The keys of the file, of which one must be the store's newest: a service that rotates puts the next before it.
+ * Verifiers of the log would not accept a signature by other keys.
  */
 export async function ownKeys({ archive, keyPath }: OpenedStore): Promise<SigningKeys> {
-  const keys = readKeys(keyPath, "where no key ever signed here, `keys generate` makes it");
+  const keys = readKeys(keyPath, "if no key ever signed here, `keys generate` makes it");
   const newest = (await archive.signingKeys()).at(-1);
   if (newest === undefined || keys.some(({ publicKey }) => sameHash(publicKey, newest))) return keys;
   throw new Refusal(`${keyPath} does not have the key that signs the logs of this store.`);
 }
 
-/** The keys of the file; a Refusal says what is wrong with it. */
+/** The keys of the file; throws a Refusal if it is invalid. */
 export function readKeys(path: string, remedy?: string): SigningKeys {
   let keys: SigningKeys | undefined;
   try {

@@ -6,7 +6,7 @@ import { command } from "../command.ts";
 import { recordedStepFlags } from "../confirmation.ts";
 import { withAdministration, withArchive } from "../store.ts";
 
-/** The way on for a store that was written to while the clock was ahead. */
+/** Recovery of a store that was written to while the clock was ahead. */
 export const ledgerClockCommand = command({
   name: "ledger clock accept",
   says: "record that a clock was ahead, so that the service starts on logs whose newest time has not come yet",
@@ -34,7 +34,7 @@ export const ledgerClockCommand = command({
   },
 });
 
-/** The logs on which no service starts: they are ahead of the clock, and no operator has accepted their time. */
+/** The logs that prevent a start: they are ahead of the clock, and no operator has accepted their time. */
 export async function logsAhead(archive: StoreArchive, nowMs: number): Promise<readonly TimedLog[]> {
   const ahead: TimedLog[] = [];
   for (const head of await archive.logs()) {

@@ -20,15 +20,15 @@ import { describeHold } from "./hold-commands.ts";
 import { asksForTerms, readSearch, searchFlags, searchRefusal, type TermCriteria } from "./search-flags.ts";
 
 const notOverwritten =
-  "erased, and the service shows it to nobody; its bytes are still in the store's write-ahead log, because somebody " +
-  "reads an older state: run this again when they have ended";
+  "erased, and the service no longer shows it; its bytes are still in the store's write-ahead log, because a reader " +
+  "holds an older state: run this again when they have ended";
 
-/** Makes records unreadable for good, and says so in the log. */
+/** Makes records unreadable permanently, and records that in the log. */
 export const ledgerEraseCommand = command({
   name: "ledger erase",
   says:
     "erase records for good, by their ids or by all that they must have: their leaves stay, and a leaf for each says " +
-    "that it was erased; where one must not be erased, none is",
+    "that it was erased; if one must not be erased, none is",
   options: {
     "--tenant <tenant>": { says: "whose records", required: true },
     "--record <id...>": `ids of the records, ${maxErasedAtOnce} at most; instead of what follows`,
@@ -44,7 +44,7 @@ export const ledgerEraseCommand = command({
     const { length } = preview.erasable;
     const recordIds = "recordIds" in wanted ? wanted.recordIds : preview.erasable.map(({ recordId }) => recordId);
     return {
-      // Erasing again what is erased destroys nothing.
+      // Erasing an erased record again destroys nothing.
       question:
         length === 0
           ? undefined
@@ -60,7 +60,7 @@ export const ledgerEraseCommand = command({
   },
 });
 
-/** Records by their ids, or by what they must have. */
+/** Records by their ids, or by search criteria. */
 type Wanted = { readonly tenantId: TenantId } & (
   | { readonly recordIds: readonly RecordId[] }
   | { readonly criteria: SearchCriteria }
@@ -69,7 +69,7 @@ type Wanted = { readonly tenantId: TenantId } & (
 type Found = Exclude<ErasurePreview, { refused: unknown }>;
 
 interface Preview extends Found {
-  /** Records that were found, and are of a kind that is never erased. */
+  /** Found records of a kind that is never erased. */
   readonly left: readonly FoundRecord[];
 }
 
@@ -90,7 +90,7 @@ function readWanted(options: TermCriteria & { readonly tenant: string; readonly 
   return record === undefined ? { tenantId, criteria } : { tenantId, recordIds };
 }
 
-/** What would be erased. A Refusal says what must not be, or that nothing is found. */
+/** Records that would be erased. Throws a Refusal if one must not be, or if none is found. */
 async function previewOf(archive: StoreArchive, wanted: Wanted): Promise<Preview> {
   const found = "criteria" in wanted ? await findAll(archive, wanted) : undefined;
   const left = found?.filter(({ kind }) => unerasable[kind] !== undefined) ?? [];
@@ -111,7 +111,7 @@ async function previewOf(archive: StoreArchive, wanted: Wanted): Promise<Preview
   return { erasable, erased, left };
 }
 
-/** Everything that is found and not erased. */
+/** All found records that are not erased. */
 async function findAll(
   archive: StoreArchive,
   { tenantId, criteria }: Extract<Wanted, { criteria: unknown }>,
@@ -127,7 +127,7 @@ async function findAll(
   return found;
 }
 
-/** In as many transactions as it takes. What is refused ends it: a hold that was placed meanwhile. */
+/** In as many transactions as needed. Stops at a refusal, such as a hold that was placed meanwhile. */
 async function eraseAll(
   administration: RecordsAdministration,
   tenantId: TenantId,
@@ -145,7 +145,7 @@ async function eraseAll(
   return { erased, overwritten, refused: [] };
 }
 
-/** The reason stays in the record: it is the operator's text. */
+/** Without the reason, which is the operator's text and stays in the record. */
 function tellErasures(terminal: Terminal, tenantId: TenantId, { operator }: ErasureStatement, { erased }: Done): void {
   const records = erased.filter(({ wasErased }) => !wasErased).length;
   if (records > 0)

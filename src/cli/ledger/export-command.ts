@@ -10,7 +10,7 @@ import { logOf, oneTenantFlag, withArchive } from "../store.ts";
 import { createProgress, type Progress } from "../terminal.ts";
 import { signed } from "./checkpoint.ts";
 
-/** A log as a directory of files that public tools read (C2SP tlog-tiles). */
+/** A log as a directory of files for public tools (C2SP tlog-tiles). */
 export const ledgerExportCommand = command({
   name: "ledger export",
   says: "write a tenant's log as static files: checkpoint, tiles and entries (C2SP tlog-tiles), and its keys",
@@ -26,7 +26,7 @@ export const ledgerExportCommand = command({
       const { head, verifierKeys, checkpoint } = await signed(opened, committed);
       await writeTiles(opened.archive, head, out, createProgress(context.terminal));
       writeFileSync(join(out, "vkey"), `${verifierKeys.join("\n")}\n`);
-      // Last, so that what it speaks of is there.
+      // Last, so that everything that it covers exists.
       writeFileSync(join(out, "checkpoint"), checkpoint);
       const { origin, size } = head;
       return { value: { origin, tree_size: size, directory: out }, text: `${out}: ${size} leaves of ${origin}` };
@@ -34,7 +34,7 @@ export const ledgerExportCommand = command({
   },
 });
 
-/** Makes the directory where it is missing. A Refusal says why nothing can be written there. */
+/** Creates the directory if it is missing. Throws a Refusal if it cannot be written to. */
 function makeEmptyDirectory(out: string): void {
   try {
     makeDirectory(out);

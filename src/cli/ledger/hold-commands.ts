@@ -1,4 +1,4 @@
-/** `ledger hold …`: what must not be erased. */
+/** `ledger hold …`: legal holds, which prevent erasure. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { LegalHold } from "../../ledger/ports/records-administration.ts";
 import { command } from "../command.ts";
@@ -12,7 +12,7 @@ export const ledgerHoldPlaceCommand = command({
   options: {
     "--tenant <tenant>": { says: "whose records", required: true },
     "--record <id>": "this record only",
-    "--reason <text>": { says: "why; shown to whoever tries", required: true },
+    "--reason <text>": { says: "why; shown if an erasure is tried", required: true },
   },
   run(context) {
     const { reason } = context.options;
@@ -72,7 +72,7 @@ export const ledgerHoldListCommand = command({
   },
 });
 
-/** The hold in words. */
+/** Describes a hold. */
 export function describeHold({ tenantId, recordId, reason, placedAtMs }: LegalHold): string {
   const covered = recordId === undefined ? `all of tenant ${tenantId}` : `record ${recordId} of tenant ${tenantId}`;
   return `legal hold on ${covered} since ${new Date(placedAtMs).toISOString()}: ${reason}`;
@@ -84,7 +84,7 @@ interface Covered {
   readonly reason?: string;
 }
 
-/** What a hold covers, as the options say it. */
+/** Parses the options that say what a hold covers. */
 function parseCovered({ tenant, record, reason }: Covered): {
   readonly tenantId: TenantId;
   readonly recordId: RecordId | undefined;

@@ -1,4 +1,4 @@
-/** `ledger pack`: evidence for somebody outside, in one file. `ledger pack verify` is for them. */
+/** `ledger pack`: evidence for an outsider, in one file. `ledger pack verify` is for the outsider. */
 import { rmSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
@@ -23,7 +23,7 @@ import { createProgress } from "../terminal.ts";
 import { signed } from "./checkpoint.ts";
 import { flagName, searchRefusal } from "./search-flags.ts";
 
-/** How often progress is shown, in entries. */
+/** Progress interval, in entries. */
 const progressEvery = 1_024;
 
 export const ledgerPackCommand = command({
@@ -31,7 +31,7 @@ export const ledgerPackCommand = command({
   says: "write records with all that proves them into one file: of a time range, or about one thing",
   options: {
     "--tenant <tenant>": oneTenantFlag,
-    // Required, but not of `pack verify`.
+    // Required, except for `pack verify`.
     "--out <file>": "where to; must not be there yet",
     "--from <time>": "everything recorded at this time or later (RFC 3339)",
     "--to <time>": "everything recorded before this time (RFC 3339)",
@@ -40,7 +40,7 @@ export const ledgerPackCommand = command({
     "--decision <id>": "a decision, and everything that cites it",
     "--principal <id>": "calls of this principal",
     "--on-behalf-of <type/id>": "what enforcement points asked for this subject; a slash in the type is ~1",
-    "--all-policies": "show policy texts also where they tell of other tenants; left out otherwise",
+    "--all-policies": "include policy texts that name other tenants; omitted otherwise",
   },
   run(context) {
     const { tenant, out, allPolicies } = context.options;
@@ -51,7 +51,7 @@ export const ledgerPackCommand = command({
   },
 });
 
-/** What is packed, and where to. */
+/** The records to pack, and the output file. */
 interface PackRequest {
   readonly tenant: string | undefined;
   readonly selection: PackSelection;
@@ -104,7 +104,10 @@ async function writePack(
   };
 }
 
-/** Makes the file: never over anything, and for the owner alone, since it holds what the log keeps sealed. */
+/**
+ * Creates the file: never over an existing one, and readable by the owner only, because it contains what the log keeps
+ * sealed.
+ */
 async function create(path: string): Promise<FileHandle> {
   try {
     return await open(path, "wx", 0o600);
@@ -120,7 +123,10 @@ function creationProblem(path: string, error: unknown): string {
   return `--out: ${path} cannot be written${code}`;
 }
 
-/** A policy revision is the whole deployment's. One that tells of other tenants is not for whoever gets this tenant's pack. */
+/**
+ * A policy revision belongs to the whole deployment. A revision that names other tenants must not be in one tenant's
+ * pack.
+ */
 function withOwnPolicies(
   archive: StoreArchive,
   tenantId: TenantId,
@@ -134,7 +140,7 @@ function withOwnPolicies(
     async policyRevision(revision) {
       const content = await archive.policyRevision(revision);
       const bundle = content === undefined ? undefined : parseBundleContent(content, revision);
-      // What is damaged goes on as it is: whoever writes the pack says so.
+      // A damaged revision is passed on unchanged: the pack writer reports it.
       const reason = bundle && tellsOfOthers(bundle, tenantId, hasOthers);
       if (reason === undefined) return content;
       onUnshown(revision, `${reason} (--all-policies shows it)`);
@@ -161,7 +167,7 @@ const fields = [
   ["onBehalfOf", "on_behalf_of"],
 ] as const satisfies readonly (readonly [keyof PackFlags, PackField])[];
 
-/** The selection: exactly one is needed. */
+/** The selection: exactly one is required. */
 function readSelection(flags: PackFlags): PackSelection {
   const values = fields.flatMap(([flag, field]) => (flags[flag] ? [{ flag, field, text: flags[flag] }] : []));
   const isRange = flags.from !== undefined || flags.to !== undefined;
@@ -176,7 +182,7 @@ function readSelection(flags: PackFlags): PackSelection {
 function readValue({ flag, field, text }: Given): PackSelection {
   const { parse, message } = formOf(field);
   const value = parse(text);
-  // A value is none that a record can have.
+  // No record can have this value.
   if (value === undefined) throw searchRefusal([`${flagName(flag)}: ${message}`]);
   return { field, value };
 }
@@ -196,7 +202,7 @@ function readRange({ from, to }: PackFlags): PackSelection {
   return ends;
 }
 
-/** As records have it; a text that is no time is left as it is. */
+/** In the form of records; an invalid time is left unchanged. */
 function moment(text: string): string {
   const ms = parseTimestamp(text);
   return ms === undefined ? text : new Date(ms).toISOString();

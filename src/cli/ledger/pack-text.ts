@@ -4,7 +4,10 @@ import type { PackReport } from "../../domain/lineage/report.ts";
 import type { Step } from "../../domain/lineage/step.ts";
 import { visibleLine } from "../output.ts";
 
-/** The report as lines. What callers wrote is shown without control characters: it may be made to deceive a terminal. */
+/**
+ * The report as lines. Text of callers is shown without control characters, because it may be made to deceive a
+ * terminal.
+ */
 export function reportText(report: PackReport): string {
   const { lineages, others } = report;
   return [
@@ -18,7 +21,7 @@ export function reportText(report: PackReport): string {
       ["root", report.root],
       ["signed by", `key ${report.key_id}`],
       ...report.witnesses.map(({ name, cosigned_at }) => ["cosigned by", `${name}, ${cosigned_at}`] as const),
-      ["pack made", `${report.made_at}, by the word of whoever made it`],
+      ["pack made", `${report.made_at}, according to its maker`],
     ]),
     ...(lineages === undefined ? tooMany : lineages.flatMap((lineage) => ["", ...lineageLines(lineage)])),
     ...(others === undefined || others.length === 0 ? [] : ["", "other records", ...others.map(stepLine)]),

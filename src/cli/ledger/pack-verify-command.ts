@@ -12,17 +12,15 @@ import { createProgress } from "../terminal.ts";
 import { reportText } from "./pack-text.ts";
 import { requireTrust, trustFlags } from "./trust-options.ts";
 
-/** How often progress is shown, in entries. */
+/** Progress interval, in entries. */
 const progressEvery = 1_024;
 
-/** Needs the pack and the trusted keys, and nothing else. */
+/** Needs only the pack and the trusted keys. */
 export const ledgerPackVerifyCommand = command({
   name: "ledger pack verify",
   says: "check offline that a log holds exactly what a pack says, and report what that is",
   arguments: { "<file>": "a pack" },
-  options: trustFlags(
-    "a verifier key of the log, from whoever you trust: never from the pack; several times where keys were rotated",
-  ),
+  options: trustFlags("a trusted verifier key of the log: never from the pack; several times if keys were rotated"),
   async run({ options, args: [file = ""], terminal }) {
     const { keys, witnesses } = requireTrust(options);
     const progress = createProgress(terminal);

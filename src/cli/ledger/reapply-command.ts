@@ -8,10 +8,10 @@ import { parseNames, withAdministration, withArchive } from "../store.ts";
 import { describeHold } from "./hold-commands.ts";
 
 const notOverwritten =
-  "removed, and its bytes are still in the store's write-ahead log, because somebody reads an older state: `ledger " +
+  "removed, and its bytes are still in the store's write-ahead log, because a reader holds an older state: `ledger " +
   "erase` of the same records, when they have ended, overwrites them";
 
-/** Removes again what a restored backup brought back of erased records. */
+/** Erases again the records that a restored backup brought back. */
 export const ledgerReapplyCommand = command({
   name: "ledger reapply-erasures",
   says: "erase again what a restored backup brought back of erased records; what is held stays",

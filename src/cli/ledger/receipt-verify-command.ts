@@ -18,13 +18,13 @@ import { command } from "../command.ts";
 import { type Answer, Refusal } from "../output.ts";
 import { requireTrust, type Trust, trustFlags } from "./trust-options.ts";
 
-/** Needs the receipt and the trusted key, and nothing else. */
+/** Needs only the receipt and the trusted key. */
 export const receiptVerifyCommand = command({
   name: "ledger receipt verify",
   says: "check offline that a log holds exactly the record of a receipt, and that the answer says the same",
   arguments: { "<file>": "a receipt as JSON, or an answer of the service that carries one" },
   options: trustFlags(
-    "a verifier key of the log, from whoever you trust: never from the receipt; several times where keys were rotated, a retired one with @ and the size that it counts up to",
+    "a trusted verifier key of the log: never from the receipt; several times if keys were rotated, a retired one with @ and the size that it counts up to",
   ),
   run({ options, args: [file = ""] }) {
     const trust = requireTrust(options);
@@ -33,10 +33,10 @@ export const receiptVerifyCommand = command({
 });
 
 interface Given {
-  /** Such as `evaluations[2].`: where it stands in the answer. */
+  /** Its place in the answer, such as `evaluations[2].`. */
   readonly path: string;
   readonly receipt: GivenReceipt;
-  /** What the answer says around it; absent where the file holds the receipt alone. */
+  /** The answer around it; absent if the file has only the receipt. */
   readonly answer?: unknown;
 }
 
@@ -66,7 +66,7 @@ function read(file: string): File {
   throw new Refusal(`${file}: ${without === "" ? "" : `${without.slice(0, -1)} `}holds no receipt`);
 }
 
-/** A receipt that verifies, and what the answer around it says otherwise than its record. */
+/** A verified receipt, and the differences between its record and the answer around it. */
 interface Checked extends VerifiedReceipt {
   readonly path: string;
   readonly receipt: GivenReceipt;
@@ -127,6 +127,6 @@ function textOf({ record, receipt, isCompared, leafIndex, treeSize }: Checked): 
   if (record === undefined) return `position only: ${position}; the receipt does not show which record that is`;
   return (
     `${position} is exactly this record:\n${JSON.stringify(record, undefined, 2)}\n` +
-    (isCompared ? "the answer says the same" : "only the receipt was checked: the file holds no answer")
+    (isCompared ? "the answer says the same" : "only the receipt was checked: the file has no answer")
   );
 }

@@ -14,17 +14,18 @@ interface Rebuilt {
 }
 
 /**
- * Twice the time that one transaction takes. A service that waits for the lock looks again now and then, rather than
- * queue: it must find the store free more often than not.
+ * Twice the duration of one transaction. A service that waits for the lock polls instead of queueing, so the store must
+ * be free more often than not.
  */
 const pauseMs = 40;
 
 export const ledgerReindexCommand = command({
   name: "ledger reindex",
-  says: "build the search index anew from the records; the old one serves until that is done",
+  says: "rebuild the search index from the records; the old one is used until then",
   options: { "--tenant <tenant>": "this tenant's only" },
   async run(context) {
-    // With the archive closed again: it would hold on to the store as it is now, and to all that is replaced.
+    // With the archive closed, because it would keep the current state of the store, including everything that is
+    // replaced.
     const logs = await withArchive(context, ({ archive }) => logsOf(archive, context.options.tenant));
     const config = context.load("ledger");
     const random = (bytes: Uint8Array) => randomFillSync(bytes);

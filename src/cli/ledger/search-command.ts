@@ -7,7 +7,7 @@ import { type Answer, Refusal } from "../output.ts";
 import { logOf, oneTenantFlag, withArchive } from "../store.ts";
 import { readSearch, searchFlags, searchRefusal } from "./search-flags.ts";
 
-/** Records of a tenant by what they speak of; all that is given must hold. */
+/** Finds records of a tenant; all criteria must match. */
 export const ledgerSearchCommand = command({
   name: "ledger search",
   says: "find records of a tenant by what they speak of, and when; all that is given must hold",
@@ -22,7 +22,8 @@ export const ledgerSearchCommand = command({
   run(context) {
     const { tenant, records, ...options } = context.options;
     const criteria = readSearch(options);
-    const problems = tenant !== undefined && parseTenantId(tenant) === undefined ? ["--tenant: is no tenant id"] : [];
+    const problems =
+      tenant !== undefined && parseTenantId(tenant) === undefined ? ["--tenant: is not a tenant id"] : [];
     if (!("limit" in criteria)) throw searchRefusal([...problems, ...criteria]);
     if (problems.length > 0) throw new Refusal(problems);
     return withArchive(context, async ({ archive }) => {
@@ -52,7 +53,7 @@ async function search(archive: StoreArchive, query: SearchQuery, withRecords: bo
   };
 }
 
-/** A page with as many records as there are, up to the limit: the store's own pages may end before. */
+/** A page with as many records as there are, up to the limit: the store's own pages may be shorter. */
 async function fullPage(archive: StoreArchive, query: SearchQuery): Promise<SearchPage> {
   const found: FoundRecord[] = [];
   let next = query.after;

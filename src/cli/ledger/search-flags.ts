@@ -1,8 +1,8 @@
-/** The options by which commands find records, and what they ask for. */
+/** Options of commands that search for records. */
 import { parseSearch, type SearchCriteria, type SearchParameter } from "../../ledger/search/search-query.ts";
 import { Refusal } from "../output.ts";
 
-/** Options of what to look for, and the parameter that each of them is. */
+/** Search options, and their parameters. */
 const terms = {
   request: "request_id",
   decision: "decision_id",
@@ -29,7 +29,7 @@ const flags = { ...page, ...terms, ...range };
 export type TermCriteria = { readonly [Flag in keyof typeof terms | keyof typeof range]?: string };
 export type PageCriteria = TermCriteria & { readonly [Flag in keyof typeof page]?: string };
 
-/** The options of what records speak of, and when they were recorded. */
+/** Options for the content of records and the time of recording. */
 export const searchFlags = {
   "--request <id>": "what was recorded of the call with this request id",
   "--decision <id>": "a decision, and everything that cites it",
@@ -51,12 +51,12 @@ export const searchFlags = {
   "--to <time>": "recorded before this time (RFC 3339)",
 } as const;
 
-/** Whether anything is asked for besides a time. */
+/** Whether there are criteria besides a time. */
 export function asksForTerms(options: TermCriteria): boolean {
   return Object.keys(terms).some((flag) => options[flag as keyof TermCriteria] !== undefined);
 }
 
-/** The search, or what is wrong with the options. */
+/** The search, or the problems of the options. */
 export function readSearch(options: PageCriteria): SearchCriteria | readonly string[] {
   const criteria = parseSearch(
     Object.fromEntries(
@@ -66,18 +66,18 @@ export function readSearch(options: PageCriteria): SearchCriteria | readonly str
   return "limit" in criteria ? criteria : criteria.map(({ parameter, message }) => `${flagOf(parameter)}: ${message}`);
 }
 
-/** What cannot be asked for ends the process with 2, so that no script takes it for an answer. */
+/** An invalid search exits with 2, so that no script takes it for an answer. */
 export function searchRefusal(problems: readonly string[]): Refusal {
   return new Refusal(problems, { exitCode: 2 });
 }
 
-/** The option as it is written. */
+/** The option as written on the command line. */
 function flagOf(parameter: SearchParameter): string {
   const [flag = parameter] = Object.entries(flags).find(([, named]) => named === parameter) ?? [];
   return flagName(flag);
 }
 
-/** The option that commander gives under this name. */
+/** The flag of Commander's option name. */
 export function flagName(flag: string): string {
   return `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }

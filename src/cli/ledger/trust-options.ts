@@ -1,4 +1,4 @@
-/** The options by which whoever verifies says whom they trust. */
+/** Options that name the trusted keys of a verification. */
 import type { LogVerifier } from "../../ledger/tlog/checkpoint.ts";
 import { parseTrustedKey } from "../../ledger/tlog/trusted-key.ts";
 import { parseCosignerKey, type WitnessQuorum } from "../../ledger/witness/cosignature.ts";
@@ -11,10 +11,10 @@ export interface TrustOptions {
   readonly quorum?: string;
 }
 
-/** Whom the options name. */
+/** Trusted keys and witnesses. */
 export interface Trust {
   readonly keys: readonly LogVerifier[];
-  /** Undefined where no witness is demanded. */
+  /** Undefined if no witness is required. */
   readonly witnesses: WitnessQuorum | undefined;
 }
 
@@ -26,19 +26,19 @@ export function trustFlags(keySays: string) {
       says: "a verifier key of a witness that must have cosigned the checkpoint; several times for several",
       parse: gather,
     },
-    "--quorum <count>": "so many of the witnesses are enough; all of them where nothing is said",
+    "--quorum <count>": "number of witnesses that are enough (default: all)",
   } as const;
 }
 
-/** Reads the options. A Refusal says what is wrong with them. */
+/** Reads the options. Throws a Refusal with their problems. */
 export function readTrust({ key = [], witness = [], quorum }: TrustOptions): Trust {
   const keys = key.map(parseTrustedKey);
   if (keys.includes(undefined))
-    throw new Refusal("--key: is no verifier key (name+id+key, C2SP signed-note; @size behind a retired one)");
+    throw new Refusal("--key: is not a verifier key (name+id+key, C2SP signed-note; @size behind a retired one)");
   const witnesses = witness.map(parseCosignerKey);
   if (witnesses.includes(undefined))
-    throw new Refusal("--witness: is no verifier key of Ed25519 cosignatures (name+id+key, type 4)");
-  // One key under two names would count for two.
+    throw new Refusal("--witness: is not a verifier key of Ed25519 cosignatures (name+id+key, type 4)");
+  // One key under two names would count twice.
   const publicKeys = witness.map((vkey) => vkey.slice(vkey.lastIndexOf("+")));
   if (new Set(publicKeys).size < publicKeys.length) throw new Refusal("--witness: names a key twice");
   if (quorum !== undefined && witness.length === 0) throw new Refusal("--quorum: needs --witness");

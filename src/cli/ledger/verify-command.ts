@@ -21,7 +21,7 @@ import { logsOf, withArchive } from "../store.ts";
 import { createProgress, type Terminal } from "../terminal.ts";
 import { readTrust, type Trust, trustFlags } from "./trust-options.ts";
 
-/** Whether every log of the store is sound, and goes on from its anchor. */
+/** Verifies every log of the store, and that it continues from its anchor. */
 export const ledgerVerifyCommand = command({
   name: "ledger verify",
   says: "walk whole logs: every leaf, record, tile and root, rotations of the key, the anchor, and what stands beside",
@@ -46,7 +46,7 @@ export const ledgerVerifyCommand = command({
   },
 });
 
-/** The older states, each of one of the logs. A Refusal names what is none, or is not to be believed. */
+/** The older states, each of one of the logs. Throws a Refusal that names invalid or untrusted ones. */
 function readEarlier(
   files: readonly string[],
   logs: readonly LogState[],
@@ -121,7 +121,7 @@ async function verify(
   return { value, text: text === "" && all.length === 0 ? "there are no logs" : text, problems: all };
 }
 
-/** Adds what the log's rotations say against the keys that have signed. */
+/** Adds problems of the log's rotations with the keys that have signed. */
 function withKeys(audit: Audit, signingKeys: readonly Uint8Array[]): Audit {
   const problem = audit.problem ?? rotationProblem(audit, signingKeys);
   return problem === undefined ? audit : { ...audit, problem };
@@ -132,7 +132,7 @@ interface AuditedHead {
   readonly audit: Audit;
   /** States that the log was compared with. */
   readonly earlier: readonly EarlierState[];
-  /** What is wrong with rows that stand beside the log. */
+  /** Problems of rows beside the log. */
   readonly beside: readonly AuditProblem[];
 }
 
@@ -157,21 +157,21 @@ function line({ head, audit: { leaves, erased, root, problem }, earlier, beside 
   return `${found} ${head.origin} (tenant ${head.tenantId}): ${leaves} leaves, ${erased} erased, root ${formatBase64(root)}${grown.join("")}`;
 }
 
-/** A tree that somebody was shown before: of an old checkpoint, or of an old receipt. */
+/** A tree that was published before: of an old checkpoint or an old receipt. */
 interface EarlierState extends EarlierTree {
   readonly origin: string;
   /** The signed checkpoint. */
   readonly note: string;
 }
 
-/** Larger files are none of these. */
+/** Most bytes of a checkpoint or receipt. */
 const maxFileBytes = 16 * 1024 * 1024;
 
 /**
- * Reads a checkpoint, a receipt, or an answer that carries one. Throws a NoteError that names the file where it holds
- * none, where no key of the log signed it, or where the receipt does not hold.
+ * Reads a checkpoint, a receipt, or an answer that carries one. Throws a NoteError that names the file if it contains
+ * none, if no key of the log signed it, or if the receipt is invalid.
  *
- * @param keysOf the keys that count for a log, by its origin
+ * @param keysOf the trusted keys of a log, by its origin
  */
 function readEarlierState(file: string, keysOf: (origin: string) => readonly LogVerifier[]): EarlierState {
   const text = readOrRefuse(file);
@@ -200,7 +200,7 @@ function readOrRefuse(file: string): string {
   }
 }
 
-/** Undefined where the text is no JSON: then it may be a checkpoint. */
+/** Undefined if the text is not JSON: it may be a checkpoint. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

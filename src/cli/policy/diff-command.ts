@@ -28,7 +28,7 @@ import {
 import { type CompiledDirectory, compileDirectory, readTests } from "./directory.ts";
 import { askProver, interruptible } from "./prover-process.ts";
 
-/** What the process ends with, besides 0. */
+/** Exit codes besides 0. */
 const exitCodes = { tooManyChanges: 1, notCompared: 2, notExhaustive: 3, noProver: 4 } as const;
 
 const defaultProver = "policy-prover";
@@ -52,7 +52,7 @@ const flags = {
 
 type DiffOptions = Values<typeof flags>;
 
-/** What would be decided differently under another policy directory. */
+/** Differences between the decisions of two policy directories. */
 export const policyDiffCommand = command({
   name: "policy diff",
   says: "show which requests a changed policy directory decides differently, with examples",
@@ -103,7 +103,7 @@ function parseTimeout(text: string): number {
   return seconds;
 }
 
-/** Undefined where recorded decisions are not asked for. */
+/** Undefined if recorded decisions are not compared. */
 async function compareRecords(
   engines: readonly [CompiledEngine, CompiledEngine],
   context: Context<DiffOptions>,
@@ -112,11 +112,11 @@ async function compareRecords(
   if (since === undefined && tenant !== undefined) throw new Refusal("--tenant: is about --since");
   if (since === undefined) return undefined;
   const tenantId = tenant === undefined ? undefined : parseTenantId(tenant);
-  if (tenant !== undefined && tenantId === undefined) throw new Refusal("--tenant: is no tenant id");
+  if (tenant !== undefined && tenantId === undefined) throw new Refusal("--tenant: is not a tenant id");
   const progress = createProgress(context.terminal);
   return inStore(() =>
     withArchive(context, async ({ archive }) => {
-      // Loaded here, so that no other command pays for it.
+      // Loaded here, so that other commands start faster.
       const { compareRecorded } = await import("../../domain/recorded-differences.ts");
       const tenants = tenantId === undefined ? (await archive.logs()).map((log) => log.tenantId) : [tenantId];
       return compareRecorded(archive, tenants, since, engines, (count) => {
@@ -126,17 +126,17 @@ async function compareRecords(
   ).finally(progress.done);
 }
 
-/** Undefined where no proof is asked for. */
+/** Undefined if no proof is requested. */
 async function proofOrUndefined(
   old: PolicyBundle,
   next: PolicyBundle,
   known: readonly PolicyChange[],
   { options: { prove, prover = defaultProver, solverTimeout = defaultTimeoutSeconds }, terminal }: Context<DiffOptions>,
 ): Promise<ProofOutcome | undefined> {
-  // Loaded here, so that no other command pays for it.
+  // Loaded here, so that other commands start faster.
   const { proveEqual } = await import("../../policy/prove/prove.ts");
   if (prove !== true) {
-    // A refactoring of layout, ids or order is equal by its form, which needs no solver.
+    // A change of layout, ids or order only is equal by its form, which needs no solver.
     const byForm = await proveEqual(old, next, 0, async () => ({ missing: "not asked" }), known);
     return "missing" in byForm || !isProven(byForm) ? undefined : byForm;
   }
@@ -168,7 +168,7 @@ function answerOf(
 ): Answer {
   const proven = proof === undefined || "missing" in proof ? undefined : heldTo(proof, searched);
   const compared = proven === undefined ? searched : withFound(searched, proven);
-  // The same answer for other reasons is no difference.
+  // The same answer for other reasons is not a difference.
   const seen = recorded?.changes.filter(({ kind }) => kind !== "reasons").length ?? 0;
   const changes = Math.max(compared.changes.length, seen);
   const isExhaustive = proven !== undefined && isDecided(proven);

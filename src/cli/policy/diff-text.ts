@@ -1,4 +1,4 @@
-/** What changes between two policy directories, and what was proven of them, for machines and for people. */
+/** Differences between two policy directories, and what was proven about them, for machines and for people. */
 import type { RecordedChange, RecordedComparison } from "../../domain/recorded-differences.ts";
 import type { PolicyChange, PolicyComparison } from "../../policy/diff/compare.ts";
 import { unnamedTenant } from "../../policy/diff/side.ts";
@@ -75,12 +75,12 @@ function changeLines({ difference, tenants, actions, before, after, example }: P
   ];
 }
 
-/** As annotations and answers have it. */
+/** As in annotations and answers. */
 function memberName(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-/** Names that one line carries. */
+/** Most names in one line. */
 const maxListed = 5;
 
 function listed(names: readonly string[]): string {
@@ -129,13 +129,13 @@ export function isDecided({ undecided }: Proof): boolean {
   return undecided.length === 0;
 }
 
-/** Nothing of a proof that an example refutes, which was put to both directories, is believed. */
+/** A proof that an example on both directories refutes is not trusted. */
 export function heldTo(proof: Proof, { changes }: PolicyComparison): Proof {
   if (!isProven(proof) || changes.length === 0) return proof;
   return { ...proof, proven: 0, undecided: ["the prover says that all is equal, which the examples above refute"] };
 }
 
-/** The comparison with the solver's examples of what the search found no example of. */
+/** The comparison with the solver's additional examples. */
 export function withFound(compared: PolicyComparison, { found }: Proof): PolicyComparison {
   const isNew = ({ difference, actions }: PolicyChange) =>
     !compared.changes.some(

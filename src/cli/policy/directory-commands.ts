@@ -8,15 +8,15 @@ import { askingCedar, compileDirectory, readSchema, readTests } from "./director
 
 const directoryArgument = { "[directory]": "policy directory (default: SVC_POLICY_DIR)" };
 
-/** Whether a policy directory would be served. */
+/** Whether a service would accept a policy directory. */
 export const policyCheckCommand = command({
   name: "policy check",
   says: "validate a policy directory: syntax, types, manifest and annotations",
   arguments: directoryArgument,
-  options: { "--strict": "fail too where a policy applies to no request whatever" },
+  options: { "--strict": "fail too if a policy applies to no request" },
   async run(context) {
     const { directory, bundle, engine, ignored } = await compileDirectory(context.args[0], context);
-    // Loaded here, so that no other command pays for it.
+    // Loaded here, so that other commands start faster.
     const { policiesThatNeverApply } = await import("../../policy/diff/never-applies.ts");
     const never = policiesThatNeverApply(bundle).map(placeOf);
     const neverLines = never.map(({ id, file, line }) => `${file}:${line}: ${id} applies to no request`);
@@ -25,7 +25,7 @@ export const policyCheckCommand = command({
       .map(placeOf);
     const uncountedLines = uncounted.map(
       ({ id, file, line }) =>
-        `${file}:${line}: ${id} reads context.on_behalf_of, but can permit whatever it says: it counts for callers alone`,
+        `${file}:${line}: ${id} reads context.on_behalf_of, but can permit whatever its value: it counts for callers only`,
     );
     const { policies, revision } = engine;
     engine.release();
@@ -54,7 +54,7 @@ function placeOf({ id, file, line }: Pick<CompiledPolicy, "id" | "file" | "line"
   return { id, file, line };
 }
 
-/** What the policies of a directory may read, for an editor's copy beside them. */
+/** The inputs that policies of a directory may read, for an editor's copy beside them. */
 export const policySchemaCommand = command({
   name: "policy schema",
   says: "write the Cedar schema of a policy directory, with what its manifest declares",
@@ -65,14 +65,14 @@ export const policySchemaCommand = command({
   },
 });
 
-/** Whether a policy directory decides as its expected decisions say. */
+/** Whether a policy directory passes its tests. */
 export const policyTestCommand = command({
   name: "policy test",
   says: "run the expected decisions in tests/*.yaml of a policy directory",
   arguments: directoryArgument,
   options: {
     "--junit <file>": "also write the results as JUnit XML",
-    "--strict": "fail too where a policy decides none of the tests",
+    "--strict": "fail too if a policy decides none of the tests",
   },
   run(context) {
     const { junit, strict } = context.options;
@@ -80,7 +80,7 @@ export const policyTestCommand = command({
       const { directory, engine } = await compileDirectory(context.args[0], context, engineOptions);
       try {
         const tests = await readTests(directory);
-        // Nothing tested is nothing shown.
+        // Without tests, nothing is shown.
         if (tests.length === 0) throw new Refusal(`${directory}: there are no expected decisions in tests/*.yaml`);
         const report = runPolicyTests(engine, tests);
         if (junit !== undefined) await writeFile(junit, toJunit(directory, report.results));
@@ -124,7 +124,10 @@ function describePolicy({ id, file, line }: CompiledPolicy): string {
   return `${file}:${line}: policy ${id}`;
 }
 
-/** Results of policy tests as JUnit XML, the form that build servers read: one suite, one case a test; the file is the case's class. */
+/**
+ * Results of policy tests as JUnit XML, the format of build servers: one suite, one case per test; the file is the
+ * case's class.
+ */
 export function toJunit(suite: string, results: readonly PolicyTestResult[]): string {
   const failures = results.filter(({ differences }) => differences.length > 0).length;
   return [
@@ -149,7 +152,7 @@ function toCase({ test, differences }: PolicyTestResult): string {
   ].join("\n");
 }
 
-/** Text for XML 1.0, in an attribute or an element. Characters that XML cannot hold become U+FFFD. */
+/** Text for XML 1.0, in an attribute or an element. Characters that XML cannot represent become U+FFFD. */
 function escapeXml(text: string): string {
   return text
     .toWellFormed()

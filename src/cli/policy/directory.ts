@@ -1,4 +1,4 @@
-/** The policy directory that a command is about: from the command line, else from the settings. */
+/** The policy directory of a command: from the command line, else from the settings. */
 import * as fileSystem from "node:fs/promises";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import { compilePolicyBundle, type EngineOptions } from "../../policy/engine/engine.ts";
@@ -13,11 +13,11 @@ export interface CompiledDirectory {
   readonly directory: string;
   readonly bundle: PolicyBundle;
   readonly engine: CompiledEngine;
-  /** Paths of what the directory holds besides policies, and is harmless. */
+  /** Paths of harmless entries in the directory besides policies. */
   readonly ignored: readonly string[];
 }
 
-/** Loads and compiles the directory. A Refusal says why it is not good. */
+/** Loads and compiles the directory. Throws a Refusal with its problems. */
 export async function compileDirectory(
   argument: string | undefined,
   { load }: Pick<Context, "load">,
@@ -33,7 +33,7 @@ export async function compileDirectory(
 }
 
 /**
- * Has Cedar asked as well, whose answer counts. Where it is not that of the compiled policies, the command fails, with a
+ * Also evaluates with Cedar, whose answer counts. If the compiled policies' answer differs, the command fails with a
  * problem that names the difference.
  */
 export async function askingCedar(work: (engineOptions: EngineOptions) => Promise<Answer>): Promise<Answer> {
@@ -46,7 +46,7 @@ export async function askingCedar(work: (engineOptions: EngineOptions) => Promis
   return { ...answer, problems: [...(answer.problems ?? []), ...disagreements] };
 }
 
-/** The schema for policies of the directory, whatever else is wrong with it than its manifest. */
+/** The schema for policies of the directory; only problems of its manifest matter. */
 export async function readSchema(argument: string | undefined, { load }: Pick<Context, "load">): Promise<string> {
   const settings = load("policy");
   const directory = argument ?? load("policy_directory").policyDir;
@@ -56,7 +56,7 @@ export async function readSchema(argument: string | undefined, { load }: Pick<Co
   return bundle.schema;
 }
 
-/** Reads the directory's expected decisions. A Refusal says why they are not good. */
+/** Reads the directory's tests. Throws a Refusal with their problems. */
 export async function readTests(directory: string): Promise<readonly PolicyTest[]> {
   const { tests, problems } = await loadPolicyTests(directory, fileSystem);
   if (problems.length > 0) throw refusalOf(problems);

@@ -7,7 +7,7 @@ import { lookUpNewestDecision, type NewestDecision, revisionWarnings } from "./i
 import { type Question, queryFlags, readQuestion } from "./query.ts";
 import { withRecordedDecision } from "./recorded-decision.ts";
 
-/** Why a question is answered as it is. A denial explained is no failure. */
+/** Explains an answer. A denial is not a failure of the command. */
 export const policyExplainCommand = command({
   name: "policy explain",
   says: "show which policies decide a question, what they say and read, and why the others do not decide",

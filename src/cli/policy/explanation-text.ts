@@ -31,7 +31,7 @@ function annotationsOf({ scalars, lists, obligations }: AnnotatedGuidance) {
   return { ...scalars, ...lists, ...(obligations && { obligation: obligations.map(formatObligation) }) };
 }
 
-/** Absent values as null: JSON has no other. */
+/** Absent values as null, because JSON has no other. */
 function valuesOf(inputs: Readonly<Record<string, InputValue>>) {
   return Object.fromEntries(Object.entries(inputs).map(([name, value]) => [name, value ?? null]));
 }
@@ -80,7 +80,7 @@ function decidedLines(policy: ExplainedPolicy): readonly string[] {
   ];
 }
 
-/** A policy that did not decide, with the first condition that did not hold. */
+/** A policy that did not decide, with the first condition that was false. */
 function othersLines(
   policies: readonly ExplainedPolicy[],
   outcome: ExplainedLayer["outcome"] = "deny",
@@ -97,7 +97,7 @@ function othersLines(
   ];
 }
 
-/** Nothing decided, so the layer denies: what would have permitted it, then what would not. */
+/** No policy decided, so the layer denies: lists permits that would have matched, then the others. */
 function defaultDenyLines(policies: readonly ExplainedPolicy[]): readonly string[] {
   const permits = policies.filter(({ effect }) => effect === "permit");
   return [

@@ -1,4 +1,4 @@
-/** Which revision is in force, as far as a store shows it. */
+/** The revision in force, as far as a store shows it. */
 import { existsSync } from "node:fs";
 import type { TenantId } from "../../base/ids.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
@@ -7,18 +7,20 @@ import type { Context } from "../command.ts";
 import type { Refusal } from "../output.ts";
 import { inStore, withArchive } from "../store.ts";
 
-/** The newest decision of a tenant: what decided it was in force then, and nothing shows that it is no longer. */
+/** The newest decision of a tenant: its revision was in force then, and may still be. */
 export interface NewestDecision {
   readonly policyRevision: string;
   /** RFC 3339. */
   readonly recordedAt: string;
 }
 
-/** Leaves that are read at once, from the end of the log, and how many are in all: what is older says little. */
+/**
+ * Leaves that are read at once, from the end of the log, and their maximum in total: older ones are not significant.
+ */
 const blockLeaves = 256;
 const maxLeaves = 16_384;
 
-/** The tenant's newest decision; undefined where it has none, or none among its last `maxLeaves` records. */
+/** The tenant's newest decision; undefined if it has none, or none among its last `maxLeaves` records. */
 export async function newestDecision(
   archive: Pick<StoreArchive, "logs" | "entries">,
   tenantId: TenantId,
@@ -36,7 +38,7 @@ export async function newestDecision(
   return undefined;
 }
 
-/** The same from the store of the settings, where there is one; a problem of it is a line of text. */
+/** The same from the store of the settings, if there is one; or a text that describes the store's problem. */
 export async function lookUpNewestDecision(
   { load }: Pick<Context, "load">,
   tenantId: TenantId,
@@ -47,7 +49,7 @@ export async function lookUpNewestDecision(
   return looked.catch((error: Refusal) => error.message);
 }
 
-/** What a person should know who reads an answer of this revision. */
+/** Warnings for readers of an answer of this revision. */
 export function revisionWarnings(
   revision: string,
   tenantId: TenantId,

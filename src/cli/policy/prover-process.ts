@@ -1,4 +1,4 @@
-/** Runs the prover: a program of its own, which may be missing, die, answer nonsense or not end. */
+/** Runs the prover: a separate program, which may be missing, crash, answer invalidly or hang. */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { cedarVersion } from "../../policy/cedar.ts";
 import {
@@ -13,31 +13,31 @@ import {
 export interface ProverOptions {
   /** Path of the program, or its name on the PATH. */
   readonly program: string;
-  /** Told of each answer. */
+  /** Called for each answer. */
   readonly onAnswer: (answered: number) => void;
   /** Ends the prover. */
   readonly signal?: AbortSignal | undefined;
-  /** Time for what the prover does beside the solver, for each question. Default 60 s. */
+  /** Time for the prover's own work besides the solver, for each question. Default 60 s. */
   readonly graceMs?: number;
 }
 
-/** A counterexample is some kilobytes. */
+/** A counterexample is a few kilobytes. */
 const maxLineLength = 16 * 1024 * 1024;
 const buildIt = "cargo install --locked --path tools/policy-prover";
 const getSolver =
   "install cvc5 1.3.1, or its Python package as tools/policy-prover/README.md says, and name it with CVC5";
 
-/** Asks the prover: an answer for each question, in their order; undecided where it gives none. Does not reject. */
+/** Asks the prover: an answer for each question, in their order; undecided without an answer. Does not reject. */
 export async function askProver(request: ProverRequest, options: ProverOptions): Promise<ProverOutcome> {
   const answers: ProverAnswer[] = [];
   let head: ProverHead | undefined;
   const ended = await linesOf(request, options, (line) => {
     if (head === undefined) {
       head = parseHead(line);
-      return head === undefined ? "answers what is no answer" : undefined;
+      return head === undefined ? "gives an invalid answer" : undefined;
     }
     const answer = answers.length < request.questions.length ? parseAnswer(line) : undefined;
-    if (answer === undefined) return "answers what is no answer";
+    if (answer === undefined) return "gives an invalid answer";
     answers.push(answer);
     options.onAnswer(answers.length);
     return undefined;
@@ -51,7 +51,7 @@ export async function askProver(request: ProverRequest, options: ProverOptions):
   }
   if (solver === undefined) return { missing: `the solver is not there (${problem}): ${getSolver}` };
   const undecided = `${options.program} ${ended ?? "does not answer"}`;
-  // Nothing of a prover that went wrong in any way is believed.
+  // If a prover failed in any way, none of its answers is trusted.
   const isWhole = ended === undefined && answers.length === request.questions.length;
   return {
     solver,
@@ -63,9 +63,9 @@ export async function askProver(request: ProverRequest, options: ProverOptions):
 }
 
 /**
- * Runs the program and hands over what it writes, line by line. Resolves with what was wrong, or undefined.
+ * Runs the program and passes on its output, line by line. Resolves with the problem, or undefined.
  *
- * @param onLine says what is wrong with a line, upon which the program is ended
+ * @param onLine returns the problem of a line; the program is then ended
  */
 function linesOf(
   request: ProverRequest,
@@ -81,7 +81,7 @@ function linesOf(
     const end = (why: string) => {
       problem ??= why;
       endGroup(child);
-      // Whatever has left the group may hold them open.
+      // A process that left the group may hold them open.
       child.stdout.destroy();
       child.stderr.destroy();
     };
@@ -98,7 +98,7 @@ function linesOf(
       problem ??= cannotStart(message);
       done();
     });
-    // A prover that breaks down leaves the solver behind.
+    // A prover that crashes leaves the solver behind.
     child.on("exit", () => endGroup(child));
     child.on("close", (code, signal) => {
       const why = said.trim().split("\n").at(-1) ?? "";
@@ -117,9 +117,9 @@ function linesOf(
         const wrong = problem === undefined ? onLine(line) : undefined;
         if (wrong !== undefined) end(wrong);
       }
-      if (rest.length > maxLineLength) end("answers what is no answer");
+      if (rest.length > maxLineLength) end("gives an invalid answer");
     });
-    // A program that ends without reading says so by how it ends.
+    // The exit code shows whether a program ended without reading.
     child.stdin.on("error", () => {});
     child.stdin.end(JSON.stringify(request));
     if (signal?.aborted === true) interrupt();
@@ -129,7 +129,7 @@ function linesOf(
 /** Windows has no process groups. */
 const hasGroups = process.platform !== "win32";
 
-/** In a process group of its own, where the solver is too; or why it cannot be started. */
+/** In its own process group, together with the solver; or the reason why it cannot be started. */
 function startOrExplain(program: string): ChildProcessWithoutNullStreams | string {
   try {
     return spawn(program, [], { stdio: "pipe", detached: hasGroups, windowsHide: true });
@@ -148,15 +148,15 @@ function endGroup(child: ChildProcessWithoutNullStreams): void {
   try {
     process.kill(-child.pid, "SIGKILL");
   } catch {
-    // All of it has ended.
+    // The whole group has ended.
   }
 }
 
 const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
- * Awaits work that has programs of its own running, which it ends when its argument aborts. A signal that ends this
- * process aborts it, and ends the process once the work is over.
+ * Awaits work with child programs, which it ends when its argument aborts. A signal to this process aborts it, and ends
+ * the process after the work.
  */
 export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();

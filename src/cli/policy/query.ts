@@ -1,4 +1,4 @@
-/** The question that `policy explain` is asked: a file, or options. */
+/** The question for `policy explain`: a file, or options. */
 import { readFile } from "node:fs/promises";
 import { type AttributeDeclarations, attributeProblems } from "../../base/caller-attributes.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
@@ -8,7 +8,7 @@ import { policyActions } from "../../policy/engine/schema.ts";
 import { parseQuery, parseQueryText } from "../../policy/tools/query.ts";
 import type { Values } from "../command.ts";
 
-/** The options that say what is asked. */
+/** Options that describe the question. */
 export const queryFlags = {
   "--request <file>":
     "the question as in tests/*.yaml, or a record or receipt of a decision, instead of the options below",
@@ -22,7 +22,7 @@ export const queryFlags = {
   "--label <label...>": "labels",
   "--attribute <key=value...>": "attributes",
   "--digest-present": "the request has a content digest",
-  "--on-behalf-of <type/id>": "whom the caller asks for, where that is somebody else",
+  "--on-behalf-of <type/id>": "the subject of the question, if it is not the caller",
   "--property <name=value...>": "properties of whom it asks for",
   "--understood <id...>": "obligations that the request lists as understood",
   "--size <bytes>": "content size",
@@ -38,14 +38,14 @@ export const queryFlags = {
 
 type QueryOptions = Values<typeof queryFlags>;
 
-/** A question, and the record of the decision that answered it, where it was read from one. */
+/** A question, and the record of its decision, if it was read from one. */
 export interface Question {
   readonly query: PolicyQuery;
   readonly record?: StoredRecord;
 }
 
 /**
- * The question. Rejects with a RangeError that says what is wrong with it.
+ * The question. Rejects with a RangeError that describes a problem.
  *
  * @param declared attributes that the caller can have
  */
@@ -68,10 +68,10 @@ async function readAnyQuestion(options: QueryOptions, declared: AttributeDeclara
   return (await recordedQuestion(text)) ?? { query: parseQueryText(text) };
 }
 
-/** The question of a record, as `ledger search --records` prints it, or of the record in a receipt or an answer. */
+/** The question in a record, as `ledger search --records` prints it, or in the record of a receipt or an answer. */
 async function recordedQuestion(text: string): Promise<Question | undefined> {
   const given = objectIn(text);
-  // Loaded here, so that no other question pays for it.
+  // Loaded here, so that other questions start faster.
   const { findReceipt } = await import("../../ledger/record/receipt.ts");
   const receipt = findReceipt(given);
   if (receipt === undefined && given?.record_id === undefined) return undefined;
@@ -87,7 +87,7 @@ async function recordedQuestion(text: string): Promise<Question | undefined> {
     if (query !== undefined)
       throw new RangeError(`the decision relied on registrations, which are records of their own: use --decision`);
   } catch (error) {
-    // A file need not be what it says that it is.
+    // The file may claim to be a record without being one.
     if (error instanceof RangeError) throw error;
   }
   throw new RangeError("the record is not of a decision");
@@ -131,7 +131,7 @@ function fromOptions(options: QueryOptions, declared: AttributeDeclarations) {
   };
 }
 
-/** Several values of one property are members of a list. */
+/** Repeated values of one property form a list. */
 function subjectOf(text: string, property: readonly string[] = []) {
   const at = text.indexOf("/");
   if (at < 1) throw new RangeError("--on-behalf-of must be type/id");
@@ -145,7 +145,7 @@ function subjectOf(text: string, property: readonly string[] = []) {
   };
 }
 
-/** The value in the type that is declared; as text where none is. */
+/** The value in the declared type; as text without a declaration. */
 function attributeOf(given: string, declared: AttributeDeclarations): readonly [string, unknown] {
   const [name, text] = splitAt("--principal-attribute", given);
   const type = Object.hasOwn(declared, name) ? declared[name]?.type : undefined;

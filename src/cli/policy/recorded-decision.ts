@@ -1,4 +1,4 @@
-/** A recorded decision that a command is about, with the engine to ask about it. */
+/** A recorded decision, and the engine to evaluate it with. */
 import { parseRecordId, type RecordId, type TenantId } from "../../base/ids.ts";
 import type { Irreproducible } from "../../domain/replay.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
@@ -21,7 +21,7 @@ interface RecordedOptions {
   readonly request?: string;
 }
 
-/** Why a decision cannot be evaluated again, in words. */
+/** Reasons why a decision cannot be evaluated again. */
 const irreproducible: Readonly<Record<Irreproducible, string>> = {
   unknown: "the tenant has no record with this id",
   erased: "erased",
@@ -31,12 +31,12 @@ const irreproducible: Readonly<Record<Irreproducible, string>> = {
 };
 
 export interface DecisionToExplain extends Question {
-  /** Of the directory where one is given, else of the revision that decided. */
+  /** Of the directory if one is given, else of the revision that decided. */
   readonly engine: CompiledEngine;
   readonly newest: NewestDecision | undefined;
 }
 
-/** Finds the decision in the store of the settings and hands it over. A Refusal says why that cannot be. */
+/** Finds the decision in the store of the settings and passes it on. Throws a Refusal if that is not possible. */
 export async function withRecordedDecision(
   directory: string | undefined,
   context: Context<RecordedOptions>,
@@ -47,7 +47,7 @@ export async function withRecordedDecision(
   const named = parseNames({ tenant: options.tenant }).tenantId;
   const problem = problemOf(options);
   if (problem !== undefined) throw new Refusal(problem);
-  // Loaded here, so that no other command pays for it.
+  // Loaded here, so that other commands start faster.
   const { compileRecorded, findDecision } = await import("../../domain/replay.ts");
   const look = async (archive: StoreArchive): Promise<Answer> => {
     const tenantId = named ?? (await logOf(archive, undefined)).tenantId;
@@ -78,7 +78,9 @@ function problemOf({ decision, requestId, action, request }: RecordedOptions): s
   if (action !== undefined || request !== undefined) {
     return "--decision and --request-id take the place of --request, --action and what describes the request";
   }
-  return decision !== undefined && parseRecordId(decision) === undefined ? "--decision: is no decision id" : undefined;
+  return decision !== undefined && parseRecordId(decision) === undefined
+    ? "--decision: is not a decision id"
+    : undefined;
 }
 
 async function decisionIdOf(
@@ -95,7 +97,7 @@ async function decisionIdOf(
   throw new Refusal(["--request-id: several decisions have this id; name one with --decision", ...found.map(lineOf)]);
 }
 
-/** Decisions of the request; clients choose the ids, so that several requests may have one. */
+/** Decisions of the request; clients choose the ids, so several requests may have the same. */
 async function decisionsOf(
   archive: Pick<StoreArchive, "search">,
   tenantId: TenantId,
@@ -112,7 +114,7 @@ async function decisionsOf(
   return decisions;
 }
 
-/** Decisions that are named where there are several. */
+/** Most decisions that are listed. */
 const maxNamed = 20;
 
 function lineOf({ recordId, recordedAt }: FoundRecord): string {

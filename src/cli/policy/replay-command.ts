@@ -6,7 +6,7 @@ import { inStore, logOf, oneTenantFlag, parseNames, withArchive } from "../store
 import { askingCedar, compileDirectory } from "./directory.ts";
 import { irreproducibleBecause } from "./recorded-decision.ts";
 
-/** Whether a recorded decision comes out again, and what it would be now. */
+/** Whether a recorded decision is reproduced, and what the current policies decide. */
 export const policyReplayCommand = command({
   name: "policy replay",
   says: "evaluate a recorded decision under its own policy revision and under the current one",
@@ -18,14 +18,14 @@ export const policyReplayCommand = command({
   run(context) {
     const named = parseNames({ tenant: context.options.tenant }).tenantId;
     const decisionId = parseRecordId(context.options.decision);
-    if (decisionId === undefined) throw new Refusal("--decision: is no decision id");
+    if (decisionId === undefined) throw new Refusal("--decision: is not a decision id");
     return askingCedar(async (engineOptions) => {
       const { engine } = await compileDirectory(context.args[0], context, engineOptions);
       try {
         return await inStore(() =>
           withArchive(context, async ({ archive }) => {
             const tenantId = named ?? (await logOf(archive, undefined)).tenantId;
-            // Loaded here, so that no other command pays for it.
+            // Loaded here, so that other commands start faster.
             const { replayDecision } = await import("../../domain/replay.ts");
             const replay = await replayDecision(archive, tenantId, decisionId, engine, engineOptions);
             if (typeof replay !== "string") return replayAnswer(replay);
@@ -57,14 +57,14 @@ function replayAnswer(replay: Replay): Answer {
     `under its own revision ${own.policyRevision}: ${resultText(own)}`,
     ...own.differences.map(differenceLine),
     ...(current === "not_looked_up"
-      ? ["under the current revision: unknown, because it reads what was registered, which nobody looked up then"]
+      ? ["under the current revision: unknown, because it reads registrations, which were not looked up then"]
       : [
           `under the current revision ${current.policyRevision}: ${resultText(current)}`,
           ...current.differences.map(differenceLine),
         ]),
   ].join("\n");
   const engine = sameEngine ? "" : ": it was made by another version of the engine";
-  return { value, text, problems: reproduced ? [] : [`the recorded decision does not come out again${engine}`] };
+  return { value, text, problems: reproduced ? [] : [`the recorded decision is not reproduced${engine}`] };
 }
 
 function evaluatedMembers({ policyRevision, outcome, differences }: Evaluated) {

@@ -134,7 +134,7 @@ describe.each(Object.entries(cases))("%s", (name, prepare) => {
     expect(dry.out).toMatch(/would/);
     expect(JSON.parse((await run(...command, "--dry-run", "--json")).out)).toMatchObject({ ok: true, dry_run: true });
     expect((await run(...command)).err).toBe(
-      "nothing was done: nobody sits at a terminal to confirm it, and --yes was not given\n",
+      "nothing was done: there is no terminal to confirm it at, and --yes was not given\n",
     );
     for (const answer of ["", "y", "no"])
       expect(await answering(answer)).toMatchObject({ code: 1, err: "nothing was done\n" });

@@ -88,7 +88,7 @@ test("finds nothing wrong with a deployment that is right, and writes nothing", 
     "store ok",
     "policy ok",
   ]);
-  expect((await run("doctor")).out).toContain("ok       store     1 logs with 2 leaves");
+  expect((await run("doctor")).out).toContain("ok       store     logs: 1, leaves: 2");
 });
 
 test("a time that an operator accepted is no failure", async () => {
@@ -176,7 +176,7 @@ describe("names what is wrong:", () => {
       },
       "issuer",
       "failed",
-      /^https:\/\/login\.example: it takes a token that nobody has for a good one/,
+      /^https:\/\/login\.example: it calls a token active that was never issued/,
     ],
     "an issuer of another name": [
       async () => vi.stubEnv("SVC_OIDC_ISSUER", `${await startIssuer()}/`),

@@ -176,7 +176,9 @@ describe("ledger", () => {
       code: 1,
       err: expect.stringMatching(message),
     });
-    expect((await run("ledger", "receipt", "verify", file, "--key", "x")).err).toContain("--key: is no verifier key");
+    expect((await run("ledger", "receipt", "verify", file, "--key", "x")).err).toContain(
+      "--key: is not a verifier key",
+    );
     expect((await run("ledger", "receipt", "verify", file)).err).toContain("--key");
   });
 });

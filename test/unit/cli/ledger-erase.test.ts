@@ -114,8 +114,8 @@ describe("ledger erase", () => {
   });
 
   test.each([
-    ["a tenant", ["--tenant", "not a tenant", "--record", nobodys], "--tenant: is no tenant id\n"],
-    ["a record", ["--tenant", "alice", "--record", "x"], '--record: "x" is no record id\n'],
+    ["a tenant", ["--tenant", "not a tenant", "--record", nobodys], "--tenant: is not a tenant id\n"],
+    ["a record", ["--tenant", "alice", "--record", "x"], '--record: "x" is not a record id\n'],
     ["a reason", ["--tenant", "alice", "--record", nobodys, "--reason", " "], "--reason: must be 1 to 1024 characters"],
     ["a reason that fits", ["--tenant", "alice", "--record", nobodys, "--reason", "x".repeat(1_025)], "--reason: must"],
     ["one record at least", ["--tenant", "alice"], "either --record <id...> says what to erase, or what the records"],

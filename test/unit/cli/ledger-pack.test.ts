@@ -196,8 +196,7 @@ describe("pack and pack verify", () => {
       for (const other of others) await serve([() => decision(true)], undefined, other);
       const { out: said } = await makePack("--decision", first as string);
       expect((await verify()).report).toMatchObject({ ok: true, policies: [{ revision, shown: isShown }] });
-      const reason =
-        tenants["*"] === undefined ? "it names other tenants too" : "it has the entities of all tenants";
+      const reason = tenants["*"] === undefined ? "it names other tenants too" : "it has the entities of all tenants";
       if (isShown) expect(said).not.toContain("without the text");
       else expect(said).toContain(`${revision}: ${reason}`);
     },
@@ -284,7 +283,7 @@ describe("pack and pack verify", () => {
     expect((await verify(out("none"))).err).toMatch(/none: cannot be read \(ENOENT\)/);
     expect(await run("ledger", "pack", "verify", out(), "--key", "x")).toMatchObject({
       code: 1,
-      err: expect.stringContaining("--key: is no verifier key"),
+      err: expect.stringContaining("--key: is not a verifier key"),
     });
     expect((await run("ledger", "pack", "verify", out())).err).toContain("--key");
   });

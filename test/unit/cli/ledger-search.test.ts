@@ -200,7 +200,7 @@ test("an event with a word of its own is found as unknown, one that failed for a
 test("search of a tenant without a log says so", async () => {
   await serve("alice", {});
   expect(await run("search", "--tenant", "carol")).toMatchObject({ code: 1, err: "tenant carol has no log\n" });
-  expect(await run("search", "--tenant", "..")).toMatchObject({ code: 1, err: "--tenant: is no tenant id\n" });
+  expect(await run("search", "--tenant", "..")).toMatchObject({ code: 1, err: "--tenant: is not a tenant id\n" });
 });
 
 test("reindex builds what was lost, and says what cannot be found again", async () => {

@@ -111,7 +111,7 @@ describe("verify --against", () => {
       [fileOf("good", good), /not signed by the trusted key/, "--key", formatVerifierKey(origin, other.publicKey)],
       [fileOf("good", good), /is none of these logs/, "--tenant", "bob"],
       [fileOf("receipt", { ...receipt, leaf_index: 0 }), /leaf_index is not what its proof shows/],
-      [fileOf("good", good), /--witness: is no verifier key/, "--witness", vkey],
+      [fileOf("good", good), /--witness: is not a verifier key/, "--witness", vkey],
     ] as const)
       expect(await verify(file, ...options)).toMatchObject({ code: 1, err: expect.stringMatching(problem) });
     expect((await run("ledger", "verify", "--key", vkey)).err).toContain("are about what --against names");

@@ -124,7 +124,7 @@ test("it ends with 2 where nothing was compared", async () => {
   expect(await diff("--tenant", "t")).toMatchObject({ code: 2, err: "--tenant: is about --since\n" });
   expect(await diff("--since", "1d", "--tenant", "../t")).toMatchObject({
     code: 2,
-    err: "--tenant: is no tenant id\n",
+    err: "--tenant: is not a tenant id\n",
   });
   expect(await run("diff", join(root, "old"), join(root, "nowhere"))).toMatchObject({ code: 2 });
 });

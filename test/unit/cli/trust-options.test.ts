@@ -108,15 +108,15 @@ describe.each(Object.entries(commands))("%s verify", (_, verify) => {
   });
 
   test.each<[string[], RegExp]>([
-    [["--witness", "x"], /--witness: is no verifier key/],
-    [["--witness", "a+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"], /--witness: is no verifier key/],
+    [["--witness", "x"], /--witness: is not a verifier key/],
+    [["--witness", "a+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"], /--witness: is not a verifier key/],
     [["--witness", first.vkey, "--witness", first.vkey], /--witness: names a key twice/],
     [["--witness", first.vkey, "--witness", witness(1, "other").vkey, "--quorum", "2"], /--witness: names a key twice/],
     [["--quorum", "1"], /--quorum: needs --witness/],
     [[...both, "--quorum", "3"], /--quorum: must be 1 to 2/],
     [[...both, "--quorum", "0"], /--quorum: must be 1 to 2/],
     [[...both, "--quorum", "1.0"], /--quorum: must be 1 to 2/],
-    [["--key", "x"], /--key: is no verifier key/],
+    [["--key", "x"], /--key: is not a verifier key/],
   ])("%j is refused", async (options, problem) => {
     expect(await verify(first.cosign(), ...options)).toMatchObject({ code: 1, out: expect.stringMatching(problem) });
   });

@@ -65,7 +65,7 @@ describe("a file of quotas", () => {
     ["an unknown quota", { default: { calls: requests } }, "default.calls: is not known; there are requests, records"],
     ["a quota of a prototype's name", { default: { constructor: requests } }, "default.constructor: is not known"],
     ["tenants in a list", { tenants: [] }, "tenants: must be a map"],
-    ["a tenant that is none", { tenants: { "a b": {} } }, "tenants: has a name that is no tenant id"],
+    ["a tenant that is none", { tenants: { "a b": {} } }, "tenants: has a name that is not a tenant id"],
     ["a number for a quota", { default: { requests: 5 } }, "default.requests: must be a map"],
     ["no limit", { default: { requests: { period_seconds: 60 } } }, "default.requests.limit: must be a whole number"],
     ["zero", { default: { requests: { ...requests, limit: 0 } } }, "requests.limit: must be a whole number from 1 to"],

@@ -96,11 +96,18 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["erase what is held", "    const hold = holdOn(recordId);\n    return hold === undefined", "    const hold = undefined as never;\n    return hold === undefined"],
     ],
     "stores/sql/idempotency-records.ts": [
-      ["answer for an erased record that a backup brought back", "CASE WHEN erasure_leaf_index IS NULL THEN opening END AS opening", "opening"],
+      [
+        "answer for an erased record that a backup brought back",
+        "const stored = isErased ? { ...kept, opening: null } : kept;",
+        "const stored = kept;",
+      ],
     ],
-    "stores/sqlite/erasure/noted-erasures.ts": [
-      // biome-ignore lint/suspicious/noTemplateCurlyInString: a text of the product
-      ["show an erased record that a backup brought back", "WHERE NOT ${isErased(\"temp.noted_erasures\")} ${notYet};", ";"],
+    "stores/sql/log-rows.ts": [
+      [
+        "show an erased record that a backup brought back",
+        'export const visibleOpening = openingIn("openings");',
+        'export const visibleOpening = openingIn("/*main.*/openings").replace(/CASE .* END AS opening/, "opening");',
+      ],
     ],
     "stores/sqlite/log/known-logs.ts": [
       ["believe a head that another gateway moved", "return known !== undefined && known.version === this.#version ? known : undefined;", "return known;"],

@@ -102,7 +102,12 @@ export class Worker {
       return message === undefined ? undefined : { message };
     };
     const threads = { parentPort, workerData, receiveMessageOnPort };
-    const started = machine().as(this.#process, () => start({ ...imports, "node:worker_threads": threads }));
+    const { openConnection, ...others } = imports["./connection.ts"] as {
+      openConnection(...given: unknown[]): unknown;
+    };
+    // Whenever the thread opens a connection, it is the thread's own.
+    const own = { ...others, openConnection: (...given: unknown[]) => this.#as(() => openConnection(...given)) };
+    const started = this.#as(() => start({ ...imports, "node:worker_threads": threads, "./connection.ts": own }));
     // Its first part, up to where it would wait for a module, is all there is.
     await started.catch((error: unknown) => {
       this.#emit("error", error);
@@ -115,10 +120,14 @@ export class Worker {
     const [message] = this.#inbox.splice(0, 1);
     if (message === undefined) return;
     try {
-      machine().as(this.#process, () => this.#serve?.(message));
+      this.#as(() => this.#serve?.(message));
     } catch (error) {
       if (!(error instanceof DeathError)) throw error;
     }
+  }
+
+  #as<Result>(work: () => Result): Result {
+    return machine().as(this.#process, work);
   }
 
   /** Messages arrive in their order. */

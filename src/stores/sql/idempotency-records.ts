@@ -17,7 +17,7 @@ import { tables } from "./tables.ts";
 const find: Statement = {
   name: "find_kept",
   text: `SELECT kept_answers.scope, entries.leaf_index, tree_size, kept_answers.sealed AS answer, record_id, leaf,
-                entries.sealed AS record, CASE WHEN erasure_leaf_index IS NULL THEN opening END AS opening
+                entries.sealed AS record, opening, erasure_leaf_index
            FROM kept_answers
            JOIN entries USING (tenant_id, leaf_index)
            LEFT JOIN openings USING (tenant_id, record_id)
@@ -52,7 +52,8 @@ export async function findIdempotencyRecords(
   const known = new Map<string, KnownScopes>();
   for (const row of rows) {
     const kept = toIdempotencyRow(row);
-    const stored = isNoted(kept.recordId) ? { ...kept, opening: null } : kept;
+    const isErased = row.erasure_leaf_index !== null || isNoted(kept.recordId);
+    const stored = isErased ? { ...kept, opening: null } : kept;
     const tree = await readTree(queries, tenantId, stored.treeSize, [stored.leafIndex]);
     known.set(Buffer.from(row.scope as Uint8Array).toString("hex"), (idempotency) =>
       idempotentResult(stored, idempotency, () => tree),

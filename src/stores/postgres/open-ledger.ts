@@ -16,7 +16,7 @@ import type { SqliteAnchor } from "../sqlite/log/anchor.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import type { ConnectionSettings } from "./connection/client-options.ts";
 import { ConnectionPool } from "./connection/pool.ts";
-import { openFileAnchor } from "./log/anchor.ts";
+import { openFileAnchor } from "./log/log-tools.ts";
 import { LogWriter } from "./log/log-writer.ts";
 import { SigningKeysOfStore } from "./log/signing-keys.ts";
 import { isDistributed } from "./schema/distribute.ts";

@@ -17,7 +17,7 @@ import { type ConnectionSettings, clientOptions, prepareConnection } from "./con
 import { queriesOf } from "./connection/connection.ts";
 import { toError } from "./connection/errors.ts";
 import { beginSnapshot, ConnectionPool } from "./connection/pool.ts";
-import { openFileAnchor } from "./log/anchor.ts";
+import { openFileAnchor } from "./log/log-tools.ts";
 import { LogWriter } from "./log/log-writer.ts";
 import { requireCompleteStore, requireSchema } from "./schema/migrate.ts";
 

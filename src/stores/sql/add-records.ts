@@ -2,8 +2,8 @@
 
 import type { TenantId } from "../../base/ids.ts";
 import { committedRecords } from "../../ledger/append/committed-record.ts";
-import type { SealedEntry, Sequenced } from "../../ledger/append/sequence.ts";
-import type { CommittedRecord, LogState } from "../../ledger/ports/store.ts";
+import { type LogHead, type SealedEntry, type Sequenced, sequence } from "../../ledger/append/sequence.ts";
+import { type CommittedRecord, type LogState, UnstorableError } from "../../ledger/ports/store.ts";
 import type { EncodedRecord } from "../../ledger/record/record.ts";
 import { indexedRecords } from "../../ledger/search/search-terms.ts";
 import type { RightEdge, WrittenTile } from "../../ledger/tlog/right-edge.ts";
@@ -59,4 +59,19 @@ export function addRecords(
   const records = indexedRecords(sequenced, fresh);
   const search = additionOf(terms, { ...index, before, size: log.size, records });
   return { log, committed, rows: { entries, tiles, calls, search } };
+}
+
+/** As `sequence`. Throws `UnstorableError` where a record cannot be built, or there is none. */
+export function sequenceRecords(
+  head: LogHead | undefined,
+  records: readonly EncodedRecord[],
+  ...how: [nowMs: number, seed: Uint8Array, originPrefix: string, publicKey: Uint8Array | undefined]
+): Sequenced {
+  const [first, ...rest] = records;
+  if (first === undefined) throw new UnstorableError("The batch is empty.");
+  try {
+    return sequence(head, [first, ...rest], ...how);
+  } catch (cause) {
+    throw new UnstorableError(cause instanceof Error ? cause.message : "The record cannot be built.", { cause });
+  }
 }

@@ -4,21 +4,15 @@ import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import { planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
 import { shownOnly } from "../../../ledger/append/committed-record.ts";
 import { edgeOf, edgeTiles } from "../../../ledger/append/edge-cache.ts";
-import { type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
+import { type Sequenced, seedBytes } from "../../../ledger/append/sequence.ts";
 import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
-import {
-  type BatchResult,
-  type LogState,
-  type TenantBatch,
-  type TimedLog,
-  UnstorableError,
-} from "../../../ledger/ports/store.ts";
+import type { BatchResult, LogState, TenantBatch, TimedLog } from "../../../ledger/ports/store.ts";
 import type { AppendableRecord, EncodedRecord } from "../../../ledger/record/record.ts";
 import { writeRecord } from "../../../ledger/record/record-text.ts";
 import type { LogName } from "../../../ledger/tlog/log-name.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { leavesToRead, SearchTerms } from "../../search-backlog.ts";
-import { addRecords } from "../../sql/add-records.ts";
+import { addRecords, sequenceRecords } from "../../sql/add-records.ts";
 import { refuseUnsound } from "../../sql/anchoring.ts";
 import { findIdempotencyRecords, type KnownScopes, keepAnswers } from "../../sql/idempotency-records.ts";
 import { headByName, headOfTenant, readTiles, type StoredHead } from "../../sql/log-rows.ts";
@@ -156,7 +150,9 @@ export class LogWriter {
       return { result: { log: head.origin, results: plan.results([]) }, log: head };
     const edge = await this.#edgeOf(head);
     const newest = head === undefined ? this.#signingKey.get() : undefined;
-    const sequenced = this.#sequence(head, plan.fresh, nowMs, seed, newest?.public_key as Uint8Array | undefined);
+    const ownSeed = seed.subarray(0, seedBytes(plan.fresh.length));
+    const key = newest?.public_key as Uint8Array | undefined;
+    const sequenced = sequenceRecords(head, plan.fresh, nowMs, ownSeed, this.#originPrefix, key);
     const { index, waiting } = known?.search ?? (await this.#searchOf(tenantId, sequenced));
     const range = leavesToRead({ index, size: edge.size, waiting }, plan.fresh.length);
     const read = range && (await readToIndex(queries, tenantId, range, maxBytesAgain));
@@ -185,23 +181,6 @@ export class LogWriter {
     if (head === undefined) return new RightEdge();
     const known = this.#known.takeEdge(head);
     return known ?? edgeOf(head, undefined, await readTiles(this.#queries, head.tenantId, edgeTiles(head, undefined)));
-  }
-
-  #sequence(
-    head: TimedLog | undefined,
-    records: readonly EncodedRecord[],
-    nowMs: number,
-    seed: Uint8Array,
-    key: Uint8Array | undefined,
-  ): Sequenced {
-    const [first, ...rest] = records;
-    if (first === undefined) throw new UnstorableError("The batch is empty.");
-    try {
-      const ownSeed = seed.subarray(0, seedBytes(records.length));
-      return sequence(head, [first, ...rest], nowMs, ownSeed, this.#originPrefix, key);
-    } catch (cause) {
-      throw new UnstorableError(cause instanceof Error ? cause.message : "The record cannot be built.", { cause });
-    }
   }
 
   async #searchOf(tenantId: TenantId, { searchKey: key }: Sequenced): Promise<SearchState> {

@@ -3,7 +3,7 @@
  * asked. The policies are those of the cookbook.
  */
 import { createHash, randomFillSync } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -23,7 +23,7 @@ import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { type TestStore, testStores } from "../harness/stores.ts";
 import { claimsOf, type Members, mintToken, newTestKey, type TestKey } from "../harness/tokens.ts";
-import { filesOf, parseDocument } from "../unit/policy/document.ts";
+import { filesOf, readCookbook } from "../unit/policy/document.ts";
 import { engineOf, type Files, openFiles } from "../unit/policy/harness.ts";
 import { dossierDeclarations, dossierFiles, recordedFactsHold } from "./registered/recorded-facts.ts";
 
@@ -34,10 +34,9 @@ const hexOf = (text: string) => createHash("sha256").update(text).digest("hex");
 
 /** The files of the cookbook that all cases share, and those of this one. */
 function cookbook(): Files {
-  const parts = parseDocument(readFileSync(join(import.meta.dirname, "../../docs/policies.md"), "utf8"));
-  const [base, ...cases] = parts.filter(({ headings }) => headings[0] === "Cookbook");
+  const { base, cases } = readCookbook();
   const own = cases.find(({ headings }) => headings[1] === "What was registered holds");
-  return { ...filesOf(base?.snippets ?? []), ...filesOf(own?.snippets ?? []) };
+  return { ...base, ...filesOf(own?.snippets ?? []) };
 }
 
 /** The same, and what one test has besides. */

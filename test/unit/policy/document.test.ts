@@ -1,22 +1,17 @@
-/** Everything that `docs/policies.md` shows: files are built, expected decisions hold, commands say what it says. */
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+/** Everything that the pages about policies show: files are built, expected decisions hold, commands say what is shown. */
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { artifactProfiles } from "../../../src/base/vocabulary.ts";
 import { runCommandLine } from "../../../src/cli/run.ts";
-import { type DeclaredInputs, inputCatalogue } from "../../../src/policy/engine/inputs.ts";
 import { listNames, scalarNames } from "../../../src/policy/guidance/annotations.ts";
 import { loadPolicyTests } from "../../../src/policy/load/directory.ts";
-import { parseManifest } from "../../../src/policy/load/manifest.ts";
 import { runPolicyTests } from "../../../src/policy/tools/policy-tests.ts";
 import { captureTerminal } from "../cli/terminal.ts";
-import { filesOf, parseDocument, type Snippet } from "./document.ts";
+import { filesOf, parseDocument, readCookbook, readPage, type Snippet } from "./document.ts";
 import { engineOf, memoryFileSystem } from "./harness.ts";
 
-const markdown = readFileSync(join(import.meta.dirname, "../../../docs/policies.md"), "utf8");
-const parts = parseDocument(markdown);
-const [base, ...cases] = parts.filter(({ headings }) => headings[0] === "Cookbook");
+const { base, cases } = readCookbook();
 
 test("the cookbook has eighteen cases", () => {
   expect(cases).toHaveLength(18);
@@ -24,7 +19,7 @@ test("the cookbook has eighteen cases", () => {
 
 test.each(cases)("$headings.1", async ({ snippets }) => {
   const own = filesOf(snippets);
-  const files = { ...filesOf(base?.snippets ?? []), ...own };
+  const files = { ...base, ...own };
   const engine = await engineOf(files);
   const { tests, problems } = await loadPolicyTests("/policies", memoryFileSystem(files));
   expect(problems).toEqual([]);
@@ -36,17 +31,13 @@ test.each(cases)("$headings.1", async ({ snippets }) => {
   expect(unexercised.filter(({ file }) => Object.hasOwn(own, file)).map(({ id }) => id)).toEqual([]);
 });
 
-/** Chapters that build a directory step by step, each from nothing. */
-const walks = [...new Set(parts.map(({ headings: [chapter = ""] }) => chapter))]
-  .map((chapter) => ({
-    chapter,
-    steps: parts.filter(({ headings }) => headings[0] === chapter).flatMap(({ snippets }) => snippets),
-  }))
-  .filter(({ chapter, steps }) => chapter !== "Cookbook" && steps.some(({ kind }) => kind === "file"));
-
-test("the tutorial is one of the chapters that are walked through", () => {
-  expect(walks.map(({ chapter }) => chapter)).toContain("Tutorial");
-});
+/** Pages that build a directory step by step, each from nothing. */
+const walks = [
+  "tutorial/first-policy",
+  "how-to/use-caller-attributes",
+  "how-to/use-entities",
+  "how-to/use-obligations",
+].map((page) => ({ page, steps: parseDocument(readPage(`${page}.md`)).flatMap(({ snippets }) => snippets) }));
 
 describe("step by step", () => {
   let root: string;
@@ -59,7 +50,7 @@ describe("step by step", () => {
     rmSync(root, { recursive: true });
   });
 
-  test.each(walks)("$chapter", async ({ steps }) => {
+  test.each(walks)("$page", async ({ steps }) => {
     const directory = join(root, "policies");
     let commands = 0;
     for (const step of steps) {
@@ -104,9 +95,11 @@ function patternOf(text: string): RegExp {
   return new RegExp(`^${text.split("…").map(literal).join("[\\s\\S]*")}$`);
 }
 
-test("the commands that are shown and not run are ones that there are", async () => {
-  const snippets = parts.flatMap((part) => part.snippets);
-  const lines = snippets.flatMap((it) => (it.kind === "text" ? it.text.trim().split("\n") : []));
+test("the commands that are shown and not run exist, with their options", async () => {
+  const pages = ["how-to/roll-out-policies", "how-to/explain-a-refusal"].map((page) => readPage(`${page}.md`));
+  const lines = pages.flatMap((page) =>
+    [...page.matchAll(/^ *```text\n([\s\S]*?)^ *```$/gm)].flatMap(([, text]) => (text ?? "").trim().split("\n")),
+  );
   const shown = lines.filter((line) => line.startsWith("npm run cli -- policy "));
   expect(shown).toHaveLength(3);
   const [build = "", ...others] = lines.filter((line) => !shown.includes(line));
@@ -123,31 +116,7 @@ test("the commands that are shown and not run are ones that there are", async ()
   }
 });
 
-test("the table of inputs has every input, and none that there is not", () => {
-  const named = [
-    ...markdown.matchAll(
-      /`((?:principal|context\.(?:claimed|registered|on_behalf_of))\.[a-z_.]+|context\.(?:registered|on_behalf_of))`/g,
-    ),
-  ].map(({ 1: path }) => path ?? "");
-  const { names } = inputCatalogue({});
-  const declared = inputCatalogue(declaredOnPage());
-  for (const path of named) expect(declared.namesAt(path), path).not.toEqual([]);
-  expect(named.flatMap((path) => declared.namesAt(path))).toEqual(expect.arrayContaining([...names]));
-});
-
-/** What any manifest on the page declares. */
-function declaredOnPage(): DeclaredInputs {
-  const manifests = parts
-    .flatMap(({ snippets }) => snippets)
-    .flatMap((it) => (it.kind === "file" && it.path === "manifest.yaml" ? [it.text] : []))
-    .map((text) => parseManifest("manifest.yaml", text, artifactProfiles).manifest);
-  const references = Object.assign({}, ...manifests.map(({ entities }) => entities?.references));
-  return {
-    callerAttributes: Object.assign({}, ...manifests.map(({ declared }) => declared.callerAttributes)),
-    entities: { schemaFile: "", schema: "", files: {}, references },
-  };
-}
-
-test("the table of annotations has every annotation", () => {
-  for (const name of [...scalarNames, ...listNames]) expect(markdown).toContain(`\`@${name}\``);
+test("the reference has every annotation", () => {
+  const reference = readPage("reference/policies.md");
+  for (const name of [...scalarNames, ...listNames]) expect(reference).toContain(`\`@${name}\``);
 });

@@ -1,4 +1,6 @@
-/** What `docs/policies.md` holds: its parts, and in each the files and commands in their order. */
+/** What the pages about policies hold: their parts, and in each the files and commands in their order. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import type { Files } from "./harness.ts";
 
 export type Snippet =
@@ -8,9 +10,21 @@ export type Snippet =
   | { readonly kind: "text"; readonly text: string };
 
 export interface Part {
-  /** Headings from the second level down, such as `["Cookbook", "Residency"]`. */
+  /** Headings from the second level down, such as `["Cases", "Residency"]`. */
   readonly headings: readonly string[];
   readonly snippets: readonly Snippet[];
+}
+
+/** Reads a page below `docs`. */
+export function readPage(path: string): string {
+  return readFileSync(join(import.meta.dirname, "../../../docs", path), "utf8");
+}
+
+/** The cookbook: the files that all cases share, and the cases. */
+export function readCookbook(): { readonly base: Files; readonly cases: readonly Part[] } {
+  const parts = parseDocument(readPage("how-to/policy-cookbook.md"));
+  const base = parts.filter(({ headings }) => headings[0] === "Base").flatMap(({ snippets }) => snippets);
+  return { base: filesOf(base), cases: parts.filter(({ headings }) => headings[1] !== undefined) };
 }
 
 /** Splits at headings. Throws on a fenced block that it has no use for: then something on the page is not tested. */

@@ -1,4 +1,4 @@
-/** Of an answer, what may be changed without `ledger receipt verify` noticing: exactly what docs/ledger.md lists. */
+/** Of an answer, what may be changed without `ledger receipt verify` noticing: exactly what `docs/reference/ledger-formats.md` lists. */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
@@ -61,7 +61,7 @@ async function unseen(): Promise<{ readonly changes: readonly string[]; readonly
 
 /** Names in backticks of the list that follows a sentence of the document. */
 function listed(after: string): readonly string[] {
-  const text = readFileSync(new URL("../../docs/ledger.md", import.meta.url), "utf8");
+  const text = readFileSync(new URL("../../docs/reference/ledger-formats.md", import.meta.url), "utf8");
   const [, rest = ""] = text.split(after);
   const [list = ""] = rest.split("\n\n").filter((part) => part.trim() !== "");
   return [...list.matchAll(/`([^`]+\.[^`]+|service|warnings|platform_domains)`/g)].map(([, name = ""]) => name).sort();

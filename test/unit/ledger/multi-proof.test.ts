@@ -150,8 +150,8 @@ describe("the nodes of drawn leaves of drawn trees", () => {
   });
 });
 
-test("the vector of docs/ledger.md", async () => {
-  const document = readFileSync(join(import.meta.dirname, "../../../docs/ledger.md"), "utf8");
+test("the test vector of the reference is what the tree gives", async () => {
+  const document = readFileSync(join(import.meta.dirname, "../../../docs/reference/ledger-formats.md"), "utf8");
   const data = ["", "00", "10", "2021", "3031", "40414243", "5051525354555657"];
   const ofData = data.map((entry) => leafHash(Buffer.from(entry, "hex")));
   const small = new RightEdge();

@@ -25,29 +25,46 @@ test("the README has 140 lines at most", () => {
   expect(readme.split("\n").length).toBeLessThanOrEqual(140);
 });
 
-test("every link of the README and the documentation leads to a file", () => {
-  const pages = execFileSync(
-    "git",
-    ["ls-files", "-co", "--exclude-standard", "README.md", "docs", "deploy/README.md"],
-    {
-      cwd: root,
-      encoding: "utf8",
-    },
+const documents = execFileSync("git", ["ls-files", "-co", "--exclude-standard", "*.md"], {
+  cwd: root,
+  encoding: "utf8",
+})
+  .split("\n")
+  .filter(
+    (file) => /^([A-Z]+\.md$|(docs|deploy|bench|examples|clients|tools)\/)/.test(file) && existsSync(join(root, file)),
   );
-  const broken = pages
-    .split("\n")
-    .filter((file) => file.endsWith(".md") && existsSync(join(root, file)))
-    .flatMap((file) =>
-      [
-        ...textOf(file)
-          .replaceAll(/^```.*?^```/gms, "")
-          .matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g),
-      ]
-        .map(([, target = ""]) => target)
-        .filter((target) => !/^[a-z]+:/.test(target) && !existsSync(join(root, dirname(file), target)))
-        .map((target) => `${file}: ${target}`),
-    );
-  expect(broken).toEqual([]);
+
+/** Anchors of a page's headings, as GitHub makes them. */
+function anchorsOf(file: string): readonly string[] {
+  const headings = textOf(file)
+    .replaceAll(/^```.*?^```/gms, "")
+    .matchAll(/^#+ (.+)$/gm);
+  return [...headings].map(([, heading = ""]) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
+      .trim()
+      .replaceAll(/\s/g, "-"),
+  );
+}
+
+test.each(documents)("every link of %s leads to a file, and to a heading of it", (file) => {
+  const links = textOf(file)
+    .replaceAll(/^ *```.*?^ *```/gms, "")
+    .matchAll(/\]\(([^)#\s]*)(?:#([^)]*))?\)/g);
+  const broken = [...links].filter(([, target = "", anchor]) => {
+    if (/^[a-z]+:/.test(target)) return false;
+    const path = target === "" ? file : join(dirname(file), target);
+    if (!existsSync(join(root, path))) return true;
+    return anchor !== undefined && path.endsWith(".md") && !anchorsOf(path).includes(anchor);
+  });
+  expect(broken.map(([link]) => link)).toEqual([]);
+});
+
+test("every page of the documentation is linked from its index", () => {
+  const index = textOf("docs/README.md");
+  const pages = documents.filter((file) => file.startsWith("docs/") && file !== "docs/README.md");
+  expect(pages.filter((page) => !index.includes(`](${page.slice("docs/".length)}`))).toEqual([]);
 });
 
 test("every source file that a comment or a document names exists", () => {

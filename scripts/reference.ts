@@ -38,6 +38,7 @@ function settingsPage(): string {
 
 Environment variables, or keys of the same names in the YAML file that \`--config\` names; the environment wins. A setting
 that is unknown, invalid or weakens security refuses to start, and all problems are listed at once. Secrets come from files.
+Editors check the YAML file with its [schema](schemas.md).
 
 | setting | default | meaning |
 |---|---|---|

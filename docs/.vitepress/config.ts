@@ -30,7 +30,6 @@ export default defineConfig({
   description: "Decides whether a workload may protect, open or rewrap data, and records every decision",
   srcDir: "..",
   srcExclude: ["{data,dist,gen,policies,proto,src,test,tmp}/**", "**/{target,vendored,.venv,dist}/**"],
-  outDir: "../dist/docs",
   cacheDir: "../node_modules/.cache/vitepress",
   // Mermaid's chunks are large, and only loaded on pages with diagrams. The esbuild of VitePress knows older targets.
   vite: {

@@ -48,7 +48,9 @@ test("links within the directory are followed, as orchestrators mount files", as
 test("a file or a set that leads out of the directory is refused", async () => {
   const root = await folder();
   await fileSystem.symlink(join(root, "outside", "b.cedar"), join(root, "policies", "default", "b.cedar"));
-  expect(await problemsIn(root)).toEqual(["default/b.cedar: is a link out of the policy directory (copy the file here)"]);
+  expect(await problemsIn(root)).toEqual([
+    "default/b.cedar: is a link out of the policy directory (copy the file here)",
+  ]);
   await fileSystem.rm(join(root, "policies", "default"), { recursive: true });
   await fileSystem.symlink("../outside", join(root, "policies", "default"));
   expect(await problemsIn(root)).toContain("default: is a link out of the policy directory (copy the file here)");

@@ -169,7 +169,7 @@ function requireApart(entries: readonly IssuerEntry[], own: string | undefined):
   if (overlap !== undefined)
     throw new Error(`${overlap.issuers.join(" and ")} are both configured for ${overlap.tenants}`);
   const indistinct = indistinctOf(entries);
-  if (indistinct !== undefined) throw new Error(`the tokens of ${indistinct.join(" and ")} cannot be told apart`);
+  if (indistinct !== undefined) throw new Error(`the tokens of ${indistinct.join(" and ")} cannot be distinguished`);
 }
 
 /** The only source, if there is just one; then choosing it needs no parsing. */

@@ -105,10 +105,10 @@ entity LabelSet in [${label}] = {
   // Those that the organisation knows, and whether there are others.
   "known": Set<${label}>,
   "unknown": Bool,
-  // What all of them are, or are in. Empty if one is unknown.
+  // What all of them are, or are in. Empty where one is unknown.
   "common": Set<${label}>,
-  // Of their attributes: the largest and the smallest number, and all texts. Absent if one of them is unknown; numbers
-  // also if none of them has one.
+  // Of their attributes: the largest and the smallest number, and all texts. Absent where one of them is unknown; numbers
+  // also where none of them has one.
 ${members.join("")}};
 `;
 }

@@ -57,7 +57,7 @@ const table: Readonly<Record<Reason, readonly Row[] | null>> = {
   invalid_token: [
     [
       everywhere,
-      "The token is malformed, or not for this service, or its signature does not stand.",
+      "The token is malformed, or not for this service, or its signature is invalid.",
       refusedToken("invalid_token", "the access token is not valid"),
     ],
   ],
@@ -119,14 +119,14 @@ const table: Readonly<Record<Reason, readonly Row[] | null>> = {
   rate_limited: [
     [
       everywhere,
-      "The tenant has used up what the deployment lets it use in a period: nothing was done for this call.",
+      "The tenant's quota for the period is used up: nothing was done for this call.",
       error("rate_limited", "the tenant's quota of requests is used up", 42),
     ],
   ],
   overloaded: [
     [
       everywhere,
-      "The service has too much to do at once: nothing was done for this call.",
+      "The service is overloaded: nothing was done for this call.",
       error("overloaded", "too much at once: try again later", 1),
     ],
   ],
@@ -161,7 +161,7 @@ const table: Readonly<Record<Reason, readonly Row[] | null>> = {
   deadline_exceeded: [
     [
       everywhere,
-      "The call took longer than the service lets any call take.",
+      "The call took longer than the service allows.",
       error("deadline_exceeded", "the deadline has passed"),
     ],
   ],

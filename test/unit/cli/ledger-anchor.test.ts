@@ -49,7 +49,7 @@ describe("ledger anchor adopt", () => {
     loseAnchor();
     await expect(serve()).rejects.toThrow("see `ledger anchor adopt`");
     const looked = await adopt();
-    expect(looked).toMatchObject({ code: 1, err: expect.stringContaining("contradicts them for ever") });
+    expect(looked).toMatchObject({ code: 1, err: expect.stringContaining("contradicts them permanently") });
     expect(looked.out).toContain("(tenant alice): 3 leaves");
     await expect(serve()).rejects.toThrow("is new");
     expect(await adopt(...accept)).toMatchObject({ code: 0 });

@@ -214,7 +214,7 @@ describe("where they are", () => {
     const lines = gateway.logged
       .join("")
       .split("\n")
-      .filter((line) => line.includes("entry of X-Forwarded-For is no address"));
+      .filter((line) => line.includes("entry of X-Forwarded-For is not an address"));
     expect(lines.map((line) => JSON.parse(line).entry)).toEqual(["unknown-0"]);
   });
 

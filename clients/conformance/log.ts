@@ -1,4 +1,7 @@
-/** A tenant's log as `docs/ledger.md` has it, of records that a case wants; nothing of it is the service's own code. */
+/**
+ * A tenant's log in the forms of `docs/reference/ledger-formats.md`, with the records that a case wants. Uses none of the
+ * service's code.
+ */
 import { createHash, createHmac, createPrivateKey, createPublicKey, hkdfSync, randomBytes, sign } from "node:crypto";
 import type { JsonObject } from "@bufbuild/protobuf";
 import canonicalize from "canonicalize";

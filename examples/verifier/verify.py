@@ -5,9 +5,9 @@
     verify.py range FILE... --key VKEY[@SIZE] [--key ...] [--records FILE] [--witness VKEY ... [--quorum N]]
     verify.py pack FILE... --key VKEY[@SIZE] [--key ...] [--witness VKEY ... [--quorum N]]
 
-Written from docs/ledger.md and the formats it names: RFC 6962, 8032, 8785, 9162; C2SP signed-note, tlog-checkpoint,
-tlog-proof, tlog-cosignature. Prints one JSON object for each file; the exit code is 0 only where all of them hold. Keys come from
-whoever you trust, never from the file. What an answer says around its receipt is not compared here.
+Written from docs/reference/ledger-formats.md and what it names: RFC 6962, 8032, 8785, 9162; C2SP signed-note,
+tlog-checkpoint, tlog-proof, tlog-cosignature. Prints one JSON object for each file. The exit code is 0 only if all of
+them hold. Keys come from a source that you trust, never from the file. The answer around a receipt is not compared.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-/** Leaves and records: canonical JSON (RFC 8785) of exactly the members that docs/ledger.md names. */
+/** Leaves and records: canonical JSON (RFC 8785) of exactly the members that docs/reference/ledger-formats.md names. */
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { ReceiptError } from "./note.ts";
 import { formatHex, sameBytes, sha256 } from "./text-forms.ts";
@@ -50,7 +50,7 @@ export async function verifyMaterial({ leaf, opening, record }: Material, leafHa
   return shown;
 }
 
-/** HMAC-SHA-256 of the record, with a key from its opening (docs/ledger.md). */
+/** HMAC-SHA-256 of the record, with a key from its opening (docs/reference/ledger-formats.md). */
 async function commitment(record: Uint8Array<ArrayBuffer>, opening: Uint8Array<ArrayBuffer>): Promise<string> {
   const info = new TextEncoder().encode("platform-ledger/v1/commitment");
   const secret = await crypto.subtle.importKey("raw", opening, "HKDF", false, ["deriveKey"]);

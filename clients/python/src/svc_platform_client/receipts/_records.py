@@ -1,4 +1,4 @@
-"""Leaves, and the records that they commit to (`docs/ledger.md` of the service)."""
+"""Leaves, and the records that they commit to (`docs/reference/ledger-formats.md` of the service)."""
 
 from __future__ import annotations
 

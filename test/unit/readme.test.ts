@@ -67,6 +67,36 @@ test("every page of the documentation is linked from its index", () => {
   expect(pages.filter((page) => !index.includes(`](${page.slice("docs/".length)}`))).toEqual([]);
 });
 
+test("every command that a document shows exists, with its options", () => {
+  const sections = textOf("docs/reference/commands.md").replaceAll("&lt;", "<").split(/^## /m).slice(1);
+  const common = ["--json", "--config", "--version", "--help"];
+  const commands = sections.map((text) => {
+    const options = [...text.matchAll(/^\| `([^`]+)` \|/gm)].flatMap(
+      ([, flags = ""]) => flags.match(/--[\w-]+/g) ?? [],
+    );
+    return { name: (text.split("\n", 1)[0] ?? "").replace(/ [<[].*/, ""), options: [...options, ...common] };
+  });
+  const shown = documents.flatMap((file) =>
+    [
+      ...textOf(file)
+        .replaceAll("\\\n", " ")
+        .matchAll(/npm run cli -- ((?!<)[^`\n#]+)/g),
+    ].map(([, line = ""]) => ({ file, line })),
+  );
+  expect(shown.length).toBeGreaterThan(50);
+  const wrong = shown.filter(({ line }) => {
+    const words = line.replace(/^(--config \S+|--json) /, "").trim();
+    const isOf = ({ name }: { name: string }) => words === name || words.startsWith(`${name} `);
+    const command = commands.filter(isOf).sort((a, b) => b.name.length - a.name.length)[0];
+    const options = words.replaceAll(/'[^']*'|"[^"]*"/g, "").match(/(?<=\s|^)--[\w-]+/g) ?? [];
+    return (
+      !options.every((option) => (command?.options ?? common).includes(option)) ||
+      (command === undefined && options.length === 0)
+    );
+  });
+  expect(wrong).toEqual([]);
+});
+
 test("every source file that a comment or a document names exists", () => {
   const files = execFileSync("git", ["ls-files", "-co", "--exclude-standard"], { cwd: root, encoding: "utf8" })
     .split("\n")

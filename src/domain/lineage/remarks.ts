@@ -1,6 +1,7 @@
 /**
  * Gaps and contradictions in the history of an artifact that an auditor would ask about. A remark states only what the
- * pack shows: if records outside of it could explain a gap, it says so. docs/ledger.md defines the words.
+ * pack shows: if records outside of it could explain a gap, it says so.
+ * docs/reference/ledger-formats.md defines the words.
  */
 import { eventOutcome, eventOutcomes } from "../../base/vocabulary.ts";
 import type { CompleteRange } from "../../ledger/pack/range-check.ts";

@@ -1,4 +1,4 @@
-/** Strict readers of leaves and records from outside: only the members that docs/ledger.md names. */
+/** Strict readers of leaves and records from outside: only the members that docs/reference/ledger-formats.md names. */
 
 import { isMoment } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";

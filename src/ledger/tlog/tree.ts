@@ -87,7 +87,7 @@ export class Tree {
 
   /**
    * Roots of the largest subtrees without any of the leaves, from left to right: with the leaves they make the root
-   * (docs/ledger.md). For one leaf they are its audit path in another order.
+   * (docs/reference/ledger-formats.md). For one leaf they are its audit path in another order.
    *
    * @param indices of the leaves, ascending, without duplicates
    * @throws RangeError if the tree has no such leaf, or they are not ascending

@@ -51,7 +51,7 @@ import type { SigningKeysOfStore } from "./signing-keys.ts";
 const sharedLockTimeoutMs = 250;
 
 /** Records that are made in one turn of the event loop: those of a large group take many, so that other calls have theirs. */
-const recordsAtOnce = 64;
+const recordsAtOnce = 16;
 
 export interface LogWriterOptions extends LogToolsOptions {
   readonly pool: ConnectionPool;

@@ -27,10 +27,8 @@ import { printTable, readOptions, requireTools, temporaryFolder } from "./run.ts
 const { seconds, connections, only } = readOptions({ seconds: 10, connections: 256, only: "" });
 const serverCore = 0;
 const loadCore = 1;
-/** Calls a second of the quiet tenant. */
 const perSecond = 20;
 const maxMemoryMiB = 600;
-/** Time until a flood is at its height, in milliseconds. */
 const settleMs = 1_000;
 
 /** One kind of request, sent repeatedly on each of many connections as soon as it is answered. */
@@ -39,7 +37,6 @@ interface Flood {
   readonly url: string;
   readonly http2?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
-  /** POST with this body; GET if absent. */
   readonly body?: Uint8Array;
 }
 

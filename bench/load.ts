@@ -13,11 +13,9 @@ const run = promisify(execFile);
 /** In bodies of turns, replaced in each request by a text that no earlier load used. */
 export const numbered = "__number__";
 
-/** One kind of request, sent repeatedly. */
 export interface Load {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** POST with this body; GET if absent. */
   readonly body?: Uint8Array;
   /** Requests that are sent in turn instead of `headers` and `body`. Over HTTP/1.1 only. */
   readonly turns?: readonly Turn[];

@@ -6,14 +6,12 @@ import { findReceipt, type GivenReceipt, verifyReceipt } from "../src/ledger/rec
 import type { NoteVerifier } from "../src/ledger/tlog/note-keys.ts";
 import { type Answer, type Call, callRest, grpcCaller, type Outcome } from "./soak-calls.ts";
 
-/** A client of the session route. */
 export interface SoakClient {
   readonly tenantId: string;
   readonly clientId: string;
   readonly secret: string;
 }
 
-/** Contents of an answer's receipt. */
 export interface Acknowledged {
   readonly tenant: string;
   readonly recordId: string;
@@ -25,7 +23,6 @@ export interface Acknowledged {
 
 export interface CallersOptions {
   readonly number: number;
-  /** Base URLs of the gateways that serve now. */
   readonly urls: readonly string[];
   /** The first one is hot: it gets half of all calls. */
   readonly tenants: readonly string[];
@@ -34,11 +31,9 @@ export interface CallersOptions {
   readonly client: SoakClient;
   /** The trusted key, under the name of a log. */
   readonly verifierOf: (origin: string) => NoteVerifier;
-  /** Random numbers from 0 up to 1. */
   readonly random: () => number;
 }
 
-/** Results of the calls so far. */
 export interface Called {
   readonly acknowledged: readonly Acknowledged[];
   /** Resource ids of calls with an idempotency key, answered or not: each may be in the log once. */
@@ -47,7 +42,6 @@ export interface Called {
   readonly repeated: number;
   readonly reads: number;
   readonly sessions: number;
-  /** Answers that were wrong. */
   readonly problems: readonly string[];
 }
 
@@ -59,11 +53,9 @@ const passing: ReadonlySet<string> = new Set([
   "canceled",
   "deadline_exceeded",
 ]);
-/** Pause after an unanswered call, in milliseconds. */
 const retryMs = 20;
 const keyedRoutes = ["/v1/sdk/artifact-register", "/v1/sdk/evidence"];
 const sessionCall = { route: "/v1/sdk/session", rpc: "platform.sdk.v1.SessionService/CreateSession" };
-/** Shares of all calls. */
 const share = { hotTenant: 0.5, session: 0.04, keyed: 0.5, repeated: 0.5 };
 
 /** Starts the callers. `stop` resolves with the results when the last call has ended. */

@@ -1,4 +1,3 @@
-/** One call on either protocol, as any client makes it. */
 import { ConnectError, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
@@ -37,7 +36,6 @@ export async function callRest({ url, route, headers, body }: Call): Promise<Out
   }
 }
 
-/** Calls over gRPC, with one connection to each gateway. */
 export function grpcCaller(): (call: Call) => Promise<Outcome> {
   const transports = new Map<string, Transport>();
   return async ({ url, rpc, headers, body }) => {

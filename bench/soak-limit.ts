@@ -8,13 +8,11 @@ export const attemptsOfWindow = 30;
 const windowMs = 60_000;
 /** Allowed deviation from the limit, as a share. */
 const tolerance = 0.1;
-/** Pause between two attempts of one prober, in milliseconds. */
 const pauseMs = 25;
 const probers = 4;
 const address = "192.0.2.200";
 
 export interface LimitReport {
-  /** Granted attempts, by window. */
   readonly windows: readonly number[];
   readonly refused: number;
   readonly problems: readonly string[];
@@ -42,7 +40,6 @@ export function startLimitProbe(urls: readonly string[], { tenantId, clientId, s
   };
   const all = Promise.all(Array.from({ length: probers }, probe));
   return {
-    /** Attempts refused so far. */
     refused: () => refused,
     async stop(): Promise<LimitReport> {
       stopping = true;

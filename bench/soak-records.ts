@@ -23,7 +23,6 @@ export async function verifyRecords(settings: Readonly<Record<string, string>>, 
   };
 }
 
-/** `ledger verify`, as an operator runs it. */
 async function verifyLogs(settings: Readonly<Record<string, string>>): Promise<string[]> {
   const args = [join(import.meta.dirname, "../src/cli/cli.ts"), "ledger", "verify"];
   const env = { PATH: process.env.PATH ?? "", ...settings };

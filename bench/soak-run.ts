@@ -24,7 +24,6 @@ export interface SoakOptions {
   readonly durationMs: number;
   readonly lifeMs: { readonly shortest: number; readonly longest: number };
   readonly seed: number;
-  /** Called twice a second. */
   readonly onProgress?: (kills: number, acknowledged: number) => void;
 }
 
@@ -34,7 +33,6 @@ export interface SoakReport {
   readonly limit: LimitReport;
   /** Records in the logs, acknowledged or not. */
   readonly records: number;
-  /** Empty if every promise held. */
   readonly problems: readonly string[];
 }
 
@@ -119,12 +117,10 @@ function randomFrom(seed: number): () => number {
 interface GatewaysOptions {
   readonly number: number;
   readonly issuer: { readonly url: string };
-  /** Folder of the gateways' output. */
   readonly folder: string;
   readonly env: Readonly<Record<string, string>>;
   /** Milliseconds that a gateway lives before it is killed: uniform in this range. */
   readonly lifeMs: { readonly shortest: number; readonly longest: number };
-  /** Random numbers from 0 up to 1. */
   readonly random: () => number;
 }
 
@@ -166,7 +162,6 @@ async function startGateways(options: GatewaysOptions) {
     live(place, gateway).catch((error: unknown) => [error instanceof Error ? error.message : String(error)]),
   );
   return {
-    /** Base URLs of those that serve now; the list changes. */
     urls: urls as readonly string[],
     kills: () => kills,
     /** Stops killing, and shuts every gateway down. Resolves with problems of the shutdown. */

@@ -23,7 +23,6 @@ const values = readOptions({
 });
 process.exitCode = (await (values.fuzz ? fuzz() : soak())) ? 0 : 1;
 
-/** Whether every promise held. */
 async function soak(): Promise<boolean> {
   const [name, startStore] = testStores.find(([each]) => each.toLowerCase().startsWith(values.store)) ?? [];
   if (startStore === undefined) throw new Error("--store is sqlite or postgres");

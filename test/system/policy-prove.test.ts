@@ -194,7 +194,7 @@ test("what only entities that are not there make differ is neither proven nor re
   const { found, undecided } = await prove(old as Files, next as Files);
   expect(found).toEqual([]);
   expect(undecided).toEqual([
-    expect.stringContaining("only with entities or values that no request of this service can have"),
+    expect.stringContaining("needs entities or values that no request of this service can have"),
   ]);
 });
 

@@ -7,13 +7,9 @@ import type { CheckpointSigner } from "../tlog/signer.ts";
 import { formatTlogProof } from "../tlog/tlog-proof.ts";
 import type { Waiting } from "./queues.ts";
 
-/** What one who waits for a record is told. */
 export type Answer = Appended | ServiceError;
 
-/**
- * Answers with signed receipts, one for each result. Until what the store has done is committed and anchored, they may be
- * made and thrown away again, and must not be given to anybody.
- */
+/** Makes one signed receipt per result. They must not leave the process until the batch is committed and anchored. */
 export function answersOf({ log, results }: BatchResult, signer: CheckpointSigner): readonly Answer[] {
   const sign = once((tree: StoredTree) => signer.sign({ origin: log, ...tree }));
   return results.map((result) =>
@@ -23,7 +19,7 @@ export function answersOf({ log, results }: BatchResult, signer: CheckpointSigne
   );
 }
 
-/** What the store has done is committed and anchored: now, and not before, those who wait for it are told. */
+/** Answers the callers of a batch. The batch must be committed and anchored. */
 export function answerBatch(waiting: readonly Waiting[], answers: readonly Answer[]): void {
   waiting.forEach(({ resolve, reject }, position) => {
     const answer = answers[position] as Answer;
@@ -61,7 +57,7 @@ function once(sign: (tree: StoredTree) => string): (tree: StoredTree) => string 
   };
 }
 
-/** The largest tree among a batch's results, and whether this batch made it. Undefined where nothing was appended. */
+/** The largest tree among a batch's results, and whether this batch made it. Undefined if nothing was appended. */
 export function newestTree({
   results,
 }: BatchResult): { readonly tree: StoredTree; readonly isFresh: boolean } | undefined {
@@ -75,7 +71,6 @@ export function newestTree({
 
 const retryAfterSeconds = 1;
 
-/** The refusal of those who wait for a write that failed. */
 export function storeFailure(cause: unknown): ServiceError {
   return cause instanceof ServiceError ? cause : unavailable("The record store is not available.", cause);
 }

@@ -27,13 +27,11 @@ import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
 import type { CommitObserver } from "./observed.ts";
 import { batchOf, commitSpan, halve, type Share, TenantQueues, type Waiting } from "./queues.ts";
 
-/** Who watches how long records wait. */
 type QueueObserver = Pick<CommitObserver, "elapsedMs" | "waited">;
 
-/** Writes that are done and whose answers wait for the shared anchor. Each holds what one write carries, at most. */
+/** Writes whose answers wait for the shared anchor. */
 const maxAnswersWaiting = 32;
 
-/** A record that is to be queued. */
 type ToWrite = Omit<Waiting, "sinceMs" | "endsAtMs" | "written" | "isOver">;
 
 const patiences: readonly Patience[] = ["none", "moment", "full"];
@@ -47,9 +45,7 @@ export class Appender {
   readonly #timers: Timers;
   readonly #queue: QueueObserver | undefined;
   readonly #contention = new Contention();
-  /** Writes under way that count. */
   readonly #writes: Record<Patience, number> = { none: 0, moment: 0, full: 0 };
-  /** Records that were ever queued. */
   #queued = 0;
   #answersWaiting = 0;
   #scheduled = false;
@@ -85,8 +81,8 @@ export class Appender {
   }
 
   /**
-   * Queues records of one tenant that one write is to carry. Rejects, or throws, as `append`, each for itself where the
-   * store refuses its data.
+   * Queues records of one tenant for one write. Rejects or throws like `append`, per record if the store refuses its
+   * data.
    */
   appendTogether(tenantId: TenantId, records: readonly EncodedRecord[], span?: Span): readonly Promise<Appended>[] {
     this.#requireOpen(tenantId);
@@ -109,7 +105,7 @@ export class Appender {
     const sinceMs = this.#queue?.elapsedMs() ?? 0;
     const waiting = records.map((record) => this.#limited(tenantId, record, sinceMs));
     if (!this.#queues.push(tenantId, ...waiting)) {
-      // Their caller is told by the throw: a time limit that is left would reject what nobody waits for.
+      // The caller gets the throw; a remaining time limit would reject a promise without a reader.
       for (const { written } of waiting) written();
       throw overloaded("too many records are waiting to be stored");
     }
@@ -118,8 +114,8 @@ export class Appender {
   }
 
   /**
-   * With a time limit, whatever it waits for: the writes before its own, a store that leaves it to a further write, or one
-   * that it is in. Of that one nobody knows then what becomes of it.
+   * Applies the time limit to the whole wait: earlier writes, retries, and the write itself. If the limit ends during
+   * the write, its outcome is unknown.
    */
   #limited(tenantId: TenantId, record: ToWrite, sinceMs: number): Waiting {
     const { maxWaitMs } = this.#limits;
@@ -146,7 +142,6 @@ export class Appender {
     return waiting;
   }
 
-  /** Records that wait to be handed to the store. */
   get waiting(): number {
     return this.#queues.size;
   }
@@ -158,7 +153,6 @@ export class Appender {
     return this.#closed.promise;
   }
 
-  /** As `encodeRecord`. */
   encode(record: NewRecord): EncodedRecord {
     return encodeRecord(record, this.#limits.maxRecordBytes);
   }
@@ -211,12 +205,12 @@ export class Appender {
     for (const { waiting } of shares) for (const { sinceMs } of waiting) this.#queue.waited(nowMs - sinceMs);
   }
 
-  /** Writes what waits, where something does. */
+  /** Writes queued records, if there are any. */
   #goOn(): void {
     if (patiences.some((patience) => this.#queues.hasReady(patience))) this.#schedule();
   }
 
-  /** Counts a write, until it has ended or has been slow. Returns what ends it. */
+  /** Counts a write until it ends or becomes slow. Returns the function that ends it. */
   #enter(patience: Patience): () => void {
     const { slowWriteMs } = this.#limits;
     let isCounted = true;
@@ -236,7 +230,7 @@ export class Appender {
     };
   }
 
-  /** Writes shares, halving those that fail because of their data until the bad record stands alone. */
+  /** Writes shares. Halves a share that fails because of its data, until the bad record stands alone. */
   async #write(shares: readonly Share[], patience: Patience): Promise<void> {
     const anchored = shares.map(({ tenantId }) => this.#anchor?.anchored(tenantId));
     const batches = shares.map(batchOf);
@@ -244,7 +238,7 @@ export class Appender {
     const endsAtMs = Math.min(...shares.flatMap(({ waiting }) => waiting.map((record) => record.endsAtMs)));
     const answers = new EarlyAnswers(this.#signer);
     const foresee = (result: BatchResult) => answers.make(result);
-    // What another anchor has to confirm first gets lines of its own when that has done so.
+    // If another anchor must confirm first, its results get lines after that.
     const onForeseen = this.#anchor === undefined ? foresee : undefined;
     const outcomes = await this.#writer.write(batches, patience, endsAtMs, onForeseen).catch((error: unknown) => {
       span?.end(error);
@@ -260,7 +254,7 @@ export class Appender {
     for (const { share, error } of unstorable) await this.#writeHalves([share], patience, error);
   }
 
-  /** Answers those who wait for a share. Returns why not, where its data is the reason. */
+  /** Answers the callers of a share. Returns the error if its data is the reason. */
   #answer(
     share: Share,
     outcome: BatchOutcome | undefined,
@@ -286,7 +280,7 @@ export class Appender {
     if (outcome.error instanceof UnstorableError) return outcome.error;
     const refusal = storeFailure(outcome.error);
     for (const { reject } of waiting) reject(refusal);
-    // What came meanwhile has waited as well, and would wait as long again.
+    // Records that arrived meanwhile have waited as well, and would wait as long again.
     if (outcome.isLate === true) for (const { reject } of this.#queues.drain(share.tenantId)) reject(refusal);
     return undefined;
   }
@@ -322,7 +316,7 @@ export class Appender {
   async #writeHalves(shares: readonly Share[], patience: Patience, cause: UnstorableError): Promise<void> {
     const halves = halve(shares);
     if (halves !== undefined) {
-      // One after the other, and none left out of a tenant that is in both: order within a tenant holds.
+      // One after the other, so that a tenant in both halves keeps its order.
       for (const half of halves) await this.#write(half, shares.length === 1 ? "full" : patience);
       return;
     }
@@ -336,7 +330,7 @@ export class Appender {
   /** The store failed: rejects everything that is queued now, rather than after one failing write each. */
   #refuse(shares: readonly Share[], cause: unknown): void {
     const refusal = storeFailure(cause);
-    // Those of the write that were answered already, before a half of it failed, do not notice.
+    // Callers of the same write that were answered before ignore this.
     for (const { reject } of shares.flatMap(({ waiting }) => waiting)) reject(refusal);
     for (const { reject } of this.#queues.drain()) reject(refusal);
   }

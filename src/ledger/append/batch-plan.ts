@@ -4,18 +4,15 @@ import type { EncodedIdempotency, EncodedRecord } from "../record/record.ts";
 import { readRecordText } from "../record/record-text.ts";
 
 export interface BatchPlan {
-  /** Records to append, in order. */
   readonly fresh: readonly EncodedRecord[];
-  /** The batch's results, once the fresh records are committed. */
   results(committed: readonly CommittedRecord[]): BatchResult["results"];
 }
 
-/** What stands for one record of the batch: a fresh one by its position, or a result that is known. */
+/** One record of the batch: a fresh one by its position, or a known result. */
 type Part =
   | { readonly position: number; readonly retried: boolean }
   | { readonly result: CommittedRecord | NotAppended };
 
-/** The records of a batch, which carries them as text. */
 export function readBatch(records: readonly string[]): readonly EncodedRecord[] {
   return records.map(readRecordText);
 }

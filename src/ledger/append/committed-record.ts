@@ -6,7 +6,6 @@ import { formatPath, formatPaths } from "../tlog/tlog-proof.ts";
 import { type Hash, leafHash, type Tree } from "../tlog/tree.ts";
 import type { Sequenced } from "./sequence.ts";
 
-/** A record of a log, in full. */
 export interface LoggedRecord {
   readonly recordId: RecordId;
   readonly leafIndex: number;
@@ -56,7 +55,6 @@ function toCommitted(
   };
 }
 
-/** The results without what need not be shown. */
 export function shownOnly(
   results: BatchResult["results"],
   shown: readonly ShownOfRecord[] | undefined,

@@ -1,12 +1,12 @@
 /**
- * How patient the next write of a tenant is: those whose logs others hold are passed by, then waited for together, and
- * where that takes long each on its own, so that nobody waits for a log that is stuck.
+ * Chooses how long the next write of a tenant waits for a lock. A locked log is skipped first, then retried with a
+ * short timeout together with others, then retried alone, so one stuck log never blocks the others.
  */
 import { LRUCache } from "lru-cache";
 import type { TenantId } from "../../base/ids.ts";
 import type { BatchLeft, Patience } from "../ports/store.ts";
 
-/** Tenants that are remembered. One that is forgotten is passed by again first. */
+/** Tenants that are remembered. A forgotten tenant starts again with a skip. */
 const maxTenants = 4_096;
 
 export class Contention {
@@ -16,12 +16,11 @@ export class Contention {
     return this.#tenants.get(tenantId) ?? "none";
   }
 
-  /** A write of several left the tenant's batch out. */
   noteLeft(tenantId: TenantId, { left }: BatchLeft): void {
     this.#tenants.set(tenantId, left === "held" ? "moment" : "full");
   }
 
-  /** The tenant's batch was stored. After one that failed the next is as patient. */
+  /** The tenant's batch was stored. After a failure the next write waits the same way. */
   noteWritten(tenantId: TenantId): void {
     this.#tenants.delete(tenantId);
   }

@@ -1,13 +1,11 @@
 /**
- * Answers that are made while their write is being committed: signing takes the event loop, and syncing the store's thread
- * and the disk, so neither need wait for the other. They stay here until the store says that this very result is durable;
- * those of a write that failed are dropped with it.
+ * Signs answers on the event loop while the store's thread syncs the commit to disk. Answers stay here until the store
+ * confirms the result; a failed write drops them.
  */
 import type { BatchResult } from "../ports/store.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
 import { type Answer, answersOf } from "./answering.ts";
 
-/** Of one write. */
 export class EarlyAnswers {
   readonly #signer: CheckpointSigner;
   readonly #made = new Map<BatchResult, readonly Answer[]>();
@@ -16,16 +14,16 @@ export class EarlyAnswers {
     this.#signer = signer;
   }
 
-  /** Makes the answers of a result that is not durable yet. What cannot be made is made when it is asked for. */
+  /** Makes the answers of a result that is not durable yet. A failure is ignored; `of` then makes them. */
   make(result: BatchResult): void {
     try {
       this.#made.set(result, answersOf(result, this.#signer));
     } catch {
-      // Who asks for it is told why, where it is still so.
+      // `of` signs again, and throws if it still fails.
     }
   }
 
-  /** The answers of a result that is committed. Throws where it cannot be signed. */
+  /** Returns the answers of a committed result. Throws if it cannot be signed. */
   of(result: BatchResult): readonly Answer[] {
     return this.#made.get(result) ?? answersOf(result, this.#signer);
   }

@@ -19,8 +19,8 @@ export class EdgeCache {
   readonly #cache = new LRUCache<TenantId, CachedEdge>({ max: maxEdges });
 
   /**
-   * The edge of a log as its head has it, or as it was a little before another process wrote to it, for the caller to
-   * change: it is forgotten here until it is put back. Undefined where it is not here.
+   * Takes the edge of a log at its head, or a little behind it. The caller may change the edge; it is absent here until
+   * `put`. Undefined if the cache has none.
    */
   take({ tenantId, size, root }: LogState): RightEdge | undefined {
     const cached = this.#cache.get(tenantId);
@@ -31,35 +31,34 @@ export class EdgeCache {
     return isUsable ? cached.edge : undefined;
   }
 
-  /** Keeps an edge whose tree was committed. */
   put(tenantId: TenantId, edge: RightEdge, root: Hash): void {
     this.#cache.set(tenantId, { edge, root });
   }
 }
 
-/** Tiles that `edgeOf` reads of a log. None where the edge is as its head has it. */
+/** Names the tiles that `edgeOf` reads of a log. None if the edge is at the head. */
 export function edgeTiles(
   { size }: LogState,
   edge: RightEdge | undefined,
 ): readonly Pick<TileCoordinate, "level" | "index">[] {
   if (edge?.size === size) return [];
   const tiles: Pick<TileCoordinate, "level" | "index">[] = partialTiles(size);
-  // Full by now, and begun when the edge was.
+  // The last tile that was partial at the edge is full by now.
   const first = Math.floor((edge?.size ?? size) / tileWidth);
   return first < Math.floor(size / tileWidth) ? [...tiles, { level: 0, index: first }] : tiles;
 }
 
 /**
- * The edge of a log as its head has it, from one that is not far behind, or from its tiles. Throws `UnsoundLogError` where
- * these do not give the head's root.
- * @param edge what the cache gave; changed
+ * Returns the edge of a log at its head, from an edge that is not far behind, or from the log's tiles. Throws
+ * `UnsoundLogError` if these do not give the head's root.
+ * @param edge the edge from the cache; changed
  */
 export function edgeOf(head: LogState, edge: RightEdge | undefined, readTile: TileReader): RightEdge {
   if (edge?.size === head.size) return edge;
   return (edge && follow(edge, head, readTile)) ?? loadEdge(head, readTile);
 }
 
-/** Adds the leaves that others have appended since. Undefined where that does not give the head's root. */
+/** Adds the leaves that others have appended since. Undefined if the result is not the head's root. */
 function follow(edge: RightEdge, { size, root }: LogState, readTile: TileReader): RightEdge | undefined {
   for (let leaf = edge.size; leaf < size; leaf++) {
     const first = (leaf % tileWidth) * hashBytes;
@@ -71,7 +70,7 @@ function follow(edge: RightEdge, { size, root }: LogState, readTile: TileReader)
   return sameHash(edge.tree().root(), root) ? edge : undefined;
 }
 
-/** Reads the edge of a log from its tiles. Throws `UnsoundLogError` where they do not give the head's root. */
+/** Reads the edge of a log from its tiles. Throws `UnsoundLogError` if they do not give the head's root. */
 export function loadEdge({ origin, size, root }: LogState, readTile: TileReader): RightEdge {
   let edge: RightEdge;
   try {

@@ -4,7 +4,6 @@ import type { NewRecord } from "../ports/record.ts";
 import { recordText } from "../record/record-text.ts";
 import type { Waiting } from "./queues.ts";
 
-/** A record that is ready to be queued. */
 export type EncodedRecord = Pick<Waiting, "recordId" | "json" | "sizeBytes" | "shown">;
 
 /** @throws ServiceError `invalid_request` for a record that is larger, or has no canonical JSON */

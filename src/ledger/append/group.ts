@@ -8,34 +8,33 @@ import type { NewRecord } from "../ports/record.ts";
 import type { Appender } from "./appender.ts";
 import type { EncodedRecord } from "./encode.ts";
 
-/** Records whose results are told in one turn of the event loop. */
+/** Records answered in one turn of the event loop. */
 const toldAtOnce = 64;
 
-/** How long a group waits until others of its tenant have ended. Milliseconds. */
+/** How long a group waits for other groups of its tenant. Milliseconds. */
 const maxRoomWaitMs = 1_000;
 
 interface Room {
   records: number;
-  /** In the order in which they came. */
   readonly waiting: Set<() => void>;
 }
 
 /**
- * Records of groups under way, by tenant, from before they are made until they are committed. A group that found the
- * tenant's queue full after its records were made would have cost its whole work for a refusal.
+ * Reserves queue room for groups, by tenant, from before their records are made until they are committed. Without it a
+ * group could make all its records only to find the queue full.
  */
 export class GroupRooms {
   readonly #maxRecords: number;
   readonly #timers: Timers;
   readonly #rooms = new Map<TenantId, Room>();
 
-  /** @param maxRecords from which on a tenant's next group waits */
+  /** @param maxRecords bound from which the next group of a tenant waits */
   constructor(maxRecords: number, timers: Timers = systemTimers) {
     this.#maxRecords = maxRecords;
     this.#timers = timers;
   }
 
-  /** As `RecordGroup.enter`; `onEntered` is called with what gives the room back. */
+  /** As `RecordGroup.enter`; `onEntered` receives the function that releases the room. */
   enter(tenantId: TenantId, count: number, onEntered: (leave: () => void) => void): Promise<void> | undefined {
     const room = this.#rooms.get(tenantId) ?? { records: 0, waiting: new Set() };
     this.#rooms.set(tenantId, room);
@@ -117,7 +116,7 @@ export class QueuedGroup implements RecordGroup {
   }
 
   async commit(span?: Span): Promise<void> {
-    // Places whose records were refused are empty.
+    // Refused records left empty places.
     const members = this.#members.filter((member) => member !== undefined);
     try {
       await traced(span, "ledger.append", (child) => this.#append(members, child));
@@ -136,7 +135,7 @@ export class QueuedGroup implements RecordGroup {
     const failed = results.find((result) => result.status === "rejected" && !isOfRecord(result.reason));
     if (failed?.status === "rejected") throw failed.reason;
     for (const [i, { resolve, reject }] of members.entries()) {
-      // What is made of each result takes its time too.
+      // The caller's work on each result takes time too.
       if (i > 0 && i % toldAtOnce === 0) await new Promise(setImmediate);
       const result = results[i] as PromiseSettledResult<Appended>;
       if (result.status === "fulfilled") resolve(result.value);
@@ -145,7 +144,7 @@ export class QueuedGroup implements RecordGroup {
   }
 }
 
-/** Whether a record was refused for its own sake: of a group that was not committed, none was. */
+/** Whether a record was refused because of its own content. A group that was not committed has none. */
 function isOfRecord(refusal: unknown): boolean {
   return refusal instanceof ServiceError && ofRecords.has(refusal.reason);
 }

@@ -25,7 +25,7 @@ export class StoredLedger implements Ledger, PublishedLogs {
   #checking: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
-  /** The anchor, where there is one besides the store's own, is closed with the ledger. */
+  /** The ledger closes the anchor, if there is one besides the store's own. */
   constructor(
     store: LedgerStore,
     signer: CheckpointSigner,

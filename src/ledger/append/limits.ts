@@ -1,28 +1,27 @@
 /** Bounds of what waits to be stored, and of what one write carries. */
 import type { QueueLimits } from "./queues.ts";
 
-/** Bounds of the appender. */
 export interface AppenderLimits extends QueueLimits {
-  /** Writes under way at a time, save those that wait for logs which others write to; their tenants differ. */
+  /** Writes under way at a time, without those that wait for locked logs. Their tenants differ. */
   readonly maxWritesInFlight: number;
-  /** Writes under way at a time that wait for one tenant's log. Besides there is one that waits for a moment for many. */
+  /** Writes under way at a time that each wait for one tenant's log. One more may wait briefly for many logs. */
   readonly maxWritesApart: number;
-  /** A write that takes longer does not count among them any more: others need not wait for it. Milliseconds. */
+  /** A write that takes longer is not counted any more, so that others need not wait for it. Milliseconds. */
   readonly slowWriteMs: number;
-  /** How long a record waits for its write, and that for the store: then its caller is answered. Milliseconds. */
+  /** Bound of a record's wait for its write, and of the write's wait for the store. Milliseconds. */
   readonly maxWaitMs: number;
   /**
-   * How long a write waits for company: as long as every turn of the event loop brings more records, at most so many
-   * turns. Fewer, larger commits cost less in all; but where the writer has a core of its own, it would stand idle.
+   * Bound of the turns that a write waits while every turn of the event loop brings more records. Fewer, larger commits
+   * cost less in total, but a writer with its own core would be idle.
    */
   readonly gatherTurns: number;
-  /** Of one record's JSON text in UTF-8, before the ledger adds its own members. */
+  /** Size of one record's JSON text in UTF-8, before the ledger adds its members. */
   readonly maxRecordBytes: number;
 }
 
 /**
- * Defaults. A record of the largest request, every character escaped, is under 1 MiB; 256 records are where a larger
- * batch stops paying; 64 MiB is a second of a saturated store at ordinary sizes.
+ * Defaults. The largest request, every character escaped, is under 1 MiB. Batches of more than 256 records gain
+ * nothing. 64 MiB is one second of a saturated store at ordinary sizes.
  */
 export const defaultAppenderLimits: AppenderLimits = {
   maxQueuedPerTenant: 1024,

@@ -12,7 +12,7 @@ export class ObservedLedger implements Ledger {
   readonly #onFailure: () => void;
   #writable = true;
 
-  /** `onFailure` is told of every append that the store refused. */
+  /** @param onFailure called for every append that the store refused */
   constructor(ledger: Ledger, onFailure: () => void) {
     this.#ledger = ledger;
     this.#onFailure = onFailure;
@@ -67,7 +67,7 @@ export class ObservedLedger implements Ledger {
       this.#writable = true;
       return result;
     } catch (error) {
-      // An entry that is refused for what it says is no failure of the store.
+      // A refusal because of the entry's content is no failure of the store.
       if (error instanceof ServiceError && error.reason === "store_unavailable") {
         this.#writable = false;
         onFailure?.();
@@ -77,23 +77,22 @@ export class ObservedLedger implements Ledger {
   }
 }
 
-/** Who watches what the commits of the ledger cost. */
+/** Observes the cost of the ledger's commits. */
 export interface CommitObserver {
-  /** Milliseconds since some moment; never goes back. */
+  /** Monotonic clock, in milliseconds. */
   readonly elapsedMs: () => number;
   /**
-   * One write made so many records durable, at least one; retries, which are answered from what an earlier write kept,
-   * are none of them. The time is that of the whole write, from handing it to the store to the store's word that it is
-   * durable. Told before the callers are answered; returns at once and does not throw.
+   * Called after each write that made at least one record durable, before the callers are answered. Retries answered
+   * from an earlier write are not counted. The duration is that of the whole write. Must return at once and not throw.
    */
   readonly committed: (records: number, durationMs: number) => void;
-  /** A record waited so long before it was handed to the store. As `committed`. */
+  /** Called with the time that a record waited for the store. As `committed`. */
   readonly waited?: (waitedMs: number) => void;
-  /** Gets what tells how many records wait to be handed to the store. */
+  /** Receives a function that counts the records waiting for the store. */
   readonly watchWaiting?: (count: () => number) => void;
 }
 
-/** The same writer. A write that failed, or that appended nothing, is not told of. */
+/** Returns the writer, observed. A write that failed or appended nothing is not reported. */
 export function observedWriter(writer: BatchWriter, { elapsedMs, committed }: CommitObserver): BatchWriter {
   return {
     async write(batches, patience, endsAtMs, foresee) {

@@ -4,31 +4,30 @@ import type { Span } from "../../base/trace.ts";
 import type { Appended, ShownOfRecord } from "../ports/ledger.ts";
 import type { Patience, TenantBatch } from "../ports/store.ts";
 
-/** One record that waits to be written, and who waits for it. */
 export interface Waiting {
   readonly recordId: RecordId;
   /** The record as `recordText` writes it. */
   readonly json: string;
   readonly sizeBytes: number;
-  /** What its receipt needs to show. Default: all. */
+  /** The members that its receipt shows. Default: all. */
   readonly shown?: ShownOfRecord;
-  /** How many records, this one and those after it, one write must carry. Default: this one alone. */
+  /** How many records, from this one on, must share one write. Default: 1. */
   readonly together?: number;
-  /** Of the append; absent where nothing is traced. */
+  /** Span of the append; absent if it is not traced. */
   readonly span?: Span | undefined;
-  /** When it began to wait, in milliseconds since some moment. */
+  /** When it began to wait, in milliseconds of a monotonic clock. */
   readonly sinceMs: number;
-  /** Until when its caller waits for its write, as `performance.now` counts. */
+  /** When its caller stops waiting, in `performance.now` time. */
   readonly endsAtMs: number;
-  /** Its write has ended: what it waits for from now on has no time limit here. */
+  /** Called when its write has ended: no time limit applies after that. */
   written(): void;
-  /** Whether its caller waits no longer. */
+  /** Whether its caller has stopped waiting. */
   isOver(): boolean;
   resolve(appended: Appended): void;
   reject(error: unknown): void;
 }
 
-/** The span of a write that carries shares; undefined where none of their appends is exported. */
+/** Begins the span of a write; undefined if none of its appends is exported. */
 export function commitSpan(shares: readonly Share[]): Span | undefined {
   const spans = shares.flatMap(({ waiting }) => waiting.flatMap(({ span }) => span ?? []));
   const commit = spans[0]?.shared("ledger.commit", spans);
@@ -37,26 +36,24 @@ export function commitSpan(shares: readonly Share[]): Span | undefined {
   return commit;
 }
 
-/** What one write takes of one tenant, in order; never empty. */
+/** Records of one tenant in one write, in order; never empty. */
 export interface Share {
   readonly tenantId: TenantId;
   readonly waiting: readonly Waiting[];
 }
 
-/** Bounds of the queues and of one write. */
 export interface QueueLimits {
   readonly maxQueuedPerTenant: number;
-  /** Over all tenants, so that many tenants together cannot exhaust the memory. */
+  /** Bound over all tenants, so that many tenants together cannot exhaust the memory. */
   readonly maxQueuedBytes: number;
   readonly maxTenantsPerWrite: number;
   readonly maxRecordsPerWrite: number;
-  /** A write takes at least one record, or all that must go together, whatever their size. */
+  /** A write takes at least one record, or one whole group, whatever its size. */
   readonly maxBytesPerWrite: number;
-  /** More records that one write must carry get a write of their own, so that no other tenant waits for its end. */
+  /** A larger group gets its own write, so that no other tenant waits for it. */
   readonly maxTogetherShared: number;
 }
 
-/** The share as a store takes it. */
 export function batchOf({ tenantId, waiting }: Share): TenantBatch {
   const records = waiting.map(({ json }) => json);
   if (waiting.every(({ shown }) => shown === undefined)) return { tenantId, records };
@@ -83,36 +80,34 @@ export class TenantQueues {
   readonly #busy = new Set<TenantId>();
   #queuedBytes = 0;
 
-  /** @param patienceFor how patient the write of a tenant is; asked when it becomes ready */
+  /** @param patienceFor returns the patience of a tenant's next write; called when the tenant becomes ready */
   constructor(limits: QueueLimits, patienceFor: (tenantId: TenantId) => Patience) {
     this.#limits = limits;
     this.#patienceFor = patienceFor;
   }
 
-  /** Whether a write that is so patient has something to take now. */
+  /** Whether a write of this patience has records to take. */
   hasReady(patience: Patience): boolean {
     return this.#ready[patience].size > 0;
   }
 
-  /** How many records wait. */
   get size(): number {
     let size = 0;
     for (const { waiting } of this.#queues.values()) size += waiting.length;
     return size;
   }
 
-  /** Whether nothing waits and nothing is being written. */
   get isIdle(): boolean {
     return this.#queues.size === 0 && this.#busy.size === 0;
   }
 
   /**
-   * Returns false, and queues nothing, when the tenant's queue or all of them together are full. A tenant may hold as
-   * many bytes as are left for everybody else, and no more: one alone gets a half, two a third each, and somebody new
-   * always finds room (dynamic thresholds, Choudhury and Hahne 1998). Records that one write must carry are queued where
-   * there is room for one, since they are too many for what is left more often than not.
+   * Queues records. Returns false, and queues nothing, if the tenant's queue or all of them together are full. A tenant
+   * may hold at most as many bytes as remain free: one alone gets a half, two a third each, so a new tenant always
+   * finds room (dynamic thresholds, Choudhury and Hahne 1998). A group needs room for one record only, since a whole
+   * group is often larger than the remainder.
    *
-   * @param waiting one record, or those that one write must carry
+   * @param waiting one record, or a group for one write
    */
   push(tenantId: TenantId, ...waiting: readonly Waiting[]): boolean {
     const queue = this.#queues.get(tenantId) ?? { tenantId, waiting: [], queuedBytes: 0 };
@@ -129,9 +124,8 @@ export class TenantQueues {
   }
 
   /**
-   * Takes what one write shall carry: a record of each ready tenant in turn, until the write is full. A tenant with a
-   * long queue so gets what the others leave and never delays them by more than one write. A write that is as patient as
-   * can be is of one tenant.
+   * Takes the records of one write: one of each ready tenant in turn, until the write is full. A tenant with a long
+   * queue gets the remainder, and delays the others by at most one write. A write of patience `full` has one tenant.
    */
   take(patience: Patience): readonly Share[] {
     const shares: Share[] = [];
@@ -149,10 +143,7 @@ export class TenantQueues {
     return shares;
   }
 
-  /**
-   * Gives back what was taken and not written, and is waited for still: it is the first that is taken again, once the
-   * tenant is released.
-   */
+  /** Returns records that were taken and not written to the front of their queue, if their callers still wait. */
   giveBack({ tenantId, waiting: taken }: Share): void {
     const waiting = taken.filter((record) => !record.isOver());
     if (waiting.length === 0) return;
@@ -165,7 +156,7 @@ export class TenantQueues {
     this.#queues.set(tenantId, queue);
   }
 
-  /** The tenants' shares have been written or refused: each may be served again, after those that wait already. */
+  /** Releases tenants whose shares were written or refused. Each is ready again, behind those that wait. */
   release(shares: readonly Share[]): void {
     for (const { tenantId } of shares) {
       this.#busy.delete(tenantId);
@@ -184,7 +175,7 @@ export class TenantQueues {
     return all;
   }
 
-  /** Takes a record out, where it is in a queue still. */
+  /** Removes a record, if it is still queued. */
   remove(tenantId: TenantId, record: Waiting): void {
     const queue = this.#queues.get(tenantId);
     const at = queue?.waiting.indexOf(record) ?? -1;
@@ -203,7 +194,7 @@ export class TenantQueues {
     return queue.waiting;
   }
 
-  /** One that was ready keeps its turn. */
+  /** A ready tenant keeps its turn. */
   #makeReady(queue: TenantQueue): void {
     const isLarge = (queue.waiting[0]?.together ?? 1) > this.#limits.maxTogetherShared;
     const ready = this.#ready[isLarge ? "full" : this.#patienceFor(queue.tenantId)];
@@ -241,7 +232,7 @@ function bytesOf(waiting: readonly Waiting[]): number {
   return waiting.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
 }
 
-/** Two halves, by tenant while there are several; undefined for a single record. */
+/** Splits shares into halves, by tenant if there are several; undefined for a single record. */
 export function halve(shares: readonly Share[]): readonly [readonly Share[], readonly Share[]] | undefined {
   if (shares.length > 1) {
     const middle = shares.length >> 1;

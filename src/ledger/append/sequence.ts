@@ -9,7 +9,6 @@ import { openingBytes, seal } from "../record/sealing.ts";
 import { searchKeyBytes } from "../search/search-index.ts";
 import { type Hash, leafHash } from "../tlog/tree.ts";
 
-/** The newest state of a log. */
 export interface LogHead {
   readonly origin: string;
   /** Number of leaves. */
@@ -18,7 +17,6 @@ export interface LogHead {
   readonly lastRecordedAtMs: number;
 }
 
-/** One row of a log, ready to be stored. */
 export interface SealedEntry {
   readonly leafIndex: number;
   readonly recordId: RecordId;
@@ -26,20 +24,19 @@ export interface SealedEntry {
   readonly sealed: Uint8Array;
   readonly opening: Uint8Array;
   readonly leafHash: Hash;
-  /** What is sealed, for the receipt; never stored as it is. */
+  /** The bytes that are sealed, for the receipt; never stored in plain. */
   readonly record: Uint8Array;
 }
 
-/** What the records of one batch share. */
 export interface Sequenced {
   readonly head: LogHead;
-  /** Index of the first record of the batch; the genesis leaf, where there is one, stands before it. */
+  /** Index of the first record of the batch, after the genesis leaf if there is one. */
   readonly firstLeafIndex: number;
   readonly recordedAt: string;
   readonly entries: readonly SealedEntry[];
-  /** Key of the log's search index, where the log begins with this batch. */
+  /** Key of the log's search index, if the log begins with this batch. */
   readonly searchKey: Uint8Array | undefined;
-  /** A fresh key for the index of registrations, for a log that has none yet. */
+  /** A fresh key for the index of registrations, if the log has none. */
   readonly artifactKey: Uint8Array;
 }
 
@@ -49,7 +46,7 @@ const searchKeyOffset = openingBytes + originRandomBytes + recordIdRandomBytes;
 const artifactKeyOffset = searchKeyOffset + searchKeyBytes;
 const beginningBytes = artifactKeyOffset + artifactKeyBytes;
 
-/** Random bytes that a batch needs: an opening per record, and what a log needs that begins, or has no such key yet. */
+/** Number of random bytes for a batch: one opening per record, and the keys of a new log. */
 export function seedBytes(recordCount: number): number {
   return recordCount * openingBytes + beginningBytes;
 }
@@ -57,11 +54,11 @@ export function seedBytes(recordCount: number): number {
 /**
  * Sequences one batch of one tenant.
  *
- * @param head the log's head as read under its lock, or undefined when the tenant has no log yet
- * @param nowMs the clock; time within a log never goes back, so the later of it and the head's is recorded
+ * @param head the log's head as read under its lock; undefined if the tenant has no log
+ * @param nowMs the clock; a time before the head's is replaced by the head's
  * @param seed `seedBytes(records.length)` fresh random bytes
- * @param originPrefix what stands before the random part of a new log's origin
- * @param publicKey the key that signs a new log, 32 bytes; undefined where the store has none yet
+ * @param originPrefix prefix of a new log's origin, before its random part
+ * @param publicKey the key that signs a new log, 32 bytes; undefined if the store has none yet
  * @throws RangeError or TypeError for a record that cannot be stored
  */
 export function sequence(
@@ -125,7 +122,7 @@ function sealEntry(
   return { leafIndex, recordId, leaf, leafHash: leafHash(leaf), sealed, opening, record };
 }
 
-/** Opaque, so that an origin tells nothing of its tenant; hexadecimal, so that it fits a signed note's key name. */
+/** Returns an opaque suffix that reveals nothing of the tenant; hexadecimal, to fit a signed note's key name. */
 function newOriginSuffix(genesisSeed: Uint8Array): string {
   return Buffer.from(genesisSeed.subarray(openingBytes, openingBytes + originRandomBytes)).toString("hex");
 }

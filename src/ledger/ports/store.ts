@@ -106,11 +106,11 @@ export interface BatchWriter {
    * other writers on the same store. Resolves with one element for each batch, in order: a `BatchResult` only once it
    * is durable and the anchor has advanced to it, so that its trees may be signed. Rejects if no batch has a result:
    * with `UnstorableError` because of the data (nothing was stored), with anything else because of the store (all of it
-   * may have become durable, or none). A tenant may be in one batch at a time only.
+   * may have become durable, or none). A tenant may be in one batch at a time only. The store calls the last parameter
+   * with the result of a batch before it is durable, if it knows the result, to prepare work beside the commit. The
+   * batch was committed only if the outcome is this same object. Until then nothing prepared from it may leave the
+   * process, because another tree of that size may be committed.
    * @param endsAtMs when the caller stops waiting, in `performance.now` time: a write of one tenant may end then
-   * @param foresee called with the result of a batch before it is durable, if the store knows it, to prepare work
-   *   beside the commit. The batch was committed only if the outcome is this same object; nothing prepared from it may
-   *   leave the process before that, because another tree of that size may be committed
    */
   write(
     batches: readonly TenantBatch[],

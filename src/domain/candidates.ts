@@ -1,28 +1,27 @@
 /**
- * What a search asks about (AuthZEN Authorization API 1.0, Search APIs). Policies list nobody whom they would permit, and
- * the service knows no directory: `context.candidates` of the request says who and what there is, and each candidate makes
- * a question of its own. Pure.
+ * Questions of a search (AuthZEN Authorization API 1.0, Search APIs). Policies do not list the principals that they
+ * permit, and the service has no directory. The request lists candidates in `context.candidates`; each becomes one
+ * question. Pure.
  */
 import { invalidRequest, invalidRequests, maxViolations, type Violation } from "../base/errors.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
 import type { PathedQuestion } from "./evaluation.ts";
 import type { Question } from "./evaluation-request.ts";
 
-/** What is searched for. */
 export type Searched = "subject" | "resource" | "action";
 
-/** As many as a bulk call has items. */
+/** The same bound as for the items of a bulk call. */
 export const maxCandidates = 1_000;
 const maxLength = 256;
 const path = "context.candidates";
 
 /**
- * The questions of a search, in the order of its candidates.
+ * Returns the questions of a search, in the order of its candidates.
  *
- * @param question the search, as a question: the id, or the name, of what it searches for is not looked at. Its properties
- *   are those of all candidates that do not have them themselves
- * @param others candidates where the request names none; undefined where it has to
- * @param maxBytes that the questions have in all, as JSON: what they share counts for each of them
+ * @param question the search as a question, without the id or name that is searched for. Its properties apply to
+ *   candidates that lack them
+ * @param others candidates if the request names none; undefined if the request must name them
+ * @param maxBytes bound of all questions as JSON; members that they share count for each of them
  * @throws ServiceError `invalid_request`
  */
 export function candidateQuestions(
@@ -56,7 +55,7 @@ export function candidateQuestions(
   return questions;
 }
 
-/** Paths of what is wrong with a question are those of its candidate, where they are of what is searched for. */
+/** Maps the path of a violation to the candidate if it is about what the search looks for. */
 function pathOf(searched: Searched, at: number): PathedQuestion["at"] {
   return (field) => (field.startsWith(`${searched}.`) ? `${path}[${at}]${field.slice(searched.length)}` : field);
 }

@@ -1,19 +1,19 @@
 /**
- * What an enforcement point asks (AuthZEN Authorization API 1.0, §5), as it is evaluated and recorded. Pure. What of it are
- * free JSON objects becomes inputs of policies by fixed rules, and what is of no rule stays a claim:
+ * Converts a question of an enforcement point (AuthZEN Authorization API 1.0, §5) to the request that is evaluated and
+ * recorded. Pure. Fixed rules convert free JSON members to policy inputs; a member without a rule stays a claim:
  *
  * | asked                                   | becomes                                                     |
  * |-----------------------------------------|-------------------------------------------------------------|
  * | `subject` that is the caller: type `principal`, and its own principal id | nothing: the caller asks about itself |
  * | any other `subject`                     | `on_behalf_of`                                              |
  * | `action.name`                           | the operation, by its own name or by one that policies map  |
- * | `action.properties.x`                   | attribute `action.x`; the name itself, where it is mapped, `action.name` |
+ * | `action.properties.x`                   | attribute `action.x`; the name itself, if it is mapped, `action.name` |
  * | `resource.type`, `.id`                  | kind, id                                                    |
  * | `resource.properties`: `labels`, `mime_type`, `artifact_digest`, `artifact_cid`, `artifact_profile`, `key_reference`, `content_digest`, `content_size_bytes` | the members of these names |
  * | any other member of `resource.properties` | the attribute of its name                                 |
  * | `context`: `workload`, `purpose`, `understood_obligations` | the members of these names; the rest is ignored |
  *
- * An attribute is a text: a number, true or false is its JSON, and so is a list or an object. Null is absent.
+ * An attribute is a text: a number, a boolean, a list or an object becomes its JSON. Null is absent.
  */
 import type { Caller } from "../base/caller.ts";
 import { maxViolations, type Violation } from "../base/errors.ts";
@@ -40,7 +40,7 @@ export interface Question {
 /** Type of a subject that may be the caller itself. */
 export const ownSubjectType = "principal";
 
-/** Whether the question is about whoever asks it: compared byte for byte. */
+/** Whether the subject is the caller, compared byte for byte. */
 export function isAboutCaller({ subject }: Pick<Question, "subject">, caller: Caller): boolean {
   return subject.type === ownSubjectType && subject.id === caller.principalId;
 }
@@ -49,14 +49,14 @@ const maxEntries = 64;
 const maxKey = 128;
 const maxValue = 1024;
 const maxLabel = 256;
-/** Of a subject, in all: of its lists each member. */
+/** Bound of all property values of a subject; each member of a list counts. */
 const maxPropertyValues = 256;
 
 /**
- * The request, or what is wrong with the question. Paths name members of the standard and of this table, never what is a
- * caller's own name: `resource.properties[3].value`.
+ * Returns the request, or the violations of the question. Paths name members of the standard and of this table, never
+ * names that a caller chose: `resource.properties[3].value`.
  *
- * @param actionOf the operation that a name stands for; undefined where it is none
+ * @param actionOf returns the operation of a name; undefined if there is none
  */
 export function evaluationRequest(
   question: Question,
@@ -114,7 +114,7 @@ const resourceMembers: ReadonlySet<string> = new Set([
 /** `algorithm:value`, as on the other routes. */
 const digestPattern = /^[a-z0-9][a-z0-9+._-]*:[^\0]+$/;
 
-/** The text of a property; undefined where it has none. How deep it may be is looked at before. */
+/** Returns the text of a property; undefined if it has none. The depth is checked before. */
 function textOf(value: JsonValue | undefined): string | undefined {
   if (value === null || value === undefined) return undefined;
   return typeof value === "string" ? value : JSON.stringify(value);
@@ -127,7 +127,7 @@ class Reader {
     this.violations.push({ field, rule, message });
   }
 
-  /** Ids are compared byte for byte, so that one that can be written in two ways is refused where it is not in NFC. */
+  /** Ids are compared byte for byte, so an id that is not in NFC is refused. */
   subject({ type, id, properties }: AskedEntity): OnBehalfOf {
     for (const [name, value] of [
       ["type", type],
@@ -138,7 +138,7 @@ class Reader {
     }
     for (const [position, name] of Object.keys(properties).entries())
       if (name.includes("=")) this.fault(`subject.properties[${position}].key`, "string.pattern", "must not contain =");
-    // Each is within the text that the property is as a whole, whose length is looked at below.
+    // The length of the whole property is checked below.
     const values = Object.entries(properties).flatMap(([name, value]) =>
       (Array.isArray(value) ? value : [value]).flatMap((item: JsonValue) => {
         const text = textOf(item);
@@ -183,7 +183,7 @@ class Reader {
     return text;
   }
 
-  /** Members of a resource that are none of its attributes. */
+  /** Reads the members of a resource that are not attributes. */
   known(properties: JsonObject, path: string) {
     const at = (name: string) => `${path}.${name}`;
     const text = (name: string, maximum: number) => this.text(properties[name], at(name), maximum);
@@ -217,7 +217,7 @@ class Reader {
     };
   }
 
-  /** Without one it is the caller that asks, by its principal id. */
+  /** Without a workload the caller asks, by its principal id. */
   workload(value: JsonValue | undefined, caller: Caller): EvaluationRequest["workload"] {
     if (value === null || value === undefined) return { application: caller.principalId };
     if (typeof value !== "object" || Array.isArray(value)) {
@@ -234,7 +234,7 @@ class Reader {
     };
   }
 
-  /** A text, absent where it is empty. */
+  /** Reads a text; absent if it is empty. */
   text(value: JsonValue | undefined, path: string, maximum: number): string | undefined {
     if (value === null || value === undefined || value === "") return undefined;
     if (typeof value !== "string") this.fault(path, "json.type", "must be a string");

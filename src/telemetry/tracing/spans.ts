@@ -1,7 +1,6 @@
 /**
- * Spans while their call goes on. Whether a call's spans are exported is decided once it is authenticated, or refused: a
- * stranger's wish to be traced costs no export. Until then they are kept, and they are ready to be exported as they are:
- * nothing is copied.
+ * Spans of calls under way. The service decides on export after authentication or refusal, so an unknown caller cannot
+ * cause exports. Until then it keeps the spans in the form that is exported, without a copy.
  */
 import {
   type Attributes,
@@ -27,22 +26,22 @@ import { ServiceError } from "../../base/errors.ts";
 import type { Span, SpanAttributes } from "../../base/trace.ts";
 import type { CallSpan, Tracing, TracingSettings } from "./tracing.ts";
 
-/** Of one call, those that begin another trace not among them. A call has five or so. */
+/** Bound of the spans of one call, without those that begin another trace. A call has about five. */
 const maxSpansPerTrace = 64;
-/** As the specification of the SDK has it, by default. */
+/** Default of the OpenTelemetry SDK specification. */
 const maxLinks = 128;
 
 export const ids = new RandomIdGenerator();
 
-/** What spans say of the service, and where they go. */
+/** Attributes of the service, and the receiver of its spans. */
 export interface SpanSink {
   readonly resource: Resource;
   readonly scope: InstrumentationScope;
-  /** Takes spans that have ended and are to be exported. */
+  /** Called with ended spans that are to be exported. */
   readonly onEnded: (spans: readonly ReadableSpan[]) => void;
 }
 
-/** Whether a trace is exported: where the call is refused before its caller is known, and where it is not. */
+/** Whether a trace is exported, by whether the caller was authenticated. */
 export interface Decisions {
   readonly traceId: string;
   readonly ifStranger: boolean;
@@ -52,7 +51,7 @@ export interface Decisions {
 /**
  * Begins the span of a call.
  *
- * @param parent the caller's, if it told one
+ * @param parent the caller's span, if it sent one
  */
 export function callSpan(
   sink: SpanSink,
@@ -65,18 +64,18 @@ export function callSpan(
   return new RecordedSpan(new Trace(sink, decisions, waitedMs), "", SpanKind.SERVER, parent, 0);
 }
 
-/** What the spans of a call have in common. */
+/** State that the spans of a call share. */
 class Trace {
   readonly sink: SpanSink;
   readonly traceId: string;
   readonly #decisions: Decisions;
-  /** When the call came in, in milliseconds: of the wall clock, and of one that never goes back. */
+  /** When the call came in, in milliseconds: wall clock, and monotonic clock. */
   readonly #epochMs: number;
   readonly #startedMs: number;
-  /** Spans that have ended, until it is decided what becomes of them. */
+  /** Ended spans that await the decision on export. */
   #ended: ReadableSpan[] = [];
   #spans = 0;
-  /** Whether the spans are exported, once that is decided. */
+  /** Whether the spans are exported; undefined until that is decided. */
   isExported: boolean | undefined;
 
   constructor(sink: SpanSink, decisions: Decisions, waitedMs: number) {
@@ -87,7 +86,6 @@ class Trace {
     this.#startedMs = performance.now() - waitedMs;
   }
 
-  /** Milliseconds since the call came in. */
   elapsedMs(): number {
     return performance.now() - this.#startedMs;
   }
@@ -96,7 +94,6 @@ class Trace {
     return hrTime(this.#epochMs + elapsedMs);
   }
 
-  /** Whether one more span is kept. */
   takesSpan(): boolean {
     this.#spans += 1;
     return this.isExported !== false && this.#spans < maxSpansPerTrace;
@@ -124,7 +121,7 @@ class Trace {
   }
 }
 
-/** A span that is exported as it is, if its trace is. */
+/** A span that is exported without conversion, if its trace is. */
 class RecordedSpan implements CallSpan, ReadableSpan {
   readonly traceId: string;
   readonly spanId = ids.generateSpanId();
@@ -237,7 +234,7 @@ class RecordedSpan implements CallSpan, ReadableSpan {
   }
 }
 
-/** A span that nobody gets to see: it has ids for the log, and no parts. */
+/** A span that is not exported. It has ids for the log, and no children. */
 class UnrecordedSpan implements CallSpan {
   readonly traceId: string;
   #spanId: string | undefined;
@@ -266,7 +263,7 @@ class UnrecordedSpan implements CallSpan {
   drop(): void {}
 }
 
-/** Of a closed table, or the name of a class: never what somebody sent. */
+/** Returns a reason of a closed table, or the name of a class: never text that a caller sent. */
 function reasonOf(error: unknown): string {
   if (error instanceof ServiceError) return error.reason;
   return error instanceof Error ? error.name : "unknown";
@@ -277,7 +274,7 @@ function hrTime(ms: number): HrTime {
   return [seconds, Math.trunc((ms - seconds * 1000) * 1e6)];
 }
 
-/** Makes what begins the spans of calls. */
+/** Makes the function that begins the spans of calls. */
 export function createBegin(
   { sampler: { ratio, isParentBased }, readsContext }: Pick<TracingSettings, "sampler" | "readsContext">,
   sink: SpanSink,
@@ -294,14 +291,14 @@ export function createBegin(
     }
     const { traceId, traceFlags } = parent;
     const isWanted = (traceFlags & TraceFlags.SAMPLED) !== 0;
-    // Whoever chooses the id would choose what is sampled.
+    // Sampling by the caller's trace id would let the caller choose what is sampled.
     const ifStranger = isSampled(ids.generateTraceId());
     const ifCaller = isParentBased ? isWanted : isSampled(traceId);
     return callSpan(sink, { traceId, ifStranger, ifCaller }, parent, waitedMs);
   };
 }
 
-/** The caller's context; undefined where there is none, or it is malformed (W3C Trace Context §3.2, §3.3). */
+/** Reads the caller's context; undefined if it is absent or malformed (W3C Trace Context §3.2, §3.3). */
 function contextOf(headerValues: (name: string) => readonly string[]): SpanContext | undefined {
   const [traceparent, ...others] = headerValues("traceparent");
   if (traceparent === undefined || others.length > 0) return undefined;
@@ -311,7 +308,7 @@ function contextOf(headerValues: (name: string) => readonly string[]): SpanConte
   return {
     ...parsed,
     isRemote: true,
-    // At most 512 characters of 32 members: what is more is passed over.
+    // At most 512 characters of 32 members; the rest is dropped.
     ...(tracestate.length > 0 && { traceState: new TraceState(tracestate.join(",")) }),
   };
 }

@@ -1,6 +1,6 @@
 /**
- * What a store gives to the service and its commands: every port that it must implement. Another kind of store is a folder
- * with a `backend.ts` beside the others, and a case in `backends.ts`; the suites of `test/contract` hold what all share.
+ * The ports that a store implements for the service and its commands. A new kind of store is a folder with a
+ * `backend.ts`, and a case in `backends.ts`; the suites of `test/contract` test what all stores share.
  */
 import type { ReplayStore } from "../auth/proof/replay-store.ts";
 import type { Clock } from "../base/clock.ts";
@@ -15,7 +15,6 @@ import type { RecordsAdministration } from "../ledger/ports/records-administrati
 import type { SearchIndexer } from "../ledger/ports/search.ts";
 import type { LogState } from "../ledger/ports/store.ts";
 
-/** What names a store. */
 export interface StoreSettings {
   readonly store: StoreLocation;
   /** Path of the password file for PostgreSQL; undefined for the password of the URL. */
@@ -26,26 +25,31 @@ export interface StoreSettings {
 
 export interface StoreBackend {
   /**
-   * Opens the store for a service. Rejects with `IncompatibleStoreError` where the schema is not this program's, a log is
-   * not what the anchor says or the key is not the store's own, with `KeyFileError` where that file cannot be used, with an
-   * error of the driver or the file system where the store cannot be opened.
+   * Opens the store for a service. Rejects with `IncompatibleStoreError` if the schema is not this program's, a log
+   * contradicts the anchor or the key is not the store's own; with `KeyFileError` if the key file cannot be used; with
+   * an error of the driver or the file system if the store cannot be opened.
    */
   openStores(settings: ServiceSettings, machine: ServiceMachine): Promise<ServiceStores>;
-  /** Opens it for reading. Like the two below it rejects where it is missing or not to be used; the message is for the operator. */
+  /**
+   * Opens the store for reading. Like the two below it rejects if the store is missing or unusable; the message is for
+   * the operator.
+   */
   openArchive(): Promise<StoreArchive>;
-  /** Opens it for those who erase and hold records. */
+  /** Opens the store to erase and hold records. */
   openAdministration(machine: AdministrationMachine): Promise<RecordsAdministration>;
-  /** Opens what builds its search indexes anew. */
+  /** Opens the store to rebuild its search indexes. */
   openIndexer(machine: IndexerMachine): Promise<SearchIndexer>;
-  /** Makes it where it is missing, and brings it to this program's schema. */
+  /** Creates the store if it is missing, and brings it to this program's schema. */
   migrate(options: MigrateOptions): Promise<Migrated>;
-  /** Copies an embedded store to a new file, beside a running service. Rejects beside a database, which has its own means. */
+  /**
+   * Copies an embedded store to a new file, beside a running service. Rejects for a database, which has its own
+   * backups.
+   */
   backUp(target: string): Promise<Backup>;
-  /** Removes what nobody needs any more, beside a running service. */
+  /** Removes expired rows, beside a running service. */
   compact(options: CompactOptions): Promise<Compacted>;
 }
 
-/** A store as it was copied. */
 export interface Backup {
   readonly path: string;
   readonly sizeBytes: number;
@@ -57,7 +61,7 @@ export interface Backup {
 export interface CompactOptions {
   /** Milliseconds since the Unix epoch. */
   readonly nowMs: number;
-  /** Whether an embedded store's file is written anew; nobody else can write meanwhile. */
+  /** Whether to rewrite an embedded store's file, which blocks all other writers. */
   readonly rewrite: boolean;
   /** Resolves when the next of many short transactions may begin. */
   readonly pause: () => Promise<void>;
@@ -65,23 +69,21 @@ export interface CompactOptions {
 }
 
 export interface Compacted {
-  /** Rows that went, by table. */
+  /** Number of removed rows, by table. */
   readonly removed: Readonly<Record<string, number>>;
   readonly beforeBytes: number;
   readonly afterBytes: number;
-  /** Whether the write-ahead log is empty; undefined where the database sees to it. */
+  /** Whether the write-ahead log is empty; undefined if the database manages it. */
   readonly isLogEmpty: boolean | undefined;
 }
 
-/** Settings of a service that opens a store. */
 export interface ServiceSettings {
-  /** Connections at a time. */
   readonly storePoolSize: number;
-  /** For all that one call waits for in the store together. */
+  /** Bound of all that one call waits for in the store. */
   readonly storeTimeoutMs: number;
   /** Path of the file of the keys that sign checkpoints. */
   readonly ledgerKey: string;
-  /** What stands before the random part of a log's origin. */
+  /** Prefix of a log's origin, before its random part. */
   readonly ledgerOrigin: string;
 }
 
@@ -94,30 +96,29 @@ export interface ServiceMachine {
   readonly commits?: CommitObserver;
 }
 
-/** What stores have to say to an operator while they run. */
+/** Messages of a running store for the operator. */
 export interface StoreLogger {
   warn(fields: Readonly<Record<string, unknown>>, message: string): void;
 }
 
-/** A store that is open for a service. */
 export interface ServiceStores {
   readonly ledger: Ledger & PublishedLogs;
-  /** What replicas share for a short time. It is closed with the ledger. */
+  /** Short-lived state that replicas share. The ledger closes it. */
   readonly shared: ReplayStore & AttemptCounters & PortionCounters;
-  /** Tenants, and other keys, that the store does not get on with now; the longest first. */
+  /** Tenants, and other keys, whose work is stuck; the longest first. */
   stuck(): readonly string[];
 }
 
 export interface AdministrationMachine {
   readonly clock: Clock;
   readonly random: RandomFill;
-  /** Lets others have their turn. */
+  /** Resolves after other work had a turn. */
   readonly pause: () => Promise<void>;
 }
 
 export interface IndexerMachine {
   readonly random: RandomFill;
-  /** Resolves when the next of many short transactions may begin, so that a running service comes in between. */
+  /** Resolves when the next of many short transactions may begin, so that a running service can write in between. */
   readonly pause: () => Promise<void>;
 }
 
@@ -128,8 +129,7 @@ export interface MigrateOptions {
 }
 
 export interface Migrated {
-  /** Version of the schema. */
   readonly version: number;
-  /** Names of the migrations that were applied, and of the tables that were spread. */
+  /** Names of the applied migrations, and of the distributed tables. */
   readonly applied: readonly string[];
 }

@@ -1,7 +1,7 @@
 /** All store backends. Each is loaded on first use: a driver takes memory, and time to start. */
 import type { StoreBackend, StoreSettings } from "./backend.ts";
 
-/** The store that settings name; nothing of it is looked at yet. */
+/** Loads the backend that the settings name. Does not open the store. */
 export async function storeBackend(settings: StoreSettings): Promise<StoreBackend> {
   const { store } = settings;
   switch (store.kind) {

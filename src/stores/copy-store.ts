@@ -1,6 +1,6 @@
 /**
- * Moves an embedded store to an empty database, where the same logs go on. The source is sealed first; the target is not
- * served before everything has arrived and every log was audited there. Broken off at any moment, it can be run again.
+ * Moves an embedded store to an empty database, which continues its logs. The source is sealed first; the target is not
+ * served until everything has arrived and every log was audited there. An interrupted copy can be run again.
  */
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
@@ -24,31 +24,30 @@ export interface CopyOptions {
   readonly to: ConnectionSettings;
   readonly clock: Clock;
   readonly random: RandomFill;
-  /** Told what is done at the moment, for whoever watches. */
+  /** Called with each step, for display. */
   readonly onProgress?: (text: string) => void;
 }
 
-/** What was copied. */
 export interface CopiedStore {
   readonly targetStoreId: string;
-  /** As they were when the source was sealed, by tenant; empty where the copy was finished by an earlier run. */
+  /** State of the logs when the source was sealed, by tenant; empty if an earlier run finished the copy. */
   readonly logs: readonly LogState[];
   readonly wasFinished: boolean;
 }
 
-/** Why nothing was copied, or what was copied must not be used; for the operator. */
+/** Why nothing was copied, or why the copy must not be used; for the operator. */
 export interface CopyProblems {
   readonly problems: readonly string[];
 }
 
-/** What is in memory at a time: so many rows, or so many bytes where that is less. */
+/** Bound of the rows in memory at a time; a bound of bytes applies too. */
 const maxBatchRows = 512;
 const maxBatchBytes = 4 * 1024 * 1024;
 
 /**
- * Copies. The source is sealed only once it was found sound. When this rejects, or resolves with problems, the target is
- * not served. Rejects with `IncompatibleStoreError` where one of the two is not what it must be, with an error of a
- * driver or the file system where one cannot be used.
+ * Copies. The source is sealed only after it passed its audit. If this rejects, or resolves with problems, the target
+ * is not served. Rejects with `IncompatibleStoreError` if one of the two is unsuitable, with an error of a driver or
+ * the file system if one cannot be used.
  */
 export function copyStore(options: CopyOptions): Promise<CopiedStore | CopyProblems> {
   const { onProgress = () => {} } = options;
@@ -63,14 +62,14 @@ export function copyStore(options: CopyOptions): Promise<CopiedStore | CopyProbl
     const after = [...(await anchorProblems(source)), ...(await targetProblems(source, target, options))];
     if (after.length > 0) return { problems: after };
 
-    // In this order: a seal that is not final says that the target was never served.
+    // In this order: a seal that is not final proves that the target was never served.
     source.finish(owner);
     await target.finish();
     return { targetStoreId, logs: await source.heads(), wasFinished: false };
   });
 }
 
-/** What `copyStore` would do now: the logs are as they are. Seals and writes nothing. Rejects like it. */
+/** Reports what `copyStore` would do now. Seals and writes nothing. Rejects like it. */
 export function previewCopy(options: CopyOptions): Promise<CopiedStore | CopyProblems> {
   return withBoth(options, (source, target) => check(source, target, options));
 }
@@ -103,7 +102,7 @@ async function check(
   return problems.length > 0 ? { problems } : { targetStoreId, logs, wasFinished: false };
 }
 
-/** The database will be served with the key of the settings, which must be the one that signs. */
+/** The database will be served with the key of the settings, which must be the signing key. */
 function keyProblems(keyPath: string, source: SqliteCopySource): readonly string[] {
   const newest = source.newestKey();
   if (newest === undefined) return [];
@@ -126,7 +125,7 @@ async function auditSource(source: SqliteCopySource, onProgress: (text: string) 
   }
 }
 
-/** What the sealed source is against its anchor. */
+/** Compares the sealed source with its anchor. */
 async function anchorProblems(source: SqliteCopySource): Promise<string[]> {
   const archive = source.archive();
   try {
@@ -140,7 +139,7 @@ async function auditProblems(archive: StoreArchive, head: LogState, onLeaves: (t
   const audit = await auditLog(archive.log(head), {
     onProgress: (leaves) => onLeaves(`${head.origin}, ${leaves} of ${head.size}`),
   });
-  // Both have handed every log over; the target notes by log that it has only when the copy is whole.
+  // Both have handed every log over; the target notes that by log only after the copy is complete.
   const problem = audit.problem ?? rotationProblem(audit, await archive.signingKeys());
   return problem === undefined ? [] : [`${head.origin}: ${problem.message}`];
 }
@@ -178,7 +177,7 @@ function sizeOf(value: CopiedRow[number]): number {
   return value === null || typeof value === "number" ? 8 : value.length;
 }
 
-/** Everything in which the target is not what the sealed source is. */
+/** Lists every difference between the target and the sealed source. */
 async function targetProblems(
   source: SqliteCopySource,
   target: PostgresCopyTarget,

@@ -6,20 +6,20 @@ export class DamagedError extends Error {
   override readonly name = "DamagedError";
 }
 
-/** This program cannot use the store as it is; the message says why, for the operator. */
+/** This program cannot use the store as it is; the message is for the operator. */
 export class IncompatibleStoreError extends Error {
   override readonly name = "IncompatibleStoreError";
 }
 
-/** A store cannot be copied to that place; the message says why. */
+/** A store cannot be copied to that place. */
 export class BackupTargetError extends Error {
   override readonly name = "BackupTargetError";
 }
 
-/** The anchor's file cannot be used, which says nothing against the store; the message names the file. */
+/** The anchor's file cannot be used; the store itself may be sound. The message names the file. */
 export class AnchorFileError extends Error {
   override readonly name = "AnchorFileError";
-  /** Extended result code of SQLite, where it has failed. */
+  /** Extended result code of SQLite, if it failed. */
   readonly errcode?: number;
 
   constructor(path: string, cause: unknown) {

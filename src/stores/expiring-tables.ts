@@ -1,4 +1,4 @@
-/** Rows that nobody needs any more after some time. Writes remove a few of their own tenant's; `store compact` all. */
+/** Tables with rows that expire. Writes remove a few expired rows of their own tenant; `store compact` removes all. */
 import { idempotencyTtlMs } from "../ledger/record/idempotency-record.ts";
 
 export interface ExpiringTable {
@@ -7,7 +7,7 @@ export interface ExpiringTable {
   readonly key: string;
   /** Column with milliseconds since the Unix epoch. */
   readonly expiry: string;
-  /** Time after that for which a row is kept. */
+  /** How long a row is kept after its expiry. */
   readonly keptForMs: number;
 }
 

@@ -1,4 +1,4 @@
-/** Registrations as stores find them. */
+/** Reads registrations from rows of the index. */
 import type { RecordId } from "../base/ids.ts";
 import { storedArtifact, unreadableName } from "../ledger/artifacts/registration-index.ts";
 import { maxReliedOn, type Registration, registrationsOf } from "../ledger/artifacts/registrations.ts";
@@ -14,22 +14,22 @@ export interface RegistrationRow {
   readonly recordId: RecordId;
   readonly leaf: Uint8Array;
   readonly sealed: Uint8Array;
-  /** Null where the record was erased. */
+  /** Null if the record was erased. */
   readonly opening: Uint8Array | null;
-  /** Whether leaf and record were left out, because there are too many bytes of them. */
+  /** Whether leaf and record were left out because they are too large. */
   readonly isCut: boolean;
 }
 
-/** Rows of one artifact that are looked at, at most. */
+/** Bound of the rows that are read of one artifact. */
 export const maxRows = maxReliedOn + 1;
 
-/** A row of the index, in the same columns on every kind of store. */
+/** Converts a row of the index; every kind of store has the same columns. */
 export function toRegistrationRowOfLeaf(row: Readonly<Record<string, unknown>>): RegistrationRowOfLeaf {
   const { leaf_index, artifact, relied_on } = row;
   return { leafIndex: leaf_index as number, artifact: artifact as Uint8Array, isReliedOn: relied_on === 1 };
 }
 
-/** A relied-on row with its record, in the same columns on every kind of store. */
+/** Converts a relied-on row with its record; every kind of store has the same columns. */
 export function toRegistrationRow(row: Readonly<Record<string, unknown>>): RegistrationRow {
   return {
     artifact: row.artifact as Uint8Array,
@@ -42,16 +42,15 @@ export function toRegistrationRow(row: Readonly<Record<string, unknown>>): Regis
   };
 }
 
-/** Any row with its record, for the audit. */
 export function toAuditedRow(row: Readonly<Record<string, unknown>>): StoredEntry & { readonly isReliedOn: boolean } {
   const { opening, isCut: _, ...others } = toRegistrationRow(row);
   return { ...others, opening: opening ?? undefined, isReliedOn: row.relied_on === 1 };
 }
 
 /**
- * The last leaf of an artifact, in SQL that every kind of store understands: two looks into the index, however many rows
- * there are.
- * @param tenant what stands for the tenant in the statement, like the artifact
+ * Returns SQL that finds the last leaf of an artifact, for every kind of store. It looks into the index twice, however
+ * many rows there are.
+ * @param tenant expression for the tenant, like the artifact
  */
 export function lastLeafSql(tenant: string, artifact: string): string {
   const last = (reliedOn: number) =>
@@ -60,9 +59,8 @@ export function lastLeafSql(tenant: string, artifact: string): string {
   return `SELECT max(leaf_index) AS leaf_index FROM (${last(0)} UNION ALL ${last(1)}) AS lasts`;
 }
 
-/** What a look at the index found. */
 export interface RegistrationsLook {
-  /** Size of the log; 0 where there is none. */
+  /** Size of the log; 0 if there is none. */
   readonly size: number;
   /** Leaves from this one on are not in the index yet. */
   readonly indexedTo: number;
@@ -70,10 +68,10 @@ export interface RegistrationsLook {
 }
 
 /**
- * What the rows say of the artifact with this name.
+ * Returns what the rows say of the artifact with this name.
  *
- * @param rows of this artifact, in the order of the log, `maxRows` of them at most
- * @throws DamagedError where a record does not verify, or is of another artifact
+ * @param rows of this artifact, in the order of the log, at most `maxRows`
+ * @throws DamagedError if a record does not verify, or is of another artifact
  */
 export function foundRegistrations(name: string, rows: readonly RegistrationRow[]): ArtifactRegistrations {
   if (rows.some(({ isCut }) => isCut)) return "too_many";
@@ -87,16 +85,16 @@ export function foundRegistrations(name: string, rows: readonly RegistrationRow[
   });
 }
 
-/** Those of the names, and what would be under any of them if it could be read. */
+/** Returns the names, and the name of unreadable registrations, which could be of any of them. */
 export function namesToLookAt(names: readonly string[]): readonly string[] {
   return [unreadableName, ...names];
 }
 
 /**
- * What was found under each of the names.
+ * Returns what was found under each of the names.
  *
- * @param rowsOf the rows of the artifact with a name, `maxRows` of them at most: of each of `namesToLookAt`
- * @throws DamagedError as `foundRegistrations`, and where a registration could not be read that may be of any artifact
+ * @param rowsOf returns the rows of the artifact with a name, at most `maxRows`, for each of `namesToLookAt`
+ * @throws DamagedError as `foundRegistrations`, and if an unreadable registration may be of any artifact
  */
 export function foundByName(
   names: readonly string[],
@@ -113,19 +111,18 @@ export function foundByName(
 
 const none = new Uint8Array();
 
-/** Bytes that the row brings with it. */
 export function rowBytes({ leaf, sealed }: Pick<RegistrationRow, "leaf" | "sealed">): number {
   return leaf.length + sealed.length;
 }
 
-/** An artifact as it is stored, as a key of maps. */
+/** Encodes a stored artifact as a key of maps. */
 export function hexOf(artifact: Uint8Array): string {
   return Buffer.from(artifact).toString("hex");
 }
 
 /**
- * What a row says whether others count; unreadable where it was erased, does not open, or there are too many bytes of
- * them: then nothing can be known of the artifact.
+ * Reads the registration of a row. Unreadable if it was erased, does not open, or is too large: then nothing can be
+ * known of the artifact.
  * @param key of the tenant's index
  */
 export function knownRegistration(key: Uint8Array, row: RegistrationRow): Registration | "unreadable" {
@@ -136,14 +133,14 @@ export function knownRegistration(key: Uint8Array, row: RegistrationRow): Regist
   return "unreadable";
 }
 
-/** What leaves register that the index has not got yet. */
+/** Registrations in leaves that the index does not have yet. */
 export interface MissingRegistrations {
   readonly registrations: readonly ReadonlyMap<string, Registration>[];
   /** Leaves of registrations that do not open. */
   readonly unreadable: readonly number[];
 }
 
-/** What the records register that were not erased. */
+/** Returns the registrations of the records that were not erased. */
 export function missingRegistrations(rows: readonly RegistrationRow[]): MissingRegistrations {
   const read = rows.map((row) => [row.leafIndex, readRegistrations(row)] as const);
   return {
@@ -164,9 +161,9 @@ function readRegistrations(row: RegistrationRow): ReadonlyMap<string, Registrati
 }
 
 /**
- * Looks until all that was in the log at the first look is in the index, which `ledger reindex` may be building.
+ * Repeats a look until the index has every leaf of the first look. `ledger reindex` may be building it.
  *
- * @param catchUp indexes some of the leaves that are missing
+ * @param catchUp indexes some of the missing leaves
  */
 export async function upToDate(
   look: () => Promise<RegistrationsLook>,

@@ -15,22 +15,24 @@ import type { ErasureStatement } from "../ledger/ports/record.ts";
 import { isStatementText, maxOperatorLength, maxReasonLength } from "../ledger/record/operator-records.ts";
 import { type SigningKey, signingKey, signingKeyOf } from "../ledger/tlog/note-keys.ts";
 
-/** A key, with the words of whoever brought it by a rotation, for the record that hands the logs over. */
+/** A key, with the operator's statement from its rotation, for the record that hands the logs over. */
 export interface FileKey extends SigningKey {
   readonly statement?: ErasureStatement | undefined;
 }
 
 export type SigningKeys = readonly [FileKey, ...FileKey[]];
 
-/** Before a key may stand who brought it, as JSON on one line: text that readers of PEM skip (RFC 7468 §2, §5.2). */
+/**
+ * An operator's statement may precede a key, as JSON on one line: text that readers of PEM skip (RFC 7468 §2, §5.2).
+ */
 const pemKey = /(?:^Rotation: (?<statement>.*)\n)?(?<pem>-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----)/gm;
 
-/** The file is there and cannot be used; the message says why, and repeats nothing of it. */
+/** The file exists and cannot be used; the message says why, without the file's content. */
 export class KeyFileError extends Error {
   override readonly name = "KeyFileError";
 }
 
-/** Reads the keys; undefined where there is no file. Throws a KeyFileError. */
+/** Reads the keys; undefined if there is no file. Throws a KeyFileError. */
 export function readKeyFile(path: string): SigningKeys | undefined {
   const text = readIfThere(path);
   if (text === undefined) return undefined;
@@ -42,15 +44,15 @@ export function readKeyFile(path: string): SigningKeys | undefined {
   return [first, ...rest];
 }
 
-/** Writes a key file. Mode 0600; durable when it returns. Throws a file system error `EEXIST` where there is one. */
+/** Writes a key file. Mode 0600; durable when it returns. Throws a file system error `EEXIST` if the file exists. */
 export function createKeyFile(path: string, keys: SigningKeys): void {
   makeDirectory(dirname(path), 0o700);
   writeDurably(path, pemOf(keys));
 }
 
 /**
- * Makes a key and its file. Another process may make the same file meanwhile: then its keys are the ones. Throws like
- * `createKeyFile` and `readKeyFile`.
+ * Makes a key and its file. If another process makes the file first, its keys are returned. Throws like `createKeyFile`
+ * and `readKeyFile`.
  */
 export function makeKeys(keyPath: string, random: RandomFill): SigningKeys | undefined {
   const keys: SigningKeys = [signingKeyOf(random(new Uint8Array(32)))];
@@ -63,7 +65,7 @@ export function makeKeys(keyPath: string, random: RandomFill): SigningKeys | und
   }
 }
 
-/** Writes new keys in the place of a file, all or nothing. Mode 0600; durable when it returns. */
+/** Replaces the key file atomically. Mode 0600; durable when it returns. */
 export function replaceKeyFile(path: string, keys: SigningKeys): void {
   const next = `${path}.next`;
   writeDurably(next, pemOf(keys), (file) => keepReaders(file, path));
@@ -80,7 +82,7 @@ function pemOf(keys: SigningKeys): string {
     .join("");
 }
 
-/** JSON in ASCII without hyphens: nothing in it looks like the end of the line, or like the boundary of a key. */
+/** JSON in ASCII without hyphens: it cannot look like a line end or a PEM boundary. */
 function statementText({ operator, reason }: ErasureStatement): string {
   const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
   return JSON.stringify({ operator, reason }).replaceAll(/[^ -~]|-/g, escaped);

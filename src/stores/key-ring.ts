@@ -1,6 +1,6 @@
 /**
- * The keys that a process signs checkpoints with, for as long as they are the store's own. Another process may rotate
- * them: from then on the old key counts for nothing new, so this one takes the new key from its file, or signs no more.
+ * The keys that a process signs checkpoints with. After another process has rotated them, this process takes the new
+ * key from its file, or stops signing.
  */
 import { ServiceError } from "../base/errors.ts";
 import { securityFields } from "../base/security-events.ts";
@@ -12,7 +12,7 @@ import { sameHash } from "../ledger/tlog/tree.ts";
 import type { StoreLogger } from "./backend.ts";
 import { readKeyFile, type SigningKeys } from "./key-file.ts";
 
-/** The log has been handed over to a later key than the one that this process would sign with. Nothing was stored. */
+/** The log has been handed over to a later key than this process signs with. Nothing was stored. */
 export class RetiredKeyError extends Error {
   override readonly name = "RetiredKeyError";
   /** Public key that signs now. 32 bytes. */
@@ -24,7 +24,7 @@ export class RetiredKeyError extends Error {
   }
 }
 
-/** Rotations in a row that one piece of work follows. */
+/** Bound of the rotations in a row that one piece of work follows. */
 const maxRotations = 8;
 
 interface KeyRingOptions {
@@ -37,7 +37,6 @@ export class KeyRing implements CheckpointSigner {
   readonly #options: KeyRingOptions;
   #keys: SigningKeys;
   #signer: LogSigner;
-  /** Why nothing is signed any more. */
   #problem: string | undefined;
 
   constructor(keys: SigningKeys, options: KeyRingOptions) {
@@ -51,12 +50,12 @@ export class KeyRing implements CheckpointSigner {
     return this.#keys[0].publicKey;
   }
 
-  /** Who brought the key, and why, where the file that this process has read says so. */
+  /** Returns the operator's statement of a key, if the file that this process has read has one. */
   statementOf(publicKey: Uint8Array): ErasureStatement | undefined {
     return this.#keys.find((key) => sameHash(key.publicKey, publicKey))?.statement;
   }
 
-  /** Throws `ServiceError` `store_unavailable` where the keys have been retired. */
+  /** Throws `ServiceError` `store_unavailable` if the keys have been retired. */
   sign(checkpoint: Checkpoint): string {
     if (this.#problem !== undefined) throw retired(this.#problem);
     return this.#signer.sign(checkpoint);
@@ -67,8 +66,8 @@ export class KeyRing implements CheckpointSigner {
   }
 
   /**
-   * Signs with this key from now on, which is the store's newest, and with those behind it in the file. Throws
-   * `ServiceError` `store_unavailable` where the file does not have it: then nothing is signed until it does.
+   * Signs with the store's newest key from now on, and with those behind it in the file. Throws `ServiceError`
+   * `store_unavailable` if the file does not have it; nothing is signed until it does.
    */
   follow(newest: Uint8Array): void {
     if (sameHash(newest, this.current)) {
@@ -96,7 +95,7 @@ export class KeyRing implements CheckpointSigner {
     );
   }
 
-  /** Does work that names the current key, again after each rotation that retired it meanwhile. Rejects like `follow`. */
+  /** Does work that names the current key, and repeats it after each rotation meanwhile. Rejects like `follow`. */
   async following<Result>(work: (current: Uint8Array) => Promise<Result>): Promise<Result> {
     for (let rotations = 0; ; rotations++) {
       try {
@@ -110,7 +109,7 @@ export class KeyRing implements CheckpointSigner {
   }
 }
 
-/** The keys of the file from this one on: what stands before it has not been admitted yet. Else what is wrong. */
+/** Returns the keys of the file from this one on; keys before it are not admitted yet. Returns a problem otherwise. */
 function readFrom(keyPath: string, newest: Uint8Array): SigningKeys | string {
   let keys: SigningKeys | undefined;
   try {

@@ -3,13 +3,13 @@ import type { ProofUse } from "../auth/proof/replay-store.ts";
 import { unavailable } from "./errors.ts";
 
 export interface ProofRow extends ProofUse {
-  /** Milliseconds since the Unix epoch from which on the use may be forgotten. */
+  /** Milliseconds since the Unix epoch after which the use may be forgotten. */
   readonly expiresAtMs: number;
 }
 
 /** Rows of one transaction. */
 const maxBatch = 256;
-/** Calls that may wait; each has a caller that waits for its answer. */
+/** Bound of waiting calls. */
 const maxWaiting = 10_000;
 
 interface Waiting {
@@ -23,17 +23,16 @@ export class ProofBatches {
   readonly #waiting: Waiting[] = [];
   #writing = false;
 
-  /** `write` answers for each row, in order, whether its use is the first; durable when it resolves. */
+  /** @param write returns for each row, in order, whether its use is the first; durable when it resolves */
   constructor(write: (rows: readonly ProofRow[]) => Promise<readonly boolean[]>) {
     this.#write = write;
   }
 
-  /** Whether nothing waits and nothing is being written. */
   get isIdle(): boolean {
     return !this.#writing;
   }
 
-  /** Rejects as `write` does, and with `store_unavailable` where too many wait. */
+  /** Rejects as `write` does, and with `store_unavailable` if too many calls wait. */
   firstUse(use: ProofUse, expiresAtMs: number): Promise<boolean> {
     if (this.#waiting.length >= maxWaiting) return Promise.reject(unavailable("Too many proofs wait to be noted."));
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();

@@ -1,27 +1,27 @@
 /**
- * What an append adds to the search index of a log. The terms of one record would change pages all over the index: so the
- * newest leaves of a log wait, and get into it as a segment of up to 64 of them. A search looks at each that waits.
+ * What an append adds to the search index of a log. The terms of one record would change pages all over the index, so
+ * the newest leaves wait, and enter the index as a segment of up to 64. A search reads every waiting leaf.
  */
 import { indexedOf, type LeafRange, StoredTerms } from "../ledger/search/search-index.ts";
 import type { IndexedRecord } from "../ledger/search/search-terms.ts";
 import { mergeTerms, packTerms, segmentLeaves, type TermRow } from "./term-segment.ts";
 
-/** One time that an index was, or is being, built. */
+/** One build of an index, complete or under way. */
 export interface IndexGeneration {
   readonly generation: number;
   readonly key: Uint8Array;
-  /** Leaves before this one are in it. Of one that serves, all others wait. */
+  /** The index has the leaves before this one. In the index in use, all others wait. */
   readonly filledTo: number;
 }
 
-/** What an index has of a few leaves that stand side by side. */
+/** Index entries of a few adjacent leaves. */
 export interface Segment extends LeafRange {
   readonly generation: number;
-  /** Empty if a record could not be opened: any of its leaves may be found by anything. */
+  /** Empty if a record could not be opened: any term may then find any of its leaves. */
   readonly terms: Uint8Array;
 }
 
-/** Says under which terms an index has records. */
+/** Collects the terms of records. */
 export class SearchTerms {
   readonly #terms = new StoredTerms();
 
@@ -33,28 +33,27 @@ export class SearchTerms {
   }
 }
 
-/** Leaves of which an append reads the records again at most, because others have appended them. */
+/** Bound of the leaves that other processes appended and whose records an append reads again. */
 const leavesReadAgain = 2 * segmentLeaves;
 
-/** What an index gets of the leaves that wait. Of no leaf that was erased since. */
+/** Terms of the waiting leaves, without those erased since. */
 export interface Waiting {
   readonly generation: number;
-  /** The first of them. */
   readonly first: number;
   readonly packed: Uint8Array;
 }
 
-/** What an append brings to the index. */
+/** The leaves that an append adds to the index. */
 export interface AppendedLeaves {
-  /** The one that serves; undefined if there is none. */
+  /** The index in use; undefined if there is none. */
   readonly index: IndexGeneration | undefined;
-  /** Leaves before it and after it. */
+  /** Size of the log before and after the append. */
   readonly before: number;
   readonly size: number;
   readonly records: readonly IndexedRecord[];
-  /** Of the leaves that waited; undefined where that is not known. */
+  /** Terms of the leaves that waited; undefined if unknown. */
   readonly waiting: Waiting | undefined;
-  /** Then what was read again of them: leaves up to and without `end`, of which those that were erased have no record. */
+  /** Records of the following leaves, up to and without `end`; erased leaves have no record. */
   readonly read: ReadAgain | undefined;
 }
 
@@ -62,37 +61,36 @@ export interface AppendedLeaves {
 export interface ReadAgain {
   readonly end: number;
   readonly records: readonly IndexedRecord[];
-  /** Leaves whose record cannot be opened now, and may be once it is repaired. */
+  /** Leaves whose record cannot be opened now; a repair may change that. */
   readonly damaged: readonly number[];
 }
 
-/** How far an index is filled now. */
 export type IndexMove = Pick<IndexGeneration, "generation" | "filledTo">;
 
-/** What has to be written of it. */
+/** What has to be written to the index. */
 export interface SearchAddition {
   readonly segments: readonly Segment[];
   /** Undefined if the index stays as it is. */
   readonly move: IndexMove | undefined;
-  /** Of the leaves that wait now, if that is known. */
+  /** Terms of the leaves that wait now, if known. */
   readonly waiting: Waiting | undefined;
 }
 
-/** Of the leaves that wait for an index, if that is what is known. */
+/** Terms of the leaves that wait for this index, if known. */
 function packedOf({ generation, filledTo }: IndexGeneration, waiting: Waiting | undefined): Uint8Array | undefined {
   return waiting?.generation === generation && waiting.first === filledTo ? waiting.packed : undefined;
 }
 
 /**
- * Where the newest whole segment of a log of this size ends; the first one has 32 leaves at least. Logs that grow together
- * fill theirs at different times.
+ * Returns the end of the newest whole segment of a log of this size; the first segment has at least 32 leaves. The key
+ * varies the ends, so that logs that grow together fill segments at different times.
  */
 function lastBoundary({ key }: Pick<IndexGeneration, "key">, size: number): number {
   const offset = segmentLeaves / 2 + ((key[0] ?? 0) % (segmentLeaves / 2));
   return Math.max(0, Math.floor((size - offset) / segmentLeaves) * segmentLeaves + offset);
 }
 
-/** The leaves whose records an append of at most so many has to read again; undefined if it needs none. */
+/** Returns the leaves whose records an append must read again; undefined if none. */
 export function leavesToRead(
   { index, size, waiting }: { readonly size: number } & Pick<AppendedLeaves, "index" | "waiting">,
   appends: number,
@@ -104,7 +102,7 @@ export function leavesToRead(
   return { first, end: Math.min(size, first + leavesReadAgain) };
 }
 
-/** Says what an append adds, inside its transaction, under the lock of the log's head. */
+/** Returns the additions of an append, inside its transaction, under the lock of the log's head. */
 export function additionOf(
   terms: SearchTerms,
   { index, before, size, records, waiting, read }: AppendedLeaves,
@@ -112,7 +110,7 @@ export function additionOf(
   if (index === undefined) return { segments: [], move: undefined, waiting: undefined };
   const { generation, filledTo: first } = index;
   const packed = first === before ? noTerms : packedOf(index, waiting);
-  // Of leaves that are not known nothing is added, nor of those behind them.
+  // Nothing is added from the first unknown leaf on.
   const knownTo = packed === undefined ? (read?.end ?? first) : before;
   const isAllKnown = knownTo === before;
   const filledTo = isAllKnown ? Math.max(first, lastBoundary(index, size)) : knownTo;
@@ -124,7 +122,7 @@ export function additionOf(
   const all = [...(packed ? [] : terms.rowsOf(index, read?.records ?? [])), ...own];
   const left = all.filter(({ leafIndex }) => leafIndex >= filledTo);
   const damaged = packed === undefined ? (read?.damaged ?? []) : [];
-  // A damaged leaf that goes on waiting is read again, too: it may have been repaired by then.
+  // A damaged leaf that still waits is read again: it may be repaired by then.
   const isLeftKnown = isAllKnown && !damaged.some((leafIndex) => leafIndex >= filledTo);
   return {
     segments: segmentsOf(index, { first, end: filledTo }, { packed: packed ?? noTerms, rows: all, damaged }),
@@ -135,17 +133,16 @@ export function additionOf(
 
 const noTerms = new Uint8Array(0);
 
-/** What is known of leaves. */
 interface KnownLeaves {
-  /** Of the first of them, which one segment takes. */
+  /** Terms of the first leaves, which go into one segment. */
   readonly packed?: Uint8Array;
   readonly rows: readonly TermRow[];
   readonly damaged?: readonly number[];
 }
 
 /**
- * Segments of leaves of a range, each up to where one ends, or the range. One with a damaged leaf is empty, so that any of
- * its leaves may be found by anything: a leaf that was left out would not be found once it is repaired.
+ * Splits leaves of a range into segments. A segment with a damaged leaf is empty, so that any term may find its leaves:
+ * a leaf that was left out would stay unfindable after its repair.
  */
 export function segmentsOf(
   index: Pick<IndexGeneration, "generation" | "key">,

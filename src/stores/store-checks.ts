@@ -1,9 +1,9 @@
-/** What no sound store has, of whichever kind it is. */
+/** Checks that every kind of store shares. */
 import type { OrphanRow } from "../ledger/ports/archive.ts";
 import type { TimedLog } from "../ledger/ports/store.ts";
 import { IncompatibleStoreError } from "./errors.ts";
 
-/** More of one table are not named. */
+/** Bound of the rows named per table. */
 const maxNamed = 16;
 
 const leafName = "tenant_id, 'leaf ' || leaf_index AS name";
@@ -12,9 +12,9 @@ const behindHead = "LEFT JOIN log_heads USING (tenant_id) WHERE size IS NULL OR 
 const withoutEntry = "AS own LEFT JOIN entries USING (tenant_id, record_id) WHERE entries.leaf_index IS NULL";
 
 /**
- * What asks for the stray rows of a table, in SQL that every kind of store understands.
+ * Returns queries for orphan rows of each table, in SQL for every kind of store.
  *
- * @param prefix names the schema of the tables and a dot, where something hides them
+ * @param prefix schema of the tables and a dot, if views hide them
  */
 export function orphanRowQueries(prefix: string): readonly (readonly [table: string, sql: string])[] {
   const queries = {
@@ -27,7 +27,7 @@ export function orphanRowQueries(prefix: string): readonly (readonly [table: str
                         FROM search_segments LEFT JOIN log_heads USING (tenant_id)
                        WHERE size IS NULL OR end_leaf > size`,
     registered_artifacts: `SELECT DISTINCT ${leafName} FROM registered_artifacts ${behindHead}`,
-    // A tile is there from its first whole hash on, which is of 256^level leaves. No log has leaves for level 7.
+    // A tile exists from its first whole hash on, which is of 256^level leaves. No log has leaves for level 7.
     tiles: `SELECT tenant_id, 'tile ' || tile_index || ' of level ' || level AS name
               FROM tiles LEFT JOIN log_heads USING (tenant_id)
              WHERE size IS NULL OR level > 6 OR size < ((tile_index * 256 + 1) << (8 * level))`,
@@ -56,22 +56,25 @@ export function isAhead({ lastRecordedAtMs }: Pick<TimedLog, "lastRecordedAtMs">
   return lastRecordedAtMs > nowMs + toleranceMs;
 }
 
-/** Selects a row if one of the last leaves, all of the head's time, accepts it. `at` finds a parameter in `leaf`, else is 0. */
+/**
+ * Selects a row if one of the last leaves, all of the head's time, accepts it. `at` finds a parameter in `leaf`,
+ * otherwise is 0.
+ */
 export function acceptanceQuery(tenantId: string, at: (parameter: 2 | 3) => string): string {
   return `SELECT 1 FROM entries WHERE tenant_id = ${tenantId} AND ${at(2)} > 0 AND leaf_index > coalesce(
             (SELECT leaf_index FROM entries WHERE tenant_id = ${tenantId} AND ${at(3)} = 0
               ORDER BY leaf_index DESC LIMIT 1), -1) LIMIT 1`;
 }
 
-/** The parameters. No text within a leaf has an unescaped quotation mark, so these are members. */
+/** The parameters. Text within a leaf has no unescaped quotation mark, so these match members only. */
 export function acceptanceValues({ tenantId, lastRecordedAtMs }: TimedLog) {
   const time = `"recorded_at":"${new Date(lastRecordedAtMs).toISOString()}"`;
   return [tenantId, Buffer.from('"kind":"clock_acceptance"'), Buffer.from(time)] as const;
 }
 
 /**
- * Says why a start refuses a log that is ahead of the clock: times never go back within a log, so everything that is
- * recorded would get the time of that record, for as long as the clock is behind.
+ * Explains why a start refuses a log that is ahead of the clock: times never go back within a log, so new records would
+ * get the time of that record until the clock reaches it.
  */
 export function aheadError({ origin, lastRecordedAtMs }: TimedLog, nowMs: number): IncompatibleStoreError {
   return new IncompatibleStoreError(

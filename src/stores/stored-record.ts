@@ -1,19 +1,16 @@
-/** Records as stores hold them, opened. */
+/** Opens stored records. */
 
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import { type Leaf, parseLeaf } from "../ledger/record/leaf.ts";
 import { open } from "../ledger/record/sealing.ts";
 import { DamagedError } from "./errors.ts";
 
-/** A stored leaf. Throws `DamagedError`, which names it as `what`, where it does not parse. */
+/** Parses a stored leaf. Throws `DamagedError`, which names it as `what`, if it does not parse. */
 export function readLeaf(what: string, leaf: Uint8Array): Leaf {
   return orDamaged(what, () => parseLeaf(leaf));
 }
 
-/**
- * The record that was sealed under an opening. Throws `DamagedError`, which names it as `what`, where it is not the one
- * that its leaf commits to.
- */
+/** Opens a sealed record. Throws `DamagedError`, which names it as `what`, if its leaf does not commit to it. */
 export function openStoredRecord(
   what: string,
   leaf: Uint8Array,

@@ -1,22 +1,23 @@
 /**
- * What an index has of a few leaves that stand side by side, in one value: each term once, with the leaves that it finds.
- * Most terms are of many records, who calls and what it is about, so this takes a tenth of a row for each.
+ * Index entries of a few adjacent leaves, in one value: each term once, with its leaves. Most terms are in many
+ * records, such as the caller, so an entry takes a tenth of a row.
  */
 import { storedTermBytes } from "../ledger/search/search-index.ts";
 
-/** What an index has of one record under one term. */
 export interface TermRow {
   readonly leafIndex: number;
   readonly term: Uint8Array;
 }
 
-/** Leaves of a segment: those behind its first that a term has a bit for. */
+/** Leaves per segment: a term has one bit for each. */
 export const segmentLeaves = 64;
 export const bitBytes = segmentLeaves / 8;
-/** A term, and its bits: the lowest of the first byte is of the segment's first leaf. In any order; a term may come again. */
+/**
+ * A term, and its bits: the lowest of the first byte is the segment's first leaf. In any order; a term may be repeated.
+ */
 export const entryBytes = storedTermBytes + bitBytes;
 
-/** Packs rows of leaves from `firstLeaf` on: an entry for each value that they bring, also where others are equal to it. */
+/** Packs rows of leaves from `firstLeaf` on: one entry per value, without merging equal terms. */
 export function packTerms(firstLeaf: number, rows: readonly TermRow[]): Uint8Array {
   const places = new Map<Uint8Array, number>();
   const packed = new Uint8Array(rows.length * entryBytes);
@@ -34,7 +35,7 @@ export function packTerms(firstLeaf: number, rows: readonly TermRow[]): Uint8Arr
   return places.size === rows.length ? packed : packed.slice(0, places.size * entryBytes);
 }
 
-/** The same with one entry for each term. */
+/** Returns the segment with one entry per term. */
 export function mergeTerms(packed: Uint8Array): Uint8Array {
   const from = new DataView(packed.buffer, packed.byteOffset, packed.length);
   const merged = new Uint8Array(packed.length);
@@ -47,13 +48,13 @@ export function mergeTerms(packed: Uint8Array): Uint8Array {
       if (from.getInt32(at + word) !== into.getInt32(place + word)) return false;
     return true;
   };
-  // By a number that their first four bytes make: numbers are found faster than texts.
+  // Keyed by the number in their first four bytes: numbers are found faster than strings.
   const places = new Map<number, number>();
   let end = 0;
   for (let at = 0; at < packed.length; at += entryBytes) {
     let name = from.getInt32(at);
     let place = places.get(name);
-    // Taken by another term that begins alike.
+    // Taken by another term with the same prefix.
     for (; place !== undefined && !isSameTerm(at, place); place = places.get(name)) name += 1;
     if (place === undefined) {
       copy(at, end);
@@ -67,7 +68,7 @@ export function mergeTerms(packed: Uint8Array): Uint8Array {
   return merged.subarray(0, end);
 }
 
-/** The leaves that a term finds, each once, in order. */
+/** Returns the leaves of a term, each once, in order. */
 export function leavesOfTerm(firstLeaf: number, packed: Uint8Array, term: Uint8Array): readonly number[] {
   const bytes = Buffer.from(packed.buffer, packed.byteOffset, packed.length);
   const leaves = new Set<number>();
@@ -76,7 +77,7 @@ export function leavesOfTerm(firstLeaf: number, packed: Uint8Array, term: Uint8A
   return [...leaves].sort((one, other) => one - other);
 }
 
-/** All that it has, by term. */
+/** Returns all rows, by term. */
 export function unpackTerms(firstLeaf: number, packed: Uint8Array): readonly TermRow[] {
   const rows: TermRow[] = [];
   for (let at = 0; at < packed.length; at += entryBytes) {
@@ -86,12 +87,12 @@ export function unpackTerms(firstLeaf: number, packed: Uint8Array): readonly Ter
   return rows;
 }
 
-/** The same without anything of one leaf. */
+/** Returns the segment without one leaf. */
 export function withoutLeaf(firstLeaf: number, packed: Uint8Array, leafIndex: number): Uint8Array {
   return withoutLeaves(firstLeaf, packed, new Set([leafIndex]));
 }
 
-/** The same without anything of some leaves; the value itself where it has nothing of them. */
+/** Returns the segment without some leaves; the same value if it has none of them. */
 export function withoutLeaves(firstLeaf: number, packed: Uint8Array, leaves: ReadonlySet<number>): Uint8Array {
   const gone = new Uint8Array(bitBytes);
   for (const leafIndex of leaves) {
@@ -111,13 +112,13 @@ export function withoutLeaves(firstLeaf: number, packed: Uint8Array, leaves: Rea
       left |= before & ~bits;
       if ((before & bits) !== 0) isSame = false;
     }
-    // What finds no leaf any more is written over, or cut off.
+    // An entry without leaves is overwritten, or cut off.
     if (left !== 0) end += entryBytes;
   }
   return isSame ? packed : rest.slice(0, end);
 }
 
-/** Positions in the segment of the leaves that the entry at an offset finds. */
+/** Returns the positions in the segment of an entry's leaves. */
 function positionsAt(packed: Uint8Array, at: number): readonly number[] {
   const positions: number[] = [];
   for (let position = 0; position < segmentLeaves; position++)

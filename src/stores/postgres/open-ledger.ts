@@ -23,28 +23,28 @@ import { isDistributed } from "./schema/distribute.ts";
 import { handOverLogs, prepareStore } from "./schema/prepare.ts";
 import { PostgresStore } from "./store.ts";
 
-/** How to open the ledger. The database has this program's schema; the key is made where the store is empty. */
+/** Options of the ledger. The database must have this program's schema; the key is made if the store is empty. */
 export interface PostgresLedgerOptions extends ConnectionSettings {
   /** Path of the file of the keys that sign checkpoints, the same one on every replica. */
   readonly keyPath: string;
-  /** Path of the anchor, for the replicas of one machine; without one, a store that was put back goes unnoticed. */
+  /** Path of the anchor, for the replicas of one machine; without one, a restored older store goes undetected. */
   readonly anchorPath?: string | undefined;
-  /** What stands before the random part of a log's origin, such as `ledger.example.org/logs`. */
+  /** Prefix of a log's origin, before its random part, such as `ledger.example.org/logs`. */
   readonly originPrefix: string;
   readonly clock: Clock;
   readonly random: RandomFill;
   /** Default: the runtime's. */
   readonly timers?: Timers;
   readonly logger?: StoreLogger;
-  /** Makes the anchor that replicas share over the network, where there is one. */
+  /** Makes the anchor that replicas share over the network, if there is one. */
   readonly openAnchor?: OpenSharedAnchor | undefined;
-  /** Told of every durable commit of records. */
+  /** Called after every durable commit of records. */
   readonly commits?: CommitObserver | undefined;
-  /** Bounds of the queues and batches. Writes in flight leave two connections to those who read. */
+  /** Bounds of the queues and batches. Writes in flight leave two connections to readers. */
   readonly limits?: Partial<AppenderLimits>;
-  /** Connections at a time. Default 10. */
+  /** Default 10. */
   readonly poolSize?: number;
-  /** For all that a record, or a lookup, waits for: its turn, a connection, locks, statements. Default 5,000 ms. */
+  /** Bound of all that a record, or a lookup, waits for: queue, connection, locks, statements. Default 5,000 ms. */
   readonly timeoutMs?: number;
 }
 
@@ -54,29 +54,29 @@ const defaultTimeoutMs = 5_000;
 /** Writes of many tenants at a time: while one commits, the next is made. */
 const sharedWrites = 1;
 
-/** A write of more records takes longer than a call of another tenant should wait. */
+/** A larger write would delay other tenants' calls for too long. */
 const maxTogetherShared = 64;
 
-/** How many writes there are at a time. They leave two connections to those who read. */
+/** Bounds of concurrent writes. They leave two connections to readers. */
 function concurrencyOf(poolSize: number, isDistributed: boolean): Partial<AppenderLimits> {
   const writes = Math.max(1, poolSize - 2);
-  // On a cluster a write is one tenant's: one that waits for its head's lock keeps nobody else's waiting.
+  // On a cluster each write has one tenant, so a locked head delays no other tenant.
   if (isDistributed) return { maxTenantsPerWrite: 1, maxWritesInFlight: writes, slowWriteMs: slowAfterMs };
   const maxWritesInFlight = Math.min(sharedWrites, Math.max(1, writes >> 1));
-  // One is left for those who wait together for a moment.
+  // One is reserved for the shared retry with a short lock timeout.
   const maxWritesApart = Math.max(1, writes - maxWritesInFlight - 1);
   return { maxWritesInFlight, maxWritesApart, maxTogetherShared, slowWriteMs: slowAfterMs };
 }
 
-/** The stores, with the ledger as suites and benchmarks look at it too. */
+/** The stores, with the ledger for suites and benchmarks. */
 export interface PostgresStores extends ServiceStores {
   readonly ledger: StoredLedger;
 }
 
 /**
- * Opens the stores. Rejects with `IncompatibleStoreError` where the schema is not this program's, the database is not
- * durable, a log is not what the anchor says or the key is not the store's own; with an error of the driver or the file
- * system where it cannot be opened.
+ * Opens the stores. Rejects with `IncompatibleStoreError` if the schema is not this program's, the database is not
+ * durable, a log contradicts the anchor or the key is not the store's own; with an error of the driver or the file
+ * system if it cannot be opened.
  */
 export async function openPostgresStores(options: PostgresLedgerOptions): Promise<PostgresStores> {
   const { target, passwordFile, originPrefix, clock, random, logger } = options;

@@ -1,4 +1,4 @@
-/** A database as operators' commands open it, beside the services that write to it. */
+/** A database as operators' commands open it, beside running services. */
 import { resolve } from "node:path";
 import { Client } from "pg";
 import { type Clock, clockDifferenceMs, systemClock } from "../../base/clock.ts";
@@ -29,19 +29,19 @@ const clockOfDatabase: Statement = {
 };
 
 export interface PostgresArchiveOptions extends ConnectionSettings {
-  /** Path of the anchor; undefined where there is none. */
+  /** Path of the anchor; undefined if there is none. */
   readonly anchorPath: string | undefined;
   readonly clock: Clock;
 }
 
 /**
- * Opens a snapshot of the store. Rejects with `IncompatibleStoreError` where its schema is not this program's, with an
- * error of the driver where it cannot be read.
+ * Opens a snapshot of the store. Rejects with `IncompatibleStoreError` if its schema is not this program's, with an
+ * error of the driver if it cannot be read.
  */
 export async function openPostgresArchive(options: PostgresArchiveOptions): Promise<StoredArchive> {
-  // Without bounds: a walk over all logs takes its time.
+  // Without timeouts: a walk over all logs is slow.
   const client = new Client(clientOptions(options, 0));
-  // Whoever asks next is told.
+  // The next query reports the failure.
   client.on("error", () => {});
   const withNow = async <Result>(look: (pool: ConnectionPool) => Promise<Result>): Promise<Result> => {
     const pool = new ConnectionPool({ ...options, poolSize: 1, timeoutMs, timers: systemTimers });
@@ -57,7 +57,7 @@ export async function openPostgresArchive(options: PostgresArchiveOptions): Prom
     const { query } = queriesOf(client);
     await requireSchema({ query });
     await client.query(beginSnapshot);
-    // The snapshot is of the first statement, not of the BEGIN.
+    // The first statement takes the snapshot, not the BEGIN.
     await client.query("SELECT");
     return new StoredArchive({
       anchorPath: options.anchorPath,
@@ -65,7 +65,7 @@ export async function openPostgresArchive(options: PostgresArchiveOptions): Prom
       query,
       notedErasures: () => [],
       withNewest: withNow,
-      // Commits an update of the head to what it is: behind that, a standby has what this snapshot saw.
+      // Commits an update of the head that changes nothing; after that a standby has all that this snapshot saw.
       settle: (tenantId) => withNow((pool) => pool.transaction((connection) => touch(connection, tenantId))),
       clockMs: async () => (await query(clockOfDatabase, [])).rows[0]?.now_ms as number,
       toError,
@@ -77,7 +77,7 @@ export async function openPostgresArchive(options: PostgresArchiveOptions): Prom
   }
 }
 
-/** A pool of the store, once it may be written to. Rejects with `IncompatibleStoreError`, or an error of the driver. */
+/** Opens a pool on a store that may be written to. Rejects with `IncompatibleStoreError`, or an error of the driver. */
 async function openPool(settings: ConnectionSettings, clock: Clock, poolSize: number): Promise<ConnectionPool> {
   const pool = new ConnectionPool({ ...settings, poolSize, timeoutMs, clock, timers: systemTimers });
   try {
@@ -95,8 +95,8 @@ export interface PostgresAdministrationOptions extends PostgresArchiveOptions {
 }
 
 /**
- * Rejects with `IncompatibleStoreError` where schema or anchor are not what they must be, with an error of the driver
- * where the database cannot be reached.
+ * Rejects with `IncompatibleStoreError` if schema or anchor are not as required, with an error of the driver if the
+ * database cannot be reached.
  */
 export async function openPostgresAdministration(
   options: PostgresAdministrationOptions,
@@ -113,7 +113,7 @@ export async function openPostgresAdministration(
     const problems = anchor === undefined ? [] : await findAnchorProblems(pool, anchor, anchorPath as string);
     const first = problems.find(({ tenantId }) => tenantId === undefined);
     if (first !== undefined) throw new IncompatibleStoreError(`${first.message}: nothing may be appended.`);
-    // Every log that is worked on exists, so no origin is made here.
+    // Every log here exists, so no origin is made.
     const logs = new LogWriter({ pool, anchor, originPrefix: "", clock, random });
     return new StoredRecordsAdministration(
       {
@@ -122,7 +122,7 @@ export async function openPostgresAdministration(
         // Beside PostgreSQL no anchor notes erasures: each has its leaf.
         notedErasures: () => [],
         noteErasures: () => {},
-        // The server overwrites deleted bytes when it cleans up and reuses their place: whether it has, cannot be told.
+        // The server overwrites deleted bytes when it reuses their space; it does not report when.
         overwrite: async () => undefined,
         toError,
         close,
@@ -135,7 +135,7 @@ export async function openPostgresAdministration(
   }
 }
 
-/** Rejects with `IncompatibleStoreError` for another schema, with an error of the driver where it cannot be reached. */
+/** Rejects with `IncompatibleStoreError` for another schema, with an error of the driver if it cannot be reached. */
 export async function openPostgresIndexer(
   options: ConnectionSettings & IndexerOptions & { readonly clock: Clock },
 ): Promise<StoredSearchIndexer> {
@@ -151,7 +151,7 @@ function databaseOf(pool: ConnectionPool): Database {
   };
 }
 
-/** Rows of one transaction, of one tenant: what is held by others is left to them. */
+/** Rows of one transaction, of one tenant. Locked rows are skipped. */
 const rowsEach = 1_000;
 
 const databaseSize: Statement = {
@@ -173,8 +173,8 @@ const removalOf = ({ table, key, expiry }: ExpiringTable): Statement => {
 };
 
 /**
- * Removes what nobody needs any more from the tables of every tenant, also of those that never come back. The space is
- * used again when autovacuum has been there; the files do not shrink. Rejects with an error for the operator.
+ * Removes expired rows from the tables of every tenant, inactive tenants included. Autovacuum makes the space reusable;
+ * the files do not shrink. Rejects with an error for the operator.
  */
 export async function compactPostgres(
   settings: ConnectionSettings,
@@ -186,7 +186,7 @@ export async function compactPostgres(
     await requireSchema(pool);
     const beforeBytes = await size();
     const theirMs = (await pool.query(clockOfDatabase, [])).rows[0]?.now_ms as number;
-    // Where this machine's clock is ahead, rows are not: what makes a proof or a repeated call known must stay.
+    // Uses the earlier of the two clocks, because rows that detect a replayed proof or a repeated call must stay.
     const expiredMs = Math.floor(Math.min(nowMs, theirMs)) - clockDifferenceMs;
     const removed: Record<string, number> = {};
     for (const table of expiringTables) {

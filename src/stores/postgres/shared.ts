@@ -1,4 +1,4 @@
-/** What replicas share for a short time. Each tenant's counters, and its proofs, are transactions of their own. */
+/** Short-lived state that replicas share. Each tenant's counters, and its proofs, have their own transactions. */
 import type { ProofUse } from "../../auth/proof/replay-store.ts";
 import { outsideConnections } from "../../base/connection.ts";
 import type { TenantId } from "../../base/ids.ts";
@@ -19,8 +19,8 @@ export class SharedCounters {
   }
 
   /**
-   * What one tenant's counters, or those of no tenant, have counted is given back where another's are reached, so that for
-   * a moment too many may be counted, and never too few.
+   * Counts of one tenant's counters, or of those without a tenant, are returned if another's limit is reached. For a
+   * moment too many may be counted, never too few.
    */
   async take(limits: readonly AttemptLimit[]): Promise<readonly ReachedLimit[]> {
     const groups = [...Map.groupBy(limits, keyTenant)];
@@ -35,12 +35,12 @@ export class SharedCounters {
     return all;
   }
 
-  /** Takes back one under each whose window has not ended. */
+  /** Returns one attempt under each limit whose window has not ended. */
   async giveBack(limits: readonly AttemptLimit[]): Promise<void> {
     await Promise.all(limits.map((limit) => this.giveBackPortion(limit, 1)));
   }
 
-  /** One of unknown outcome is asked for again, and may be lost. */
+  /** A portion of unknown outcome is requested again, and may be lost. */
   takePortion(limit: AttemptLimit, wanted: number): Promise<Portion> {
     const key = keyTenant(limit) || "addresses";
     return this.#transact((transaction) => takePortion(transaction, limit, wanted, this.#now()), key);
@@ -50,7 +50,7 @@ export class SharedCounters {
     await this.#pool.write(...givingBack(limit, unused, this.#now()));
   }
 
-  /** Rejects with an error of the driver, `UnknownOutcomeError` or `store_unavailable` where it cannot be known. */
+  /** Rejects with an error of the driver, `UnknownOutcomeError` or `store_unavailable` if the answer is unknown. */
   async firstUse(use: ProofUse, expiresAtMs: number): Promise<boolean> {
     const { tenantId } = use;
     const batches = this.#batches.get(tenantId) ?? this.#batchesOf(tenantId);
@@ -62,7 +62,7 @@ export class SharedCounters {
     }
   }
 
-  /** What a batch waits for is not part of what its first caller waits for. */
+  /** A batch's waits are not bounded by its first caller's time limit. */
   #batchesOf(tenantId: TenantId): ProofBatches {
     return new ProofBatches((rows) =>
       outsideConnections(() =>

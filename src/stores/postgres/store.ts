@@ -32,7 +32,7 @@ import type { LogWriter } from "./log/log-writer.ts";
 import type { SigningKeysOfStore } from "./log/signing-keys.ts";
 import { SharedCounters } from "./shared.ts";
 
-/** Wait for the lock of what no call needs, in milliseconds. */
+/** Lock timeout of the probe, whose row no call needs, in milliseconds. */
 const probeLockMs = 100;
 const emptyCommit: Statement = {
   name: "empty_commit",
@@ -46,9 +46,9 @@ export interface PostgresStoreOptions {
   readonly writer: LogWriter;
   readonly anchor: SqliteAnchor | undefined;
   readonly clock: Clock;
-  /** The keys that will sign what the store gives. */
+  /** The keys that sign the store's trees. */
   readonly keys: SigningKeysOfStore;
-  /** Whether the tables are spread over nodes: then every tenant has transactions of its own. */
+  /** Whether the tables are distributed over nodes: then every tenant has its own transactions. */
   readonly isDistributed: boolean;
 }
 
@@ -74,8 +74,8 @@ export class PostgresStore implements LedgerStore {
   }
 
   /**
-   * One transaction for all, or one a tenant, as many at a time as there are connections. One for all does not end
-   * sooner because somebody in it has waited for long.
+   * Writes one transaction for all batches, or one per tenant, as many at a time as there are connections. The time
+   * that one tenant has waited does not shorten a shared transaction.
    */
   async write(
     batches: readonly TenantBatch[],
@@ -89,7 +89,7 @@ export class PostgresStore implements LedgerStore {
       batches.map((batch) => this.#pool.together(() => this.#writer.append(batch, foresee), endsAtMs)),
     );
     const failures = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
-    // Where the database is gone for all of them, nobody needs to wait until it is found gone again.
+    // If the database is lost for all of them, the callers are answered without another attempt.
     if (failures.length === batches.length && failures.every(isConnectionLost)) throw toError(failures[0]);
     return outcomes.map((outcome) =>
       outcome.status === "fulfilled" ? outcome.value : failureOf(outcome.reason, performance.now() - startedMs),
@@ -160,7 +160,7 @@ export class PostgresStore implements LedgerStore {
   }
 
   storeCosignatures(cosignatures: readonly StoredCosignature[]): Promise<void> {
-    // One by one: each is durable on its own, and no two tenants share a transaction.
+    // One by one: each is durable by itself, and no two tenants share a transaction.
     return this.#translated(async () => {
       for (const cosignature of cosignatures)
         await this.#pool.retrying(() => this.#pool.write(...keepingCosignature(cosignature)));
@@ -169,34 +169,34 @@ export class PostgresStore implements LedgerStore {
 
   async keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void> {
     await this.#translated(() =>
-      // Bytes of UTF-8 are what the server takes a text for; to make one of megabytes would hold up the event loop.
+      // The server reads UTF-8 bytes as text; converting megabytes to a string would block the event loop.
       this.#pool.retrying(() => this.#pool.write(...keepingRevision(revision, content))),
     );
   }
 
   /**
-   * Notes the use of a proof: exactly one call with the same one gets true, on all replicas together, before or after a
-   * restart. Rejects with `store_unavailable` where that cannot be known.
-   * @param expiresAtMs milliseconds since the Unix epoch from which on the use may be forgotten
+   * Notes the use of a proof: exactly one call with the same proof gets true, on all replicas together, across
+   * restarts. Rejects with `store_unavailable` if that cannot be known.
+   * @param expiresAtMs milliseconds since the Unix epoch after which the use may be forgotten
    */
   firstUse(use: ProofUse, expiresAtMs: number): Promise<boolean> {
     return this.#translated(() => this.#counters.firstUse(use, expiresAtMs));
   }
 
   /**
-   * Counts one attempt under each of the limits, for all replicas together, or under none where some are reached:
-   * resolves with those. Rejects with `store_unavailable`.
+   * Counts one attempt under each of the limits, for all replicas together, or under none if some are reached; resolves
+   * with those. Rejects with `store_unavailable`.
    */
   takeAttempt(limits: readonly AttemptLimit[]): Promise<readonly ReachedLimit[]> {
     return this.#translated(() => this.#counters.take(limits));
   }
 
-  /** Takes back one attempt under each of the limits, as far as their windows have not ended. */
+  /** Returns one attempt under each limit whose window has not ended. */
   giveBackAttempt(limits: readonly AttemptLimit[]): Promise<void> {
     return this.#translated(() => this.#counters.giveBack(limits));
   }
 
-  /** Grants up to so many of what the limit leaves to all replicas. Rejects with `store_unavailable`. */
+  /** Grants up to `wanted` of what the limit leaves to all replicas. Rejects with `store_unavailable`. */
   takePortion(limit: AttemptLimit, wanted: number): Promise<Portion> {
     return this.#translated(() => this.#counters.takePortion(limit, wanted));
   }
@@ -213,8 +213,8 @@ export class PostgresStore implements LedgerStore {
   }
 
   /**
-   * Commits what takes the same way to the disk and to standbys as records do. The row that is written is needed by no
-   * call: if another session has it or its table locked, the commit alone is made.
+   * Commits a write that takes the same way to disk and standbys as records. No call needs the row. If another session
+   * has locked it or its table, only the commit is made.
    */
   async #probe(): Promise<void> {
     const nowMs = this.#clock.now();
@@ -231,7 +231,7 @@ export class PostgresStore implements LedgerStore {
     }
   }
 
-  /** Tenants, and other keys, that the database does not get on with; the longest first. */
+  /** Tenants, and other keys, whose work is stuck; the longest first. */
   get stuck(): readonly string[] {
     return this.#pool.stuck;
   }
@@ -241,7 +241,7 @@ export class PostgresStore implements LedgerStore {
     this.#anchor?.close();
   }
 
-  /** Work with one time limit for all that it waits for, whose rejections are as callers of a store know them. */
+  /** Runs work under one time limit, with the errors of the store's port. */
   async #translated<Result>(work: () => Promise<Result>): Promise<Result> {
     try {
       return await this.#pool.together(work);

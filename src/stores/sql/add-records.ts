@@ -29,7 +29,7 @@ interface Adding extends LogIndex {
   readonly terms: SearchTerms;
 }
 
-/** What a batch adds to the tables beside the head, under its lock. */
+/** Rows that a batch adds to the tables beside the head, under its lock. */
 export interface AddedRows {
   readonly entries: readonly SealedEntry[];
   readonly tiles: readonly WrittenTile[];
@@ -37,7 +37,7 @@ export interface AddedRows {
   readonly search: SearchAddition;
 }
 
-/** Adds sequenced records to the edge. What it returns counts once the rows are committed. */
+/** Adds sequenced records to the edge. The result is valid after the commit of its rows. */
 export function addRecords(
   fresh: readonly EncodedRecord[],
   sequenced: Sequenced,
@@ -61,7 +61,7 @@ export function addRecords(
   return { log, committed, rows: { entries, tiles, calls, search } };
 }
 
-/** As `sequence`. Throws `UnstorableError` where a record cannot be built, or there is none. */
+/** As `sequence`. Throws `UnstorableError` if a record cannot be built, or there is none. */
 export function sequenceRecords(
   head: LogHead | undefined,
   records: readonly EncodedRecord[],

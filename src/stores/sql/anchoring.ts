@@ -1,4 +1,4 @@
-/** What of a store is not what its anchor says. */
+/** Compares a store with its anchor. */
 import type { TenantId } from "../../base/ids.ts";
 import { type AnchoredLog, anchorProblem } from "../../ledger/ports/anchor.ts";
 import type { AnchorFinding } from "../../ledger/ports/archive.ts";
@@ -8,7 +8,7 @@ import type { Hash } from "../../ledger/tlog/tree.ts";
 import { headOfTenant, readTree } from "./log-rows.ts";
 import type { Queries, Statement } from "./queries.ts";
 
-/** The anchor's file, as far as stores are compared with it. */
+/** The part of the anchor's file that stores are compared with. */
 interface AnchorFile {
   storeId(): string | undefined;
   all(): Iterable<AnchoredLog>;
@@ -16,7 +16,7 @@ interface AnchorFile {
 
 const identity: Statement = { name: "store_id", text: "SELECT store_id FROM store WHERE singleton = 1" };
 
-/** What tells this store from every other. Rejects where it is not there. */
+/** Reads the store's identity. Rejects if it is missing. */
 export async function readStoreId(queries: Queries): Promise<string> {
   const [row] = (await queries.query(identity, [])).rows;
   if (typeof row?.store_id !== "string") throw new Error("The store has lost its identity.");
@@ -24,7 +24,7 @@ export async function readStoreId(queries: Queries): Promise<string> {
 }
 
 /**
- * Everything in which the store is not what its anchor says.
+ * Lists every difference between the store and its anchor.
  * @param path of the anchor's file, for the message
  */
 export async function findAnchorProblems(
@@ -43,7 +43,7 @@ export async function findAnchorProblems(
   return findings;
 }
 
-/** A tile that is missing is a problem of the log; a store that cannot be read is none. */
+/** A missing tile is a problem of the log; an unreadable store rejects instead. */
 async function problemOf(queries: Queries, anchored: AnchoredLog): Promise<string | undefined> {
   const { tenantId } = anchored;
   const log = await headOfTenant(queries, tenantId);
@@ -51,7 +51,7 @@ async function problemOf(queries: Queries, anchored: AnchoredLog): Promise<strin
   return orMessage(() => anchorProblem(anchored, { log, rootAt }));
 }
 
-/** Rejects with `UnsoundLogError` where the log is not what its anchor says. */
+/** Rejects with `UnsoundLogError` if the log contradicts its anchor. */
 export async function refuseUnsound(
   queries: Queries,
   tenantId: TenantId,
@@ -62,7 +62,7 @@ export async function refuseUnsound(
   requireSound(anchored, log, await rootOfAnchored(queries, tenantId, log, anchored));
 }
 
-/** Throws `UnsoundLogError` where the log is not what its anchor says. */
+/** Throws `UnsoundLogError` if the log contradicts its anchor. */
 export function requireSound(
   anchored: AnchoredLog | undefined,
   log: LogState | undefined,
@@ -72,7 +72,7 @@ export function requireSound(
   if (problem !== undefined) throw new UnsoundLogError(problem);
 }
 
-/** The root at the anchored size, which is read where the log has grown since. */
+/** Returns the root at the anchored size, read from tiles if the log has grown since. */
 async function rootOfAnchored(
   queries: Queries,
   tenantId: TenantId,
@@ -83,7 +83,7 @@ async function rootOfAnchored(
   return () => tree?.root() as Hash;
 }
 
-/** A root that cannot be computed is a problem of the log like any other. */
+/** A root that cannot be computed is a problem of the log. */
 function orMessage(find: () => string | undefined): string | undefined {
   try {
     return find();

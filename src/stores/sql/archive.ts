@@ -1,4 +1,4 @@
-/** A whole store, row by row, for commands that look at it beside a running service. Cannot write to it. */
+/** A whole store, row by row, for commands beside a running service. Read-only. */
 import { existsSync } from "node:fs";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import { type SignableState, signableOf } from "../../ledger/ports/anchor.ts";
@@ -40,7 +40,7 @@ const entriesOf = (name: string, opening: string): Statement => ({
           ORDER BY entries.leaf_index LIMIT $4`,
 });
 const entriesFrom = entriesOf("entries_from", visibleOpening);
-/** As the store has it: what only the anchor notes as erased is not missing from the log. */
+/** As the store has it: an erasure that only the anchor notes leaves no gap in the log. */
 const walkFrom = entriesOf("walk_from", openingIn("/*main.*/openings"));
 const policyRevisions: Statement = {
   name: "policy_revisions",
@@ -58,21 +58,20 @@ const orphanRows = orphanRowQueries("/*main.*/").map(
   ([table, text]) => [table, { name: `stray_${table}`, text }] as const,
 );
 
-/** Entries that are in memory at a time, each a few KiB, 1 MiB at most. */
+/** Entries in memory at a time, each a few KiB, 1 MiB at most. */
 const entriesEach = 256;
 
 /** How long to wait for another process that writes to the anchor. */
 const anchorBusyTimeoutMs = 10_000;
 
-/** What an archive is made of. */
 export interface ArchiveSource extends Pick<Database, "query" | "toError" | "close"> {
-  /** Path of the anchor; undefined where there is none. */
+  /** Path of the anchor; undefined if there is none. */
   readonly anchorPath: string | undefined;
-  /** Whether an anchor must be there. */
+  /** Whether an anchor is required. */
   readonly isAnchored: boolean;
-  /** Erasures that the store's own anchor notes, as it does now. */
+  /** Erasures that the store's own anchor notes now. */
   notedErasures(): readonly NotedErasure[];
-  /** Looks at the store as it is now, rather than as it was when it was opened. */
+  /** Reads the store as it is now, rather than as it was when it was opened. */
   withNewest<Result>(look: (queries: Queries) => Promise<Result>): Promise<Result>;
   /** Makes durable what was read of a log. */
   settle?(tenantId: TenantId): Promise<void>;
@@ -186,8 +185,8 @@ export class StoredArchive implements StoreArchive {
   }
 
   /**
-   * The archive sees the store as it was when it was opened, and a service may have advanced the anchor since: then the
-   * newest head is looked at.
+   * The archive shows the store as it was when it was opened, and a service may have advanced the anchor since. The
+   * newest head is read in that case.
    */
   anchorProblems(): Promise<readonly AnchorFinding[]> {
     return this.#translated(async () => {
@@ -219,7 +218,7 @@ export class StoredArchive implements StoreArchive {
 
   undoneErasures(): Promise<readonly UndoneErasure[]> {
     return this.#translated(() => {
-      // First what is noted: an erasure is in the store before its anchor notes it.
+      // The notes come first: an erasure is in the store before its anchor notes it.
       const noted = this.#source.notedErasures();
       return this.#source.withNewest((queries) => findUndone(queries, noted));
     });
@@ -278,10 +277,12 @@ const registrationsOf: Statement = {
           WHERE entries.tenant_id = $1 AND registered.tenant_id = $1 AND registered.artifact = $2
           ORDER BY registered.leaf_index`,
 };
-/** Rows that are in memory at a time. */
 const rowsEach = 256;
 
-/** Rows beside a log's entries (idempotency records, indexes), for the audit. Rejects with `DamagedError` where there is no such log. */
+/**
+ * Rows beside a log's entries (idempotency records, indexes), for the audit. Rejects with `DamagedError` if there is no
+ * such log.
+ */
 async function companionsOf(queries: Queries, tenantId: TenantId): Promise<Companions> {
   const head = await headOfTenant(queries, tenantId);
   if (head === undefined) throw new DamagedError(`the log of ${tenantId} has no head`);

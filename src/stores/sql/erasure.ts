@@ -37,7 +37,7 @@ const eraseAnswers: Statement = {
   text: `UPDATE kept_answers SET sealed = NULL
           WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[]) AND sealed IS NOT NULL RETURNING leaf_index`,
 };
-/** Relied on before or not: that something is gone is what its artifact is known for from now on. */
+/** The index keeps registrations of erased records: the erasure stays known for their artifact. */
 const keepRegistrations: Statement = {
   name: "keep_registrations",
   text: "UPDATE registered_artifacts SET relied_on = 1 WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[])",
@@ -51,7 +51,7 @@ export interface FoundRecord {
   readonly earlier: ErasedRecord | undefined;
 }
 
-/** Those of the records that the tenant has. */
+/** Returns those of the records that the tenant has. */
 export async function findErasable(
   queries: Queries,
   tenantId: TenantId,
@@ -73,7 +73,7 @@ export async function findErasable(
   return new Map(found);
 }
 
-/** Why records must not be erased; empty where all may be, or were. */
+/** Returns why records must not be erased; empty if all may be, or were. */
 export async function refusalsOf(
   queries: Queries,
   tenantId: TenantId,
@@ -91,7 +91,6 @@ export async function refusalsOf(
   });
 }
 
-/** What an erasure would do. */
 export async function previewErasure(
   queries: Queries,
   tenantId: TenantId,
@@ -111,8 +110,8 @@ export async function previewErasure(
 export type AppendOwn = (records: readonly AppendableRecord[]) => Promise<BatchResult>;
 
 /**
- * Erases those of the records that were not: removes what must go of each, appends a leaf, and notes it. Holds and kinds
- * are the caller's to ask for. Resolves with all of them, in the order asked for.
+ * Erases those of the records that were not: removes the erasable parts of each, appends a leaf, and notes it. The
+ * caller checks holds and kinds. Resolves with all of them, in the order of the call.
  */
 export async function eraseRecords(
   transaction: Transaction,
@@ -122,7 +121,7 @@ export async function eraseRecords(
   append: AppendOwn,
 ): Promise<readonly ErasedRecord[]> {
   const found = await findErasable(transaction, tenantId, recordIds);
-  // In the order of the call, which their leaves get too: the database has none.
+  // In the order of the call, like their leaves: the database has no order.
   const fresh = [...new Set(recordIds)].flatMap((recordId) => {
     const one = found.get(recordId);
     return one === undefined || one.earlier !== undefined ? [] : [one];
@@ -150,8 +149,8 @@ export async function eraseRecords(
 }
 
 /**
- * Removes what of records must go when they are erased. Leaves and sealed bytes stay: the first name nobody, the others
- * nobody can open. Resolves with a row for each answer that was kept with them.
+ * Removes the erasable parts of records. Leaves and sealed bytes stay: leaves identify no person, and sealed bytes
+ * cannot be opened any more. Resolves with a row for each answer that was kept with them.
  */
 async function removeRemains(
   queries: Queries,
@@ -187,7 +186,7 @@ const all: Statement = {
           ORDER BY tenant_id, record_id`,
 };
 
-/** For each of the records that is held, a hold that covers it: on the tenant, or on the record itself. */
+/** Returns, for each held record, a hold that covers it: on the tenant, or on the record itself. */
 async function holdsCovering(
   queries: Queries,
   tenantId: TenantId,
@@ -199,7 +198,6 @@ async function holdsCovering(
   return (recordId) => onTenant ?? holds.find((hold) => hold.recordId === recordId);
 }
 
-/** The hold on exactly this. */
 export async function findHold(
   queries: Queries,
   tenantId: TenantId,
@@ -216,7 +214,6 @@ export function insertHold(
   return transaction.insert(tables.legalHolds, [[tenantId, recordId ?? wholeTenant, reason, placedAtMs]]);
 }
 
-/** Ends the hold on exactly this. */
 export async function releaseHold(
   queries: Queries,
   tenantId: TenantId,
@@ -268,8 +265,8 @@ export interface NotedErasure {
 }
 
 /**
- * What came back, by tenant.
- * @param noted erasures that the store's own anchor notes: those that the store does not have follow
+ * Returns erased data that is in the store again, by tenant.
+ * @param noted erasures that the store's own anchor notes; the result includes those that the store lacks
  */
 export async function findUndone(
   queries: Queries,
@@ -285,7 +282,7 @@ export async function findUndone(
   return found;
 }
 
-/** Of erasures of a tenant that its anchor notes, those that the store does not have. */
+/** Returns the erasures of a tenant that its anchor notes and the store lacks. */
 async function unrecordedOf(
   queries: Queries,
   tenantId: TenantId,
@@ -304,12 +301,12 @@ async function unrecordedOf(
 }
 
 /**
- * Removes, in a transaction that the caller holds, all that the next erased records of the tenant left again: where
- * anything came back, what others are found by may have too.
+ * Removes again, in the caller's transaction, all remains of the next erased records of the tenant. If one part came
+ * back, entries of its indexes may have too.
  *
- * @param next whether of those whose opening or answer came back, or of all others; and the leaf index of the last record
- *   that was looked at, -1 at first
- * @returns the erasures that were carried out so, and the next `after`; undefined where these were the last
+ * @param next which erasures: those whose opening or answer came back, or all others; and the leaf index of the last
+ *   record that was processed, -1 at first
+ * @returns the erasures that were carried out, and the next `after`; undefined after the last
  */
 export async function removeUndone(
   queries: Queries,
@@ -367,7 +364,7 @@ function withRefusal(
   return { ...members, refusal: refusalOfKind(kind) ?? (hold && { why: "held", hold }) };
 }
 
-/** Whether it is the leaf of a record that erased this one. */
+/** Whether the row is the leaf of the record that erased this one. */
 function saysErased(row: Row | undefined, recordId: RecordId, leafIndex: number): boolean {
   if (row === undefined || row.opening === null) return false;
   const { leaf, sealed, opening } = row as { leaf: Uint8Array; sealed: Uint8Array; opening: Uint8Array };

@@ -30,13 +30,14 @@ const purge: Statement = {
            (SELECT scope FROM kept_answers WHERE tenant_id = $1 AND kept_at_ms < $2 ORDER BY kept_at_ms LIMIT $3)`,
 };
 
-/** What is known of the scopes of a batch. */
+/** Looks up the known result of a scope. */
 export type KnownScopes = (idempotency: EncodedIdempotency) => CommittedRecord | NotAppended | undefined;
 
 /**
- * Looks up every scope of a batch. Under the lock of the log's head, so that no other batch takes one meanwhile.
- * Rejects with `UnsoundLogError` where what is stored does not verify.
- * @param isNoted whether the store's anchor notes that a record was erased: it stays so where a backup brings it back
+ * Looks up every scope of a batch, under the lock of the log's head, so that no other batch takes one meanwhile.
+ * Rejects with `UnsoundLogError` if stored data does not verify.
+ * @param isNoted whether the store's anchor notes the erasure of a record, which also counts after a backup restores
+ *   the record
  */
 export async function findIdempotencyRecords(
   queries: Queries,
@@ -62,7 +63,6 @@ export async function findIdempotencyRecords(
   return (idempotency) => known.get(idempotency.scope)?.(idempotency);
 }
 
-/** The answer to a call, as it is kept. */
 export interface KeptCall {
   readonly scope: Uint8Array;
   readonly leafIndex: number;
@@ -77,12 +77,12 @@ export function keptCall(idempotency: EncodedIdempotency, { leafIndex, opening }
   };
 }
 
-/** What was kept before that may go. Milliseconds since the Unix epoch. */
+/** Returns the time before which kept answers may be removed. Milliseconds since the Unix epoch. */
 export function oldestKeptMs(nowMs: number): number {
   return nowMs - idempotencyTtlMs;
 }
 
-/** Keeps the answers to the calls of a batch, and lets some go that are old enough. Under the lock of the head. */
+/** Keeps the answers to the calls of a batch, and removes some expired ones. Under the lock of the head. */
 export async function keepAnswers(
   transaction: Transaction,
   tenantId: TenantId,
@@ -100,7 +100,7 @@ export async function keepAnswers(
   ]);
 }
 
-/** A row of `kept_answers` with that of its record. */
+/** Converts a row of `kept_answers`, joined with its record. */
 export function toIdempotencyRow(row: Row): IdempotencyRow {
   return {
     leafIndex: row.leaf_index as number,

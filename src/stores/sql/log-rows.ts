@@ -1,4 +1,4 @@
-/** Heads and tiles of logs, for those who read and those who write. */
+/** Heads and tiles of logs, for readers and writers. */
 import type { TenantId } from "../../base/ids.ts";
 import type { StoredCosignature, TimedLog } from "../../ledger/ports/store.ts";
 import { type LogName, logNameOf } from "../../ledger/tlog/log-name.ts";
@@ -8,9 +8,9 @@ import { Tree } from "../../ledger/tlog/tree.ts";
 import { acceptanceQuery, acceptanceValues } from "../store-checks.ts";
 import type { Queries, Row, Statement } from "./queries.ts";
 
-/** A head with what only the writer needs. */
+/** A head with the columns that only the writer needs. */
 export interface StoredHead extends TimedLog {
-  /** Of the key that signs the log, in the order of the store's keys. */
+  /** Position of the key that signs the log, in the order of the store's keys. */
   readonly keyPosition: number;
   /** The index of registrations has the leaves before this one. */
   readonly registeredTo: number;
@@ -32,17 +32,17 @@ export async function headOfTenant(queries: Queries, tenantId: TenantId): Promis
   return row && toHead(row);
 }
 
-/** Locks the head until the transaction ends, and reads what the last holder of the lock left. */
+/** Locks the head until the transaction ends, and reads it. */
 export async function lockHead(queries: Queries, tenantId: TenantId): Promise<StoredHead | undefined> {
   const [row] = (await queries.query(headUnderLock, [tenantId])).rows;
   return row && toHead(row);
 }
 
-/** Two statements, each on the rows of one key: the second stays where the tenant's rows are. */
+/** Two statements, each on the rows of one key: the second stays on the tenant's node. */
 export async function headByName(queries: Queries, name: LogName): Promise<StoredHead | undefined> {
   const [row] = (await queries.query(tenantOfName, [name])).rows;
   const head = row && (await headOfTenant(queries, row.tenant_id as TenantId));
-  // The name of a log that was never opened, because another was, stands for none.
+  // The tenant of a name may have another log, if the log of this name was never opened.
   return head !== undefined && logNameOf(head.origin) === name ? head : undefined;
 }
 
@@ -51,7 +51,7 @@ export async function heads(queries: Queries): Promise<readonly StoredHead[]> {
   return (await queries.query(allHeads, [])).rows.map(toHead);
 }
 
-/** Reads tiles; those that are not there are undefined to the reader. */
+/** Reads tiles; a missing tile is undefined to the reader. */
 export async function readTiles(
   queries: Queries,
   tenantId: TenantId,
@@ -65,8 +65,8 @@ export async function readTiles(
 }
 
 /**
- * The log as it was at a size that it has reached: its root, and the proofs of the leaves that are named. The
- * tree's methods throw `MissingTileError` where a tile is gone.
+ * Reads the log at a size that it has reached: its root, and proofs of the given leaves. The tree's methods throw
+ * `MissingTileError` if a tile is missing.
  */
 export async function readTree(
   queries: Queries,
@@ -94,13 +94,10 @@ const acceptedTime: Statement = {
   text: acceptanceQuery("$1", (parameter) => `position($${parameter}::bytea IN leaf)`),
 };
 
-/**
- * The end of a list of columns, and the tables of entries behind it: an opening that a backup brought back, of a record
- * that was erased, is none.
- */
+/** End of a column list, and the tables of entries. Hides openings of erased records that a backup restored. */
 export const visibleOpening = openingIn("openings");
 
-/** As `visibleOpening`, of the table with the openings. */
+/** As `visibleOpening`, for the named table of openings. */
 export function openingIn(table: string): string {
   return `CASE WHEN erasure_leaf_index IS NULL THEN opening END AS opening
            FROM entries
@@ -127,7 +124,7 @@ const keep: Statement = {
           WHERE excluded.size >= cosignatures.size`,
 };
 
-/** Cosignatures of witnesses: for each log the newest of each. */
+/** Returns the newest cosignature of each witness, for each log. */
 export async function readCosignatures(queries: Queries): Promise<readonly StoredCosignature[]> {
   return (await queries.query(allCosignatures, [])).rows.map((row) => ({
     tenantId: row.tenant_id as TenantId,
@@ -139,13 +136,13 @@ export async function readCosignatures(queries: Queries): Promise<readonly Store
   }));
 }
 
-/** The statement that keeps a cosignature, and its values. */
+/** Returns the statement that keeps a cosignature, and its values. */
 export function keepingCosignature(cosignature: StoredCosignature): [Statement, readonly unknown[]] {
   const { tenantId, witness, keyId, size, root, line } = cosignature;
   return [keep, [tenantId, witness, keyId, size, root, line]];
 }
 
-/** The statement that keeps a policy revision, unless it is there, and its values. */
+/** Returns the statement that keeps a policy revision, unless it exists, and its values. */
 export function keepingRevision(revision: string, content: string | Uint8Array): [Statement, readonly unknown[]] {
   return [keepRevision, [revision, content]];
 }

@@ -1,4 +1,4 @@
-/** What a batch writes: one statement a table, whatever the number of its records. Under the lock of the log's head. */
+/** Statements of a batch: one per table, whatever the number of its records. Under the lock of the log's head. */
 import type { TenantId } from "../../base/ids.ts";
 import type { SealedEntry } from "../../ledger/append/sequence.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
@@ -26,12 +26,12 @@ const touchHead: Statement = {
   name: "touch_head",
   text: "UPDATE log_heads SET last_recorded_at_ms = last_recorded_at_ms WHERE tenant_id = $1",
 };
-/** The statement that keeps the name of a log that is about to be opened, and its values. */
+/** Returns the statement that keeps the name of a new log, and its values. */
 export function namingLog(name: string, tenantId: TenantId): [Statement, readonly unknown[]] {
   return [nameLog, [name, tenantId]];
 }
 
-/** Opens a log. Resolves with false where the tenant has one already. */
+/** Opens a log. Resolves with false if the tenant has one already. */
 export async function insertHead(
   queries: Queries,
   { tenantId, origin, size, root, lastRecordedAtMs, keyPosition, registeredTo }: StoredHead,
@@ -45,7 +45,7 @@ export async function passOnLog(queries: Queries, tenantId: TenantId, keyPositio
   await queries.query(passOn, [tenantId, keyPosition]);
 }
 
-/** Compare-and-swap of the head. Resolves with false where it is not what it was. */
+/** Compare-and-swap of the head. Resolves with false if the head has changed. */
 export async function advanceHead(
   queries: Queries,
   head: StoredHead,
@@ -56,7 +56,7 @@ export async function advanceHead(
   return (await queries.query(moveHead, values)).count === 1;
 }
 
-/** A write that changes nothing: the commit that follows is as durable as any, and so is all that was read before. */
+/** A write that changes nothing: its commit makes durable what was read before. */
 export async function touch(queries: Queries, tenantId: TenantId): Promise<void> {
   await queries.query(touchHead, [tenantId]);
 }

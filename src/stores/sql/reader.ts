@@ -25,18 +25,17 @@ const findRecord: Statement = {
           WHERE tenant_id = $1 AND record_id = $2`,
 };
 
-/** A database that is read. */
 export interface ReadDatabase extends Queries {
-  /** Reads in one snapshot what is a tenant's. */
+  /** Reads a tenant's rows in one snapshot. */
   snapshot<Result>(work: (queries: Queries) => Promise<Result>, tenantId: string): Promise<Result>;
 }
 
-/** All reject with `DamagedError` where what is stored does not verify, with an error of the driver otherwise. */
+/** All reject with `DamagedError` if stored data does not verify, with an error of the driver otherwise. */
 export class StoreReader {
   readonly #database: ReadDatabase;
   readonly #noted: Statement | undefined;
 
-  /** @param noted as `lookAtRegistrations` takes it */
+  /** @param noted see `lookAtRegistrations` */
   constructor(database: ReadDatabase, noted?: Statement) {
     this.#database = database;
     this.#noted = noted;
@@ -51,7 +50,7 @@ export class StoreReader {
     return openStoredRecord(`record ${recordId}`, leaf, sealed, opening);
   }
 
-  /** In one snapshot: a rebuild that ends in between would take away what its predecessor has. */
+  /** In one snapshot: a rebuild that ends meanwhile would remove the index that the search reads. */
   search(query: SearchQuery): Promise<SearchPage> {
     return this.#database.snapshot((queries) => searchRecords(queries, query), query.tenantId);
   }
@@ -107,7 +106,7 @@ export async function tileOf(queries: Queries, head: LogState, tile: TileName): 
   throw new DamagedError(`log ${head.origin}: tile ${index} of level ${level} is missing or short`);
 }
 
-/** Undefined for sizes that the log has not reached, or that stand in the wrong order. */
+/** Undefined for sizes that the log has not reached, or in the wrong order. */
 export async function consistencyProofOf(
   queries: Queries,
   head: LogState,

@@ -31,19 +31,18 @@ import { type Database, type Transaction, translated } from "./queries.ts";
 /** Work in a transaction that holds the lock of a tenant's log head. */
 export type WithHeadLock<Result> = (transaction: Transaction, append: AppendOwn) => Promise<Result>;
 
-/** A store that operators work on. */
+/** A store that operators erase and hold records in. */
 export interface AdministeredStore extends Pick<Database, "query" | "toError" | "close"> {
   /**
-   * Runs work in one transaction under the lock of a tenant's head. The index of registrations has all leaves before it
-   * begins: of what is erased it could not be told any more. Durable and anchored when it resolves. Rejects with
-   * `UnsoundLogError` where the log is not what its anchor says, and as the work does.
+   * Runs work in one transaction under the lock of a tenant's log head. The index of registrations gets all leaves
+   * first: an erased record can no longer be indexed. Durable and anchored when it resolves. Rejects with
+   * `UnsoundLogError` if the log contradicts its anchor, and as the work does.
    */
   withHeadLock<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result>;
   /** Erasures that the store's own anchor notes. */
   notedErasures(): Iterable<NotedErasure>;
-  /** Notes committed erasures. */
   noteErasures(erasures: readonly NotedErasure[]): void;
-  /** Overwrites deleted bytes. Undefined where the database does it in its own time. */
+  /** Overwrites deleted bytes. Undefined if the database does it later. */
   overwrite(): Promise<boolean | undefined>;
 }
 
@@ -51,7 +50,7 @@ export class StoredRecordsAdministration implements RecordsAdministration {
   readonly #store: AdministeredStore;
   readonly #machine: { readonly clock: Clock; readonly random: RandomFill };
 
-  /** The store becomes the administration's: it is closed with it. */
+  /** The administration owns the store, and closes it. */
   constructor(store: AdministeredStore, { clock, random }: { readonly clock: Clock; readonly random: RandomFill }) {
     this.#store = store;
     this.#machine = { clock, random };
@@ -94,10 +93,10 @@ export class StoredRecordsAdministration implements RecordsAdministration {
     });
   }
 
-  /** Services append between the transactions, and no time limit has to hold for all of them together. */
+  /** Services append between the transactions; no time limit covers all of them together. */
   async #removeUndone(tenantId: TenantId): Promise<ReadonlySet<RecordId>> {
     const ids = new Set<RecordId>();
-    // What came back goes last: as long as some of it is left, a run that was interrupted is seen to be unfinished.
+    // Restored data goes last: while some of it is left, an interrupted run shows as unfinished.
     for (const isBack of [false, true])
       for (let after: number | undefined = -1; after !== undefined; ) {
         const next: { isBack: boolean; after: number } = { isBack, after };
@@ -108,7 +107,7 @@ export class StoredRecordsAdministration implements RecordsAdministration {
     return ids;
   }
 
-  /** Holds and kinds are looked at again within the transaction. */
+  /** Holds and kinds are checked again within the transaction. */
   async #eraseNoted(tenantId: TenantId, noted: readonly UndoneErasure[], statement: ErasureStatement) {
     const erased = await this.#store.withHeadLock(tenantId, async (transaction, append) => {
       const recordIds = noted.map(({ recordId }) => recordId);

@@ -39,10 +39,10 @@ const headWithKey: Statement = {
 const bytes = "octet_length(leaf) + octet_length(sealed)";
 
 /**
- * Rows of artifacts that are relied on, of each no more than say all that can be known (`is_cut`: there are too many bytes
- * of them). What was erased stays so, also where a backup has brought it back.
- * @param asked the artifacts, with the tenants where these are many
- * @param tenant whose they are
+ * Rows of artifacts that are relied on, per artifact no more than are needed (`is_cut`: the row is too large). Erased
+ * records stay erased, even if a backup restored them.
+ * @param asked the artifacts, with their tenants if these are many
+ * @param tenant of the artifacts
  */
 const reliedOn = (asked: string, tenant: string) => `
   SELECT ranked.*, sum(${bytes}) OVER (PARTITION BY tenant_id, artifact) > ${maxReliedOnBytes} AS is_cut
@@ -58,7 +58,7 @@ const reliedOn = (asked: string, tenant: string) => `
             LEFT JOIN erasures ON erasures.tenant_id = entries.tenant_id AND erasures.record_id = entries.record_id)
          AS ranked
    WHERE place <= ${maxRows}`;
-/** Leaf and record, where they are not left out. */
+/** Leaf and record, if they are not left out. */
 const unless = (isLeftOut: string) =>
   `CASE WHEN ${isLeftOut} THEN NULL ELSE leaf END AS leaf, CASE WHEN ${isLeftOut} THEN NULL ELSE sealed END AS sealed`;
 const lookAt: Statement = {
@@ -66,10 +66,7 @@ const lookAt: Statement = {
   text: `SELECT artifact, leaf_index, record_id, opening, is_cut, ${unless("is_cut")}
            FROM (${reliedOn("(SELECT $2::bytea AS artifact) AS asked", "$1")}) AS found ORDER BY leaf_index`,
 };
-/**
- * Rows of whole artifacts, as long as those before them have less than a page. Of the others is said that there are some
- * (`is_later`).
- */
+/** Rows of whole artifacts, up to a page. Marks artifacts of later pages (`is_later`). */
 const reliedPage = (name: string, asked: string, tenant: string): Statement => ({
   name,
   text: `SELECT tenant_id, artifact, leaf_index, record_id, opening, is_cut, is_later, ${unless("is_cut OR is_later")}
@@ -80,7 +77,7 @@ const reliedPage = (name: string, asked: string, tenant: string): Statement => (
           ORDER BY tenant_id, artifact, leaf_index`,
 });
 const supersede = (where: string) => `UPDATE registered_artifacts SET relied_on = 0 WHERE relied_on = 1 AND ${where}`;
-/** Of one tenant, so that a cluster finds where it is; and of many on one server. */
+/** For one tenant, so that a cluster finds its node; and for many on one server. */
 const statements = {
   ofOne: {
     keys: { name: "artifact_key", text: "SELECT tenant_id, key FROM artifact_keys WHERE tenant_id = $1" },
@@ -108,7 +105,7 @@ const statements = {
     },
   },
 } as const satisfies Record<string, Record<string, Statement>>;
-/** As many as make a page. */
+/** One page of leaves. */
 const behind: Statement = {
   name: "registrations_behind",
   text: `SELECT leaf_index, record_id, leaf, sealed, opening
@@ -119,7 +116,7 @@ const behind: Statement = {
           WHERE up_to - octet_length(leaf) - octet_length(sealed) < ${pageBytes}
           ORDER BY leaf_index`,
 };
-/** Of what was erased nothing but its row says which artifact it was of. */
+/** Rows of erased records stay: only they say which artifact the record was of. */
 const clear: Statement = {
   name: "clear_registrations",
   text: `DELETE FROM registered_artifacts AS registered
@@ -132,8 +129,8 @@ const moveTo: Statement = {
 };
 
 /**
- * What registrations there are under names. To be called in one snapshot. Rejects with `DamagedError` where what is found
- * does not verify.
+ * Returns the registrations under names. Must be called in one snapshot. Rejects with `DamagedError` if a row does not
+ * verify.
  * @param noted finds a row of an artifact that is not relied on, and whose erasure only the anchor notes
  */
 export async function lookAtRegistrations(
@@ -159,14 +156,14 @@ export async function lookAtRegistrations(
   };
 }
 
-/** What a tenant's batch may register. */
+/** A tenant's batch, which may register artifacts. */
 export interface FreshBatch {
   readonly tenantId: TenantId;
   readonly records: readonly EncodedRecord[];
   readonly sequenced: Pick<Sequenced, "firstLeafIndex" | "artifactKey">;
 }
 
-/** Adds what batches register to indexes that have all that stands before them, under the locks of the heads. */
+/** Adds registrations of batches to indexes that are complete up to them, under the locks of the heads. */
 export function addRegistrations(transaction: Transaction, batches: readonly FreshBatch[]): Promise<void> {
   const fresh = batches.map(({ tenantId, records, sequenced: { firstLeafIndex, artifactKey } }) => {
     const registrations = encodedRegistrations(records, firstLeafIndex);
@@ -176,9 +173,8 @@ export function addRegistrations(transaction: Transaction, batches: readonly Fre
 }
 
 /**
- * Catches up with some of what the index has not got yet, and then says what an append does to it: where the index ends
- * then, and what is to be written beside the records: nothing of the batch where more is missing than one append makes
- * up for.
+ * Indexes some of the missing leaves, and then returns the additions of an append: the end of the index, and the rows
+ * to write beside the records. None of the batch, if more leaves are missing than one append indexes.
  */
 export async function followWithRegistrations(
   transaction: Transaction,
@@ -196,8 +192,7 @@ export async function followWithRegistrations(
 }
 
 /**
- * Looks, in a transaction, at some of the leaves that the index has not got yet. Resolves with whether it has all of them
- * then.
+ * Indexes some of the missing leaves, in a transaction. Resolves with whether the index is complete.
  * @param freshKey for a log that has none yet
  */
 export async function indexSomeRegistrations(
@@ -212,7 +207,7 @@ export async function indexSomeRegistrations(
   return registeredTo === head.size;
 }
 
-/** Begins anew: every leaf is to be looked at again. What is asked meanwhile waits for that, or helps. */
+/** Empties the index, so that every leaf is indexed again. Lookups meanwhile wait for that, or help. */
 export function clearRegistrations(database: Database, tenantId: TenantId): Promise<void> {
   return database.transact(async (transaction) => {
     await lockHead(transaction, tenantId);
@@ -220,7 +215,7 @@ export function clearRegistrations(database: Database, tenantId: TenantId): Prom
   }, tenantId);
 }
 
-/** Looks at all of them, under the lock of the head. Resolves with the head as it is then. */
+/** Indexes all missing leaves, under the lock of the head. Resolves with the head after that. */
 export async function indexAllRegistrations(
   transaction: Transaction,
   head: StoredHead,
@@ -232,7 +227,7 @@ export async function indexAllRegistrations(
   return { ...head, registeredTo };
 }
 
-/** Looks at so many leaves at most, or bytes. Resolves with how far it has come, which the caller notes. */
+/** Indexes leaves up to a bound of leaves and bytes. Resolves with the end of the index, which the caller stores. */
 async function catchUp(
   transaction: Transaction,
   { tenantId, size, registeredTo }: StoredHead,
@@ -253,7 +248,7 @@ async function catchUp(
   return first;
 }
 
-/** What is to be indexed of a tenant. */
+/** Missing registrations of a tenant. */
 interface Missing extends MissingRegistrations {
   readonly tenantId: TenantId;
   /** For a log that has none yet. */
@@ -287,7 +282,6 @@ async function index(transaction: Transaction, missing: readonly Missing[]): Pro
   while (pending.length > 0) pending = await indexPage(transaction, pending);
 }
 
-/** Registrations of one artifact of a tenant. */
 type Asked = FreshRegistrations & { readonly tenantId: TenantId; readonly key: Uint8Array };
 
 /** Indexes registrations of some of the artifacts. Resolves with the others. */
@@ -316,7 +310,7 @@ async function indexPage(transaction: Transaction, pending: readonly Asked[]): P
   return later;
 }
 
-/** Whether the row only says that its artifact has some, which another page brings. */
+/** Whether the row only marks an artifact whose rows another page brings. */
 function isLater({ is_later }: Row): boolean {
   return Boolean(is_later);
 }
@@ -331,7 +325,7 @@ function isOfOneTenant(of: readonly Place[]): boolean {
   return of.every(({ tenantId }) => tenantId === of[0]?.tenantId);
 }
 
-/** Tenants and artifacts, as parameters: one tenant, where `all` are its. */
+/** Tenants and artifacts, as parameters: one tenant, if all artifacts are its own. */
 function placeOf(of: readonly Place[], all = of): readonly [unknown, readonly Uint8Array[]] {
   const tenants = isOfOneTenant(all) ? all[0]?.tenantId : of.map(({ tenantId }) => tenantId);
   return [tenants, of.map(({ artifact }) => artifact)];

@@ -1,17 +1,17 @@
-/** The tables that every kind of store has. A driver adds its own, and says types in its words. */
+/** The tables that every kind of store has. A driver adds its own, and translates types. */
 import { entryBytes, segmentLeaves } from "../term-segment.ts";
 
-/** One step of the schema. Its version is its position, from 1. Once it is released it never changes. */
+/** One step of the schema. Its version is its position, from 1. A released step never changes. */
 export interface Migration {
   readonly name: string;
   readonly sql: string;
 }
 
 /**
- * In the words of PostgreSQL. Every key starts with the tenant, so that tables can be distributed by it, except where a
- * driver's `recordKey` finds a record by its id first. Entries are immutable; openings stand apart from them, because
- * erasing a record deletes its opening and nothing else, and because backups of the two may be kept apart. No sequences:
- * numbers are given under the lock of a log's head.
+ * In the dialect of PostgreSQL. Every key starts with the tenant, so that tables can be distributed by it, except if a
+ * driver's `recordKey` finds a record by its id first. Entries are immutable. Openings have their own table, because
+ * erasing a record deletes its opening only, and because backups of the two may be kept apart. No sequences: numbers
+ * are assigned under the lock of a log's head.
  */
 export const sharedSchema = (recordKey: "(tenant_id, record_id)" | "(record_id, tenant_id)") => `
     CREATE TABLE log_heads (

@@ -8,7 +8,7 @@ import { openStoredRecord } from "../stored-record.ts";
 import { visibleOpening } from "./log-rows.ts";
 import type { Queries, Row, Statement } from "./queries.ts";
 
-/** Bytes of the records before a row, in the order of the answer. They are counted without being read. */
+/** Sums the bytes of the records before a row, in the order of the answer, without reading them. */
 export const bytesBefore = (order: string) =>
   `sum(length(sealed)) OVER (ORDER BY ${order}) - length(sealed) AS bytes_before`;
 const entriesOf: Statement = {
@@ -18,23 +18,18 @@ const entriesOf: Statement = {
              WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3) AS asked
           WHERE bytes_before < $4 ORDER BY leaf_index`,
 };
-/** Bytes of records that an append reads again at most, or one record. */
+/** Bound of the bytes of records that an append reads again; one record is always read. */
 export const maxBytesAgain = 4 * 1024 * 1024;
 
-/** What was found on the way. */
 export interface ReadRecords {
-  /** Where what was read ends. */
   readonly end: number;
   readonly records: readonly IndexedRecord[];
   readonly erased: number;
-  /** Indices of the leaves whose record cannot be opened. It is not among the records. */
+  /** Indices of the leaves whose record cannot be opened. */
   readonly damaged: readonly number[];
 }
 
-/**
- * The records of leaves that stand side by side: all, or the first of them that are so large together. What was erased is
- * not among them.
- */
+/** Reads records of adjacent leaves: all, or the first of them up to a bound of bytes. Without erased records. */
 export async function readToIndex(
   queries: Queries,
   tenantId: TenantId,

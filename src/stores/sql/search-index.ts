@@ -1,4 +1,4 @@
-/** The rows of `search_keys`: one index of a log serves, and another may be being built. */
+/** The rows of `search_keys`: one index of a log is in use, and another may be under construction. */
 import type { TenantId } from "../../base/ids.ts";
 import type { IndexGeneration, IndexMove, SearchAddition } from "../search-backlog.ts";
 import type { Queries, Row, Statement, Transaction } from "./queries.ts";
@@ -14,7 +14,7 @@ const move: Statement = {
   name: "move_search_key",
   text: "UPDATE search_keys SET filled_to = $3 WHERE tenant_id = $1 AND generation = $2",
 };
-/** The index of a log that serves; undefined if there is none. */
+/** Returns the index of a log that is in use; undefined if there is none. */
 export async function indexOf(queries: Queries, tenantId: TenantId): Promise<IndexGeneration | undefined> {
   const [row] = (await queries.query(servingKey, [tenantId])).rows;
   return row && toIndex(row);
@@ -24,7 +24,7 @@ export function toIndex({ generation, key, filled_to }: Row): IndexGeneration {
   return { generation: generation as number, key: key as Uint8Array, filledTo: filled_to as number };
 }
 
-/** Begins the index of a log that begins too. */
+/** Begins the index of a new log. */
 export function beginIndex(
   transaction: Transaction,
   tenantId: TenantId,

@@ -1,4 +1,4 @@
-/** Builds search indexes anew beside running services: many short transactions, between which others write. */
+/** Rebuilds search indexes beside running services, in many short transactions. */
 import type { RandomFill, TenantId } from "../../base/ids.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { RebuiltIndex, SearchIndexer } from "../../ledger/ports/search.ts";
@@ -11,10 +11,10 @@ import { readToIndex } from "./search-fill.ts";
 import { addSegments, sweepSegments } from "./search-segments.ts";
 import { tables } from "./tables.ts";
 
-/** Leaves of one transaction, which holds the lock of the log's head, or an embedded store's, for about 10 ms. */
+/** Leaves of one transaction, which holds the lock of the log's head, or of an embedded store, for about 10 ms. */
 const leavesEach = 64;
 
-/** Behind all that a rebuild which was broken off has left. */
+/** After the remains of interrupted rebuilds. */
 const newest: Statement = {
   name: "newest_index",
   text: `SELECT coalesce(max(generation), 0) AS generation
@@ -37,25 +37,24 @@ const dropOlder: Statement = {
 
 export interface IndexerOptions {
   readonly random: RandomFill;
-  /** Resolves when the next transaction may begin: the services' own writes come in between. */
+  /** Resolves when the next transaction may begin, so that services can write in between. */
   readonly pause: () => Promise<void>;
 }
 
-/** An index that is built from the first leaf on, until it has all of the log. */
+/** An index that is built from the first leaf on, until it has the whole log. */
 interface Rebuild extends Pick<IndexGeneration, "generation" | "key"> {
   readonly tenantId: TenantId;
 }
 
-/** What was found on the way. */
 interface Filled {
   readonly end: number;
-  /** Size of the log; the index serves once it has come so far. */
+  /** Size of the log; the index comes into use at this size. */
   readonly size: number;
   readonly erased: number;
   readonly damaged: readonly number[];
 }
 
-/** Not an error of the store: its message is for the operator. */
+/** A failure for the operator, not an error of the store. */
 class RebuildError extends Error {
   override readonly name = "RebuildError";
 }
@@ -65,7 +64,7 @@ export class StoredSearchIndexer implements SearchIndexer {
   readonly #options: IndexerOptions;
   readonly #terms = new SearchTerms();
 
-  /** The database becomes the indexer's: it is closed with it. */
+  /** The indexer owns the database, and closes it. */
   constructor(database: Database, options: IndexerOptions) {
     this.#database = database;
     this.#options = options;
@@ -117,7 +116,10 @@ export class StoredSearchIndexer implements SearchIndexer {
     return { tenantId, generation, key };
   }
 
-  /** Fills more than was appended since the part before, so that it ends. With the last leaf the index serves. */
+  /**
+   * Fills more leaves than services appended since the previous part, so that the rebuild ends. After the last leaf the
+   * index is in use.
+   */
   async #fillPart(
     transaction: Transaction,
     rebuild: Rebuild,
@@ -142,12 +144,12 @@ export class StoredSearchIndexer implements SearchIndexer {
       transaction,
       segments.map((segment) => ({ tenantId, ...segment })),
     );
-    // With its key gone, what is left of the old index tells nothing.
+    // Without its key, the old index reveals nothing.
     if (isWhole) await transaction.query(dropOlder, [tenantId, generation]);
     return { end, size, erased, damaged };
   }
 
-  /** Under the lock of the log's head: whoever appends or erases meanwhile sees all of it, or none. */
+  /** Under the lock of the log's head: a concurrent append or erasure sees all of it, or none. */
   async #write<Result>(
     tenantId: TenantId,
     work: (transaction: Transaction, size: number) => Promise<Result>,

@@ -1,4 +1,4 @@
-/** What search indexes have, in segments. */
+/** Segments of search indexes. */
 import type { TenantId } from "../../base/ids.ts";
 import { type LeafRange, storedTermBytes } from "../../ledger/search/search-index.ts";
 import type { Segment } from "../search-backlog.ts";
@@ -22,8 +22,8 @@ const emptied: Statement = {
           WHERE tenant_id = $1 AND generation = $2 AND length(terms) = 0 ORDER BY first_leaf`,
 };
 /**
- * Bits of each of so many terms, in segments that have all of them or may have. A segment has a term once; NULL where the
- * bytes of other entries make the term.
+ * Bits of each of the terms, in segments that have, or may have, all of them. A segment has a term once; NULL if the
+ * term only matches across the bounds of entries.
  */
 function bitsOfTerms(terms: number): Statement {
   const known = statementsOfTerms.get(terms);
@@ -44,9 +44,9 @@ function bitsOfTerms(terms: number): Statement {
   statementsOfTerms.set(terms, statement);
   return statement;
 }
-/** As many as a query may have terms. */
+/** One per number of terms of a query. */
 const statementsOfTerms = new Map<number, Statement>();
-/** How much a look goes through. Lengths are known without the values. */
+/** Bytes that a look reads. Lengths are known without the values. */
 const bytesWithin: Statement = {
   name: "search_segment_bytes_within",
   text: `SELECT coalesce(sum(length(terms)), 0)::bigint AS bytes FROM search_segments WHERE ${within} AND generation = $4`,
@@ -64,7 +64,7 @@ const sweep: Statement = {
   text: "DELETE FROM search_segments WHERE tenant_id = $1 AND first_leaf >= $2 AND first_leaf < $3 AND generation < $4",
 };
 
-/** Of one tenant, or of many on one server. */
+/** For one tenant, or for many on one server. */
 export function addSegments(
   transaction: Transaction,
   segments: readonly (Segment & { readonly tenantId: TenantId })[],
@@ -75,14 +75,14 @@ export function addSegments(
   );
 }
 
-/** Where in an index to look. */
+/** The part of an index to read. */
 interface Look extends LeafRange {
   readonly generation: number;
 }
 
 /**
- * The leaves that all of the terms find or may find, in order, and the bytes of segments that were gone through for them.
- * @param terms the one that finds the fewest first
+ * Returns the leaves that all of the terms find or may find, in order, and the bytes of segments that were read.
+ * @param terms the most selective term first
  */
 export async function leavesInSegments(
   queries: Queries,
@@ -111,7 +111,7 @@ function leavesOfRow(row: Row, terms: number): readonly number[] {
     .map((position) => first + position);
 }
 
-/** What an index has of a range of leaves. */
+/** Returns the index rows of a range of leaves. */
 export async function rowsInSegments(
   queries: Queries,
   tenantId: TenantId,
@@ -124,7 +124,7 @@ export async function rowsInSegments(
     .filter(({ leafIndex }) => leafIndex >= first && leafIndex < end);
 }
 
-/** Ranges of leaves whose segments were emptied. */
+/** Returns the ranges of leaves whose segments were emptied. */
 export async function emptiedSegments(
   queries: Queries,
   tenantId: TenantId,
@@ -136,7 +136,7 @@ export async function emptiedSegments(
   }));
 }
 
-/** Removes all that segments have of a few hundred leaves at most, under the lock of the log's head. */
+/** Removes all entries of a few hundred leaves at most, under the lock of the log's head. */
 export async function removeFromSegments(
   queries: Queries,
   tenantId: TenantId,
@@ -144,7 +144,7 @@ export async function removeFromSegments(
 ): Promise<void> {
   const gone = new Set(leaves);
   const found = await Promise.all(leaves.map((leaf) => queries.query(segmentsOfLeaf, [tenantId, leaf])));
-  // Each once, however many of the leaves it has.
+  // Each segment once, however many of the leaves it has.
   const segments = new Map(
     found
       .flatMap(({ rows }) => rows.map(toSegment))
@@ -159,7 +159,7 @@ export async function removeFromSegments(
   await Promise.all(changes);
 }
 
-/** Removes what older indexes than this one have, in segments that begin in a range. */
+/** Removes segments of older indexes that begin in a range. */
 export async function sweepSegments(
   queries: Queries,
   tenantId: TenantId,

@@ -24,12 +24,12 @@ import type { Queries, Row, Statement } from "./queries.ts";
 import { indexOf } from "./search-index.ts";
 import { leavesInSegments, rowsInSegments } from "./search-segments.ts";
 
-/** After so many records, or blocks of the index, a page ends, found or not: about 100 ms. */
+/** A page ends after so many records, or blocks of the index, found or not: about 100 ms. */
 const maxSteps = 4_096;
-/** A block whose terms are in segments takes as long as so many steps, or as one for so many bytes of them. */
+/** Steps of a block with segments; its bytes may count as more. */
 const stepsOfSegments = 4;
 const bytesOfStep = 25_000;
-/** Blocks of one look into the index, and records of one look at them. */
+/** Blocks of one read of the index, and records of one read. */
 const blocksEach = 64;
 const recordsEach = 256;
 
@@ -46,19 +46,19 @@ const indexOfRecord: Statement = {
   name: "index_of_record",
   text: "SELECT leaf_index FROM entries WHERE tenant_id = $1 AND record_id = $2",
 };
-/** What a look into the index says. */
+/** Result of reading the index. */
 interface Look {
   /** Indices of leaves of the range whose records may have all of the terms, in order. */
   readonly leaves: readonly number[];
-  /** How long it took. */
+  /** Steps that the read took. */
   readonly steps: number;
 }
 type Candidates = (range: LeafRange) => Promise<Look>;
 
 /**
- * A page of what is found; empty where the tenant has no log. To be called in one snapshot. What the index says is
- * checked with the record itself; without an index every record is looked at: slow, and right. Rejects with
- * `DamagedError` where a record on the way does not verify.
+ * Returns a page of results; empty if the tenant has no log. Must be called in one snapshot. Index results are verified
+ * against the record; without an index every record is read: slow, and correct. Rejects with `DamagedError` if a record
+ * on the way does not verify.
  */
 export async function searchRecords(queries: Queries, query: SearchQuery): Promise<SearchPage> {
   const { tenantId, terms } = query;
@@ -94,7 +94,7 @@ async function pageOf(
   return { found };
 }
 
-/** The leaves that the query is about; a record id leaves one of them at most. */
+/** Returns the range of the query's leaves; a record id leaves one at most. */
 async function rangeOf(queries: Queries, query: SearchQuery): Promise<LeafRange> {
   const { tenantId, terms, fromMs, toMs, after = -1 } = query;
   const size = (await headOfTenant(queries, tenantId))?.size ?? 0;
@@ -109,7 +109,7 @@ async function rangeOf(queries: Queries, query: SearchQuery): Promise<LeafRange>
   return { first, end };
 }
 
-/** Looks into the index; where there is none, or nothing to look for, every leaf is a candidate. */
+/** Reads the index. Without an index or terms, every leaf is a candidate. */
 async function candidatesIn(
   queries: Queries,
   tenantId: TenantId,
@@ -134,7 +134,7 @@ async function candidatesIn(
   };
 }
 
-/** The leaf of a record of which the index has anything. */
+/** Returns the leaf of a record, if the index has one. */
 async function leafOf(
   queries: Queries,
   tenantId: TenantId,
@@ -157,7 +157,7 @@ async function readEntries(
   return new Map(rows.map((row) => [row.leaf_index as number, row]));
 }
 
-/** The record, if it has the terms. What was erased has none but its id. */
+/** Returns the record if it has the terms. An erased record has only its id. */
 function verified(leafIndex: number, row: Row | undefined, terms: readonly SearchTerm[]): readonly FoundRecord[] {
   if (row === undefined) throw new DamagedError(`leaf ${leafIndex} is missing`);
   const leaf = row.leaf as Uint8Array;
@@ -173,7 +173,7 @@ function verified(leafIndex: number, row: Row | undefined, terms: readonly Searc
   return isFound ? [{ ...members, erased: false }] : [];
 }
 
-/** The index of the first leaf from a moment on. Times never go back within a log. */
+/** Returns the index of the first leaf from a time on. Times never go back within a log. */
 async function firstFrom(queries: Queries, tenantId: TenantId, size: number, fromMs: number): Promise<number> {
   let [low, high] = [0, size];
   while (low < high) {
@@ -199,7 +199,7 @@ function everyLeaf({ first, end }: LeafRange): readonly number[] {
   return Array.from({ length: Math.max(0, end - first) }, (_, position) => first + position);
 }
 
-/** What fewer records have comes first: `searchFields` is in this order. */
+/** The most selective first: `searchFields` is in this order. */
 function bySelectivity(one: SearchTerm, other: SearchTerm): number {
   return searchFields.indexOf(one.field) - searchFields.indexOf(other.field);
 }

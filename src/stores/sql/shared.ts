@@ -1,4 +1,4 @@
-/** What replicas share for a short time: attempts in windows of time, and proofs that were used. */
+/** Short-lived state that replicas share: attempts in windows of time, and used proofs. */
 import { clockDifferenceMs } from "../../base/clock.ts";
 import type { TenantId } from "../../base/ids.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
@@ -6,9 +6,9 @@ import type { ProofRow } from "../proof-batches.ts";
 import type { Queries, Statement } from "./queries.ts";
 
 /**
- * Parameters: 1 tenant, 2 counter, 3 the time, 4 length of the window. A window that ends later than one could is of a
- * clock that went back since: it does not count. Else each of two replicas whose clocks differ would begin anew the window
- * of the other.
+ * Parameters: 1 tenant, 2 counter, 3 the time, 4 length of the window. A window that ends later than possible was made
+ * by a clock that went back since, and is ignored. Without that rule, two replicas whose clocks differ would restart
+ * each other's windows.
  */
 const isCurrent = `(attempts.window_ends_at_ms > $3::bigint
   AND attempts.window_ends_at_ms <= $3::bigint + $4::bigint + ${clockDifferenceMs})`;
@@ -19,7 +19,7 @@ const counting = (amount: string) => `
   ON CONFLICT (tenant_id, counter) DO UPDATE SET
     taken = CASE WHEN ${isCurrent} THEN attempts.taken + ${amount} ELSE ${amount} END,
     window_ends_at_ms = CASE WHEN ${isCurrent} THEN attempts.window_ends_at_ms ELSE excluded.window_ends_at_ms END`;
-/** Counts one, unless as many as parameter 5 were counted in the window. */
+/** Counts one attempt, unless parameter 5, the maximum, is reached in the window. */
 const count: Statement = {
   name: "count_attempt",
   text: `${counting("1")} WHERE NOT ${isCurrent} OR attempts.taken < $5::integer`,
@@ -33,12 +33,12 @@ const giveBack: Statement = {
   text: `UPDATE attempts SET taken = CASE WHEN taken > $5::integer THEN taken - $5::integer ELSE 0 END
           WHERE tenant_id = $1 AND counter = $2 AND ${isCurrent}`,
 };
-/** Counts as many as parameter 5, beyond the maximum too: so the answer tells what was counted before. */
+/** Adds parameter 5, beyond the maximum too, so that the answer shows the earlier count. */
 const countPortion: Statement = {
   name: "count_portion",
   text: `${counting("$5::integer")} RETURNING taken, window_ends_at_ms`,
 };
-/** In the same transaction: of parameter 3, what goes beyond the maximum, parameter 4, was not granted. */
+/** In the same transaction: takes back the part of parameter 3 beyond the maximum, parameter 4. */
 const boundPortion: Statement = {
   name: "bound_portion",
   text: `UPDATE attempts
@@ -47,8 +47,8 @@ const boundPortion: Statement = {
 };
 
 /**
- * Counts one under each of the limits, or under none where some are reached, and resolves with those. In a transaction.
- * In the order of their names, so that two transactions never wait for each other.
+ * Counts one attempt under each of the limits, or under none if some are reached, and resolves with those. Must be
+ * called in a transaction. In the order of their names, so that two transactions never deadlock.
  */
 export async function takeAttempts(
   queries: Queries,
@@ -75,7 +75,7 @@ async function takeOne(queries: Queries, limit: AttemptLimit, nowMs: number): Pr
   return { counter: limit.counter, waitMs: (row?.window_ends_at_ms as number) - nowMs };
 }
 
-/** Grants up to so many of what the limit leaves. In a transaction. */
+/** Grants up to `wanted` of what the limit leaves. Must be called in a transaction. */
 export async function takePortion(
   queries: Queries,
   limit: AttemptLimit,
@@ -93,7 +93,7 @@ export async function takePortion(
   return { granted, left: left - granted, waitMs: Number(row?.window_ends_at_ms) - nowMs };
 }
 
-/** The statement that takes back so many, where the window has not ended, and its values. */
+/** Returns the statement that takes back attempts if the window has not ended, and its values. */
 export function givingBack(limit: AttemptLimit, amount: number, nowMs: number): [Statement, readonly unknown[]] {
   return [giveBack, [...keyOf(limit), nowMs, limit.windowMs, amount]];
 }
@@ -115,7 +115,7 @@ const insertProofs: Statement = {
          ON CONFLICT DO NOTHING RETURNING proof`,
 };
 
-/** For each of a tenant's proofs, in order, whether it was not there yet. In a transaction. */
+/** Returns for each of a tenant's proofs, in order, whether it is new. Must be called in a transaction. */
 export async function noteProofs(
   queries: Queries,
   tenantId: TenantId,
@@ -128,18 +128,15 @@ export async function noteProofs(
     removeExpired(queries, expiringProofs, tenantId, nowMs, rows.length),
   ]);
   const inserted = new Set(answer.rows.map(({ proof }) => proof));
-  // Of two rows with the same proof the first one has it.
+  // Of two rows with the same proof the first one counts.
   return rows.map(({ proof }) => inserted.delete(proof));
 }
 
-/** Rows that one write removes besides: more than it adds, so that a table shrinks while it is written to. */
+/** Expired rows removed per written row: more than one, so that a table shrinks under load. */
 const removedPerRow = 2;
 const removedAtLeast = 16;
 
-/**
- * Removes rows that nobody needs any more, by their expiry, which is indexed behind the tenant. Rows that another
- * transaction holds are left to it: nobody waits for this.
- */
+/** Removes expired rows of a tenant through the index on expiry. Skips locked rows, so it never waits. */
 const expiring = (table: string, key: string, expiry: string): Statement => ({
   name: `expire_${table}`,
   text: `DELETE FROM ${table} WHERE tenant_id = $1 AND ${key} IN
@@ -149,7 +146,7 @@ const expiring = (table: string, key: string, expiry: string): Statement => ({
 const expiringAttempts = expiring("attempts", "counter", "window_ends_at_ms");
 const expiringProofs = expiring("proof_uses", "proof", "expires_at_ms");
 
-/** To be called in the transaction that writes so many rows of the tenant. */
+/** Must be called in the transaction that writes the tenant's rows. */
 async function removeExpired(
   queries: Queries,
   statement: Statement,

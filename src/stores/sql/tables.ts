@@ -5,13 +5,12 @@ export type ColumnType = "text" | "bytea" | "integer" | "bigint";
 
 export interface Table {
   readonly name: string;
-  /** Of which the first, where it is the tenant, is the first of the key too. */
+  /** If the first column is the tenant, the key starts with it too. */
   readonly columns: Readonly<Record<string, ColumnType>>;
-  /** Columns of the key, by which rows are read. */
   readonly key: readonly string[];
-  /** Column with the milliseconds since the Unix epoch from which on nobody needs a row; a copy leaves such rows behind. */
+  /** Column with the expiry, in milliseconds since the Unix epoch; a copy skips expired rows. */
   readonly expiry?: string;
-  /** What becomes of a row that is there already; undefined: it is an error. */
+  /** What happens to an existing row; undefined: an error. */
   readonly onConflict?: string;
 }
 
@@ -25,7 +24,7 @@ function table(
   return { name, columns: { tenant_id: "text", ...columns }, key: ["tenant_id", ...key], ...more };
 }
 
-/** Rows of tenants, in the order in which they are copied: a log's head comes last, and so stands for nothing that is not there. */
+/** Rows of tenants, in the order of a copy: a log's head comes last, so it never refers to missing rows. */
 export const tables = {
   entries: table("entries", ["leaf_index"], {
     leaf_index: "bigint",
@@ -38,7 +37,7 @@ export const tables = {
     "tiles",
     ["level", "tile_index"],
     { level: "integer", tile_index: "bigint", hashes: "bytea" },
-    // A tile that is being filled is written again, longer; what it had stays.
+    // A partial tile is written again, longer, with the same prefix.
     { onConflict: "ON CONFLICT (tenant_id, level, tile_index) DO UPDATE SET hashes = excluded.hashes" },
   ),
   keptAnswers: table("kept_answers", ["scope"], {

@@ -1,4 +1,4 @@
-/** The results of an append, as the store's thread tells of them: part after part, and at the end that they are committed. */
+/** Collects the results of an append from the store's thread: parts before the commit, and the answer after it. */
 import type { BatchResult } from "../../ledger/ports/store.ts";
 import type { AppendedParts, AppendPart } from "./protocol.ts";
 
@@ -7,13 +7,13 @@ export class AppendParts {
   #attempt: number | undefined;
   #results: BatchResult[] = [];
 
-  /** @param foresee told of each result before it is committed */
+  /** The callback gets each result before it is committed. */
   constructor(foresee: ((result: BatchResult) => void) | undefined) {
     this.#foresee = foresee;
   }
 
   add({ attempt, results }: AppendPart): void {
-    // What an earlier try of the thread has told of was rolled back.
+    // Results of an earlier attempt were rolled back.
     if (attempt !== this.#attempt) this.#results = [];
     this.#attempt = attempt;
     for (const result of results) {
@@ -22,7 +22,7 @@ export class AppendParts {
     }
   }
 
-  /** All results: those that were foreseen, and those of the answer. Throws where they are not what was committed. */
+  /** Returns the results of all parts and of the answer. Throws if they differ from what was committed. */
   committed({ attempt, results }: AppendedParts): readonly BatchResult[] {
     if (attempt === this.#attempt) return [...this.#results, ...results];
     if (results.length === 0) throw new Error("The store has committed what it did not tell of.");

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import type { StoreBackend, StoreSettings } from "../backend.ts";
 import { anchorPathOf } from "./paths.ts";
 
-/** How long a migration waits for another process that migrates the same file. */
+/** How long a migration waits for a concurrent migration of the same file. */
 const migrationBusyTimeoutMs = 60_000;
 
 export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anchor">): StoreBackend {

@@ -25,14 +25,13 @@ const busyTimeoutMs = 10_000;
 export interface SqliteBackupPaths {
   readonly path: string;
   readonly anchorPath: string;
-  /** Where the copy goes; nothing may be there. */
   readonly target: string;
 }
 
 /**
- * Copies the store into one file of mode 0600, without what is free in it. Nobody waits for it: writers go on in the
- * write-ahead log, which grows meanwhile. The file gets its name when it is whole, looked through and on disk; where that
- * fails, nothing is left of it. The anchor and the key stay where they are. Throws an error for the operator.
+ * Copies the store into one compact file of mode 0600. Writers continue in the write-ahead log, which grows meanwhile.
+ * The file gets its name when it is complete, checked and on disk; if that fails, it is removed. The anchor and the key
+ * are not copied. Throws an error for the operator.
  */
 export async function backUpSqlite({ path, anchorPath, target }: SqliteBackupPaths): Promise<Backup> {
   refuseOwnFiles(target, [path, anchorPath]);
@@ -49,7 +48,7 @@ export async function backUpSqlite({ path, anchorPath, target }: SqliteBackupPat
   }
 }
 
-/** SQLite writes to files beside a database too: none of their names is taken, whether they are there now or not. */
+/** SQLite also writes to files beside a database: their names are refused, whether they exist or not. */
 function refuseOwnFiles(target: string, paths: readonly string[]): void {
   if (lstatSync(target, { throwIfNoEntry: false }) !== undefined)
     throw new BackupTargetError(`${target} is there already: a backup replaces nothing.`);
@@ -95,7 +94,7 @@ function copy(path: string, partial: string): void {
   }
 }
 
-/** What is in the copy. Throws where SQLite finds it damaged, as the store it was made from then is. */
+/** Reads the copy's logs. Throws if SQLite finds it damaged, as the source then is. */
 async function examine(partial: string): Promise<Pick<Backup, "storeId" | "logs">> {
   const connection = openConnection({ path: partial, readOnly: true, busyTimeoutMs });
   try {
@@ -116,7 +115,7 @@ function sync(path: string): void {
   }
 }
 
-/** A link, unlike a new name, is refused where somebody has put a file there meanwhile. */
+/** A link, unlike a rename, fails if another process has put a file there meanwhile. */
 function name(partial: string, target: string): void {
   linkSync(partial, target);
   rmSync(partial);

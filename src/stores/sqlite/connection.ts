@@ -3,7 +3,6 @@ import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import { requireRegularFile } from "../../files/file-system.ts";
 
-/** What a prepared statement must do. */
 export interface SqliteStatement {
   run(...parameters: SqliteValue[]): { readonly changes: number | bigint };
   get(...parameters: SqliteValue[]): Record<string, unknown> | undefined;
@@ -13,7 +12,7 @@ export interface SqliteStatement {
 
 export type SqliteValue = null | number | string | Uint8Array;
 
-/** The part of `DatabaseSync` that the store uses; tests put failing ones in its place. */
+/** The part of `DatabaseSync` that the store uses; tests substitute failing ones. */
 export interface SqliteConnection {
   exec(sql: string): void;
   prepare(sql: string): SqliteStatement;
@@ -21,7 +20,6 @@ export interface SqliteConnection {
   readonly isTransaction: boolean;
 }
 
-/** How to open a connection. */
 export interface ConnectionOptions {
   /** Path of the database file. It must exist: a store that went missing is never replaced by an empty one. */
   readonly path: string;
@@ -29,13 +27,13 @@ export interface ConnectionOptions {
   /** How long a statement waits for another process's lock. Milliseconds. */
   readonly busyTimeoutMs: number;
   /**
-   * What a commit survives. `machine`, the default: a crash of the machine. `process`: a crash of the process; the
-   * machine's may take the newest commits, and leaves the file sound.
+   * What a commit survives. `machine`, the default: a crash of the machine. `process`: a crash of the process; a crash
+   * of the machine may lose the newest commits, and leaves the file sound.
    */
   readonly durability?: "machine" | "process";
 }
 
-/** Opens a connection. Throws an error when the file is missing, no regular file, no database, or locked for too long. */
+/** Opens a connection. Throws if the file is missing, not a regular file, not a database, or locked for too long. */
 export function openConnection({ path, readOnly, busyTimeoutMs, durability }: ConnectionOptions): SqliteConnection {
   requireRegularFile(path);
   const url = pathToFileURL(path);
@@ -53,20 +51,20 @@ export function openConnection({ path, readOnly, busyTimeoutMs, durability }: Co
 }
 
 /**
- * Of a new store; one that is there keeps the size that it has. A sealed record with its leaf is 2 to 3 KiB: of pages of
- * 4 KiB, the default, each would have one, and a third of what is written would be empty.
+ * Page size of a new store; an existing one keeps its own. A sealed record with its leaf is 2 to 3 KiB. With the
+ * default of 4 KiB each would fill one page, and a third of each write would be empty.
  */
 const pageBytes = 8192;
 
 /**
- * Pages in the write-ahead log from which on a commit brings them into the file: 32 MiB. A commit of a hundred tenants
+ * Pages in the write-ahead log after which a commit copies them into the file: 32 MiB. A commit of a hundred tenants
  * writes about a thousand pages, SQLite's default: then each would write all of them twice, and sync twice.
  */
 const checkpointPages = 4_096;
 
 function configureWriter(connection: DatabaseSync, durability: "machine" | "process"): void {
   if (durability === "machine") connection.exec(`PRAGMA page_size = ${pageBytes}`);
-  // WAL lets readers go on beside the writer; FULL syncs it at every commit, which is what "durable" rests on.
+  // WAL allows readers beside the writer; FULL syncs it at every commit, which makes commits durable.
   const mode = connection.prepare("PRAGMA journal_mode = WAL").get()?.journal_mode;
   if (mode !== "wal") throw new Error(`The database cannot use write-ahead logging (it is in ${String(mode)} mode).`);
   connection.exec(`PRAGMA synchronous = ${durability === "machine" ? "FULL" : "NORMAL"}`);
@@ -95,7 +93,7 @@ export function inTransaction<Result>(connection: SqliteConnection, work: () => 
   }
 }
 
-/** Runs the reads on one state of the database: that of the caller's transaction, or of one of their own. */
+/** Runs the reads on one state of the database: in the caller's transaction, or in a new one. */
 export function inSnapshot<Result>(connection: SqliteConnection, read: () => Result): Result {
   if (connection.isTransaction) return read();
   connection.exec("BEGIN");
@@ -106,7 +104,7 @@ export function inSnapshot<Result>(connection: SqliteConnection, read: () => Res
   }
 }
 
-/** What tells this store from every other. Throws where it is not there. */
+/** Reads the store's identity. Throws if it is missing. */
 export function readStoreId(connection: SqliteConnection): string {
   const id = connection.prepare("SELECT store_id FROM store WHERE singleton = 1").get()?.store_id;
   if (typeof id !== "string") throw new Error("The store has lost its identity.");

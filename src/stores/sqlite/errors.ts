@@ -10,15 +10,15 @@ const busy = 5;
 const tooBig = 18;
 const constraint = 19;
 const mismatch = 20;
-/** Extended code: a trigger refused, which only those of a sealed store do. */
+/** Extended code of a refusal by a trigger; only a sealed store has triggers. */
 const refusedByTrigger = 19 | (7 << 8);
 
-/** Why a call on the store failed, as it crosses from the worker. */
+/** Why a call on the store failed, as the worker sends it. */
 export interface StoreFailure {
   /**
-   * `data`: what was written cannot be stored. `damaged`: what was read is not what was written. `unsound`: the log
-   * that was to be written to is damaged, or not what its anchor says. `retired`: another key signs the logs by now.
-   * `moved`: the file is not the store's any more; its connection stays open, for as long as it is so is what is in it.
+   * `data`: the written data cannot be stored. `damaged`: stored data does not verify. `unsound`: the log is damaged,
+   * or contradicts its anchor. `retired`: another key signs the logs by now. `moved`: the file is not the store's any
+   * more; its connection stays open, because it alone keeps that file's content.
    */
   readonly kind: "data" | "store" | "damaged" | "unsound" | "retired" | "moved";
   /** For the log. */
@@ -27,7 +27,6 @@ export interface StoreFailure {
   readonly newest?: Uint8Array;
 }
 
-/** Classifies anything thrown while a call was served. */
 export function describeFailure(error: unknown): StoreFailure {
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof StoreMovedError) return { kind: "moved", message };
@@ -43,7 +42,7 @@ export function describeFailure(error: unknown): StoreFailure {
   return { kind: "store", message };
 }
 
-/** The error that a command reports for anything thrown: what is the anchor's stays so. */
+/** Converts anything thrown to the error that a command reports; keeps errors of the anchor. */
 export function toReported(error: unknown): unknown {
   return error instanceof AnchorFileError ? error : toError(describeFailure(error));
 }
@@ -53,7 +52,7 @@ export function isBusy(error: unknown): boolean {
   return primaryCode(error) === busy;
 }
 
-/** The error that a caller of the store gets. */
+/** Converts a failure to the error that a caller of the store gets. */
 export function toError({ kind, message, newest }: StoreFailure): Error {
   if (kind === "retired" && newest !== undefined) return new RetiredKeyError(newest);
   if (kind === "data") return new UnstorableError(message);
@@ -73,7 +72,6 @@ function primaryCode(error: unknown): number | undefined {
   return code === undefined ? undefined : code & 0xff;
 }
 
-/** What node:sqlite gives as `errcode`. */
 function extendedCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number") return undefined;
   return error.errcode;

@@ -1,10 +1,10 @@
 /**
- * Whether the files that a process has open are still the ones that their names lead to. SQLite goes on with a file that
- * was deleted, replaced or moved away: what it commits there is found by nobody who opens the store afterwards.
+ * Detects whether the open files of a process are still at their paths. SQLite continues with a file that was deleted,
+ * replaced or moved; a process that opens the store afterwards does not find those commits.
  */
 import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, statSync } from "node:fs";
 
-/** What tells a file from every other on this machine. */
+/** Identity of a file on this machine. */
 export interface FileId {
   readonly dev: number;
   readonly ino: number;
@@ -14,9 +14,9 @@ export interface FileId {
 export interface OpenedFile {
   readonly path: string;
   readonly id: FileId | undefined;
-  /** Whether the path may be a link; what it leads to counts then. */
+  /** Whether the path may be a link; its target counts then. */
   readonly isLink?: boolean;
-  /** Where the system says what the file is called now, and what it was called when it was opened. */
+  /** Where the system shows the file's current name, and its name when it was opened. */
   readonly called?: { readonly link: string; readonly name: string };
 }
 
@@ -25,26 +25,26 @@ export class StoreMovedError extends Error {
   override readonly name = "StoreMovedError";
 }
 
-/** The file as it is now; its id is undefined where there is none. */
+/** Looks up a file; its id is undefined if there is none. */
 export function openedFile(path: string, isLink = false): OpenedFile {
   return { path, isLink, id: idOf(path, isLink) };
 }
 
-/** The database file with those that SQLite keeps beside it for as long as it is open; to be called when it is. */
+/** Looks up the database file and the files that SQLite keeps beside it. Must be called while the database is open. */
 export function openedDatabase(file: OpenedFile): readonly [OpenedFile, log: OpenedFile, index: OpenedFile] {
   return [file, openedFile(`${file.path}-wal`), openedFile(`${file.path}-shm`)];
 }
 
-/** A file that is held open, so that it can be looked at without a look at its times. */
+/** A file that is held open, so that it can be checked without reading its times. */
 export interface HeldFile {
   readonly file: OpenedFile;
   close(): void;
 }
 
 /**
- * Holds a file that is written to all the time. Linux notes of a file that somebody looked at its times, and then writes
- * them anew with the next write: a sync after it takes half as long again. Elsewhere, and where the file is not the
- * opened one any more, nothing is held, and the file is looked at as every other.
+ * Holds a file that is written continuously. After a process has read the times of a file, Linux writes them again with
+ * the next write, and a sync after that takes half as long again. On other systems, and if the file was replaced,
+ * nothing is held, and the file is checked like every other.
  */
 export function holdFile(file: OpenedFile): HeldFile {
   const unheld = { file, close: () => {} };
@@ -61,13 +61,13 @@ export function holdFile(file: OpenedFile): HeldFile {
     if (ino === file.id?.ino && dev === file.id.dev)
       return { file: { ...file, called: { link, name: readlinkSync(link) } }, close };
   } catch {
-    // A system without such links.
+    // The system has no such links.
   }
   close();
   return unheld;
 }
 
-/** Throws `StoreMovedError` where one of the files is missing or another one by now. */
+/** Throws `StoreMovedError` if one of the files is missing or was replaced. */
 export function requireInPlace(files: readonly OpenedFile[]): void {
   for (const { path, id, isLink = false, called } of files) {
     if (called !== undefined && isCalledStill(called)) continue;
@@ -78,7 +78,7 @@ export function requireInPlace(files: readonly OpenedFile[]): void {
   }
 }
 
-/** The system adds to the name that a file is deleted, or replaced by another one. */
+/** The system marks the name of a deleted or replaced file. */
 function isCalledStill({ link, name }: NonNullable<OpenedFile["called"]>): boolean {
   try {
     return readlinkSync(link) === name;
@@ -87,7 +87,7 @@ function isCalledStill({ link, name }: NonNullable<OpenedFile["called"]>): boole
   }
 }
 
-/** A directory on the way that is missing, or no directory, is as good as a missing file. */
+/** A directory that is missing, or not a directory, counts as a missing file. */
 function idOf(path: string, isLink: boolean): FileId | undefined {
   try {
     const found = (isLink ? statSync : lstatSync)(path, { throwIfNoEntry: false });

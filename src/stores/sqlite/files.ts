@@ -1,11 +1,11 @@
-/** The database file: who may read it, and that it is still there after a crash. */
+/** The database file: its access rights, and its durability. */
 import { closeSync, existsSync, fsyncSync, openSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 import { isFileError, makeDirectory, syncDirectory } from "../../files/file-system.ts";
 import { IncompatibleStoreError } from "../errors.ts";
 
 /**
- * Creates the file (mode 0600) and its directories (0700) where they are missing; what exists keeps its modes. SQLite
+ * Creates the file (mode 0600) and its directories (0700) if they are missing; existing ones keep their modes. SQLite
  * gives its write-ahead files the mode of the database.
  */
 export function createDatabaseFile(path: string): void {
@@ -24,13 +24,13 @@ export function createDatabaseFile(path: string): void {
   if (firstCreated !== undefined) syncDirectory(dirname(firstCreated));
 }
 
-/** Of the parts of the shared index (`-shm`) that SQLite makes sure of, before it writes to them through memory. */
+/** Size of the parts of the shared index (`-shm`) that SQLite allocates before it writes to them through memory. */
 const indexPageBytes = 4096;
 
 /**
  * Throws `IncompatibleStoreError` for a file system with smaller blocks. SQLite writes one byte of each page of its
- * shared index, so that a full file system is an error; of smaller blocks the others stay holes, and the first write
- * through memory that finds no room for one ends the process (SIGBUS).
+ * shared index, so that a full file system is an error. With smaller blocks the other blocks stay holes, and a write
+ * through memory without free space ends the process (SIGBUS).
  */
 export function requireSafeBlocks(path: string, statfs: typeof statfsSync = statfsSync): void {
   let folder = dirname(path);

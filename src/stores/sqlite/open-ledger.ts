@@ -20,56 +20,61 @@ import { openSqliteStore, type StoreThreads } from "./store.ts";
 import { LateThread, StoreThread, type ThreadLimits } from "./thread.ts";
 
 /**
- * How to open the ledger. The files of store and anchor, and their directories, are made where they are missing; the
- * key is made where both of them are empty.
+ * Options of the ledger. The files of store and anchor, and their directories, are created if they are missing; the key
+ * is made if both are empty.
  */
 export interface SqliteLedgerOptions extends StorePaths {
-  /** What stands before the random part of a log's origin, such as `ledger.example.org/logs`. */
+  /** Prefix of a log's origin, before its random part, such as `ledger.example.org/logs`. */
   readonly originPrefix: string;
   readonly clock: Clock;
   readonly random: RandomFill;
   readonly logger?: StoreLogger;
-  /** Makes an anchor besides the file, such as witnesses. */
+  /** Makes an anchor in addition to the file, such as witnesses. */
   readonly openAnchor?: OpenSharedAnchor | undefined;
-  /** Told of every durable commit of records. */
+  /** Called after every durable commit of records. */
   readonly commits?: CommitObserver | undefined;
   /** Bounds of the queues and batches; default `defaultAppenderLimits`. */
   readonly limits?: Partial<AppenderLimits>;
-  /** How long a write waits for another process on the same file. Default 1,000 ms, so that readiness tells in time. */
+  /**
+   * How long a write waits for another process on the same file. Default 1,000 ms, so that readiness reports in time.
+   */
   readonly busyTimeoutMs?: number;
   /** Bounds of the store's threads; default `defaultThreadLimits`. */
   readonly threads?: Partial<ThreadLimits>;
-  /** Takes the place of `openConnection` in the store's threads: a module that exports one, and what to hand to it. */
+  /** Replaces `openConnection` in the store's threads: a module that exports one, and its argument. */
   readonly connection?: { readonly module: URL; readonly data: unknown };
 }
 
-/** Defaults: a disk that needs ten seconds for one commit is down; a thread is back before a client's second try. */
+/**
+ * Defaults: a disk that needs ten seconds for one commit is down; a thread restarts before a client's second attempt.
+ */
 export const defaultThreadLimits: ThreadLimits = {
   responseTimeoutMs: 10_000,
   minRestartDelayMs: 50,
   maxRestartDelayMs: 2_000,
 };
 
-/** On a single core, event loop and writer take turns anyway; larger commits then leave more of it to both. */
+/** On a single core, event loop and writer take turns anyway; larger commits leave more time to both. */
 const gatherTurnsOnOneCore = 16;
 
 const defaultBusyTimeoutMs = 1_000;
 /** Starting may wait longer than serving: another process may be migrating. */
 const migrationBusyTimeoutMs = 10_000;
 
-/** The stores, with the ledger as suites and benchmarks look at it too. */
+/** The stores, with the ledger for suites and benchmarks. */
 export interface SqliteStores extends ServiceStores {
   readonly ledger: StoredLedger;
 }
 
-/** As `openSqliteStores`, for those who need the ledger alone. */
+/** As `openSqliteStores`, for callers that need the ledger alone. */
 export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<StoredLedger> {
   return (await openSqliteStores(options)).ledger;
 }
 
 /**
- * Opens the stores, bringing the file to this program's schema first. Rejects with `IncompatibleStoreError` for a file
- * of a newer version or another program, and where a log is not what the anchor says or the key is not its own; with `store_unavailable` or a file system error when it cannot be opened.
+ * Opens the stores, after bringing the file to this program's schema. Rejects with `IncompatibleStoreError` for a file
+ * of a newer version or another program, and if a log contradicts the anchor or the key is not the store's own; with
+ * `store_unavailable` or a file system error if it cannot be opened.
  */
 export async function openSqliteStores(options: SqliteLedgerOptions): Promise<SqliteStores> {
   const { originPrefix, clock, random, logger } = options;
@@ -81,7 +86,7 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
   const prepared = await prepareStore({ ...paths, originPrefix, clock, random, busyTimeoutMs: migrationBusyTimeoutMs });
   for (const line of describeUndone(prepared.undone)) logger?.warn({}, `${line}; ${undoneRemedy}`);
   const keys = new KeyRing(prepared.keys, { keyPath, logger });
-  // SQLite keeps its other files beside the file that a link leads to.
+  // SQLite keeps its other files beside the target of a link.
   const [realPath, realAnchorPath] = [realpathSync(path), realpathSync(anchorPath)];
   const links = [path, anchorPath].filter((each) => each !== realPath && each !== realAnchorPath);
   const data: Omit<WorkerData, "role"> = {
@@ -115,6 +120,6 @@ async function openStores(
   });
   const gatherTurns = availableParallelism() === 1 ? gatherTurnsOnOneCore : 0;
   const ledger = new StoredLedger(store, keys, { ...defaultAppenderLimits, gatherTurns, ...limits }, anchor, commits);
-  // One file has one writer, which gets on with all tenants or with none.
+  // One file has one writer: it is stuck for all tenants or for none.
   return { ledger, shared: store, stuck: () => [] };
 }

@@ -1,4 +1,4 @@
-/** An embedded store as operators' commands open it, beside a running service or without one. */
+/** An embedded store as operators' commands open it, with or without a running service. */
 import { existsSync, statSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
 import type { Compacted, CompactOptions } from "../backend.ts";
@@ -17,7 +17,7 @@ import { SqliteDatabase, SqliteQueries } from "./queries.ts";
 import { requireSchema } from "./schema/migrate.ts";
 import { requireUnsealed } from "./schema/seal.ts";
 
-/** How long to wait for others on the same files: a service under load lets go within a second. */
+/** How long to wait for other processes on the same files: a service under load releases its lock within a second. */
 const busyTimeoutMs = 10_000;
 
 /**
@@ -31,7 +31,7 @@ export function openSqliteArchive({ path, anchorPath }: Pick<StorePaths, "path" 
     hideErased(connection, readNotedErasures(connection, anchorPath));
     const isAnchored = connection.prepare("SELECT anchored FROM store").get()?.anchored === 1;
     const queries = new SqliteQueries(connection);
-    // One state for all that is asked, from the first question on.
+    // One state for all reads, from the first one on.
     connection.exec("BEGIN");
     return new StoredArchive({
       anchorPath,
@@ -54,13 +54,13 @@ export function openSqliteArchive({ path, anchorPath }: Pick<StorePaths, "path" 
 
 export interface SqliteAdministrationOptions extends Pick<StorePaths, "path" | "anchorPath">, IndexerOptions {
   readonly clock: Clock;
-  /** Takes the place of `openConnection`. */
+  /** Replaces `openConnection`. */
   readonly openConnection?: typeof openReal;
 }
 
 /**
- * Opens store and anchor, which must exist, for those who erase and hold records. Throws `IncompatibleStoreError` where
- * they are not what they must be, an SQLite error otherwise.
+ * Opens store and anchor, which must exist, to erase and hold records. Throws `IncompatibleStoreError` if they are not
+ * as required, an SQLite error otherwise.
  */
 export function openSqliteAdministration(options: SqliteAdministrationOptions): StoredRecordsAdministration {
   const { path, anchorPath, openConnection = openReal } = options;
@@ -79,7 +79,7 @@ export function openSqliteAdministration(options: SqliteAdministrationOptions): 
   });
 }
 
-/** Attempts to overwrite what was deleted. */
+/** Attempts to overwrite deleted bytes. */
 const maxAttempts = 8;
 
 function administered(
@@ -88,7 +88,7 @@ function administered(
   options: SqliteAdministrationOptions,
 ): AdministeredStore {
   const database = new SqliteDatabase(connection);
-  // Every log that is worked on exists, so no origin is made here.
+  // Every log here exists, so no origin is made.
   const logs = new LogWriter(new SqliteQueries(connection), anchor, "");
   return {
     query: (statement, values) => database.query(statement, values),
@@ -111,18 +111,17 @@ function administered(
   };
 }
 
-/** While it waits for readers nobody else can write: short enough for a service that waits a second for its turn. */
+/** Waiting for readers blocks every writer: short enough for a service whose writes wait one second. */
 const maxWaitMs = 100;
 
 /**
- * Brings everything that is committed into the file and empties the write-ahead log, so that deleted bytes are in
- * neither: the file has zeros in their place. Returns false where readers of an older state, or writers, did not let go
- * in time; to be tried again after a pause then.
+ * Copies all commits into the file, with zeros in place of deleted bytes, and empties the write-ahead log. Returns
+ * false if readers of an older state, or writers, held their locks for too long; the caller should retry after a pause.
  *
  * @param busyTimeoutMs how long the connection waits for locks otherwise
  */
 function overwriteDeleted(connection: SqliteConnection, busyTimeoutMs: number): boolean {
-  // Most of the work, which keeps nobody waiting.
+  // Most of the work, without blocking writers.
   connection.exec("PRAGMA wal_checkpoint(PASSIVE)");
   connection.exec(`PRAGMA busy_timeout = ${maxWaitMs}`);
   try {
@@ -132,12 +131,12 @@ function overwriteDeleted(connection: SqliteConnection, busyTimeoutMs: number): 
   }
 }
 
-/** False where a reader of an older state is in the way; all that could be is in the file then, and the log is reused. */
+/** False if a reader of an older state is in the way; the rest is in the file then, and the log is reused. */
 function emptyLog(connection: SqliteConnection): boolean {
   return connection.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.busy === 0;
 }
 
-/** Opens the file, which must exist, for those who build its search indexes anew. Throws an SQLite error. */
+/** Opens the file, which must exist, to rebuild its search indexes. Throws an SQLite error. */
 export function openSqliteIndexer({ path, ...options }: IndexerOptions & Pick<StorePaths, "path">) {
   return opened(openReal({ path, readOnly: false, busyTimeoutMs }), (connection) => {
     requireSchema(connection, path);
@@ -145,12 +144,12 @@ export function openSqliteIndexer({ path, ...options }: IndexerOptions & Pick<St
   });
 }
 
-/** Rows of one transaction: a service beside waits for milliseconds. */
+/** Rows of one transaction, which delays a service by milliseconds. */
 const rowsEach = 1_000;
 
 /**
- * Removes expired rows in short transactions, brings the write-ahead log into the file and empties it. With `rewrite` the
- * file is rewritten before that: no other process can write meanwhile, and it takes as much free space as the store has.
+ * Removes expired rows in short transactions, copies the write-ahead log into the file and empties it. With `rewrite`
+ * the file is rewritten before that: this blocks all other writers, and takes as much free space as the store has.
  */
 export async function compactSqlite(
   path: string,
@@ -186,12 +185,12 @@ export async function compactSqlite(
   }
 }
 
-/** Of the file and its write-ahead log. */
+/** Size of the file and its write-ahead log. */
 function sizeBytes(path: string): number {
   return ["", "-wal"].reduce((sum, suffix) => sum + (statSync(path + suffix, { throwIfNoEntry: false })?.size ?? 0), 0);
 }
 
-/** What is made of something that is open; it is closed where that fails. */
+/** Makes something of an open resource, and closes the resource if that fails. */
 function opened<Open extends { close(): void }, Result>(open: Open, make: (open: Open) => Result): Result {
   try {
     return make(open);

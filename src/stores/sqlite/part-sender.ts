@@ -1,18 +1,15 @@
-/** Tells of the results of an append before it is committed: who asked for it has work that goes beside the commit. */
+/** Sends the results of an append before it is committed, so that the caller can work beside the commit. */
 import type { MessagePort } from "node:worker_threads";
 import type { BatchResult } from "../../ledger/ports/store.ts";
 import type { AppendedParts, WorkerPart } from "./protocol.ts";
 
-/** Records that are told of together: fewer cost a message each, more leave the other thread idle. */
+/** Records per message: fewer cost a message each, more leave the other thread idle. */
 const recordsPerPart = 16;
 
-/**
- * What the end alone would tell of so few records goes with the answer: to wake the other thread twice costs both more
- * than what it could do meanwhile.
- */
+/** So few remaining records go with the answer: a second wake-up costs both threads more than it gains. */
 const recordsOfAnswer = 1;
 
-/** Of one try of one append. */
+/** Parts of one attempt of one append. */
 export class PartSender {
   readonly #to: MessagePort;
   readonly #id: number;
@@ -23,7 +20,7 @@ export class PartSender {
 
   /**
    * @param id of the call
-   * @param attempt tells this try from every other of the same call
+   * @param attempt number of this attempt of the call
    */
   constructor(to: MessagePort, id: number, attempt: number) {
     this.#to = to;
@@ -37,12 +34,12 @@ export class PartSender {
     if (this.#records >= recordsPerPart) this.#send();
   }
 
-  /** Sends what is left, or keeps it for the answer. */
+  /** Sends the remaining results, or keeps them for the answer. */
   end(): void {
     if (this.#hasSent ? this.#results.length > 0 : this.#records > recordsOfAnswer) this.#send();
   }
 
-  /** What the call is answered with once all that was sent, and what it has itself, is committed. */
+  /** The answer of the call after its commit: the results that were not sent as parts. */
   get committed(): AppendedParts {
     return { attempt: this.#attempt, results: this.#results };
   }

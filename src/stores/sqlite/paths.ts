@@ -8,7 +8,6 @@ export interface StorePaths {
   readonly keyPath: string;
 }
 
-/** The place that settings name. */
 export function sqlitePaths(
   path: string,
   { anchor, ledgerKey }: { readonly anchor: string | undefined; readonly ledgerKey: string },
@@ -16,7 +15,7 @@ export function sqlitePaths(
   return { path, anchorPath: anchorPathOf(path, anchor), keyPath: ledgerKey };
 }
 
-/** The anchor stands beside the store where settings do not say. */
+/** The default is beside the store. */
 export function anchorPathOf(path: string, anchor: string | undefined): string {
   return anchor ?? `${path}.anchor`;
 }

@@ -1,30 +1,29 @@
-/** What passes between the store and its threads. */
+/** Messages between the store and its threads. */
 import type { BatchResult } from "../../ledger/ports/store.ts";
 import type { StoreFailure } from "./errors.ts";
 import type { OpenedFile } from "./file-identity.ts";
 
-/** What a thread is started with. */
 export interface WorkerData {
   readonly role: "writer" | "reader" | "searcher";
   readonly path: string;
   readonly anchorPath: string;
   readonly originPrefix: string;
-  /** What tells the store from every other. */
+  /** Identity of the store. */
   readonly storeId: string;
-  /** The database file as it was prepared, and what the settings call it where that is a link. */
+  /** The database file as it was prepared, and its name in the settings if that is a link. */
   readonly files: readonly [OpenedFile, ...OpenedFile[]];
   /** The anchor's file, as it was prepared. */
   readonly anchorFile: OpenedFile;
   readonly busyTimeoutMs: number;
-  /** URL of a module whose `openConnection` takes the place of the one in `connection.ts`. */
+  /** URL of a module whose `openConnection` replaces the one in `connection.ts`. */
   readonly connectionModule: string;
   /** Handed to that `openConnection` as its second argument. */
   readonly connectionData: unknown;
 }
 
 /**
- * A call on a thread: a method of `SqliteWriter` or `SqliteReader` by its name, or `close`. Time and randomness come with
- * it: threads have none of their own.
+ * A call on a thread: a method of `SqliteWriter` or `SqliteReader` by its name, or `close`. It carries time and
+ * randomness, since threads have no source of either.
  */
 export interface WorkerRequest {
   readonly call: string;
@@ -36,14 +35,13 @@ export interface NumberedRequest {
   readonly request: WorkerRequest;
 }
 
-/** The methods of an object in a thread, as they are called from another. */
+/** The methods of an object in a thread, for callers in another. */
 export type Remote<Target> = {
   readonly [Name in keyof Target]: Target[Name] extends (...args: infer Args) => infer Result
     ? (...args: Args) => Promise<Awaited<Result>>
     : never;
 };
 
-/** Calls methods by their names. */
 export function remote<Target>(call: (request: WorkerRequest) => Promise<unknown>): Remote<Target> {
   return new Proxy({} as Remote<Target>, {
     get:
@@ -53,17 +51,17 @@ export function remote<Target>(call: (request: WorkerRequest) => Promise<unknown
   });
 }
 
-/** Results of an append, before it is committed: of the batches that follow those of the parts before. */
+/** Results of an append before its commit: of the batches after those of the parts before. */
 export interface AppendPart {
-  /** Counts tries of the thread: what an earlier one has told of the same call holds no more. */
+  /** Number of the thread's attempt at this call. Parts of earlier attempts are invalid. */
   readonly attempt: number;
   readonly results: readonly BatchResult[];
 }
 
-/** The answer to an append: all parts of this try are committed, and after them the results that it has itself. */
+/** The answer to an append: all parts of this attempt are committed, followed by its own results. */
 export type AppendedParts = AppendPart;
 
-/** Goes before the answer of a call. */
+/** Precedes the answer of a call. */
 export interface WorkerPart {
   readonly type: "part";
   readonly id: number;

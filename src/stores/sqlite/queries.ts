@@ -1,6 +1,6 @@
 /**
- * The statements of `sql/` on an SQLite connection. All is done when a promise is made, so what awaits goes on before
- * anything else happens in the thread: nobody else comes between the statements of a transaction.
+ * Runs the statements of `sql/` on an SQLite connection. Each statement ends before its promise is returned, so an
+ * `await` resumes before any other event in the thread, and no other work runs between the statements of a transaction.
  */
 import type { Answer, Database, Queries, Statement, Transaction, Value } from "../sql/queries.ts";
 import { StoreReader } from "../sql/reader.ts";
@@ -14,7 +14,7 @@ interface Prepared {
   readonly hasRows: boolean;
 }
 
-/** A connection that takes part in whatever transaction is under way on it. */
+/** A connection that joins the transaction under way on it. */
 export class SqliteQueries implements Transaction {
   readonly connection: SqliteConnection;
   /** Statements and tables are few, and each is one object. */
@@ -52,7 +52,7 @@ export class SqliteQueries implements Transaction {
 
 const done = Promise.resolve();
 
-/** Cheaper than a function that is asynchronous. */
+/** Cheaper than an async function. */
 function settled<Result>(work: () => Result): Promise<Result> {
   try {
     return Promise.resolve(work());
@@ -61,7 +61,7 @@ function settled<Result>(work: () => Result): Promise<Result> {
   }
 }
 
-/** A connection of which several things may be asked at once. */
+/** A connection for concurrent work. */
 export class SqliteDatabase implements Database {
   readonly #connection: SqliteConnection;
   readonly #queries: SqliteQueries;
@@ -90,7 +90,10 @@ export class SqliteDatabase implements Database {
 
 let last: Promise<unknown> = Promise.resolve();
 
-/** Waits for the transaction before, of whichever connection: one that waited for a lock would keep the thread from ending it. */
+/**
+ * Waits for the previous transaction, of any connection: a transaction that waits for a lock would keep the thread from
+ * ending it.
+ */
 function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
   const result = last.then(work);
   last = result.catch(() => {});
@@ -119,11 +122,11 @@ export function transactOn<Result>(
   });
 }
 
-/** What reads records back, on a connection on which erased records are hidden (`hideErased`). */
+/** Reads records, on a connection that hides erased records (`hideErased`). */
 export class SqliteReader extends StoreReader {
   readonly #connection: SqliteConnection;
 
-  /** The connection becomes the reader's: it is closed with it. */
+  /** The reader owns the connection, and closes it. */
   constructor(connection: SqliteConnection) {
     const queries = new SqliteQueries(connection);
     const snapshot = async <Result>(work: (queries: Queries) => Promise<Result>) => {
@@ -160,11 +163,11 @@ function toValue(value: unknown): SqliteValue {
   return JSON.stringify(value.map((one) => (one instanceof Uint8Array ? Buffer.from(one).toString("hex") : one)));
 }
 
-/** What a statement in the words of PostgreSQL is in those of SQLite. */
+/** Translates a statement from PostgreSQL's dialect to SQLite's. */
 function sqliteText(text: string): string {
   return (
     text
-      // Of the file itself, where the connection hides something.
+      // In the file itself, if the connection hides rows.
       .replaceAll("/*main.*/", "main.")
       // One connection writes at a time.
       .replaceAll(/ FOR (UPDATE|SHARE)( SKIP LOCKED)?/g, "")
@@ -183,7 +186,7 @@ function sqliteText(text: string): string {
   );
 }
 
-/** Arrays of the same length, side by side. */
+/** Arrays of the same length, as columns of a table. */
 function tableOfArrays(arrays: readonly string[], name: string | undefined, columns: readonly string[]): string {
   const parts = arrays.map((array) => /^(\$\d+)(?:::(\w+)\[\])?$/.exec(array) ?? ["", array]);
   const [first] = parts;

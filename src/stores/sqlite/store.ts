@@ -1,6 +1,6 @@
 /**
- * The embedded store: one SQLite file, one thread that writes, one that reads from the first record or question on, and
- * one that searches from the first search on. The event loop does none of it.
+ * The embedded store: one SQLite file and three threads. One writes; one reads, started by the first record or read;
+ * one searches, started by the first search. The event loop does no I/O.
  */
 import type { ReplayStore } from "../../auth/proof/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -18,26 +18,25 @@ import type { SqliteReader } from "./queries.ts";
 import type { LateThread, StoreCaller } from "./thread.ts";
 import type { SqliteWriter } from "./writer.ts";
 
-/** What the store is made of. */
 export interface SqliteStoreOptions {
   readonly threads: StoreThreads;
   readonly clock: Clock;
   readonly random: RandomFill;
-  /** The keys that will sign what the store gives. */
+  /** The keys that sign the store's trees. */
   readonly keys: KeyRing;
 }
 
-/** The threads of a store. They become the store's: they are closed with it. */
+/** The threads of a store, which owns and closes them. */
 export interface StoreThreads {
   readonly writer: StoreCaller;
   readonly reader: LateThread;
   readonly searcher: LateThread;
 }
 
-/** For all processes on the file together. */
+/** Shared by all processes on the file. */
 export type SqliteStore = LedgerStore & ReplayStore & AttemptCounters & PortionCounters;
 
-/** Waits for the threads that were started, on a file that has been migrated. Rejects when one cannot open it. */
+/** Waits for the threads, on a migrated file. Rejects if one cannot open it. */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<SqliteStore> {
   const store = storeOver(options);
   const { writer, reader } = options.threads;
@@ -58,7 +57,7 @@ function storeOver({ threads, clock, random, keys }: SqliteStoreOptions): Sqlite
   return {
     async write(batches, _patience, _endsAtMs, foresee) {
       const results = await appendTo(threads.writer, seeded(batches, random), { clock, keys, foresee });
-      // What was recorded will be cited.
+      // New records will be read by citations.
       threads.reader.start();
       return results;
     },
@@ -83,12 +82,12 @@ function storeOver({ threads, clock, random, keys }: SqliteStoreOptions): Sqlite
     giveBackAttempt: (limits) => writer.giveBackAttempt(limits, clock.now()),
     takePortion: (limit, wanted) => writer.takePortion(limit, wanted, clock.now()),
     giveBackPortion: (limit, unused) => writer.giveBackPortion(limit, unused, clock.now()),
-    /** Writes, and makes sure that the reading thread, where it was started, is there, and that the keys are the store's. */
+    /** Writes, and requires a running reader thread, if one was started, and the store's keys. */
     async check() {
       await keys.following((signingKey) => writer.probe(clock.now(), signingKey));
       if (threads.reader.isStarted) await reader.probe();
     },
-    /** The writer goes last: the last connection to close folds the write-ahead log into the file. */
+    /** The writer goes last: the last connection to close copies the write-ahead log into the file. */
     async close() {
       await threads.searcher.close();
       await threads.reader.close();
@@ -97,7 +96,7 @@ function storeOver({ threads, clock, random, keys }: SqliteStoreOptions): Sqlite
   };
 }
 
-/** Batches with the randomness that they need, drawn at once. */
+/** Draws the random bytes of all batches at once. */
 function seeded(batches: readonly TenantBatch[], random: RandomFill) {
   const sizes = batches.map(({ records }) => seedBytes(records.length));
   const drawn = random(new Uint8Array(sizes.reduce((sum, size) => sum + size, 0)));

@@ -1,4 +1,4 @@
-/** Threads of the store: calls go to them, they are replaced when they die, and started when they are wanted. */
+/** Threads of the store: they are started on demand, serve calls, and are replaced when they die. */
 import { Worker } from "node:worker_threads";
 import { threadEnvironment } from "../../base/thread-environment.ts";
 import type { StoreLogger } from "../backend.ts";
@@ -14,26 +14,26 @@ import type {
   WorkerRequest,
 } from "./protocol.ts";
 
-/** Told of what a call that has not ended yet will answer. Nothing of it holds before the call has succeeded. */
+/** Called with results of a call before its answer. They are valid only if the call succeeds. */
 export type OnPart = (part: AppendPart) => void;
 
-/** A thread of the store, as those see it who ask it. */
+/** A thread of the store, as its callers see it. */
 export interface StoreCaller {
-  /** Resolves when the thread serves for the first time; rejects where it does not come to that. */
+  /** Resolves when the thread serves for the first time; rejects if it never does. */
   readonly ready: Promise<void>;
-  /** Rejects with `store_unavailable` when the thread is down, dies, or takes too long; else as `toError` says. */
+  /** Rejects with `store_unavailable` if the thread is down, dies, or takes too long; otherwise as `toError` says. */
   call(request: WorkerRequest, onPart?: OnPart): Promise<unknown>;
-  /** Lets the thread finish what it was given; it is asked nothing more. */
+  /** Lets the thread finish its calls; accepts no further ones. */
   close(): Promise<void>;
 }
 
 interface CallsOptions {
   readonly port: { postMessage(message: NumberedRequest): void };
-  /** How long the thread may work on one call, in milliseconds. The time that a call waits for others does not count. */
+  /** Bound of the thread's work on one call, in milliseconds. The time in the queue does not count. */
   readonly responseTimeoutMs: number;
-  /** Told when the thread has not answered in time: it is to be replaced. */
+  /** Called if the thread has not answered in time and must be replaced. */
   readonly onHang: () => void;
-  /** Told of every failure. */
+  /** Called after every failure. */
   readonly onFailure?: (failure: StoreFailure) => void;
 }
 
@@ -43,10 +43,10 @@ interface Pending {
   reject(error: Error): void;
 }
 
-/** Calls on a thread over one port: numbered, answered in their order, and given up when nothing comes. */
+/** Calls on a thread over one port: numbered, answered in order, and rejected after a timeout. */
 class StoreCalls {
   readonly #options: CallsOptions;
-  /** In the order of their calls, in which the thread answers: of ours it works on the first. */
+  /** In the order of the calls: the thread works on the first. */
   readonly #pending = new Map<number, Pending>();
   #watch: NodeJS.Timeout | undefined;
   #nextId = 0;
@@ -80,21 +80,21 @@ class StoreCalls {
     }
   }
 
-  /** The thread is no more: whoever waits for it is refused. */
+  /** The thread is gone: rejects all calls. */
   fail(cause: string): void {
     clearTimeout(this.#watch);
     for (const { reject } of this.#pending.values()) reject(unavailable(cause));
     this.#pending.clear();
   }
 
-  /** Gives the thread its time for the first call. */
+  /** Starts the timeout of the first call. */
   #watchFirst(): void {
     clearTimeout(this.#watch);
     const [first] = this.#pending.keys();
     if (first === undefined) return;
     const { responseTimeoutMs, onHang } = this.#options;
     this.#watch = setTimeout(() => {
-      // An answer may have come while this thread was busy itself: it is read first.
+      // An answer may have arrived while this thread was busy: it is read first.
       setImmediate(() => {
         if (this.#pending.has(first)) onHang();
       });
@@ -105,8 +105,8 @@ class StoreCalls {
 /** Bounds of a thread. Milliseconds. */
 export interface ThreadLimits {
   /**
-   * A call that the thread has worked on for this time is refused, with all that wait behind it, and the thread
-   * replaced. The time that a call waits for others does not count.
+   * A call that the thread has worked on for this time is rejected, with all behind it, and the thread is replaced. The
+   * time in the queue does not count.
    */
   readonly responseTimeoutMs: number;
   /** First pause before a dead thread is replaced; it doubles with each failure in a row. */
@@ -114,13 +114,12 @@ export interface ThreadLimits {
   readonly maxRestartDelayMs: number;
 }
 
-/** A thread that runs, and the calls on it. */
 interface Running {
   readonly worker: Worker;
   readonly calls: StoreCalls;
 }
 
-/** A supervised thread: calls go to it, and it is replaced when it dies. */
+/** A supervised thread: serves calls, and is replaced when it dies. */
 export class StoreThread implements StoreCaller {
   readonly #data: WorkerData;
   readonly #limits: ThreadLimits;
@@ -167,8 +166,8 @@ export class StoreThread implements StoreCaller {
       workerData: this.#data,
       name: `store-${this.#data.role}`,
       env: threadEnvironment(),
-      // What a thread makes is gone after each call: a young generation of the usual size only takes memory. What the
-      // writer makes of a full batch must fit, or it is collected half-way, again and again.
+      // A thread's objects die after each call: a young generation of the usual size only takes memory. A full batch of
+      // the writer must fit, or the collector runs repeatedly during it.
       resourceLimits: { maxYoungGenerationSizeMb: this.#data.role === "writer" ? 16 : 4 },
     });
     const calls = new StoreCalls({
@@ -192,7 +191,7 @@ export class StoreThread implements StoreCaller {
       this.#ready.resolve();
       return;
     }
-    // A part says nothing of the commit, at which a thread may hang or end time after time.
+    // A part proves nothing about the commit, at which a thread may fail every time.
     if (message.type !== "part") this.#failuresInARow = 0;
     if (message.type === "result") this.#movedReported = false;
     calls.receive(message);
@@ -207,7 +206,7 @@ export class StoreThread implements StoreCaller {
     );
   }
 
-  /** The worker is no more, or is to be no more: whoever waits for it is refused, and another is started. */
+  /** The worker is gone or must go: rejects all calls, and starts another. */
   #fail(worker: Worker, cause: string): void {
     if (this.#running?.worker !== worker) return; // said already
     const { calls } = this.#running;
@@ -225,7 +224,7 @@ export class StoreThread implements StoreCaller {
   }
 }
 
-/** A thread that is started when it is wanted: a service at rest does without its 10 MiB. */
+/** A thread that is started on demand: an idle service saves its 10 MiB. */
 export class LateThread<Thread extends StoreCaller = StoreCaller> implements StoreCaller {
   readonly #make: () => Thread;
   readonly #meanwhile: StoreCaller | undefined;
@@ -233,23 +232,23 @@ export class LateThread<Thread extends StoreCaller = StoreCaller> implements Sto
   #isStarting = false;
   #isClosed = false;
 
-  /** @param meanwhile what is asked while the thread starts; without it questions wait for the thread */
+  /** @param meanwhile serves calls while the thread starts; without it calls wait for the thread */
   constructor(make: () => Thread, meanwhile?: StoreCaller) {
     this.#make = make;
     this.#meanwhile = meanwhile;
   }
 
-  /** Whether the thread is there, or ought to be. */
+  /** Whether the thread was started. */
   get isStarted(): boolean {
     return this.#thread !== undefined && !this.#isStarting;
   }
 
-  /** Resolved where it was not started: it can be asked all the same. */
+  /** Resolved if the thread was not started: calls are accepted all the same. */
   get ready(): Promise<void> {
     return this.#thread?.ready ?? Promise.resolve();
   }
 
-  /** The thread, which is started where it was not. Does not wait for it. */
+  /** Returns the thread, and starts it if needed. Does not wait for it. */
   start(): Thread {
     if (this.#thread !== undefined) return this.#thread;
     const thread = this.#make();
@@ -258,7 +257,7 @@ export class LateThread<Thread extends StoreCaller = StoreCaller> implements Sto
     const started = () => {
       this.#isStarting = false;
     };
-    // Where it does not come to that, whoever asks it hears of it.
+    // If the start fails, the next call reports it.
     thread.ready.then(started, started);
     return thread;
   }

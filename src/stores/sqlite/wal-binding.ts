@@ -1,32 +1,31 @@
 /**
- * Ties the database file to its write-ahead log. Every write transaction counts up a mark in a page of its own. The file
- * must have the mark from right before the log begins, or a later one up to the log's last: an older copy of the file
- * lacks pages that were brought into the newer one before the log was begun anew, and SQLite would not notice.
+ * Ties the database file to its write-ahead log. Every write transaction increments a mark in its own page. The file
+ * must have the mark from right before the log begins, or a later one up to the log's last. An older copy of the file
+ * lacks pages that were copied into the newer one before the log was restarted, and SQLite would not notice.
  */
 import { closeSync, existsSync, openSync, readFileSync, readSync, realpathSync } from "node:fs";
 import { IncompatibleStoreError } from "../errors.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 
-/** Stands before the mark's digits, and nowhere else in a store. */
+/** Precedes the mark's digits, and occurs nowhere else in a store. */
 const magic = Buffer.from("d1c7a3f09b5e4c62-changes:");
 const digits = 15;
 
-/** Counts a transaction, inside it. */
 export function countChange(connection: SqliteConnection): SqliteStatement {
   return connection.prepare(
     `UPDATE store_changes SET changes = changes + 1, mark = '${magic}' || printf('%0${digits}d', changes + 1)`,
   );
 }
 
-/** The mark after so many changes; a new store has that of 0. */
+/** Returns the mark after so many changes; a new store has that of 0. */
 export function markOf(changes: number): string {
   return magic + String(changes).padStart(digits, "0");
 }
 
-/** What another process does meanwhile looks like a fault, but not every time. */
+/** A concurrent process can look like a fault, but not every time. */
 const maxLooks = 5;
 
-/** Throws `IncompatibleStoreError` where the file's log is another file's. To be called before SQLite opens it. */
+/** Throws `IncompatibleStoreError` if the log is another file's. Must be called before SQLite opens the file. */
 export function requireOwnLog(path: string): void {
   let problem: string | undefined;
   for (let look = 0; look < maxLooks; look++) {
@@ -57,14 +56,14 @@ function findProblem(path: string): string | undefined {
 const headerBytes = 32;
 const frameHeaderBytes = 24;
 
-/** The marks in the frames of a log, in order, and the pages that they stand in. */
+/** Returns the marks in the frames of a log, in order, and their pages. */
 function readLog(path: string) {
   const log = readFileSync(path);
   const [marks, pages] = [[] as number[], new Set<number>()];
   const pageBytes = log.length < headerBytes ? 0 : log.readUInt32BE(8);
   const frameBytes = frameHeaderBytes + pageBytes;
   for (let at = headerBytes; pageBytes > 0 && at + frameBytes <= log.length; at += frameBytes) {
-    // Frames behind these are of an earlier log in the same file.
+    // Later frames are of an earlier log in the same file.
     if (log.compare(log, 16, 24, at + 8, at + 16) !== 0) break;
     const mark = markIn(log.subarray(at + frameHeaderBytes, at + frameBytes));
     if (mark === undefined) continue;

@@ -1,4 +1,4 @@
-/** Entry point of the store's threads: opens its connection, then serves one call after the other. */
+/** Entry point of the store's threads: opens the connection, then serves calls in order. */
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { type openConnection as OpenConnection, readStoreId, type SqliteConnection } from "./connection.ts";
 import { hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
@@ -27,18 +27,17 @@ const { openConnection } = (await import(connectionModule)) as {
   openConnection(options: Parameters<typeof OpenConnection>[0], data: unknown): SqliteConnection;
 };
 
-/** Files that must still be the opened ones after every call, or the call fails. */
+/** Files that must still be in place after every call, or the call fails. */
 let files: readonly OpenedFile[] = [];
-/** What is looked at with every probe besides: without these a commit is found as well. */
+/** Files that only a probe checks: without them commits are still found. */
 let otherFiles: readonly OpenedFile[] = [];
-/** The writer's log of writes. */
 let held: HeldFile | undefined;
-/** Opened again after a failure, so that nothing is believed that a failed connection may have wrong. */
+/** Opened again after a failure, since state of a failed connection may be wrong. */
 let store: SqliteWriter | SqliteReader | undefined = openStore();
 let isMoved = false;
-/** Counts how often calls were served. */
+/** Number of attempts at serving calls. */
 let attempt = 0;
-/** What the writer's thread reads with, for those who ask while the reader's is still starting. */
+/** Reads in the writer's thread while the reader's is still starting. */
 let readerBeside: SqliteReader | undefined;
 
 function openStore(): SqliteWriter | SqliteReader {
@@ -60,7 +59,7 @@ function openReader(connection: SqliteConnection): SqliteReader {
   return new SqliteReader(connection);
 }
 
-/** The file is the writer's: a call in which it is not there any more fails, whatever was read. */
+/** The file is the writer's: a call fails if the file is gone, whatever was read. */
 function openReaderBeside(): SqliteReader {
   const connection = openConnection({ path, readOnly: true, busyTimeoutMs }, connectionData);
   try {
@@ -78,7 +77,7 @@ function openWriter(connection: SqliteConnection): SqliteWriter {
     requireInPlace([data.anchorFile]);
     const writer = new SqliteWriter(connection, anchor, originPrefix);
     const [database, ...links] = data.files;
-    // The anchor has been read: its files are there too.
+    // The anchor has been read, so its files exist.
     anchor.storeId();
     const [file, log, index] = openedDatabase(database);
     const [anchorFile, ...besideAnchor] = openedDatabase(data.anchorFile);
@@ -92,7 +91,7 @@ function openWriter(connection: SqliteConnection): SqliteWriter {
   }
 }
 
-/** The writer serves nothing from a file that is gone: it looks before its answer, and from then on before its work. */
+/** The writer serves nothing from a missing file: it checks before its answer, and after a failure before its work. */
 async function serve(calls: readonly NumberedRequest[]): Promise<readonly unknown[]> {
   store ??= openStore();
   if (isMoved) requireInPlace([...files, ...otherFiles]);
@@ -108,7 +107,7 @@ async function serve(calls: readonly NumberedRequest[]): Promise<readonly unknow
   return results;
 }
 
-/** Calls the method that a request names: of the writer, or of what reads beside it. */
+/** Calls the method that a request names, on the writer or on the reader beside it. */
 async function dispatch(store: SqliteWriter | SqliteReader, { id, request }: NumberedRequest): Promise<unknown> {
   const { call, args } = request;
   if (store instanceof SqliteWriter && call === "append") {
@@ -125,7 +124,7 @@ async function dispatch(store: SqliteWriter | SqliteReader, { id, request }: Num
   return method.apply(target, args);
 }
 
-/** Answers calls in order. Those that are served together are taken apart where one of them has nothing stored of all. */
+/** Answers calls in order. If one of several calls fails with nothing stored, each is served alone. */
 async function answer(calls: readonly NumberedRequest[]): Promise<readonly WorkerAnswer[]> {
   try {
     const results = await serve(calls);
@@ -143,12 +142,11 @@ async function answer(calls: readonly NumberedRequest[]): Promise<readonly Worke
   }
 }
 
-/** Whether it is what one of several calls brought that failed. Nothing was committed. */
+/** Whether one of several calls caused the failure. Nothing was committed. */
 function isOfOne({ kind }: StoreFailure): boolean {
   return kind === "data" || kind === "unsound" || kind === "damaged" || kind === "retired";
 }
 
-/** Calls that may share a transaction. */
 const shareable: ReadonlySet<string> = new Set<keyof SqliteWriter>([
   "append",
   "noteProofs",
@@ -159,10 +157,10 @@ const shareable: ReadonlySet<string> = new Set<keyof SqliteWriter>([
   "storeCosignatures",
   "keepPolicyRevision",
 ]);
-/** As many appends are large already, and those who wait for the first need not wait for more. */
+/** So many appends already make a large transaction; the first need not wait for more. */
 const maxTogether = 16;
 
-/** All that waits, in order; those that stand side by side and may share a transaction are together. */
+/** Groups waiting calls, in order; adjacent calls that may share a transaction are together. */
 function groups(waiting: readonly NumberedRequest[]): readonly (readonly NumberedRequest[])[] {
   const all: NumberedRequest[][] = [];
   let open: NumberedRequest[] = [];
@@ -176,7 +174,7 @@ function groups(waiting: readonly NumberedRequest[]): readonly (readonly Numbere
   return all;
 }
 
-/** A file that is gone explains every other failure; and closed, it would be gone for good. */
+/** A missing file explains every other failure. Its connection must stay open, or its content is lost. */
 function movedOr(error: unknown): unknown {
   if (store === undefined) return error;
   try {
@@ -187,7 +185,7 @@ function movedOr(error: unknown): unknown {
   }
 }
 
-/** Where only the log of writes is gone, what it has is brought into the file, while this connection still has it. */
+/** If only the write-ahead log is missing, copies its content into the file through this open connection. */
 function keepMoved(): void {
   const [database] = data.files;
   if (isMoved || !(store instanceof SqliteWriter)) return;
@@ -197,7 +195,7 @@ function keepMoved(): void {
     requireInPlace([database]);
     store.checkpoint();
   } catch {
-    // Nothing was promised: the connection stays open, and does the same when it is closed.
+    // Best effort: the connection stays open, and retries when it is closed.
   }
 }
 
@@ -208,18 +206,18 @@ function dropStore(): void {
   store = undefined;
   held?.close();
   held = undefined;
-  // Opening again looks at the file as it is called.
+  // A new connection checks the file by its name.
   files = data.files;
   for (const each of failed) {
     try {
       each?.close();
     } catch {
-      // A connection that failed may fail to close; it is not used again.
+      // A failed connection may fail to close; it is not used again.
     }
   }
 }
 
-/** Answers a call, with all that wait behind it. */
+/** Answers a call, and all that wait behind it. */
 async function answerAll(first: NumberedRequest): Promise<void> {
   for (const group of groups([first, ...received()])) {
     const [head] = group;
@@ -233,7 +231,6 @@ async function answerAll(first: NumberedRequest): Promise<void> {
   }
 }
 
-/** The calls that wait. */
 function received(): readonly NumberedRequest[] {
   const waiting: NumberedRequest[] = [];
   for (let next = receiveMessageOnPort(own); next !== undefined; next = receiveMessageOnPort(own))
@@ -241,6 +238,6 @@ function received(): readonly NumberedRequest[] {
   return waiting;
 }
 
-// All that a call does is done before the next message comes: see `SqliteQueries`.
+// A call ends before the next message arrives: see `SqliteQueries`.
 own.on("message", (message: NumberedRequest) => void answerAll(message));
 own.postMessage({ type: "ready" } satisfies WorkerMessage);

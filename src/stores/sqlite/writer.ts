@@ -1,4 +1,4 @@
-/** All that writes to the database: in the writer's thread, one transaction at a time. */
+/** All writes to the database: in the writer's thread, one transaction at a time. */
 
 import type { TenantId } from "../../base/ids.ts";
 import { utf8Text } from "../../base/text-forms.ts";
@@ -18,12 +18,12 @@ import { SqliteQueries, transactOn } from "./queries.ts";
 import { countChange } from "./wal-binding.ts";
 
 /**
- * Size of what a probe writes. A disk too full for records often still has a page or two, so one page proves little;
- * random, because SQLite does not write what has not changed.
+ * Size of a probe's write. A disk too full for records often still has a page or two. Random bytes, because SQLite does
+ * not write unchanged pages.
  */
 const probeBytes = 64 * 1024;
 
-/** Calls are to be made one after the other. */
+/** Its methods must be called one after the other. */
 export class SqliteWriter {
   readonly #connection: SqliteConnection;
   readonly #queries: SqliteQueries;
@@ -32,10 +32,10 @@ export class SqliteWriter {
   readonly #probe: SqliteStatement;
   readonly #count: SqliteStatement;
   readonly #newestKey: SqliteStatement;
-  /** Appended in the transaction that is under way. */
+  /** Batches of the current transaction. */
   #appended: AppendedBatch[] = [];
 
-  /** Connection and anchor become the writer's: they are closed with it. */
+  /** The writer owns connection and anchor, and closes them. */
   constructor(connection: SqliteConnection, anchor: SqliteAnchor, originPrefix: string) {
     this.#connection = connection;
     this.#queries = new SqliteQueries(connection);
@@ -49,7 +49,7 @@ export class SqliteWriter {
   }
 
   /**
-   * Does the work of several calls in one transaction, so that they share its sync. When it rejects, the outcome is that
+   * Does the work of several calls in one transaction, so that they share its sync. If it rejects, the outcome is that
    * of `transactOn`, for all of them.
    */
   together<Result>(works: readonly (() => Promise<Result>)[]): Promise<Result[]> {
@@ -61,10 +61,10 @@ export class SqliteWriter {
   }
 
   /**
-   * Appends batches in one transaction. One file has one writer at a time, so tenants share it: the commit's sync is
-   * what costs. Durable and anchored when it resolves; when it rejects, the outcome of the commit is unknown. Rejects with
-   * `RetiredKeyError`, like all that names the key that will sign, where that is not the store's newest.
-   * @param parts told of each result, in order, and then of their end, all before anything is committed
+   * Appends batches in one transaction. One file has one writer at a time, so tenants share the commit, whose sync is
+   * the main cost. Durable and anchored when it resolves; if it rejects, the outcome of the commit is unknown. Rejects
+   * with `RetiredKeyError` if the signing key is not the store's newest.
+   * @param parts receives each result, in order, and then their end, all before the commit
    */
   append(
     batches: readonly SeededBatch[],
@@ -86,10 +86,10 @@ export class SqliteWriter {
     });
   }
 
-  /** The newest state of a log, anchored, so that it may be signed. */
+  /** Returns the newest state of a log, anchored, so that it may be signed. */
   async head(name: LogName, signingKey: Uint8Array): Promise<LogState | undefined> {
     const head = await this.#logs.soundHead(name);
-    // Behind the head: what a rotation that comes later retires has signed this tree rightly.
+    // After the head: a key that a later rotation retires may sign this tree.
     this.#requireNewest(signingKey);
     if (head === undefined) return undefined;
     this.#anchor.advance([head]);
@@ -107,12 +107,11 @@ export class SqliteWriter {
     await this.#transact(() => this.#queries.query(...keepingRevision(revision, utf8Text(content))));
   }
 
-  /** Looks at some of the leaves that the index of registrations has not got yet. */
   async indexRegistrations(tenantId: TenantId, key: Uint8Array): Promise<void> {
     await this.#transact(() => this.#logs.indexRegistrations(tenantId, key));
   }
 
-  /** For each proof, in order, whether this is its first use. */
+  /** Returns for each proof, in order, whether this is its first use. */
   noteProofs(rows: readonly ProofRow[], nowMs: number): Promise<readonly boolean[]> {
     return this.#transact(async () => {
       const first = new Map<ProofRow, boolean>();
@@ -124,7 +123,7 @@ export class SqliteWriter {
     });
   }
 
-  /** Empty where the attempt is counted; else the limits that are reached. */
+  /** Returns no limits if the attempt is counted; otherwise the limits that are reached. */
   takeAttempt(limits: readonly AttemptLimit[], nowMs: number): Promise<readonly ReachedLimit[]> {
     return this.#transact(() => takeAttempts(this.#queries, limits, nowMs));
   }
@@ -153,7 +152,7 @@ export class SqliteWriter {
     this.#anchor.probe(nowMs);
   }
 
-  /** Brings what is committed into the file, as far as readers let it. */
+  /** Copies commits into the file, as far as readers permit. */
   checkpoint(): void {
     this.#connection.exec("PRAGMA wal_checkpoint(PASSIVE)");
   }
@@ -163,7 +162,7 @@ export class SqliteWriter {
     this.#anchor.close();
   }
 
-  /** Runs the work in a transaction: in the one that is under way, where there is one. */
+  /** Runs the work in the current transaction, or in a new one. */
   async #transact<Result>(work: () => Result | Promise<Result>): Promise<Result> {
     if (this.#connection.isTransaction) return work();
     this.#appended = [];

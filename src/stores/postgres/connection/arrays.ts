@@ -1,6 +1,6 @@
 /**
- * Arrays as parameters of statements, in the binary form that the server itself uses (`array_recv`). The driver would
- * write them as text: twice the bytes for binary ones, and as much work again on the server.
+ * Encodes arrays as parameters in the server's binary form (`array_recv`). The driver's text form takes twice the bytes
+ * for binary elements, and as much work again on the server.
  */
 import { types } from "pg";
 
@@ -13,7 +13,6 @@ const oids = {
   int8: types.builtins.INT8,
 };
 
-/** A `bytea[]`. */
 export function byteaArray(values: readonly Uint8Array[]): Buffer {
   return arrayOf(
     oids.bytea,
@@ -23,12 +22,10 @@ export function byteaArray(values: readonly Uint8Array[]): Buffer {
   );
 }
 
-/** A `text[]`. */
 export function textArray(values: readonly string[]): Buffer {
   return arrayOf(oids.text, values, Buffer.byteLength, (value, into, at) => void into.write(value, at, "utf8"));
 }
 
-/** An `integer[]`. */
 export function integerArray(values: readonly number[]): Buffer {
   return arrayOf(
     oids.int4,

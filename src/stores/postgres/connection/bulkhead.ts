@@ -1,18 +1,17 @@
 /**
  * A bulkhead between slow work and the connection pool. Work of a tenant whose head is locked, or whose node does not
- * answer, may hold some of the connections, never all: beyond that it gives its connection back and queues.
+ * answer, may hold some of the connections, never all. Beyond that bound it returns its connection and queues.
  */
 import type { Timers } from "../../../base/timers.ts";
 import { TimeLimitError } from "./errors.ts";
 
-/** Work counts as slow from then on, in milliseconds: many times what a transaction takes. */
+/** Milliseconds after which work counts as slow: many times what a transaction takes. */
 export const slowAfterMs = 250;
-/** Slow keys that are remembered; beyond that the oldest is forgotten. */
+/** Bound of the remembered slow keys; the oldest is evicted. */
 const maxSlowKeys = 4_096;
 
 export interface BulkheadOptions {
   readonly timers: Timers;
-  /** Connections that slow work may hold at a time. */
   readonly maxSlow: number;
   /** Called once for a key whose work was cancelled or timed out, until work of that key succeeds again. */
   readonly onStuck: (key: string) => void;
@@ -34,16 +33,15 @@ export class Bulkhead {
     this.#options = options;
   }
 
-  /** Keys whose work is stuck, the longest first. */
   get stuck(): readonly string[] {
     return [...this.#stuck];
   }
 
   /**
-   * Runs work with a connection; keys that were slow before wait for a slot first. `onOver` is called, at most once,
-   * when the work has become slow and no slot is left: then it should end. Work without a key is of many: it waits for no
-   * slot, and its caller bounds how much of it there is. Rejects with `TimeLimitError` where no slot comes free in time,
-   * and as `connect` and the work do.
+   * Runs work with a connection; keys that were slow before wait for a slot first. `onOver` is called, at most once, if
+   * the work has become slow and no slot is free: then it should end. Work without a key is of many tenants: it needs
+   * no slot, and its caller bounds it. Rejects with `TimeLimitError` if no slot comes free in time, and as `connect`
+   * and the work do.
    */
   async run<Connection, Result>(
     key: string | undefined,
@@ -78,7 +76,7 @@ export class Bulkhead {
     }
   }
 
-  /** Notes that the work of somebody was called off or took too long. */
+  /** Notes that work of this key was cancelled or timed out. */
   noteStuck(key: string | undefined): void {
     if (key === undefined) return;
     this.#noteSlow(key);
@@ -114,7 +112,7 @@ export class Bulkhead {
     await promise.finally(cancel);
   }
 
-  /** The slot goes to whoever has waited longest. */
+  /** Gives the slot to the work that has waited longest. */
   #freeSlot(): void {
     const next = this.#waiting.shift();
     if (next === undefined) this.#slotsTaken -= 1;

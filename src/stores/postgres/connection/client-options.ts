@@ -5,7 +5,6 @@ import type { PostgresTarget, PostgresTls } from "../../../base/postgres-url.ts"
 import { readRegularFile } from "../../../files/file-system.ts";
 import { DamagedError, IncompatibleStoreError } from "../../errors.ts";
 
-/** Whom to connect to. */
 export interface ConnectionSettings {
   readonly target: PostgresTarget;
   /** File of the password, read at each connect so that it can be changed under a running service. */
@@ -13,7 +12,8 @@ export interface ConnectionSettings {
 }
 
 /**
- * Options of a connection. The client gives up a little after the server would have: then the server does not answer.
+ * Options of a connection. The client's timeout is a little longer than the server's, so it ends only if the server
+ * does not answer.
  *
  * @param timeoutMs bound of a connect, of a statement and of the wait for a lock; 0 for none
  */
@@ -41,11 +41,10 @@ export function clientOptions({ target, passwordFile }: ConnectionSettings, time
 }
 
 /**
- * Prepares a new connection, and refuses a server that may lose what it has committed. Tables are looked for in the
- * schemas that role or database name, else in `public`, and never in one for its having the role's name: whoever can make
- * that schema would put tables before ours. A commit waits for the disk and
- * for synchronous standbys, whatever role or database say, and longer where they ask for more. Notices must come: one
- * of them says that the wait was called off.
+ * Prepares a new connection, and refuses a server that may lose commits. Tables are looked up in the schemas that role
+ * or database name, else in `public`, never in a schema named like the role: an attacker who can create that schema
+ * could put tables before ours. A commit waits for the disk and for synchronous standbys, whatever role or database
+ * say, and longer if they ask for more. Notices must arrive: one of them says that the wait was cancelled.
  */
 const prepare = String.raw`
   SELECT set_config('synchronous_commit',
@@ -59,8 +58,8 @@ const prepare = String.raw`
          pg_is_in_recovery() AS is_standby`;
 
 /**
- * To be called on every new connection before it is used. Rejects with `IncompatibleStoreError` for a server whose
- * settings are not durable, with an error for a standby, which cannot be written to.
+ * Must be called on every new connection. Rejects with `IncompatibleStoreError` for a server whose settings are not
+ * durable, with an error for a standby, which is read-only.
  */
 export async function prepareConnection(client: ClientBase): Promise<void> {
   const [row] = (await client.query(prepare)).rows;
@@ -86,7 +85,7 @@ function readPassword(path: string): string {
 
 const int8 = types.builtins.INT8;
 
-/** The driver gives 64-bit integers as text, since numbers cannot hold them all; ours they can. */
+/** The driver returns 64-bit integers as text, since numbers cannot hold them all; ours fit. */
 const typeParser: typeof types.getTypeParser = (oid: number, format?: "text" | "binary") =>
   // biome-ignore lint/suspicious/noExplicitAny: the parsers' types differ by format; ours takes text, the default.
   oid === int8 && format !== "binary" ? parseInteger : (types.getTypeParser(oid, format as any) as any);

@@ -8,11 +8,11 @@ import type { ColumnType, Table } from "../../sql/tables.ts";
 import { bigintArray, byteaArray, integerArray, textArray } from "./arrays.ts";
 import { CalledOffError, isInFailedTransaction, UnknownOutcomeError } from "./errors.ts";
 
-/** How long the work may take, and so its commit. */
+/** Time limit of the work, and so of its commit. */
 export interface SessionLimit {
   readonly timers: Timers;
   remainingMs(): number;
-  /** Asks the server to end what its process with this number does. Does not reject. */
+  /** Asks the server to cancel the statement of this process. Does not reject. */
   callOff(processId: number): Promise<void>;
 }
 
@@ -27,7 +27,7 @@ export class PostgresConnection implements Transaction {
   #isBroken = false;
   #isCommitting = false;
   #isEnded = false;
-  /** Of the first statement that failed. */
+  /** Error of the first statement that failed. */
   #failure: unknown;
   readonly #onNotice = () => {
     this.#notices += 1;
@@ -50,7 +50,7 @@ export class PostgresConnection implements Transaction {
     return this.#isCommitting;
   }
 
-  /** Calls off what is under way. Nothing is sent on this connection any more. */
+  /** Cancels the statement under way. Sends nothing more on this connection. */
   end(): void {
     this.#isEnded = true;
     this.#callOff();
@@ -60,7 +60,7 @@ export class PostgresConnection implements Transaction {
     try {
       return await this.#queries.query(statement, values);
     } catch (error) {
-      // Statements that were sent behind one that failed say only that one did.
+      // Statements behind a failed one report only that one failed.
       this.#failure ??= error;
       throw isInFailedTransaction(error) ? this.#failure : error;
     }
@@ -70,17 +70,16 @@ export class PostgresConnection implements Transaction {
     await insertRows(this, table, rows);
   }
 
-  /** Runs SQL that is not prepared; resolves with its command tag. */
   async command(sql: string): Promise<string> {
     if (this.#isEnded) throw new CalledOffError("The work on this connection was called off.");
     return (await this.#client.query(sql)).command;
   }
 
   /**
-   * Waits for something that commits. Rejects with `UnknownOutcomeError` where it comes with a notice: that is how the
-   * server says that it did not wait for its synchronous standby. The server's own time limit ends before that wait: one
-   * that takes too long is called off here, or it would go on for ever and keep its locks; a little before its time is
-   * over, so that the server's answer to that still counts.
+   * Waits for a commit. Rejects with `UnknownOutcomeError` if it comes with a notice: the server then did not wait for
+   * its synchronous standby. The server's own time limit does not cover that wait. A commit that takes too long is
+   * cancelled here, or it would keep its locks without end; a little early, so that the server's answer to that still
+   * counts.
    */
   async committing<Result>(commit: () => Promise<Result>): Promise<Result> {
     if (this.#isEnded) throw new CalledOffError("The work on this connection was called off.");
@@ -94,29 +93,29 @@ export class PostgresConnection implements Transaction {
     return result;
   }
 
-  /** What is called off late may be the next statement: the connection is not used again. */
+  /** A late cancel may hit the next statement, so the connection is not used again. */
   #callOff(): void {
     this.#isBroken = true;
     const { processID } = this.#client as { readonly processID?: number };
     if (processID !== undefined) void this.#limit.callOff(processID);
   }
 
-  /** Gives the connection back; one that failed, or is in a transaction still, is closed. */
+  /** Returns the connection to the pool. One that failed, or is still in a transaction, is closed. */
   release(): void {
     this.#client.off("notice", this.#onNotice);
     this.#client.off("error", this.#onError);
     this.#client.release(this.#isBroken || this.#client.getTransactionStatus() !== "I");
-    // The driver would wait for the answers of a server that gives none, and keep its place in the pool until then.
+    // The driver would wait for a server that does not answer, and keep the connection's place in the pool.
     if (this.#isEnded) socketOf(this.#client).destroy();
   }
 }
 
-/** The driver has no other way to end a connection on which statements are under way. */
+/** The driver has no other way to close a connection with statements under way. */
 function socketOf(client: ClientBase): Duplex {
   return (client as unknown as { readonly connection: { readonly stream: Duplex } }).connection.stream;
 }
 
-/** What can be asked on a connection of one's own. */
+/** Queries on a connection outside the pool. */
 export function queriesOf(client: ClientBase): Transaction {
   const queries: Queries = {
     async query({ name, text }, values) {
@@ -128,9 +127,9 @@ export function queriesOf(client: ClientBase): Transaction {
 }
 
 /**
- * One statement, whatever the number of rows. Where all are one tenant's, their tenant comes from the head of its log,
- * which is there and locked: on a cluster the statement then runs where the tenant's rows are; of rows that stand alone
- * the coordinator makes a copy stream, which hides what an error is about. On one server they may be of many.
+ * One statement, whatever the number of rows. If all are one tenant's, the tenant comes from the head of its log, which
+ * exists and is locked: a cluster then runs the statement on the tenant's node. For plain rows the coordinator makes a
+ * copy stream, which hides the cause of an error. On one server the rows may be of many tenants.
  */
 async function insertRows(queries: Queries, table: Table, rows: readonly (readonly Value[])[]): Promise<void> {
   const [first] = rows;
@@ -158,7 +157,7 @@ function insertion({ name, columns, onConflict = "" }: Table, isOfOne: boolean):
   return statement;
 }
 
-/** As many as there are tables, twice. */
+/** Two per table at most. */
 const insertions = new Map<string, Statement>();
 
 function arrayOf(type: ColumnType, rows: readonly (readonly Value[])[], position: number): Buffer {

@@ -4,7 +4,7 @@ import { ServiceError } from "../../../base/errors.ts";
 import { UnsoundLogError, UnstorableError } from "../../../ledger/ports/store.ts";
 import { DamagedError, damaged, IncompatibleStoreError, unavailable } from "../../errors.ts";
 
-/** What the store's own code says about a transaction, rather than driver or server. */
+/** An error of the store's own transaction code, not of driver or server. */
 export class TransactionError extends Error {
   override readonly name: string = "TransactionError";
 }
@@ -14,17 +14,17 @@ export class UnknownOutcomeError extends TransactionError {
   override readonly name = "UnknownOutcomeError";
 }
 
-/** The time for it was over before anything was committed. */
+/** The time limit ended before anything was committed. */
 export class TimeLimitError extends TransactionError {
   override readonly name = "TimeLimitError";
 }
 
-/** It was slow, and its connection was needed. Nothing was committed. */
+/** Slow work whose connection was needed. Nothing was committed. */
 export class CalledOffError extends TransactionError {
   override readonly name = "CalledOffError";
 }
 
-/** Another writer was first. Nothing was stored, and the next attempt sees what the other did. */
+/** Another writer was first. Nothing was stored, and the next attempt sees the other's changes. */
 export class ConflictError extends TransactionError {
   override readonly name = "ConflictError";
 }
@@ -33,17 +33,17 @@ export class ConflictError extends TransactionError {
 const dataClasses = ["22", "23", "54"]; // data exception, integrity constraint violation, program limit exceeded
 const transactionRollback = "40"; // serialization failure, deadlock
 const connectionClasses = ["08"];
-/** Shutdown of the server, of this session, a crash of another; not accepting connections yet. */
+/** Shutdown of the server or of this session, a crash of another session, or a server that is starting. */
 const connectionCodes = ["57P01", "57P02", "57P03"];
 
-/** Whether the same work may be done again at once: nothing of it was committed, and it was not its own fault. */
+/** Whether the work may be repeated at once: nothing was committed, and the work did not cause the failure. */
 export function isRetryable(error: unknown): boolean {
   if (error instanceof ConflictError || error instanceof CalledOffError) return true;
   if (error instanceof DatabaseError) return codeOf(error).startsWith(transactionRollback) || isConnectionLost(error);
   return isConnectionLost(error);
 }
 
-/** Whether the database was not reached, or is not any more. */
+/** Whether the database cannot be reached. */
 export function isConnectionLost(error: unknown): boolean {
   if (error instanceof DatabaseError) {
     const code = codeOf(error);
@@ -52,17 +52,15 @@ export function isConnectionLost(error: unknown): boolean {
   return error instanceof Error && !isOwn(error);
 }
 
-/** Whether a statement waited for a lock for longer than the transaction lets it. */
+/** Whether a statement reached its lock timeout. */
 export function isLockTimeout(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === "55P03";
 }
 
-/** Whether the server has no connection left for this role, this database, or at all. */
 export function isTooManyConnections(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === "53300";
 }
 
-/** Whether a statement was refused because one before it in the transaction failed. */
 export function isInFailedTransaction(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === "25P02";
 }
@@ -71,7 +69,7 @@ export function isInFailedTransaction(error: unknown): boolean {
 export function toError(error: unknown): Error {
   if (error instanceof UnstorableError || error instanceof ServiceError) return error;
   if (error instanceof DamagedError) return damaged(error);
-  // On a cluster the name of the constraint goes on with the number of the shard.
+  // On a cluster the shard's number follows the constraint's name.
   if (error instanceof DatabaseError && error.constraint?.startsWith("entries_pkey") === true)
     return new UnsoundLogError("a row of the log stands behind its head: `ledger verify` names it", { cause: error });
   if (error instanceof DatabaseError && dataClasses.includes(codeOf(error).slice(0, 2)))
@@ -79,7 +77,7 @@ export function toError(error: unknown): Error {
   return unavailable(error instanceof Error ? error.message : String(error));
 }
 
-/** What drivers and sockets throw are plain errors of their own; what we throw has a meaning of its own. */
+/** Drivers and sockets throw plain errors; only the store's own classes have a meaning here. */
 function isOwn(error: Error): boolean {
   return (
     error instanceof TransactionError ||

@@ -13,9 +13,8 @@ import { PostgresConnection } from "./connection.ts";
 import { CalledOffError, isRetryable, isTooManyConnections, TimeLimitError, UnknownOutcomeError } from "./errors.ts";
 
 export interface ConnectionPoolOptions extends ConnectionSettings {
-  /** Connections at a time. */
   readonly poolSize: number;
-  /** For everything that one piece of work waits for together: connection, locks, statements, attempts. Milliseconds. */
+  /** Bound of everything that one piece of work waits for: connection, locks, statements, attempts. Milliseconds. */
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly timers: Timers;
@@ -25,12 +24,12 @@ export interface ConnectionPoolOptions extends ConnectionSettings {
 /** All statements see the database as it was at the first one. */
 export const beginSnapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/** Attempts at work that failed for no fault of its own, the first included. */
+/** Attempts at work that did not cause its failure, the first included. */
 const maxAttempts = 4;
 
-/** How long the pool asks for no more connections than a server with too few has given, in milliseconds. */
+/** How long the pool asks a server without free connections for no more, in milliseconds. */
 const scarceMs = 10_000;
-/** Pause of a pool that has none at all. */
+/** Pause of a pool without any connection. */
 const emptyPauseMs = 50;
 
 export class ConnectionPool implements Queries {
@@ -40,11 +39,10 @@ export class ConnectionPool implements Queries {
   readonly #options: ConnectionPoolOptions;
   readonly #bulkhead: Bulkhead;
   readonly #turns = new AsyncLocalStorage<Turn>();
-  /** Connections that the server has given. */
   #established = 0;
   #isScarce = false;
 
-  /** Connects when it is first asked. Throws a file system error where a certificate cannot be read. */
+  /** Connects on first use. Throws a file system error if a certificate cannot be read. */
   constructor(options: ConnectionPoolOptions) {
     this.#options = options;
     this.#timeoutMs = options.timeoutMs;
@@ -61,18 +59,18 @@ export class ConnectionPool implements Queries {
       idleTimeoutMillis: 60_000,
       onConnect: prepareConnection,
     });
-    // A connection that fails while nobody uses it: the pool makes another when one is needed.
+    // An idle connection failed: the pool makes another when one is needed.
     this.#pool.on("connect", () => void this.#established++).on("remove", () => void this.#established--);
     this.#pool.on("error", (error) => options.logger?.warn({ cause: error.message }, "a database connection was lost"));
   }
 
-  /** Reads with one statement, again where the connection was lost. */
+  /** Reads with one statement, and repeats it if the connection was lost. */
   query(statement: Statement, values: readonly unknown[]): Promise<Answer> {
     const key = keyOf(statement, values);
     return this.retrying(() => this.#withConnection(key, (connection) => connection.query(statement, values)), key);
   }
 
-  /** Runs one statement that is a transaction of its own; durable when it resolves. */
+  /** Runs one statement as its own transaction; durable when it resolves. */
   write(statement: Statement, values: readonly unknown[]): Promise<Answer> {
     return this.#withConnection(keyOf(statement, values), (connection) =>
       connection.committing(() => connection.query(statement, values)),
@@ -81,8 +79,8 @@ export class ConnectionPool implements Queries {
 
   /**
    * Runs work in one transaction, durable when it resolves. The work's first statements travel with the BEGIN. Rejects
-   * with `UnknownOutcomeError` where it may have been committed or not; with anything else it was not.
-   * @param lockTimeoutMs bound of each wait for a lock, where that is less than the time limit
+   * with `UnknownOutcomeError` if the outcome is unknown; after any other error nothing was committed.
+   * @param lockTimeoutMs bound of each wait for a lock, if that is less than the time limit
    */
   transaction<Result>(
     work: (connection: PostgresConnection) => Promise<Result>,
@@ -96,14 +94,14 @@ export class ConnectionPool implements Queries {
         await commit(connection);
         return result;
       } catch (error) {
-        // Where this fails too, the connection is closed, and the server rolls back by itself.
+        // If this fails too, the connection is closed, and the server rolls back.
         if (!(error instanceof UnknownOutcomeError)) await connection.command("ROLLBACK").catch(() => {});
         throw error;
       }
     });
   }
 
-  /** Reads in one snapshot, and again where the connection was lost. The work has no other effect. */
+  /** Reads in one snapshot, and repeats it if the connection was lost. The work must have no other effect. */
   snapshot<Result>(work: (queries: Queries) => Promise<Result>, key: string): Promise<Result> {
     const read = () =>
       this.#withConnection(key, async (connection) => {
@@ -119,8 +117,8 @@ export class ConnectionPool implements Queries {
   }
 
   /**
-   * Does work again that failed for no fault of its own and committed nothing, a few times. All of it, with every wait,
-   * has one time limit. The key says whose work it is: a tenant, where it is one's.
+   * Repeats work, a few times, that committed nothing and did not cause its failure. One time limit bounds all attempts
+   * and waits. The key names the tenant of the work, if there is one.
    */
   retrying<Result>(work: () => Promise<Result>, key: string | typeof ofMany = ownKey): Promise<Result> {
     const turn = this.#turnOf(key);
@@ -136,8 +134,8 @@ export class ConnectionPool implements Queries {
   }
 
   /**
-   * Does work that asks for connections several times, one after the other: all of it has one time limit.
-   * @param endsAtMs when it ends at the latest, as `performance.now` counts
+   * Does work that uses several connections, one after the other, under one time limit.
+   * @param endsAtMs latest end, in `performance.now` time
    */
   together<Result>(work: () => Promise<Result>, endsAtMs = Number.POSITIVE_INFINITY): Promise<Result> {
     const turn = this.#turns.getStore();
@@ -148,22 +146,22 @@ export class ConnectionPool implements Queries {
     );
   }
 
-  /** Waits for what others wait for too, for as long as the time limit. Rejects as it does, or with `TimeLimitError`. */
+  /** Waits for a shared result within the time limit. Rejects as it does, or with `TimeLimitError`. */
   inTime<Result>(shared: Promise<Result>): Promise<Result> {
     return this.#inTime(this.#turnOf(ownKey), shared);
   }
 
-  /** Whose work does not get on, the longest first. */
+  /** Keys whose work is stuck, the longest first. */
   get stuck(): readonly string[] {
     return this.#bulkhead.stuck;
   }
 
-  /** Lets what is under way finish, then closes every connection. */
+  /** Waits for the work under way, then closes every connection. */
   async close(): Promise<void> {
     await this.#pool.end();
   }
 
-  /** The one that has begun, or a new one. */
+  /** Returns the current turn, or begins one. */
   #turnOf(key: string | typeof ofMany): ClaimedTurn {
     const turn = this.#turns.getStore();
     if (turn !== undefined && isClaimed(turn)) return turn;
@@ -181,7 +179,7 @@ export class ConnectionPool implements Queries {
     );
   }
 
-  /** Does work on a connection, until its time is over, or somebody else needs the connection and nothing is lost. */
+  /** Does work on a connection, until its time limit ends, or other work needs the connection and nothing is lost. */
   async #within<Result>(
     turn: ClaimedTurn,
     client: PoolClient,
@@ -213,7 +211,7 @@ export class ConnectionPool implements Queries {
     }
   }
 
-  /** A connection that comes too late goes back to the pool. If the server gives no further one, waits for one of ours. */
+  /** A connection that comes too late returns to the pool. If the server has no further one, waits for one of ours. */
   async #connect(turn: Turn): Promise<PoolClient> {
     for (;;) {
       const connecting = outsideConnections(() => this.#pool.connect());
@@ -227,7 +225,7 @@ export class ConnectionPool implements Queries {
     }
   }
 
-  /** Asks the server for no more connections than it has given, for some time; without any, waits a little. */
+  /** Asks the server for no further connections for some time; pauses if the pool has none. */
   async #makeDo(turn: Turn): Promise<void> {
     const { options } = this.#pool;
     if (!this.#isScarce) {
@@ -252,11 +250,11 @@ export class ConnectionPool implements Queries {
   }
 }
 
-/** Work on behalf of somebody, which may take several attempts, and several connections one after the other. */
+/** Work for one key, which may take several attempts and several connections, one after the other. */
 interface Turn {
   /** Undefined for work of many. */
   readonly key: string | undefined | typeof nobodysYet;
-  /** As `performance.now` counts. */
+  /** In `performance.now` time. */
   readonly endsAtMs: number;
 }
 
@@ -264,26 +262,26 @@ interface ClaimedTurn extends Turn {
   readonly key: string | undefined;
 }
 
-/** In place of a key: each part of the work says whose it is. */
+/** In place of a key: each part of the work names its own. */
 const nobodysYet = Symbol("nobody's yet");
 
 const isClaimed = (turn: Turn): turn is ClaimedTurn => turn.key !== nobodysYet;
 
-/** Of work that is nobody else's. */
+/** Key of the service's own work. */
 const ownKey = "the service";
-/** In place of a key: work of many tenants, none of which it waits for. */
+/** In place of a key: work of many tenants that waits for none of them. */
 export const ofMany: unique symbol = Symbol("many tenants");
 
 const remainingMs = ({ endsAtMs }: Turn) => Math.max(0, endsAtMs - performance.now());
 
 const tookTooLong = () => new TimeLimitError("The database did not do it in time.");
 
-/** The first value of a statement on rows of a tenant is the tenant; of others it is a key of theirs, if anything. */
+/** The first value of a statement on tenants' rows is the tenant; other statements have a key there, if any. */
 function keyOf({ name }: Statement, [first]: readonly unknown[]): string {
   return typeof first === "string" && first !== "" ? first : name;
 }
 
-/** On a connection of its own: those of the pool may all be waiting for the same. */
+/** Uses a new connection: those of the pool may all be blocked. */
 async function callOff(options: ConnectionPoolOptions, processId: number): Promise<void> {
   const client = new Client(clientOptions(options, options.timeoutMs));
   client.on("error", () => {});

@@ -1,4 +1,4 @@
-/** What appending to logs takes, of one tenant or of many at once. */
+/** Tools of an append, for one tenant or for many at once. */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
@@ -22,7 +22,7 @@ export interface LogToolsOptions {
   readonly originPrefix: string;
   readonly clock: Clock;
   readonly random: RandomFill;
-  /** The keys that will sign what is written; undefined where nothing will be signed. */
+  /** The keys that sign new trees; undefined if nothing is signed. */
   readonly keys?: SigningKeysOfStore | undefined;
 }
 
@@ -34,7 +34,7 @@ export class LogTools {
   readonly edges = new EdgeCache();
   /** Tenants whose newest append has an unknown outcome. */
   readonly doubted = new Set<TenantId>();
-  /** What the newest leaves of logs will be found by. */
+  /** Search terms of the newest leaves of logs. */
   readonly waiting = new WaitingTerms();
   readonly #originPrefix: string;
   readonly #terms = new SearchTerms();
@@ -48,8 +48,8 @@ export class LogTools {
   }
 
   /**
-   * Fresh randomness at every attempt: what was sealed in one that failed may be on the server's disk. Throws
-   * `UnstorableError` where a record cannot be built.
+   * Draws new randomness at every attempt: bytes sealed in a failed attempt may be on the server's disk. Throws
+   * `UnstorableError` if a record cannot be built.
    */
   sequence(head: StoredHead | undefined, records: readonly EncodedRecord[]): Sequenced {
     const seed = this.random(new Uint8Array(seedBytes(records.length)));
@@ -67,7 +67,7 @@ export class LogTools {
   }
 }
 
-/** States that are known to be durable, one a log. About 200 bytes each. */
+/** Bound of the logs whose durable state is remembered. About 200 bytes each. */
 const maxConfirmed = 16_384;
 
 /** Checks logs against their anchor before an append, and advances the anchor after a commit. */
@@ -79,24 +79,24 @@ class LogAnchoring {
     this.#anchor = anchor;
   }
 
-  /** Advances the anchor to states that are durable, of all logs in one step. */
+  /** Advances the anchor to durable states, of all logs in one step. */
   confirm(...logs: readonly LogState[]): void {
     if (logs.length === 0) return;
     this.#anchor?.advance(logs);
     for (const { tenantId, root } of logs) this.#confirmed.set(tenantId, root);
   }
 
-  /** Whether a state of the tenant's log was seen to be durable: then it has one. */
+  /** Whether the tenant has a durable log. */
   hasLog(tenantId: TenantId): boolean {
     return this.#confirmed.has(tenantId);
   }
 
-  /** What was noted of a log, where something was. */
+  /** Returns the anchored state of a log, if there is one. */
   anchored(tenantId: TenantId): AnchoredLog | undefined {
     return this.#anchor?.find(tenantId);
   }
 
-  /** Whether this state was seen to be durable and is the one that is anchored. */
+  /** Whether this state is known to be durable and anchored. */
   isConfirmed({ tenantId, size, root }: LogState): boolean {
     const confirmed = this.#confirmed.get(tenantId);
     if (confirmed === undefined || !sameHash(confirmed, root)) return false;
@@ -105,43 +105,43 @@ class LogAnchoring {
     return anchored?.size === size && sameHash(anchored.root, root);
   }
 
-  /** Rejects with `UnsoundLogError` where the log is not what its anchor says. */
+  /** Rejects with `UnsoundLogError` if the log contradicts its anchor. */
   refuseUnsound(queries: Queries, tenantId: TenantId, log: LogState | undefined): Promise<void> {
     return refuseUnsound(queries, tenantId, log, this.#anchor?.find(tenantId));
   }
 }
 
-/** Of all logs together. Of others the records are read again, once in 64 leaves. */
+/** Bound over all logs. Records of evicted logs are read again, once in 64 leaves. */
 const maxBytes = 16 * 1024 * 1024;
-/** What a log takes beside its terms at most, about: few of them may hold a buffer of which they are a part. */
+/** Estimated bytes per log beside its terms: a few terms may hold a larger buffer. */
 const overheadBytes = 4 * 1024;
 
-/** What the newest leaves of logs will be found by, as this process appended them. */
+/** Search terms of the newest leaves, as this process appended them. */
 export class WaitingTerms {
   readonly #cache = new LRUCache<TenantId, { readonly root: Hash; readonly waiting: Waiting }>({
     maxSize: maxBytes,
     sizeCalculation: ({ waiting }) => waiting.packed.length + overheadBytes,
   });
 
-  /** Of all leaves that wait, where nobody has appended since: so nobody has erased since either. */
+  /** Returns the terms of all waiting leaves, if no other process has appended, or erased, since. */
   of({ tenantId, root }: Pick<LogState, "tenantId" | "root">): Waiting | undefined {
     const known = this.#cache.get(tenantId);
     return known !== undefined && sameHash(known.root, root) ? known.waiting : undefined;
   }
 
-  /** To be called once the log has been committed. */
+  /** Must be called after the commit. */
   put({ tenantId, root }: Pick<LogState, "tenantId" | "root">, waiting: Waiting | undefined): void {
     if (waiting === undefined) this.#cache.delete(tenantId);
     else this.#cache.set(tenantId, { root, waiting });
   }
 }
 
-/** Short, because the event loop waits with it. Replicas hold the lock for microseconds. */
+/** Short, because it blocks the event loop. Replicas hold the lock for microseconds. */
 const anchorBusyTimeoutMs = 500;
 
 /**
- * Opens the file, and creates it where it is missing. Throws `IncompatibleStoreError` where it is something else, a
- * file system or SQLite error where it cannot be used.
+ * Opens the file, and creates it if it is missing. Throws `IncompatibleStoreError` if it is another kind of file, a
+ * file system or SQLite error if it cannot be used.
  */
 export function openFileAnchor(path: string): SqliteAnchor {
   createAnchor(path, anchorBusyTimeoutMs);

@@ -47,33 +47,32 @@ import { LogTools, type LogToolsOptions } from "./log-tools.ts";
 import { appendOfMany } from "./shared-writer.ts";
 import type { SigningKeysOfStore } from "./signing-keys.ts";
 
-/** How long a transaction of many tenants waits for a lock. Where nobody is stuck, those of others take much less. */
+/** Lock timeout of a transaction of many tenants. Transactions of tenants that are not stuck take much less. */
 const sharedLockTimeoutMs = 250;
 
-/** Records that are made in one turn of the event loop: those of a large group take many, so that other calls have theirs. */
+/** Records made in one turn of the event loop, so that a large group leaves turns to other calls. */
 const recordsAtOnce = 16;
 
 export interface LogWriterOptions extends LogToolsOptions {
   readonly pool: ConnectionPool;
 }
 
-/** Outcome of an append; valid only once its transaction has committed. */
 interface Appended {
   readonly result: BatchResult;
   /** The log's newest state: the result's trees are of this size or smaller. */
   readonly log: LogState;
-  /** Undefined where nothing was appended. */
+  /** Undefined if nothing was appended. */
   readonly edge: RightEdge | undefined;
   readonly waiting: Waiting | undefined;
 }
 
 /** The head of a log under its lock. */
 interface LockedHead extends StoredHead {
-  /** Whether leaves were appended under the same lock, for keys that follow the one that signed the log before. */
+  /** Whether leaves were appended under the same lock, to hand the log over to newer keys. */
   readonly isHandedOver?: boolean;
 }
 
-/** A log while a batch is added to it: its head, and its search index as the next records find it. */
+/** A log while a batch is added: its head, and its search index. */
 interface Grown extends LogIndex {
   readonly head: StoredHead;
 }
@@ -88,9 +87,9 @@ export class LogWriter {
   }
 
   /**
-   * Appends. Durable and anchored when it resolves. Rejects with `UnsoundLogError` where the log is not what its anchor
-   * says or its edge is damaged, with `UnstorableError` where a record cannot be built, with `UnknownOutcomeError`
-   * where it may have become durable, with an error of the driver where it has not.
+   * Appends. Durable and anchored when it resolves. Rejects with `UnsoundLogError` if the log contradicts its anchor or
+   * its edge is damaged, with `UnstorableError` if a record cannot be built, with `UnknownOutcomeError` if it may have
+   * become durable, with an error of the driver if it has not.
    */
   async append({ tenantId, records }: TenantBatch, foresee?: Foresee): Promise<BatchResult> {
     const batch = readBatch(records);
@@ -103,9 +102,9 @@ export class LogWriter {
   }
 
   /**
-   * Appends the batches of many tenants in one transaction, durable and anchored when it resolves. A tenant whose log is
-   * held, for longer than a moment where the write waits so long, or that needs a transaction of its own, is left. Where it rejects nothing was stored, save with
-   * `UnknownOutcomeError`; else as `append`.
+   * Appends the batches of many tenants in one transaction, durable and anchored when it resolves. A tenant is left out
+   * if its log stays locked, or if it needs its own transaction. If this rejects, nothing was stored, except with
+   * `UnknownOutcomeError`; otherwise like `append`.
    */
   async appendOfMany(
     batches: readonly TenantBatch[],
@@ -121,7 +120,7 @@ export class LogWriter {
       anchoring.confirm(...appended.logs);
       return batches.map(({ tenantId }) => appended.outcomes.get(tenantId) ?? { left: "apart" });
     } catch (error) {
-      // Somebody's rows are locked, and nobody knows whose: each of them for himself.
+      // Some tenant's rows are locked, and the error does not name it: each tenant is retried alone.
       if (isLockTimeout(error)) return batches.map(() => ({ left: "apart" }));
       if (error instanceof UnknownOutcomeError) for (const { tenantId } of batches) doubted.add(tenantId);
       throw error;
@@ -129,8 +128,8 @@ export class LogWriter {
   }
 
   /**
-   * The newest state of a log, to be signed: durable, and anchored. A state that was seen to be is not made sure of
-   * again. Undefined where there is no such log. Rejects like `append`.
+   * Returns the newest state of a log, durable and anchored, to be signed. A state that was confirmed before is not
+   * confirmed again. Undefined if there is no such log. Rejects like `append`.
    */
   async head(name: LogName): Promise<LogState | undefined> {
     const head = await headByName(this.#pool, name);
@@ -143,9 +142,9 @@ export class LogWriter {
   }
 
   /**
-   * Runs work in one transaction under the lock of a tenant's head, and appends the records that it gives, at most once.
-   * The index of registrations has all leaves before it begins: of what is erased it could not be told any more.
-   * Durable and anchored when it resolves. Rejects like `append`, and as the work does.
+   * Runs work in one transaction under the lock of a tenant's head, and appends its records, at most once. The index of
+   * registrations gets all leaves first: an erased record can no longer be indexed. Durable and anchored when it
+   * resolves. Rejects like `append`, and as the work does.
    */
   async withHeadLock<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {
     const fresh = () => this.#tools.random(new Uint8Array(artifactKeyBytes));
@@ -159,7 +158,7 @@ export class LogWriter {
           const result = await work(connection, async (records) => {
             if (head === undefined) throw new UnstorableError("The tenant has no log.");
             const plan = planBatch(records.map(writeRecord), () => undefined);
-            // The work may have erased what waits: it is read again.
+            // The work may have erased waiting leaves, so they are read again.
             appended = await this.#continue(connection, head, plan, {
               index: await indexOf(connection, tenantId),
               waiting: undefined,
@@ -175,23 +174,20 @@ export class LogWriter {
     return result;
   }
 
-  /**
-   * Looks, in a transaction of its own, at some of the leaves that the index of registrations has not got yet. Resolves
-   * with whether it has all of them then.
-   */
+  /** Indexes some of the missing registrations, in its own transaction. Resolves with whether the index is complete. */
   indexRegistrations(tenantId: TenantId): Promise<boolean> {
     const fresh = this.#tools.random(new Uint8Array(artifactKeyBytes));
     const work = (connection: PostgresConnection) => indexSomeRegistrations(connection, tenantId, fresh);
     return this.#pool.retrying(() => this.#pool.transaction(work), tenantId);
   }
 
-  /** Hands a log over to the key that this process signs with, where it has an older one. Rejects like `append`. */
+  /** Hands a log over to the key that this process signs with, if it has an older one. Rejects like `append`. */
   async handOver(tenantId: TenantId): Promise<void> {
     const log = await this.#pool.retrying(() => this.#confirmHead(tenantId), tenantId);
     if (log !== undefined) this.#tools.anchoring.confirm(log);
   }
 
-  /** To be called once it is committed. */
+  /** Must be called after the commit. */
   #keep({ log, edge, waiting }: Pick<Appended, "log" | "edge" | "waiting">): void {
     if (edge === undefined) return;
     this.#tools.edges.put(log.tenantId, edge, log.root);
@@ -205,7 +201,7 @@ export class LogWriter {
   ): Promise<Appended> {
     if (this.#tools.doubted.has(tenantId)) await this.#settleDoubt(tenantId);
     const appended = await this.#pool.transaction(async (connection) => {
-      // All sent at once, and answered in this order: what follows the lock is seen under it.
+      // All are sent at once and answered in this order, so reads behind the lock see its state.
       const [head, known, index] = await Promise.all([
         this.#soundHead(connection, tenantId),
         findIdempotencyRecords(connection, tenantId, batch),
@@ -213,7 +209,7 @@ export class LogWriter {
       ]);
       if (head === undefined) return undefined;
       const waiting = this.#tools.waiting.of(head);
-      // A handover appends, and so may move the index on from what was asked for beside it.
+      // A handover appends, and so may move the index past what was read beside it.
       const current = head.isHandedOver === true ? await indexOf(connection, tenantId) : index;
       return this.#continue(connection, head, planBatch(batch, known), { index: current, waiting }, foresee);
     });
@@ -221,8 +217,8 @@ export class LogWriter {
   }
 
   /**
-   * Locks the head. A log that another key signs by now is continued only where this process has that key; one that its
-   * own key has not signed yet is handed over first.
+   * Locks the head. A log of a newer key is continued only if this process has that key. A log of an older key is
+   * handed over first.
    */
   async #soundHead(connection: PostgresConnection, tenantId: TenantId): Promise<LockedHead | undefined> {
     const head = await lockHead(connection, tenantId);
@@ -232,7 +228,7 @@ export class LogWriter {
     return head.keyPosition < this.#tools.keys.position ? this.#handOver(connection, head, this.#tools.keys) : head;
   }
 
-  /** Says in the log, for every key since the one that it has, that the next one signs from there on. */
+  /** Appends a leaf for every key after the log's own, which hands the log to the next key. */
   async #handOver(connection: PostgresConnection, head: StoredHead, keys: SigningKeysOfStore): Promise<LockedHead> {
     const { tenantId } = head;
     const { position } = keys;
@@ -258,7 +254,7 @@ export class LogWriter {
   ): Promise<Appended> {
     const { tenantId, origin } = head;
     if (plan.fresh.length === 0) {
-      // What is answered was read: another process may have committed it and not known whether it is durable.
+      // The answer was read from another process's commit, which may not be durable yet.
       await touch(connection, tenantId);
       return { result: { log: origin, results: plan.results([]) }, log: head, edge: undefined, waiting: undefined };
     }
@@ -274,12 +270,12 @@ export class LogWriter {
       const sequenced = this.#tools.sequence(at.head, fresh);
       const added = this.#tools.addRecords(fresh, sequenced, edge, { tenantId, ...at });
       committed.push(...added.committed);
-      // The server has written the records before these while these were made, and other calls have had their turn.
+      // The server has written the earlier records meanwhile, and other calls had their turn.
       await writing;
       const registering = await followWithRegistrations(connection, at.head, fresh, sequenced);
       const next = { ...at.head, ...added.log, ...sequenced.head, registeredTo: registering.registeredTo };
       writing = this.#write(connection, at.head, next, added, registering);
-      // If a later record cannot be built, nothing waits for these.
+      // If a later record cannot be built, the result of these is unused.
       writing.catch(() => {});
       const { move, waiting } = added.rows.search;
       at = { head: next, index: at.index && { ...at.index, ...move }, waiting, read: undefined };
@@ -306,11 +302,10 @@ export class LogWriter {
     if (!moved) throw new ConflictError("The head of the log was moved by another writer.");
   }
 
-  /** The first batch of a tenant. */
   async #open(tenantId: TenantId, batch: readonly EncodedRecord[]): Promise<Appended> {
     const plan = planBatch(batch, () => undefined);
     const sequenced = this.#tools.sequence(undefined, plan.fresh);
-    // Before the log and apart from it: the name's row need not be where the tenant's rows are.
+    // First, in its own statement: the name's row may be on another node than the tenant's rows.
     await this.#pool.write(...namingLog(logNameOf(sequenced.head.origin), tenantId));
     const index: IndexGeneration = { generation: 1, key: sequenced.searchKey as Uint8Array, filledTo: 0 };
     const opened = await this.#pool.transaction(async (connection) => {
@@ -334,7 +329,7 @@ export class LogWriter {
       ]);
       return { result, log, edge, waiting: rows.search.waiting };
     });
-    // A rotation that was noted meanwhile may not have seen this log: then nothing is signed with the old key.
+    // A concurrent rotation may have missed this log; the old key must then not sign it.
     await this.#tools.keys?.follow(this.#pool);
     return opened;
   }
@@ -352,7 +347,7 @@ export class LogWriter {
     ]);
   }
 
-  /** Remembers where the outcome stays unknown. */
+  /** Remembers the tenant if the outcome stays unknown. */
   async #doubting<Result>(tenantId: TenantId, work: () => Promise<Result>): Promise<Result> {
     try {
       return await work();
@@ -362,7 +357,7 @@ export class LogWriter {
     }
   }
 
-  /** Waits for whoever holds the head still, and makes durable what is there before anything is read of it. */
+  /** Waits for the current holder of the head's lock, and makes its commit durable before anything is read. */
   async #settleDoubt(tenantId: TenantId): Promise<void> {
     await this.#confirmHead(tenantId);
     this.#tools.doubted.delete(tenantId);

@@ -1,13 +1,12 @@
-/** Sends what tenants add to their logs while the rows of others are made. */
+/** Sends tenants' rows while the rows of others are made. */
 import type { Clock } from "../../../base/clock.ts";
 import type { Transaction } from "../../sql/queries.ts";
 import { ConflictError } from "../connection/errors.ts";
 import { type OwnRows, writeOfMany } from "./shared-statements.ts";
 
-/** So many records are sent at once, so that the server writes them while others are sealed. */
+/** Records sent at once, so that the server writes them while others are sealed. */
 const recordsAtOnce = 64;
 
-/** Sends what tenants add, part by part. */
 export class RowSender {
   readonly #queries: Transaction;
   readonly #clock: Clock;
@@ -21,13 +20,13 @@ export class RowSender {
   }
 
   add(rows: OwnRows): void {
-    // Before they are added: the last are sent with what else is written.
+    // Before the addition: the last part is sent with the other tables.
     if (this.#records >= recordsAtOnce) this.#send();
     this.#waiting.push(rows);
     this.#records += rows.entries.length;
   }
 
-  /** Sends the others. Resolves when all are written; rejects with `ConflictError` where a head was moved. */
+  /** Sends the remaining rows. Resolves when all are written; rejects with `ConflictError` if a head was moved. */
   async written(): Promise<void> {
     this.#send();
     await Promise.all(this.#sent);
@@ -36,7 +35,7 @@ export class RowSender {
   #send(): void {
     if (this.#waiting.length === 0) return;
     const sent = this.#write(this.#waiting);
-    // Nobody waits for it where another part fails.
+    // If another part fails, this rejection is unused.
     sent.catch(() => {});
     this.#sent.push(sent);
     this.#waiting = [];

@@ -1,6 +1,6 @@
 /**
- * What a transaction of many tenants reads and writes: one statement a table, whatever the number of tenants and of the
- * records that are given. Their rows are on one server; on a cluster every tenant has transactions of its own.
+ * Statements of a transaction of many tenants: one per table, whatever the number of tenants and records. Their rows
+ * are on one server; on a cluster every tenant has its own transactions.
  */
 import type { TenantId } from "../../../base/ids.ts";
 import type { LogState, Patience } from "../../../ledger/ports/store.ts";
@@ -22,7 +22,7 @@ import { bigintArray, byteaArray, integerArray, textArray } from "../connection/
 const headsOfMany = `SELECT ${headColumns} FROM log_heads WHERE tenant_id = ANY ($1)`;
 const locks = {
   none: { name: "lock_heads", text: `${headsOfMany} FOR UPDATE SKIP LOCKED` },
-  // In one order: two that wait never wait for each other.
+  // In one order, so that two waiting transactions never deadlock.
   moment: { name: "lock_heads_in_order", text: `${headsOfMany} ORDER BY tenant_id FOR UPDATE` },
 } satisfies Record<string, Statement>;
 const findKept: Statement = {
@@ -62,7 +62,7 @@ const touchHeads: Statement = {
   text: "UPDATE log_heads SET last_recorded_at_ms = last_recorded_at_ms WHERE tenant_id = ANY ($1)",
 };
 
-/** Leaf by leaf: so the server knows how few they are. */
+/** Leaf by leaf, so that the server's planner knows how few they are. */
 const entriesOfMany: Statement = {
   name: "entries_to_index_of_many",
   text: `SELECT tenant_id, leaf_index, leaf, sealed, opening FROM
@@ -84,10 +84,7 @@ const moveIndexes: Statement = {
           WHERE search_keys.tenant_id = next.tenant_id AND search_keys.generation = next.generation`,
 };
 
-/**
- * Locks heads until the transaction ends, and reads what their last holders left: of those that nobody holds, or of all,
- * waiting for their holders.
- */
+/** Locks heads until the transaction ends, and reads them. Either skips locked heads, or waits for all. */
 export async function lockHeads(
   queries: Queries,
   tenants: readonly TenantId[],
@@ -97,7 +94,7 @@ export async function lockHeads(
   return new Map(rows.map((row) => [row.tenant_id as TenantId, toHead(row)]));
 }
 
-/** What was kept under scopes, with its record. Rows say which tenant's they are. */
+/** Finds the answers kept under scopes, with their records, by tenant. */
 export async function findKeptOfMany(
   queries: Queries,
   asked: readonly { readonly tenantId: TenantId; readonly scope: string }[],
@@ -107,12 +104,12 @@ export async function findKeptOfMany(
   return (await queries.query(findKept, [textArray(asked.map(({ tenantId }) => tenantId)), byteaArray(scopes)])).rows;
 }
 
-/** A tile of somebody. */
+/** A tile of a tenant. */
 export interface OwnTile extends Pick<TileCoordinate, "level" | "index"> {
   readonly tenantId: TenantId;
 }
 
-/** Reads tiles of many tenants; those that are not there are undefined to the readers. */
+/** Reads tiles of many tenants; a missing tile is undefined. */
 export async function readTilesOfMany(
   queries: Queries,
   asked: readonly OwnTile[],
@@ -133,14 +130,13 @@ export async function readTilesOfMany(
   return (tenantId) => (level, index) => tiles.get(tenantId)?.get(`${level}/${index}`);
 }
 
-/** What one tenant adds in the transaction. */
 export interface OwnRows extends AddedRows {
   readonly head: StoredHead;
   readonly log: LogState;
   readonly lastRecordedAtMs: number;
 }
 
-/** Writes what tenants add, under the locks of their heads. Resolves with whether all heads were what they had been. */
+/** Writes tenants' rows, under the locks of their heads. Resolves with whether every head was unchanged. */
 export async function writeOfMany(
   transaction: Transaction,
   parts: readonly OwnRows[],
@@ -183,7 +179,7 @@ export async function writeOfMany(
   return moved.count === parts.length;
 }
 
-/** A write that changes nothing: the commit that follows is as durable as any, and so is all that was read before. */
+/** A write that changes nothing: its commit makes durable what was read before. */
 export async function touchMany(queries: Queries, tenants: readonly TenantId[]): Promise<void> {
   if (tenants.length > 0) await queries.query(touchHeads, [textArray(tenants)]);
 }
@@ -212,7 +208,7 @@ async function keepCalls(transaction: Transaction, parts: readonly OwnRows[], no
   ]);
 }
 
-/** The indexes that serve, by tenant. */
+/** The search indexes in use, by tenant. */
 export async function indexesOfMany(
   queries: Queries,
   tenants: readonly TenantId[],
@@ -221,7 +217,7 @@ export async function indexesOfMany(
   return new Map(rows.map((row) => [row.tenant_id as TenantId, toIndex(row)]));
 }
 
-/** As `readToIndex`, of many tenants on one server, which are so large together. Of some it may read none. */
+/** As `readToIndex`, for many tenants on one server, with one bound of bytes. May read none of some tenants. */
 export async function readToIndexOfMany(
   queries: Queries,
   ranges: readonly (LeafRange & { readonly tenantId: TenantId })[],

@@ -1,6 +1,7 @@
 /**
- * Appends batches of many tenants in one transaction. Heads that somebody else holds are passed by, or waited for together
- * for a moment by those who were, so that nobody waits for another's log that is stuck; what only a transaction of its own can do for a tenant is left to one.
+ * Appends batches of many tenants in one transaction. Skips log heads that another replica has locked (`SKIP LOCKED`),
+ * and retries them together with a short lock timeout, so one stuck log never blocks the others. A tenant that needs
+ * its own transaction is left out.
  */
 import type { TenantId } from "../../../base/ids.ts";
 import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
@@ -56,16 +57,15 @@ interface Part {
   readonly waiting: Waiting | undefined;
   readonly kept: readonly Row[];
   readonly anchored: AnchoredLog | undefined;
-  /** As the cache gave it. */
+  /** From the cache. */
   readonly edge: RightEdge | undefined;
 }
 
-/** What one attempt did. Valid once its transaction has committed. */
+/** Result of one attempt. Valid after its commit. */
 export interface SharedAppend {
-  /** By tenant; none for those that were not in the transaction. */
+  /** By tenant; none for those outside the transaction. */
   readonly outcomes: ReadonlyMap<TenantId, BatchOutcome>;
   readonly edges: readonly { readonly log: LogState; readonly edge: RightEdge; readonly search: SearchAddition }[];
-  /** The newest state of every log that has a result. */
   readonly logs: readonly LogState[];
 }
 
@@ -78,7 +78,7 @@ export interface AppendingOptions {
   readonly foresee: Foresee | undefined;
 }
 
-/** One attempt, in a transaction that the caller holds. */
+/** One attempt, in the caller's transaction. */
 export async function appendOfMany(
   connection: PostgresConnection,
   batches: readonly TenantBatch[],
@@ -106,7 +106,7 @@ export async function appendOfMany(
         registering.push({ tenantId: part.tenantId, records: added.plan.fresh, sequenced: added.sequenced });
       }
     } catch (error) {
-      // Its own fault, and nothing was sent of it.
+      // Caused by this batch alone; nothing of it was sent.
       if (!(error instanceof UnstorableError || error instanceof DamagedError)) throw error;
       outcomes.set(part.tenantId, { error: toError(error) });
     }
@@ -128,11 +128,11 @@ export async function appendOfMany(
 interface Taking {
   readonly patience: Exclude<Patience, "full">;
   readonly tools: LogTools;
-  /** Gets those of the batches that are left. */
+  /** Receives the outcomes of batches that are left out. */
   readonly outcomes: Map<TenantId, BatchOutcome>;
 }
 
-/** Locks what it may, and reads what the batches need. Says of the others why they are left. */
+/** Locks the heads, and reads what the batches need. Notes why the others are left out. */
 async function takeParts(
   connection: PostgresConnection,
   batches: readonly TenantBatch[],
@@ -143,7 +143,7 @@ async function takeParts(
     .map(({ tenantId, records }) => ({ tenantId, records: readBatch(records) }));
   for (const { tenantId } of batches) outcomes.set(tenantId, apart);
   const tenants = wanted.map(({ tenantId }) => tenantId);
-  // All sent at once, and answered in this order: what follows the locks is seen under them.
+  // All are sent at once and answered in this order, so reads behind the locks see their state.
   const [heads, keptRows, indexes] = await Promise.all([
     lockHeads(connection, tenants, patience),
     findKeptOfMany(connection, wanted.flatMap(scopesOf)),
@@ -157,7 +157,7 @@ async function takeParts(
       if (patience === "none" && tools.anchoring.hasLog(tenantId)) outcomes.set(tenantId, held);
       continue;
     }
-    // To be handed over first, or by another process; or its index of registrations has to catch up.
+    // The log needs a handover, here or by another process, or its index of registrations is behind.
     if (tools.keys !== undefined && head.keyPosition !== tools.keys.position) continue;
     if (head.registeredTo !== head.size) continue;
     parts.push({
@@ -178,7 +178,7 @@ function scopesOf({ tenantId, records }: { readonly tenantId: TenantId; readonly
   return records.flatMap(({ idempotency }) => (idempotency === undefined ? [] : [{ tenantId, ...idempotency }]));
 }
 
-/** Tiles that have to be read for a part: of its edge, where that is not at hand, and of older trees. */
+/** Tiles to read for a part: of its edge, if the cache has none, and of older trees. */
 function tilesFor({ tenantId, head, kept, anchored, edge }: Part): readonly OwnTile[] {
   const isBehind = anchored !== undefined && anchored.size < head.size;
   const tiles = [
@@ -190,7 +190,7 @@ function tilesFor({ tenantId, head, kept, anchored, edge }: Part): readonly OwnT
   return [...own.values()];
 }
 
-/** Leaves of one write whose records are read again for search indexes. The others wait for another. */
+/** Bound of the leaves per write whose records are read again for search indexes. The others wait. */
 const maxReadAgain = 1_024;
 
 function toReadAgain(parts: readonly Part[]): readonly (LeafRange & { readonly tenantId: TenantId })[] {
@@ -208,13 +208,13 @@ interface Added {
   readonly result: BatchResult;
   readonly rows: OwnRows & { readonly edge: RightEdge };
 }
-/** A part all of whose calls have their results. */
+/** A part with the results of all its calls. */
 interface Answered {
   readonly result: BatchResult;
   readonly rows: undefined;
 }
 
-/** Throws `UnsoundLogError` or `UnstorableError` where the tenant's batch cannot be appended. */
+/** Throws `UnsoundLogError` or `UnstorableError` if the tenant's batch cannot be appended. */
 function addPart(part: Part & Pick<LogIndex, "read">, readTile: TileReader, tools: LogTools): Added | Answered {
   const { tenantId, records, head, index, waiting, read, anchored } = part;
   const treeAt = (size: number) => new Tree(size, nodesOfTiles(readTile));

@@ -1,4 +1,4 @@
-/** An empty database that a store is copied to. Short transactions, each of one tenant and under the copy's own mark. */
+/** An empty database that a store is copied to. Short transactions, each of one tenant and under the copy's mark. */
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill } from "../../../base/ids.ts";
 import { systemTimers } from "../../../base/timers.ts";
@@ -22,23 +22,23 @@ export interface CopyTargetOptions extends ConnectionSettings {
   readonly random: RandomFill;
 }
 
-/** Bound of each wait. Long, because counting the rows of a large table takes its time, and nobody is served. */
+/** Bound of each wait. Long, because counting a large table is slow, and no gateway serves from it yet. */
 const timeoutMs = 600_000;
 
 const tables = [...sharedTables, ...tenantTables];
 
-/** The row that gateways lock when they start: one that is starting has noted its key by then, or finds the mark. */
+/** The row that gateways lock at start-up. A starting gateway has noted its key by then, or finds the mark. */
 const lockStore: Statement = { name: "lock_store", text: "SELECT 1 FROM store WHERE singleton = 1 FOR UPDATE" };
 const takeMark: Statement = {
   name: "take_copy_mark",
   text: "UPDATE store SET copy_under_way = $1 WHERE singleton = 1",
 };
-/** Shared, so that whoever starts another copy waits for the transaction, and no transaction follows after it. */
+/** A shared lock: another copy waits for this transaction, and no transaction follows after it. */
 const holdMark: Statement = {
   name: "hold_copy_mark",
   text: "SELECT 1 FROM store WHERE singleton = 1 AND copy_under_way = $1 FOR SHARE",
 };
-/** Of the source every log is signed with the newest key: there all of them are handed over at once. */
+/** Every log of the source is signed with the newest key: a rotation there hands over all logs at once. */
 const noteKeys: Statement = {
   name: "note_keys_of_logs",
   text: "UPDATE log_heads SET key_position = $1",
@@ -53,7 +53,7 @@ const dropMark: Statement = {
 };
 
 export class PostgresCopyTarget {
-  /** Tells this run of the copy from every other. */
+  /** Distinguishes this run of the copy from every other. */
   readonly attempt: string;
   readonly #pool: ConnectionPool;
 
@@ -63,8 +63,8 @@ export class PostgresCopyTarget {
   }
 
   /**
-   * Rejects with `IncompatibleStoreError` where the database has another schema, with an error of the driver where it
-   * cannot be reached. Changes nothing.
+   * Rejects with `IncompatibleStoreError` if the database has another schema, with an error of the driver if it cannot
+   * be reached. Changes nothing.
    */
   static async open(options: CopyTargetOptions): Promise<PostgresCopyTarget> {
     const target = new PostgresCopyTarget(options);
@@ -77,24 +77,23 @@ export class PostgresCopyTarget {
     }
   }
 
-  /** What tells this store from every other. */
   storeId(): Promise<string> {
     return readStoreId(this.#pool);
   }
 
-  /** Whether the database is no copy that is under way or was broken off. */
+  /** Whether no copy to the database is under way or was interrupted. */
   isComplete(): Promise<boolean> {
     return isComplete(this.#pool);
   }
 
-  /** Rejects with `IncompatibleStoreError` where the database has anything that no broken copy left. */
+  /** Rejects with `IncompatibleStoreError` if the database has rows other than those of an interrupted copy. */
   requireEmpty(): Promise<void> {
     return requireEmpty(this.#pool);
   }
 
   /**
-   * Marks the database, so that no gateway starts on it, and takes away what an earlier copy left. Rejects like
-   * `requireEmpty`. No gateway is running on it either: one that does has noted its key.
+   * Marks the database, so that no gateway starts on it, and removes the rows of an earlier copy. Rejects like
+   * `requireEmpty`. No gateway is running on it either, since a running gateway has noted its key.
    */
   async begin(): Promise<void> {
     await this.#pool.transaction(async (connection) => {
@@ -114,8 +113,8 @@ export class PostgresCopyTarget {
   }
 
   /**
-   * Writes rows of one table, and of one tenant where it has tenants; durable when it resolves. Rejects with
-   * `IncompatibleStoreError` where another copy has begun, with an error of the driver otherwise.
+   * Writes rows of one table, and of one tenant if it has tenants; durable when it resolves. Rejects with
+   * `IncompatibleStoreError` if another copy has begun, with an error of the driver otherwise.
    */
   write(table: Table, rows: readonly (readonly Value[])[]): Promise<void> {
     const types = Object.values(table.columns);
@@ -125,13 +124,12 @@ export class PostgresCopyTarget {
     });
   }
 
-  /** How many rows a table has. */
   async count({ name }: Table): Promise<number> {
     const statement = { name: `count_${name}`, text: `SELECT count(*)::bigint AS count FROM ${name}` };
     return Number((await this.#pool.query(statement, [])).rows[0]?.count);
   }
 
-  /** Takes the mark away: from now on gateways start. Rejects like `write`. */
+  /** Removes the mark, so that gateways can start. Rejects like `write`. */
   async finish(): Promise<void> {
     await this.#marked(async (connection) => {
       const [newest] = (await connection.query(newestPosition, [])).rows;
@@ -156,7 +154,7 @@ export class PostgresCopyTarget {
 }
 
 async function requireEmpty(queries: Queries): Promise<void> {
-  // What a broken copy left is nobody's: it was never served.
+  // Rows of an interrupted copy may go: they were never served.
   if (!(await isComplete(queries))) return;
   for (const { name } of tables) {
     const statement = { name: `some_of_${name}`, text: `SELECT 1 FROM ${name} LIMIT 1` };

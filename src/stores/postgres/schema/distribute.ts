@@ -1,18 +1,18 @@
-/** Spreads the tables over the nodes of a Citus cluster, so that everything of a tenant is on one of them. */
+/** Distributes the tables over the nodes of a Citus cluster, so that all rows of a tenant are on one node. */
 import { IncompatibleStoreError } from "../../errors.ts";
 import type { Queries, Row } from "../../sql/queries.ts";
 
-/** Tables by how Citus keeps them: see https://docs.citusdata.com/en/stable/develop/reference_ddl.html */
+/** Tables by how Citus distributes them: see https://docs.citusdata.com/en/stable/develop/reference_ddl.html */
 interface Placement {
-  /** Rows of a tenant, in the same shard for all of these tables: a transaction of a tenant stays on one node. */
+  /** Rows of a tenant, in the same shard for all of these tables, so that its transactions stay on one node. */
   readonly byTenant: readonly string[];
-  /** The column that tells where a row is, for tables that are looked up before the tenant is known. */
+  /** The distribution column of tables that are read before the tenant is known. */
   readonly byKey: Readonly<Record<string, string>>;
-  /** Whole on every node. A write needs all nodes: only what is written when keys, policies or the schema change. */
+  /** Copied to every node. A write needs all nodes, so only for rows that change with keys, policies or the schema. */
   readonly everywhere: readonly string[];
   /**
-   * On the coordinator alone, and reached from every node. The probe writes there: where it wrote to all nodes, one that
-   * is down would take every gateway out of service, and with it the tenants of all others.
+   * On the coordinator alone, reachable from every node. The probe writes there: a write to all nodes would take every
+   * gateway out of service if one node is down.
    */
   readonly onCoordinator: readonly string[];
 }
@@ -39,23 +39,21 @@ export const placement: Placement = {
   onCoordinator: ["store"],
 };
 
-/** What every node must say of itself: otherwise it may lose what it has committed. */
+/** Settings that every node must have; otherwise it may lose commits. */
 const durableSettings = [
   { name: "fsync", good: ["on"] },
   { name: "full_page_writes", good: ["on"] },
   { name: "synchronous_commit", good: ["on", "remote_apply"] },
 ];
 
-/** Whether the tables of this database are spread over nodes. */
 export async function isDistributed(queries: Queries): Promise<boolean> {
   return (await hasExtension(queries)) && (await placedTables(queries)).size > 0;
 }
 
 /**
- * Gives every table that has no place yet the one that it must have, with the rows that it has. To be called in a
- * transaction, by one process at a time. Resolves with the names of those tables. Rejects with `IncompatibleStoreError`
- * where the extension or the workers are missing, this is not the coordinator, or a node is not durable; with an error
- * where a node does not answer.
+ * Places every table that has no place yet, with its rows. Must be called in a transaction, by one process at a time.
+ * Resolves with the names of those tables. Rejects with `IncompatibleStoreError` if the extension or the workers are
+ * missing, this is not the coordinator, or a node is not durable; with an error if a node does not answer.
  */
 export async function distributeTables(queries: Queries): Promise<readonly string[]> {
   if (!(await hasExtension(queries)))
@@ -72,9 +70,8 @@ export async function distributeTables(queries: Queries): Promise<readonly strin
 }
 
 /**
- * Requires of a database whose tables are spread over nodes that each of these keeps what it commits: who connects to
- * one sees the settings of that one only. Rejects with `IncompatibleStoreError` naming a node that does not, with an
- * error where a node does not answer.
+ * Requires durable settings of every node of a distributed database, since a connection shows the settings of one node
+ * only. Rejects with `IncompatibleStoreError` naming the node, with an error if a node does not answer.
  */
 export async function requireDurableNodes(queries: Queries): Promise<void> {
   for (const { name, good } of durableSettings) {
@@ -99,7 +96,7 @@ async function hasExtension(queries: Queries): Promise<boolean> {
   return (await queries.query({ name: "citus_extension", text }, [])).count === 1;
 }
 
-/** Where tables get their places. A coordinator that has no workers would keep all of them. */
+/** Requires the node that places tables. A coordinator without workers would keep all of them. */
 async function requireCoordinator(queries: Queries): Promise<void> {
   const text = `
     SELECT citus_is_coordinator() AS is_coordinator,
@@ -120,7 +117,7 @@ async function placedTables(queries: Queries): Promise<ReadonlySet<string>> {
   );
 }
 
-/** Every table of the schema, in the order in which they are placed: others go where the first one is. */
+/** Every table of the schema, in the order of placement: others are colocated with the first. */
 const allTables: readonly string[] = [
   ...placement.byTenant,
   ...Object.keys(placement.byKey),
@@ -128,7 +125,6 @@ const allTables: readonly string[] = [
   ...placement.onCoordinator,
 ];
 
-/** The statement that places a table, whose name is its parameter. */
 function placing(table: string): string {
   const [first] = placement.byTenant;
   const key = placement.byTenant.includes(table) ? "tenant_id" : placement.byKey[table];

@@ -10,27 +10,29 @@ import { queriesOf } from "../connection/connection.ts";
 import { distributeTables, isDistributed } from "./distribute.ts";
 import { migrations } from "./schema.ts";
 
-/** How to migrate. */
 export interface MigrateOptions extends ConnectionSettings {
   readonly random: RandomFill;
-  /** What to apply; by default all that this program knows. */
+  /** Default: all that this program knows. */
   readonly migrations?: readonly Migration[];
-  /** Whether to spread the tables over the nodes of a Citus cluster. Once they are, new ones go there without it. */
+  /**
+   * Whether to distribute the tables over the nodes of a Citus cluster. Later tables of a distributed database always
+   * are.
+   */
   readonly distributed?: boolean;
 }
 
-/** Key of the advisory lock under which processes that migrate take turns. Ours, and arbitrary. */
+/** Key of the advisory lock of migrations. Arbitrary. */
 const lockKey = 0x5350_4131;
 
 /**
- * Applies what is missing of the schema, all or nothing. Safe when several processes start at once: they take turns.
- * Rejects with `IncompatibleStoreError` when the schema version is unknown or another program's, with an
- * error of the driver when it cannot be reached; `distributeTables` says what else. Resolves with the names of the
- * migrations that were applied, and of the tables that were spread.
+ * Applies the missing migrations, all or nothing. Safe when several processes start at once: they take turns. Rejects
+ * with `IncompatibleStoreError` if the schema version is unknown or another program's, with an error of the driver if
+ * the database cannot be reached, and like `distributeTables`. Resolves with the names of the applied migrations, and
+ * of the distributed tables.
  */
 export async function migratePostgres(options: MigrateOptions): Promise<readonly string[]> {
   const known = options.migrations ?? migrations;
-  // No bounds: a large table takes its time, and so does another process that migrates.
+  // Without timeouts: a large table, or another migration, may take long.
   const client = new Client(clientOptions(options, 0));
   await client.connect();
   try {
@@ -83,7 +85,7 @@ export async function requireSchema(queries: Queries): Promise<void> {
     );
 }
 
-/** The version that the rows of `schema_migrations` say; 0 if there are none. */
+/** The version in the rows of `schema_migrations`; 0 if there are none. */
 function knownVersion(rows: readonly Record<string, unknown>[], known: readonly Migration[]): number {
   requireKnownVersion("The database", rows.length, known.length);
   if (!rows.every(({ version, name }, at) => version === at + 1 && name === known[at]?.name))
@@ -91,16 +93,19 @@ function knownVersion(rows: readonly Record<string, unknown>[], known: readonly 
   return rows.length;
 }
 
-/** The mark of a database that a store is being copied to: until it is gone nobody serves from it, or writes to it. */
+/**
+ * The mark of a database that a copy is under way to. While it is set, no gateway serves from the database or writes to
+ * it.
+ */
 const readMark: Statement = { name: "copy_mark", text: "SELECT copy_under_way FROM store WHERE singleton = 1" };
 
-/** Whether the database is no copy that is under way or was broken off. */
+/** Whether no copy to the database is under way or was interrupted. */
 export async function isComplete(queries: Queries): Promise<boolean> {
   const [row] = (await queries.query(readMark, [])).rows;
   return typeof row?.copy_under_way !== "string";
 }
 
-/** Rejects with `IncompatibleStoreError` where a copy into the database is under way, or was broken off. */
+/** Rejects with `IncompatibleStoreError` if a copy into the database is under way, or was interrupted. */
 export async function requireCompleteStore(queries: Queries): Promise<void> {
   if (await isComplete(queries)) return;
   throw new IncompatibleStoreError(

@@ -1,4 +1,4 @@
-/** What must hold before a store may be written to: its schema, its anchor and its key. */
+/** Checks before a store may be written to: schema, anchor and key. */
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill } from "../../../base/ids.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
@@ -17,7 +17,7 @@ import { requireCompleteStore, requireSchema } from "./migrate.ts";
 export interface PrepareOptions {
   readonly pool: ConnectionPool;
   readonly anchor: SqliteAnchor | undefined;
-  /** Path of the anchor, where there is one. */
+  /** Path of the anchor, if there is one. */
   readonly anchorPath: string | undefined;
   /** Path of the file of the keys that sign checkpoints, the same one on every replica. */
   readonly keyPath: string;
@@ -35,13 +35,13 @@ const noteKey: Statement = {
   text: `INSERT INTO signing_keys (position, public_key)
          SELECT coalesce(max(position), -1) + 1, $1::bytea FROM signing_keys ON CONFLICT DO NOTHING`,
 };
-/** A row that all replicas see, whichever node of a cluster they are connected to. */
+/** A row that all replicas see, on any node of a cluster. */
 const keysLock: Statement = { name: "lock_keys", text: "SELECT FROM store WHERE singleton = 1 FOR UPDATE" };
 
 /**
- * Requires this program's schema, checks every log against the anchor where there is one, and loads the keys; a key is
- * made only where the store, and the anchor, are empty. Replicas that start at once take turns. Rejects with
- * `IncompatibleStoreError` naming all that does not hold: then nothing may be signed.
+ * Requires this program's schema, checks every log against the anchor if there is one, and loads the keys. A key is
+ * made only if the store and the anchor are empty. Replicas that start at once take turns. Rejects with
+ * `IncompatibleStoreError` naming every problem; nothing may be signed then.
  */
 export async function prepareStore(options: PrepareOptions): Promise<SigningKeys> {
   await requireSchema(options.pool);
@@ -65,7 +65,10 @@ async function checkAnchor({ pool, anchor, anchorPath }: PrepareOptions): Promis
     );
 }
 
-/** The keys of the file, if the store's logs are signed with them, or if whoever did hands over to them. */
+/**
+ * Returns the keys of the file, if the store's logs are signed with them, or if the file also holds the key that signed
+ * before.
+ */
 async function admitKeys(options: PrepareOptions): Promise<SigningKeys> {
   const { pool, keyPath } = options;
   return pool.transaction(async (connection) => {
@@ -76,7 +79,7 @@ async function admitKeys(options: PrepareOptions): Promise<SigningKeys> {
     const keys = readKeyFile(keyPath) ?? (await makeFirstKeys(connection, options, previous));
     const [current, ...retiring] = keys;
     if (previous !== undefined && sameHash(current.publicKey, previous)) return keys;
-    // Whoever has the old key may hand over to a new one; anybody else may not.
+    // Only the holder of the old key may hand over to a new one.
     if (previous !== undefined && !retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
       throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
     await connection.query(noteKey, [current.publicKey]);
@@ -100,9 +103,9 @@ async function makeFirstKeys(
 }
 
 /**
- * Hands every log over to the store's newest key that it has not got yet: a leaf says that this key signs from there
- * on. Each log is a transaction of its own; a rotation that was broken off, or that another replica does too, goes on
- * where a log still has an older key.
+ * Hands every log over to the store's newest key: a leaf says that this key signs from there on. Each log has its own
+ * transaction. An interrupted rotation, or one that another replica runs too, continues with logs that still have an
+ * older key.
  */
 export async function handOverLogs(pool: ConnectionPool, writer: LogWriter, position: number): Promise<void> {
   const older = (await heads(pool)).filter(({ keyPosition }) => keyPosition < position);

@@ -2,8 +2,8 @@
 import { type Migration, sharedSchema } from "../../sql/schema.ts";
 
 /**
- * Rows of no tenant are in `store`, `policy_revisions`, `signing_keys` and the look-up `log_names`, which are small. Text is
- * compared byte for byte, whatever the database's language.
+ * Only `store`, `policy_revisions`, `signing_keys` and `log_names` have rows without a tenant; they are small. Text is
+ * compared byte for byte, whatever the database's collation.
  */
 export const migrations: readonly Migration[] = [
   {

@@ -1,4 +1,4 @@
-/** Erasures that the anchor notes, and how erased records are kept from whoever reads. */
+/** Erasures that the anchor notes, and how readers are kept from erased records. */
 import { existsSync } from "node:fs";
 import { unerasable } from "../../../ledger/record/operator-records.ts";
 import type { NotedErasure } from "../../sql/erasure.ts";
@@ -10,8 +10,8 @@ import { SqliteAnchor } from "../log/anchor.ts";
 const busyTimeoutMs = 10_000;
 
 /**
- * Reads what the anchor notes; nothing where it is missing, or is not this store's own. Throws an SQLite error where
- * the file cannot be read.
+ * Reads the anchor's notes; none if the anchor is missing, or another store's. Throws an SQLite error if the file
+ * cannot be read.
  * @param connection to the store
  */
 export function readNotedErasures(
@@ -28,7 +28,7 @@ export function readNotedErasures(
   }
 }
 
-/** Brings the anchor up to the erasures of its store. */
+/** Adds the store's erasures to the anchor. */
 export function noteErasures(connection: SqliteConnection, anchor: SqliteAnchor): void {
   anchor.noteErasures(recordedErasures(connection));
 }
@@ -39,9 +39,9 @@ function* recordedErasures(connection: SqliteConnection): Generator<NotedErasure
 }
 
 /**
- * Hides, on this connection alone and without a write to any file, the openings of records that were erased: those that
- * the store has among the erased ones, and those of the notes. `openings` is then a view of what is left. A note about a
- * record of a kind that is never erased hides nothing.
+ * Hides the openings of erased records on this connection alone, without a write to any file: those that the store
+ * notes, and those of the anchor. `openings` is then a view. A note about a record of a kind that is never erased hides
+ * nothing.
  * @param connection that only reads
  */
 export function hideErased(connection: SqliteConnection, noted: readonly NotedErasure[]): void {

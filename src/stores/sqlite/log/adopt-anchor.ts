@@ -1,4 +1,4 @@
-/** Makes a new anchor for a store that lost its own, on the operator's word that the store is the newest there was. */
+/** Makes a new anchor for a store that lost its own. The operator states that the store is the newest. */
 import { existsSync } from "node:fs";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill } from "../../../base/ids.ts";
@@ -21,15 +21,14 @@ export interface AdoptionOptions {
   readonly anchorPath: string;
   readonly clock: Clock;
   readonly random: RandomFill;
-  /** Goes into every record. */
   readonly statement: ErasureStatement;
 }
 
 const busyTimeoutMs = 10_000;
 
 /**
- * Why the store's anchor is not lost: only then it is replaced. Undefined where it is. A file that a refused start left
- * behind, and that no store has, counts as lost.
+ * Returns why the store's anchor is not lost, and must not be replaced. Undefined if it is lost. A file that a refused
+ * start created, and that belongs to no store, counts as lost.
  */
 export function anchorIsThere(path: string, anchorPath: string): string | undefined {
   if (!existsSync(anchorPath)) return undefined;
@@ -46,8 +45,8 @@ export function anchorIsThere(path: string, anchorPath: string): string | undefi
 }
 
 /**
- * Appends a leaf to every log that says what was adopted, and makes the anchor. All of it is done while nobody else
- * writes. Throws `IncompatibleStoreError` where the logs are no longer as `audited`, or the anchor is there after all.
+ * Appends a leaf about the adoption to every log, and makes the anchor, while it blocks other writers. Throws
+ * `IncompatibleStoreError` if the logs are no longer as `audited`, or the anchor exists.
  */
 export async function adoptAnchor(options: AdoptionOptions, audited: readonly LogState[]): Promise<void> {
   const { path, anchorPath } = options;
@@ -64,7 +63,7 @@ export async function adoptAnchor(options: AdoptionOptions, audited: readonly Lo
         await requireUnchanged(queries, audited);
         await recordAdoption(queries, anchor, options, audited);
       });
-      // A crash before this leaves leaves without an anchor: the command is then given again.
+      // A crash before this leaves leaves without an anchor: the operator repeats the command.
       anchor.adopt(readStoreId(connection), await heads(queries));
       noteErasures(connection, anchor);
     } finally {

@@ -1,4 +1,4 @@
-/** The anchor of an embedded store: a small file of its own, beside the store or wherever the operator puts it. */
+/** The anchor of an embedded store: a small separate file, beside the store or at the operator's path. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
@@ -32,7 +32,7 @@ const schema = `
   PRAGMA application_id = ${applicationId};
 `;
 
-/** Came later: an anchor gets it with the first erasure that is noted. */
+/** An anchor gets this table with the first noted erasure. */
 const erasuresSchema = `
   CREATE TABLE IF NOT EXISTS erased_records (
     tenant_id TEXT NOT NULL,
@@ -42,8 +42,8 @@ const erasuresSchema = `
 `;
 
 /**
- * Several processes may share one anchor. A commit survives the process, not always the machine: an anchor that lost
- * its newest advances is behind the store, which is sound, and only detects a little less.
+ * Several processes may share one anchor. A commit survives a crash of the process, not always of the machine: an
+ * anchor that lost its newest advances is behind the store, which is sound, and detects a little less.
  */
 export class SqliteAnchor {
   readonly #connection: SqliteConnection;
@@ -65,7 +65,7 @@ export class SqliteAnchor {
     );
   }
 
-  /** Opens the file, which must exist. Here and later, throws `AnchorFileError` where it cannot be used. */
+  /** Opens the file, which must exist. Here and later, throws `AnchorFileError` if it cannot be used. */
   static open(options: ConnectionOptions, openConnection: OpenConnection = openReal): SqliteAnchor {
     const { path } = options;
     return naming(path, () => {
@@ -79,7 +79,7 @@ export class SqliteAnchor {
     });
   }
 
-  /** Changes when another connection has committed something. */
+  /** Changes when another connection has committed. */
   dataVersion(): number {
     return this.#version.get()?.data_version as number;
   }
@@ -96,14 +96,14 @@ export class SqliteAnchor {
   }
 
   /**
-   * Notes committed states; those that are older than what is noted are passed over. Throws `AnchorFileError`, and notes
-   * none of them, if one is of another log, or of the same size with another root.
+   * Notes committed states, and skips older ones. Throws `AnchorFileError`, and notes none of them, if one is of
+   * another log, or of the same size with another root.
    */
   advance(logs: readonly LogState[]): void {
     const advance = () => {
       for (const log of logs) this.#note(log);
     };
-    // A statement by itself is a transaction, for less than one that is begun and committed.
+    // A single statement is a transaction, and cheaper than an explicit one.
     if (logs.length > 1) inTransaction(this.#connection, advance);
     else advance();
   }
@@ -121,7 +121,7 @@ export class SqliteAnchor {
     return this.#connection.prepare("SELECT store_id FROM anchored_store").get()?.store_id as string | undefined;
   }
 
-  /** Makes a new anchor the store's, with all the logs that it has. */
+  /** Makes a new anchor the store's, with all of its logs. */
   adopt(storeId: string, logs: readonly LogState[]): void {
     inTransaction(this.#connection, () => {
       this.#connection.prepare("INSERT INTO anchored_store (singleton, store_id) VALUES (1, ?)").run(storeId);
@@ -129,7 +129,7 @@ export class SqliteAnchor {
     });
   }
 
-  /** Notes committed erasures: an older copy of the store does not bring back what they erased. */
+  /** Notes committed erasures, so that an older copy of the store does not restore erased data. */
   noteErasures(erasures: Iterable<NotedErasure>): void {
     inTransaction(this.#connection, () => {
       this.#connection.exec(erasuresSchema);
@@ -148,7 +148,6 @@ export class SqliteAnchor {
     for (const row of rows) yield { tenantId: row.tenant_id as TenantId, recordId: row.record_id as RecordId };
   }
 
-  /** Whether the erasure of a record was noted. */
   notesErasure(tenantId: TenantId, recordId: RecordId): boolean {
     const table = this.#connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'erased_records'").get();
     if (table === undefined) return false;
@@ -168,7 +167,7 @@ export class SqliteAnchor {
 
 type OpenConnection = (options: ConnectionOptions) => SqliteConnection;
 
-/** Failures of the work are those of this anchor, not of the store that is beside it. */
+/** Failures of the work are failures of this anchor, not of its store. */
 function naming<Result>(path: string, work: () => Result): Result {
   try {
     return work();
@@ -205,12 +204,11 @@ function namedConnection(path: string, connection: SqliteConnection): SqliteConn
   };
 }
 
-/** How anchors are opened. */
 export const anchorConnection = { readOnly: false, durability: "process" } as const;
 
 /**
- * Does the work on the anchor's file itself. Throws `AnchorFileError` where it cannot be used, or what the work throws of
- * its own as the cause of one.
+ * Does the work on the anchor's file. Throws `AnchorFileError` if the file cannot be used, or with an error of the work
+ * as its cause.
  */
 export function withAnchorFile<Result>(
   options: ConnectionOptions,
@@ -226,7 +224,7 @@ export function withAnchorFile<Result>(
   });
 }
 
-/** Creates the anchor's file where it is missing. Throws `IncompatibleStoreError` where the file is something else. */
+/** Creates the anchor's file if it is missing. Throws `IncompatibleStoreError` if the file is another kind. */
 export function createAnchor(path: string, busyTimeoutMs: number): void {
   createDatabaseFile(path);
   withAnchorFile({ ...anchorConnection, path, busyTimeoutMs }, (connection) => {

@@ -1,6 +1,6 @@
 /**
- * What the writer's connection knows of logs, so that an append asks for nothing that nobody can have changed: what it has
- * committed itself holds for as long as no other connection has committed anything.
+ * Cache of logs in the writer's connection. An append reads only what another connection may have changed: the
+ * connection's own commits are valid until another connection commits.
  */
 import { LRUCache } from "lru-cache";
 import type { TenantId } from "../../../base/ids.ts";
@@ -12,33 +12,32 @@ import type { StoredHead } from "../../sql/log-rows.ts";
 /** The search index of a log, as an append leaves it. */
 export type SearchState = Omit<LogIndex, "read">;
 
-/** A log after an append of this connection. */
 export interface KnownLog {
   readonly head: StoredHead;
   readonly edge: RightEdge;
   readonly search: SearchState;
 }
 
-/** Logs that are remembered, about 50 KiB each. */
+/** Bound of the remembered logs, about 50 KiB each. */
 const maxLogs = 1_024;
 
 export class KnownLogs {
   readonly #logs = new LRUCache<TenantId, KnownLog & { readonly version: string }>({ max: maxLogs });
-  /** As the transaction that is under way has left them. */
+  /** As the current transaction has left them. */
   readonly #pending = new Map<TenantId, KnownLog>();
-  /** Of store and anchor, as the transaction that is under way sees them; undefined where nobody said. */
+  /** Version of store and anchor in the current transaction; undefined if unknown. */
   #version: string | undefined;
 
   /**
-   * A transaction has begun.
-   * @param version of the contents of store and anchor: what of them was not committed here changes it
+   * Must be called when a transaction has begun.
+   * @param version of the contents of store and anchor; commits of other connections change it
    */
   begin(version: string): void {
     this.#version = version;
     this.#pending.clear();
   }
 
-  /** It has ended, and was committed where this is true; then what it has left is anchored too. */
+  /** Must be called when the transaction has ended, with whether it was committed and anchored. */
   end(isCommitted: boolean): void {
     const version = this.#version;
     if (isCommitted && version !== undefined)
@@ -47,7 +46,7 @@ export class KnownLogs {
     this.#version = undefined;
   }
 
-  /** What holds of a log in this transaction without another look. */
+  /** Returns a log that needs no further read in this transaction. */
   current(tenantId: TenantId): KnownLog | undefined {
     const pending = this.#pending.get(tenantId);
     if (pending !== undefined) return pending;
@@ -55,14 +54,14 @@ export class KnownLogs {
     return known !== undefined && known.version === this.#version ? known : undefined;
   }
 
-  /** The edge of a log as its head has it, for the caller to change: it is forgotten here. Undefined where it is not here. */
+  /** Takes the edge of a log at its head. The caller may change it. Undefined if the cache has none. */
   takeEdge({ tenantId, size, root }: StoredHead): RightEdge | undefined {
     const known = this.#pending.get(tenantId) ?? this.#logs.get(tenantId);
     this.forget(tenantId);
     return known?.head.size === size && sameHash(known.head.root, root) ? known.edge : undefined;
   }
 
-  /** Notes what a log is once the transaction is committed. Without a version it would be believed of none. */
+  /** Notes the state of a log after the commit. Without a version nothing is noted. */
   note(log: KnownLog): void {
     if (this.#version !== undefined) this.#pending.set(log.head.tenantId, log);
   }

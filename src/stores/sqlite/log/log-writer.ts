@@ -1,4 +1,4 @@
-/** Appends one tenant's batch to its log, inside a transaction that the caller holds. */
+/** Appends one tenant's batch to its log, inside the caller's transaction. */
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import { planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
@@ -26,13 +26,13 @@ import type { SqliteQueries } from "../queries.ts";
 import type { SqliteAnchor } from "./anchor.ts";
 import { KnownLogs, type SearchState } from "./known-logs.ts";
 
-/** A batch with the randomness that it needs, drawn where the caller owns it. */
+/** A batch with its random bytes, drawn by the caller. */
 export interface SeededBatch extends TenantBatch {
   /** `seedBytes(records.length)` fresh random bytes. */
   readonly seed: Uint8Array;
 }
 
-/** What an append did, true once it is committed. */
+/** Result of an append, valid after its commit. */
 export interface AppendedBatch {
   readonly result: BatchResult;
   /** The log's newest state: the result's trees are of this size or smaller. */
@@ -63,11 +63,11 @@ export class LogWriter {
     this.#originPrefix = originPrefix;
   }
 
-  /** The head of a log by its name, if it goes on from its anchor. Rejects with `UnsoundLogError` where it does not. */
+  /** Returns the head of a log by its name. Rejects with `UnsoundLogError` if it does not continue its anchor. */
   async soundHead(name: LogName): Promise<TimedLog | undefined> {
     const tenantId = (await headByName(this.#queries, name))?.tenantId;
     if (tenantId === undefined) return undefined;
-    // Before the head, outside of a transaction: what another process appends and notes between the two is no fault.
+    // Before the head, outside of a transaction: a concurrent append between the two is no fault.
     const anchored = this.#anchor.find(tenantId);
     const head = await headByName(this.#queries, name);
     await refuseUnsound(this.#queries, tenantId, head, anchored);
@@ -75,34 +75,34 @@ export class LogWriter {
   }
 
   /**
-   * A transaction has begun on the connection, and `end` will be called after it. Without that, nothing is believed of what
-   * appends before it did.
+   * Must be called when a transaction has begun on the connection, and `end` after it. Without it, appends do not use
+   * the cache.
    */
   begin(): void {
     this.#known.begin(`${this.#version.get()?.data_version} ${this.#anchor.dataVersion()}`);
   }
 
-  /** The transaction has ended; true where it was committed and the anchor was advanced to what it did. */
+  /** Must be called when the transaction has ended; true if it was committed and anchored. */
   end(isCommitted: boolean): void {
     this.#known.end(isCommitted);
   }
 
-  /** Looks at some of the leaves that a log's index of registrations has not got yet; resolves with whether it has all then. */
+  /** Indexes some of the missing registrations of a log; resolves with whether the index is complete. */
   indexRegistrations(tenantId: TenantId, key: Uint8Array): Promise<boolean> {
     this.#known.forget(tenantId);
     return indexSomeRegistrations(this.#queries, tenantId, key);
   }
 
   /**
-   * Appends. Rejects with `UnsoundLogError` where the log is not what its anchor says or its edge is damaged, with
-   * `UnstorableError` where a record cannot be built, with an SQLite error otherwise.
+   * Appends. Rejects with `UnsoundLogError` if the log contradicts its anchor or its edge is damaged, with
+   * `UnstorableError` if a record cannot be built, with an SQLite error otherwise.
    */
   async append({ tenantId, records, shown, seed }: SeededBatch, nowMs: number): Promise<AppendedBatch> {
     const { result, log } = await this.#append(tenantId, readBatch(records), seed, nowMs);
     return { result: { ...result, results: shownOnly(result.results, shown) }, log };
   }
 
-  /** Appends what an operator did to a log, which exists. Rejects like `append`. */
+  /** Appends an operator's records to a log, which exists. Rejects like `append`. */
   appendOwn(
     tenantId: TenantId,
     records: readonly AppendableRecord[],
@@ -112,7 +112,7 @@ export class LogWriter {
     return this.#append(tenantId, records.map(writeRecord), seed, clock.now());
   }
 
-  /** As `AdministeredStore.withHeadLock`, in transactions of its own, which `transact` runs. */
+  /** As `AdministeredStore.withHeadLock`, in separate transactions, which `transact` runs. */
   async withHeadLock<Result>(
     tenantId: TenantId,
     work: WithHeadLock<Result>,
@@ -159,7 +159,7 @@ export class LogWriter {
     const adding = { tenantId, terms: this.#terms, index, waiting, read };
     const { log, committed, rows } = addRecords(plan.fresh, sequenced, edge, adding);
     const result: BatchResult = { log: log.origin, results: plan.results(committed) };
-    // Each call of a statement costs as much as a record of a small batch: what has nothing to do is not called.
+    // Each call of a statement costs as much as a record of a small batch, so empty ones are skipped.
     const writing = [insertRecords(queries, tenantId, rows.entries), upsertTiles(queries, tenantId, rows.tiles)];
     if (rows.calls.length > 0) writing.push(keepAnswers(queries, tenantId, rows.calls, log.size, nowMs));
     if (rows.search.move !== undefined) writing.push(addSearch(queries, tenantId, rows.search));
@@ -191,7 +191,7 @@ export class LogWriter {
   }
 
   /**
-   * Moves the head, or opens it, with what the batch registers.
+   * Moves the head, or opens it, with the batch's registrations.
    * @param head or the position of the key that signs a new log
    */
   async #moveHead(
@@ -213,7 +213,7 @@ export class LogWriter {
     return { ...head, ...log, lastRecordedAtMs, registeredTo };
   }
 
-  /** Resolves with the leaf that the index of registrations has come to. */
+  /** Resolves with the end of the index of registrations. */
   async #register(head: StoredHead, records: readonly EncodedRecord[], sequenced: Sequenced): Promise<number> {
     if (head.registeredTo === head.size && !records.some(({ kind }) => kind === "registration"))
       return sequenced.head.size;

@@ -1,4 +1,4 @@
-/** A store that is to be copied to another one: sealed, and read row by row as it is from then on. */
+/** The source of a copy: sealed, and read row by row in its sealed state. */
 import { existsSync } from "node:fs";
 import { describeUndone } from "../../../ledger/audit/undone-erasures.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
@@ -25,13 +25,13 @@ import {
   unsealTables,
 } from "./seal.ts";
 
-/** For others on the same files: a service under load lets go within a second. */
+/** For other processes on the same files: a service under load releases its lock within a second. */
 const busyTimeoutMs = 10_000;
 
 /** One row, its values in the order of the table's columns. */
 export type CopiedRow = readonly (null | number | string | Uint8Array)[];
 
-/** They stand in no order of tenants. One without an entry, which this passes over, stops a copy before it begins. */
+/** Not ordered by tenant. An opening without an entry is skipped here, and stops a copy before it begins. */
 const openingsOfTenants = "entries JOIN openings USING (tenant_id, record_id)";
 
 export class SqliteCopySource {
@@ -45,10 +45,10 @@ export class SqliteCopySource {
   }
 
   /**
-   * Opens a store of this program's schema. Throws an error for the operator where it is missing or not what it must be,
-   * and where what was erased is in it again: it would be copied too.
+   * Opens a store of this program's schema. Throws an error for the operator if it is missing or unsuitable, or if
+   * erased data is in it again: the copy would include that.
    *
-   * @param nowMs milliseconds since the Unix epoch: what nobody needs any more by then stays behind
+   * @param nowMs milliseconds since the Unix epoch; rows that expired by then are not copied
    */
   static async open(paths: Pick<StorePaths, "path" | "anchorPath">, nowMs: number): Promise<SqliteCopySource> {
     if (!existsSync(paths.path)) throw new IncompatibleStoreError(`${paths.path} is missing.`);
@@ -66,14 +66,13 @@ export class SqliteCopySource {
     }
   }
 
-  /** The store as it is now, to be audited. */
   archive(): StoredArchive {
     return openSqliteArchive(this.#paths);
   }
 
   /**
-   * Seals store and anchor: who puts an older copy of the store back beside this anchor is refused too. What is read
-   * from here on is what the store was when it was sealed. Throws like `sealStore`.
+   * Seals store and anchor, so that an older copy of the store beside this anchor is refused too. Reads from here on
+   * show the sealed state. Throws like `sealStore`.
    */
   seal(owner: SealOwner): void {
     this.#write((connection) => sealStore(connection, this.#paths.path, owner));
@@ -87,7 +86,7 @@ export class SqliteCopySource {
     this.#write((connection) => finishSeal(connection, owner));
   }
 
-  /** The public key that signs, as the store notes it; undefined where nothing was ever signed. */
+  /** Returns the public key that signs, as the store notes it; undefined if nothing was ever signed. */
   newestKey(): Uint8Array | undefined {
     return this.#reading((connection) => {
       const row = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1").get();
@@ -106,7 +105,7 @@ export class SqliteCopySource {
     return heads(new SqliteQueries(this.#sealed()));
   }
 
-  /** Everybody who has rows; the one with the empty name stands for addresses. */
+  /** Every tenant with rows; the empty name stands for addresses. */
   tenants(): readonly string[] {
     const rows = this.#read(
       `SELECT tenant_id FROM log_heads UNION SELECT tenant_id FROM proof_uses UNION SELECT tenant_id FROM attempts
@@ -129,7 +128,7 @@ export class SqliteCopySource {
     for (const row of this.#read(sql, ...values)) yield names.map((column) => row[column] as CopiedRow[number]);
   }
 
-  /** How many rows of a table are to be copied, whoever's they are. */
+  /** Returns how many rows of a table are to be copied, of all tenants. */
   count({ name, expiry }: Table): number {
     const where = expiry === undefined ? "" : `WHERE ${expiry} > ${this.#nowMs}`;
     const [row] = [...this.#read(`SELECT count(*) AS count FROM ${name} ${where}`)];
@@ -172,20 +171,20 @@ export function hasBrokenSeal({ path }: Pick<StorePaths, "path">): boolean {
 }
 
 /**
- * Takes the seal of a copy that was broken off from a store and its anchor. Throws `IncompatibleStoreError` where the
- * copy was finished, or the file is missing. Returns false where there was no seal.
+ * Removes the seal of an interrupted copy from a store and its anchor. Throws `IncompatibleStoreError` if the copy was
+ * finished, or the file is missing. Returns false if there was no seal.
  */
 export function abandonCopy({ path, anchorPath }: Pick<StorePaths, "path" | "anchorPath">): boolean {
   if (!existsSync(path)) throw new IncompatibleStoreError(`${path} is missing.`);
   const options = { path, readOnly: false, busyTimeoutMs };
   const wasSealed = withConnection(options, (connection) => unsealStore(connection, path));
-  // Also where the store's was off already: the command may have ended between the two.
+  // Even if the store has no seal: the command may have been interrupted between the two.
   withAnchor(anchorPath, unsealTables);
   return wasSealed;
 }
 
 function withAnchor(path: string, work: (connection: SqliteConnection) => void): void {
-  // A store that nobody has served yet has none.
+  // A store that was never served has none.
   if (!existsSync(path)) return;
   const options = { ...anchorConnection, path, busyTimeoutMs, durability: "machine" } as const;
   withAnchorFile(options, (connection) => inTransaction(connection, () => work(connection)));

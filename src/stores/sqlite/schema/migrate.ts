@@ -9,26 +9,25 @@ import { requireOwnLog } from "../wal-binding.ts";
 import { applicationId, migrations } from "./schema.ts";
 import { requireUnsealed } from "./seal.ts";
 
-/** How to migrate. */
 export interface MigrateOptions {
   readonly path: string;
   readonly random: RandomFill;
-  /** How long to wait for another process that migrates. Milliseconds. */
+  /** How long to wait for a concurrent migration. Milliseconds. */
   readonly busyTimeoutMs: number;
-  /** What to apply; by default all that this program knows. */
+  /** Default: all that this program knows. */
   readonly migrations?: readonly Migration[];
 }
 
 /**
- * Creates the file and its directory where they are missing, and applies what is missing of the schema, all or
- * nothing. Safe when several processes start at once: they take turns. Throws `IncompatibleStoreError` when the file
- * is another program's, is sealed, has another file's write-ahead log or an unknown schema version, and an SQLite or file
- * system error when it cannot be opened. Returns the names of the migrations that were applied.
+ * Creates the file and its directory if they are missing, and applies the missing migrations, all or nothing. Safe when
+ * several processes start at once: they take turns. Throws `IncompatibleStoreError` if the file is another program's,
+ * is sealed, has another file's write-ahead log or an unknown schema version, and an SQLite or file system error if it
+ * cannot be opened. Returns the names of the applied migrations.
  */
 export function migrateSqlite(options: MigrateOptions): readonly string[] {
   createDatabaseFile(options.path);
   requireOwnLog(options.path);
-  // Looked at before the first write: opening for writing changes the journal mode, which is the file's owner's affair.
+  // Before the first write: opening for writing changes the journal mode, even of another program's file.
   const looking = openConnection({ ...options, readOnly: true });
   try {
     readVersion(looking, options);

@@ -1,4 +1,4 @@
-/** What must hold before a store may be written to: its schema, its anchor and its key. */
+/** Checks before a store may be written to: schema, anchor and key. */
 import { existsSync } from "node:fs";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill } from "../../../base/ids.ts";
@@ -23,11 +23,11 @@ import { SqliteQueries, transactOn } from "../queries.ts";
 import { migrateSqlite } from "./migrate.ts";
 
 export interface PrepareOptions extends StorePaths {
-  /** Under which new logs would be opened. */
+  /** Prefix of the origins of new logs. */
   readonly originPrefix: string;
   readonly clock: Clock;
   readonly random: RandomFill;
-  /** How long to wait for another process that prepares the same store. Milliseconds. */
+  /** How long to wait for a concurrent start on the same store. Milliseconds. */
   readonly busyTimeoutMs: number;
 }
 
@@ -37,16 +37,16 @@ const whatToDo =
 
 export interface PreparedStore {
   readonly keys: SigningKeys;
-  /** Erasures that have to be carried out again: readers are told "erased" until then. */
+  /** Erasures to carry out again; readers get "erased" until then. */
   readonly undone: readonly UndoneErasure[];
-  /** What tells the store from every other. */
+  /** Identity of the store. */
   readonly storeId: string;
 }
 
 /**
- * Brings the store to this program's schema, checks every log against the anchor, and loads the keys; a key is made only
- * where store and anchor are both empty. Processes that start at once take turns. Throws `IncompatibleStoreError` naming
- * all that does not hold: then nothing may be signed.
+ * Brings the store to this program's schema, checks every log against the anchor, and loads the keys. A key is made
+ * only if store and anchor are both empty. Concurrent starts take turns. Throws `IncompatibleStoreError` naming every
+ * problem; nothing may be signed then.
  */
 export async function prepareStore(options: PrepareOptions): Promise<PreparedStore> {
   const { path, anchorPath, busyTimeoutMs } = options;
@@ -77,7 +77,7 @@ export async function prepareStore(options: PrepareOptions): Promise<PreparedSto
   }
 }
 
-/** A store that is missing is not replaced by an empty one where its anchor says that there was one. */
+/** A missing store is not replaced by an empty one if its anchor notes logs. */
 function requireAnchoredStore({ path, anchorPath, busyTimeoutMs }: PrepareOptions): void {
   if (existsSync(path) || !existsSync(anchorPath)) return;
   const anchor = SqliteAnchor.open({ path: anchorPath, busyTimeoutMs, readOnly: true });
@@ -117,7 +117,7 @@ async function checkAnchor(queries: SqliteQueries, anchor: SqliteAnchor, anchorP
     throw new IncompatibleStoreError(
       `The store is not what its anchor says: nothing may be signed.\n${problems.join("\n")}\n${whatToDo}`,
     );
-  // An anchor that outlived the flag: the store was put back to a copy from before it, and every log agrees.
+  // The store was restored from a copy that is older than this flag, and every log agrees with the anchor.
   connection.exec("UPDATE store SET anchored = 1");
 }
 
@@ -133,7 +133,7 @@ async function checkLogs(queries: SqliteQueries, { originPrefix, clock }: Prepar
     if (isAhead(head, nowMs) && !(await isTimeAccepted(queries, head))) throw aheadError(head, nowMs);
 }
 
-/** The keys of the file, if they are the ones that this store's logs are signed with. */
+/** Returns the keys of the file, if this store's logs are signed with them. */
 async function admitKeys(queries: SqliteQueries, anchor: SqliteAnchor, options: PrepareOptions): Promise<SigningKeys> {
   const { connection } = queries;
   const { keyPath, random } = options;
@@ -150,7 +150,7 @@ async function admitKeys(queries: SqliteQueries, anchor: SqliteAnchor, options: 
   const [current, ...retiring] = keys;
   const previous = known?.public_key as Uint8Array | undefined;
   if (previous !== undefined && sameHash(current.publicKey, previous)) return keys;
-  // Whoever has the old key may hand over to a new one; anybody else may not.
+  // Only the holder of the old key may hand over to a new one.
   if (previous !== undefined && !retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
     throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
   const { publicKey, statement } = current;
@@ -160,9 +160,9 @@ async function admitKeys(queries: SqliteQueries, anchor: SqliteAnchor, options: 
 
 /** Makes a key the one that signs the logs of a store. */
 export interface Admission {
-  /** 32 bytes, like the other. */
+  /** 32 bytes, like `previous`. */
   readonly current: Uint8Array;
-  /** The key that signed until now; undefined where none did. */
+  /** The key that signed until now; undefined if there is none. */
   readonly previous: Uint8Array | undefined;
   readonly statement: ErasureStatement | undefined;
   readonly clock: Clock;
@@ -170,8 +170,8 @@ export interface Admission {
 }
 
 /**
- * Notes the key, inside a transaction that the caller holds. Where it follows another, every log gets a leaf that says
- * so: the old key counts up to that leaf only.
+ * Notes the key, inside the caller's transaction. If it follows another, every log gets a leaf that says so: the old
+ * key is valid up to that leaf only.
  */
 export async function admitKey(queries: SqliteQueries, anchor: SqliteAnchor, admission: Admission): Promise<void> {
   const { current, previous, statement, clock, random } = admission;

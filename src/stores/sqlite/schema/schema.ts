@@ -6,14 +6,14 @@ import { markOf } from "../wal-binding.ts";
 export const applicationId = 0x53_50_41_31;
 
 /**
- * Rows of these have numbers. A tree that is ordered by a key moves rows between its pages and may leave copies behind,
- * which no deletion overwrites; rows that only ever come last stay where they are.
+ * Tables with numbered rows. A tree ordered by a key moves rows between pages and may leave copies behind, which no
+ * deletion overwrites; rows that are only appended stay in place.
  */
 const numbered: ReadonlySet<string> = new Set(["entries", "openings", "tiles", "kept_answers", "search_segments"]);
 
 const types = { text: "TEXT", bytea: "BLOB", bigint: "INTEGER", integer: "INTEGER" };
 
-/** Ids of records begin with a time: what many tenants record in one commit stands together in an index that begins with them. */
+/** Record ids begin with a time, so that records of one commit are adjacent in an index that begins with the id. */
 const shared = sharedSchema("(record_id, tenant_id)")
   .replaceAll(/^( +\w+) (text|bytea|bigint|integer)\b/gm, (_, column: string, type: keyof typeof types) => {
     return `${column} ${types[type]}`;

@@ -1,27 +1,26 @@
 /**
- * The seal of a store that is copied to another one: from then on two stores would go on with the same logs, so nobody
- * writes to this one any more. The database itself refuses, by triggers: a service that is running, and
- * every command.
+ * The seal of a store that is copied to another one. Two stores must not continue the same logs, so the sealed one
+ * refuses every write of services and commands, by triggers.
  */
 import { IncompatibleStoreError } from "../../errors.ts";
 import { inTransaction, type SqliteConnection } from "../connection.ts";
 
-/** Who the store was sealed for. */
+/** The copy that the store was sealed for. */
 export interface SealOwner {
   /** Identity of the store that it is copied to. */
   readonly targetStoreId: string;
-  /** Tells this run of the copy from every other: one that was given up must not finish what another began. */
+  /** Identifies this run of the copy: an interrupted run must not finish another's copy. */
   readonly attempt: string;
 }
 
 export interface Seal extends Pick<SealOwner, "targetStoreId"> {
-  /** Whether that store may be served: the seal is never taken off again. */
+  /** Whether that store may be served: the seal is then permanent. */
   readonly isFinal: boolean;
 }
 
 const message = "This store is sealed: it was copied to another one by store copy.";
 
-/** The seal; undefined where there is none. */
+/** Returns the seal; undefined if there is none. */
 export function readSeal(connection: SqliteConnection): Seal | undefined {
   const table = connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'store_seal'").get();
   if (table === undefined) return undefined;
@@ -29,7 +28,7 @@ export function readSeal(connection: SqliteConnection): Seal | undefined {
   return row && { targetStoreId: row.target_store_id as string, isFinal: row.is_final === 1 };
 }
 
-/** Throws `IncompatibleStoreError` where the store is sealed. */
+/** Throws `IncompatibleStoreError` if the store is sealed. */
 export function requireUnsealed(connection: SqliteConnection, path: string): void {
   const seal = readSeal(connection);
   if (seal === undefined) return;
@@ -42,8 +41,8 @@ export function requireUnsealed(connection: SqliteConnection, path: string): voi
 }
 
 /**
- * Seals the store, or renews the seal of a copy that was broken off. Durable when it returns. Throws
- * `IncompatibleStoreError` where it was copied to another store that may be served.
+ * Seals the store, or renews the seal of an interrupted copy. Durable when it returns. Throws `IncompatibleStoreError`
+ * if it was copied to another store that may be served.
  */
 export function sealStore(connection: SqliteConnection, path: string, { targetStoreId, attempt }: SealOwner): void {
   inTransaction(connection, () => {
@@ -68,8 +67,8 @@ export function sealStore(connection: SqliteConnection, path: string, { targetSt
 }
 
 /**
- * Makes the seal final: to be called before the other store may be served, so that a seal that is not final says that
- * it never was. Throws `IncompatibleStoreError` where the seal was taken off, or is another copy's now.
+ * Makes the seal final. Must be called before the other store may be served: a seal that is not final proves that it
+ * never was. Throws `IncompatibleStoreError` if the seal was removed, or is another copy's now.
  */
 export function finishSeal(connection: SqliteConnection, { targetStoreId, attempt }: SealOwner): void {
   inTransaction(connection, () => {
@@ -81,7 +80,7 @@ export function finishSeal(connection: SqliteConnection, { targetStoreId, attemp
   });
 }
 
-/** Takes the seal off. Throws `IncompatibleStoreError` where it is final. Returns false where there was none. */
+/** Removes the seal. Throws `IncompatibleStoreError` if it is final. Returns false if there was none. */
 export function unsealStore(connection: SqliteConnection, path: string): boolean {
   return inTransaction(connection, () => {
     const seal = readSeal(connection);
@@ -93,7 +92,7 @@ export function unsealStore(connection: SqliteConnection, path: string): boolean
   });
 }
 
-/** Makes the database refuse every write to its own tables, inside a transaction that the caller holds. */
+/** Makes the database refuse every write to its own tables, inside the caller's transaction. */
 export function sealTables(connection: SqliteConnection): void {
   for (const table of tablesOf(connection))
     for (const verb of ["INSERT", "UPDATE", "DELETE"])
@@ -103,7 +102,7 @@ export function sealTables(connection: SqliteConnection): void {
       );
 }
 
-/** Takes back what `sealTables` did, inside a transaction that the caller holds. */
+/** Reverts `sealTables`, inside the caller's transaction. */
 export function unsealTables(connection: SqliteConnection): void {
   for (const table of tablesOf(connection))
     for (const verb of ["INSERT", "UPDATE", "DELETE"])

@@ -1,4 +1,4 @@
-/** Identifiers as branded types, so that a tenant id cannot be passed where a principal id goes. */
+/** Identifiers as branded types, so that the compiler refuses a tenant id in place of a principal id. */
 import { v7 } from "uuid";
 import type { Clock } from "./clock.ts";
 

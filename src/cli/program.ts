@@ -84,7 +84,7 @@ function refuseRepeated(command: Command): void {
   for (const each of command.commands) refuseRepeated(each);
 }
 
-/** Runs the service until it is told to stop. */
+/** Runs the service until a signal stops it. */
 export const serveCommand = command({
   name: "serve",
   says: "run the service until SIGTERM or SIGINT",

@@ -1,4 +1,4 @@
-/** Runs the service in this process until it is told to stop. */
+/** Runs the service in this process until a signal stops it. */
 import { build } from "../app/app.ts";
 import type { FirstPolicy } from "../app/first-policy.ts";
 import { logConsole, watchDefects } from "../app/unexpected.ts";

@@ -71,7 +71,7 @@ export function membersOf<Name extends string>(
   return members as Partial<Record<Name, unknown>>;
 }
 
-/** Throws an Error with the problems, where there are any. */
+/** Throws an Error with the problems, if there are any. */
 export function refuse(problems: readonly string[]): void {
   if (problems.length > 0) {
     const more = problems.length - maxProblems;

@@ -29,7 +29,7 @@ const secretFiles: readonly SecretFile[] = [
  * the group that the process is given.
  */
 const tooOpen = 0o026;
-/** Whoever can write the file can authenticate as its owner. */
+/** A process that can write the file can authenticate as its owner. */
 const writableByAnybody = 0o002;
 
 /** A secret file with permissions for others than its owner. */

@@ -10,7 +10,7 @@ interface Weakness {
   readonly problem: (config: Config) => string | undefined;
 }
 
-/** A combination that is weak where the condition holds, by the settings that it looks at. */
+/** A combination of settings that is weak if the condition holds. */
 function weak<const Keys extends readonly [Key, ...Key[]]>(
   keys: Keys,
   isWeak: (config: Pick<Config, Keys[number]>) => boolean,

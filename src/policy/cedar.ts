@@ -12,7 +12,7 @@ export const cedarVersion = "4.13.0";
 const require = createRequire(import.meta.url);
 let loaded: Cedar | undefined;
 
-/** Throws where the package that is installed is of another version. */
+/** Throws if the installed package has another version. */
 export function cedar(): Cedar {
   loaded ??= load();
   return loaded;

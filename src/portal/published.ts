@@ -26,7 +26,7 @@ export interface FurtherDocument {
   create(options: DocumentOptions): JsonObject;
 }
 
-/** Makes the pages. Nothing is loaded, read or generated until somebody asks for it. */
+/** Makes the pages. They are loaded and generated on the first request. */
 export function publishedPages(options: PublishedOptions): readonly Page[] {
   const landing = landingPage(options);
   if (!options.explorer) return [landing];

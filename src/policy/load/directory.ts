@@ -282,7 +282,7 @@ class Directory {
   async read(file: string, limit: Limit = { ...limits.shared, bytes: this.#leftBytes }): Promise<string | undefined> {
     this.#asked.add(join(file));
     return await this.#attempt(file, async (path) => {
-      // A pipe or a device could block the reader for ever, and everything that waits for the directory.
+      // A pipe or a device could block the reader without end, and so every reload of the directory.
       const found = await this.#fileSystem.stat(path);
       if (!found.isFile() && !found.isDirectory()) throw Object.assign(new Error(), { code: "no regular file" });
       if (found.size > limit.bytes) throw Object.assign(new Error(), { code: tooLarge, limit });

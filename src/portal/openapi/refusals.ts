@@ -16,7 +16,7 @@ export interface Refusal {
   readonly example: ServiceError;
 }
 
-/** Routes that meet it, when, an example, and its status where that differs from the reason's own. */
+/** Routes that return it, its condition, an example, and its status if that differs from the reason's own. */
 type Row = readonly [
   routes: (route: SdkRoute) => boolean,
   when: string,

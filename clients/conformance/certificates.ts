@@ -19,7 +19,7 @@ export interface Certificates {
   readonly client: CertificateFiles;
   /** The same client's, of the same authority. */
   readonly renewed: CertificateFiles;
-  /** Of an authority that nobody trusts. */
+  /** Of an untrusted authority. */
   readonly stranger: CertificateFiles;
   /** That authority. */
   readonly strangerCa: string;

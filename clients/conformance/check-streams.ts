@@ -54,8 +54,8 @@ export function streamed(others: Readonly<Record<number, object>> = {}): Expecte
 }
 
 /**
- * The stream was given up: the first items have their results, the others have none, and those of them that had been
- * taken are told in their order.
+ * The stream was given up: the first items have their results, the others have none, and the error lists those of them that had been
+ * taken, in their order.
  *
  * @param left how many were left, where that is certain
  */

@@ -49,7 +49,7 @@ interface Entry {
   readonly record: Buffer;
 }
 
-/** A log that grows. Its first leaf is nobody's, so that no path is empty. */
+/** A log that grows. Its first leaf belongs to no record, so that no path is empty. */
 export class ScriptedLog {
   readonly #entries: Entry[] = [];
   readonly #key: LogKey;

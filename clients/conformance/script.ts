@@ -1,4 +1,4 @@
-/** What a case has the service and the issuer do, and what it is then told of what they saw. */
+/** Script of the service and the issuer in a case, and their report of the requests. */
 import type { DescMessage, JsonObject, MessageShape } from "@bufbuild/protobuf";
 import type { LogKey } from "./log.ts";
 import type { BulkRoute, Route, StreamKind } from "./protocol.ts";
@@ -67,11 +67,11 @@ export interface ServerScript {
   readonly acts?: readonly Act[];
   /** Whether a call must present a client certificate. Default true. */
   readonly demandsCertificate?: boolean;
-  /** Nonces that DPoP proofs must carry: the n-th call that is let in must carry the n-th, then the last for ever. */
+  /** Nonces that DPoP proofs must carry: the n-th call that is let in must carry the n-th, later ones the last. */
   readonly nonces?: readonly string[];
   /** Tells the next nonce in the answer before, not by a challenge. */
   readonly announcesNonces?: boolean;
-  /** Demands a nonce that nobody knows yet, every time. */
+  /** Demands a new nonce every time. */
   readonly challengesForEver?: boolean;
   /** What receipts the answers carry, as briefly as they are asked for. Default: none. */
   readonly receipts?: ReceiptScript;

@@ -33,7 +33,7 @@ export interface CaseSelection {
  * Runs the cases that are selected, one after the other, against one process of the driver, which is started again
  * where it fails to answer.
  *
- * @param onResult told of each case as it ends
+ * @param onResult called after each case
  */
 export async function runCases(
   command: readonly string[],

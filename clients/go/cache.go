@@ -26,7 +26,7 @@ func (c *Client) CachedBootstrap(ctx context.Context) (*sdkv1.GetBootstrapRespon
 type cached[Answer proto.Message] struct {
 	fetch  func(context.Context, ...CallOption) (Answer, error)
 	maxAge time.Duration
-	// Bounds a fetch, whoever waits for it.
+	// Bounds a fetch, which several callers may share.
 	timeout time.Duration
 	flight  singleflight.Group
 

@@ -107,7 +107,7 @@ func TestCertificateIsHalfReplaced(t *testing.T) {
 	}
 }
 
-// Files that are empty for a moment take the certificate away from nobody.
+// Files that are empty for a moment do not remove the certificate.
 func TestCertificateFilesAreEmptyForAMoment(t *testing.T) {
 	d := deploy(t)
 	client := d.client(t, Options{})
@@ -191,7 +191,7 @@ func TestTokenThatIsRefusedIsForgotten(t *testing.T) {
 	}
 }
 
-// One who gives up takes the token away from nobody.
+// A caller that gives up does not cancel the fetch for others.
 func TestOneWhoWaitsGivesUp(t *testing.T) {
 	d := deploy(t)
 	client := d.client(t, Options{})

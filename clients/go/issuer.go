@@ -120,7 +120,7 @@ func readDocument(ctx context.Context, client *http.Client, issuer string) (*end
 	if err := json.Unmarshal(text, &found); err != nil {
 		return nil, unusable("it is no JSON")
 	}
-	// §4.3: a document that speaks of another issuer is somebody else's.
+	// §4.3: a document that names another issuer is not this issuer's.
 	if found.Issuer != issuer {
 		return nil, unusable("it is another issuer's")
 	}

@@ -25,7 +25,7 @@ const (
 	maxNumber = 1<<53 - 1
 )
 
-// logKey is a key that somebody trusts for a log.
+// logKey is a trusted key of a log.
 type logKey struct {
 	note.Verifier
 	// maxSize is the largest tree that the key counts for, where it was retired.

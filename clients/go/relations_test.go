@@ -410,7 +410,7 @@ func changes(message protoreflect.Message, prefix string) map[string]protoreflec
 	return found
 }
 
-// What nobody ever answers is refused whatever was recorded.
+// An answer that the service never gives is refused whatever was recorded.
 func TestPlaintextIsNeverSentToThePlatform(t *testing.T) {
 	log := newTestLog(t, 0)
 	for _, call := range makeCalls(t, log) {

@@ -19,7 +19,7 @@ type Retry struct {
 	InitialBackoff time.Duration
 	// MaxBackoff bounds all pauses that the service does not ask for. Default 5 s.
 	MaxBackoff time.Duration
-	// OnRetry is told of each pause before it begins.
+	// OnRetry is called before each pause.
 	OnRetry func(failure *PlatformError, wait time.Duration)
 }
 
@@ -39,7 +39,7 @@ func (r Retry) wait(attempt int, told time.Duration) time.Duration {
 		}
 		bound *= 2
 	}
-	// Where all are told to come back at once, they are still spread.
+	// Spreads clients even if the service tells all to retry at the same time.
 	return told + rand.N(max(1, min(bound, r.MaxBackoff)))
 }
 

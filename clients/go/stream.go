@@ -38,8 +38,8 @@ type EventStream = Stream[*bulkv1.EventItem, *bulkv1.EventResult]
 type RegistrationStream = Stream[*bulkv1.RegistrationItem, *bulkv1.RegistrationResult]
 
 // Stream sends items, and goes on after a cut: it opens another stream as [Options.Retry] says, and sends again whatever
-// was not acknowledged, in the same order under the same keys, before anything new. An acknowledgement begins the count of
-// attempts anew. Its methods may be used by any number of goroutines at once.
+// was not acknowledged, in the same order under the same keys, before anything new. An acknowledgement restarts the count of
+// attempts. Its methods may be used by any number of goroutines at once.
 type Stream[Item, Result Keyed] struct {
 	client  *Client
 	kind    *streamKind[Item, Result]
@@ -178,7 +178,7 @@ func (s *Stream[Item, Result]) Abort() {
 	s.end(&PlatformError{Code: codes.Canceled, Message: "the stream was aborted", Err: context.Canceled})
 }
 
-// Unacknowledged are the items that are not acknowledged, in order, each with its key: whoever sends them again under
+// Unacknowledged are the items that are not acknowledged, in order, each with its key: a caller that sends them again under
 // their keys, on another stream or in another process, has none recorded twice.
 func (s *Stream[Item, Result]) Unacknowledged() []Item {
 	s.mutex.Lock()

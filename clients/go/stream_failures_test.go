@@ -138,7 +138,7 @@ func TestAcknowledgedBeforeItIsSent(t *testing.T) {
 		return errors.Join(stream.acknowledge(&bulkv1.StreamEventsRequest{Sequence: 3, Item: eventOf("k3")}), acknowledgeAll(stream))
 	})
 	stream := openEvents(t, service.client(t, Options{}), StreamOptions{MaxUnacknowledgedBytes: 4 << 20})
-	// Nobody reads the second one: it fills the connection, and the third waits behind it.
+	// No peer reads the second one: it fills the connection, and the third waits behind it.
 	large := eventOf("k1")
 	large.Event.Attributes = map[string]string{"a": strings.Repeat("x", 2<<20)}
 	for _, item := range []*bulkv1.EventItem{eventOf("k0"), large, eventOf("k2"), eventOf("k3")} {

@@ -224,7 +224,7 @@ func (s *Stream[Item, Result]) acknowledge(read []acknowledgement[Result]) ([]*q
 	return taken, s.isClosing && len(rest) == 0, nil
 }
 
-// settle hands the result of an acknowledged item to whoever waits for it.
+// settle hands the result of an acknowledged item to its waiters.
 func (s *Stream[Item, Result]) settle(item *queued[Item, Result], result Result) {
 	item.pending.result = result
 	item.pending.err = s.verify(item, result)

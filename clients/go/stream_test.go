@@ -163,7 +163,7 @@ func TestRefusedItem(t *testing.T) {
 	must(t, stream.Close(t.Context()))
 }
 
-// Whoever sends waits while there is no room, and one item alone may always go.
+// A sender waits while there is no room, and one item alone may always go.
 func TestSendingIsHeldBack(t *testing.T) {
 	large := eventOf("k0")
 	large.Event.Attributes = map[string]string{"a": strings.Repeat("x", 1000)}
@@ -202,7 +202,7 @@ func TestSendingIsHeldBack(t *testing.T) {
 	}
 }
 
-// Whoever waits for room hears of the end, and has kept the item.
+// A sender that waits for room gets the error of the end, and keeps the item.
 func TestEndWhileSendingIsHeldBack(t *testing.T) {
 	for name, end := range map[string]func(*EventStream, context.CancelFunc){
 		"aborted":   func(stream *EventStream, _ context.CancelFunc) { stream.Abort() },

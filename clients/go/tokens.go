@@ -43,7 +43,7 @@ type TokenSource interface {
 	Refused(token *Token)
 }
 
-// StaticToken is a token that somebody else keeps fresh.
+// StaticToken is a token that the caller keeps fresh.
 func StaticToken(accessToken string) TokenSource {
 	return staticToken{&Token{AccessToken: accessToken}}
 }
@@ -54,11 +54,11 @@ func (s staticToken) Token(context.Context) (*Token, error) { return s.token, ni
 func (s staticToken) Refused(*Token)                        {}
 
 const (
-	// A token is fetched anew when less than this is left of its life, or a fifth of it, if that is less.
+	// A token is fetched again when less than this is left of its life, or a fifth of it, if that is less.
 	refreshMargin = 30 * time.Second
 	// For issuers that do not say how long a token lives.
 	defaultLifetime = time.Minute
-	// One fetch, whoever waits for it.
+	// One fetch, shared by all waiters.
 	fetchTimeout = 10 * time.Second
 	// How long a token that is still good waits for its successor.
 	refreshPatience = 2 * time.Second
@@ -197,7 +197,7 @@ func (c *ClientCredentials) keep(fresh heldToken) {
 
 // fetch asks the issuer, whether the one who began to wait still waits or not.
 func (c *ClientCredentials) fetch(ctx context.Context, shown *identity) (heldToken, error) {
-	// Whoever looked before the last fetch ended may come after it.
+	// A caller that looked before the last fetch ended may come after it.
 	if held := c.tokenFor(shown); time.Now().Before(held.staleAt) {
 		return held, nil
 	}

@@ -10,7 +10,7 @@ import type { ReceiptScript } from "../script.ts";
 
 const own = logKey("logs.example.com/0a1b");
 const neighbours = logKey("logs.example.com/2c3d");
-/** Somebody else's, in the name of the tenant's log. */
+/** Another log's key, in the name of the tenant's log. */
 const forgers = logKey(own.origin, "a forger's");
 const otherRecord = "01890a5d-ac96-774b-bcce-999999999999";
 const recorded = Object.keys(resultMembers) as Route[];

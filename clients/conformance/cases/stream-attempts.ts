@@ -1,4 +1,4 @@
-/** Streams that end: which are opened again, how often, and from where; which are not, and what is told then. */
+/** Streams that end: which are opened again, how often and from which item; which are not, and their errors. */
 import assert from "node:assert/strict";
 import type { Case } from "../check.ts";
 import { cameThrough, ending, gaveUp, oneByOne, opened, stream, streamed, streamItems } from "../check-streams.ts";

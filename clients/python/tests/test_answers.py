@@ -492,7 +492,7 @@ def test_the_caller_is_whom_who_am_i_named_unless_the_program_says_it() -> None:
         served(*Intermediary(of_its_own).handlers()) as url,
         PlatformClient(url, options=named) as client,
     ):
-        # Whoever answers is believed about it, as long as nothing else is known.
+        # An answer is believed as long as nothing contradicts it.
         assert client.plan_protection(request).status == "ready"
         client.who_am_i()
         with pytest.raises(ReceiptRefused, match="principal_id"):

@@ -227,7 +227,7 @@ def test_a_connection_goes_on_until_its_last_call_is_done(deployed: Deployment) 
     connections = Connections(Certificates(deployed.tls), dial)
     first, again = connections.acquire(), connections.acquire()
     assert first is again
-    # Written anew, and yet the same: no other connection.
+    # Written again with the same content: no other connection.
     deployed.write("ca.pem", deployed.authority.pem)
     assert connections.acquire() is first
     assert connections.release(first) == []

@@ -150,7 +150,7 @@ def test_signed_opened_signed_anew_and_opened_with_the_new_key(platform: Permiss
     assert failure(lambda: open_with(two, signature)) == "invalid"
     assert failure(lambda: open_with(impostor, signature)) == "not_authentic"
     open_with(verifier, signature)
-    # With the public half it cannot be signed, and with it and another key it can be signed anew.
+    # With the public half it cannot be signed, and with it and another key it can be signed again.
     public = enforcer(platform, tmp_path, key_file(tmp_path / "one.pub"))
     assert failure(lambda: public.protect(b"", "", profile="detached_signature", resource=RESOURCE)) == "invalid"  # type: ignore[arg-type]
 

@@ -252,7 +252,7 @@ def test_callers_are_held_back_while_too_much_is_not_acknowledged(ship: Ship, bo
                 yield acknowledged(*waiting)
                 waiting.clear()
 
-    # Were more sent than there is room for, nobody would say that they are acknowledged.
+    # If more were sent than there is room for, no acknowledgement would come.
     assert outcomes(ship(StreamService(in_batches), 9, bounds=bounds)) == [ANSWERED] * 9
     assert most == 3
 

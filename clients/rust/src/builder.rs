@@ -14,7 +14,7 @@ use crate::{Client, Error, LogKey, Retry, Tls, TokenSource, UnderstoodObligation
 /// What receipts carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiptDetail {
-    /// The record too: whoever has the receipt can show it.
+    /// The record too: the holder of the receipt can show it.
     #[default]
     Whole,
     /// The place in the log alone.
@@ -135,7 +135,7 @@ impl ClientBuilder {
         if scheme.as_str() == "https" {
             endpoint = endpoint.tls_config(self.tls.grpc()?).map_err(unusable)?;
         }
-        // A connection that died unheard is found out while somebody waits for it.
+        // A connection that died unheard is detected while a call waits for it.
         let endpoint = endpoint
             // What has no deadline of its own waits no longer for a connection than a call does.
             .connect_timeout(self.deadline.min(LONGEST))

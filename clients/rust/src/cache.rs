@@ -13,8 +13,8 @@ use crate::Error;
 pub(crate) type Fetched<T> = Result<(T, Instant), Error>;
 type Flight<T> = BoxFuture<'static, Result<T, Error>>;
 
-/// Callers that need the value at once share one fetch. It lasts as long as one of them waits; what failed is fetched
-/// anew by the next.
+/// Callers that need the value at once share one fetch. It lasts as long as one of them waits. After a failure
+/// the next caller fetches again.
 pub(crate) struct Cache<T: Clone>(Arc<Mutex<State<T>>>);
 
 struct State<T: Clone> {

@@ -96,7 +96,7 @@ impl Retry {
         self
     }
 
-    /// Is told of each pause before it begins, and of what failed.
+    /// Called before each pause, with the failure.
     #[must_use]
     pub fn on_retry(mut self, told: impl Fn(&Error, Duration) + Send + Sync + 'static) -> Self {
         self.on_retry = Some(Arc::new(told));
@@ -111,7 +111,7 @@ impl Retry {
     /// Before the attempt that follows so many.
     pub(crate) fn pause(&self, attempts: u32, error: &Error) -> Duration {
         let doubled = self.initial_backoff.saturating_mul(1 << attempts.saturating_sub(1).min(30));
-        // Where all are told to come back at once, they are still spread.
+        // Spreads clients even if the service tells all to retry at the same time.
         let spread = self.max_backoff.min(doubled).mul_f64(rand::random());
         error.retry_after().unwrap_or_default().saturating_add(spread)
     }

@@ -18,7 +18,7 @@ use crate::dpop::Nonce;
 use crate::http_client::{Answer, HttpClient, secure_url};
 use crate::{DpopKey, Error, Tls, Token, TokenSource};
 
-/// A token is fetched anew when less than this is left of its life, or a fifth of it, if that is less.
+/// A token is fetched again when less than this is left of its life, or a fifth of it, if that is less.
 const REFRESH_MARGIN: Duration = Duration::from_secs(30);
 /// Where the issuer does not say how long a token lives.
 const UNSAID_LIFETIME: Duration = Duration::from_secs(60);
@@ -182,7 +182,7 @@ impl Inner {
         let request = Request::get(url).header(ACCEPT, "application/json").body(Full::default());
         let answer = self.http.send(request.map_err(not_sendable)?).await?;
         let document = answer.json();
-        // Section 4.3: a document that speaks of another issuer is somebody else's.
+        // Section 4.3: a document that names another issuer is not this issuer's.
         if !answer.status.is_success() || document["issuer"] != issuer.as_str() {
             let why = format!("the issuer's discovery document is not usable (HTTP {})", answer.status.as_u16());
             return Err(Error::new(code_of(answer.status), why));

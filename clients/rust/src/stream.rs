@@ -23,9 +23,9 @@ use crate::{Client, Error, Reason, StreamBounds};
 
 /// Ships items as long as it is not closed, over one connection after the other: where one ends, whatever the service has
 /// not acknowledged is sent again on the next, in the same order and under the same keys, after pauses and as often as
-/// [`Retry`](crate::Retry) says; each acknowledgement starts the count anew.
+/// [`Retry`](crate::Retry) says; each acknowledgement restarts the count.
 ///
-/// Where that does not help, whoever waits for a result gets the error, as does whoever sends, or closes the stream. A
+/// If that does not help, callers that wait for a result, send, or close the stream get the error. A
 /// stream that is dropped is aborted.
 pub struct ItemStream<K: StreamKind>(Arc<Shared<K>>);
 
@@ -103,7 +103,7 @@ impl<K: StreamKind> ItemStream<K> {
     /// Why the stream was given up before. One that was aborted closes without an error.
     pub async fn close(&self) -> Result<(), Error> {
         let shared = &self.0;
-        // Whoever came before is served before.
+        // Callers are served in the order of their calls.
         let _turn = shared.turn.lock().await;
         shared.state().is_closing = true;
         shared.changed();
@@ -119,7 +119,7 @@ impl<K: StreamKind> ItemStream<K> {
         Ok(())
     }
 
-    /// Ends the stream at once. Whoever waits for a result is told [`Code::Cancelled`].
+    /// Ends the stream at once. Callers that wait for a result get [`Code::Cancelled`].
     pub fn abort(&self) {
         let worker = self.0.state().worker.take();
         worker.inspect(AbortHandle::abort);
@@ -234,7 +234,7 @@ impl<K: StreamKind> Shared<K> {
         guard.is_done = true;
     }
 
-    /// When the next connection is to be opened; else the next item begins the work anew.
+    /// When the next connection is to be opened; otherwise the next item restarts the work.
     fn has_work(&self) -> Option<Instant> {
         let mut state = self.state();
         if state.over.is_none() && !state.window.is_empty() {

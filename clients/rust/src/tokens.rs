@@ -15,7 +15,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// A token that whoever has it may use, or that is bound to the client certificate.
+    /// A token that any holder may use, or that is bound to the client certificate.
     #[must_use]
     pub fn bearer(value: &str) -> Self {
         Self { value: value.into(), key: None }

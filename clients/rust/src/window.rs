@@ -102,7 +102,7 @@ impl<I: Clone, R> Window<I, R> {
         Ok(acknowledged.into_iter().filter_map(settle).collect())
     }
 
-    /// Whoever waits for a result is to be told something else.
+    /// Callers that wait for a result must get another error.
     pub(crate) fn give_up(&mut self) -> Vec<Told<R>> {
         self.pending.values_mut().filter_map(|pending| pending.told.take()).collect()
     }

@@ -228,7 +228,7 @@ class AsyncRuntime:
 
     def start(self, work: Work[T]) -> Flight[T]:
         task = asyncio.get_running_loop().create_task(work())
-        # Whoever waited may have left by then; the error is then nobody's.
+        # The waiter may have left by then, and the error is then unused.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return AsyncFlight(task)
 

@@ -123,7 +123,7 @@ class IssuedTokens(KeptTokens):
         document = members(response)
         if response.status_code != 200:
             raise refusal(response, document)
-        # Section 4.3: a document that speaks of another issuer is somebody else's.
+        # Section 4.3: a document that names another issuer is not this issuer's.
         if document.get("issuer") != issuer:
             raise no_token("its discovery document is of another issuer")
         aliases = document.get("mtls_endpoint_aliases")

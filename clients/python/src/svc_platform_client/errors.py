@@ -83,7 +83,7 @@ def read_refusal(code: grpc.StatusCode, message: str, metadata: Metadata) -> Pla
         if name == "grpc-status-details-bin" and isinstance(value, bytes):
             try:
                 status = Status.FromString(value)
-            except DecodeError:  # somebody on the way wrote it; the status alone counts then
+            except DecodeError:  # a proxy wrote it; the status alone counts then
                 status = Status()
     info = detail(status, ErrorInfo) or ErrorInfo()
     broken = detail(status, BadRequest) or BadRequest()

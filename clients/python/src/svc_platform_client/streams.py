@@ -85,7 +85,7 @@ class AsyncItemStream(Generic[Payload, Item, Result]):
     async def send(self, payload: Payload, idempotency_key: str | None = None) -> asyncio.Future[Result]:
         """As `ItemStream.send`: resolves once the item is taken, with a future of its result."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        # Whoever closes the stream hears of its error; not everybody wants it of each item too.
+        # The closer of the stream gets its error; not every caller also wants it of each item.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         await self._shipping.send(payload, idempotency_key, future)
         return future

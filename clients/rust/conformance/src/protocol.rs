@@ -1,4 +1,4 @@
-//! What the suite asks, and what it is told.
+//! Questions of the suite, and their answers.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Streams that nobody answers, and how they end. What they do with a service the conformance suite shows.
+//! Streams without answers, and how they end. What they do with a service the conformance suite shows.
 
 use std::net::TcpListener;
 use std::time::Duration;

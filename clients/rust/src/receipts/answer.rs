@@ -117,7 +117,7 @@ pub fn verify_answer<A: RecordedAnswer>(
 }
 
 /// Checks the receipt of an item of a bulk call or a stream as [`verify_answer`] does that of an answer. The caller is that
-/// of the answer around the item; streams tell of none, and then it is not compared.
+/// of the answer around the item; streams send none, and then it is not compared.
 ///
 /// # Errors
 /// [`ReceiptError`] says what does not hold, also where the item has no receipt.

@@ -45,7 +45,7 @@ fn parse(text: &str) -> Option<(u64, Vec<Hash>, &str)> {
     if lines.next()? != HEADER {
         return None;
     }
-    // Opaque, and vouched for by nobody.
+    // Opaque and unsigned.
     if let Some(extra) = lines.peek().and_then(|line| line.strip_prefix("extra ")) {
         BASE64.decode(extra).ok()?;
         lines.next();

@@ -169,7 +169,7 @@ export async function requireAbsent(path: string): Promise<void> {
 
 function streamSink(stream: Writable): Sink {
   let failure: Error | undefined;
-  /** Wakes whoever waits for the last write. */
+  /** Wakes the waiter of the last write. */
   let wake = () => {};
   let last: Promise<void> = Promise.resolve();
   const settle = (error: Error) => {

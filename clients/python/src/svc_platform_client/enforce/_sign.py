@@ -78,7 +78,7 @@ def open_signed(
             verified = require_content(pieces_of(Watched(file, count)), binding)
             if not is_twice:
                 return verified
-            # A copy that nobody else can change.
+            # A copy that no other process can change.
             copy = stack.enter_context(staged(verified, context.directory))
             return require_content(pieces_of(Watched(copy, count)), binding)
 

@@ -64,7 +64,7 @@ def _key_of(jwk: dict[str, Any], path: File) -> LocalKey | LocalSigningKey:
 def _read(path: File) -> dict[str, Any]:
     """Reads a JWK; where it is not a public one, from a file that is its owner's alone."""
     try:
-        # Opening a FIFO would wait for whoever writes to it.
+        # Opening a FIFO would wait for a writer.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):

@@ -28,7 +28,7 @@ class LocalSigningKey:
             self._private: Ed25519PrivateKey | None = None
             if "d" in jwk:
                 self._private = Ed25519PrivateKey.from_private_bytes(decode_base64url(jwk["d"]))
-                # Else it would sign what nobody verifies.
+                # Otherwise no key would verify its signatures.
                 if self._private.public_key() != self._public:
                     raise ValueError("x is not of d")
         except ValueError as error:

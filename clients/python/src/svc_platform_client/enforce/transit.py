@@ -72,7 +72,7 @@ class TransitKey:
         body = {**given, "associated_data": _base64(associated_data)}
         try:
             headers["x-vault-token"] = self._token()
-            # A redirect is not followed: the key would go to whoever is named.
+            # A redirect is not followed: the key would go to the host that it names.
             with httpx.Client(verify=self._tls, timeout=self._timeout, follow_redirects=False) as client:
                 response = client.post(f"{self._base}/{path}", headers=headers, json=body)
         except Exception as error:

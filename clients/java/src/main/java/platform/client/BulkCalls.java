@@ -78,7 +78,7 @@ abstract class BulkCalls extends Permissions {
   }
 
   /**
-   * Tells of 1 to 1,000 events, each of which is recorded or refused by itself. However often the call is sent, each is
+   * Records 1 to 1,000 events, each of which is recorded or refused by itself. However often the call is sent, each is
    * recorded once.
    *
    * @param request an item without an idempotency key is given one, which its result names
@@ -92,7 +92,7 @@ abstract class BulkCalls extends Permissions {
   }
 
   /**
-   * Tells of 1 to 1,000 artifacts, as {@link #recordEvents}.
+   * Registers 1 to 1,000 artifacts, as {@link #recordEvents}.
    *
    * @param request an item without an idempotency key is given one, which its result names
    * @return the answer

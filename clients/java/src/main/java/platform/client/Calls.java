@@ -69,7 +69,7 @@ final class Calls {
     return new Sender(Optional.ofNullable(caller), since);
   }
 
-  /** Makes a call that may be made again: what it asks is asked anew. */
+  /** Makes a call that may be retried. */
   <Q, A> Answer<A> call(MethodDescriptor<Q, A> method, Q request) {
     return send(channel, method, request);
   }

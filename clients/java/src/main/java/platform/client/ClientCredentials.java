@@ -17,7 +17,7 @@ import java.util.Optional;
  * until shortly before they expire. Threads that need one at once share a request.
  */
 public final class ClientCredentials implements TokenSource {
-  /** A token is fetched anew when less than this is left of its life, or a fifth of it, if that is less. */
+  /** A token is fetched again when less than this is left of its life, or a fifth of it, if that is less. */
   private static final Duration REFRESH_MARGIN = Duration.ofSeconds(30);
 
   /** For issuers that do not say how long a token lives. */
@@ -120,7 +120,7 @@ public final class ClientCredentials implements TokenSource {
     URI url = URI.create(settings.issuer.replaceAll("/$", "") + "/.well-known/openid-configuration");
     HttpResponse<String> response = send(HttpRequest.newBuilder(url));
     JsonObject document = json(response).orElseGet(JsonObject::new);
-    // Section 4.3: a document that speaks of another issuer is somebody else's.
+    // Section 4.3: a document that names another issuer is not this issuer's.
     if (response.statusCode() != 200 || !text(document, "issuer").equals(Optional.of(settings.issuer)))
       throw refusal(response, document);
     Optional<String> named = text(document, "token_endpoint");

@@ -18,7 +18,7 @@ record LogProof(long index, List<byte[]> path, String checkpoint) {
     if (end < 0) throw new ReceiptException("the proof has no checkpoint");
     List<String> lines = new ArrayList<>(List.of(text.substring(0, end).split("\n", -1)));
     if (!lines.remove(0).equals(HEADER)) throw new ReceiptException("the text is no tlog-proof of version 1");
-    // Nobody signs it and it says nothing, but it has its form.
+    // It is unsigned and carries no meaning, but it has a form.
     if (!lines.isEmpty() && lines.get(0).startsWith("extra "))
       valueOf(lines.remove(0), "extra").flatMap(TextForms::base64).orElseThrow(LogProof::malformed);
     if (lines.isEmpty()) throw malformed();

@@ -180,7 +180,7 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
   }
 
   /**
-   * Tells of an artifact, under an idempotency key of its own: however often it is sent, it is recorded once.
+   * Registers an artifact, under an idempotency key of its own: however often it is sent, it is recorded once.
    *
    * @param request the artifact's metadata
    * @return the answer
@@ -190,7 +190,7 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
   }
 
   /**
-   * Tells of an artifact.
+   * Registers an artifact.
    *
    * @param request the artifact's metadata
    * @param idempotencyKey 1 to 128 visible characters; the same for what is to be recorded once

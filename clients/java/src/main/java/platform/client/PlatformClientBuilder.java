@@ -84,7 +84,7 @@ public final class PlatformClientBuilder {
   }
 
   /**
-   * Told of each pause before it begins, on the thread of the call. Default: nobody.
+   * Called before each pause, on the thread of the call. Default: none.
    *
    * @param onRetry takes what went wrong and how long the pause is
    * @return this

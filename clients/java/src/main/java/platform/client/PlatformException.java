@@ -87,7 +87,7 @@ public final class PlatformException extends RuntimeException {
     return detail(details, ErrorInfo.class).orElse(ErrorInfo.getDefaultInstance());
   }
 
-  /** All that whoever reads a stack trace needs in order to ask. */
+  /** All that a reader of a stack trace needs to ask for support. */
   private static String messageOf(Status status, ErrorInfo info) {
     String reason = info.getReason().isEmpty() ? "" : " (" + info.getReason() + ")";
     String requestId = info.getMetadataMap().getOrDefault("request_id", "");

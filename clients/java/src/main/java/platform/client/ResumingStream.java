@@ -31,7 +31,7 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
   private final List<String> logKeys;
   private final StreamOptions limits;
 
-  /** Whoever sends waits for room here, in order. */
+  /** Senders wait for room here, in order. */
   private final ReentrantLock sending = new ReentrantLock(true);
 
   private final ReentrantLock lock = new ReentrantLock();
@@ -170,7 +170,7 @@ public final class ResumingStream<I extends Message, R extends Message> implemen
   }
 
   /**
-   * What was not acknowledged. Whoever sends it again under its keys, on another stream or in another program, has nothing
+   * What was not acknowledged. Sent again under its keys, on another stream or in another program, it is not
    * recorded twice.
    *
    * @return in order, each item with its key

@@ -39,7 +39,7 @@ public record RetryPolicy(int maxAttempts, Duration initialBackoff, Duration max
   /** The pause after the attempt, counted from 1, however many there are. */
   Duration pause(PlatformException problem, int attempts) {
     long boundNanos = (long) Math.min(maxBackoff.toNanos(), initialBackoff.toNanos() * Math.pow(2, attempts - 1));
-    // Where all are told to come back at once, they are still spread.
+    // Spreads clients even if the service tells all to retry at the same time.
     long spreadNanos = ThreadLocalRandom.current().nextLong(boundNanos + 1);
     return problem.retryAfter().orElse(Duration.ZERO).plusNanos(spreadNanos);
   }

@@ -84,7 +84,7 @@ class BulkCallsTest {
     for (PlanProtectionsResponse wrong :
         List.of(
             good.toBuilder().setItems(0, anothers).build(),
-            // Whole: its record says that somebody asked for something else.
+            // Complete: its record says that another caller asked for something else.
             good.toBuilder().setItems(0, answered(log.receipt(0, 3), log.receipt(0, 3))).build(),
             good.toBuilder().setItems(0, good.getItems(0).toBuilder().clearDecision()).build(),
             good.toBuilder().removeItems(2).build()))

@@ -66,7 +66,7 @@ class PlatformClientTest {
       refusals.add("invalid_token");
       PlatformException problem = assertThrows(PlatformException.class, client::whoAmI);
       assertEquals("invalid_token", problem.reason());
-      // Whoever sees nothing but a stack trace sees why.
+      // A stack trace alone shows the reason.
       assertTrue(problem.getMessage().startsWith("UNAUTHENTICATED (invalid_token): "), problem.getMessage());
       assertEquals(1, tokens.made.get());
       assertEquals("Bearer token-2", client.whoAmI().getCaller().getSubject());

@@ -108,7 +108,7 @@ class ReceiptsTest {
     TestLog other = new TestLog(SIZE);
     VerifiedReceipt earlier = Receipts.verify(log.receipt(0, 5), key);
     VerifiedReceipt later = Receipts.verify(other.receipt(0, 9), other.key());
-    // The same records in the same places are the same tree, whoever signs it.
+    // The same records in the same places are the same tree, whatever key signs it.
     assertTrue(Receipts.continues(earlier, later, log.consistency(5, 9)));
     VerifiedReceipt renamed = new VerifiedReceipt("another", 0, 9, later.root(), later.record());
     assertFalse(Receipts.continues(earlier, renamed, log.consistency(5, 9)));

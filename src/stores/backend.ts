@@ -30,10 +30,7 @@ export interface StoreBackend {
    * an error of the driver or the file system if the store cannot be opened.
    */
   openStores(settings: ServiceSettings, machine: ServiceMachine): Promise<ServiceStores>;
-  /**
-   * Opens the store for reading. Like the two below it rejects if the store is missing or unusable; the message is for
-   * the operator.
-   */
+  /** Opens the store for reading. Like the next two, rejects if it is missing or unusable, for the operator. */
   openArchive(): Promise<StoreArchive>;
   /** Opens the store to erase and hold records. */
   openAdministration(machine: AdministrationMachine): Promise<RecordsAdministration>;
@@ -41,10 +38,7 @@ export interface StoreBackend {
   openIndexer(machine: IndexerMachine): Promise<SearchIndexer>;
   /** Creates the store if it is missing, and brings it to this program's schema. */
   migrate(options: MigrateOptions): Promise<Migrated>;
-  /**
-   * Copies an embedded store to a new file, beside a running service. Rejects for a database, which has its own
-   * backups.
-   */
+  /** Copies an embedded store to a new file, beside a running service. Rejects for a database. */
   backUp(target: string): Promise<Backup>;
   /** Removes expired rows, beside a running service. */
   compact(options: CompactOptions): Promise<Compacted>;

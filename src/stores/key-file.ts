@@ -22,9 +22,7 @@ export interface FileKey extends SigningKey {
 
 export type SigningKeys = readonly [FileKey, ...FileKey[]];
 
-/**
- * An operator's statement may precede a key, as JSON on one line: text that readers of PEM skip (RFC 7468 §2, §5.2).
- */
+/** JSON of an operator's statement may precede a key, in text that PEM readers skip (RFC 7468 §2, §5.2). */
 const pemKey = /(?:^Rotation: (?<statement>.*)\n)?(?<pem>-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----)/gm;
 
 /** The file exists and cannot be used; the message says why, without the file's content. */
@@ -50,10 +48,7 @@ export function createKeyFile(path: string, keys: SigningKeys): void {
   writeDurably(path, pemOf(keys));
 }
 
-/**
- * Makes a key and its file. If another process makes the file first, its keys are returned. Throws like `createKeyFile`
- * and `readKeyFile`.
- */
+/** Makes a key and its file, or reads one made meanwhile. Throws a KeyFileError or a file system error. */
 export function makeKeys(keyPath: string, random: RandomFill): SigningKeys | undefined {
   const keys: SigningKeys = [signingKeyOf(random(new Uint8Array(32)))];
   try {

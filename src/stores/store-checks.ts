@@ -56,10 +56,7 @@ export function isAhead({ lastRecordedAtMs }: Pick<TimedLog, "lastRecordedAtMs">
   return lastRecordedAtMs > nowMs + toleranceMs;
 }
 
-/**
- * Selects a row if one of the last leaves, all of the head's time, accepts it. `at` finds a parameter in `leaf`,
- * otherwise is 0.
- */
+/** Selects a row if one of the last leaves, all of the head's time, accepts it. `at` locates a parameter. */
 export function acceptanceQuery(tenantId: string, at: (parameter: 2 | 3) => string): string {
   return `SELECT 1 FROM entries WHERE tenant_id = ${tenantId} AND ${at(2)} > 0 AND leaf_index > coalesce(
             (SELECT leaf_index FROM entries WHERE tenant_id = ${tenantId} AND ${at(3)} = 0

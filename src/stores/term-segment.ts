@@ -12,9 +12,7 @@ export interface TermRow {
 /** Leaves per segment: a term has one bit for each. */
 export const segmentLeaves = 64;
 export const bitBytes = segmentLeaves / 8;
-/**
- * A term, and its bits: the lowest of the first byte is the segment's first leaf. In any order; a term may be repeated.
- */
+/** A term and its bits; the lowest bit is the segment's first leaf. In any order; terms may be repeated. */
 export const entryBytes = storedTermBytes + bitBytes;
 
 /** Packs rows of leaves from `firstLeaf` on: one entry per value, without merging equal terms. */

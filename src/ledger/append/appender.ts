@@ -80,10 +80,7 @@ export class Appender {
     });
   }
 
-  /**
-   * Queues records of one tenant for one write. Rejects or throws like `append`, per record if the store refuses its
-   * data.
-   */
+  /** Queues records of one tenant for one write. Rejects or throws like `append`, each record by itself. */
   appendTogether(tenantId: TenantId, records: readonly EncodedRecord[], span?: Span): readonly Promise<Appended>[] {
     this.#requireOpen(tenantId);
     const appended = records.map(() => Promise.withResolvers<Appended>());

@@ -94,10 +94,7 @@ export interface PostgresAdministrationOptions extends PostgresArchiveOptions {
   readonly random: RandomFill;
 }
 
-/**
- * Rejects with `IncompatibleStoreError` if schema or anchor are not as required, with an error of the driver if the
- * database cannot be reached.
- */
+/** Rejects with `IncompatibleStoreError` for an unsuitable schema or anchor, or an error of the driver. */
 export async function openPostgresAdministration(
   options: PostgresAdministrationOptions,
 ): Promise<StoredRecordsAdministration> {

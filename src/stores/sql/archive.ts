@@ -279,10 +279,7 @@ const registrationsOf: Statement = {
 };
 const rowsEach = 256;
 
-/**
- * Rows beside a log's entries (idempotency records, indexes), for the audit. Rejects with `DamagedError` if there is no
- * such log.
- */
+/** Rows beside a log's entries, for the audit. Rejects with `DamagedError` if there is no such log. */
 async function companionsOf(queries: Queries, tenantId: TenantId): Promise<Companions> {
   const head = await headOfTenant(queries, tenantId);
   if (head === undefined) throw new DamagedError(`the log of ${tenantId} has no head`);

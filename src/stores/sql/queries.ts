@@ -26,10 +26,7 @@ export interface Queries {
 
 /** A connection in a transaction. Statements are answered in the order of their calls. */
 export interface Transaction extends Queries {
-  /**
-   * Inserts rows, each with its values in the order of the table's columns. The table says what happens to existing
-   * rows.
-   */
+  /** Inserts rows, with values in the order of the columns. The table decides about existing rows. */
   insert(table: Table, rows: readonly (readonly Value[])[]): Promise<void>;
 }
 

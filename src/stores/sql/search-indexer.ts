@@ -116,10 +116,7 @@ export class StoredSearchIndexer implements SearchIndexer {
     return { tenantId, generation, key };
   }
 
-  /**
-   * Fills more leaves than services appended since the previous part, so that the rebuild ends. After the last leaf the
-   * index is in use.
-   */
+  /** Fills more leaves than services appended since the previous part, so that the rebuild ends. */
   async #fillPart(
     transaction: Transaction,
     rebuild: Rebuild,

@@ -19,10 +19,7 @@ import { prepareStore } from "./schema/prepare.ts";
 import { openSqliteStore, type StoreThreads } from "./store.ts";
 import { LateThread, StoreThread, type ThreadLimits } from "./thread.ts";
 
-/**
- * Options of the ledger. The files of store and anchor, and their directories, are created if they are missing; the key
- * is made if both are empty.
- */
+/** Options of the ledger. Missing files and directories are created; the key only for an empty store and anchor. */
 export interface SqliteLedgerOptions extends StorePaths {
   /** Prefix of a log's origin, before its random part, such as `ledger.example.org/logs`. */
   readonly originPrefix: string;
@@ -35,9 +32,7 @@ export interface SqliteLedgerOptions extends StorePaths {
   readonly commits?: CommitObserver | undefined;
   /** Bounds of the queues and batches; default `defaultAppenderLimits`. */
   readonly limits?: Partial<AppenderLimits>;
-  /**
-   * How long a write waits for another process on the same file. Default 1,000 ms, so that readiness reports in time.
-   */
+  /** How long a write waits for another process. Default 1,000 ms, so that readiness reports in time. */
   readonly busyTimeoutMs?: number;
   /** Bounds of the store's threads; default `defaultThreadLimits`. */
   readonly threads?: Partial<ThreadLimits>;
@@ -45,9 +40,7 @@ export interface SqliteLedgerOptions extends StorePaths {
   readonly connection?: { readonly module: URL; readonly data: unknown };
 }
 
-/**
- * Defaults: a disk that needs ten seconds for one commit is down; a thread restarts before a client's second attempt.
- */
+/** Defaults: a commit of ten seconds means a dead disk; a thread restarts before a client's second attempt. */
 export const defaultThreadLimits: ThreadLimits = {
   responseTimeoutMs: 10_000,
   minRestartDelayMs: 50,

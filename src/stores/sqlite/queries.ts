@@ -90,10 +90,7 @@ export class SqliteDatabase implements Database {
 
 let last: Promise<unknown> = Promise.resolve();
 
-/**
- * Waits for the previous transaction, of any connection: a transaction that waits for a lock would keep the thread from
- * ending it.
- */
+/** Waits for the thread's previous transaction, which could not end while another waits for its lock. */
 function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
   const result = last.then(work);
   last = result.catch(() => {});

@@ -17,10 +17,7 @@ import type { PartSender } from "./part-sender.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
 import { countChange } from "./wal-binding.ts";
 
-/**
- * Size of a probe's write. A disk too full for records often still has a page or two. Random bytes, because SQLite does
- * not write unchanged pages.
- */
+/** Size of a probe: a full disk may still have a page or two. Random, since SQLite skips unchanged pages. */
 const probeBytes = 64 * 1024;
 
 /** Its methods must be called one after the other. */

@@ -216,10 +216,7 @@ export class LogWriter {
     return appended ?? this.#open(tenantId, batch);
   }
 
-  /**
-   * Locks the head. A log of a newer key is continued only if this process has that key. A log of an older key is
-   * handed over first.
-   */
+  /** Locks the head. Hands over a log of an older key; rejects one of a newer key that this process lacks. */
   async #soundHead(connection: PostgresConnection, tenantId: TenantId): Promise<LockedHead | undefined> {
     const head = await lockHead(connection, tenantId);
     await this.#tools.anchoring.refuseUnsound(connection, tenantId, head);

@@ -62,10 +62,7 @@ export class PostgresCopyTarget {
     this.attempt = Buffer.from(options.random(new Uint8Array(16))).toString("hex");
   }
 
-  /**
-   * Rejects with `IncompatibleStoreError` if the database has another schema, with an error of the driver if it cannot
-   * be reached. Changes nothing.
-   */
+  /** Changes nothing. Rejects with `IncompatibleStoreError` for another schema, or an error of the driver. */
   static async open(options: CopyTargetOptions): Promise<PostgresCopyTarget> {
     const target = new PostgresCopyTarget(options);
     try {

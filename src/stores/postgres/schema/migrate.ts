@@ -14,10 +14,7 @@ export interface MigrateOptions extends ConnectionSettings {
   readonly random: RandomFill;
   /** Default: all that this program knows. */
   readonly migrations?: readonly Migration[];
-  /**
-   * Whether to distribute the tables over the nodes of a Citus cluster. Later tables of a distributed database always
-   * are.
-   */
+  /** Whether to distribute the tables over the nodes of a Citus cluster. Not needed for later tables. */
   readonly distributed?: boolean;
 }
 
@@ -93,10 +90,7 @@ function knownVersion(rows: readonly Record<string, unknown>[], known: readonly 
   return rows.length;
 }
 
-/**
- * The mark of a database that a copy is under way to. While it is set, no gateway serves from the database or writes to
- * it.
- */
+/** The mark of a copy that is under way. While it is set, no gateway reads or writes the database. */
 const readMark: Statement = { name: "copy_mark", text: "SELECT copy_under_way FROM store WHERE singleton = 1" };
 
 /** Whether no copy to the database is under way or was interrupted. */

@@ -65,10 +65,7 @@ async function checkAnchor({ pool, anchor, anchorPath }: PrepareOptions): Promis
     );
 }
 
-/**
- * Returns the keys of the file, if the store's logs are signed with them, or if the file also holds the key that signed
- * before.
- */
+/** Returns the keys of the file, which must hold the key that signs the store's logs. */
 async function admitKeys(options: PrepareOptions): Promise<SigningKeys> {
   const { pool, keyPath } = options;
   return pool.transaction(async (connection) => {

@@ -206,10 +206,7 @@ function namedConnection(path: string, connection: SqliteConnection): SqliteConn
 
 export const anchorConnection = { readOnly: false, durability: "process" } as const;
 
-/**
- * Does the work on the anchor's file. Throws `AnchorFileError` if the file cannot be used, or with an error of the work
- * as its cause.
- */
+/** Works on the anchor's file. Throws `AnchorFileError` for an unusable file, or for an error of the work. */
 export function withAnchorFile<Result>(
   options: ConnectionOptions,
   work: (connection: SqliteConnection) => Result,

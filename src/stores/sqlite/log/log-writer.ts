@@ -74,10 +74,7 @@ export class LogWriter {
     return head;
   }
 
-  /**
-   * Must be called when a transaction has begun on the connection, and `end` after it. Without it, appends do not use
-   * the cache.
-   */
+  /** Must be called after a transaction has begun. Without it, appends do not use the cache. */
   begin(): void {
     this.#known.begin(`${this.#version.get()?.data_version} ${this.#anchor.dataVersion()}`);
   }

@@ -54,10 +54,10 @@ export function streamed(others: Readonly<Record<number, object>> = {}): Expecte
 }
 
 /**
- * The stream was given up: the first items have their results, the others have none, and the error lists those of them that had been
- * taken, in their order.
+ * The stream was given up: the first items have their results, the others have none, and the error lists those of them
+ * that had been taken, in their order.
  *
- * @param left how many were left, where that is certain
+ * @param left how many were left, if that is certain
  */
 export function gaveUp(
   code: string,

@@ -1,4 +1,4 @@
-/** Stands between a client and a PostgreSQL, and cuts connections where it is told to. */
+/** Stands between a client and a PostgreSQL, and cuts connections on command. */
 import { connect, createServer, type Server, type Socket } from "node:net";
 
 export interface CuttingProxy {
@@ -14,7 +14,7 @@ export interface CuttingProxy {
   close(): Promise<void>;
 }
 
-/** Stands between client and server, and cuts connections where it is told to. */
+/** Stands between client and server, and cuts connections on command. */
 export async function cuttingProxy(port: number): Promise<CuttingProxy> {
   let armed: { readonly text: string; readonly after: boolean } | undefined;
   let cuts = 0;

@@ -28,11 +28,11 @@ import { expectGapless, type LedgerFixture } from "./ledger-suite.ts";
 export interface ErasureFixture extends LedgerFixture {
   /** Whether the store can tell that deleted bytes are overwritten. */
   readonly overwrites: boolean;
-  /** Opens a keeper beside whoever serves the store. */
+  /** Opens a keeper beside the store's service. */
   administration(options: { readonly clock: Clock; readonly random: RandomFill }): Promise<RecordsAdministration>;
   /** Opens the store as commands read it. */
   archive(): Promise<StoreArchive>;
-  /** Opens what builds the search index anew. */
+  /** Opens the indexer, which rebuilds the search index. */
   indexer(options: { readonly random: RandomFill }): Promise<SearchIndexer>;
   /** Puts a row among the erasures of the store, and does nothing else. */
   noteErased(tenantId: string, recordId: string, leafIndex: number, erasureLeafIndex: number): Promise<void>;

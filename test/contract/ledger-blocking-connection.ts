@@ -32,7 +32,7 @@ export function openConnection(options: ConnectionOptions, cells: Int32Array): S
     exec: (sql) => real.exec(sql),
     prepare(sql) {
       const statement = real.prepare(sql);
-      // What every search asks first, and nobody else on a connection that reads.
+      // What every search asks first, and no other read.
       if (!options.readOnly || !sql.includes("FROM search_keys")) return statement;
       return {
         run: (...parameters) => statement.run(...parameters),

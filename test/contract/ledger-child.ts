@@ -43,7 +43,7 @@ async function appendUntilDone(caller: number): Promise<void> {
   }
 }
 
-/** Unbuffered. A pipe that is full says so rather than wait: whoever reads it makes room. */
+/** Unbuffered. A pipe that is full says so rather than wait: its reader makes room. */
 function tell(line: string): void {
   for (;;) {
     try {

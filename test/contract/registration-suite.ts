@@ -33,7 +33,7 @@ interface Said {
   readonly rewraps?: readonly string[];
   readonly digest?: string;
   readonly cid?: string;
-  /** Length of some text that nobody reads. */
+  /** Length of some unread text. */
   readonly padding?: number;
 }
 
@@ -307,7 +307,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
           await Promise.all(Array.from({ length }, () => ledger.append(makeRecord(alice))));
         const last = await register({ by: "owner" });
         await forget();
-        // The append makes up for a part, and leaves its own registration to whoever asks.
+        // The append makes up for a part, and leaves its own registration to the next lookup.
         const newest = await register({ by: "owner" });
         const [head] = await fixture.query("SELECT registered_to FROM log_heads");
         expect(Number(head?.registered_to)).toBe(1_024);
@@ -336,7 +336,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
     });
 
     describe("a registration that does not open when it is looked at", () => {
-      /** Nobody can tell what the first of two is of. */
+      /** The artifact of the first of two is unknown. */
       const damageOne = async () => {
         const ids = [await register({ labels: ["restricted"] }), await register({ digest: other })] as const;
         await forget();

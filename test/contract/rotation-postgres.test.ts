@@ -148,7 +148,7 @@ test("ledger verify bears a second rotation of which a log was not told yet, and
     rotate();
     await (await fixture.open({ clock, random })).close();
     rotate();
-    // A gateway that starts notes the key, hands over the first log, and waits for the other, which somebody holds.
+    // A starting gateway notes the key, hands over the first log, and waits for the other, which another session holds.
     const head = await holdHead(fixture, "bob");
     const starting = fixture.open({ clock, random, timeoutMs: 30_000 });
     await expect

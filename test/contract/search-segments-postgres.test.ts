@@ -1,4 +1,4 @@
-/** Leaves that wait for the search index of a database, and its segments: found all the same, whoever writes and reads. */
+/** Leaves that wait for a database's search index, and its segments: searches find them, whatever replicas write. */
 import fc from "fast-check";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";

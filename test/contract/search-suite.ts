@@ -18,7 +18,7 @@ import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import type { LedgerFixture } from "./ledger-suite.ts";
 
-/** A place of ledgers whose search indexes can be looked at, built anew and lost. */
+/** A place of ledgers whose search indexes can be looked at, rebuilt and lost. */
 export interface SearchFixture extends Pick<LedgerFixture, "rows" | "deleteOpening" | "damage" | "remove"> {
   open(options: Parameters<LedgerFixture["open"]>[0]): Promise<Ledger & PublishedLogs>;
   /** Opens the store for reading, as it is now. */
@@ -295,7 +295,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
           pauses += 1;
           await append(alice);
           if (pauses !== 2) return;
-          // Its leaf has been indexed anew already.
+          // Its leaf has been indexed again already.
           await fixture.deleteOpening("alice", recordId);
           await fixture.removeTerms("alice", leafIndex);
         });

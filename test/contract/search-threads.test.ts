@@ -1,4 +1,4 @@
-/** Searches of an embedded store keep nobody else waiting, and are not given up because others are before them. */
+/** Searches of an embedded store delay no other call, and are not given up because others are before them. */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";

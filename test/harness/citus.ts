@@ -65,7 +65,7 @@ export function urlOf({ url }: PostgresServer, database: string): string {
 /** Each database has a process of its own that looks after it, besides those of the server. */
 const clusterSettings = {
   shared_preload_libraries: "citus",
-  // Loopback, and nobody's certificates.
+  // Loopback, and no certificates.
   "citus.node_conninfo": "sslmode=disable",
   wal_level: "logical",
   max_prepared_transactions: "100",

@@ -12,7 +12,7 @@ import {
   type Platform,
 } from "../../clients/typescript/src/enforce/index.ts";
 
-/** What the parent is told, in order. All but progress is answered by `{ id, answer }`. */
+/** Messages to the parent, in order. All but progress is answered by `{ id, answer }`. */
 export type Moment =
   | { readonly moment: "call"; readonly id: number; readonly call: keyof Platform; readonly given: readonly unknown[] }
   | { readonly moment: "content-key"; readonly id: number; readonly key: string }

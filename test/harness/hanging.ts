@@ -1,4 +1,4 @@
-/** Sees by their connections whether processes run, which no process id that somebody else has by now can pretend. */
+/** Sees by their connections whether processes run, which a reused process id cannot fake. */
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 

@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 export interface MovingAddress {
   /** On loopback; stays the same. */
   readonly port: number;
-  /** Cuts every connection, and leads new ones to this port of loopback; to nobody where it is undefined. */
+  /** Cuts every connection, and leads new ones to this port of loopback; to no server if it is undefined. */
   moveTo(port: number | undefined): void;
   /** Passes nothing on any more over the connections that are open; what was held is lost when they are cut. */
   hold(): void;

@@ -197,7 +197,7 @@ function childrenOf(pid: number | undefined): number[] {
   }
 }
 
-/** Whom the server runs as: us, or where we are root somebody who is not. */
+/** The server's user: ours, or an unprivileged one if ours is root. */
 function serverUser(): User {
   if (process.getuid?.() !== 0) return {};
   const accounts = readFileSync("/etc/passwd", "utf8").split("\n");

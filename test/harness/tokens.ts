@@ -62,7 +62,7 @@ export function mintHmacToken(secret: string | Buffer, claims: unknown, header: 
   return `${input}.${createHmac("sha256", secret).update(input).digest("base64url")}`;
 }
 
-/** A token that nobody signed. */
+/** An unsigned token. */
 export function mintUnsignedToken(claims: unknown, header: Members = {}): string {
   return `${signingInput({ alg: "none", typ: "at+jwt", ...header }, claims)}.`;
 }

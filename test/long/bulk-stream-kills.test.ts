@@ -28,7 +28,7 @@ const newEventsATurn = 200;
 /** A store that can be killed, and comes back. */
 interface MortalStore {
   readonly settings: Readonly<Record<string, string>>;
-  /** Absent where the store is in the service's own process: whoever kills the one kills the other. */
+  /** Absent if the store is in the service's own process: killing one kills the other. */
   readonly kill?: () => Promise<unknown>;
   restart(): Promise<unknown>;
   stop(): Promise<unknown>;

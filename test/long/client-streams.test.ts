@@ -70,7 +70,7 @@ test("a gateway that is stopped, killed and started again loses nothing and doub
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
     const ended = service.ended.then(() => start(settings));
     service.child.kill(signal);
-    // Held back while nobody listens.
+    // Held back while there is no listener.
     const sending = send(900);
     service = await ended;
     await sending;

@@ -97,7 +97,7 @@ async function loadUntilDead(
           body: bodies.get(route),
           headers: { "x-request-id": requestId },
         }).catch(() => undefined);
-        // The connection broke: whether this one was recorded, nobody was told.
+        // The connection broke: whether this one was recorded, the caller does not know.
         if (answer === undefined) return;
         expect(answer.status).toBe(200);
         onAcknowledged({ tenant, route, requestId, decisionId: answer.body.decision?.decision_id });

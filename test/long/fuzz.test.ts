@@ -59,7 +59,7 @@ test(`${connections} connections of strangers are survived`, { timeout: 60_000 }
     expect(lines.filter((line) => /"level":"(error|fatal)"/.test(line))).toEqual([]);
     expect(errors()).toBe("");
   }
-  // Whoever left without a word may have to be cut off, which is 1; nothing is left over.
+  // A peer that left without a GOAWAY may have to be cut off, which is 1; nothing is left over.
   for (const { child } of services) child.kill("SIGTERM");
   for (const { code } of await Promise.all(services.map(({ ended }) => ended))) expect([0, 1]).toContain(code);
 });

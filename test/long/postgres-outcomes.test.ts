@@ -78,7 +78,7 @@ describe("a synchronous standby that does not answer", () => {
     const other = await fixture.openStores({ clock, random: seededRandom("other"), timeoutMs: 1_000 });
     await setStandby("nobody");
     expect(await settled(stores.ledger.append(makeRecord(alice, { idempotency })))).toMatchObject(refused);
-    await expectGapless(fixture, "alice", 3); // the server has it; nobody was told
+    await expectGapless(fixture, "alice", 3); // the server has it; no caller knows
     // A retry finds what was kept, and does not believe it either, on whichever replica.
     for (const { ledger } of [stores, other])
       expect(await settled(ledger.append(makeRecord(alice, { idempotency })))).toMatchObject(refused);

@@ -72,7 +72,7 @@ async function startFourWriters(): Promise<void> {
   }
 }
 
-/** Waits until each writer was told of so many more appends, of those that are counted. */
+/** Waits until each writer has seen so many more of the counted appends. */
 async function everyWriter(countOf: (writer: Writer) => number, more: number): Promise<void> {
   const before = writers.map(countOf);
   await vi.waitFor(() => {
@@ -90,7 +90,7 @@ async function waitForCommits(count: number): Promise<void> {
 const acknowledgedBy = ({ acknowledged }: Writer) => acknowledged.length;
 const answersTo = ({ acknowledged, refusals }: Writer) => acknowledged.length + refusals;
 
-/** The address moves first: what it leads to is still a standby, which serves nobody. */
+/** The address moves first: what it leads to is still a standby, which serves no calls. */
 async function failOver(): Promise<void> {
   address.moveTo(standby.port);
   await everyWriter(({ refusals }) => refusals, appends);
@@ -98,7 +98,7 @@ async function failOver(): Promise<void> {
   await everyWriter(acknowledgedBy, records);
 }
 
-/** Resolves with all that they were told of. */
+/** Resolves with all appends that they have seen. */
 async function stopWriters(): Promise<readonly Appended[]> {
   await Promise.all(writers.map((writer) => writer.stop()));
   return writers.flatMap(({ acknowledged }) => acknowledged);

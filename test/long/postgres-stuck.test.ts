@@ -42,7 +42,7 @@ beforeEach(async () => {
   const logger = { warn: (fields: object) => void lines.push(fields) };
   stores = await fixture.openStores({ clock, random, timeoutMs, poolSize, logger });
   for (const tenantId of [...stuck, well]) await append(tenantId);
-  // Whoever holds these rows and goes away, or a node that answers no more.
+  // A session that holds these rows and goes away, or a node that answers no more.
   holder = new Client({ connectionString: fixture.url });
   await holder.connect();
   await holder.query("BEGIN");

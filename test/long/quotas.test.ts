@@ -42,7 +42,7 @@ describe.each(testStores)("two gateways on %s", (_name, startStore) => {
     const letIn = () => statuses.filter((status) => status === 200).length;
     for (let round = 0; round < 5; round++) await Promise.all([call(killed, 7), call(survivor, 7)]);
     expect(letIn()).toBe(70);
-    // With what is left of a portion in its hand, which nobody gets.
+    // With what is left of a portion in its hand, which no call gets.
     killed.child.kill("SIGKILL");
     await killed.ended;
     for (let round = 0; round < 20; round++) await call(survivor, 10);

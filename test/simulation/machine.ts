@@ -101,7 +101,7 @@ export class Machine {
   /** Who did something last. */
   actor = "";
   readonly processes = new Map<string, Process>();
-  /** Told of each event before it happens. */
+  /** Called before each event. */
   onEvent: ((name: string) => void) | undefined;
   /** Probability that one operation on a disk fails, of a process with faults. */
   diskFaults = 0;

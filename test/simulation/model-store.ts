@@ -114,7 +114,7 @@ export class ModelStorage implements Storage {
     this.#backups.push(this.logs);
   }
 
-  /** Witnesses know a log by its origin: one that the replica has not got yet would be begun anew. */
+  /** Witnesses know a log by its origin: one that the replica has not got yet would be begun again. */
   replace(isOpen: boolean): boolean {
     const whole = this.#backups.filter((logs) => logs.size === this.logs.size);
     if (isOpen || !this.#isWitnessed || whole.length === 0) return false;
@@ -190,7 +190,7 @@ class ModelStore implements LedgerStore {
       if (fault === "rolled back") throw unavailable();
       commit();
       if (fault === "no reply") throw unavailable();
-      // The server has done it, and is told again.
+      // The server has done it, and gets it again.
       if (fault === "twice") this.#attempt(() => this.#transact(batches, undefined).commit());
       return outcomes;
     });

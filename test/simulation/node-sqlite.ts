@@ -14,7 +14,7 @@ import { DeathError, machine, type Process } from "./machine.ts";
 
 type Parameters_ = Parameters<StatementSync["run"]>;
 
-/** How much of a write-ahead log was synced, and of which: one that is begun anew has another header. */
+/** How much of a write-ahead log was synced, and of which: a restarted one has another header. */
 interface SyncedLog {
   readonly header: string;
   readonly sizeBytes: number;

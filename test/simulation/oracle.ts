@@ -103,7 +103,7 @@ export class Oracle {
   truth: Truth | undefined;
   acknowledgements = 0;
   checkpoints = 0;
-  /** Told of what changed, for traces. */
+  /** Called with each change, for traces. */
   onChange: ((tenantId: TenantId, size: number) => void) | undefined;
   onAnswer: ((tenantId: TenantId, leafIndex: number, treeSize: number) => void) | undefined;
   /** Whether a quorum has cosigned a tree of a tenant's log; where answers wait for that. */

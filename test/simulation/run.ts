@@ -12,7 +12,7 @@ import { type Climate, climateOf, type Trouble, World } from "./world.ts";
 export interface RunOptions {
   readonly seed: number;
   readonly steps: number;
-  /** Told of what happens, a line each. */
+  /** Called with a line for each event. */
   readonly note: (line: string) => void;
   /** Troubles that are left out, for shrinking. */
   readonly without?: ReadonlySet<Trouble>;

@@ -1,4 +1,4 @@
-/** An AuthZEN client that nobody here wrote, unmodified, against a gateway with policies of an enforcement point. */
+/** A third-party AuthZEN client, unmodified, against a gateway with policies of an enforcement point. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,5 +1,5 @@
 /**
- * The packages as somebody else has them: each installed from its archive, by its README's own commands, into an empty
+ * The packages as their users have them: each installed from its archive, by its README's own commands, into an empty
  * folder, with the README's program and the example of all eight calls beside it, compiled in the language's strict mode.
  */
 import { execFile } from "node:child_process";

@@ -168,7 +168,7 @@ test.each(clientPrograms.filter(({ verifiesReceipts }) => verifiesReceipts).map(
       code: 0,
       stdout: expect.stringMatching(/^receipt leaf \d+ of localhost\/clients\//m),
     });
-    // A key of the same name that somebody else made.
+    // A key of the same name that another party made.
     const foreign = formatVerifierKey(key.split("+")[0] as string, randomFillSync(new Uint8Array(32)));
     const bad = await run(program, { PLATFORM_LOG_KEY: foreign });
     expect(bad).toMatchObject({ code: 1, stderr: expect.stringMatching(/./) });

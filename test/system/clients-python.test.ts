@@ -1,4 +1,4 @@
-/** The Python package: its own checks, and its README's program as somebody else would run it, from each archive alone. */
+/** The Python package: its own checks, and its README's program as a user would run it, from each archive alone. */
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** The TypeScript package as somebody else has it: from its archive, in an empty folder. */
+/** The TypeScript package as a user has it: from its archive, in an empty folder. */
 import { execFile } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

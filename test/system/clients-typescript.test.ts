@@ -1,4 +1,4 @@
-/** The TypeScript package as somebody else would use it: from its archive, in an empty folder, on every Node it names. */
+/** The TypeScript package as a user would use it: from its archive, in an empty folder, on every Node it names. */
 import { readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";

@@ -21,7 +21,7 @@ beforeAll(async () => {
   tools = mkdtempSync(join(tmpdir(), "conformance-"));
   const env = { ...process.env, GOBIN: tools };
   await run("go", ["install", `${suite}/cmd/connectconformance@${version}`], { env });
-  // The definitions come with the suite, and are nobody else's.
+  // The definitions come with the suite alone.
   const { stdout } = await run("go", ["mod", "download", "-json", `${suite}@${version}`], { cwd: tools });
   image = join(tools, "image.binpb");
   const { Dir: directory } = JSON.parse(stdout) as { readonly Dir: string };

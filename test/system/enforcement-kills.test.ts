@@ -54,7 +54,7 @@ interface Ending {
   readonly wasKilled: boolean;
 }
 
-/** Runs an operation and kills it at the moment of this number: when it is told of, or once it has been answered. */
+/** Runs an operation and kills it at the moment of this number: when it is announced, or once it has been answered. */
 async function runUntil(
   language: LanguageName,
   request: ChildRequest,

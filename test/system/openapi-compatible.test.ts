@@ -1,4 +1,4 @@
-/** The document breaks nobody who uses the published one, and a change that would is noticed. */
+/** The document breaks no user of the published one, and a change that would is noticed. */
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -119,7 +119,7 @@ describe("packs", () => {
     const differing = texts.filter((_, index) => verdicts[index]?.ok !== expected[index]);
     expect(differing.map((each) => String(each).slice(0, 2_000))).toEqual([]);
     expect(expected[0]).toBe(true);
-    // Changes that nobody can see are few: of the maker's word on the time, of the selection's ends.
+    // Undetectable changes are few: of the maker's word on the time, of the selection's ends.
     expect(expected.filter((ok) => ok).length).toBeLessThan(30);
   });
 

@@ -22,7 +22,7 @@ test.each(testStores)(
       expect(records).toBeGreaterThanOrEqual(called.acknowledged.length);
       for (const count of [called.acknowledged.length, called.keyed.size, called.repeated, called.sessions])
         expect(count).toBeGreaterThan(0);
-      // Otherwise nobody has seen the limit.
+      // Otherwise no replica has seen the limit.
       expect(limit.refused).toBeGreaterThan(0);
     } finally {
       await store.stop();

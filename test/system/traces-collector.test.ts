@@ -1,4 +1,4 @@
-/** A collector that nobody here wrote takes the service's spans, and hands them on as they were. */
+/** A third-party collector takes the service's spans, and hands them on as they were. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";

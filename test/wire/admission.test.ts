@@ -1,4 +1,4 @@
-/** One tenant asks for more than can be done: others are served, and it is told when to come back. */
+/** One tenant asks for more than can be done: others are served, and it gets the time of its retry. */
 import { randomFillSync } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
@@ -209,7 +209,7 @@ test("while memory is short nobody waits behind others, and health is answered a
   }).finally(() => {
     isShort = false;
   });
-  // Where nobody waits it is not asked about: a service that is short of memory goes on.
+  // If no call waits it is not asked about: a service that is short of memory goes on.
   isShort = true;
   expect((await get(fast.restPath, "cool")).status).toBe(200);
   isShort = false;

@@ -185,7 +185,7 @@ test("an enforcement point asks about itself without more, and by its own rights
   expect([status, body.decision]).toEqual([200, true]);
   expect(recordOf(body).request).not.toHaveProperty("on_behalf_of");
   expect(recordOf(body).outcome.reasons).toEqual(["platform/operations", "tenant/ordinary-work"]);
-  // A user who is called as the enforcement point is, and one whose name looks alike, are somebody else.
+  // A user who is called as the enforcement point is, and one whose name looks alike, are other subjects.
   for (const subject of [
     user(who.caller.principal_id),
     { type: "principal", id: `${who.caller.principal_id}\u200b` },

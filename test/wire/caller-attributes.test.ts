@@ -319,7 +319,7 @@ test("come from the headers of a trusted ingress, one for each", async () => {
   expect([refused.status, refused.body.error.reason]).toEqual([401, "invalid_token"]);
   const line = gateway.logged.find((candidate) => candidate.includes("SVC_ATTRIBUTE_HEADERS"));
   expect(JSON.parse(line ?? "{}")).toMatchObject({ level: "warn", attributes: ["role"] });
-  // Beside a token the headers are nobody's.
+  // Beside a token the headers are ignored.
   const withToken = await ask(tokenWith({ clearance: 0 }), { ...identity, "remote-clearance": "3" });
   expect(recordOf(withToken.body).outcome.caller_attributes).toEqual({ clearance: 0 });
 });

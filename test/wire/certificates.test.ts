@@ -170,7 +170,7 @@ describe("what is wrong changes nothing, and says so", () => {
     ["another text", () => put(paths.key, "a key"), "SVC_TLS_KEY: is not a private key in PEM"],
     ["half of the authorities", () => put(paths.ca, callers.cert.slice(0, 300)), "SVC_TLS_CLIENT_CA: holds a certif"],
     [
-      // OpenSSL trusts it, and nobody would see it go.
+      // OpenSSL trusts it, and its end would go undetected.
       "an authority in a form of its own",
       () => put(paths.ca, callers.cert + partners.cert.replaceAll(" CERTIFICATE", " TRUSTED CERTIFICATE")),
       "SVC_TLS_CLIENT_CA: holds a certificate that",

@@ -195,7 +195,7 @@ test("where nonces are on, a proof carries the newest one, which a refusal hands
       expect(nonce).not.toBe("");
       const dpop = mintProof(key, target(), { nonce });
       expect(await call(gateway, { authorization, dpop })).toEqual({ tenant: "tenant-a" });
-      // A nonce of another secret is asked for anew; a secret that is too short changes nothing.
+      // A nonce of another secret is requested again; a secret that is too short changes nothing.
       await writeFile(file, `${target().method.padEnd(40, "x")}\n`);
       await gateway.app.reload();
       await writeFile(file, "short");

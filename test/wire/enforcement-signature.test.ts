@@ -132,7 +132,7 @@ test("what is not allowed leaves nothing, and evidence", async () => {
   expect(await failureOf(signFile({ client: altered({ recordEvidence, deployment: envelopesOnly }) }))).toBe(
     "not_permitted",
   );
-  // The deployment decided nothing: there is nothing to tell of.
+  // The deployment decided nothing: there is nothing to record.
   expect(events).toMatchObject([{ event_type: "deny", outcome: "refused", artifact_profile: profile }]);
   expect(files()).toEqual([]);
 });

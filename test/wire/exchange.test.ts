@@ -320,7 +320,7 @@ describe("a defect", () => {
     const watches = () => service.lines.filter((line) => line.includes('"rpc":"Health/Watch"')).length;
     const known = watches();
     const connection = await h1Connect(service.url);
-    // Its answer goes on, so that the one behind it waits, and nobody reads that request.
+    // Its answer goes on, so that the one behind it waits, and that request is not read.
     const type = ["Content-Type: application/connect+json", "Content-Length: 7"];
     const watch = h1Request("POST /grpc.health.v1.Health/Watch", type, "\0\0\0\0\u0002{}");
     connection.write(watch + h1Request("GET /v1/sdk/whoami", ["X-Defect: a library that listens no longer"]));

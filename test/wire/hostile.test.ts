@@ -1,5 +1,5 @@
 /**
- * Input that nobody sends in good faith, against the service in a process of its own. Whatever comes, the service
+ * Input of attackers, against the service in a process of its own. Whatever comes, the service
  * neither fails (no answer is its own fault), nor ends, nor hangs, nor grows; and the next caller is served.
  */
 import { once } from "node:events";

@@ -97,7 +97,7 @@ test("with one down and one rotating under load, the callers of the others notic
     signing = next;
     await everybodyCalls(10);
   }
-  // Keys that nobody can look up, at the one that is down: its own callers' trouble.
+  // Keys that cannot be looked up, at the one that is down: its own callers' trouble.
   for (let i = 0; i < 5; i++) expect(await statusOf(tokenOf(1, {}, { ...keys[1], kid: `invented-${i}` }))).toBe(503);
   await everybodyCalls(10);
   isOver = true;

@@ -223,7 +223,7 @@ describe("stopping", () => {
   });
 });
 
-/** Headers of a call that sends its body once it is told to. */
+/** Headers of a call that sends its body once the service asks for it. */
 function waitingHeaders(): string[] {
   return [`Authorization: Bearer ${token()}`, "Content-Type: application/json", "Expect: 100-continue"];
 }

@@ -57,7 +57,7 @@ beforeEach(async () => {
       SVC_MAX_BODY_BYTES: "131072",
       SVC_MAX_ARTIFACT_BODY_BYTES: "131072",
     },
-    // Nobody takes the traces.
+    // No collector takes the traces.
     overrides: { timers, limits: { bodyBudgetBytes: 262_144 }, ...tracedBy(nowhere).overrides },
   });
 });
@@ -75,7 +75,7 @@ test("every metric moves, and none is there that nobody feeds", { timeout: 150_0
 
   expect(await callFromIngress(route)).toBe(200);
 
-  // Credentials: of nobody, of somebody who is not the ingress, with a certificate that is not the ingress' to forward.
+  // Credentials: of no client, of one that is not the ingress, with a certificate that is not the ingress' to forward.
   await refused(route, {});
   await refused(route, identity);
   await refused(route, { authorization: `Bearer ${await gateway.token()}`, "x-svc-mtls-client-certificate": "AAAA" });

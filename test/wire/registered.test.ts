@@ -123,7 +123,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
     const recordOf = (answer: unknown) =>
       JSON.parse(Buffer.from(findReceipt(answer)?.record ?? "", "base64").toString("utf8"));
 
-    /** A document that nobody had before: its id, and the digest of its artifact. */
+    /** A new document: its id, and the digest of its artifact. */
     const newDocument = () => ({ id: `r-${wire}-${++made}`, hex: hexOf(`${wire} ${made}`) });
     type Document = ReturnType<typeof newDocument>;
     const planned = { operation: "protect", preferred_artifact_profile: "tdf" };

@@ -114,7 +114,7 @@ test("nothing that callers send is in the log, whatever becomes of the call", as
     ...credentials.map((text) => ["credentials", text] as const),
   ]) {
     expect(log.includes(secret), `${name} in the log`).toBe(false);
-    // A member's name is repeated to the caller that sent it, and to nobody else.
+    // A member's name is repeated to the caller that sent it, and to no other.
     if (name !== "memberName") expect(answers.join("").includes(secret), `${name} in a refusal`).toBe(false);
   }
 });

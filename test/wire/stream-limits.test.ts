@@ -1,4 +1,4 @@
-/** Streams that need no credentials: whoever opens many keeps nobody else out. */
+/** Streams that need no credentials: a client that opens many keeps no other out. */
 import { type Client, Code, type ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";

@@ -157,7 +157,7 @@ describe("the issuer", () => {
     const token = tokenOf(issuer);
     await issuer.stop();
     expect(await statusOf(gateway, token)).toBe(200);
-    // A key that nobody can look up: not the caller's fault.
+    // A key that cannot be looked up: not the caller's fault.
     expect(await statusOf(gateway, tokenOf(issuer, { ...key, kid: "unknown" }))).toBe(503);
     await expectReadiness(gateway, true);
   });

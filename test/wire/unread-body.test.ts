@@ -1,4 +1,4 @@
-/** A refusal comes before the body is read: its caller gets to read the answer, and cannot hold the stream for ever. */
+/** A refusal comes before the body is read: the caller can read the answer, and cannot hold the stream open. */
 import { once } from "node:events";
 import http from "node:http";
 import http2 from "node:http2";

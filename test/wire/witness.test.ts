@@ -30,7 +30,7 @@ async function record() {
   return rest(gateway.url + route, { token: await gateway.token(), body });
 }
 
-/** Names of whoever signed, once the witness's signature is seen to be good. */
+/** Names of the signers, after the witness's signature was verified. */
 function signers(note: string): string[] {
   const { text, signatures } = parseNote(note);
   const own = signatures.find(({ name }) => name === "witness.example/w1");

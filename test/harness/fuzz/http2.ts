@@ -132,7 +132,7 @@ function anyFrame(newest: number, random: Random): Buffer {
     case 3:
       return h2Frame(pushPromise, random.below(256), streamId, random.bytes(random.below(32)));
     case 4:
-      // Nobody says goodbye in good order alone (RFC 9113 §7).
+      // A peer may close without a GOAWAY (RFC 9113 §7).
       return h2Frame(goaway, 0, odd ? streamId : 0, payload(Buffer.from([0, 0, 0, 0, 0, 0, 0, random.below(14)])));
     case 5:
       return h2Frame(continuation, random.below(256), streamId, random.bytes(random.below(32)));

@@ -3,7 +3,7 @@
  * and the interceptors of the product, and the suite's unary methods in place of the product's. Their errors leave with
  * the codes and details that the suite wants, in place of the product's closed list: how an error is written in each
  * protocol is what the suite is asked about. The suite says on
- * standard input what it wants, and is told on standard output where to find it, each as a message with its length.
+ * standard input what it wants, and gets its address on standard output, each as a message with its length.
  *
  * Usage: node server.ts IMAGE, the descriptors of the suite's definitions
  */

@@ -64,7 +64,7 @@ function thumbprintLike(kind: string, thumbprints: Record<string, string>): unkn
   return thumbprints[kind] ?? malformed[kind];
 }
 
-/** What issuers put beside it, and what nobody knows. */
+/** What issuers put beside it, and unknown members. */
 const noise = fc.dictionary(
   fc.oneof(
     fc.constantFrom("kc-jkt-type", "jwk", "jwe", "jku", "kid", "x5t", "JKT", "x5t#s256", "x5t#S512", "osc"),

@@ -178,7 +178,7 @@ async function failureOf(inbound: InboundRequest, rule: Partial<DpopRule> = {}) 
   const replayStore = memoryReplayStore();
   const refusal = await refusalOf(authenticate(inbound, { replayStore, ...rule }));
   expect(refusal).toMatchObject({ reason: "proof_of_possession_failed", httpStatus: 401 });
-  // Whoever is not let in leaves nothing behind.
+  // A refused caller leaves nothing behind.
   expect(replayStore.uses).toEqual([]);
   return refusal.details.challenge ?? "";
 }

@@ -87,7 +87,7 @@ describe("an opaque token", () => {
     await expect.poll(() => asked.length).toBe(1);
     first.abort();
     expect((await calls[0])?.reason).toBe("issuer_unavailable");
-    // The other one still waits, and so the question goes on; then nobody does.
+    // The other one still waits, and so the question goes on; then no caller does.
     expect(await Promise.race([ended.promise, new Promise((resolve) => setImmediate(resolve, "goes on"))])).toBe(
       "goes on",
     );

@@ -26,7 +26,7 @@ afterEach(async () => {
   await issuer.stop();
 });
 
-/** Odd, and of just so many bits; nobody knows its factors. */
+/** Odd, and of just so many bits; its factors are unknown. */
 function number(bits: number): string {
   const bytes = randomBytes(bits / 8);
   bytes[0] = (bytes[0] as number) | 0x80;

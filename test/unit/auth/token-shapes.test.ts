@@ -82,7 +82,7 @@ function choicesFor(nowSeconds: number): { readonly claims: Record<string, Choic
       at_hash: absent("h"),
       c_hash: absent("h"),
       events: absent({}),
-      // Nobody's business.
+      // Ignored.
       jti: { right: [undefined, "a", 7], wrong: [] },
       azp: { right: [undefined, "client", null], wrong: [] },
     },
@@ -225,7 +225,7 @@ describe("an authenticator that remembers", () => {
             const fresh = await started(time);
             const expected = await outcomeOf(fresh, token);
             fresh.close();
-            // A key that nobody published: it is asked for, as long as the budget lasts.
+            // An unpublished key: it is fetched, as long as the budget lasts.
             if (outcome !== "issuer_unavailable") expect(outcome).toBe(expected);
             else expect(expected).toBe("invalid_token");
           } else if ("passMs" in taken) await pass(taken.passMs);

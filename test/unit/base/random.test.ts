@@ -19,7 +19,7 @@ test("small amounts come from what was drawn at once, in order and never twice",
   const given = Array.from({ length: 4 }, () => [...random(new Uint8Array(16))]);
   expect(given[0]).toEqual(Array.from({ length: 16 }, (_, n) => n));
   expect(given[1]).toEqual(Array.from({ length: 16 }, (_, n) => 16 + n));
-  // Eight bytes were left: too few, so they are given to nobody.
+  // Eight bytes were left: too few, so they are dropped.
   expect(given[2]).toEqual(Array.from({ length: 16 }, (_, n) => 40 + n));
   expect(new Set(given.flat()).size).toBe(64);
   expect(drawn).toEqual([40, 40]);

@@ -112,7 +112,7 @@ describe("fair slots", () => {
         await Promise.all(ends);
         expect(running).toBe(0);
         expect(most).toBeLessThanOrEqual(maximum);
-        // Nothing is taken for ever.
+        // Every permit is released.
         await Promise.all(Array.from({ length: maximum }, () => slots.run("z", async () => {}, patient)));
       }),
     );

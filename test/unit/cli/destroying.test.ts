@@ -1,4 +1,4 @@
-/** Commands that destroy something, or do what cannot be undone: none does so unless somebody said that it should. */
+/** Commands that destroy something, or do what cannot be undone: none does so without an explicit option. */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -38,7 +38,7 @@ const recorded = [
 /** Commands without a ledger: a line of the log names both. */
 const logged = ["clients remove", "clients rotate", "operators remove", "store copy"];
 const destroying = [...recorded, ...logged];
-/** These add something, or build anew what can be built anew, or only read. */
+/** These add something, or rebuild an index, or only read. */
 const harmless = [
   ...["serve", "doctor", "migrate", "keys generate", "keys show", "clients add", "clients list", "operators add"],
   ...[

@@ -289,7 +289,7 @@ describe("names what is wrong:", () => {
     const closed = join(directory, "closed");
     mkdirSync(closed, { mode: 0o500 });
     vi.stubEnv("SVC_STORE", `sqlite:${join(closed, "platform.db")}`);
-    // Root may write everywhere: the command runs as somebody else then.
+    // Root may write everywhere: the command runs as another user then.
     const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : undefined;
     if (user !== undefined) for (const path of [directory, closed]) chownSync(path, user.uid, user.gid);
     const program = join(import.meta.dirname, "../../../src/cli/cli.ts");

@@ -51,7 +51,7 @@ test.runIf(process.platform !== "win32").each([
   const there = file === "store" ? path : anchorPath;
   make(there);
   for (const command of commands) {
-    // Building an index anew needs no anchor.
+    // Rebuilding an index needs no anchor.
     if (file === "anchor" && command[1] === "reindex") continue;
     const { code, err } = await run(...command);
     expect({ command, code, err }).toEqual({ command, code: 1, err: expect.stringContaining(`${there} is ${kind}`) });

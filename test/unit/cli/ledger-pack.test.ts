@@ -1,4 +1,4 @@
-/** Packs as an operator makes them and somebody outside verifies them, from a store that a service has written. */
+/** Packs as an operator makes them and an outside auditor verifies them, from a store that a service has written. */
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";

@@ -17,7 +17,7 @@ afterEach(() => leave(directory));
 /** What a service does between two starts. */
 const serve = (count: number) => served(directory, Array<string>(count).fill("alice"));
 
-/** A change to a file by somebody who is not this program. */
+/** A change to a file by another program. */
 function change(path: string, sql: string): void {
   const database = new DatabaseSync(path);
   database.exec(sql);

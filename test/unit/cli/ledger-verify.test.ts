@@ -1,4 +1,4 @@
-/** `ledger verify` against what somebody was shown before, and of what stands beside the leaves. */
+/** `ledger verify` against earlier checkpoints, and of the rows beside the leaves. */
 import { createHash } from "node:crypto";
 import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

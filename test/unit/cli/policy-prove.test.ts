@@ -99,7 +99,7 @@ test("an example of the solver's that the search did not find is a change, and c
   });
 });
 
-/** Of the statements, half are about somebody else, for whom no permit here counts: those hold by their form. */
+/** Of the statements, half are about another principal, for whom no permit here counts: those hold by their form. */
 test("it ends with 3 where something is neither proven nor refuted, whatever is allowed", async () => {
   calculate(`${size} + 1 > 9`, `${size} > 8`);
   const { out, err, code } = await prove({ head, each: { undecided: "too hard" } });

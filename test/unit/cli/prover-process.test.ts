@@ -1,4 +1,4 @@
-/** A prover is a program of somebody's: nothing that it does is taken for a proof but a whole answer. */
+/** A prover is a foreign program: nothing that it does is taken for a proof but a whole answer. */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

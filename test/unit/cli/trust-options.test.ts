@@ -1,4 +1,4 @@
-/** Witnesses that whoever verifies a receipt or a pack demands. */
+/** Witnesses that a verifier of a receipt or a pack demands. */
 
 import { sign } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";

@@ -62,7 +62,7 @@ test("whatever is added, acknowledged and begun again: in order, within bounds, 
           expect(left.length).toBeLessThanOrEqual(maxItems);
           const bytes = sizes.slice(acknowledged, acknowledged + left.length).reduce((sum, size) => sum + size, 0);
           expect(left.length <= 1 || bytes <= maxBytes).toBe(true);
-          // Nobody waits for longer than needed: the next has no room.
+          // No caller waits for longer than needed: the next has no room.
           const next = sizes[acknowledged + left.length];
           expect(outbox.isFull).toBe(next !== undefined);
           if (next !== undefined) expect(left.length === maxItems || bytes + next > maxBytes).toBe(true);

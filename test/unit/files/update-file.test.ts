@@ -1,4 +1,4 @@
-/** Files that commands change: who could read one still can, and nobody else. */
+/** Files that commands change: the same users can read one as before, and no others. */
 import { chmodSync, chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** Answers to bulk calls that have one receipt for all of their items, and such as nobody should believe. */
+/** Answers to bulk calls that have one receipt for all of their items, and false ones. */
 import { formatBase64 } from "../../../src/base/text-forms.ts";
 import { checkpointOfProof } from "../../../src/ledger/tlog/tlog-proof.ts";
 import { type MemoryLog, memoryLog } from "./pack/memory-log.ts";

@@ -1,4 +1,4 @@
-/** Receipts of a log as the service writes it, and receipts that nobody should believe: the same for every language. */
+/** Receipts of a log as the service writes it, and false receipts: the same for every language. */
 import type { GivenReceipt } from "../../../src/ledger/record/receipt.ts";
 import { formatVerifierKey } from "../../../src/ledger/tlog/note-keys.ts";
 import { formatPath } from "../../../src/ledger/tlog/tlog-proof.ts";

@@ -102,7 +102,7 @@ describe("much that one viewer asks for", () => {
       release();
       await vi.waitFor(() => expect(begun.length).toBeGreaterThan(2));
     }
-    // Its turn came next or next but one, whoever came before.
+    // Its turn came next or next but one, whatever came before.
     expect(begun.indexOf("other")).toBeLessThan(6);
     const done = Promise.all(flood);
     const releasing = setInterval(release, 1);

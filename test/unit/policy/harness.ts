@@ -208,7 +208,7 @@ const onBehalfOf: fc.Arbitrary<OnBehalfOf> = fc.record({
   ),
 });
 
-/** The same, half of them about somebody else than the caller. */
+/** The same, half of them about another principal than the caller. */
 export const anyQueries: fc.Arbitrary<PolicyQuery> = fc
   .tuple(queries, fc.option(onBehalfOf, { nil: undefined, freq: 2 }))
   .map(([query, subject]) => (subject === undefined ? query : { ...query, onBehalfOf: subject }));

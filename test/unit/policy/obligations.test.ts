@@ -31,7 +31,7 @@ test("an allow carries the obligations of the policies that decide, with constan
       },
     },
   ]);
-  // What parameters are taken from is read: for the cache, and for whoever asks what was considered.
+  // What parameters are taken from is read: for the cache, and for the list of what was considered.
   expect(decision.inputs).toEqual([
     ...["attributes.region", "caller.attributes.clearance", "caller.attributes.on_call", "caller.subject"],
     ...["content_digest_present", "resource.kind"],

@@ -1,4 +1,4 @@
-/** Questions about somebody else than the caller: which permits count, and that nothing else changes. */
+/** Questions about another principal than the caller: which permits count, and that nothing else changes. */
 import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -96,7 +96,7 @@ test.each<[string, boolean]>([
   ["when { context == context }", false],
   ['when { principal.subject == "context.on_behalf_of.id" }', false],
   ['when { context.claimed.attributes.hasTag("on_behalf_of") }', false],
-  // What permits whoever it is about.
+  // A permit for any subject.
   ['when { context has on_behalf_of && (context.on_behalf_of.id == "a" || principal.scopes.isEmpty()) }', false],
   ['when { context has on_behalf_of || context.on_behalf_of.id == "a" }', false],
   ['when { context has on_behalf_of && !(context.on_behalf_of.id == "a" && principal.scopes.isEmpty()) }', false],

@@ -43,7 +43,7 @@ export const registeredConditions: readonly string[] = [
   "context has registered && context.registered.registered_at > 1600000000000",
 ];
 
-/** The same of whom the caller asks for; those that count for somebody else, and those that do not. */
+/** The same of whom the caller asks for; those that count for another principal, and those that do not. */
 export const onBehalfOfConditions: readonly string[] = [
   "context has on_behalf_of",
   "!(context has on_behalf_of)",

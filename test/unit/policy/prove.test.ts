@@ -81,7 +81,7 @@ test("guidance that is said alone is asked about with what decides it", async ()
     files(...many, forbid("g", "g", '@warning("w")')),
     files(...many, forbid("g", "h", '@warning("w")')),
   );
-  // For somebody else it follows from a denial too.
+  // For another principal it follows from a denial too.
   expect(request.questions.map(({ action }) => action)).toEqual(["protect", "protect", "protect"]);
   expect(proof).toMatchObject({ found: [], undecided: [] });
 });

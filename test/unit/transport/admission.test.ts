@@ -161,7 +161,7 @@ test("one member has a part of what its group may have, those that stall include
 });
 
 describe("strangers", () => {
-  /** Calls with credentials that nobody knows, each with its own. */
+  /** Calls with unknown credentials, each with its own. */
   function strangers(limits: Partial<AdmissionLimits> = {}) {
     const world = setup(limits);
     const accounts = new Accounts({ addressOf: ({ remoteAddress }) => remoteAddress, tenantHeader: "x-tenant" });

@@ -1,6 +1,6 @@
 /**
- * What is known of one artifact that two tenants registered, each with words of its own: whatever the other tenant, and
- * whoever operates for it, gets to see has none of them.
+ * Known facts of one artifact that two tenants registered, each with its own words: neither the other tenant nor its
+ * operator sees any of them.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { expect, onTestFinished, vi } from "vitest";
@@ -129,7 +129,7 @@ async function factsAreOwn(world: World, wire: Wire): Promise<void> {
 const among = (...uses: readonly { readonly recordId: string }[]) =>
   `entries.record_id IN (${uses.map(({ recordId }) => `'${recordId}'`).join(", ")})`;
 
-/** What an operator is told who looks at one tenant: at its own decisions, and at ids that are the other's. */
+/** What an operator of one tenant sees: at its own decisions, and at ids that are the other's. */
 async function explanations(
   { store, policies }: World,
   { tenant, requestIds, tag }: Side,
@@ -167,7 +167,7 @@ async function expectQuietSpans({ traced }: World, traces: Map<Side, string>, si
   for (const side of sides) {
     const ofCalls = () =>
       traced.spans.filter(({ traceId: id, kind }) => id === traces.get(side) && kind === "SPAN_KIND_SERVER");
-    // Of whom nobody knows who it is, the trace context does not count.
+    // The trace context of an unknown caller does not count.
     const authenticated = side.requestIds.length - 1;
     await expect.poll(() => ofCalls().length, { timeout: 10_000, interval: 10 }).toBe(authenticated);
     for (const name of ["policy.decide", "ledger.append"])

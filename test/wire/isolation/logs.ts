@@ -21,7 +21,7 @@ const route = "/v1/sdk/evidence";
 const body = sampleCalls().find((call) => call.route === route)?.body;
 const records = 3;
 
-/** Each tenant's log has its own leaves alone, which name nobody; receipts stand on their own log and no other. */
+/** Each tenant's log has its own leaves alone, which name no person; receipts stand on their own log and no other. */
 async function logsAreOwn(world: World, wire: Wire): Promise<void> {
   const tenants = world.tenants();
   const receipts = new Map<string, ReturnType<typeof receiptOf>[]>(tenants.map((tenant) => [tenant, []]));

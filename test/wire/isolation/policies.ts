@@ -23,11 +23,12 @@ async function ownSetDecides(world: World, wire: Wire): Promise<void> {
   for (const tenant of tenants) await ask(tenant);
   for (const tenant of tenants.toReversed()) await ask(tenant);
   await Promise.all([...tenants, ...tenants].map(ask));
-  // One name for all that decides in the deployment: it tells nobody what another's set says, nor that there is one.
+  // One name for all that decides in the deployment: it reveals to no tenant what another's set says, nor that it
+  // exists.
   expect(revisions.size).toBe(1);
 }
 
-/** A managed key is its tenant's: to anybody else it is denied, and said to be nobody's in particular. */
+/** A managed key is its tenant's: to anybody else it is denied, without the name of its owner. */
 async function ownKeysOnly(world: World, wire: Wire): Promise<void> {
   const [owner, ...others] = tenantsWithSets as [string, ...string[]];
   const body = { ...plan, operation: "wrap", key_reference: "kms://owned/1" };

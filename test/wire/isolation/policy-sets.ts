@@ -16,7 +16,7 @@ export const policyOf = (tenant: string) =>
 const principal = "payroll-service";
 /** What kind of resource the policies about people are about. */
 export const personKind = "person";
-/** Id of the platform's policy that knows the tenant's principal, and nobody else's of the same name. */
+/** Id of the platform's policy that knows the tenant's principal, and no other of the same name. */
 export const personPolicyOf = (tenant: string) => `person-${tenantsWithSets.indexOf(tenant)}`;
 
 /** What kind of resource the policy about registered facts is about. */
@@ -48,7 +48,7 @@ const personPolicies = [
    permit (principal, action, resource)
    when { context.claimed.resource.kind == "${factsKind}" && principal has team && context has registered &&
      context.registered has key_reference && context.registered.attributes.hasTag("notify") };`,
-  // What is registered is read, of artifacts that somebody asks about for somebody else.
+  // What is registered is read, of artifacts that a caller asks about for another principal.
   `@id("delegated") permit (principal, action, resource)
    when { context has on_behalf_of && context.on_behalf_of.id == "alice" && context has registered };`,
 ].join("\n");

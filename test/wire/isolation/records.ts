@@ -26,7 +26,7 @@ function citationOf(answer: ReturnType<typeof answerOf>): unknown {
   return { caller, request_summary, warnings, said, request, outcome: record.outcome, sizeBytes };
 }
 
-/** Whatever another tenant has recorded, citing it is like citing what nobody ever recorded. */
+/** Whatever another tenant has recorded, citing it is like citing what was never recorded. */
 async function foreignRecordsAreUnknown(world: World, wire: Wire): Promise<void> {
   const [owner, ...others] = world.tenants() as [string, ...string[]];
   const decision = (await ask(world, wire, "/v1/sdk/protection-plan", owner)).decision.decision_id;
@@ -183,7 +183,7 @@ async function registrationsAreOwn(world: World, wire: Wire): Promise<void> {
   });
 }
 
-/** What is known of an artifact is its tenant's alone, also where an enforcement point asks about it for somebody else. */
+/** What is known of an artifact is its tenant's alone, even if an enforcement point asks about it for another. */
 async function delegationSeesOwnArtifacts(world: World, wire: Wire): Promise<void> {
   const [owner, ...others] = world.tenants() as [string, ...string[]];
   const registration = bodyOf(citingRoutes[0]) as Readonly<Record<string, unknown>>;

@@ -93,7 +93,7 @@ function recordsOwn(route: string): Check {
 }
 
 /**
- * What an enforcement point asks for somebody of its tenant is answered alike, and recorded in its tenant's log.
+ * What an enforcement point asks for a principal of its tenant is answered alike, and recorded in its tenant's log.
  *
  * @param count decisions that one call makes
  */

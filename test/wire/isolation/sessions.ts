@@ -33,7 +33,7 @@ export async function opensOwnSessions(_world: World, wire: Wire): Promise<void>
   }
 }
 
-/** A tenant whose client is at its limit keeps nobody else's client of that name from the same address. */
+/** A tenant whose client is at its limit blocks no other tenant's client of that name at the same address. */
 async function limitsOwnClients(_world: World, wire: Wire): Promise<void> {
   const address = from(wire.name === "REST" ? "192.0.2.1" : "192.0.2.2");
   const [busy, ...others] = [...sameNames(wire.name)] as [TestClient, ...TestClient[]];

@@ -59,7 +59,7 @@ export interface World {
   readonly proofUrl: string;
   readonly opsUrl: string;
   wire(name: WireName): Wire;
-  /** Ids that nobody had before, each easily taken for another. */
+  /** Unused ids, each easily taken for another. */
   tenants(): readonly string[];
   /** A token of the tenant, with every scope; principal and subject are the same in all tenants. */
   token(tenant: string, claims?: Members): string;

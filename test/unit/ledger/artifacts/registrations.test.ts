@@ -39,10 +39,10 @@ describe("what counts, what says what was recorded, and all labels", () => {
     ["", [], undefined, ""],
     ["o:a", [0], 0, "a"],
     ["O:a", [0], 0, "a"],
-    // Its own principal may say it anew, and washes no label off.
+    // Its own principal may say it again, and washes no label off.
     ["o:a o:b", [0, 1], 1, "ab"],
     ["O:a O:", [0, 1], 1, "a"],
-    // One with a citation outranks one without, of whomever.
+    // One with a citation outranks one without, whatever its principal.
     ["O:a o:", [0, 1], 0, "a"],
     ["o:a O: o:b", [0, 1, 2], 1, "ab"],
     ["s:x O:a", [0, 1], 1, "ax"],

@@ -136,7 +136,7 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
       clock.nowMs += 1_000;
       return id as RecordId;
     },
-    /** Appends whatever leaf and record somebody who has the key makes of an honest record. */
+    /** Appends whatever leaf and record a holder of the key makes of an honest record. */
     forge(change: (leaf: Record<string, unknown>, record: Record<string, unknown>) => void): void {
       const [id] = appendRecords([makeRecord(tenantId)]);
       const entry = entries.pop() as Stored;

@@ -42,7 +42,7 @@ function otherText(text: string, next: (below: number) => number): unknown {
   return choices[next(choices.length)];
 }
 
-/** Changes one member of one line, or which lines there are. The end is not sealed anew. */
+/** Changes one member of one line, or which lines there are. The end is not sealed again. */
 export function changedLines(lines: readonly PackLine[], next: (below: number) => number): readonly PackLine[] {
   const place = next(lines.length - 1);
   const line = lines[place] as PackLine;

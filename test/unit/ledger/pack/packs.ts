@@ -1,4 +1,4 @@
-/** Packs taken apart and put together again, as somebody would who makes false ones. */
+/** Packs taken apart and put together again, as a forger would do. */
 import { createHash } from "node:crypto";
 import type { CheckedEntry } from "../../../../src/ledger/pack/entry-check.ts";
 import { formatLine, type PackLine, parseLine } from "../../../../src/ledger/pack/format.ts";

@@ -144,7 +144,7 @@ export class QueuedGroup implements RecordGroup {
   }
 }
 
-/** Whether a record was refused because of its own content. A group that was not committed has none. */
+/** Whether a record was refused because of its content. A group that was not committed has none. */
 function isOfRecord(refusal: unknown): boolean {
   return refusal instanceof ServiceError && ofRecords.has(refusal.reason);
 }

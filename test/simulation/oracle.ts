@@ -98,6 +98,8 @@ export class Oracle {
   /** Acknowledged records, by tenant and key. */
   readonly acknowledged = new Map<string, Fate>();
   readonly #verifiers = new Map<string, NoteVerifier>();
+  /** Notes that left while the store could not be read: between a loss of power and the next start. */
+  readonly #unchecked: [note: string, to: string][] = [];
   #version = -1;
   /** While another copy of the store stands in its place, the history is what it was. */
   truth: Truth | undefined;
@@ -133,6 +135,7 @@ export class Oracle {
     this.truth = truth;
     this.#version = -1;
     this.look();
+    if (truth !== undefined) for (const [note, to] of this.#unchecked.splice(0)) this.signed(note, to);
   }
 
   #follow(head: TimedLog, truth: Truth): void {
@@ -231,6 +234,10 @@ export class Oracle {
 
   /** A signed note has left a gateway. */
   signed(note: string, to: string): void {
+    if (this.truth === undefined) {
+      this.#unchecked.push([note, to]);
+      return;
+    }
     this.look();
     const { origin, size, root } = parseCheckpoint(note);
     const history = [...this.histories.values()].find((one) => one.origin === origin);

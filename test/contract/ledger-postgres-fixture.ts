@@ -73,6 +73,12 @@ export async function postgresFixture(
           WHERE tenant_id = ${literal(tenantId)} AND record_id = ${literal(recordId)}`,
       );
     },
+    async damageTile(tenantId) {
+      await query(
+        `UPDATE tiles SET hashes = set_byte(hashes, 0, get_byte(hashes, 0) # 1)
+          WHERE tenant_id = ${literal(tenantId)} AND level = 0 AND tile_index = 0`,
+      );
+    },
     async remove() {
       rmSync(directory, { recursive: true, force: true });
     },

@@ -79,6 +79,10 @@ export function sqliteFixture(): SqliteFixture {
       sealed[sealed.length - 1] = (sealed.at(-1) ?? 0) ^ 1;
       query(`UPDATE entries SET sealed = unhex('${sealed.toString("hex")}') ${row}`, tenantId, recordId);
     },
+    async damageTile(tenantId) {
+      const hashes = "CAST(zeroblob(32) || substr(hashes, 33) AS BLOB)";
+      query(`UPDATE tiles SET hashes = ${hashes} WHERE tenant_id = ? AND level = 0 AND tile_index = 0`, tenantId);
+    },
     async remove() {
       rmSync(directory, { recursive: true, force: true });
     },

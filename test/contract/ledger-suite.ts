@@ -40,6 +40,8 @@ export interface LedgerFixture {
   deleteOpening(tenantId: string, recordId: string): Promise<void>;
   /** Changes a stored record without its key. */
   damage(tenantId: string, recordId: string): Promise<void>;
+  /** Changes the hash of a log's first leaf in its tile. */
+  damageTile(tenantId: string): Promise<void>;
   remove(): Promise<void>;
 }
 
@@ -326,6 +328,13 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
       });
       const retry = (scope: string, changes?: Partial<Idempotency>) =>
         ledger.append(makeRecord(alice, { idempotency: idempotency(scope, changes) }));
+
+      test("a retry gets no checkpoint of a tree that a damaged tile makes", async () => {
+        await retry("d");
+        for (let i = 0; i < 3; i++) await ledger.append(makeRecord(alice));
+        await fixture.damageTile("alice");
+        await expect(retry("d")).rejects.toMatchObject({ reason: "store_unavailable" });
+      });
 
       test("is appended once; retries get its place, receipt and answer, across restarts and whatever came since", async () => {
         const first = await retry("a");

@@ -235,7 +235,7 @@ class ModelStore implements LedgerStore {
     const treeAt = (size: number) => new Tree(size, nodesOfTiles(tileOf));
     const plan = planBatch(readBatch(records), (asked) => {
       const row = log?.kept.get(asked.scope);
-      return row && idempotentResult(row, asked, treeAt);
+      return row && log && idempotentResult(row, asked, log.head, treeAt);
     });
     const [first, ...rest] = plan.fresh;
     if (first === undefined) return { log: log?.head.origin ?? "", results: plan.results([]) };

@@ -3,6 +3,7 @@ import type { RecordId } from "../../base/ids.ts";
 import { committedRecord } from "../append/committed-record.ts";
 import { type CommittedRecord, type NotAppended, UnsoundLogError } from "../ports/store.ts";
 import type { Tree } from "../tlog/tree.ts";
+import { type TreeHead, verifyConsistency } from "../tlog/tree-verify.ts";
 import { parseLeaf } from "./leaf.ts";
 import type { EncodedIdempotency } from "./record.ts";
 import { open, openAnswer, sealAnswer } from "./sealing.ts";
@@ -32,23 +33,28 @@ export function sealIdempotencyRecord({ payloadDigest, answer }: EncodedIdempote
 }
 
 /**
- * Returns the result for a retry: the first call's record, with its receipt in the tree of that time.
+ * Returns the result for a retry: the first call's record, with its receipt in the tree of that time. The receipt's root
+ * is computed from stored tiles and signed, so the head must prove it: a damaged tile would make a second root of its size.
  *
+ * @param head the newest state of the log
  * @param treeAt returns the log at a size that it has reached
  * @throws UnsoundLogError if stored data does not verify
  */
 export function idempotentResult(
   row: IdempotencyRow,
   { payloadDigest }: Pick<EncodedIdempotency, "payloadDigest">,
+  head: TreeHead,
   treeAt: (size: number) => Tree,
 ): CommittedRecord | NotAppended {
   const { answer, opening } = row;
   if (answer === null || opening === null) return "erased";
   try {
     const earlierAnswer = answerFor(payloadDigest, Buffer.from(openAnswer(answer, opening)).toString("utf8"));
-    return earlierAnswer === undefined
-      ? "conflict"
-      : { ...committedBefore(row, opening, treeAt(row.treeSize)), earlierAnswer };
+    if (earlierAnswer === undefined) return "conflict";
+    const tree = treeAt(row.treeSize);
+    const proof = treeAt(head.size).consistencyProof(tree.size);
+    if (!verifyConsistency({ size: tree.size, root: tree.root() }, head, proof)) throw new Error("a tile is damaged");
+    return { ...committedBefore(row, opening, tree), earlierAnswer };
   } catch (cause) {
     throw new UnsoundLogError(`the answer kept with leaf ${row.leafIndex} does not verify`, { cause });
   }

@@ -1,7 +1,7 @@
 /** Idempotency records (table `kept_answers`). */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { SealedEntry } from "../../ledger/append/sequence.ts";
-import type { CommittedRecord, NotAppended } from "../../ledger/ports/store.ts";
+import type { CommittedRecord, LogState, NotAppended } from "../../ledger/ports/store.ts";
 import {
   type IdempotencyRow,
   idempotencyTtlMs,
@@ -10,7 +10,9 @@ import {
   sealIdempotencyRecord,
 } from "../../ledger/record/idempotency-record.ts";
 import type { EncodedIdempotency, EncodedRecord } from "../../ledger/record/record.ts";
-import { readTree } from "./log-rows.ts";
+import { nodesOfTiles, proofTiles } from "../../ledger/tlog/tile-nodes.ts";
+import { Tree } from "../../ledger/tlog/tree.ts";
+import { readTiles } from "./log-rows.ts";
 import type { Queries, Row, Statement, Transaction } from "./queries.ts";
 import { tables } from "./tables.ts";
 
@@ -36,6 +38,7 @@ export type KnownScopes = (idempotency: EncodedIdempotency) => CommittedRecord |
 /**
  * Looks up every scope of a batch, under the lock of the log's head, so that no other batch takes one meanwhile.
  * Rejects with `UnsoundLogError` if stored data does not verify.
+ * @param locked the log's head; awaited only if a scope is known
  * @param isNoted whether the store's anchor notes the erasure of a record, which also counts after a backup restores
  *   the record
  */
@@ -43,6 +46,7 @@ export async function findIdempotencyRecords(
   queries: Queries,
   tenantId: TenantId,
   records: readonly EncodedRecord[],
+  locked: Promise<LogState | undefined>,
   isNoted: (recordId: RecordId) => boolean = () => false,
 ): Promise<KnownScopes> {
   const scopes = new Map<string, EncodedIdempotency>();
@@ -50,17 +54,25 @@ export async function findIdempotencyRecords(
   if (scopes.size === 0) return () => undefined;
   const asked = [...scopes.keys()].map((scope) => Buffer.from(scope, "hex"));
   const { rows } = await queries.query(find, [tenantId, asked]);
+  if (rows.length === 0) return () => undefined;
+  const head = await locked;
+  if (head === undefined) return () => undefined;
   const known = new Map<string, KnownScopes>();
   for (const row of rows) {
     const kept = toIdempotencyRow(row);
     const isErased = row.erasure_leaf_index !== null || isNoted(kept.recordId);
     const stored = isErased ? { ...kept, opening: null } : kept;
-    const tree = await readTree(queries, tenantId, stored.treeSize, [stored.leafIndex]);
+    const nodes = nodesOfTiles(await readTiles(queries, tenantId, tilesOfKept(stored, head.size)));
     known.set(Buffer.from(row.scope as Uint8Array).toString("hex"), (idempotency) =>
-      idempotentResult(stored, idempotency, () => tree),
+      idempotentResult(stored, idempotency, head, (size) => new Tree(size, nodes)),
     );
   }
   return (idempotency) => known.get(idempotency.scope)?.(idempotency);
+}
+
+/** Lists the tiles that prove a kept call's record in its tree, and that tree in the log's newest. */
+export function tilesOfKept({ treeSize, leafIndex }: Pick<IdempotencyRow, "treeSize" | "leafIndex">, size: number) {
+  return [...proofTiles(treeSize, [leafIndex]), ...proofTiles(size, [treeSize - 1])];
 }
 
 export interface KeptCall {

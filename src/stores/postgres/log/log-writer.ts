@@ -202,9 +202,10 @@ export class LogWriter {
     if (this.#tools.doubted.has(tenantId)) await this.#settleDoubt(tenantId);
     const appended = await this.#pool.transaction(async (connection) => {
       // All are sent at once and answered in this order, so reads behind the lock see its state.
+      const locked = this.#soundHead(connection, tenantId);
       const [head, known, index] = await Promise.all([
-        this.#soundHead(connection, tenantId),
-        findIdempotencyRecords(connection, tenantId, batch),
+        locked,
+        findIdempotencyRecords(connection, tenantId, batch, locked),
         indexOf(connection, tenantId),
       ]);
       if (head === undefined) return undefined;

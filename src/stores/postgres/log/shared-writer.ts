@@ -28,7 +28,7 @@ import { DamagedError } from "../../errors.ts";
 import { type IndexGeneration, leavesToRead, type SearchAddition, type Waiting } from "../../search-backlog.ts";
 import type { LogIndex } from "../../sql/add-records.ts";
 import { requireSound } from "../../sql/anchoring.ts";
-import { toIdempotencyRow } from "../../sql/idempotency-records.ts";
+import { tilesOfKept, toIdempotencyRow } from "../../sql/idempotency-records.ts";
 import type { StoredHead } from "../../sql/log-rows.ts";
 import type { Row } from "../../sql/queries.ts";
 import { addRegistrations, type FreshBatch } from "../../sql/registrations.ts";
@@ -184,7 +184,7 @@ function tilesFor({ tenantId, head, kept, anchored, edge }: Part): readonly OwnT
   const tiles = [
     ...edgeTiles(head, edge),
     ...(isBehind ? proofTiles(anchored.size) : []),
-    ...kept.flatMap(({ tree_size, leaf_index }) => proofTiles(tree_size as number, [leaf_index as number])),
+    ...kept.flatMap((row) => tilesOfKept(toIdempotencyRow(row), head.size)),
   ];
   const own = new Map(tiles.map(({ level, index }) => [`${level}/${index}`, { tenantId, level, index }]));
   return [...own.values()];
@@ -219,7 +219,7 @@ function addPart(part: Part & Pick<LogIndex, "read">, readTile: TileReader, tool
   const { tenantId, records, head, index, waiting, read, anchored } = part;
   const treeAt = (size: number) => new Tree(size, nodesOfTiles(readTile));
   requireSound(anchored, head, (size) => treeAt(size).root());
-  const plan = planBatch(records, knownIn(part.kept, treeAt));
+  const plan = planBatch(records, knownIn(part.kept, head, treeAt));
   const edge = edgeOf(head, part.edge, readTile);
   if (plan.fresh.length === 0) {
     tools.edges.put(tenantId, edge, head.root);
@@ -232,10 +232,10 @@ function addPart(part: Part & Pick<LogIndex, "read">, readTile: TileReader, tool
   return { plan, sequenced, result, rows: { ...rows, head, log, lastRecordedAtMs, edge } };
 }
 
-function knownIn(rows: readonly Row[], treeAt: (size: number) => Tree) {
+function knownIn(rows: readonly Row[], head: LogState, treeAt: (size: number) => Tree) {
   const stored = new Map(rows.map((row) => [(row.scope as Buffer).toString("hex"), toIdempotencyRow(row)]));
   return (idempotency: EncodedIdempotency) => {
     const row = stored.get(idempotency.scope);
-    return row && idempotentResult(row, idempotency, treeAt);
+    return row && idempotentResult(row, idempotency, head, treeAt);
   };
 }

@@ -142,7 +142,10 @@ export class LogWriter {
     const known = this.#known.current(tenantId);
     const head = known?.head ?? (await headOfTenant(queries, tenantId));
     if (known === undefined) await refuseUnsound(queries, tenantId, head, this.#anchor.find(tenantId));
-    const plan = planBatch(batch, batch.some(hasScope) ? await this.#findScopes(tenantId, batch) : () => undefined);
+    const plan = planBatch(
+      batch,
+      batch.some(hasScope) ? await this.#findScopes(tenantId, batch, head) : () => undefined,
+    );
     if (plan.fresh.length === 0 && head !== undefined)
       return { result: { log: head.origin, results: plan.results([]) }, log: head };
     const edge = await this.#edgeOf(head);
@@ -169,9 +172,9 @@ export class LogWriter {
     return { result, log };
   }
 
-  #findScopes(tenantId: TenantId, batch: readonly EncodedRecord[]): Promise<KnownScopes> {
+  #findScopes(tenantId: TenantId, batch: readonly EncodedRecord[], head: StoredHead | undefined): Promise<KnownScopes> {
     const isNoted = this.#anchor.notesErasure.bind(this.#anchor, tenantId);
-    return findIdempotencyRecords(this.#queries, tenantId, batch, isNoted);
+    return findIdempotencyRecords(this.#queries, tenantId, batch, Promise.resolve(head), isNoted);
   }
 
   async #edgeOf(head: StoredHead | undefined): Promise<RightEdge> {

@@ -51,6 +51,8 @@ export interface Storage {
 }
 
 interface Copy {
+  /** Leaves by tenant. */
+  readonly sizes: ReadonlyMap<unknown, unknown>;
   readonly file: Buffer;
   readonly log: Buffer;
 }
@@ -148,14 +150,22 @@ export class SqliteStorage implements Storage {
 
   backUp(): void {
     const { path } = this.#paths;
-    if (existsSync(path)) this.#backups.push({ file: readFileSync(path), log: readOrEmpty(`${path}-wal`) });
+    if (existsSync(path))
+      this.#backups.push({
+        sizes: sizesIn(path, "log_heads"),
+        file: readFileSync(path),
+        log: readOrEmpty(`${path}-wal`),
+      });
     if (this.#backups.length > 4) this.#backups.splice(this.#machine.random.below(4), 1);
   }
 
   replace(isOpen: boolean): boolean {
-    const { path } = this.#paths;
+    const { path, anchorPath } = this.#paths;
     if (this.#backups.length === 0) return false;
-    const { file, log } = this.#machine.random.pick(this.#backups);
+    const { sizes, file, log } = this.#machine.random.pick(this.#backups);
+    // A copy with all that was anchored is no older one: a gateway may go on with it.
+    const anchored = [...sizesIn(anchorPath, "anchored_logs")];
+    if (!anchored.some(([tenantId, size]) => (size as number) > ((sizes.get(tenantId) ?? 0) as number))) return false;
     if (!isOpen) this.#unlink();
     for (const suffix of ["", "-wal", "-shm"])
       if (existsSync(path + suffix)) renameSync(path + suffix, `${path}.newest${suffix}`);
@@ -240,4 +250,14 @@ function entryOf(row: Record<string, unknown>): StoredEntry {
     sealed: row.sealed as Uint8Array,
     opening: (row.opening as Uint8Array | null) ?? undefined,
   };
+}
+
+function sizesIn(path: string, table: "log_heads" | "anchored_logs"): ReadonlyMap<unknown, unknown> {
+  const database = new DatabaseSync(path, { readOnly: true, timeout: 0 });
+  try {
+    const rows = database.prepare(`SELECT tenant_id, size FROM ${table}`).all();
+    return new Map(rows.map(({ tenant_id, size }) => [tenant_id, size]));
+  } finally {
+    database.close();
+  }
 }

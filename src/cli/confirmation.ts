@@ -19,7 +19,7 @@ export const loggedStepFlags = {
 
 /** Options of a step whose reason is recorded in the ledger. */
 export const recordedStepFlags = {
-  "--reason <text>": "why; is recorded in the log, and can never be erased: name nobody",
+  "--reason <text>": "why; is recorded in the log, and can never be erased: name no person",
   "--operator <name>": "who does it: you; is recorded in the log, and can never be erased",
   ...confirmationFlags,
 } as const;

@@ -142,7 +142,7 @@ export async function tellStory(stack: Stack, dataDir: string): Promise<number> 
   await refused("reports puts it under a new key", "not_permitted", () =>
     reportsEnforcer.rewrap({ ...sealed, output: at("stolen.sealed"), newKeyReference: "local-partner" }),
   );
-  say("\nThe file for a partner, and what anybody can show of both offline:\n");
+  say("\nThe file for a partner, and what anyone can verify of both offline:\n");
   await step("payroll puts it under the partner's key", async () => {
     const request = { ...sealed, output: at("partner.sealed"), newKeyReference: "local-partner" };
     const { artifactDigest } = await payrollEnforcer.rewrap(request);

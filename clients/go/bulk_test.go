@@ -143,7 +143,7 @@ func TestVerifyItems(t *testing.T) {
 		"another tenant": func(_ *bulkv1.PlanProtectionsRequest, answer *bulkv1.PlanProtectionsResponse) {
 			answer.Caller.TenantId = "tenant-b"
 		},
-		"nobody": func(_ *bulkv1.PlanProtectionsRequest, answer *bulkv1.PlanProtectionsResponse) { answer.Caller = nil },
+		"no caller": func(_ *bulkv1.PlanProtectionsRequest, answer *bulkv1.PlanProtectionsResponse) { answer.Caller = nil },
 		"another outcome": func(_ *bulkv1.PlanProtectionsRequest, answer *bulkv1.PlanProtectionsResponse) {
 			answer.Items[0].Decision.Allow = false
 		},

@@ -44,7 +44,7 @@ type Options struct {
 	// LogKeys are the verifier keys of the tenant's log, which the operator hands out, each "<origin>+<id>+<key>"; with
 	// "@<size>" behind it where the key was retired and counts for trees of up to so many leaves.
 	LogKeys []string
-	// Caller is this program as [Client.WhoAmI] answers, if it knows that without asking: whom the receipts that the client
+	// Caller is this program as [Client.WhoAmI] answers, if it knows that without asking: the caller that the receipts that the client
 	// checks must be of. Default: the caller that WhoAmI named last, and anyone before.
 	Caller *sdkv1.Caller
 	// UnderstoodObligations are what this program does where a decision demands it, by id. They are sent with every
@@ -71,7 +71,7 @@ type Client struct {
 	connections  *connections
 	capabilities *cached[*sdkv1.GetCapabilitiesResponse]
 	bootstrap    *cached[*sdkv1.GetBootstrapResponse]
-	// Whom receipts must be of; nil if that is not known.
+	// The caller that receipts must name; nil if that is not known.
 	caller atomic.Pointer[sdkv1.Caller]
 }
 

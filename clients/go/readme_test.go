@@ -15,7 +15,7 @@ import (
 
 // What the README shows, from here.
 
-// ship sends events, and returns those that are to be kept, each with its key, because nobody acknowledged them.
+// ship sends events, and returns those that are to be kept, each with its key, because the service did not acknowledge them.
 func ship(ctx context.Context, client *platform.Client, items []*bulkv1.EventItem) ([]*bulkv1.EventItem, error) {
 	stream, err := client.OpenEventStream(ctx, platform.StreamOptions{})
 	if err != nil {

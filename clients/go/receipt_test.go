@@ -307,7 +307,7 @@ func FuzzVerifyReceipt(f *testing.F) {
 			t.Fatal(err)
 		}
 		if err == nil && verified.Record != nil && !known[receipt.GetRecord()] {
-			t.Fatal("a receipt holds that nobody gave out")
+			t.Fatal("a receipt holds that was never issued")
 		}
 	})
 }

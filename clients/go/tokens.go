@@ -64,7 +64,7 @@ const (
 	refreshPatience = 2 * time.Second
 )
 
-// ClientCredentialsOptions say where tokens come from, and for whom. Issuer and ClientID are required.
+// ClientCredentialsOptions say where tokens come from, and for which client. Issuer and ClientID are required.
 type ClientCredentialsOptions struct {
 	// Issuer is the issuer's identifier; its discovery document names the token endpoint.
 	Issuer   string

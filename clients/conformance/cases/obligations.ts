@@ -41,7 +41,7 @@ export const obligations: readonly Case[] = [
     },
     {
       name: `obligations/${route}-denied`,
-      says: "A denial permits nothing, and its reasons are named; it is an answer where nobody requires an allow.",
+      says: "A denial permits nothing, and its reasons are named; it is an answer if the caller does not require an allow.",
       request: { steps: [call(route, { require_allow: true }), call(route)], options },
       server: {
         acts: [

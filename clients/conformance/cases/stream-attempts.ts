@@ -83,7 +83,7 @@ const attempts: readonly Case[] = [
   },
   {
     name: "streams/attempts-count-anew",
-    says: "An acknowledgement makes attempts count anew: the stream on which it came is none that failed.",
+    says: "An acknowledgement restarts the count of attempts: the stream that carried it did not fail.",
     request: { steps: [stream("events", 6, oneByOne)], options: { max_attempts: 1 } },
     server: { acts: times(5, ending(2, { code: "unavailable", reason: "overloaded" }, { acknowledges: 1 })) },
     answers: [streamed()],
@@ -160,7 +160,7 @@ const attempts: readonly Case[] = [
   },
   {
     name: "streams/dpop",
-    says: "Each stream has a proof of its own; a nonce that the service asks for is taken up.",
+    says: "Each stream has a proof of its own; the next proof carries the nonce that the service asks for.",
     request: { steps: [stream("events", 3, oneByOne)], dpop: true },
     server: { nonces: ["first", "second"], acts: [{ does: "answer" }, ending(2, "reset", { acknowledges: 1 })] },
     answers: [streamed()],

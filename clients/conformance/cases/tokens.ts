@@ -52,7 +52,7 @@ export const tokens: readonly Case[] = [
   },
   {
     name: "tokens/replaced-before-they-expire",
-    says: "A token is fetched anew before it expires: none that has expired is sent.",
+    says: "A new token is fetched before the old one expires: no expired token is sent.",
     request: { steps: [whoami, call("whoami", { pause_ms: 2_500 })] },
     issuer: { acts: [short, { does: "grant" }] },
     answers: [answered(), answered()],

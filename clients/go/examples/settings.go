@@ -9,7 +9,7 @@ import (
 )
 
 // settings say where the platform is and who calls it. They come from the environment; secrets never from arguments,
-// which everybody on the machine can read.
+// which every user of the machine can read.
 type settings struct {
 	url          string
 	issuer       string // identifier of the token issuer, a URL

@@ -1,4 +1,4 @@
-"""Certificate files that are replaced are taken up while calls go on: none fails, and tokens fit certificates."""
+"""Replaced certificate files take effect while calls go on: none fails, and tokens fit certificates."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Whom the receipts that the client checks must be of, where the program knows that without asking: this program, as
+    /// The caller that receipts must name, if the program knows it without asking: this program, as
     /// [`Client::who_am_i`] answers. Default: the caller that it named last, and anyone before.
     #[must_use]
     pub fn caller(mut self, caller: Caller) -> Self {

@@ -44,7 +44,7 @@ struct Inner {
     nonce: Nonce,
     capabilities: Cache<Arc<GetCapabilitiesResponse>>,
     bootstrap: Cache<Arc<GetBootstrapResponse>>,
-    /// Whom receipts must be of; `None` where that is not known.
+    /// The caller that receipts must name; `None` if that is not known.
     caller: Mutex<Option<Caller>>,
 }
 

@@ -98,7 +98,7 @@ class Connection(Generic[C]):
 class Connections(Generic[C]):
     """
     The connection in use; another one is made where the certificates have changed, and the one before goes on until
-    its last call is done. Whoever acquires or releases closes what is then left over.
+    its last call is done. The call that acquires or releases closes what is left over.
     """
 
     def __init__(self, certificates: Certificates, dial: Callable[[Identity], C]) -> None:
@@ -119,7 +119,7 @@ class Connections(Generic[C]):
             return self._current
 
     def release(self, used: Connection[C]) -> list[C]:
-        """What nobody uses any more, to be closed."""
+        """What is no longer in use, to be closed."""
         with self._lock:
             used.users -= 1
             idle = [connection for connection in self._retired if connection.users == 0]

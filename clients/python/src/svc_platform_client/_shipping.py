@@ -145,7 +145,7 @@ class Shipping(Generic[Payload, Item, Result]):
             raise
 
     async def _has_work(self) -> bool:
-        """Whether a connection is to be opened, once it may be. Else the next item begins the work anew."""
+        """Whether a connection is to be opened, once it may be. Else the next item starts the work again."""
         with self._signal:
             if self._failure is None and self._window:
                 pause = self._not_before - time.monotonic()

@@ -144,7 +144,7 @@ class BlockingSignal:
 
 
 class AsyncSignal:
-    """Between two awaits nobody else has a turn: there is nothing to lock."""
+    """No other task runs between two awaits, so there is nothing to lock."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()

@@ -1,4 +1,4 @@
-"""What a stream has taken and the service has not acknowledged. Whoever shares one between threads locks it."""
+"""What a stream has taken and the service has not acknowledged. Code that shares one between threads locks it."""
 
 from __future__ import annotations
 

@@ -59,11 +59,11 @@ class AsyncPlatformClient:
         return await self._calls.call(methods.WHO_AM_I, v1.WhoAmIRequest(), deadline)
 
     async def get_capabilities(self, *, deadline: float | None = None) -> v1.GetCapabilitiesResponse:
-        """Routes and the scopes that they require, asked for anew."""
+        """Routes and the scopes that they require, fetched again on each call."""
         return await self._calls.call(methods.GET_CAPABILITIES, v1.GetCapabilitiesRequest(), deadline)
 
     async def get_bootstrap(self, *, deadline: float | None = None) -> v1.GetBootstrapResponse:
-        """How this deployment is set up, asked for anew."""
+        """How this deployment is set up, fetched again on each call."""
         return await self._calls.call(methods.GET_BOOTSTRAP, v1.GetBootstrapRequest(), deadline)
 
     async def plan_protection(

@@ -60,11 +60,11 @@ class PlatformClient:
         return run(self._calls.call(methods.WHO_AM_I, v1.WhoAmIRequest(), deadline))
 
     def get_capabilities(self, *, deadline: float | None = None) -> v1.GetCapabilitiesResponse:
-        """Routes and the scopes that they require, asked for anew."""
+        """Routes and the scopes that they require, fetched again on each call."""
         return run(self._calls.call(methods.GET_CAPABILITIES, v1.GetCapabilitiesRequest(), deadline))
 
     def get_bootstrap(self, *, deadline: float | None = None) -> v1.GetBootstrapResponse:
-        """How this deployment is set up, asked for anew."""
+        """How this deployment is set up, fetched again on each call."""
         return run(self._calls.call(methods.GET_BOOTSTRAP, v1.GetBootstrapRequest(), deadline))
 
     def plan_protection(

@@ -88,7 +88,7 @@ class Retry:
     initial_backoff: float = 0.1
     max_backoff: float = 5.0
     on_retry: Callable[[PlatformError, float], None] | None = None
-    """Told of each wait before it begins."""
+    """Called before each wait."""
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
@@ -115,7 +115,7 @@ class Options:
     caller: v1.Caller | None = None
     """
     Who the program is: its tenant, principal, subject and source. With log keys, records of any other caller are
-    refused. Default: whom the latest `who_am_i` named, which is the word of whatever answers at the service's address.
+    refused. Default: whom the latest `who_am_i` named, which is only as trustworthy as the service's address.
     """
     understood_obligations: Sequence[str] = ()
     """Ids of the obligations that the program meets. Named in every question that names none itself."""

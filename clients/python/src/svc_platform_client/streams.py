@@ -18,9 +18,9 @@ class ItemStream(Generic[Payload, Item, Result]):
     """
     Ships items as long as it is not closed, over one connection after the other: where one ends, whatever the service
     has not acknowledged is sent again on the next, in the same order and under the same keys, after pauses and as often
-    as `Options.retry` says; each acknowledgement starts the count anew.
+    as `Options.retry` says; each acknowledgement restarts the count.
 
-    Where that does not help, every future that waits gets the error, as does whoever sends, or closes the stream.
+    If that does not help, every waiting future gets the error, and so does each later send or close.
     It may be shared by threads, and used as a context manager: it is closed at its end, or aborted by an exception.
     """
 

@@ -21,7 +21,7 @@ export const usage = `usage: svc-platform <command> [options]
 
   protect IN OUT --resource-kind KIND    protect a file; - is standard input or output
   open IN OUT                            open a protected file; with --signature FILE, one that is signed
-  rewrap IN OUT --new-key-file FILE      put its key under another one, or sign anew with it
+  rewrap IN OUT --new-key-file FILE      put its key under another one, or sign again with it
   verify FILE                            check the receipts beside a file, offline
   flush                                  send the evidence that waits
   new-key FILE                           make a key file

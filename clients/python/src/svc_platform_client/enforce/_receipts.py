@@ -1,4 +1,4 @@
-"""Receipts files, as they are read: what they say is what anybody may have written."""
+"""Reads receipts files. Their content is untrusted."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Pending:
     def settle(self, changes: Json, receipts_file: Path | None = None) -> None:
         """
         Replaces what is known of the event, or after it was sent tells more; durable when it returns. If it cannot be
-        written, the event stays what it was, and nobody is at it any more.
+        written, the event stays what it was, and no work holds it.
         """
         entry = {name: value for name, value in self._entry.items() if name != "at_work"}
         if self._is_tried:
@@ -97,7 +97,7 @@ class Spool:
         """Ids of events that this process left as they were."""
 
     def begin(self, event: Json, tolerance: float) -> Pending:
-        """Keeps an event of work that begins now, with the outcome it has if nobody comes back to it."""
+        """Keeps an event of work that begins now, with the outcome that holds if the work never ends."""
         now = self._now()
         own_folder(self._directory)
         mark = own_process()

@@ -1,6 +1,6 @@
 """
 What the receipts beside a file prove, offline: against the keys of the log that the verifier trusts, and for what the
-verifier says that the file is. The receipts file and the artifact are what anybody may have written.
+verifier says that the file is. The receipts file and the artifact are untrusted input.
 """
 
 from __future__ import annotations

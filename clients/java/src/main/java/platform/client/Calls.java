@@ -35,7 +35,7 @@ final class Calls {
   private final BiConsumer<PlatformException, Duration> onRetry;
   private final ReceiptDetail receipts;
   private final boolean isCallerGiven;
-  /** Whom receipts must be of; null where that is not known. */
+  /** The caller that receipts must name; null if that is not known. */
   private volatile Caller caller;
 
   /** An answer, and how long it is good where it says so. */

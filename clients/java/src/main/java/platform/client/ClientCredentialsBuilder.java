@@ -79,7 +79,7 @@ public final class ClientCredentialsBuilder {
   }
 
   /**
-   * Whom to trust, and which certificate tokens are to be bound to. Default: the machine's authorities, no certificate.
+   * Trusted authorities, and the certificate that tokens are bound to. Default: the machine's authorities, no certificate.
    *
    * @param tls that of the client
    * @return this

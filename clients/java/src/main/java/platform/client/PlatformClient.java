@@ -95,7 +95,7 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
   }
 
   /**
-   * Whom the service takes this program for. The receipts that this client verifies from then on must be of this caller,
+   * Who this program is to the service. The receipts that this client verifies from then on must be of this caller,
    * unless {@link PlatformClientBuilder#caller} names one.
    *
    * @return the answer

@@ -39,7 +39,7 @@ public final class PlatformClientBuilder {
   }
 
   /**
-   * Whom to trust, and which certificate to present. Default: the machine's authorities, and none.
+   * Trusted authorities, and the certificate to present. Default: the machine's authorities, and none.
    *
    * @param tls that of the token source, where tokens are bound to the certificate
    * @return this
@@ -106,7 +106,7 @@ public final class PlatformClientBuilder {
   }
 
   /**
-   * Whom the receipts that the client verifies must be of, where the program knows that without asking. Default: the caller
+   * The caller that receipts must name, if the program knows it without asking. Default: the caller
    * that {@link PlatformClient#whoAmI} named last, and anyone before.
    *
    * @param caller this program, as whoAmI answers

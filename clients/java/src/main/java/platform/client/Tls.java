@@ -24,7 +24,7 @@ import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManagerFactory;
 
-/** Whom to trust, and which certificate to present: to the service and to the issuer. From PEM, read once. */
+/** Trusted authorities and the certificate to present, for the service and the issuer. From PEM, read once. */
 public final class Tls {
   private static final char[] NO_PASSWORD = new char[0];
   /** RFC 7468 section 10. */

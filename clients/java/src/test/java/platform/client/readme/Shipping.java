@@ -7,7 +7,7 @@ import platform.client.PlatformClient;
 import platform.client.PlatformException;
 
 class Shipping {
-  /** Sends events, and returns those that are to be kept, each with its key, because nobody acknowledged them. */
+  /** Sends events, and returns those that are to be kept, each with its key, because the service did not acknowledge them. */
   static List<EventItem> ship(PlatformClient client, List<EventItem> events) {
     var stream = client.openEventStream();
     int taken = 0;

@@ -39,7 +39,7 @@ import { nodesOfTiles } from "../../src/ledger/tlog/tile-nodes.ts";
 import { Tree } from "../../src/ledger/tlog/tree.ts";
 import { type Machine, machine, type Process } from "./machine.ts";
 import type { Truth } from "./oracle.ts";
-import type { OpenOptions, Storage } from "./storage.ts";
+import type { IsWitnessed, OpenOptions, Storage } from "./storage.ts";
 
 /** A committed log. Never changed: a commit puts another in its place. */
 interface Log {
@@ -114,12 +114,14 @@ export class ModelStorage implements Storage {
     this.#backups.push(this.logs);
   }
 
-  /** Witnesses know a log by its origin: one that the replica has not got yet would be begun again. */
-  replace(isOpen: boolean): boolean {
-    const whole = this.#backups.filter((logs) => logs.size === this.logs.size);
-    if (isOpen || !this.#isWitnessed || whole.length === 0) return false;
+  /** A gateway refuses a log only if witnesses know more of it: the copy must be older in every log. */
+  replace(isOpen: boolean, tenants: readonly TenantId[], isWitnessed: IsWitnessed): boolean {
+    const older = this.#backups.filter((logs) =>
+      tenants.every((tenantId) => isWitnessed(tenantId, (logs.get(tenantId)?.head.size ?? Infinity) + 1)),
+    );
+    if (isOpen || !this.#isWitnessed || older.length === 0) return false;
     this.#newest = this.logs;
-    this.commit(this.machine.random.pick(whole));
+    this.commit(this.machine.random.pick(older));
     return true;
   }
 

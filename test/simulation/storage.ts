@@ -39,7 +39,7 @@ export interface Storage {
   /** Keeps a copy of the store as it is. */
   backUp(): void;
   /** Puts an older copy in the store's place; with `open` files while it is used. The newest is kept. */
-  replace(isOpen: boolean): boolean;
+  replace(isOpen: boolean, tenants: readonly TenantId[], isWitnessed: IsWitnessed): boolean;
   /** Puts the newest back. */
   restore(): void;
   /** Puts back what erasing this record removed, as a backup does. */
@@ -49,6 +49,9 @@ export interface Storage {
   losePower(): boolean;
   close(): void;
 }
+
+/** Whether a quorum of witnesses has cosigned so many leaves of a tenant's log. */
+export type IsWitnessed = (tenantId: TenantId, size: number) => boolean;
 
 interface Copy {
   /** Leaves by tenant. */
@@ -180,6 +183,8 @@ export class SqliteStorage implements Storage {
       rmSync(path + suffix, { force: true });
       if (existsSync(`${path}.newest${suffix}`)) renameSync(`${path}.newest${suffix}`, path + suffix);
     }
+    // Gateways went on in it while the copy had its name, and synced what they committed.
+    disk.sync(path);
   }
 
   bringBack(tenantId: TenantId, recordId: RecordId, leafIndex: number): boolean {

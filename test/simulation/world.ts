@@ -469,7 +469,8 @@ export class World {
       this.#killAll();
       this.oracle.truth = undefined;
     }
-    if (!this.#storage.replace(isOpen)) {
+    const isWitnessed = (tenantId: TenantId, size: number) => this.#isCosigned(tenantId, size);
+    if (!this.#storage.replace(isOpen, this.#tenants, isWitnessed)) {
       if (!isOpen) this.oracle.lookAgain(this.#storage.truth());
       return;
     }

@@ -40,11 +40,7 @@ SVC_LEDGER_ORIGIN: localhost/dev
 SVC_POLICY_DIR: ${JSON.stringify(resolve("policies"))}
 `,
 );
-const calls = sampleCalls().map(({ route, body }) =>
-  body === undefined
-    ? `curl -s ${url}${route} -H "authorization: Bearer $TOKEN"`
-    : `curl -s ${url}${route} -H "authorization: Bearer $TOKEN" -H 'content-type: application/json' \\\n    -d '${JSON.stringify(body)}'`,
-);
+const plan = sampleCalls().find(({ route }) => route.endsWith("/protection-plan"));
 process.stdout.write(`
 service    ${url}
 explorer   ${url}/explorer
@@ -64,18 +60,18 @@ For the programs of docs/clients.md, and for svc-platform:
   export PLATFORM_CLIENT_ID=${client.clientId} PLATFORM_CLIENT_SECRET=$(cat '${secretPath}')
   export PLATFORM_SCOPE='${client.scopes.join(" ")}'
 
-Each route over JSON:
+Two calls over JSON, and one over gRPC. The explorer has an example of each route:
 
-  ${calls.join("\n  ")}
-
-The same methods over gRPC:
-
+  curl -s ${url}/v1/sdk/whoami -H "authorization: Bearer $TOKEN"
+  curl -s ${url}${plan?.route} -H "authorization: Bearer $TOKEN" \\
+    -H 'content-type: application/json' -d '${JSON.stringify(plan?.body)}'
   npx buf curl --schema gen/image.binpb --protocol grpc --http2-prior-knowledge \\
     -H "authorization: Bearer $TOKEN" ${url}/platform.sdk.v1.DiscoveryService/WhoAmI
 
-Its ledger, in another terminal; another command is ledger verify:
+Its ledger, in another terminal:
 
   npm run cli -- --config ${shownSettings} ledger search
+  npm run cli -- --config ${shownSettings} ledger verify
 
 Ctrl-C stops everything. Records and the client's secret stay in data/dev. Each call is a line from here on.
 

@@ -1,5 +1,6 @@
 import { accessSync, constants, statfsSync } from "node:fs";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** What two test files keep at once is some 300 MiB; three run at a time. */
 const roomBytes = 2 * 1024 ** 3;
@@ -32,6 +33,21 @@ const searches = [
   "test/wire/{enforcement,enforcement-cli,policy-reload}.test.ts",
 ];
 
+/** Short files that take long: most run a suite over a store. */
+const longest =
+  /(bulk-stream-kills|enforcement-swaps|model|isolation|simulation|(erasure|ledger|registration|rotation|search|shared)-(postgres|sqlite))\.test\.ts$/;
+
+/** Begins each project with its longest files: one that begins last runs alone, while other cores have nothing to do. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const projects = [...new Set(sorted.map(({ project }) => project))];
+    const place = ({ project, moduleId }: TestSpecification) =>
+      2 * projects.indexOf(project) + (longest.test(moduleId) ? 0 : 1);
+    return sorted.toSorted((a, b) => place(a) - place(b));
+  }
+}
+
 /** The tests that need Node alone. */
 export default defineConfig({
   // The client package is built for those who install it; here its sources are what is tested.
@@ -56,6 +72,7 @@ export default defineConfig({
     setupFiles: "src/compile-cache.js",
     // One more than the cores of a small machine: files wait for threads, databases and timers.
     maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
     projects: [
       { extends: true, test: { name: "isolated", include: isolated } },
       // Loading the same modules for each file takes most of the time of a small one, so files of a project share processes.

@@ -136,5 +136,6 @@ test("a stream that is idle for too long is opened again by what comes next", as
   await service.line('"reason":"request_timeout"');
   expect([await send(), await send()]).toEqual([ItemOutcome.ANSWERED, ItemOutcome.ANSWERED]);
   await stream.close();
-  expect(opened).toBe(2);
+  // On a busy machine it may have been idle for too long again between the two.
+  expect(opened).toBeGreaterThan(1);
 });

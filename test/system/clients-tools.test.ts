@@ -106,10 +106,12 @@ describe.each(["plaintext", "TLS"])("buf curl, %s", (name) => {
 
 describe.each(["plaintext", "TLS"])("grpcurl, %s", (name) => {
   const grpcurl = (options: readonly string[], ...args: string[]): Promise<Run> => {
+    // What is left of a deadline when a call leaves is never whole milliseconds.
+    const maxTime = options.includes("-max-time") ? [] : ["-max-time", "29.987336"];
     const { url, tls } = targetOf(name);
     const connection = tls === undefined ? ["-plaintext"] : ["-cacert", tls.ca, "-cert", tls.cert, "-key", tls.key];
     const command = join(deployment.folder, "grpcurl");
-    return startCommand([command, ...connection, ...options, new URL(url).host, ...args], {}).done;
+    return startCommand([command, ...connection, ...maxTime, ...options, new URL(url).host, ...args], {}).done;
   };
 
   test("lists the public services", async () => {
@@ -150,6 +152,13 @@ describe.each(["plaintext", "TLS"])("grpcurl, %s", (name) => {
     expect(refused.stderr).toMatch(/"reason":\s*"invalid_request"/);
     const anonymous = await grpcurl(["-d", planJson], rpc);
     expect(anonymous.stderr).toMatch(/Unauthenticated[\s\S]*missing_token/);
+  });
+
+  test("watches the state until its deadline, and shows what it saw before", async () => {
+    const { code, stdout, stderr } = await grpcurl(["-max-time", "2.000123"], "grpc.health.v1.Health/Watch");
+    expect(code).not.toBe(0);
+    expect(stdout).toContain("SERVING");
+    expect(stderr).toContain("DeadlineExceeded");
   });
 });
 

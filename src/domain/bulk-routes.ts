@@ -28,9 +28,6 @@ export const bulkStreams: readonly Pick<BulkRoute, "rpc" | "single">[] = [
   { rpc: "BulkStreamService/StreamRegistrations", single: "artifact-register" },
 ];
 
-/** Most items of one call. The protobuf definitions repeat it for documents and clients. */
-export const maxBulkItems = 1000;
-
 interface AuthzenRoute {
   /** `Service/Method`. */
   readonly rpc: string;

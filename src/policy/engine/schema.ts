@@ -6,7 +6,6 @@
  * `Resource` has one id, so that `resource == Resource::"my-document"` is refused instead of never matching: the
  * caller's claims about the resource are under `context.claimed.resource`.
  */
-import { createHash } from "node:crypto";
 import type { AttributeType } from "../../base/caller-attributes.ts";
 import { cedarVersion } from "../cedar.ts";
 import type { PolicyAction } from "./decision.ts";
@@ -49,33 +48,9 @@ function attributesOf({ callerAttributes = {} }: DeclaredInputs): string {
 /** The schema for a directory without declarations: text of `schema.cedarschema`. */
 export const publishedSchema = schemaText("", referenceTypes(undefined));
 
-/**
- * SHA-256 of each schema that an earlier version published: older policy directories have a copy. A version that
- * changes the published schema adds the previous one.
- */
-const earlierSchemas: readonly string[] = [
-  "8177b659c5a13d859ff45c286fc7e6dc18f9f7fedccebc3ad5974d05ff628acb",
-  "2d03a5f08e5f6804d853e5785b02ab4e46af73c26813d13f69b693b0999f0858",
-];
-
-/** Whether the text is a published schema, or that of these declarations, of any version, with any line ends. */
+/** Whether the text is the published schema, or that of these declarations, with any line ends. */
 export function isSchemaCopy(text: string, declared: DeclaredInputs): boolean {
-  const copy = withNewlines(text);
-  return (
-    copy === publishedSchema ||
-    copy === withNewlines(schemaFor(declared)) ||
-    [copy, withoutDeclared(copy, declared)].some((earlier) =>
-      earlierSchemas.includes(createHash("sha256").update(earlier, "utf8").digest("hex")),
-    )
-  );
-}
-
-/** Removes from a copy the parts that declarations add to a published schema. */
-function withoutDeclared(copy: string, declared: DeclaredInputs): string {
-  const { ofPrincipal, ofWorkload, ofClaimed, ofRegistered, declarations } = referenceTypes(declared.entities);
-  // In their order in the schema: parts of what is claimed may occur again in what was registered.
-  const parts = [attributesOf(declared) + ofPrincipal, ofWorkload, ofClaimed, ofRegistered, declarations];
-  return parts.reduce((rest, part) => rest.replace(withNewlines(part), ""), copy);
+  return [publishedSchema, schemaFor(declared)].some((schema) => withNewlines(schema) === withNewlines(text));
 }
 
 function withNewlines(text: string): string {

@@ -206,7 +206,7 @@ async function checkSchemaCopy(directory: Directory, declared: DeclaredInputs): 
   if (text === undefined || isSchemaCopy(text, declared)) return;
   const hint =
     "remove it, or replace it with what `policy schema` writes; your own inputs are declared in the manifest";
-  directory.problems.push({ file, message: "differs from every published schema", hint });
+  directory.problems.push({ file, message: "differs from the schema of this version", hint });
 }
 
 /** An open policy directory: reads by name, never outside, and collects problems. */

@@ -277,7 +277,7 @@ const table: readonly (readonly [
   [
     "changed schema",
     { "schema.cedarschema": "entity Principal;" },
-    /^schema\.cedarschema: differs from every published schema/,
+    /^schema\.cedarschema: differs from the schema of this version/,
   ],
 ];
 

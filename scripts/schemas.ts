@@ -9,9 +9,9 @@ import { artifactProfiles } from "../src/base/vocabulary.ts";
 import { maximumIssuers } from "../src/config/issuer-file.ts";
 import { type Raw, type Setting, ValueProblem } from "../src/config/raw.ts";
 import { settings } from "../src/config/settings.ts";
-import { policyActions } from "../src/policy/engine/schema.ts";
-import { referenceKinds } from "../src/policy/entities/entity-types.ts";
 import { guidanceMembers } from "../src/policy/guidance/guidance.ts";
+import { referenceKinds } from "../src/policy/model/entity-types.ts";
+import { policyActions } from "../src/policy/model/schema.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 type Properties = Readonly<Record<string, Schema>>;

@@ -1,7 +1,7 @@
 /** The callers' side: the public methods over policy, ledger and authenticator, behind the public listener. */
 import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
-import { createArtifactHasher } from "../domain/artifacts/hasher.ts";
+import { createArtifactHasher } from "../domain/artifact-hasher.ts";
 import type { DecisionDependencies } from "../domain/decision.ts";
 import type { Quotas } from "../domain/quotas.ts";
 import { createScopeTable } from "../domain/routes.ts";

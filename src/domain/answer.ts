@@ -1,6 +1,6 @@
 import type { KeyTransportMode } from "../base/vocabulary.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
-import type { Obligation } from "../policy/engine/decision.ts";
+import type { Obligation } from "../policy/model/decision.ts";
 import type { Decided } from "./decision.ts";
 import type { PlatformDomain } from "./platform-domains.ts";
 

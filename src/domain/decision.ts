@@ -13,8 +13,8 @@ import type {
   PolicyDecision,
   PolicyEngine,
   PolicyQuery,
-} from "../policy/engine/decision.ts";
-import { actionGroups } from "../policy/engine/schema.ts";
+} from "../policy/model/decision.ts";
+import { actionGroups } from "../policy/model/schema.ts";
 import type { DomainDependencies } from "./deployment.ts";
 import { type DecisionRequest, queryOf } from "./policy-query.ts";
 import { type CallIdentity, type DecisionMade, newRecord } from "./record.ts";

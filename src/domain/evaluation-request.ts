@@ -20,7 +20,7 @@ import { maxViolations, type Violation } from "../base/errors.ts";
 import { isCleanText } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
 import { artifactProfiles } from "../base/vocabulary.ts";
-import type { OnBehalfOf, PolicyAction } from "../policy/engine/decision.ts";
+import type { OnBehalfOf, PolicyAction } from "../policy/model/decision.ts";
 import type { EvaluationRequest } from "./requests.ts";
 
 /** A subject, resource or action as it was asked about, its required members there and not empty. */

@@ -2,8 +2,8 @@
 import type { Caller } from "../base/caller.ts";
 import { invalidRequests, maxViolations, ServiceError, type Violation } from "../base/errors.ts";
 import type { ProtectionOperation } from "../base/vocabulary.ts";
-import type { PolicyAction } from "../policy/engine/decision.ts";
-import { policyActions } from "../policy/engine/schema.ts";
+import type { PolicyAction } from "../policy/model/decision.ts";
+import { policyActions } from "../policy/model/schema.ts";
 import { type BulkCall, type BulkLedger, handleAll, type StopRule } from "./bulk.ts";
 import { type Decided, type DecisionDependencies, decide, scopedRoute } from "./decision.ts";
 import type { Deployment, RecordingLedger } from "./deployment.ts";

@@ -1,6 +1,6 @@
 /** What the decision routes ask of policy, as a pure function of the recorded request. */
 import type { KeyAccessOperation } from "../base/vocabulary.ts";
-import type { Claimed, PolicyAction, PolicyQuery } from "../policy/engine/decision.ts";
+import type { Claimed, PolicyAction, PolicyQuery } from "../policy/model/decision.ts";
 import type { EvaluationRequest, KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "./requests.ts";
 
 export type DecisionRequest =

@@ -4,7 +4,7 @@ import type { RecordId, RequestId } from "../base/ids.ts";
 import type { JsonObject } from "../base/json.ts";
 import type { Span } from "../base/trace.ts";
 import type { NewRecord } from "../ledger/ports/record.ts";
-import type { PolicyDecision, PolicyQuery } from "../policy/engine/decision.ts";
+import type { PolicyDecision, PolicyQuery } from "../policy/model/decision.ts";
 import { type RecordedRoute, recordedPath } from "./routes.ts";
 
 export interface CallIdentity {

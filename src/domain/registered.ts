@@ -17,7 +17,7 @@ import {
 import type { Ledger } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import type { ArtifactRegistrations, FoundRegistration } from "../ledger/ports/registrations.ts";
-import type { Registered } from "../policy/engine/decision.ts";
+import type { Registered } from "../policy/model/decision.ts";
 import type { CallIdentity } from "./record.ts";
 
 /** What was found, and the registrations behind it. */

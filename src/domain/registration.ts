@@ -4,8 +4,8 @@ import type { ArtifactKind, ArtifactProfile, ProtectionOperation } from "../base
 import { registeredNames } from "../ledger/artifacts/artifact-names.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
 import type { AnswerTail } from "./answer.ts";
-import { type DerivedArtifact, deriveArtifact } from "./artifacts/artifact-object.ts";
-import { stripLocator } from "./artifacts/locator.ts";
+import { stripLocator } from "./artifact-locator.ts";
+import { type DerivedArtifact, deriveArtifact } from "./artifact-object.ts";
 import { type Citation, cite } from "./citation.ts";
 import type { DomainDependencies } from "./deployment.ts";
 import { appendOnce } from "./idempotency.ts";

@@ -11,8 +11,8 @@ import type {
   KeyAccessOperation,
   ProtectionOperation,
 } from "../base/vocabulary.ts";
-import type { OnBehalfOf, PolicyAction } from "../policy/engine/decision.ts";
 import type { SendableMember } from "../policy/guidance/annotations.ts";
+import type { OnBehalfOf, PolicyAction } from "../policy/model/decision.ts";
 
 /** Workload and resource of every request (specification, section 2.1). All of it is a claim. */
 export type Described = {

@@ -5,8 +5,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type EntityJson, policyToJson, schemaToJson, type TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
-import type { CedarRequest } from "../../src/policy/engine/cedar-request.ts";
-import type { PolicyAction } from "../../src/policy/engine/decision.ts";
+import { tooDeepAt } from "../../src/policy/check/nesting.ts";
+import type { CedarRequest } from "../../src/policy/evaluate/cedar-request.ts";
 import {
   type Applying,
   type CompilablePolicy,
@@ -16,8 +16,8 @@ import {
 import { type Program, programOf } from "../../src/policy/evaluate/program.ts";
 import { Paths, Scene } from "../../src/policy/evaluate/scene.ts";
 import { leftToCedar } from "../../src/policy/evaluate/values.ts";
-import { tooDeepAt } from "../../src/policy/load/nesting.ts";
-import { splitPolicies } from "../../src/policy/load/policy-text.ts";
+import type { PolicyAction } from "../../src/policy/model/decision.ts";
+import { splitPolicies } from "../../src/policy/model/policy-text.ts";
 
 /** A test's file. What it names is relative to the corpus. */
 interface CorpusTest {

@@ -1,13 +1,13 @@
 /** Policies and requests at random with what Cedar makes of them, and whether an evaluator makes the same of them. */
 import { type PolicyJson, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { scopeActions } from "../../src/policy/check/policy-tree.ts";
-import type { CedarRequest } from "../../src/policy/engine/cedar-request.ts";
-import type { PolicyAction } from "../../src/policy/engine/decision.ts";
-import { type Diagnosis, PreparedSet } from "../../src/policy/engine/prepared-set.ts";
+import type { CedarRequest } from "../../src/policy/evaluate/cedar-request.ts";
 import * as compiledSet from "../../src/policy/evaluate/compiled-set.ts";
+import { type Diagnosis, PreparedSet } from "../../src/policy/evaluate/prepared-set.ts";
 import * as program from "../../src/policy/evaluate/program.ts";
 import * as scene from "../../src/policy/evaluate/scene.ts";
 import * as values from "../../src/policy/evaluate/values.ts";
+import type { PolicyAction } from "../../src/policy/model/decision.ts";
 import { randomOf } from "./fuzz/random.ts";
 import { Pairs } from "./policy-pairs.ts";
 

@@ -3,7 +3,7 @@
  * keeps to a schema. Much of it fails, by overflow, by `decimal` and `ip`, or for want of a member.
  */
 import type { CedarValueJson, EntityJson } from "@cedar-policy/cedar-wasm/nodejs";
-import type { CedarRequest } from "../../src/policy/engine/cedar-request.ts";
+import type { CedarRequest } from "../../src/policy/evaluate/cedar-request.ts";
 import type { Random } from "./fuzz/random.ts";
 
 type Type = "bool" | "long" | "text" | "texts" | "longs" | "entity" | "entities" | "record";

@@ -14,7 +14,7 @@ import { parseClientFile } from "../../credentials/client-file.ts";
 import { parseOpsCredentials } from "../../credentials/ops-credentials.ts";
 import { compilePolicyBundle } from "../../policy/engine/engine.ts";
 import { loadPolicyDirectory } from "../../policy/load/directory.ts";
-import { describeProblem } from "../../policy/load/problem.ts";
+import { describeProblem } from "../../policy/model/problem.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import type { Context } from "../command.ts";
 import { Refusal } from "../output.ts";

@@ -4,11 +4,11 @@ import { parseTenantId } from "../../base/ids.ts";
 import { parseDecimal } from "../../base/text-forms.ts";
 import { parseTimestamp } from "../../base/timestamps.ts";
 import type { RecordedComparison } from "../../domain/recorded-differences.ts";
+import type { WrittenQuestion } from "../../policy/check/question.ts";
 import { compareBundles, type PolicyChange, type PolicyComparison } from "../../policy/diff/compare.ts";
+import type { ProofOutcome } from "../../policy/diff/prove.ts";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
-import type { ProofOutcome } from "../../policy/prove/prove.ts";
-import type { WrittenQuestion } from "../../policy/samples/question.ts";
 import { type Context, command, type Values } from "../command.ts";
 import { type Answer, Refusal } from "../output.ts";
 import { inStore, withArchive } from "../store.ts";
@@ -134,7 +134,7 @@ async function proofOrUndefined(
   { options: { prove, prover = defaultProver, solverTimeout = defaultTimeoutSeconds }, terminal }: Context<DiffOptions>,
 ): Promise<ProofOutcome | undefined> {
   // Loaded here, so that other commands start faster.
-  const { proveEqual } = await import("../../policy/prove/prove.ts");
+  const { proveEqual } = await import("../../policy/diff/prove.ts");
   if (prove !== true) {
     // A change of layout, ids or order only is equal by its form, which needs no solver.
     const byForm = await proveEqual(old, next, 0, async () => ({ missing: "not asked" }), known);

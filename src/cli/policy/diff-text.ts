@@ -1,10 +1,10 @@
 /** Differences between two policy directories, and what was proven about them, for machines and for people. */
 import type { RecordedChange, RecordedComparison } from "../../domain/recorded-differences.ts";
 import type { PolicyChange, PolicyComparison } from "../../policy/diff/compare.ts";
+import type { Proof } from "../../policy/diff/prove.ts";
 import { unnamedTenant } from "../../policy/diff/side.ts";
 import type { PolicySummary } from "../../policy/diff/summary.ts";
-import type { PolicyDecision } from "../../policy/engine/decision.ts";
-import type { Proof } from "../../policy/prove/prove.ts";
+import type { PolicyDecision } from "../../policy/model/decision.ts";
 
 type Answer = Pick<PolicyDecision, "allow" | "reasons">;
 

@@ -1,7 +1,7 @@
 /** Commands about one policy directory. They need no running service. */
 import { writeFile } from "node:fs/promises";
 import type { CompiledPolicy } from "../../policy/engine/bundle-engine.ts";
-import { type PolicyTestReport, type PolicyTestResult, runPolicyTests } from "../../policy/tools/policy-tests.ts";
+import { type PolicyTestReport, type PolicyTestResult, runPolicyTests } from "../../policy/engine/policy-tests.ts";
 import { command } from "../command.ts";
 import { type Answer, Refusal } from "../output.ts";
 import { askingCedar, compileDirectory, readSchema, readTests } from "./directory.ts";

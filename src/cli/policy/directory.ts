@@ -4,8 +4,8 @@ import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import { compilePolicyBundle, type EngineOptions } from "../../policy/engine/engine.ts";
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import { loadPolicyDirectory, loadPolicyTests, readPolicyDirectory } from "../../policy/load/directory.ts";
-import { describeProblem, type PolicyProblem } from "../../policy/load/problem.ts";
-import type { PolicyTest } from "../../policy/tools/policy-test-file.ts";
+import type { PolicyTest } from "../../policy/load/policy-test-file.ts";
+import { describeProblem, type PolicyProblem } from "../../policy/model/problem.ts";
 import type { Context } from "../command.ts";
 import { type Answer, Refusal } from "../output.ts";
 

@@ -1,10 +1,11 @@
 /** An explanation, for machines and for people. */
-import type { Obligation } from "../../policy/engine/decision.ts";
+
 import type { ExplainedLayer, ExplainedPolicy, Explanation, UnmetCondition } from "../../policy/engine/explanation.ts";
-import type { InputValue } from "../../policy/engine/inputs.ts";
 import type { AnnotatedGuidance } from "../../policy/guidance/annotations.ts";
 import { describeGuidance } from "../../policy/guidance/guidance.ts";
 import { formatObligation } from "../../policy/guidance/obligations.ts";
+import type { Obligation } from "../../policy/model/decision.ts";
+import type { InputValue } from "../../policy/model/inputs.ts";
 
 export function explanationMembers({ decision, layers }: Explanation) {
   return {

@@ -1,6 +1,5 @@
 /** Runs the prover: a separate program, which may be missing, crash, answer invalidly or hang. */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
-import { cedarVersion } from "../../policy/cedar.ts";
 import {
   type ProverAnswer,
   type ProverHead,
@@ -8,7 +7,8 @@ import {
   type ProverRequest,
   parseAnswer,
   parseHead,
-} from "../../policy/prove/wire.ts";
+} from "../../policy/diff/prover-wire.ts";
+import { cedarVersion } from "../../policy/model/cedar.ts";
 
 export interface ProverOptions {
   /** Path of the program, or its name on the PATH. */

@@ -3,9 +3,9 @@ import { readFile } from "node:fs/promises";
 import { type AttributeDeclarations, attributeProblems } from "../../base/caller-attributes.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
-import type { PolicyQuery } from "../../policy/engine/decision.ts";
-import { policyActions } from "../../policy/engine/schema.ts";
-import { parseQuery, parseQueryText } from "../../policy/tools/query.ts";
+import type { PolicyQuery } from "../../policy/model/decision.ts";
+import { parseQuery, parseQueryText } from "../../policy/model/query.ts";
+import { policyActions } from "../../policy/model/schema.ts";
 import type { Values } from "../command.ts";
 
 /** Options that describe the question. */

@@ -1,13 +1,13 @@
 /** Checks the policies of one set: each by itself, their ids, their types. */
 import type { DetailedError, PolicyJson, PolicyToJsonAnswer } from "@cedar-policy/cedar-wasm/nodejs";
-import { cedar } from "../cedar.ts";
-import { inputCatalogue } from "../engine/inputs.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { tooDeepAt } from "../load/nesting.ts";
-import { indexOfByte, lineAt, type PolicyStatement, splitPolicies } from "../load/policy-text.ts";
-import type { PolicyProblem } from "../load/problem.ts";
+import { cedar } from "../model/cedar.ts";
+import { inputCatalogue } from "../model/inputs.ts";
+import { indexOfByte, lineAt, type PolicyStatement, splitPolicies } from "../model/policy-text.ts";
+import type { PolicyProblem } from "../model/problem.ts";
 import { type CheckedPolicy, type PolicyReading, readPolicy } from "./check-policy.ts";
 import { type TypeChecker, typeChecker } from "./check-types.ts";
+import { tooDeepAt } from "./nesting.ts";
 
 /** Checked policies of a part of a set. Policies with problems may be missing. */
 export interface CheckedPart {

@@ -1,8 +1,8 @@
 /** Checks policies against the schema. */
 import type { DetailedError, ValidationAnswer } from "@cedar-policy/cedar-wasm/nodejs";
-import { cedar } from "../cedar.ts";
-import { indexOfByte, lineAt } from "../load/policy-text.ts";
-import type { PolicyProblem } from "../load/problem.ts";
+import { cedar } from "../model/cedar.ts";
+import { indexOfByte, lineAt } from "../model/policy-text.ts";
+import type { PolicyProblem } from "../model/problem.ts";
 import type { CheckedPolicy } from "./check-policy.ts";
 
 /** Returns the type errors of the policies of one set. */

@@ -1,15 +1,16 @@
 /** Checks a bundle before it decides anything: problems of every set, and of sets that decide together. */
-import { cedar } from "../cedar.ts";
-import { policyActions } from "../engine/schema.ts";
-import { type JoinedEntities, joinEntities } from "../entities/entity-set.ts";
-import { describeUid } from "../entities/entity-values.ts";
+
 import { type SetIndex, setIndexOf } from "../evaluate/compiled-set.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { type PolicyProblem, sortProblems } from "../load/problem.ts";
+import { cedar } from "../model/cedar.ts";
+import { describeUid } from "../model/entity-values.ts";
+import { type PolicyProblem, sortProblems } from "../model/problem.ts";
+import { policyActions } from "../model/schema.ts";
 import type { CheckedPolicy } from "./check-policy.ts";
 import { SetChecker } from "./check-set.ts";
 import { DifferentialRun } from "./differential-run.ts";
+import { type JoinedEntities, joinEntities } from "./entity-set.ts";
 
 /** Policies of each set by name, and all problems. */
 export interface CheckedBundle {

@@ -4,22 +4,22 @@
  */
 import type { PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { atOnce } from "../../base/steps.ts";
-import { type CedarRequest, type CedarRequestBuilder, cedarRequestBuilder } from "../engine/cedar-request.ts";
-import type { EntitySource } from "../engine/entity-request.ts";
-import { type InputCatalogue, inputCatalogue } from "../engine/inputs.ts";
-import { policyActions } from "../engine/schema.ts";
-import { EntityTable } from "../entities/entity-table.ts";
 import { CedarPart } from "../evaluate/against-cedar.ts";
+import { type CedarRequest, type CedarRequestBuilder, cedarRequestBuilder } from "../evaluate/cedar-request.ts";
 import { CompiledSet, setIndexOf } from "../evaluate/compiled-set.ts";
+import type { EntitySource } from "../evaluate/entity-request.ts";
+import { EntityTable } from "../evaluate/entity-table.ts";
 import { Paths } from "../evaluate/scene.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { queryFor, questionOf } from "../samples/question.ts";
-import { merged, nameOf, numbers, type Value, variablesOf } from "../samples/samples.ts";
-import { Comparisons, type KnownEntities } from "../samples/terms.ts";
+import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
+import { policyActions } from "../model/schema.ts";
 import type { CheckedPolicy } from "./check-policy.ts";
 import { parsedPolicy } from "./check-set.ts";
 import { type EntityUse, joinUses } from "./entity-use.ts";
+import { queryFor, questionOf } from "./question.ts";
 import { joinInputs } from "./reads.ts";
+import { merged, nameOf, numbers, type Value, variablesOf } from "./samples.ts";
+import { Comparisons, type KnownEntities } from "./terms.ts";
 
 /** Policies in one call to Cedar: most of a call's cost is the request. */
 const policiesTogether = 20;

@@ -4,7 +4,7 @@
  * one entity further.
  */
 import type { PolicyJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
-import type { InputCatalogue } from "../engine/inputs.ts";
+import type { InputCatalogue } from "../model/inputs.ts";
 import { pathOf } from "./reads.ts";
 
 export interface EntityUse {

@@ -1,8 +1,8 @@
 /** Questions about a policy's syntax tree other than the inputs it reads (`reads.ts`). */
 import type { EntityUidJson, PolicyJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { parseTenantId } from "../../base/ids.ts";
-import type { PolicyAction } from "../engine/decision.ts";
-import { actionGroups, policyActions } from "../engine/schema.ts";
+import type { PolicyAction } from "../model/decision.ts";
+import { actionGroups, policyActions } from "../model/schema.ts";
 
 /** Actions that the scope of the policy allows; conditions may narrow them further. */
 export function scopeActions({ action }: PolicyJson): ReadonlySet<PolicyAction> {

@@ -3,7 +3,7 @@
  * everything, because the decision cache is exact only if no deciding input is omitted.
  */
 import type { PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
-import type { InputCatalogue } from "../engine/inputs.ts";
+import type { InputCatalogue } from "../model/inputs.ts";
 
 /** Names of the inputs (see `inputs.ts`) that the policy reads, sorted. */
 export function inputsRead(

@@ -1,16 +1,11 @@
 /**
  * Asks two bundles the same questions and reports different decisions: questions of their tests, the same with one
  * member changed, and questions of values that the policies compare with. Differences may remain undetected; only a
- * proof (`prove/`) excludes them.
+ * proof (`prove.ts`) excludes them.
  */
 import type { TenantId } from "../../base/ids.ts";
 import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
-import type { PolicyDecision } from "../engine/decision.ts";
-import { type DecisionDifference, differenceOf } from "../engine/difference.ts";
-import { onBehalfOfName } from "../engine/inputs.ts";
-import { policyActions } from "../engine/schema.ts";
-import type { PolicyBundle } from "../load/bundle.ts";
 import {
   askable,
   queryFor,
@@ -19,8 +14,13 @@ import {
   usualQuestion,
   type WrittenQuestion,
   withValue,
-} from "../samples/question.ts";
-import { type AskedVariable, merged, nameOf, numbers, variablesOf } from "../samples/samples.ts";
+} from "../check/question.ts";
+import { type AskedVariable, merged, nameOf, numbers, variablesOf } from "../check/samples.ts";
+import { type DecisionDifference, differenceOf } from "../engine/difference.ts";
+import type { PolicyBundle } from "../load/bundle.ts";
+import type { PolicyDecision } from "../model/decision.ts";
+import { onBehalfOfName } from "../model/inputs.ts";
+import { policyActions } from "../model/schema.ts";
 import { knownEntities } from "./known-entities.ts";
 import { comparisonsOf, type Side, sideOf, type TenantGroup, tenantGroups, unnamedTenant } from "./side.ts";
 import { type PolicySummary, summaryOf } from "./summary.ts";

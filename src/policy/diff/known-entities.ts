@@ -1,8 +1,8 @@
 /** Entities that represent all of their type in a comparison, which is never exact. */
 import { checkBundle } from "../check/check.ts";
-import type { EntityUid } from "../entities/entity-values.ts";
+import type { KnownEntities } from "../check/terms.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import type { KnownEntities } from "../samples/terms.ts";
+import type { EntityUid } from "../model/entity-values.ts";
 
 /** Per type: those that differ, those that policies name, and some others. */
 const maximumIds = { changed: 8, named: 8, other: 2 };

@@ -1,12 +1,12 @@
 /** Finds policies that no request can meet, although they type-check. */
 import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
-import { cedarRequestBuilder } from "../engine/cedar-request.ts";
-import { PreparedSet } from "../engine/prepared-set.ts";
+import { queryFor, questionOf } from "../check/question.ts";
+import { merged, type Value, variablesOf } from "../check/samples.ts";
+import type { Comparisons } from "../check/terms.ts";
+import { cedarRequestBuilder } from "../evaluate/cedar-request.ts";
+import { PreparedSet } from "../evaluate/prepared-set.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { queryFor, questionOf } from "../samples/question.ts";
-import { merged, type Value, variablesOf } from "../samples/samples.ts";
-import type { Comparisons } from "../samples/terms.ts";
 import { knownEntities } from "./known-entities.ts";
 import { comparisonsOf, type Side, sideOf } from "./side.ts";
 

@@ -4,14 +4,14 @@ import type { TenantId } from "../../base/ids.ts";
 import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { parsedPolicy } from "../check/check-set.ts";
+import { Comparisons, type KnownEntities } from "../check/terms.ts";
 import type { CompiledEngine } from "../engine/bundle-engine.ts";
-import type { Layer, PolicyAction } from "../engine/decision.ts";
 import { compilePolicyBundle } from "../engine/engine.ts";
 import type { Evaluator } from "../engine/engine-sets.ts";
-import { type InputCatalogue, inputCatalogue } from "../engine/inputs.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
-import { Comparisons, type KnownEntities } from "../samples/terms.ts";
+import type { Layer, PolicyAction } from "../model/decision.ts";
+import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 
 /** Represents every tenant that neither bundle names. */
 export const unnamedTenant = "any-other-tenant" as TenantId;

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { parsedPolicy } from "../check/check-set.ts";
-import { expressionText } from "../engine/conditions.ts";
+import { expressionText } from "../evaluate/conditions.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 
 /** A policy, or a member of the manifest, that differs. */

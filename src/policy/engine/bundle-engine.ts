@@ -4,12 +4,12 @@ import type { TenantId } from "../../base/ids.ts";
 import { utf8Text } from "../../base/text-forms.ts";
 import type { CheckedSet } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
+import type { CedarRequest } from "../evaluate/cedar-request.ts";
+import type { EntitySource } from "../evaluate/entity-request.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
 import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-references.ts";
 import type { BundleIdentity, PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
-import type { CedarRequest } from "./cedar-request.ts";
-import type { CombinedDecision } from "./combined-decision.ts";
 import {
   keyReferenceOfAnotherTenant,
   noPolicySet,
@@ -21,12 +21,12 @@ import {
   type PolicyQuery,
   reasonOf,
   requiredScopeMissing,
-} from "./decision.ts";
+} from "../model/decision.ts";
+import type { InputCatalogue } from "../model/inputs.ts";
+import type { CombinedDecision } from "./combined-decision.ts";
 import { DecisionCache } from "./decision-cache.ts";
 import type { EngineSets } from "./engine-sets.ts";
-import type { EntitySource } from "./entity-request.ts";
 import { type Explanation, explain } from "./explanation.ts";
-import type { InputCatalogue } from "./inputs.ts";
 import type { Plan, PlansByAction } from "./plan.ts";
 
 /** A policy of a compiled bundle, for tests and explanations. */

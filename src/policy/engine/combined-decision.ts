@@ -1,5 +1,6 @@
 /** Combines the results of both layers. Key references, scopes and understood obligations are checked afterwards. */
 import type { CheckedPolicy } from "../check/check-policy.ts";
+import type { SetResult } from "../evaluate/prepared-set.ts";
 import type { AnnotatedGuidance, PolicyGuidance, StrictnessOrders } from "../guidance/annotations.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
 import { fillIn, maximumObligations, mergeObligations } from "../guidance/obligations.ts";
@@ -10,9 +11,8 @@ import {
   type Obligation,
   obligationWithoutValue,
   reasonOf,
-} from "./decision.ts";
-import type { InputValue } from "./inputs.ts";
-import type { SetResult } from "./prepared-set.ts";
+} from "../model/decision.ts";
+import type { InputValue } from "../model/inputs.ts";
 
 /** A policy set in the role of a layer. */
 export interface LayerSet {

@@ -3,8 +3,8 @@
  * the key. Each engine has its own cache, so the revision is not part of the key.
  */
 import { LRUCache } from "lru-cache";
-import type { PolicyQuery } from "./decision.ts";
-import type { InputCatalogue } from "./inputs.ts";
+import type { PolicyQuery } from "../model/decision.ts";
+import type { InputCatalogue } from "../model/inputs.ts";
 
 /** Compiles the cache key of a query: scope, then the value of every named input. Equal keys mean equal inputs. */
 export function keyMaker(

@@ -1,6 +1,6 @@
 /** Differences between two decisions on one question. */
 import { isDeepStrictEqual } from "node:util";
-import type { Guidance, PolicyDecision } from "./decision.ts";
+import type { Guidance, PolicyDecision } from "../model/decision.ts";
 
 /**
  * How a second decision differs from a first. Only the most severe difference counts: it denies what was allowed,

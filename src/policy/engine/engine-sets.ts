@@ -11,14 +11,15 @@
  * - if Cedar denies, every forbid that holds is named. A layer without one allows, or denies because no permit holds;
  *   which of the two is unknown and irrelevant: the other layer denies, and a default denial has no reasons to add.
  */
-import { isBrokenEngine } from "../cedar.ts";
+
 import type { CheckedSet } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
+import type { CedarRequest } from "../evaluate/cedar-request.ts";
 import { CompiledSet, resultOf } from "../evaluate/compiled-set.ts";
+import { type Counting, everyPolicy, PreparedSet, type SetResult } from "../evaluate/prepared-set.ts";
 import { Paths, Scene } from "../evaluate/scene.ts";
 import { leftToCedar } from "../evaluate/values.ts";
-import type { CedarRequest } from "./cedar-request.ts";
-import { type Counting, everyPolicy, PreparedSet, type SetResult } from "./prepared-set.ts";
+import { isBrokenEngine } from "../model/cedar.ts";
 
 /**
  * Evaluates layers: one result each, in their order; errors if there is no request. Does not throw.

@@ -1,13 +1,13 @@
 /** Compiles a bundle to an engine. */
 import { atOnce, inTurns } from "../../base/steps.ts";
 import { type ComparedBundle, checkBundle, compareBundle, type IndexedBundle, indexed } from "../check/check.ts";
-import { EntityTable } from "../entities/entity-table.ts";
+import { EntityTable } from "../evaluate/entity-table.ts";
 import { identify, type PolicyBundle } from "../load/bundle.ts";
-import type { PolicyProblem } from "../load/problem.ts";
+import { inputCatalogue } from "../model/inputs.ts";
+import type { PolicyProblem } from "../model/problem.ts";
 import { BundleEngine, type CompiledEngine } from "./bundle-engine.ts";
 import type { LayerSet } from "./combined-decision.ts";
 import { EngineSets, type Evaluator } from "./engine-sets.ts";
-import { inputCatalogue } from "./inputs.ts";
 import { type PlansByAction, plansOf } from "./plan.ts";
 
 export interface EngineOptions {

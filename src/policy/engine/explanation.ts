@@ -3,14 +3,14 @@ import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { joinUses } from "../check/entity-use.ts";
 import { inputsRead } from "../check/reads.ts";
+import { type CedarRequest, fullRequestBuilder } from "../evaluate/cedar-request.ts";
+import { type Condition, neededFor, unmetConditions } from "../evaluate/conditions.ts";
+import type { EntitySource } from "../evaluate/entity-request.ts";
+import type { SetResult } from "../evaluate/prepared-set.ts";
 import type { AnnotatedGuidance } from "../guidance/annotations.ts";
-import { type CedarRequest, fullRequestBuilder } from "./cedar-request.ts";
+import type { Layer, PolicyAction, PolicyDecision, PolicyQuery } from "../model/decision.ts";
+import type { InputCatalogue, InputValue } from "../model/inputs.ts";
 import type { LayerSet } from "./combined-decision.ts";
-import { type Condition, neededFor, unmetConditions } from "./conditions.ts";
-import type { Layer, PolicyAction, PolicyDecision, PolicyQuery } from "./decision.ts";
-import type { EntitySource } from "./entity-request.ts";
-import type { InputCatalogue, InputValue } from "./inputs.ts";
-import type { SetResult } from "./prepared-set.ts";
 
 /** One policy that applies to the action. */
 export interface ExplainedPolicy {

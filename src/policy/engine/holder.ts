@@ -2,8 +2,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type { AttributeDeclarations, DeclaredAttributes } from "../../base/caller-attributes.ts";
 import { ServiceError } from "../../base/errors.ts";
+import type { PolicyAction, PolicyDecision, PolicyEngine, PolicyQuery } from "../model/decision.ts";
 import type { CompiledEngine } from "./bundle-engine.ts";
-import type { PolicyAction, PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
 
 const none: AttributeDeclarations = {};
 

@@ -2,15 +2,15 @@
 
 import { joinUses } from "../check/entity-use.ts";
 import { joinInputs } from "../check/reads.ts";
+import { type CedarRequestBuilder, cedarRequestBuilder } from "../evaluate/cedar-request.ts";
+import type { EntitySource } from "../evaluate/entity-request.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { type CedarRequestBuilder, cedarRequestBuilder } from "./cedar-request.ts";
+import type { PolicyAction, PolicyQuery } from "../model/decision.ts";
+import { type InputCatalogue, onBehalfOfName, readsRegistered } from "../model/inputs.ts";
+import { policyActions } from "../model/schema.ts";
 import { type CombineLayers, type LayerSet, layerCombiner } from "./combined-decision.ts";
-import type { PolicyAction, PolicyQuery } from "./decision.ts";
 import { keyMaker } from "./decision-cache.ts";
 import type { EvaluateLayers } from "./engine-sets.ts";
-import type { EntitySource } from "./entity-request.ts";
-import { type InputCatalogue, onBehalfOfName, readsRegistered } from "./inputs.ts";
-import { policyActions } from "./schema.ts";
 
 /** One action under one pair of sets. */
 export interface Plan {

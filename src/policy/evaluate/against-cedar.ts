@@ -1,7 +1,7 @@
 /** Compares the evaluator with Cedar, policy by policy. */
-import type { CedarRequest } from "../engine/cedar-request.ts";
-import { PreparedSet } from "../engine/prepared-set.ts";
+import type { CedarRequest } from "./cedar-request.ts";
 import type { CompiledSet } from "./compiled-set.ts";
+import { PreparedSet } from "./prepared-set.ts";
 import { type Paths, Scene } from "./scene.ts";
 import { leftToCedar } from "./values.ts";
 

@@ -1,9 +1,9 @@
 /** A policy set with compiled evaluation: indexed, each policy compiled on first use. */
-import type { PolicyAction } from "../engine/decision.ts";
-import { type Counting, everyPolicy, type SetResult } from "../engine/prepared-set.ts";
+import type { PolicyAction } from "../model/decision.ts";
 import { demandsOf } from "./demands.ts";
 import { compileCondition } from "./expression.ts";
 import { findCandidates, type IndexedPolicy, type IndexPlace, indexOf, type PolicyIndex } from "./policy-index.ts";
+import { type Counting, everyPolicy, type SetResult } from "./prepared-set.ts";
 import type { Expression, Program } from "./program.ts";
 import { Paths, type Scene, type Step } from "./scene.ts";
 import { evaluationFailed } from "./values.ts";

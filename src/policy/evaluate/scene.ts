@@ -1,6 +1,6 @@
 /** A request for policies: each path is looked up once for all of them. */
 import type { CedarValueJson, EntityJson } from "@cedar-policy/cedar-wasm/nodejs";
-import type { CedarRequest } from "../engine/cedar-request.ts";
+import type { CedarRequest } from "./cedar-request.ts";
 import { variables } from "./program.ts";
 import { EntityValue, entityOf, evaluationFailed, leftToCedar, RecordValue, readJson, type Value } from "./values.ts";
 

@@ -18,7 +18,7 @@
  */
 import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
 import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
-import type { InputCatalogue } from "../engine/inputs.ts";
+import type { InputCatalogue } from "../model/inputs.ts";
 import { formatKeyTransport, parseKeyTransport } from "./key-transport.ts";
 import { type ObligationTemplate, obligationNames, parseObligation } from "./obligations.ts";
 

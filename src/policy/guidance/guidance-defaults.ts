@@ -1,6 +1,6 @@
 /** Default guidance. The manifest's `guidance` may replace it; a revision contains it. */
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
-import type { PolicyAction } from "../engine/decision.ts";
+import type { PolicyAction } from "../model/decision.ts";
 import type { KeyTransportChoice } from "./key-transport.ts";
 
 export interface GuidanceDefaults {

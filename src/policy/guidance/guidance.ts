@@ -1,7 +1,7 @@
 /** Derives the guidance of an answer from merged annotations, defaults and the key reference. */
 import type { SnakeCase } from "../../base/json.ts";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
-import type { Guidance, KeyTransportGuidance, PolicyQuery } from "../engine/decision.ts";
+import type { Guidance, KeyTransportGuidance, PolicyQuery } from "../model/decision.ts";
 import type { ListName, PolicyGuidance, ScalarName } from "./annotations.ts";
 import type { GuidanceDefaults } from "./guidance-defaults.ts";
 import type { KeyReferenceStatus } from "./key-references.ts";

@@ -10,8 +10,8 @@
  * Cedar allows an annotation once per policy, so further obligations are `@obligation_2` to `@obligation_8`. An input
  * must be text, a whole number, or a boolean; if one is absent when the policy decides, the decision is a denial.
  */
-import type { Obligation } from "../engine/decision.ts";
-import type { Input, InputCatalogue, InputValue } from "../engine/inputs.ts";
+import type { Obligation } from "../model/decision.ts";
+import type { Input, InputCatalogue, InputValue } from "../model/inputs.ts";
 
 /** An obligation of a policy. A value is literal, or read from the named input. */
 export interface ObligationTemplate {

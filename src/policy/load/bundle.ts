@@ -7,11 +7,11 @@ import canonicalize from "canonicalize";
 import { atOnce } from "../../base/steps.ts";
 import { utf8Text } from "../../base/text-forms.ts";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
-import type { PolicyAction } from "../engine/decision.ts";
-import type { DeclaredInputs } from "../engine/inputs.ts";
 import type { StrictnessOrders } from "../guidance/annotations.ts";
 import type { GuidanceDefaults } from "../guidance/guidance-defaults.ts";
 import type { KeyReferenceRule } from "../guidance/key-references.ts";
+import type { PolicyAction } from "../model/decision.ts";
+import type { DeclaredInputs } from "../model/inputs.ts";
 import { otherTenants } from "./manifest.ts";
 
 /** Optional members are absent if they are unused, so that bundles without them have the same content as before. */

@@ -15,7 +15,7 @@ import {
   type AttributeType,
   attributeTypes,
 } from "../../base/caller-attributes.ts";
-import { principalMembers } from "../engine/inputs.ts";
+import { principalMembers } from "../model/inputs.ts";
 import type { ManifestReader } from "./manifest-reader.ts";
 
 const maximumAttributes = 32;

@@ -10,7 +10,7 @@
  *       principal: Org::Person
  */
 import { isScalar, isSeq, type Node } from "yaml";
-import { type DeclaredEntities, referenceKinds } from "../entities/entity-types.ts";
+import { type DeclaredEntities, referenceKinds } from "../model/entity-types.ts";
 import type { ManifestReader } from "./manifest-reader.ts";
 
 /** Names of the files, and the types that requests refer to. */

@@ -14,17 +14,17 @@ import { join, sep } from "node:path";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
 import { checkBundle } from "../check/check.ts";
-import type { DeclaredInputs } from "../engine/inputs.ts";
-import { engineVersion, isSchemaCopy, schemaFor } from "../engine/schema.ts";
-import { maximumEntityBytes } from "../entities/entity-set.ts";
-import type { DeclaredEntities } from "../entities/entity-types.ts";
+import { maximumEntityBytes } from "../check/entity-set.ts";
 import { defaultKeyReferences, type KeyReferenceRule } from "../guidance/key-references.ts";
-import { type PolicyTest, parsePolicyTests } from "../tools/policy-test-file.ts";
+import type { DeclaredEntities } from "../model/entity-types.ts";
+import type { DeclaredInputs } from "../model/inputs.ts";
+import { type PolicyProblem, sortProblems } from "../model/problem.ts";
+import { engineVersion, isSchemaCopy, schemaFor } from "../model/schema.ts";
 import type { PolicyBundle } from "./bundle.ts";
 import type { EntitiesMember } from "./declared-entities.ts";
 import { parseManifest } from "./manifest.ts";
 import { testsFolder } from "./manifest-reader.ts";
-import { type PolicyProblem, sortProblems } from "./problem.ts";
+import { type PolicyTest, parsePolicyTests } from "./policy-test-file.ts";
 import { judgeUnread, testFile, type UnreadEntry } from "./unread.ts";
 
 /** The required functions of a file system; `node:fs/promises` is one. */

@@ -1,6 +1,6 @@
 /** Reads a manifest's YAML: every scalar is text, every problem has its line. */
 import { type Document, isMap, isScalar, LineCounter, type Node, parseDocument } from "yaml";
-import type { PolicyProblem } from "./problem.ts";
+import type { PolicyProblem } from "../model/problem.ts";
 
 /** Set names are folder names: no separator, not hidden, no parent folder. */
 const setNamePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;

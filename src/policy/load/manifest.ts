@@ -25,10 +25,6 @@
 import { isScalar, isSeq, type Node } from "yaml";
 import { parseTenantId } from "../../base/ids.ts";
 import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
-import type { PolicyAction } from "../engine/decision.ts";
-import { principalReference } from "../engine/entity-references.ts";
-import { type DeclaredInputs, inputCatalogue } from "../engine/inputs.ts";
-import { policyActions } from "../engine/schema.ts";
 import {
   type AnnotationRules,
   parseList,
@@ -40,10 +36,14 @@ import {
 import { type GuidanceDefaults, guidanceDefaults } from "../guidance/guidance-defaults.ts";
 import { type KeyTransportChoice, parseKeyTransport } from "../guidance/key-transport.ts";
 import { scalarInput } from "../guidance/obligations.ts";
+import type { PolicyAction } from "../model/decision.ts";
+import { principalReference } from "../model/entity-references.ts";
+import { type DeclaredInputs, inputCatalogue } from "../model/inputs.ts";
+import type { PolicyProblem } from "../model/problem.ts";
+import { policyActions } from "../model/schema.ts";
 import { readCallerAttributes } from "./declared-attributes.ts";
 import { type EntitiesMember, readDeclaredEntities } from "./declared-entities.ts";
 import { ManifestReader } from "./manifest-reader.ts";
-import type { PolicyProblem } from "./problem.ts";
 
 /** Content of a manifest, with its guidance merged over the defaults. */
 export interface Manifest {

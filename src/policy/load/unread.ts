@@ -2,8 +2,9 @@
  * Checks the entries of a policy directory that are not read. A policy that is silently left out would be believed to
  * be in force, so anything that might be a policy is refused, and the rest is listed.
  */
+
+import type { PolicyProblem } from "../model/problem.ts";
 import { testsFolder } from "./manifest-reader.ts";
-import type { PolicyProblem } from "./problem.ts";
 
 /** An entry of the directory, or of a folder that is read, that is not read itself. */
 export interface UnreadEntry {

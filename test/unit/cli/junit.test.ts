@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { toJunit } from "../../../src/cli/policy/directory-commands.ts";
-import type { PolicyTestResult } from "../../../src/policy/tools/policy-tests.ts";
+import type { PolicyTestResult } from "../../../src/policy/engine/policy-tests.ts";
 
 test("text of any kind stays inside its attribute or element", () => {
   const result = {

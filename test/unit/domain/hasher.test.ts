@@ -4,7 +4,7 @@ import { Worker } from "node:worker_threads";
 import fc from "fast-check";
 import { afterEach, expect, test } from "vitest";
 import { parseTenantId } from "../../../src/base/ids.ts";
-import { createArtifactHasher, maxObjectBytes, type ThreadedHasher } from "../../../src/domain/artifacts/hasher.ts";
+import { createArtifactHasher, maxObjectBytes, type ThreadedHasher } from "../../../src/domain/artifact-hasher.ts";
 import { hashNames } from "../../../src/ledger/artifacts/digest.ts";
 import { must } from "./world.ts";
 
@@ -83,7 +83,7 @@ test("a thread that crashes costs its own job only; the next starts another", as
     startWorker: () => {
       started++;
       if (started === 1) return new Worker(crash, { eval: true });
-      return new Worker(new URL("../../../src/domain/artifacts/worker.ts", import.meta.url));
+      return new Worker(new URL("../../../src/domain/artifact-hasher-worker.ts", import.meta.url));
     },
   });
   const [first, second] = await Promise.allSettled([
@@ -142,7 +142,7 @@ test("a caller that goes away is answered at once, its job waiting or at work", 
 });
 
 test("work under way keeps the process alive, an idle thread does not", () => {
-  const module = JSON.stringify(new URL("../../../src/domain/artifacts/hasher.ts", import.meta.url));
+  const module = JSON.stringify(new URL("../../../src/domain/artifact-hasher.ts", import.meta.url));
   const program = `
     const { createArtifactHasher } = await import(${module});
     const { sizeBytes } = await createArtifactHasher().digest("t", "YQ==", ["sha256"], new AbortController().signal);

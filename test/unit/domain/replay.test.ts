@@ -8,11 +8,11 @@ import { compareRecorded } from "../../../src/domain/recorded-differences.ts";
 import { recordedQuery, replayDecision } from "../../../src/domain/replay.ts";
 import type { EvaluationRequest } from "../../../src/domain/requests.ts";
 import type { StoredRecord } from "../../../src/ledger/ports/record.ts";
-import type { PolicyEngine } from "../../../src/policy/engine/decision.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
-import { policyActions } from "../../../src/policy/engine/schema.ts";
 import { bundleContent, type PolicyBundle, parseBundleContent, revisionOf } from "../../../src/policy/load/bundle.ts";
 import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
+import type { PolicyEngine } from "../../../src/policy/model/decision.ts";
+import { policyActions } from "../../../src/policy/model/schema.ts";
 import { type Files, memoryFileSystem, openFiles, permitAll } from "../policy/harness.ts";
 import { deployment, FakeEngine, FakeLedger, identity, livePlatform, must, startMs } from "./world.ts";
 

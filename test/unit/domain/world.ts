@@ -17,14 +17,14 @@ import { createScopeTable } from "../../../src/domain/routes.ts";
 import type { Ledger, Receipt, RecordGroup } from "../../../src/ledger/ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../../../src/ledger/ports/record.ts";
 import type { ArtifactRegistrations } from "../../../src/ledger/ports/registrations.ts";
+import { defaultKeyReferences, keyReferenceAliases } from "../../../src/policy/guidance/key-references.ts";
 import type {
   Guidance,
   Obligation,
   PolicyDecision,
   PolicyEngine,
   PolicyQuery,
-} from "../../../src/policy/engine/decision.ts";
-import { defaultKeyReferences, keyReferenceAliases } from "../../../src/policy/guidance/key-references.ts";
+} from "../../../src/policy/model/decision.ts";
 
 export const startMs = Date.UTC(2026, 2, 1, 12);
 

@@ -1,7 +1,7 @@
 /** What runs over the stack of Cedar's engine. The check refuses such policies, so that none comes near it. */
 import { expect, test } from "vitest";
-import { PreparedSet } from "../../../src/policy/engine/prepared-set.ts";
 import { CedarPart } from "../../../src/policy/evaluate/against-cedar.ts";
+import { PreparedSet } from "../../../src/policy/evaluate/prepared-set.ts";
 
 const kind = 'action == Action::"protect"';
 const request = {

@@ -7,8 +7,8 @@ import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
 import { compareBundle } from "../../../src/policy/check/check.ts";
 import { compileInTurns, compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
-import { engineVersion } from "../../../src/policy/engine/schema.ts";
 import { bundleContent, type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
+import { engineVersion } from "../../../src/policy/model/schema.ts";
 import { ask, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
 
 /** A revision as the version before "rules 2" kept it. */

@@ -7,12 +7,12 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { namedActions, scopeActions } from "../../../src/policy/check/policy-tree.ts";
 import { inputsRead, joinInputs } from "../../../src/policy/check/reads.ts";
-import { cedarRequestBuilder, fullRequestBuilder } from "../../../src/policy/engine/cedar-request.ts";
-import type { PolicyQuery } from "../../../src/policy/engine/decision.ts";
-import { hasSchemaTypes } from "../../../src/policy/engine/input-types.ts";
-import { inputCatalogue } from "../../../src/policy/engine/inputs.ts";
-import { PreparedSet, type SetResult } from "../../../src/policy/engine/prepared-set.ts";
-import { schemaFor } from "../../../src/policy/engine/schema.ts";
+import { cedarRequestBuilder, fullRequestBuilder } from "../../../src/policy/evaluate/cedar-request.ts";
+import { PreparedSet, type SetResult } from "../../../src/policy/evaluate/prepared-set.ts";
+import type { PolicyQuery } from "../../../src/policy/model/decision.ts";
+import { hasSchemaTypes } from "../../../src/policy/model/input-types.ts";
+import { inputCatalogue } from "../../../src/policy/model/inputs.ts";
+import { schemaFor } from "../../../src/policy/model/schema.ts";
 import { anyQueries, ask, declaredAttributes, permitAll } from "./harness.ts";
 import { attributeConditions, conditions, onBehalfOfConditions, overflowing, registeredConditions } from "./pool.ts";
 

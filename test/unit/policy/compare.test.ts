@@ -3,12 +3,12 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { compareBundles, type PolicyComparison } from "../../../src/policy/diff/compare.ts";
 import { policiesThatNeverApply } from "../../../src/policy/diff/never-applies.ts";
-import type { PolicyQuery } from "../../../src/policy/engine/decision.ts";
 import { differenceOf } from "../../../src/policy/engine/difference.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
-import { describeProblem } from "../../../src/policy/load/problem.ts";
-import { parseQuery } from "../../../src/policy/tools/query.ts";
+import type { PolicyQuery } from "../../../src/policy/model/decision.ts";
+import { describeProblem } from "../../../src/policy/model/problem.ts";
+import { parseQuery } from "../../../src/policy/model/query.ts";
 import { entityConditions, knowingFiles } from "./entities.ts";
 import {
   anyQueries,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { inputCatalogue } from "../../../src/policy/engine/inputs.ts";
-import { publishedSchema, schemaFor } from "../../../src/policy/engine/schema.ts";
+import { inputCatalogue } from "../../../src/policy/model/inputs.ts";
+import { publishedSchema, schemaFor } from "../../../src/policy/model/schema.ts";
 import { ask, declaredAttributes, declaringFiles, engineOf, type Files, openFiles, problemsOf } from "./harness.ts";
 
 const declaring = (text: string): Files => ({

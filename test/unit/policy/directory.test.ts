@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { loadPolicyDirectory, loadPolicyTests } from "../../../src/policy/load/directory.ts";
-import { describeProblem } from "../../../src/policy/load/problem.ts";
+import { describeProblem } from "../../../src/policy/model/problem.ts";
 import { memoryFileSystem, openFiles, permitAll } from "./harness.ts";
 
 const made: string[] = [];

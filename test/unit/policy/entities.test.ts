@@ -2,9 +2,9 @@ import { checkParseEntities, type Entities } from "@cedar-policy/cedar-wasm/node
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { atOnce } from "../../../src/base/steps.ts";
+import { joinEntities } from "../../../src/policy/check/entity-set.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
-import { joinEntities } from "../../../src/policy/entities/entity-set.ts";
-import { EntityTable } from "../../../src/policy/entities/entity-table.ts";
+import { EntityTable } from "../../../src/policy/evaluate/entity-table.ts";
 import { bundleContent, parseBundleContent, revisionOf } from "../../../src/policy/load/bundle.ts";
 import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { entitiesMember, entity, entitySchema, type Json, knowingFiles, labels, others, uid } from "./entities.ts";

@@ -9,8 +9,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
-import type { Claimed, PolicyQuery } from "../../../src/policy/engine/decision.ts";
 import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
+import type { Claimed, PolicyQuery } from "../../../src/policy/model/decision.ts";
 import { entityConditions, type Json, knowingFiles, labels, others } from "./entities.ts";
 import { engineOf, memoryFileSystem, queries } from "./harness.ts";
 

@@ -6,17 +6,11 @@ import type { AttributeDeclarations } from "../../../src/base/caller-attributes.
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { artifactProfiles } from "../../../src/base/vocabulary.ts";
 import type { CompiledEngine } from "../../../src/policy/engine/bundle-engine.ts";
-import type {
-  Claimed,
-  OnBehalfOf,
-  PolicyAction,
-  PolicyQuery,
-  Registered,
-} from "../../../src/policy/engine/decision.ts";
 import { compilePolicyBundle, type EngineOptions } from "../../../src/policy/engine/engine.ts";
-import { policyActions } from "../../../src/policy/engine/schema.ts";
 import { loadPolicyDirectory, type PolicyFileSystem, type PolicySettings } from "../../../src/policy/load/directory.ts";
-import { describeProblem } from "../../../src/policy/load/problem.ts";
+import type { Claimed, OnBehalfOf, PolicyAction, PolicyQuery, Registered } from "../../../src/policy/model/decision.ts";
+import { describeProblem } from "../../../src/policy/model/problem.ts";
+import { policyActions } from "../../../src/policy/model/schema.ts";
 
 /** Files of a policy directory by path within it. */
 export type Files = Readonly<Record<string, string | Uint8Array>>;

@@ -1,7 +1,7 @@
 /** Obligations and alerts: what a policy may write, what is answered, and what denies. */
 import { expect, test } from "vitest";
-import { parsePolicyTests } from "../../../src/policy/tools/policy-test-file.ts";
-import { runPolicyTests } from "../../../src/policy/tools/policy-tests.ts";
+import { runPolicyTests } from "../../../src/policy/engine/policy-tests.ts";
+import { parsePolicyTests } from "../../../src/policy/load/policy-test-file.ts";
 import { ask, declaringFiles, engineOf, openFiles, permitAll, problemsOf } from "./harness.ts";
 
 /** A directory whose tenant set has the policies, under a manifest that declares attributes of the caller. */

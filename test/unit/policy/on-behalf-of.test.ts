@@ -4,11 +4,11 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { countsOnBehalfOf } from "../../../src/policy/check/delegation.ts";
 import { compareBundles } from "../../../src/policy/diff/compare.ts";
-import type { OnBehalfOf, PolicyQuery } from "../../../src/policy/engine/decision.ts";
 import type { Evaluator } from "../../../src/policy/engine/engine-sets.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
-import { parseQueryText } from "../../../src/policy/tools/query.ts";
+import type { OnBehalfOf, PolicyQuery } from "../../../src/policy/model/decision.ts";
+import { parseQueryText } from "../../../src/policy/model/query.ts";
 import { anyQueries, ask, engineOf, type Files, memoryFileSystem, openFiles, permitAll } from "./harness.ts";
 import { conditions, onBehalfOfConditions } from "./pool.ts";
 

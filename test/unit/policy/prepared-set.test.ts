@@ -1,8 +1,8 @@
 import * as cedar from "@cedar-policy/cedar-wasm/nodejs";
 import { beforeEach, expect, test, vi } from "vitest";
-import { fullRequestBuilder } from "../../../src/policy/engine/cedar-request.ts";
-import { inputCatalogue } from "../../../src/policy/engine/inputs.ts";
-import { PreparedSet } from "../../../src/policy/engine/prepared-set.ts";
+import { fullRequestBuilder } from "../../../src/policy/evaluate/cedar-request.ts";
+import { PreparedSet } from "../../../src/policy/evaluate/prepared-set.ts";
+import { inputCatalogue } from "../../../src/policy/model/inputs.ts";
 import { ask, permitAll } from "./harness.ts";
 
 vi.mock("@cedar-policy/cedar-wasm/nodejs", { spy: true });

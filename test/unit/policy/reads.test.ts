@@ -1,7 +1,7 @@
 import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { expect, test } from "vitest";
 import { inputsRead } from "../../../src/policy/check/reads.ts";
-import { inputCatalogue } from "../../../src/policy/engine/inputs.ts";
+import { inputCatalogue } from "../../../src/policy/model/inputs.ts";
 import { ask, engineOf, openFiles } from "./harness.ts";
 
 const catalogue = inputCatalogue({});

@@ -1,6 +1,6 @@
 /** What operators write of what was registered, in tests and for explanations. */
 import { expect, test } from "vitest";
-import { parseQueryText } from "../../../src/policy/tools/query.ts";
+import { parseQueryText } from "../../../src/policy/model/query.ts";
 import { engineOf, openFiles } from "./harness.ts";
 
 const asked = {

@@ -2,11 +2,11 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { compareBundle } from "../../../src/policy/check/check.ts";
 import { checkBundleInThread } from "../../../src/policy/check/check-thread.ts";
 import { PolicyHolder } from "../../../src/policy/engine/holder.ts";
-import { publishedSchema } from "../../../src/policy/engine/schema.ts";
+import { PolicyReloader, type ReloadEvent } from "../../../src/policy/engine/reloader.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import { readPolicyDirectory } from "../../../src/policy/load/directory.ts";
-import { describeProblem } from "../../../src/policy/load/problem.ts";
-import { PolicyReloader, type ReloadEvent } from "../../../src/policy/load/reloader.ts";
+import { describeProblem } from "../../../src/policy/model/problem.ts";
+import { publishedSchema } from "../../../src/policy/model/schema.ts";
 import { ask, engineOf, type Files, memoryFileSystem, openFiles, permitAll } from "./harness.ts";
 import { handTimers } from "./timers.ts";
 

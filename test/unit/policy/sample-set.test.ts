@@ -2,9 +2,9 @@ import * as fileSystem from "node:fs/promises";
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
-import { publishedSchema } from "../../../src/policy/engine/schema.ts";
+import { runPolicyTests } from "../../../src/policy/engine/policy-tests.ts";
 import { loadPolicyDirectory, loadPolicyTests } from "../../../src/policy/load/directory.ts";
-import { runPolicyTests } from "../../../src/policy/tools/policy-tests.ts";
+import { publishedSchema } from "../../../src/policy/model/schema.ts";
 import { ask } from "./harness.ts";
 
 const directory = new URL("../../../policies", import.meta.url).pathname;

@@ -8,7 +8,7 @@ import { expect } from "vitest";
 import { sampleCalls } from "../../../dev/requests.ts";
 import { BulkStreamService } from "../../../gen/platform/bulk/v1/streams_pb.ts";
 import { ArtifactProfile, EvidenceEventType, ProtectionOperation } from "../../../gen/platform/sdk/v1/common_pb.ts";
-import { policyActions } from "../../../src/policy/engine/schema.ts";
+import { policyActions } from "../../../src/policy/model/schema.ts";
 import { opensOwnSessions } from "./sessions.ts";
 import { answerOf, bearer, expectAllDifferent, reasonOf, receiptOf, recordOf, type Wire, type World } from "./world.ts";
 

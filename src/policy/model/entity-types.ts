@@ -3,9 +3,9 @@
  * types, which may refer to `Principal`. Cedar parses the schema; this file has the result by full name.
  */
 import type { DetailedError, SchemaJson } from "@cedar-policy/cedar-wasm/nodejs";
-import { cedar } from "../cedar.ts";
-import { indexOfByte, lineAt } from "../load/policy-text.ts";
-import type { PolicyProblem } from "../load/problem.ts";
+import { cedar } from "./cedar.ts";
+import { indexOfByte, lineAt } from "./policy-text.ts";
+import type { PolicyProblem } from "./problem.ts";
 
 /** How requests refer to entities. */
 export const referenceKinds = ["labels", "application", "key_reference", "principal"] as const;

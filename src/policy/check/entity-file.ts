@@ -1,6 +1,6 @@
 /** Parses a file of entities in Cedar's JSON: a list of `{"uid": …, "attrs": {…}, "parents": […], "tags": {…}}`. */
-import type { PolicyProblem } from "../load/problem.ts";
-import type { EntitySchema, EntityType } from "./entity-types.ts";
+
+import type { EntitySchema, EntityType } from "../model/entity-types.ts";
 import {
   describeUid,
   type EntityUid,
@@ -12,7 +12,8 @@ import {
   readUid,
   readValue,
   WrongValue,
-} from "./entity-values.ts";
+} from "../model/entity-values.ts";
+import type { PolicyProblem } from "../model/problem.ts";
 import { countMembers, lineOfElement } from "./json-text.ts";
 
 /** An entity of a file. Kept small, because there may be very many. */

@@ -5,7 +5,7 @@
  * are shared between engines and tenants. A prepared set belongs to the thread that made it.
  */
 import { hash } from "node:crypto";
-import { cedar, isBrokenEngine } from "../cedar.ts";
+import { cedar, isBrokenEngine } from "../model/cedar.ts";
 import type { CedarRequest } from "./cedar-request.ts";
 
 /** Result of a set. `error` if any policy could not be evaluated, whatever Cedar decided. */

@@ -50,9 +50,9 @@
  * and labels, being a set of their own, can pose as none.
  */
 import type { AttributeDeclarations, AttributeType } from "../../base/caller-attributes.ts";
-import type { DeclaredEntities } from "../entities/entity-types.ts";
 import type { OnBehalfOf, PolicyQuery, Registered } from "./decision.ts";
 import { type EntityReference, entityReferences } from "./entity-references.ts";
+import type { DeclaredEntities } from "./entity-types.ts";
 
 /** What a bundle declares about the inputs of its policies. Absent if nothing. */
 export interface DeclaredInputs {

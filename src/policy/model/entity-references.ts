@@ -10,8 +10,8 @@
  * | `context.registered.label_set`, `.label_set_ever`, `.application_entity` ?, `.key_entity` ? | the same of what was registered | `registered.…` |
  * | `principal.entity` ?                              | the caller, by `<tenant>/<principal>`               | the principal's id     |
  */
-import type { DeclaredEntities, EntitySchema, ReferenceKind, ValueType } from "../entities/entity-types.ts";
-import { readEntitySchema } from "../entities/entity-types.ts";
+import type { DeclaredEntities, EntitySchema, ReferenceKind, ValueType } from "./entity-types.ts";
+import { readEntitySchema } from "./entity-types.ts";
 
 export interface EntityReference {
   /** Path under which policies read it. */

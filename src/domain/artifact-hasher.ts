@@ -1,12 +1,12 @@
 /** Hashes artifact objects in a thread of their own, so that no other caller waits for them. */
 import { Worker } from "node:worker_threads";
-import { outsideConnections } from "../../base/connection.ts";
-import { invalidRequest, ServiceError } from "../../base/errors.ts";
-import type { TenantId } from "../../base/ids.ts";
-import { localSums } from "../../base/sums.ts";
-import { threadEnvironment } from "../../base/thread-environment.ts";
-import type { ArtifactDigests, ArtifactHasher } from "../ports.ts";
-import type { Job, JobResult } from "./worker.ts";
+import { outsideConnections } from "../base/connection.ts";
+import { invalidRequest, ServiceError } from "../base/errors.ts";
+import type { TenantId } from "../base/ids.ts";
+import { localSums } from "../base/sums.ts";
+import { threadEnvironment } from "../base/thread-environment.ts";
+import type { Job, JobResult } from "./artifact-hasher-worker.ts";
+import type { ArtifactDigests, ArtifactHasher } from "./ports.ts";
 
 /** Largest object, decoded: 8 MiB. */
 export const maxObjectBytes = 8 * 1024 * 1024;
@@ -46,7 +46,7 @@ export function createArtifactHasher(options: HasherOptions = {}): ThreadedHashe
 }
 
 function startThread(): Worker {
-  return new Worker(new URL("./worker.ts", import.meta.url), { env: threadEnvironment() });
+  return new Worker(new URL("./artifact-hasher-worker.ts", import.meta.url), { env: threadEnvironment() });
 }
 
 /** Under which all objects count, and those of a tenant. */

@@ -1,11 +1,11 @@
 /** Questions in the form that operators write and that bundles decide, built from values of variables. */
 import { isDeepStrictEqual } from "node:util";
-import type { PolicyQuery } from "../engine/decision.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { parseQuery } from "../tools/query.ts";
+import type { PolicyQuery } from "../model/decision.ts";
+import { parseQuery } from "../model/query.ts";
 import type { Value, Variable } from "./samples.ts";
 
-/** Members of a written question; see `tools/query.ts`. */
+/** Members of a written question; see `model/query.ts`. */
 export interface WrittenQuestion {
   readonly tenant: string;
   readonly principal: Readonly<Record<string, unknown>>;

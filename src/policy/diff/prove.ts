@@ -6,9 +6,16 @@
  * counts only if the bundles, with their own entities, decide its question differently.
  */
 import { isDeepStrictEqual } from "node:util";
-import { cedar } from "../cedar.ts";
 import { checkBundle } from "../check/check.ts";
-import { decideBoth, keyOf, type PolicyChange } from "../diff/compare.ts";
+import { askable, simplified, type WrittenQuestion } from "../check/question.ts";
+import type { PolicyBundle } from "../load/bundle.ts";
+import { cedar } from "../model/cedar.ts";
+import type { PolicyAction } from "../model/decision.ts";
+import { policyActions } from "../model/schema.ts";
+import { decideBoth, keyOf, type PolicyChange } from "./compare.ts";
+import { questionIn } from "./counterexample.ts";
+import type { Counterexample, ProverOutcome, ProverQuestion, ProverRequest } from "./prover-wire.ts";
+import { type RequestDomain, requestDomain } from "./request-domain.ts";
 import {
   comparisonsOf,
   hasSameGuidance,
@@ -19,15 +26,8 @@ import {
   type TenantGroup,
   tenantGroups,
   unnamedTenant,
-} from "../diff/side.ts";
-import type { PolicyAction } from "../engine/decision.ts";
-import { policyActions } from "../engine/schema.ts";
-import type { PolicyBundle } from "../load/bundle.ts";
-import { askable, simplified, type WrittenQuestion } from "../samples/question.ts";
-import { questionIn } from "./counterexample.ts";
-import { type RequestDomain, requestDomain } from "./request-domain.ts";
+} from "./side.ts";
 import { type StatementPair, statementPairs } from "./statements.ts";
-import type { Counterexample, ProverOutcome, ProverQuestion, ProverRequest } from "./wire.ts";
 
 /** Asks the prover; a question without an answer is undecided. Does not reject. */
 export type AskProver = (request: ProverRequest) => Promise<ProverOutcome>;

@@ -4,8 +4,8 @@
  * as an application without a name.
  */
 
-import { type Input, type InputCatalogue, onBehalfOfName } from "../engine/inputs.ts";
-import { closedWords, mayBeEmpty } from "../samples/samples.ts";
+import { closedWords, mayBeEmpty } from "../check/samples.ts";
+import { type Input, type InputCatalogue, onBehalfOfName } from "../model/inputs.ts";
 
 export interface RequestDomain {
   readonly catalogue: InputCatalogue;

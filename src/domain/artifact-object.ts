@@ -1,11 +1,11 @@
 /** Compares the bytes of an artifact with what the caller states about them. */
-import { invalidRequest } from "../../base/errors.ts";
-import type { TenantId } from "../../base/ids.ts";
-import { parseCid, rawCid } from "../../ledger/artifacts/cid.ts";
-import { type HashName, hashOfDigest, isDigestOf } from "../../ledger/artifacts/digest.ts";
-import type { ArtifactHasher } from "../ports.ts";
-import type { RegistrationRequest } from "../requests.ts";
-import { warnings } from "../warnings.ts";
+import { invalidRequest } from "../base/errors.ts";
+import type { TenantId } from "../base/ids.ts";
+import { parseCid, rawCid } from "../ledger/artifacts/cid.ts";
+import { type HashName, hashOfDigest, isDigestOf } from "../ledger/artifacts/digest.ts";
+import type { ArtifactHasher } from "./ports.ts";
+import type { RegistrationRequest } from "./requests.ts";
+import { warnings } from "./warnings.ts";
 
 export interface DerivedArtifact {
   /** CIDv1, raw, sha2-256, base32. */

@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { parentPort } from "node:worker_threads";
-import type { HashName } from "../../ledger/artifacts/digest.ts";
+import type { HashName } from "../ledger/artifacts/digest.ts";
 
 parentPort?.on("message", (job: Job) => parentPort?.postMessage(hashObject(job)));
 

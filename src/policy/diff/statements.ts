@@ -5,8 +5,8 @@
  */
 import canonicalize from "canonicalize";
 import type { CheckedPolicy } from "../check/check-policy.ts";
-import { isGuided, type SideLayer } from "../diff/side.ts";
-import type { Formula, Statement } from "./wire.ts";
+import type { Formula, Statement } from "./prover-wire.ts";
+import { isGuided, type SideLayer } from "./side.ts";
 
 /** Subject of two statements, one for each bundle. */
 export interface StatementPair {

@@ -1,11 +1,11 @@
 /** Checks all entities of a directory together, and serializes them for `entity-table.ts`. */
 import type { EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
-import { cedar } from "../cedar.ts";
-import type { PolicyProblem } from "../load/problem.ts";
+import { cedar } from "../model/cedar.ts";
+import { type DeclaredEntities, type EntitySchema, readEntitySchema } from "../model/entity-types.ts";
+import { describeUid, type EntityUid, keyOf } from "../model/entity-values.ts";
+import type { PolicyProblem } from "../model/problem.ts";
 import { type Entity, readEntityFile } from "./entity-file.ts";
-import { type DeclaredEntities, type EntitySchema, readEntitySchema } from "./entity-types.ts";
-import { describeUid, type EntityUid, keyOf } from "./entity-values.ts";
 import { lineOfElement } from "./json-text.ts";
 
 /** Most bytes of all files, and most entities. */

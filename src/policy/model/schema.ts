@@ -7,7 +7,7 @@
  * caller's claims about the resource are under `context.claimed.resource`.
  */
 import type { AttributeType } from "../../base/caller-attributes.ts";
-import { cedarVersion } from "../cedar.ts";
+import { cedarVersion } from "./cedar.ts";
 import type { PolicyAction } from "./decision.ts";
 import { type ReferenceTypes, referenceTypes } from "./entity-references.ts";
 import type { DeclaredInputs } from "./inputs.ts";

@@ -31,11 +31,11 @@
  * Members of `guidance` are named in `guidance.ts`.
  */
 import { isNode, isSeq, LineCounter, parseDocument } from "yaml";
-import type { Obligation, PolicyQuery } from "../engine/decision.ts";
+import type { WrittenQuestion } from "../check/question.ts";
 import { guidanceMembers } from "../guidance/guidance.ts";
-import type { PolicyProblem } from "../load/problem.ts";
-import type { WrittenQuestion } from "../samples/question.ts";
-import { members, optional, parseQuery, queryMembers, string, strings } from "./query.ts";
+import type { Obligation, PolicyQuery } from "../model/decision.ts";
+import type { PolicyProblem } from "../model/problem.ts";
+import { members, optional, parseQuery, queryMembers, string, strings } from "../model/query.ts";
 
 export interface PolicyTest {
   readonly name: string;

@@ -8,8 +8,8 @@ import { authSources, type Caller } from "../../base/caller.ts";
 import { type AttributeValues, anyAttributeValue } from "../../base/caller-attributes.ts";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
-import type { Claimed, OnBehalfOf, PolicyQuery, Registered } from "../engine/decision.ts";
-import { policyActions } from "../engine/schema.ts";
+import type { Claimed, OnBehalfOf, PolicyQuery, Registered } from "./decision.ts";
+import { policyActions } from "./schema.ts";
 
 /** Members of a question; readers refuse unknown ones. */
 export const queryMembers: readonly string[] = [

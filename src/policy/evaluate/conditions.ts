@@ -4,7 +4,7 @@
  */
 import type { Clause, EntityUidJson, Expr, PolicyJson, StaticPolicySet } from "@cedar-policy/cedar-wasm/nodejs";
 import { LRUCache } from "lru-cache";
-import { cedar } from "../cedar.ts";
+import { cedar } from "../model/cedar.ts";
 import type { CedarRequest } from "./cedar-request.ts";
 
 /** A condition that every request must meet for the policy to apply. */

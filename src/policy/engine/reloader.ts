@@ -11,11 +11,11 @@ import { isDeepStrictEqual } from "node:util";
 import { inTurns } from "../../base/steps.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { ComparedBundle } from "../check/check.ts";
-import type { CompiledEngine } from "../engine/bundle-engine.ts";
-import { compileInTurns, type EngineOptions } from "../engine/engine.ts";
-import { identify, type PolicyBundle } from "./bundle.ts";
-import type { PolicyReading } from "./directory.ts";
-import { type PolicyProblem, sortProblems } from "./problem.ts";
+import { identify, type PolicyBundle } from "../load/bundle.ts";
+import type { PolicyReading } from "../load/directory.ts";
+import { type PolicyProblem, sortProblems } from "../model/problem.ts";
+import type { CompiledEngine } from "./bundle-engine.ts";
+import { compileInTurns, type EngineOptions } from "./engine.ts";
 
 /** Result of a change of the directory. */
 export type ReloadEvent =

@@ -1,8 +1,8 @@
 /** Converts a counterexample of the solver to a question in the form that operators write. */
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
-import type { InputCatalogue } from "../engine/inputs.ts";
-import { place, usualText, type WrittenQuestion } from "../samples/question.ts";
-import { asObject, type Counterexample } from "./wire.ts";
+import { place, usualText, type WrittenQuestion } from "../check/question.ts";
+import type { InputCatalogue } from "../model/inputs.ts";
+import { asObject, type Counterexample } from "./prover-wire.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 

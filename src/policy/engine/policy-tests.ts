@@ -1,11 +1,11 @@
 /** Runs expected decisions against an engine. Pure: reads no file, keeps nothing. */
 import { isDeepStrictEqual } from "node:util";
 import { attributeProblems } from "../../base/caller-attributes.ts";
-import type { CompiledEngine, CompiledPolicy } from "../engine/bundle-engine.ts";
-import { type Layer, type Obligation, type PolicyDecision, reasonOf } from "../engine/decision.ts";
 import { guidanceMembers } from "../guidance/guidance.ts";
 import { mergeObligations } from "../guidance/obligations.ts";
-import type { PolicyTest } from "./policy-test-file.ts";
+import type { PolicyTest } from "../load/policy-test-file.ts";
+import { type Layer, type Obligation, type PolicyDecision, reasonOf } from "../model/decision.ts";
+import type { CompiledEngine, CompiledPolicy } from "./bundle-engine.ts";
 
 export interface PolicyTestResult {
   readonly test: PolicyTest;

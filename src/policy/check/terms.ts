@@ -1,10 +1,10 @@
 /** Finds which inputs policies compare, and with which values: a few values of each then represent all. */
 import type { Expr, PatternElem, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
-import { entityUse } from "../check/entity-use.ts";
-import { pathOf } from "../check/reads.ts";
-import { expressionText } from "../engine/conditions.ts";
-import type { EntityReference } from "../engine/entity-references.ts";
-import { type Input, type InputCatalogue, onBehalfOfName } from "../engine/inputs.ts";
+import { expressionText } from "../evaluate/conditions.ts";
+import type { EntityReference } from "../model/entity-references.ts";
+import { type Input, type InputCatalogue, onBehalfOfName } from "../model/inputs.ts";
+import { entityUse } from "./entity-use.ts";
+import { pathOf } from "./reads.ts";
 
 /** Ids of entities by the full name of their type. */
 export type KnownEntities = ReadonlyMap<string, readonly string[]>;

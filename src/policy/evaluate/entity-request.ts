@@ -1,12 +1,12 @@
 /** The referenced entities in a request to Cedar. */
 import type { CedarValueJson, EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import type { EntityUse } from "../check/entity-use.ts";
-import type { EntityTable, KnownEntity } from "../entities/entity-table.ts";
-import { type DeclaredEntities, readEntitySchema } from "../entities/entity-types.ts";
-import { keyOf } from "../entities/entity-values.ts";
-import type { PolicyQuery } from "./decision.ts";
-import { type EntityReference, type LabelSummary, labelSummaries } from "./entity-references.ts";
-import type { InputCatalogue } from "./inputs.ts";
+import type { PolicyQuery } from "../model/decision.ts";
+import { type EntityReference, type LabelSummary, labelSummaries } from "../model/entity-references.ts";
+import { type DeclaredEntities, readEntitySchema } from "../model/entity-types.ts";
+import { keyOf } from "../model/entity-values.ts";
+import type { InputCatalogue } from "../model/inputs.ts";
+import type { EntityTable, KnownEntity } from "./entity-table.ts";
 
 /** Entities of an engine, ready for reference. Undefined if its bundle has none. */
 export interface EntitySource {

@@ -10,9 +10,9 @@ import { PlanProtectionRequestSchema, PlanProtectionResponseSchema } from "../ge
 import { deriveKeys } from "../src/ledger/record/hkdf.ts";
 import { publicServices } from "../src/transport/calls/methods.ts";
 import { scanJson } from "../src/transport/codec/structure.ts";
-import { toByteText } from "../src/transport/http/json-answer.ts";
 import { answerEncoder } from "../src/transport/rest/answer.ts";
 import { messageEncoder } from "../src/transport/rest/encode.ts";
+import { toByteText } from "../src/transport/rest/json-answer.ts";
 import { createRestRegistry } from "../src/transport/rest/registry.ts";
 import { printTable } from "./run.ts";
 

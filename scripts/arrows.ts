@@ -14,6 +14,11 @@ interface Room {
   readonly packages: readonly string[];
 }
 
+const rpcPackages = [
+  ...["@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-fastify", "@connectrpc/connect-node"],
+  ...["fastify", "node:http", "node:http2"],
+];
+
 /**
  * A file belongs to the room with the longest matching name. A nested room may import only what it names itself; the
  * outer room may import it.
@@ -37,8 +42,8 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   app: {
     knows: [
-      ...["auth", "base", "config", "credentials", "domain", "files", "gen", "ledger", "ops", "policy", "portal"],
-      ...["stores", "telemetry", "transport"],
+      ...["auth", "base", "config", "credentials", "domain", "files", "gen", "http", "ledger", "ops", "policy"],
+      ...["portal", "stores", "telemetry", "transport"],
     ],
     packages: ["@bufbuild/protobuf", "node:http", "node:process"],
   },
@@ -47,20 +52,40 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: ["@bufbuild/protobuf", "node:http", "node:module", "swagger-ui-dist", "yaml"],
   },
   transport: {
-    knows: ["auth", "base", "domain", "gen", "telemetry"],
-    packages: [
-      ...["@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-fastify", "@connectrpc/connect-node"],
-      ...["fastify", "lru-cache", "node:http", "node:http2"],
-    ],
+    knows: ["auth", "base", "domain", "gen", "http", "telemetry"],
+    packages: ["@bufbuild/protobuf", "fastify", "node:http"],
+  },
+  "transport/unauthenticated": {
+    knows: ["base", "gen", "http", "transport/calls", "transport/connect"],
+    packages: rpcPackages,
+  },
+  "transport/connect": {
+    knows: ["base", "gen", "http", "transport/calls", "transport/codec", "transport/gate"],
+    packages: rpcPackages,
+  },
+  "transport/grpc": { knows: ["base", "http", "transport/calls", "transport/codec"], packages: rpcPackages },
+  "transport/rest": { knows: ["base", "gen", "http", "transport/calls", "transport/codec"], packages: rpcPackages },
+  "transport/rpc": {
+    knows: ["auth", "base", "domain", "gen", "transport/calls", "transport/codec", "transport/gate"],
+    packages: rpcPackages,
+  },
+  "transport/gate": {
+    knows: ["auth", "base", "domain", "http", "transport/calls", "transport/codec"],
+    packages: rpcPackages,
+  },
+  "transport/calls": {
+    knows: ["auth", "base", "domain", "gen", "http", "telemetry", "transport/codec"],
+    packages: rpcPackages,
   },
   "transport/codec": {
     knows: ["base", "domain", "gen"],
     packages: ["@bufbuild/protobuf", "@bufbuild/protovalidate", "@connectrpc/connect", "node:module"],
   },
   ops: {
-    knows: ["base", "ledger/ports", "ledger/search/search-query.ts", "telemetry"],
+    knows: ["base", "http", "ledger/ports", "ledger/search/search-query.ts", "telemetry"],
     packages: ["fastify", "node:http", "node:https"],
   },
+  http: { knows: ["base"], packages: ["lru-cache", "node:http", "node:http2"] },
   telemetry: {
     knows: ["base"],
     packages: [
@@ -83,7 +108,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     knows: ["base"],
     packages: ["@cedar-policy/cedar-wasm", "canonicalize", "lru-cache", "node:module", "yaml"],
   },
-  base: { knows: [], packages: ["ipaddr.js", "node:http", "node:module", "uuid"] },
+  base: { knows: [], packages: ["ipaddr.js", "node:module", "uuid"] },
 };
 
 /** Node modules that only rooms which name them may import; all others are unrestricted. */

@@ -17,7 +17,7 @@ import { createBulkDocument } from "../portal/openapi/bulk-document.ts";
 import type { FurtherDocument } from "../portal/published.ts";
 import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "../transport/calls/methods.ts";
 import type { Rules } from "../transport/codec/validate.ts";
-import { fixed, type Page } from "../transport/http/page.ts";
+import { fixed, type Page } from "../transport/rest/page.ts";
 import { createAuthorizationService } from "../transport/rpc/authorization.ts";
 import { type BulkDecisionDependencies, createBulkDecisionService } from "../transport/rpc/bulk-decisions.ts";
 import { type BulkRecordDependencies, createBulkRecordService } from "../transport/rpc/bulk-records.ts";

@@ -11,12 +11,11 @@ import { EvidenceService } from "../../gen/platform/sdk/v1/evidence_pb.ts";
 import { ProtectionService } from "../../gen/platform/sdk/v1/protection_pb.ts";
 import { RegistrationService } from "../../gen/platform/sdk/v1/registration_pb.ts";
 import packageFile from "../../package.json" with { type: "json" };
-import type { InboundRequest } from "../auth/inbound-request.ts";
 import { callerAddress } from "../auth/trusted-ingress.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
 import { isInNetworks, isLoopbackAddress } from "../base/network.ts";
-import type { TlsFiles } from "../base/replaceable-tls.ts";
 import type { FixedLimits } from "../config/limits.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { bulkRoutes } from "../domain/bulk-routes.ts";
@@ -28,6 +27,8 @@ import { type LivePlatform, platformStatus } from "../domain/platform-domains.ts
 import { createProtection } from "../domain/protection.ts";
 import { createRegistrations, type RegistrationDependencies } from "../domain/registration.ts";
 import { routes, type ScopeTable } from "../domain/routes.ts";
+import { type BodyBudget, createBodyBudget } from "../http/body-budget.ts";
+import type { TlsFiles } from "../http/replaceable-tls.ts";
 import type { PublishedOptions } from "../portal/published.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -44,12 +45,11 @@ import { createReport } from "../transport/calls/report.ts";
 import { itemField } from "../transport/codec/items.ts";
 import { type ChainOptions, createChain } from "../transport/gate/chain.ts";
 import { settleQuotas } from "../transport/gate/quota.ts";
-import { type BodyBudget, createBodyBudget } from "../transport/http/body-budget.ts";
-import type { ServerOptions } from "../transport/http/server.ts";
 import { createDiscoveryService } from "../transport/rpc/discovery.ts";
 import { createEvidenceService } from "../transport/rpc/evidence.ts";
 import { createProtectionService } from "../transport/rpc/protection.ts";
 import { createRegistrationService } from "../transport/rpc/registration.ts";
+import type { ServerOptions } from "../transport/server.ts";
 import {
   createHealthService,
   type HealthMonitor,

@@ -7,8 +7,8 @@ import { ServiceError } from "../base/errors.ts";
 import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { type OpsCredential, operatorOf, parseOpsCredentials } from "../credentials/ops-credentials.ts";
+import { inboundOf } from "../http/inbound-request.ts";
 import type { Viewer } from "../ops/ledger-access.ts";
-import { inboundOf } from "../transport/http/inbound-request.ts";
 import { type FileSource, type Followed, isNamed } from "./followed-files.ts";
 
 type Config = ConfigFor<"serve">;

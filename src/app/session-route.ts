@@ -1,12 +1,12 @@
 /** The session route: client and key files become its methods, gate links and pages. */
 import { SessionService } from "../../gen/platform/sdk/v1/session_pb.ts";
-import type { InboundRequest } from "../auth/inbound-request.ts";
 import type { SessionPeer } from "../auth/session-peer.ts";
 import { parseSessionKeys, type SessionKeys } from "../auth/tokens/session-keys.ts";
 import { createSessionTokens, type SessionKeySource } from "../auth/tokens/session-tokens.ts";
 import { type DeclaredAttributes, undeclaredNames } from "../base/caller-attributes.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
 import type { FairSemaphore } from "../base/semaphore.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { parseClientFile, type RegisteredClient } from "../credentials/client-file.ts";
@@ -14,10 +14,10 @@ import { FileSessionClients } from "../credentials/session-clients.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
 import { createSessions } from "../domain/session.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import type { GateLink } from "../transport/calls/gate.ts";
 import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
-import type { GateLink } from "../transport/gate/gate.ts";
 import { noteSessionPeer } from "../transport/gate/links.ts";
-import type { Page } from "../transport/http/page.ts";
+import type { Page } from "../transport/rest/page.ts";
 import { createSessionService } from "../transport/rpc/session.ts";
 import { type FileSource, type Followed, isNamed } from "./followed-files.ts";
 

@@ -2,7 +2,7 @@
 import { X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
 import type { Clock } from "../base/clock.ts";
-import { contextOptions, type TlsFiles } from "../base/replaceable-tls.ts";
+import { contextOptions, type TlsFiles } from "../http/replaceable-tls.ts";
 import type { Followed, FollowedOptions } from "./followed-files.ts";
 import { type FileSource, isNamed } from "./followed-files.ts";
 import type { ServeConfig } from "./gateway.ts";

@@ -1,7 +1,7 @@
 /** Handling of unexpected errors, and of libraries' console output. */
 import { format } from "node:util";
-import { Connection } from "../base/connection.ts";
 import { ServiceError } from "../base/errors.ts";
+import { Connection } from "../http/connection.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
 /**

@@ -9,8 +9,8 @@ import {
   attributeValue,
   type DeclaredAttributes,
 } from "../base/caller-attributes.ts";
+import { canonicalText, type InboundRequest } from "../base/inbound-request.ts";
 import { refusedToken } from "./challenge.ts";
-import { canonicalText, type InboundRequest } from "./inbound-request.ts";
 
 export type CallerAttributes = Pick<Caller, "attributes" | "declaredAttributes">;
 

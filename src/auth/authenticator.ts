@@ -1,8 +1,8 @@
 /** Authenticates callers by access token, by trusted headers, or by both, as configured. */
 import type { Caller } from "../base/caller.ts";
 import type { TenantId } from "../base/ids.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
 import type { IssuerEntry } from "../base/issuers.ts";
-import type { InboundRequest } from "./inbound-request.ts";
 import {
   type AccessTokens,
   createAccessTokens,

@@ -1,8 +1,8 @@
 /** Checks of what an authenticated caller may do. */
 import type { Caller } from "../base/caller.ts";
 import { ServiceError } from "../base/errors.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
 import { insufficientScope, type TokenScheme, underDpop } from "./challenge.ts";
-import type { InboundRequest } from "./inbound-request.ts";
 
 /**
  * Refuses a caller without all of the scopes. Scopes are compared byte for byte; none implies another.

@@ -3,7 +3,7 @@
  * constants without `"` or `\`: text of the caller is never repeated.
  */
 import { ServiceError } from "../base/errors.ts";
-import type { InboundRequest } from "./inbound-request.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
 
 export type TokenScheme = "Bearer" | "DPoP";
 

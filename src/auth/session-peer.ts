@@ -1,6 +1,6 @@
 /** The peer that asks for a session, from the network alone, before a byte of the body is read. */
 
-import type { InboundRequest } from "./inbound-request.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
 import {
   type MutualTlsRule,
   type NoPossessionRule,

@@ -1,10 +1,10 @@
 /** The caller from headers of a trusted ingress, which has authenticated it in its own way. */
 import type { Caller } from "../base/caller.ts";
 import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
+import { canonicalText, type InboundRequest } from "../base/inbound-request.ts";
 import { type AttributeHeaders, headerAttributes } from "./attributes.ts";
 import { missingIdentity, refusedToken } from "./challenge.ts";
 import { scopesFromText } from "./claims.ts";
-import { canonicalText, type InboundRequest } from "./inbound-request.ts";
 import { isAuthenticatedIngress, type TrustedIngress } from "./trusted-ingress.ts";
 
 /** Names of the headers, lowercase. */

@@ -1,8 +1,8 @@
 /** Identifies the trusted ingress, the only peer whose identity headers count. */
 import { timingSafeEqual } from "node:crypto";
+import type { InboundRequest } from "../base/inbound-request.ts";
 import { addressGroup, isInNetworks, isLoopbackAddress, type Network, parseAddress } from "../base/network.ts";
 import { thumbprintOf } from "../base/text-forms.ts";
-import type { InboundRequest } from "./inbound-request.ts";
 
 export interface TrustedIngress {
   /** Addresses that it connects from. Empty: no peer is trusted. */

@@ -1,4 +1,4 @@
-import { outsideConnections } from "./connection.ts";
+import { outsideConnections } from "./outside-connections.ts";
 
 /** Delays; tests replace them. */
 export interface Timers {

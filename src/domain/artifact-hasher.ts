@@ -1,8 +1,8 @@
 /** Hashes artifact objects in a thread of their own, so that no other caller waits for them. */
 import { Worker } from "node:worker_threads";
-import { outsideConnections } from "../base/connection.ts";
 import { invalidRequest, ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
+import { outsideConnections } from "../base/outside-connections.ts";
 import { localSums } from "../base/sums.ts";
 import { threadEnvironment } from "../base/thread-environment.ts";
 import type { Job, JobResult } from "./artifact-hasher-worker.ts";

@@ -2,14 +2,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type FastifyInstance, fastify } from "fastify";
 import type { Clock } from "../base/clock.ts";
-import type { OnDefect } from "../base/connection.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { isLoopbackHost } from "../base/network.ts";
-import { noSchemas } from "../base/no-schemas.ts";
-import { expectationFailed, expectsMore, type Http1Handler } from "../base/raw-answer.ts";
-import type { TlsFiles } from "../base/replaceable-tls.ts";
 import type { Timers } from "../base/timers.ts";
+import type { OnDefect } from "../http/connection.ts";
+import { noSchemas } from "../http/no-schemas.ts";
+import { expectationFailed, expectsMore, type Http1Handler } from "../http/raw-answer.ts";
+import type { TlsFiles } from "../http/replaceable-tls.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { describeCause } from "../telemetry/serialize-error.ts";

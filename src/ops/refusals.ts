@@ -5,7 +5,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
-import { answerAlone, clientRefusal, endWithAnswer } from "../base/raw-answer.ts";
+import { answerAlone, clientRefusal, endWithAnswer } from "../http/raw-answer.ts";
 
 export interface RefusalOptions {
   readonly serviceName: string;

@@ -2,11 +2,11 @@
 import http from "node:http";
 import https from "node:https";
 import type { Duplex } from "node:stream";
-import { confineConnections, type OnDefect } from "../base/connection.ts";
-import { Http1Exchanges, type RefuseVersion } from "../base/http1-exchanges.ts";
-import { OpenAnswers } from "../base/open-answers.ts";
-import type { Http1Handler } from "../base/raw-answer.ts";
-import { ReplaceableTls, serverTlsOptions, type TlsFiles } from "../base/replaceable-tls.ts";
+import { confineConnections, type OnDefect } from "../http/connection.ts";
+import { Http1Exchanges, type RefuseVersion } from "../http/http1-exchanges.ts";
+import { OpenAnswers } from "../http/open-answers.ts";
+import type { Http1Handler } from "../http/raw-answer.ts";
+import { ReplaceableTls, serverTlsOptions, type TlsFiles } from "../http/replaceable-tls.ts";
 
 export interface OpsServerOptions {
   /** Plaintext if absent. The authorities are those of client certificates, for bound tokens. */

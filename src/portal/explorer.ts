@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import type { AuthMode } from "../base/vocabulary.ts";
-import { type Content, fixed, type Page } from "../transport/http/page.ts";
+import { type Content, fixed, type Page } from "../transport/rest/page.ts";
 import { escapeHtml, icon } from "./landing.ts";
 
 /**

@@ -1,6 +1,6 @@
 /** `/`: links for people and for machines. */
 import { createHash } from "node:crypto";
-import type { Content, Page } from "../transport/http/page.ts";
+import type { Content, Page } from "../transport/rest/page.ts";
 
 /** Links of the page. They are relative, so that they work behind any path prefix. */
 export interface Links {

@@ -1,6 +1,6 @@
 /** Every page of a deployment. */
 import type { JsonObject } from "../base/json.ts";
-import { fixed, type Page } from "../transport/http/page.ts";
+import { fixed, type Page } from "../transport/rest/page.ts";
 import { explorerPages } from "./explorer.ts";
 import { landingPage } from "./landing.ts";
 import type { DocumentOptions } from "./openapi/document.ts";

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { IssuerClient } from "../../dev/issuer.ts";
 import { identityHeaderNames } from "../../src/auth/trusted-headers.ts";
-import { createListener } from "../../src/transport/http/listener.ts";
+import { createListener } from "../../src/http/listener.ts";
 import { type CertificateAuthority, createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { type Nginx, startNginx } from "../harness/nginx.ts";

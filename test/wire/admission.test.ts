@@ -11,15 +11,15 @@ import {
 import { systemClock } from "../../src/base/clock.ts";
 import { ServiceError } from "../../src/base/errors.ts";
 import type { PrincipalId, TenantId } from "../../src/base/ids.ts";
+import { createBodyBudget } from "../../src/http/body-budget.ts";
+import type { Listener } from "../../src/http/listener.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { callerOf } from "../../src/transport/calls/call.ts";
 import { bind, servedMethods } from "../../src/transport/calls/methods.ts";
 import { createReport } from "../../src/transport/calls/report.ts";
 import { createChain } from "../../src/transport/gate/chain.ts";
-import { createBodyBudget } from "../../src/transport/http/body-budget.ts";
-import type { Listener } from "../../src/transport/http/listener.ts";
-import { createServer } from "../../src/transport/http/server.ts";
+import { createServer } from "../../src/transport/server.ts";
 import { wireClients } from "../harness/clients.ts";
 import { frame } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";

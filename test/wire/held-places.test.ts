@@ -5,7 +5,7 @@
 import net from "node:net";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { defaultAdmissionLimits } from "../../src/transport/admission/admission.ts";
+import { defaultAdmissionLimits } from "../../src/http/admission.ts";
 import { type Gateway, inProgress, rest, startGateway } from "../harness/gateway.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";

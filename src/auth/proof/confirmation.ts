@@ -1,8 +1,8 @@
 /** Proof of possession by client certificate: a bound token counts only together with its key. */
 import { timingSafeEqual } from "node:crypto";
+import type { InboundRequest } from "../../base/inbound-request.ts";
 import { thumbprintOf } from "../../base/text-forms.ts";
 import { refusedToken } from "../challenge.ts";
-import type { InboundRequest } from "../inbound-request.ts";
 import { isFromIngress, type TrustedIngress } from "../trusted-ingress.ts";
 import { boundThumbprint, type TokenBinding } from "./confirmation-method.ts";
 import { type ForwardedCertificateFormat, parseForwardedCertificate } from "./forwarded-certificate.ts";

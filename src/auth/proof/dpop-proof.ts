@@ -11,9 +11,9 @@ import {
 } from "jose";
 import type { Clock } from "../../base/clock.ts";
 import { isCleanText } from "../../base/ids.ts";
+import type { InboundRequest } from "../../base/inbound-request.ts";
 import { isLoopbackHost } from "../../base/network.ts";
 import { refusedProof, refusedToken, signatureAlgorithms } from "../challenge.ts";
-import type { InboundRequest } from "../inbound-request.ts";
 import { rsaProblem } from "../tokens/candidate-keys.ts";
 
 /** Longest proof. One with an RSA key of 4096 bits has about 2 KiB. */

@@ -1,9 +1,9 @@
 /** Proof of possession by DPoP (RFC 9449): every call is signed with the key that its token is bound to. */
 import { hash } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
+import type { InboundRequest } from "../../base/inbound-request.ts";
 import type { FairSemaphore } from "../../base/semaphore.ts";
 import { missingNonce, refusedProof } from "../challenge.ts";
-import type { InboundRequest } from "../inbound-request.ts";
 import type { VerifiedToken } from "../tokens/token-cache.ts";
 import { boundThumbprint } from "./confirmation-method.ts";
 import {

@@ -1,9 +1,9 @@
 /** Methods to prove possession of a token's key, one per deployment. */
 import type { Clock } from "../../base/clock.ts";
+import type { InboundRequest } from "../../base/inbound-request.ts";
 import type { FairSemaphore } from "../../base/semaphore.ts";
 import type { ProofOfPossession } from "../../base/vocabulary.ts";
 import { type TokenScheme, underDpop } from "../challenge.ts";
-import type { InboundRequest } from "../inbound-request.ts";
 import type { VerifiedToken } from "../tokens/token-cache.ts";
 import {
   confirmCertificate,

@@ -1,13 +1,13 @@
 import { type ContextValues, createContextKey } from "@connectrpc/connect";
-import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { SessionPeer } from "../../auth/session-peer.ts";
 import type { Caller } from "../../base/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { RequestId } from "../../base/ids.ts";
+import type { InboundRequest } from "../../base/inbound-request.ts";
 import type { QuotaHold } from "../../domain/quotas.ts";
 import type { DecisionMade } from "../../domain/record.ts";
+import type { AdmissionTicket } from "../../http/admission.ts";
 import type { CallSpan } from "../../telemetry/tracing/tracing.ts";
-import type { AdmissionTicket } from "../admission/admission.ts";
 import type { ItemSource } from "../codec/items.ts";
 
 export type Protocol = "rest" | "connect" | "grpc" | "grpc_web";

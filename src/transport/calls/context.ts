@@ -1,7 +1,7 @@
 /** Handler context of the calls that our own adapters carry: one timer and one abort controller per call. */
 import { type ContextValues, createContextValues, type HandlerContext, type MethodImplSpec } from "@connectrpc/connect";
+import type { Deadline } from "../../http/deadline.ts";
 import { type Call, kCall } from "./call.ts";
-import type { Deadline } from "./deadline.ts";
 
 /** A unary method and its implementation. */
 export type UnarySpec = Extract<MethodImplSpec, { kind: "unary" }>;

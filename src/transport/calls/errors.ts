@@ -7,8 +7,8 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import { type ErrorCode, type RefusalDetails, ServiceError, withoutStack } from "../../base/errors.ts";
 import type { RequestId } from "../../base/ids.ts";
-import { bodyTooLarge } from "../http/body.ts";
-import { callerGone, deadlinePassed } from "./deadline.ts";
+import { bodyTooLarge } from "../../http/body.ts";
+import { callerGone, deadlinePassed } from "../../http/deadline.ts";
 
 const connectCodes: Readonly<Record<ErrorCode, Code>> = {
   unauthenticated: Code.Unauthenticated,

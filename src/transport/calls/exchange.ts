@@ -1,14 +1,13 @@
 /** What the adapters share: the call that fastify attached to a request, and how calls begin. */
-import type { IncomingMessage, ServerResponse } from "node:http";
-import { Http2ServerRequest, type ServerHttp2Stream } from "node:http2";
+import type { ServerResponse } from "node:http";
 import type { Registry } from "@bufbuild/protobuf";
 import { createContextKey, type Interceptor } from "@connectrpc/connect";
 import type { FastifyRequest } from "fastify";
-import type { InboundRequest } from "../../auth/inbound-request.ts";
+import type { InboundRequest } from "../../base/inbound-request.ts";
+import type { BodyBudget } from "../../http/body-budget.ts";
 import type { Rules } from "../codec/validate.ts";
-import type { Gate } from "../gate/gate.ts";
-import type { BodyBudget } from "../http/body-budget.ts";
 import type { Call } from "./call.ts";
+import type { Gate } from "./gate.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -66,28 +65,6 @@ export function whenCallerGone(response: ServerResponse, onGone: () => void): vo
   response.on("close", () => {
     if (!isAnswered(response)) onGone();
   });
-}
-
-/** Sends `100 Continue` to a caller that expects it (`Expect: 100-continue`). Does nothing if the caller has left. */
-export function continueIfExpected(
-  { headers }: Pick<IncomingMessage, "headers">,
-  response: Pick<ServerResponse, "writeContinue"> & { readonly stream?: ServerHttp2Stream | undefined },
-): void {
-  if (headers.expect?.toLowerCase() !== "100-continue") return;
-  // Over HTTP/2 this would throw for a closed stream.
-  if (response.stream?.destroyed === true || response.stream?.headersSent === true) return;
-  response.writeContinue();
-}
-
-export function declaredBytes(request: Pick<IncomingMessage, "headers">): number | undefined {
-  const value = request.headers["content-length"];
-  return value === undefined ? undefined : Number(value);
-}
-
-/** Whether the headers announce a body. */
-export function hasBody(request: IncomingMessage | Http2ServerRequest): boolean {
-  if (request instanceof Http2ServerRequest) return !request.stream.endAfterHeaders;
-  return request.headers["transfer-encoding"] !== undefined || (declaredBytes(request) ?? 0) > 0;
 }
 
 /** Handler of routes whose hook answers every request; fastify requires one. */

@@ -1,12 +1,14 @@
 /** Begin and end of a call, on every protocol: its id, its start time, and its report. */
-import type { InboundRequest } from "../../auth/inbound-request.ts";
+
 import type { Clock } from "../../base/clock.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../../base/ids.ts";
+import type { InboundRequest } from "../../base/inbound-request.ts";
+import type { AdmissionTicket } from "../../http/admission.ts";
+import { callerGone } from "../../http/deadline.ts";
+import { headerValues } from "../../http/inbound-request.ts";
+import { pathOf } from "../../http/request-target.ts";
 import type { Tracing } from "../../telemetry/tracing/tracing.ts";
-import type { AdmissionTicket } from "../admission/admission.ts";
-import { headerValues } from "../http/inbound-request.ts";
 import type { Call } from "./call.ts";
-import { callerGone } from "./deadline.ts";
 
 /** A finished exchange, for the log and the metrics. */
 export interface Answered {
@@ -74,9 +76,4 @@ export function endCall(
     durationMs: clock.now() - call.receivedAtMs,
     remoteAddress,
   });
-}
-
-export function pathOf(url: string): string {
-  const query = url.indexOf("?");
-  return query === -1 ? url : url.slice(0, query);
 }

@@ -6,10 +6,10 @@ import type { DescMessage } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { invalidRequests, ServiceError } from "../../base/errors.ts";
+import { prefixBytes } from "../../http/body.ts";
 import { jsonFaults } from "../codec/faults.ts";
 import { parseJson } from "../codec/parse.ts";
 import type { Rules } from "../codec/validate.ts";
-import { prefixBytes } from "../http/body.ts";
 import type { BodyForm } from "./unary-body.ts";
 
 export interface Unread {

@@ -1,8 +1,8 @@
 /** Interceptors of the streaming services. */
 import { ConnectError, type Interceptor } from "@connectrpc/connect";
 import { ServiceError } from "../../base/errors.ts";
+import { abortRefusal, deadlinePassed } from "../../http/deadline.ts";
 import { callOf } from "../calls/call.ts";
-import { abortRefusal, deadlinePassed } from "../calls/deadline.ts";
 import { fromProtocolError, toConnectError, toServiceError } from "../calls/errors.ts";
 
 /** Outermost: an error that ends a stream leaves as any other refusal, and is noted for the log line. */

@@ -1,8 +1,8 @@
 /** Limits the open streams of callers without credentials, each of which holds memory. */
 import type { Interceptor } from "@connectrpc/connect";
 import type { FastifyRequest } from "fastify";
-import type { InboundRequest } from "../../auth/inbound-request.ts";
 import { ServiceError } from "../../base/errors.ts";
+import type { InboundRequest } from "../../base/inbound-request.ts";
 import { neighbourhood } from "../../base/network.ts";
 import { localSums } from "../../base/sums.ts";
 import { kRequest } from "../calls/exchange.ts";

@@ -9,12 +9,19 @@ import { compressedFlag, encodeEnvelope, type UniversalServerRequest } from "@co
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyRequest } from "fastify";
 import { ServiceError } from "../../base/errors.ts";
+import {
+  admitBody,
+  type BodyLimits,
+  bodyTooLarge,
+  continueIfExpected,
+  declaredBytes,
+  prefixBytes,
+  readBody,
+} from "../../http/body.ts";
 import type { Protocol } from "../calls/call.ts";
 import { invalidMessage, toServiceError } from "../calls/errors.ts";
-import { continueIfExpected, declaredBytes } from "../calls/exchange.ts";
 import { requireFewRecords } from "../codec/binary-records.ts";
 import { readableText } from "../codec/parse.ts";
-import { admitBody, type BodyLimits, bodyTooLarge, prefixBytes, readBody } from "../http/body.ts";
 
 /** Encodings of request messages. Decompression is done in pieces: a few bytes may expand a thousandfold. */
 const decompressors: ReadonlyMap<string, () => Duplex> = new Map<string, () => Duplex>([

@@ -3,15 +3,15 @@ import { parseTimeout as parseConnectTimeout } from "@connectrpc/connect/protoco
 import { parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
 import type { FastifyRequest } from "fastify";
 import { ServiceError } from "../../base/errors.ts";
+import type { BodyLease } from "../../http/body-budget.ts";
+import { startDeadline } from "../../http/deadline.ts";
 import type { Call, Protocol } from "../calls/call.ts";
-import { startDeadline } from "../calls/deadline.ts";
 import { invalidMessage, toServiceError } from "../calls/errors.ts";
 import { type AdapterOptions, kRequest, maxItemBytes, route } from "../calls/exchange.ts";
+import { protocolOf, type RefusedWith, rpcRefusal } from "../calls/refusals.ts";
 import { itemField, takeBinaryItems, takeJsonItems } from "../codec/items.ts";
-import type { BodyLease } from "../http/body-budget.ts";
 import { explainUnread } from "./explain.ts";
 import { answerRefusal } from "./refusal.ts";
-import { protocolOf, type RefusedWith, rpcRefusal } from "./rpc-refusal.ts";
 import { takeForm, unaryBody } from "./unary-body.ts";
 
 const acceptEncodingHeaders = ["accept-encoding", "connect-accept-encoding", "grpc-accept-encoding"];

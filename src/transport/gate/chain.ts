@@ -5,8 +5,8 @@
 import type { DescMessage, Message } from "@bufbuild/protobuf";
 import type { Interceptor } from "@connectrpc/connect";
 import type { Call } from "../calls/call.ts";
+import { createGate, type Gate, type GateLink } from "../calls/gate.ts";
 import { createRules, type Rules, validate } from "../codec/validate.ts";
-import { createGate, type Gate, type GateLink } from "./gate.ts";
 import { countItems, enforceDeadline, readCallOptions, reportErrors } from "./interceptors.ts";
 import { authenticate, authenticateStill, type CredentialVerifier, matchTenant, requireScopes } from "./links.ts";
 

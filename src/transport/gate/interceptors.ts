@@ -1,8 +1,8 @@
 /** Interceptors around every handler, the outermost first; `codec/validate.ts` is the last. */
 import type { Interceptor } from "@connectrpc/connect";
 import { ServiceError } from "../../base/errors.ts";
+import { withinDeadline } from "../../http/deadline.ts";
 import { type Call, callOf, type ReceiptDetail } from "../calls/call.ts";
-import { withinDeadline } from "../calls/deadline.ts";
 import { toConnectError, toServiceError } from "../calls/errors.ts";
 
 /** Outermost interceptor: turns thrown values into refusals, noted on the call, and into Connect errors. */

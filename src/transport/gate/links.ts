@@ -2,11 +2,11 @@
 
 import { requireScopes as assertScopes, matchTenantHeader } from "../../auth/authorization.ts";
 import { presentedScheme, refusedToken } from "../../auth/challenge.ts";
-import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { SessionPeer } from "../../auth/session-peer.ts";
 import type { Caller } from "../../base/caller.ts";
+import type { InboundRequest } from "../../base/inbound-request.ts";
 import { traced } from "../../base/trace.ts";
-import type { GateLink } from "./gate.ts";
+import type { GateLink } from "../calls/gate.ts";
 
 /** Verifies credentials. Rejects with a `ServiceError` if they are not accepted. */
 export interface CredentialVerifier {

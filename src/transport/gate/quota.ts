@@ -1,10 +1,10 @@
 /** The last link of the gate: quotas of tenants, and the headers that report them. */
-import type { InboundRequest } from "../../auth/inbound-request.ts";
+import type { InboundRequest } from "../../base/inbound-request.ts";
 import type { QuotaName } from "../../base/quotas.ts";
 import type { QuotaHold, QuotaState, Quotas } from "../../domain/quotas.ts";
+import { withinDeadline } from "../../http/deadline.ts";
 import type { Call } from "../calls/call.ts";
-import { withinDeadline } from "../calls/deadline.ts";
-import type { GateLink } from "./gate.ts";
+import type { GateLink } from "../calls/gate.ts";
 
 export interface QuotaUse {
   /** Whether calls of the method leave a record, and so need the store. */

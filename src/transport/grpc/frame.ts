@@ -1,7 +1,7 @@
 /** Length-prefixed messages of gRPC (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md). */
 
+import { bodyTooLarge } from "../../http/body.ts";
 import { invalidMessage, undeclaredCompression, wrongMessageCount } from "../calls/errors.ts";
-import { bodyTooLarge } from "../http/body.ts";
 
 export const frameHeaderBytes = 5;
 /** The other bits are reserved and ignored. */

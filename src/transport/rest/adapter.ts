@@ -5,29 +5,20 @@
 import type { Message } from "@bufbuild/protobuf";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { invalidRequest, ServiceError } from "../../base/errors.ts";
+import { admitBody, continueIfExpected, declaredBytes, hasBody, readBody } from "../../http/body.ts";
+import type { BodyLease } from "../../http/body-budget.ts";
+import { startDeadline } from "../../http/deadline.ts";
 import type { Call } from "../calls/call.ts";
 import { CallContext } from "../calls/context.ts";
-import { startDeadline } from "../calls/deadline.ts";
 import { toServiceError } from "../calls/errors.ts";
-import {
-  type AdapterOptions,
-  answeredByHook,
-  continueIfExpected,
-  declaredBytes,
-  hasBody,
-  maxItemBytes,
-  route,
-  whenCallerGone,
-} from "../calls/exchange.ts";
+import { type AdapterOptions, answeredByHook, maxItemBytes, route, whenCallerGone } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
 import { type UnaryInvoker, unaryInvoker } from "../calls/unary-invoker.ts";
 import type { MessageRules } from "../codec/faults.ts";
 import { itemField, takeJsonItems } from "../codec/items.ts";
-import { admitBody, readBody } from "../http/body.ts";
-import type { BodyLease } from "../http/body-budget.ts";
-import { type ByteText, refuse, sendJson } from "../http/json-answer.ts";
 import { answerEncoder, itemsEncoder } from "./answer.ts";
 import { decodePart, decodeRequest } from "./codec.ts";
+import { type ByteText, refuse, sendJson } from "./json-answer.ts";
 import { createRestRegistry } from "./registry.ts";
 
 const empty = new TextEncoder().encode("{}");

@@ -6,8 +6,8 @@
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { Edition, FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { itemField } from "../codec/items.ts";
-import { type ByteText, isAscii, toByteText } from "../http/json-answer.ts";
 import { messageEncoder } from "./encode.ts";
+import { type ByteText, isAscii, toByteText } from "./json-answer.ts";
 
 /** Converts a member to what `JSON.stringify` writes. Throws if it has another type. */
 type Convert = (value: never) => unknown;

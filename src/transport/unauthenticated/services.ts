@@ -7,9 +7,10 @@ import { createContextValues } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyInstance } from "fastify";
-import type { InboundRequest } from "../../auth/inbound-request.ts";
+import type { InboundRequest } from "../../base/inbound-request.ts";
+import { startDeadline } from "../../http/deadline.ts";
+import { resetWithAnswer } from "../../http/unread-body.ts";
 import { kCall } from "../calls/call.ts";
-import { startDeadline } from "../calls/deadline.ts";
 import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
 import { implementation, type ServiceBinding } from "../calls/methods.ts";
 import { acceptAnyContentType } from "../connect/plugin.ts";
@@ -17,7 +18,6 @@ import { serveConnect } from "../connect/routes.ts";
 import { reportStreamErrors } from "../connect/stream-interceptors.ts";
 import { conversationLimits, limitStreams, watchLimits } from "../connect/stream-limits.ts";
 import { carry, takeTimeout, wrap } from "../connect/wrap.ts";
-import { resetWithAnswer } from "../http/unread-body.ts";
 
 /** Largest message of these services, in bytes: they take names. */
 const maxMessageBytes = 4096;

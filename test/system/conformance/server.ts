@@ -34,8 +34,8 @@ const [{ systemClock }, { createChain }, { createBodyBudget }, { createServer },
   await Promise.all([
     import("../../../src/base/clock.ts"),
     import("../../../src/transport/gate/chain.ts"),
-    import("../../../src/transport/http/body-budget.ts"),
-    import("../../../src/transport/http/server.ts"),
+    import("../../../src/http/body-budget.ts"),
+    import("../../../src/transport/server.ts"),
     import("./methods.ts"),
   ]);
 

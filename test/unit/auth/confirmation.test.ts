@@ -1,7 +1,6 @@
 import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
 import type { MutualTlsRule, NoPossessionRule } from "../../../src/auth/proof/confirmation.ts";
 import { bindingOf } from "../../../src/auth/proof/confirmation-method.ts";
 import type { ForwardedCertificateFormat } from "../../../src/auth/proof/forwarded-certificate.ts";
@@ -10,6 +9,7 @@ import type { VerifiedToken } from "../../../src/auth/tokens/token-cache.ts";
 import { signatureLimits } from "../../../src/auth/tokens/token-verifier.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import { systemClock } from "../../../src/base/clock.ts";
+import type { InboundRequest } from "../../../src/base/inbound-request.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
 import { createFairSemaphore } from "../../../src/base/semaphore.ts";
 import { thumbprintOf } from "../../../src/base/text-forms.ts";

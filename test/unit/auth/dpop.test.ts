@@ -1,10 +1,10 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
 import type { DpopRule } from "../../../src/auth/proof/dpop.ts";
 import { createDpopNonces } from "../../../src/auth/proof/dpop-proof.ts";
 import type { ReplayStore } from "../../../src/auth/proof/replay-store.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
+import type { InboundRequest } from "../../../src/base/inbound-request.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
 import { boundTo, memoryReplayStore, mintProof, type ProofTarget, publicJwkOf } from "../../harness/proofs.ts";
 import {

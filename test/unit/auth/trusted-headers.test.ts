@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
 import { callerFromHeaders, type IdentityHeaderRule, identityHeaderNames } from "../../../src/auth/trusted-headers.ts";
+import type { InboundRequest } from "../../../src/base/inbound-request.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
 import { inboundOf, refusalOf } from "./world.ts";
 

@@ -2,11 +2,11 @@
 import { readFile } from "node:fs/promises";
 import { onTestFinished } from "vitest";
 import { type Authenticator, type AuthenticatorEvent, createAuthenticator } from "../../../src/auth/authenticator.ts";
-import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
 import type { TokenOptions } from "../../../src/auth/tokens/access-tokens.ts";
 import type { IdentityHeaderRule } from "../../../src/auth/trusted-headers.ts";
 import type { Clock } from "../../../src/base/clock.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
+import type { InboundRequest } from "../../../src/base/inbound-request.ts";
 import type { Timers } from "../../../src/base/timers.ts";
 import { issuerEntry } from "../../harness/issuer.ts";
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { RequestId } from "../../../src/base/ids.ts";
+import type { InboundRequest } from "../../../src/base/inbound-request.ts";
 import type { Call } from "../../../src/transport/calls/call.ts";
 import { createChain } from "../../../src/transport/gate/chain.ts";
 

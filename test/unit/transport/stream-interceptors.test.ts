@@ -3,8 +3,8 @@ import { ConnectError, createContextValues, type Interceptor } from "@connectrpc
 import { expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { RequestId } from "../../../src/base/ids.ts";
+import { deadlinePassed } from "../../../src/http/deadline.ts";
 import { type Call, kCall } from "../../../src/transport/calls/call.ts";
-import { deadlinePassed } from "../../../src/transport/calls/deadline.ts";
 import { reportStreamErrors } from "../../../src/transport/connect/stream-interceptors.ts";
 
 type AnyFn = Parameters<Interceptor>[0];

@@ -3,7 +3,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Client, Pool, type PoolClient } from "pg";
 import type { Clock } from "../../../base/clock.ts";
-import { outsideConnections } from "../../../base/connection.ts";
+import { outsideConnections } from "../../../base/outside-connections.ts";
 import type { Timers } from "../../../base/timers.ts";
 import type { StoreLogger } from "../../backend.ts";
 import type { Answer, Queries, Statement } from "../../sql/queries.ts";

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import type { InboundRequest } from "../../auth/inbound-request.ts";
-import { invalidRequest, type ServiceError } from "../../base/errors.ts";
+import { invalidRequest, type ServiceError } from "../base/errors.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
 
 /** The parts of a request that name its sender and target. */
 export interface InboundSource extends Pick<IncomingMessage, "method" | "url"> {

@@ -2,31 +2,32 @@
 import type { ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import type { InboundRequest } from "../../auth/inbound-request.ts";
-import { ServiceError } from "../../base/errors.ts";
-import { newRequestId } from "../../base/ids.ts";
-import { noSchemas } from "../../base/no-schemas.ts";
-import { answerAlone, clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../../base/raw-answer.ts";
-import { Accounts } from "../admission/accounts.ts";
-import { Admission, type AdmissionLimits, defaultAdmissionLimits } from "../admission/admission.ts";
-import { type Admit, countCaller, createAdmit, ticketOf } from "../admission/admit.ts";
-import { admissionMachine } from "../admission/machine.ts";
-import { toEnvelope, toServiceError } from "../calls/errors.ts";
-import { type AdapterOptions, isAnswered } from "../calls/exchange.ts";
-import { answerHeaders, beginCall, type CallLifecycle, endCall, pathOf } from "../calls/lifecycle.ts";
-import type { ServedMethod, ServiceBinding } from "../calls/methods.ts";
-import { registerConnectPlugin } from "../connect/plugin.ts";
-import { isRpcRequest, type RefusedWith, sendRpcRefusal } from "../connect/rpc-refusal.ts";
-import { registerStreams } from "../connect/streams.ts";
-import type { Gate } from "../gate/gate.ts";
-import { serveGrpc } from "../grpc/adapter.ts";
-import { registerRest } from "../rest/adapter.ts";
-import { registerUnauthenticated, unauthenticatedPaths } from "../unauthenticated/services.ts";
-import { headerProblem, inboundOf } from "./inbound-request.ts";
-import { refuse } from "./json-answer.ts";
-import { createListener, type Listener, type ListenerOptions } from "./listener.ts";
-import { type Page, pageMethods, registerPages } from "./page.ts";
-import { boundUnreadBody } from "./unread-body.ts";
+import { overloaded, ServiceError } from "../base/errors.ts";
+import { newRequestId } from "../base/ids.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
+import { Accounts } from "../http/accounts.ts";
+import { Admission, type AdmissionLimits, defaultAdmissionLimits } from "../http/admission.ts";
+import { type Admit, type AdmitOptions, createAdmit, ticketOf } from "../http/admit.ts";
+import { headerProblem, inboundOf } from "../http/inbound-request.ts";
+import { createListener, type Listener, type ListenerOptions } from "../http/listener.ts";
+import { admissionMachine } from "../http/machine.ts";
+import { noSchemas } from "../http/no-schemas.ts";
+import { answerAlone, clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../http/raw-answer.ts";
+import { pathOf } from "../http/request-target.ts";
+import { boundUnreadBody } from "../http/unread-body.ts";
+import { toEnvelope, toServiceError } from "./calls/errors.ts";
+import { type AdapterOptions, isAnswered } from "./calls/exchange.ts";
+import { countCaller, type Gate } from "./calls/gate.ts";
+import { answerHeaders, beginCall, type CallLifecycle, endCall } from "./calls/lifecycle.ts";
+import type { ServedMethod, ServiceBinding } from "./calls/methods.ts";
+import { isRpcRequest, protocolOf, type RefusedWith, sendRpcRefusal, writeRefusal } from "./calls/refusals.ts";
+import { registerConnectPlugin } from "./connect/plugin.ts";
+import { registerStreams } from "./connect/streams.ts";
+import { serveGrpc } from "./grpc/adapter.ts";
+import { registerRest } from "./rest/adapter.ts";
+import { refuse } from "./rest/json-answer.ts";
+import { type Page, pageMethods, registerPages } from "./rest/page.ts";
+import { registerUnauthenticated, unauthenticatedPaths } from "./unauthenticated/services.ts";
 
 export interface ServerOptions extends AdapterOptions, CallLifecycle {
   readonly methods: readonly ServedMethod[];
@@ -104,6 +105,7 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
     ...options,
     admission,
     accounts,
+    refusalOf: overloadRefusal(options),
     unauthenticatedPaths: unauthenticatedPaths(unauthenticatedServices),
   });
   const listener = createListener({
@@ -126,6 +128,26 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
       await app.close();
       return clean;
     },
+  };
+}
+
+/** Returns a function that writes and reports the refusal of a call that is not admitted. */
+function overloadRefusal(options: ServerOptions): AdmitOptions["refusalOf"] {
+  const rpcs = new Map(
+    options.methods.flatMap(({ rpc, restPath, rpcPath }) => [
+      [restPath, rpc],
+      [rpcPath, rpc],
+    ]),
+  );
+  return (inbound, rawHeaders, httpVersion) => {
+    const call = beginCall(rawHeaders, options);
+    const [contentType = ""] = inbound.headerValues("content-type");
+    const rpc = rpcs.get(pathOf(inbound.url));
+    if (rpc !== undefined) call.rpc = rpc;
+    const refusal = overloaded();
+    const { headers, ...answer } = writeRefusal(options.service, call, refusal, inbound.url, contentType);
+    endCall(call, inbound, httpVersion, refusal.httpStatus, options);
+    return { ...answer, headers: { ...answerHeaders(call), ...headers } };
   };
 }
 
@@ -153,7 +175,7 @@ function beginExchange(request: FastifyRequest, reply: FastifyReply, options: Se
   request.inbound = inbound;
   request.response = reply.raw;
   reply.headers(answerHeaders(call));
-  boundUnreadBody(raw, reply.raw);
+  boundUnreadBody(raw, reply.raw, protocolOf(raw.headers["content-type"]) === "grpc");
   // The event may come twice: see `Http1Exchanges`.
   reply.raw.once("close", () => {
     endCall(call, inbound, raw.httpVersion, isAnswered(reply.raw) ? reply.raw.statusCode : undefined, options);

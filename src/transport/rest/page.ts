@@ -1,8 +1,8 @@
 /** Pages beside the routes of the contract: document, explorer and landing page. No credentials. */
 import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { headerValues } from "../../http/inbound-request.ts";
 import { toServiceError } from "../calls/errors.ts";
-import { headerValues } from "./inbound-request.ts";
 import { refuse } from "./json-answer.ts";
 
 export interface Content {

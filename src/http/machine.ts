@@ -1,5 +1,5 @@
 import { performance } from "node:perf_hooks";
-import { outsideConnections } from "../../base/connection.ts";
+import { outsideConnections } from "../base/outside-connections.ts";
 
 /** What admission needs from the machine. */
 export interface AdmissionMachine {

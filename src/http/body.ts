@@ -1,9 +1,11 @@
 /** Reads request bodies with limits of size, memory and time. Stops if the caller goes away. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Http2ServerRequest, type ServerHttp2Stream } from "node:http2";
 import type { Readable } from "node:stream";
-import { ServiceError } from "../../base/errors.ts";
-import type { AdmissionTicket } from "../admission/admission.ts";
-import { abortRefusal } from "../calls/deadline.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { AdmissionTicket } from "./admission.ts";
 import type { BodyLease } from "./body-budget.ts";
+import { abortRefusal } from "./deadline.ts";
 
 export interface BodyLimits {
   /** Largest body in bytes, as sent. */
@@ -30,6 +32,28 @@ export function bodyTooLarge(): ServiceError {
 
 export function bodyTooSlow(): ServiceError {
   return new ServiceError("request_timeout", "request body did not arrive in time");
+}
+
+/** Sends `100 Continue` to a caller that expects it (`Expect: 100-continue`). Does nothing if the caller has left. */
+export function continueIfExpected(
+  { headers }: Pick<IncomingMessage, "headers">,
+  response: Pick<ServerResponse, "writeContinue"> & { readonly stream?: ServerHttp2Stream | undefined },
+): void {
+  if (headers.expect?.toLowerCase() !== "100-continue") return;
+  // Over HTTP/2 this would throw for a closed stream.
+  if (response.stream?.destroyed === true || response.stream?.headersSent === true) return;
+  response.writeContinue();
+}
+
+export function declaredBytes(request: Pick<IncomingMessage, "headers">): number | undefined {
+  const value = request.headers["content-length"];
+  return value === undefined ? undefined : Number(value);
+}
+
+/** Whether the headers announce a body. */
+export function hasBody(request: IncomingMessage | Http2ServerRequest): boolean {
+  if (request instanceof Http2ServerRequest) return !request.stream.endAfterHeaders;
+  return request.headers["transfer-encoding"] !== undefined || (declaredBytes(request) ?? 0) > 0;
 }
 
 /** Refuses a body by its announced size: throws `body_too_large`, or `overloaded` if there is no room. */

@@ -6,9 +6,9 @@
  * A queued call costs the memory of its headers. HTTP flow control then slows its sender, whereas an immediate refusal
  * would invite a retry.
  */
-import { overloaded } from "../../base/errors.ts";
-import { callerGone } from "../calls/deadline.ts";
+import { overloaded } from "../base/errors.ts";
 import { operatorGroup, probeGroup } from "./accounts.ts";
+import { callerGone } from "./deadline.ts";
 import type { AdmissionMachine } from "./machine.ts";
 import { type Account, type Waiter, WaitQueue } from "./wait-queue.ts";
 

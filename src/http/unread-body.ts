@@ -3,8 +3,7 @@ import http, { type IncomingMessage, type OutgoingHttpHeaders } from "node:http"
 import { constants, Http2ServerResponse, type ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import { declaredBytes, hasBody } from "../calls/exchange.ts";
-import { protocolOf } from "../connect/rpc-refusal.ts";
+import { declaredBytes, hasBody } from "./body.ts";
 
 /** How long an unread body may continue after the answer, in milliseconds. */
 export const unreadBodyGraceMs = 2_000;
@@ -14,11 +13,17 @@ const maxReadToEndBytes = 256 * 1024;
 /**
  * Discards the rest of the body after the answer, so that the caller can read the answer. A caller that keeps sending
  * is cut off: its connection over HTTP/1.1, its stream over HTTP/2.
+ *
+ * @param resets whether an HTTP/2 stream ends with its answer, as gRPC clients expect
  */
-export function boundUnreadBody(request: IncomingMessage, response: http.ServerResponse | Http2ServerResponse): void {
+export function boundUnreadBody(
+  request: IncomingMessage,
+  response: http.ServerResponse | Http2ServerResponse,
+  resets: boolean,
+): void {
   // The version in the request line is no proof of the protocol.
   if (!(response instanceof Http2ServerResponse)) boundHttp1(request, response);
-  else if (protocolOf(request.headers["content-type"]) === "grpc") resetWithAnswer(response.stream);
+  else if (resets) resetWithAnswer(response.stream);
   else boundUnreadStream(response.stream, request);
 }
 

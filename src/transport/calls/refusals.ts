@@ -1,4 +1,4 @@
-/** Refusals on RPC paths in the caller's protocol: a Connect error, or a status in trailers. */
+/** Refusals in the caller's protocol: the JSON envelope, a Connect error, or a status in trailers. */
 import type { ConnectError } from "@connectrpc/connect";
 import { createAsyncIterable, encodeEnvelope, type UniversalServerResponse } from "@connectrpc/connect/protocol";
 import {
@@ -11,9 +11,9 @@ import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { trailerFlag, trailerSerialize } from "@connectrpc/connect/protocol-grpc-web";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Reason, ServiceError } from "../../base/errors.ts";
-import type { Call, Protocol } from "../calls/call.ts";
-import { refusalHeaders, toConnectError } from "../calls/errors.ts";
-import { pathOf } from "../calls/lifecycle.ts";
+import { pathOf } from "../../http/request-target.ts";
+import type { Call, Protocol } from "./call.ts";
+import { refusalHeaders, toConnectError, toEnvelope } from "./errors.ts";
 
 /** `/package.Service/Method` */
 const rpcPath = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
@@ -139,4 +139,34 @@ const ofHttp: ReadonlySet<Reason> = new Set(["no_route", "method_not_allowed", "
 
 function httpStatus(refusal: ServiceError, { code }: ConnectError): number {
   return ofHttp.has(refusal.reason) ? refusal.httpStatus : codeToHttpStatus(code);
+}
+
+/** Writes a refusal in the caller's protocol as one complete answer, and notes both on the call. */
+export function writeRefusal(
+  service: string,
+  call: Call,
+  refusal: ServiceError,
+  url: string,
+  contentType: string,
+): Written {
+  if (!isRpcRequest(url, contentType)) return writeEnvelope(service, call, refusal);
+  const written = writeRpcRefusal(service, call, refusal, contentType);
+  // gRPC allows an answer of trailers only, which is one frame less.
+  const { trailers, ...rest } = written;
+  return trailers === undefined ? written : { ...rest, headers: { ...rest.headers, ...trailers } };
+}
+
+function writeEnvelope(service: string, call: Call, refusal: ServiceError): Written {
+  call.protocol = "rest";
+  call.refusal = refusal;
+  const body = Buffer.from(JSON.stringify(toEnvelope(service, call.requestId, refusal)), "utf8");
+  return {
+    status: refusal.httpStatus,
+    headers: {
+      ...refusalHeaders(refusal),
+      "content-type": "application/json",
+      "content-length": String(body.byteLength),
+    },
+    body,
+  };
 }

@@ -1,19 +1,13 @@
 /** Gives each request and stream an admission ticket before anything else is done for it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
-import type { InboundRequest } from "../../auth/inbound-request.ts";
-import { Connection } from "../../base/connection.ts";
-import { overloaded, type ServiceError } from "../../base/errors.ts";
-import type { Call } from "../calls/call.ts";
-import { refusalHeaders, toEnvelope } from "../calls/errors.ts";
-import { answerHeaders, beginCall, type CallLifecycle, endCall, pathOf } from "../calls/lifecycle.ts";
-import type { ServedMethod } from "../calls/methods.ts";
-import { isRpcRequest, type Written, writeRpcRefusal } from "../connect/rpc-refusal.ts";
-import type { Gate } from "../gate/gate.ts";
-import { inboundOf } from "../http/inbound-request.ts";
-import { boundUnreadBody, unreadBodyGraceMs } from "../http/unread-body.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
 import { type Accounts, operatorGroup, probeGroup, unauthenticatedGroup } from "./accounts.ts";
 import type { Admission, AdmissionTicket } from "./admission.ts";
+import { Connection } from "./connection.ts";
+import { inboundOf } from "./inbound-request.ts";
+import { pathOf } from "./request-target.ts";
+import { boundUnreadBody, unreadBodyGraceMs } from "./unread-body.ts";
 import type { Account } from "./wait-queue.ts";
 
 /** Entry points by protocol. `start` is called when the call may run, or never. */
@@ -31,11 +25,18 @@ export interface Admit {
   ): void;
 }
 
-export interface AdmitOptions extends CallLifecycle {
-  readonly service: string;
+/** A complete answer. */
+export interface BareAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+}
+
+export interface AdmitOptions {
   readonly admission: Admission;
   readonly accounts: Accounts;
-  readonly methods: readonly ServedMethod[];
+  /** Returns and reports the refusal of a call that is not admitted. */
+  readonly refusalOf: (inbound: InboundRequest, rawHeaders: readonly string[], httpVersion: string) => BareAnswer;
   /** Whether memory is almost used up, so that no more calls should queue. Default: never. */
   readonly isShortOfMemory?: () => boolean;
   /** Paths of services that need no credentials. Their calls are queued, and hold no place once they have started. */
@@ -56,30 +57,9 @@ export function ticketOf(source: IncomingMessage | ServerHttp2Stream): Admission
   return ("stream" in source ? (source.stream as Ticketed) : (source as Ticketed))[ticketKey];
 }
 
-/** Wraps the gate: after it, the call counts for the tenant of its credentials. */
-export function countCaller(gate: Gate, accounts: Accounts): Gate {
-  return async (context) => {
-    try {
-      await gate(context);
-    } finally {
-      const { call, inbound } = context;
-      if (call.caller !== undefined) {
-        call.ticket?.belongsTo(call.caller.tenantId);
-        accounts.recognize(inbound, call.caller.tenantId);
-      }
-    }
-  };
-}
-
 export function createAdmit(options: AdmitOptions): Admit {
-  const { service, admission, accounts, isShortOfMemory = () => false } = options;
+  const { refusalOf, admission, accounts, isShortOfMemory = () => false } = options;
   const open = new Set(options.unauthenticatedPaths);
-  const rpcs = new Map(
-    options.methods.flatMap(({ rpc, restPath, rpcPath }) => [
-      [restPath, rpc],
-      [rpcPath, rpc],
-    ]),
-  );
 
   function enter(
     source: object,
@@ -109,16 +89,6 @@ export function createAdmit(options: AdmitOptions): Admit {
     else own(refuse)();
   }
 
-  function refuse(inbound: InboundRequest, rawHeaders: readonly string[], httpVersion: string, send: Send): void {
-    const call = beginCall(rawHeaders, options);
-    const [contentType = ""] = inbound.headerValues("content-type");
-    const rpc = rpcs.get(pathOf(inbound.url));
-    if (rpc !== undefined) call.rpc = rpc;
-    const refusal = overloaded();
-    send(call, writeRefusal(service, call, refusal, inbound.url, contentType));
-    endCall(call, inbound, httpVersion, refusal.httpStatus, options);
-  }
-
   function operatorAccount(inbound: InboundRequest): Account {
     const { group, member } = accounts.of(inbound);
     return { group: operatorGroup, member: `${group} ${member}` };
@@ -133,12 +103,12 @@ export function createAdmit(options: AdmitOptions): Admit {
         response,
         inbound,
         start,
-        () =>
-          refuse(inbound, rawHeaders, httpVersion, (call, { status, headers, body }) => {
-            boundUnreadBody(request, response);
-            response.writeHead(status, { ...answerHeaders(call), ...headers });
-            response.end(body);
-          }),
+        () => {
+          const { status, headers, body } = refusalOf(inbound, rawHeaders, httpVersion);
+          boundUnreadBody(request, response, false);
+          response.writeHead(status, headers);
+          response.end(body);
+        },
         accountOf,
       );
     };
@@ -159,17 +129,16 @@ export function createAdmit(options: AdmitOptions): Admit {
     stream(stream, headers, rawHeaders, start) {
       const { ":method": method = "", ":path": url = "" } = headers;
       const inbound = inboundOf({ rawHeaders, socket: stream.session?.socket, method, url });
-      enter(stream, stream, inbound, start, () =>
-        refuse(inbound, rawHeaders, "2.0", (call, { status, headers, body }) => {
-          if (stream.destroyed || stream.closed) return;
-          const endStream = body.byteLength === 0;
-          stream.respond({ ":status": status, ...answerHeaders(call), ...headers }, { endStream });
-          if (!endStream) stream.end(body);
-          // Discards the rest of the body, for a limited time.
-          stream.resume();
-          stream.setTimeout(unreadBodyGraceMs, () => stream.destroy());
-        }),
-      );
+      enter(stream, stream, inbound, start, () => {
+        const { status, headers, body } = refusalOf(inbound, rawHeaders, "2.0");
+        if (stream.destroyed || stream.closed) return;
+        const endStream = body.byteLength === 0;
+        stream.respond({ ":status": status, ...headers }, { endStream });
+        if (!endStream) stream.end(body);
+        // Discards the rest of the body, for a limited time.
+        stream.resume();
+        stream.setTimeout(unreadBodyGraceMs, () => stream.destroy());
+      });
     },
   };
 }
@@ -189,38 +158,7 @@ function follow(answer: ServerResponse | ServerHttp2Stream, ticket: AdmissionTic
   };
 }
 
-type Send = (call: Call, written: Written) => void;
-
 function startAndPark(start: () => void, ticket: AdmissionTicket): void {
   start();
   ticket.park();
-}
-
-export function writeRefusal(
-  service: string,
-  call: Call,
-  refusal: ServiceError,
-  url: string,
-  contentType: string,
-): Written {
-  if (!isRpcRequest(url, contentType)) return writeEnvelope(service, call, refusal);
-  const written = writeRpcRefusal(service, call, refusal, contentType);
-  // gRPC allows an answer of trailers only, which is one frame less.
-  const { trailers, ...rest } = written;
-  return trailers === undefined ? written : { ...rest, headers: { ...rest.headers, ...trailers } };
-}
-
-function writeEnvelope(service: string, call: Call, refusal: ServiceError): Written {
-  call.protocol = "rest";
-  call.refusal = refusal;
-  const body = Buffer.from(JSON.stringify(toEnvelope(service, call.requestId, refusal)), "utf8");
-  return {
-    status: refusal.httpStatus,
-    headers: {
-      ...refusalHeaders(refusal),
-      "content-type": "application/json",
-      "content-length": String(body.byteLength),
-    },
-    body,
-  };
 }

@@ -2,9 +2,10 @@
  * The gate: what every call passes after its headers are in and before a byte of its body is read, in the same order on
  * every protocol. Its links are in `links.ts`; `chain.ts` has the ordered list.
  */
-import type { InboundRequest } from "../../auth/inbound-request.ts";
-import type { Call } from "../calls/call.ts";
-import { toServiceError } from "../calls/errors.ts";
+import type { InboundRequest } from "../../base/inbound-request.ts";
+import type { Accounts } from "../../http/accounts.ts";
+import type { Call } from "./call.ts";
+import { toServiceError } from "./errors.ts";
 
 export interface GateContext {
   readonly call: Call;
@@ -33,6 +34,21 @@ export function createGate(links: readonly GateLink[]): Gate {
       const refusal = toServiceError(thrown);
       context.call.refusal = refusal;
       throw refusal;
+    }
+  };
+}
+
+/** Wraps the gate: after it, the call counts for the tenant of its credentials. */
+export function countCaller(gate: Gate, accounts: Pick<Accounts, "recognize">): Gate {
+  return async (context) => {
+    try {
+      await gate(context);
+    } finally {
+      const { call, inbound } = context;
+      if (call.caller !== undefined) {
+        call.ticket?.belongsTo(call.caller.tenantId);
+        accounts.recognize(inbound, call.caller.tenantId);
+      }
     }
   };
 }

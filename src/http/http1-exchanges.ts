@@ -1,8 +1,8 @@
 /** Tracks exchanges on HTTP/1.1 connections, which callers may pipeline. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
+import type { ServiceError } from "../base/errors.ts";
 import { Connection } from "./connection.ts";
-import type { ServiceError } from "./errors.ts";
 import type { OpenAnswers } from "./open-answers.ts";
 import { type Http1Handler, invalidVersion } from "./raw-answer.ts";
 import { canonicalize } from "./request-target.ts";

@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { Accounts } from "../../../src/transport/admission/accounts.ts";
+import { Accounts } from "../../../src/http/accounts.ts";
 import {
   Admission,
   type AdmissionLimits,
   type AdmissionTicket,
   defaultAdmissionLimits,
-} from "../../../src/transport/admission/admission.ts";
-import { type Waiter, WaitQueue } from "../../../src/transport/admission/wait-queue.ts";
-import { callerGone } from "../../../src/transport/calls/deadline.ts";
+} from "../../../src/http/admission.ts";
+import { callerGone } from "../../../src/http/deadline.ts";
+import { type Waiter, WaitQueue } from "../../../src/http/wait-queue.ts";
 
 /** Admission on a machine whose turns and time pass when the test says so. */
 function setup(limits: Partial<AdmissionLimits> = {}) {

@@ -1,9 +1,9 @@
 /** Memory budget of request bodies: in total, for each tenant, and for callers without credentials. */
 
-import type { InboundRequest } from "../../auth/inbound-request.ts";
-import { ServiceError } from "../../base/errors.ts";
-import { localSums } from "../../base/sums.ts";
-import type { Call } from "../calls/call.ts";
+import type { Caller } from "../base/caller.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
+import { localSums } from "../base/sums.ts";
 
 /** Memory of one body, held from before it is read until its call ends. */
 export interface BodyLease {
@@ -13,9 +13,16 @@ export interface BodyLease {
   release(): void;
 }
 
+/** The call that a body belongs to. */
+export interface BodyOwner {
+  readonly caller?: Caller;
+  /** Set to the bytes that the body holds. */
+  bodyBytes?: number;
+}
+
 export interface BodyBudget {
   /** Returns an empty lease for a call that has passed the gate. */
-  lease(call: Call, inbound: InboundRequest): BodyLease;
+  lease(call: BodyOwner, inbound: InboundRequest): BodyLease;
   readonly inFlightBytes: number;
 }
 
@@ -71,7 +78,7 @@ class SharedBudget implements BodyBudget {
     return this.#heldBytes.of(this.#all.name);
   }
 
-  lease(call: Call, inbound: InboundRequest): BodyLease {
+  lease(call: BodyOwner, inbound: InboundRequest): BodyLease {
     const { caller } = call;
     const accounts = [
       ...(caller === undefined

@@ -1,6 +1,6 @@
 /** A listener that drains while its machine is held up: callers that are held up with it lose no call. */
 import { expect, test } from "vitest";
-import { createListener } from "../../../src/transport/http/listener.ts";
+import { createListener } from "../../../src/http/listener.ts";
 import { h1Connect, h1Request } from "../../harness/h1.ts";
 
 /** In milliseconds: longer than a caller has for its last call. */

@@ -1,6 +1,6 @@
 /** Decides which group and member a call counts for, from headers that are not verified yet. */
 import { LRUCache } from "lru-cache";
-import type { InboundRequest } from "../../auth/inbound-request.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
 import type { Account } from "./wait-queue.ts";
 
 /** Recognized credentials, about 100 bytes each. The least recently used are evicted first. */

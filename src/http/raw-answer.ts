@@ -1,7 +1,7 @@
 /** HTTP/1.1 answers on connections without a Node response object (RFC 9112 §4). */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { invalidRequest, ServiceError } from "./errors.ts";
+import { invalidRequest, ServiceError } from "../base/errors.ts";
 
 /** How long the caller may take to read an answer that ends its connection, in milliseconds. */
 const bareAnswerTimeoutMs = 2_000;

@@ -4,17 +4,14 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Server, Socket } from "node:net";
-import { addressGroup } from "./network.ts";
+import { addressGroup } from "../base/network.ts";
+import { localSums } from "../base/sums.ts";
 import type { OpenAnswer } from "./open-answers.ts";
-import { localSums } from "./sums.ts";
 
 /** Called for every defect, with the error and the address of the peer whose connection it ends. */
 export type OnDefect = (error: unknown, remoteAddress: string) => void;
 
 const context = new AsyncLocalStorage<Connection>();
-
-/** Runs shared work outside of the connection that started it: its errors end no connection. */
-export const outsideConnections = AsyncLocalStorage.snapshot();
 
 export class Connection {
   #socket: Socket | undefined;

@@ -8,18 +8,13 @@ import type http2 from "node:http2";
 import net, { type AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import tls, { type TLSSocket } from "node:tls";
-import { type ConnectionOptions, confineConnections } from "../../base/connection.ts";
-import { Http1Exchanges, type RefuseVersion } from "../../base/http1-exchanges.ts";
-import { OpenAnswers } from "../../base/open-answers.ts";
-import type { Http1Handler } from "../../base/raw-answer.ts";
-import {
-  ReplaceableTls,
-  type ReplaceableTlsOptions,
-  serverTlsOptions,
-  type TlsFiles,
-} from "../../base/replaceable-tls.ts";
-import type { Admit } from "../admission/admit.ts";
+import type { Admit } from "./admit.ts";
+import { type ConnectionOptions, confineConnections } from "./connection.ts";
+import { Http1Exchanges, type RefuseVersion } from "./http1-exchanges.ts";
 import { type AddressOf, createHttp2, Http2Sessions, type StreamHandler } from "./http2-server.ts";
+import { OpenAnswers } from "./open-answers.ts";
+import type { Http1Handler } from "./raw-answer.ts";
+import { ReplaceableTls, type ReplaceableTlsOptions, serverTlsOptions, type TlsFiles } from "./replaceable-tls.ts";
 import { isLingering, TruthfulResponse } from "./unread-body.ts";
 
 const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");

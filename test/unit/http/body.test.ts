@@ -5,10 +5,10 @@ import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
+import type { InboundRequest } from "../../../src/base/inbound-request.ts";
+import { readBody } from "../../../src/http/body.ts";
+import { type BodyLease, createBodyBudget } from "../../../src/http/body-budget.ts";
 import type { Call } from "../../../src/transport/calls/call.ts";
-import { readBody } from "../../../src/transport/http/body.ts";
-import { type BodyLease, createBodyBudget } from "../../../src/transport/http/body-budget.ts";
 
 const lease: BodyLease = { holds: () => {}, release: () => {} };
 const limits = { maxBytes: 10, timeoutMs: 60_000, lease };

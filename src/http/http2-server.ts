@@ -1,11 +1,11 @@
 /** Node's HTTP/2 server, with admission before anything else and an end for every session. */
 import http2 from "node:http2";
-import { Connection } from "../../base/connection.ts";
-import type { OpenAnswers } from "../../base/open-answers.ts";
-import type { Http1Handler } from "../../base/raw-answer.ts";
-import { canonicalTarget } from "../../base/request-target.ts";
-import type { Admit } from "../admission/admit.ts";
+import type { Admit } from "./admit.ts";
+import { Connection } from "./connection.ts";
 import type { InboundSource } from "./inbound-request.ts";
+import type { OpenAnswers } from "./open-answers.ts";
+import type { Http1Handler } from "./raw-answer.ts";
+import { canonicalTarget } from "./request-target.ts";
 
 /**
  * Takes an HTTP/2 stream as it is, or returns false: the stream then becomes a request and a response for the handler,

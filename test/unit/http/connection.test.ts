@@ -3,7 +3,7 @@ import { once } from "node:events";
 import net, { type AddressInfo } from "node:net";
 import { queryObjects } from "node:v8";
 import { afterEach, expect, test } from "vitest";
-import { confineConnections } from "../../../src/base/connection.ts";
+import { confineConnections } from "../../../src/http/connection.ts";
 
 let server: net.Server;
 const sockets: net.Socket[] = [];

@@ -2,7 +2,7 @@
  * Time limits of calls: what the caller asks for, up to the server's maximum. The time starts when the headers are in,
  * so that it includes waiting for issuer keys, the body and the store.
  */
-import { ServiceError } from "../../base/errors.ts";
+import { ServiceError } from "../base/errors.ts";
 
 /** Shared abort reason: a new error per call would cost a stack trace each. */
 export const deadlinePassed = new ServiceError("deadline_exceeded", "the deadline has passed");

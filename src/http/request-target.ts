@@ -35,3 +35,9 @@ export function canonicalize(request: IncomingMessage): void {
   for (let i = 0; i < rawHeaders.length; i += 2)
     if (rawHeaders[i]?.toLowerCase() === "host") rawHeaders[i + 1] = authority;
 }
+
+/** Returns the target without its query. */
+export function pathOf(url: string): string {
+  const query = url.indexOf("?");
+  return query === -1 ? url : url.slice(0, query);
+}

@@ -8,8 +8,7 @@ import { storeLocation } from "../config/parsers.ts";
 import { ValueProblem } from "../config/raw.ts";
 import type { LogState } from "../ledger/ports/store.ts";
 import { storeBackend } from "../stores/backends.ts";
-import type { CopiedStore } from "../stores/copy-store.ts";
-import { type StorePaths, sqlitePaths } from "../stores/sqlite/paths.ts";
+import type { CopiedStore, CopyEnd } from "../stores/sql/copy.ts";
 import { command } from "./command.ts";
 import { loggedStepFlags, type Step } from "./confirmation.ts";
 import { type Answer, Refusal } from "./output.ts";
@@ -91,68 +90,78 @@ export const storeCompactCommand = command({
 });
 
 const stillSealed =
-  "The database is not served. A sealed source stays sealed: run the command again, or take the seal off " +
+  "The target is not served. A sealed source stays sealed: run the command again, or take the seal off " +
   "with --abandon.";
 
 export const storeCopyCommand = command({
   name: "store copy",
-  says: "seal an embedded store, move it to an empty PostgreSQL database, and verify every log there",
+  says: "seal a store, move it to an empty one of the other kind, and verify every log there",
   options: {
     ...loggedStepFlags,
     "--from <url>": {
-      says: "sqlite:<path>; SVC_ANCHOR and SVC_LEDGER_KEY are its anchor and its key",
+      says: "sqlite:<path> or postgres://…; SVC_ANCHOR and SVC_LEDGER_KEY are its anchor and its key",
       required: true,
     },
-    "--to <url>": "postgres://…, made by `migrate`; SVC_STORE_PASSWORD_FILE has its password",
+    "--to <url>": "the other kind of store, made by `migrate`; SVC_STORE_PASSWORD_FILE has the database's password",
     "--abandon": "take the seal of a copy that was not finished from the source, instead of copying",
   },
   async run({ options, load, terminal }) {
-    const config = load("store_copy");
-    const source = locate("--from", "sqlite", options.from);
-    const paths = sqlitePaths(source.path, config);
-    if (options.abandon === true) return abandon(paths);
+    const { ledgerKey: keyPath, ...config } = load("store_copy");
+    const from = locate("--from", options.from);
+    const open = async (part: "source" | "target", store: StoreLocation, anchor: string | undefined) =>
+      (await storeBackend({ ...config, store, anchor })).openCopyEnd(part);
+    if (options.abandon === true) return abandon(nameOf(from), () => open("source", from, config.anchor));
     if (options.to === undefined) throw new Refusal("--to: is missing");
-    const { target } = locate("--to", "postgres", options.to);
+    const to = locate("--to", options.to);
+    if (to.kind === from.kind) throw new Refusal("--to: must be a store of another kind than --from");
     const copy = async (isDryRun: boolean): Promise<CopiedStore> => {
-      const { copyStore, previewCopy } = await import("../stores/copy-store.ts");
+      const { copyStore, previewCopy } = await import("../stores/sql/copy.ts");
       const progress = createProgress(terminal);
-      const result = await (isDryRun ? previewCopy : copyStore)({
-        from: paths,
-        to: { target, passwordFile: config.storePasswordFile },
-        clock: systemClock,
-        random: (bytes) => randomFillSync(bytes),
-        onProgress: progress.show,
-      })
-        .catch((error: unknown) => ({ problems: [messageOf(error)] }))
-        .finally(progress.done);
-      if ("problems" in result) throw new Refusal([...result.problems, ...(isDryRun ? [] : [stillSealed])]);
-      return result;
+      const ends: CopyEnd[] = [];
+      try {
+        const source = await open("source", from, config.anchor);
+        ends.push(source);
+        const target = await open("target", to, undefined);
+        ends.push(target);
+        const result = await (isDryRun ? previewCopy : copyStore)({
+          ...{ source, target, keyPath },
+          clock: systemClock,
+          random: (bytes) => randomFillSync(bytes),
+          onProgress: progress.show,
+        });
+        if (!("problems" in result)) return result;
+        throw new Refusal([...result.problems, ...(isDryRun ? [] : [stillSealed])]);
+      } catch (error) {
+        throw error instanceof Refusal ? error : new Refusal([messageOf(error), ...(isDryRun ? [] : [stillSealed])]);
+      } finally {
+        progress.done();
+        for (const end of ends) await end.close();
+      }
     };
     return {
-      // The URL of the database may contain a password.
-      question: `Seal ${source.path} for good, and go on with its logs in the database of --to?`,
+      question: `Seal ${nameOf(from)} for good, and continue its logs in the store of --to?`,
       preview: options.dryRun === true ? copyAnswer(await copy(true), true) : {},
       async take() {
         const copied = await copy(false);
-        const logged = { source: source.path, target_store_id: copied.targetStoreId };
+        const logged = { source: nameOf(from), target_store_id: copied.targetStoreId };
         return { ...copyAnswer(copied, false), logged };
       },
     };
   },
 });
 
-type Located<Kind extends StoreLocation["kind"]> = Extract<StoreLocation, { readonly kind: Kind }>;
-
-/** Parses a URL of that kind. The Refusal does not repeat it, because a URL may contain a password. */
-function locate<Kind extends StoreLocation["kind"]>(option: string, kind: Kind, url: string): Located<Kind> {
+/** Parses a URL. The Refusal does not repeat it, because a URL may contain a password. */
+function locate(option: string, url: string): StoreLocation {
   try {
-    const location = storeLocation(url);
-    if (location.kind === kind) return location as Located<Kind>;
+    return storeLocation(url);
   } catch (error) {
-    if (!(error instanceof ValueProblem)) throw error;
-    throw new Refusal(`${option}: ${error.message}`);
+    throw error instanceof ValueProblem ? new Refusal(`${option}: ${error.message}`) : error;
   }
-  throw new Refusal(`${option}: must be a store of kind ${kind}`);
+}
+
+/** Names a store without its password. */
+function nameOf(store: StoreLocation): string {
+  return store.kind === "sqlite" ? store.path : `the database ${store.target.database}`;
 }
 
 function copyAnswer({ targetStoreId, logs, wasFinished }: CopiedStore, isDryRun: boolean): Answer {
@@ -161,37 +170,40 @@ function copyAnswer({ targetStoreId, logs, wasFinished }: CopiedStore, isDryRun:
     ? `the store was copied to ${targetStoreId} by an earlier run`
     : isDryRun
       ? `would be copied to the store ${targetStoreId}, and the source sealed for good`
-      : `copied to the store ${targetStoreId}, which goes on with the logs; the source is sealed for good`;
+      : `copied to the store ${targetStoreId}, which continues the logs; the source is sealed for good`;
   return {
     value: { target_store_id: targetStoreId, was_finished: wasFinished, logs: described },
     text: [...described.map((log) => `ok ${logLine(log)}`), done].join("\n"),
   };
 }
 
-async function abandon(paths: StorePaths): Promise<Step> {
-  const { path } = paths;
-  const { abandonCopy, hasBrokenSeal } = await import("../stores/sqlite/schema/copy-source.ts");
-  const orRefuse = <T>(work: () => T): T => {
+async function abandon(name: string, open: () => Promise<CopyEnd>): Promise<Step> {
+  const { abandonCopy, hasBrokenSeal } = await import("../stores/sql/copy.ts");
+  const withSource = async (work: (source: CopyEnd) => Promise<boolean>): Promise<boolean> => {
+    let source: CopyEnd | undefined;
     try {
-      return work();
+      source = await open();
+      return await work(source);
     } catch (error) {
       throw new Refusal(messageOf(error));
+    } finally {
+      await source?.close();
     }
   };
-  const isOn = orRefuse(() => hasBrokenSeal(paths));
+  const isOn = await withSource(hasBrokenSeal);
   return {
-    question: `Take the seal off ${path}? What a copy has brought to a database is worth nothing then.`,
+    question: `Take the seal off ${name}? What a copy has brought to another store is worth nothing then.`,
     preview: {
       value: { is_sealed: isOn },
-      text: isOn ? `the seal would be taken off ${path}` : `${path} is not sealed`,
+      text: isOn ? `the seal would be taken off ${name}` : `${name} is not sealed`,
     },
     // Also if it is off: the command may have been interrupted before it was off the anchor.
-    take() {
-      const wasSealed = orRefuse(() => abandonCopy(paths));
+    async take() {
+      const wasSealed = await withSource(abandonCopy);
       return {
         value: { was_sealed: wasSealed },
-        text: wasSealed ? `the seal is off ${path}` : `${path} was not sealed`,
-        logged: { command: "store copy --abandon", source: path, was_sealed: wasSealed },
+        text: wasSealed ? `the seal is off ${name}` : `${name} was not sealed`,
+        logged: { command: "store copy --abandon", source: name, was_sealed: wasSealed },
       };
     },
   };

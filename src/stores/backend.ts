@@ -14,6 +14,7 @@ import type { Ledger, PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { RecordsAdministration } from "../ledger/ports/records-administration.ts";
 import type { SearchIndexer } from "../ledger/ports/search.ts";
 import type { LogState } from "../ledger/ports/store.ts";
+import type { CopyEnd } from "./sql/copy.ts";
 
 export interface StoreSettings {
   readonly store: StoreLocation;
@@ -36,6 +37,8 @@ export interface StoreBackend {
   openAdministration(machine: AdministrationMachine): Promise<RecordsAdministration>;
   /** Opens the store to rebuild its search indexes. */
   openIndexer(machine: IndexerMachine): Promise<SearchIndexer>;
+  /** Opens the store as the source or the target of a copy. */
+  openCopyEnd(part: "source" | "target"): Promise<CopyEnd>;
   /** Creates the store if it is missing, and brings it to this program's schema. */
   migrate(options: MigrateOptions): Promise<Migrated>;
   /** Copies an embedded store to a new file, beside a running service. Rejects for a database. */

@@ -1,4 +1,4 @@
-/** Moving an embedded store to PostgreSQL: the same logs go on there, and nowhere else. */
+/** Moving an embedded store to PostgreSQL, and back: the same logs continue there, and nowhere else. */
 import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
@@ -8,14 +8,15 @@ import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { requestDigest } from "../../src/ledger/record/record.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
-import { copyStore } from "../../src/stores/copy-store.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
-import { openPostgresAdministration, openPostgresArchive } from "../../src/stores/postgres/operators.ts";
-import { PostgresCopyTarget } from "../../src/stores/postgres/schema/copy-target.ts";
-import { sharedTables, type Table } from "../../src/stores/sql/tables.ts";
+import {
+  openPostgresAdministration,
+  openPostgresArchive,
+  openPostgresCopyEnd,
+} from "../../src/stores/postgres/operators.ts";
+import { abandonCopy, type CopyEnd, copyStore } from "../../src/stores/sql/copy.ts";
 import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
-import { openSqliteAdministration } from "../../src/stores/sqlite/operators.ts";
-import { abandonCopy, SqliteCopySource } from "../../src/stores/sqlite/schema/copy-source.ts";
+import { openSqliteAdministration, openSqliteCopyEnd } from "../../src/stores/sqlite/operators.ts";
 import { migrateSqlite } from "../../src/stores/sqlite/schema/migrate.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { erasing } from "../unit/cli/surroundings.ts";
@@ -47,8 +48,29 @@ afterEach(async () => {
   await target.remove();
 });
 
-const copy = (onProgress: (text: string) => void = () => {}) =>
-  copyStore({ from: source.store, to: { target: target.target }, ...machine, onProgress });
+const embedded = async ({ store }: SqliteFixture) => openSqliteCopyEnd(store);
+const database = ({ target }: PostgresFixture, part: "source" | "target" = "target") =>
+  openPostgresCopyEnd({ target, anchorPath: undefined }, part);
+
+/** Works with stores as a copy opens them, and closes them. */
+async function withEnds<Ends extends CopyEnd[], Result>(
+  opening: { [Each in keyof Ends]: Promise<Ends[Each]> },
+  work: (...ends: Ends) => Promise<Result>,
+): Promise<Result> {
+  const ends = (await Promise.all(opening)) as Ends;
+  try {
+    return await work(...ends);
+  } finally {
+    for (const end of ends) await end.close();
+  }
+}
+
+type OnProgress = (text: string) => void;
+const copy = (onProgress: OnProgress = () => {}, to = target) =>
+  withEnds([embedded(source), database(to)], (from, to) =>
+    copyStore({ source: from, target: to, keyPath: source.store.keyPath, ...machine, onProgress }),
+  );
+const abandon = () => withEnds([embedded(source)], abandonCopy);
 
 /** Opens the copy as a gateway does, with the same key. */
 const openTarget = () => target.openStores({ ...machine, keyPath: source.store.keyPath });
@@ -257,7 +279,7 @@ describe("the source", () => {
     const triggers = source.query("SELECT name FROM sqlite_schema WHERE type = 'trigger'");
     expect(triggers.length).toBeGreaterThan(0);
     for (const { name } of triggers) source.query(`DROP TRIGGER ${name}`);
-    source.query("DROP TABLE store_seal");
+    source.query("DELETE FROM store_copy");
     await expect(source.open(machine)).rejects.toThrow("sealed");
   });
 });
@@ -300,7 +322,7 @@ describe("the target", () => {
 describe("a copy that was broken off", () => {
   const breakOff = () =>
     copy((text) => {
-      if (text.startsWith("copying entries of tenant bob")) throw new Error("pulled the plug");
+      if (text.startsWith("copying tiles")) throw new Error("pulled the plug");
     });
 
   test("is served by nobody, and the next one completes it", async () => {
@@ -319,58 +341,153 @@ describe("a copy that was broken off", () => {
   test("can be given up: the source goes on, and can be copied again", async () => {
     await fillLittle();
     await expect(breakOff()).rejects.toThrow("pulled the plug");
-    expect(abandonCopy(source.store)).toBe(true);
-    expect(abandonCopy(source.store)).toBe(false);
+    expect(await abandon()).toBe(true);
+    expect(await abandon()).toBe(false);
     await fillLittle();
     expect(await copy()).toMatchObject({ wasFinished: false });
     expect(await copiedHeads()).toEqual(heads());
-    expect(() => abandonCopy(source.store)).toThrow(/is sealed: it was copied/);
+    await expect(abandon()).rejects.toThrow(/is sealed: it was copied/);
   });
+
+  /** Copies while something happens at a step. */
+  async function copyWhile(step: string, work: () => Promise<unknown>) {
+    return withEnds([embedded(source), database(target)], async (from, to) => {
+      const slowed: CopyEnd = {
+        ...to,
+        async insert(transaction, table, rows) {
+          if (table.name === step) await work();
+          await to.insert(transaction, table, rows);
+        },
+      };
+      return copyStore({ source: from, target: slowed, keyPath: source.store.keyPath, ...machine });
+    });
+  }
 
   test("while another one was given up cannot finish", async () => {
     await fillLittle();
-    const result = copy((text) => {
-      if (text.startsWith("copying log_heads of tenant bob")) abandonCopy(source.store);
-    });
-    await expect(result).rejects.toThrow("The seal was taken off the source");
+    await expect(copyWhile("log_heads", abandon)).rejects.toThrow("The seal was taken off the source");
     await expect(openTarget()).rejects.toThrow("finish it with `store copy`");
     await (await source.open(machine)).close();
   });
 
   test("ends when another to the same database begins", async () => {
     await fillLittle();
-    const open = () => PostgresCopyTarget.open({ target: target.target, clock, random });
-    const [first, second] = [await open(), await open()];
-    const revisions = sharedTables[0] as Table;
-    await first.begin();
-    await first.write(revisions, [["sha256:1", "first"]]);
-    await second.begin();
-    await expect(first.write(revisions, [["sha256:2", "first"]])).rejects.toThrow("Another copy");
-    await expect(first.finish()).rejects.toThrow("Another copy");
-    await second.write(revisions, [["sha256:3", "second"]]);
-    expect(await target.query("SELECT content FROM policy_revisions")).toEqual([{ content: "second" }]);
+    const onProgress = (text: string) => {
+      if (text.startsWith("copying tiles")) throw new Error("pulled the plug");
+    };
+    const takeOver = async () => expect(copy(onProgress)).rejects.toThrow("pulled the plug");
+    // Between two tables: the transaction of a row holds the mark.
+    const result = withEnds([embedded(source), database(target)], async (from, to) => {
+      const query: CopyEnd["query"] = async (statement, values) => {
+        if (statement.text.includes("FROM signing_keys")) await takeOver();
+        return from.query(statement, values);
+      };
+      const slowed = { ...from, query };
+      return copyStore({ source: slowed, target: to, keyPath: source.store.keyPath, ...machine });
+    });
+    await expect(result).rejects.toThrow("Another copy");
     await expect(openTarget()).rejects.toThrow("finish it with `store copy`");
-    await Promise.all([first.close(), second.close()]);
-
-    const owner = (attempt: string) => ({ targetStoreId: "same", attempt });
-    const [one, other] = [await SqliteCopySource.open(source.store, 0), await SqliteCopySource.open(source.store, 0)];
-    one.seal(owner("one"));
-    abandonCopy(source.store);
-    other.seal(owner("other"));
-    expect(() => one.finish(owner("one"))).toThrow("is another copy's now");
-    other.finish(owner("other"));
-    one.close();
-    other.close();
+    expect(await copy()).toMatchObject({ wasFinished: false });
+    expect(await copiedHeads()).toEqual(heads());
   });
 
   test("to another database may be sent elsewhere, but not after it was finished", async () => {
     await fillLittle();
     await expect(breakOff()).rejects.toThrow("pulled the plug");
     const other = await postgresFixture(server);
-    const elsewhere = () => copyStore({ from: source.store, to: { target: other.target }, ...machine });
-    expect(await elsewhere()).toMatchObject({ wasFinished: false });
+    expect(await copy(() => {}, other)).toMatchObject({ wasFinished: false });
     await expect(copy()).rejects.toThrow(/is sealed: it was copied to the store/);
     await other.remove();
+  });
+});
+
+describe("a copy back", () => {
+  let back: SqliteFixture;
+
+  beforeEach(() => {
+    back = sqliteFixture();
+    migrateSqlite({ path: back.path, random, busyTimeoutMs: 1_000 });
+  });
+  afterEach(() => back.remove());
+
+  const keyPath = () => source.store.keyPath;
+  const copyBack = (onProgress: OnProgress = () => {}) =>
+    withEnds([database(target, "source"), embedded(back)], (from, to) =>
+      copyStore({ source: from, target: to, keyPath: keyPath(), ...machine, onProgress }),
+    );
+  const openBack = () => openSqliteStores({ ...back.store, keyPath: keyPath(), originPrefix, ...machine });
+  const headsBack = () =>
+    back
+      .query("SELECT tenant_id, origin, size, hex(root) AS root FROM log_heads ORDER BY tenant_id")
+      .map((row) => ({ ...row }));
+
+  test("has all that the database had, in logs that go on", async () => {
+    const { retried, answered, erased, held } = await fill();
+    await copy();
+    const running = (await openTarget()).ledger;
+    const added = await running.append(makeRecord(tenant("dave")));
+    const acknowledged: string[] = [];
+    const writing = (async () => {
+      for (;;) acknowledged.push((await running.append(makeRecord(bob))).recordId);
+    })().catch((error: unknown) => error);
+    await vi.waitUntil(() => acknowledged.length > 0);
+    expect(await copyBack()).toMatchObject({ wasFinished: false });
+    expect(await writing).toMatchObject({ reason: "store_unavailable" });
+    await expect(running.append(makeRecord(carol))).rejects.toMatchObject({ reason: "store_unavailable" });
+    await expect(running.check()).rejects.toMatchObject({ reason: "store_unavailable" });
+    await running.close();
+    await expect(openTarget()).rejects.toThrow(/is sealed: it was copied/);
+    await expect(
+      openPostgresAdministration({ target: target.target, anchorPath: undefined, ...machine }),
+    ).rejects.toThrow(/is sealed: it was copied/);
+    expect(await copyBack()).toMatchObject({ wasFinished: true });
+
+    expect(headsBack()).toEqual(await copiedHeads());
+    for (const table of tables) {
+      const sql = `SELECT count(*) AS count FROM ${table}`;
+      expect([table, back.query(sql)[0]?.count]).toEqual([table, Number((await target.query(sql))[0]?.count)]);
+    }
+    const copied = back.query("SELECT record_id FROM entries").map(({ record_id }) => record_id);
+    expect(copied).toEqual(expect.arrayContaining([...acknowledged, added.recordId]));
+    const { ledger, shared } = await openBack();
+    expect(await ledger.find(alice, erased.recordId)).toBe("erased");
+    expect(await ledger.find(alice, held.recordId)).toMatchObject({ record_id: held.recordId });
+    const again = await ledger.append({ ...makeRecord(bob), ...pick(retried) });
+    expect(again).toMatchObject({ recordId: answered.recordId, leafIndex: answered.leafIndex, log: answered.log });
+    expect((await ledger.append(makeRecord(tenant("dave")))).leafIndex).toBe(added.leafIndex + 1);
+    expect(await shared.firstUse({ tenantId: alice, proof: "kept" }, clock.now() + 60_000)).toBe(false);
+    await ledger.close();
+    await back.verify();
+  });
+
+  test("that was broken off is served by no service; it is completed, or given up", async () => {
+    await fillLittle();
+    await copy();
+    const breakOff = () =>
+      copyBack((text) => {
+        if (text.startsWith("copying tiles")) throw new Error("pulled the plug");
+      });
+    await expect(breakOff()).rejects.toThrow("pulled the plug");
+    await expect(openBack()).rejects.toThrow("finish it with `store copy`");
+    await expect(openTarget()).rejects.toThrow("a copy to another store is under way");
+    const abandonBack = () => withEnds([database(target, "source")], abandonCopy);
+    expect(await abandonBack()).toBe(true);
+    const { ledger } = await openTarget();
+    await ledger.append(makeRecord(alice));
+    await ledger.close();
+    await expect(breakOff()).rejects.toThrow("pulled the plug");
+    expect(await copyBack()).toMatchObject({ wasFinished: false });
+    expect(headsBack()).toEqual(await copiedHeads());
+    await expect(abandonBack()).rejects.toThrow(/is sealed: it was copied/);
+    await (await openBack()).ledger.close();
+  });
+
+  test("to a store that a service has started on is refused", async () => {
+    await fillLittle();
+    await copy();
+    await (await back.open(machine)).close();
+    await expect(copyBack()).rejects.toThrow(/is not empty: it has signing_keys/);
+    await (await openTarget()).ledger.close();
   });
 });
 
@@ -456,7 +573,10 @@ describe("the command", () => {
 
   test.each([
     [["--from", "sqlite:/nowhere/platform.db", "--to", "postgres://u:secret@127.0.0.1:1/d"], "is missing"],
-    [["--from", "postgres://u@127.0.0.1/d", "--to", "postgres://u@127.0.0.1/d"], "--from: must be a store of kind"],
+    [
+      ["--from", "postgres://u@127.0.0.1/d", "--to", "postgres://u@127.0.0.1/d"],
+      "--to: must be a store of another kind",
+    ],
     [["--from", "sqlite:x", "--to", "postgres://u:secret@example.com/d"], "--to: must have sslmode=verify-full"],
     [["--from", "sqlite:x"], "--to: is missing"],
     [["--to", "postgres://u@127.0.0.1/d"], "required option '--from"],

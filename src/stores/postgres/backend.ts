@@ -33,6 +33,10 @@ export function postgresBackend(
       const { openPostgresIndexer } = await import("./operators.ts");
       return openPostgresIndexer({ target, passwordFile, clock: systemClock, ...machine });
     },
+    async openCopyEnd(part) {
+      const { openPostgresCopyEnd } = await import("./operators.ts");
+      return openPostgresCopyEnd({ target, passwordFile, anchorPath }, part);
+    },
     async migrate({ random, distributed }) {
       const { migratePostgres } = await import("./schema/migrate.ts");
       const { migrations } = await import("./schema/schema.ts");

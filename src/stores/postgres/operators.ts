@@ -9,17 +9,21 @@ import { IncompatibleStoreError } from "../errors.ts";
 import { type ExpiringTable, expiringTables } from "../expiring-tables.ts";
 import { findAnchorProblems } from "../sql/anchoring.ts";
 import { StoredArchive } from "../sql/archive.ts";
+import type { CopyEnd } from "../sql/copy.ts";
+import { readCopyState, requireServable } from "../sql/copy-state.ts";
 import { touch } from "../sql/log-statements.ts";
-import type { Database, Statement } from "../sql/queries.ts";
+import type { Database, Statement, Transaction, Value } from "../sql/queries.ts";
 import { StoredRecordsAdministration } from "../sql/records-administration.ts";
 import { type IndexerOptions, StoredSearchIndexer } from "../sql/search-indexer.ts";
+import type { Table } from "../sql/tables.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "./connection/client-options.ts";
 import { queriesOf } from "./connection/connection.ts";
 import { toError } from "./connection/errors.ts";
 import { beginSnapshot, ConnectionPool } from "./connection/pool.ts";
 import { openFileAnchor } from "./log/log-tools.ts";
 import { LogWriter } from "./log/log-writer.ts";
-import { requireCompleteStore, requireSchema } from "./schema/migrate.ts";
+import { isDistributed } from "./schema/distribute.ts";
+import { requireSchema } from "./schema/migrate.ts";
 
 const timeoutMs = 10_000;
 
@@ -82,7 +86,7 @@ async function openPool(settings: ConnectionSettings, clock: Clock, poolSize: nu
   const pool = new ConnectionPool({ ...settings, poolSize, timeoutMs, clock, timers: systemTimers });
   try {
     await requireSchema(pool);
-    await requireCompleteStore(pool);
+    requireServable(await readCopyState(pool), "The database");
     return pool;
   } catch (error) {
     await pool.close();
@@ -146,6 +150,58 @@ function databaseOf(pool: ConnectionPool): Database {
     toError,
     close: () => pool.close(),
   };
+}
+
+/** Bound of each wait of a copy. Long, because counting a large table is slow, and no gateway serves meanwhile. */
+const copyTimeoutMs = 600_000;
+
+/**
+ * Opens the source or the target of a copy. Rejects with `IncompatibleStoreError` for another schema, and for a
+ * distributed source, since Citus has no triggers; with an error of the driver if it cannot be reached.
+ */
+export async function openPostgresCopyEnd(
+  options: Omit<PostgresArchiveOptions, "clock">,
+  part: "source" | "target",
+): Promise<CopyEnd> {
+  const settings = { ...options, clock: systemClock };
+  const pool = new ConnectionPool({ ...settings, poolSize: 1, timeoutMs: copyTimeoutMs, timers: systemTimers });
+  try {
+    await requireSchema(pool);
+    if (part === "source" && (await isDistributed(pool)))
+      throw new IncompatibleStoreError("The database is distributed: it cannot be sealed, and so is not copied.");
+    return {
+      ...databaseOf(pool),
+      name: "The database",
+      anchorPath: options.anchorPath,
+      openArchive: () => openPostgresArchive(settings),
+      insert: insertCopied,
+      sealing: {
+        // First waits for appends, which begin with the lock of a head, so that none waits for a sealed table.
+        seal: (tables) => [
+          "LOCK TABLE log_heads IN EXCLUSIVE MODE",
+          ...tables.map(
+            (table) =>
+              `CREATE OR REPLACE TRIGGER sealed BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON ${table}
+                 FOR EACH STATEMENT EXECUTE FUNCTION refuse_write()`,
+          ),
+        ],
+        unseal: (tables) => tables.map((table) => `DROP TRIGGER IF EXISTS sealed ON ${table}`),
+      },
+      completion: [
+        "INSERT INTO log_names (name, tenant_id) SELECT right(origin, 32), tenant_id FROM log_heads ON CONFLICT DO NOTHING",
+      ],
+    };
+  } catch (error) {
+    await pool.close();
+    throw error;
+  }
+}
+
+async function insertCopied(transaction: Transaction, { name, columns }: Table, rows: readonly (readonly Value[])[]) {
+  const arrays = Object.values(columns).map((type, position) => `$${position + 1}::${type}[]`);
+  const text = `INSERT INTO ${name} (${Object.keys(columns).join(", ")}) SELECT * FROM unnest(${arrays.join(", ")})`;
+  const values = arrays.map((_, position) => rows.map((row) => row[position]));
+  await transaction.query({ name: `copy_${name}`, text }, values);
 }
 
 /** Rows of one transaction, of one tenant. Locked rows are skipped. */

@@ -146,6 +146,17 @@ export const sharedSchema = (recordKey: "(tenant_id, record_id)" | "(record_id, 
       public_key bytea NOT NULL UNIQUE CHECK (length(public_key) = 32)
     );
 
+    -- The part that this store has in a copy: its source is sealed, its target is not complete. Empty otherwise.
+    CREATE TABLE store_copy (
+      singleton integer PRIMARY KEY CHECK (singleton = 1),
+      part text NOT NULL CHECK (part IN ('source', 'target')),
+      other_store_id text NOT NULL,
+      -- Names the run of the copy: an interrupted run must not finish another's.
+      attempt text NOT NULL,
+      -- Whether the target may be served: the seal of its source is then permanent.
+      is_final integer NOT NULL CHECK (is_final IN (0, 1))
+    );
+
     -- DPoP proofs that were used, until they expire.
     CREATE TABLE proof_uses (
       tenant_id text NOT NULL,

@@ -24,7 +24,7 @@ function table(
   return { name, columns: { tenant_id: "text", ...columns }, key: ["tenant_id", ...key], ...more };
 }
 
-/** Rows of tenants, in the order of a copy: a log's head comes last, so it never refers to missing rows. */
+/** Rows of tenants. */
 export const tables = {
   entries: table("entries", ["leaf_index"], {
     leaf_index: "bigint",
@@ -86,14 +86,14 @@ export const tables = {
     size: "bigint",
     root: "bytea",
     last_recorded_at_ms: "bigint",
+    key_position: "integer",
     registered_to: "bigint",
   }),
 } as const satisfies Record<string, Table>;
 
-export const tenantTables: readonly Table[] = Object.values(tables);
-
-/** Rows of no tenant. */
-export const sharedTables: readonly Table[] = [
+/** The tables that a copy carries over, in its order. */
+export const copiedTables: readonly Table[] = [
   { name: "policy_revisions", columns: { revision: "text", content: "text" }, key: ["revision"] },
   { name: "signing_keys", columns: { position: "integer", public_key: "bytea" }, key: ["position"] },
+  ...Object.values(tables),
 ];

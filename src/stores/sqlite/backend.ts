@@ -25,6 +25,10 @@ export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anc
       requireFile(path);
       return (await import("./operators.ts")).openSqliteIndexer({ path, ...machine });
     },
+    async openCopyEnd() {
+      requireFile(path);
+      return (await import("./operators.ts")).openSqliteCopyEnd(paths);
+    },
     async migrate({ random, distributed }) {
       if (distributed) throw new Error("--distributed needs a database: a file is on one machine.");
       const { migrateSqlite } = await import("./schema/migrate.ts");

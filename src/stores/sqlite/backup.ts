@@ -17,8 +17,7 @@ import { BackupTargetError, IncompatibleStoreError } from "../errors.ts";
 import { heads } from "../sql/log-rows.ts";
 import { openConnection, readStoreId } from "./connection.ts";
 import { SqliteQueries } from "./queries.ts";
-import { requireSchema } from "./schema/migrate.ts";
-import { requireUnsealed } from "./schema/seal.ts";
+import { requireSchema, requireUnsealed } from "./schema/migrate.ts";
 
 const busyTimeoutMs = 10_000;
 

@@ -110,3 +110,19 @@ export function readStoreId(connection: SqliteConnection): string {
   if (typeof id !== "string") throw new Error("The store has lost its identity.");
   return id;
 }
+
+const verbs = ["INSERT", "UPDATE", "DELETE"];
+
+/** Statements that make tables refuse every write, and those that end this. */
+export const sealing = {
+  seal: (tables: readonly string[]) =>
+    tables.flatMap((table) =>
+      verbs.map(
+        (verb) =>
+          `CREATE TRIGGER IF NOT EXISTS sealed_${table}_${verb} BEFORE ${verb} ON ${table} BEGIN
+             SELECT RAISE(ABORT, 'This store is sealed: it was copied to another one by store copy.'); END`,
+      ),
+    ),
+  unseal: (tables: readonly string[]) =>
+    tables.flatMap((table) => verbs.map((verb) => `DROP TRIGGER IF EXISTS sealed_${table}_${verb}`)),
+};

@@ -5,17 +5,23 @@ import type { Compacted, CompactOptions } from "../backend.ts";
 import { IncompatibleStoreError } from "../errors.ts";
 import { expiringTables } from "../expiring-tables.ts";
 import { StoredArchive } from "../sql/archive.ts";
+import type { CopyEnd } from "../sql/copy.ts";
 import { type AdministeredStore, StoredRecordsAdministration } from "../sql/records-administration.ts";
 import { type IndexerOptions, StoredSearchIndexer } from "../sql/search-indexer.ts";
-import { inTransaction, openConnection as openReal, readStoreId, type SqliteConnection } from "./connection.ts";
+import {
+  inTransaction,
+  openConnection as openReal,
+  readStoreId,
+  type SqliteConnection,
+  sealing,
+} from "./connection.ts";
 import { hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
 import { toReported } from "./errors.ts";
 import { anchorConnection, SqliteAnchor } from "./log/anchor.ts";
 import { LogWriter } from "./log/log-writer.ts";
 import type { StorePaths } from "./paths.ts";
 import { SqliteDatabase, SqliteQueries } from "./queries.ts";
-import { requireSchema } from "./schema/migrate.ts";
-import { requireUnsealed } from "./schema/seal.ts";
+import { requireSchema, requireUnsealed } from "./schema/migrate.ts";
 
 /** How long to wait for other processes on the same files: a service under load releases its lock within a second. */
 const busyTimeoutMs = 10_000;
@@ -141,6 +147,27 @@ export function openSqliteIndexer({ path, ...options }: IndexerOptions & Pick<St
   return opened(openReal({ path, readOnly: false, busyTimeoutMs }), (connection) => {
     requireSchema(connection, path);
     return new StoredSearchIndexer(new SqliteDatabase(connection), options);
+  });
+}
+
+/** Opens the source or the target of a copy, which must exist. Throws like `openSqliteArchive`. */
+export function openSqliteCopyEnd(paths: Pick<StorePaths, "path" | "anchorPath">): CopyEnd {
+  const { path, anchorPath } = paths;
+  return opened(openReal({ path, readOnly: false, busyTimeoutMs }), (connection) => {
+    requireSchema(connection, path);
+    const database = new SqliteDatabase(connection);
+    return {
+      query: (statement, values) => database.query(statement, values),
+      transact: (work) => database.transact(work),
+      toError: toReported,
+      close: () => database.close(),
+      name: path,
+      anchorPath,
+      openArchive: async () => openSqliteArchive(paths),
+      insert: (transaction, table, rows) => transaction.insert(table, rows),
+      sealing,
+      completion: [],
+    };
   });
 }
 

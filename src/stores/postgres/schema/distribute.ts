@@ -36,7 +36,7 @@ export const placement: Placement = {
   ],
   byKey: { log_names: "name" },
   everywhere: ["schema_migrations", "signing_keys", "policy_revisions"],
-  onCoordinator: ["store"],
+  onCoordinator: ["store", "store_copy"],
 };
 
 /** Settings that every node must have; otherwise it may lose commits. */

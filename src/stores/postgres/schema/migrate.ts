@@ -89,20 +89,3 @@ function knownVersion(rows: readonly Record<string, unknown>[], known: readonly 
     throw new IncompatibleStoreError("The database is another program's: give the service one of its own.");
   return rows.length;
 }
-
-/** The mark of a copy that is under way. While it is set, no gateway reads or writes the database. */
-const readMark: Statement = { name: "copy_mark", text: "SELECT copy_under_way FROM store WHERE singleton = 1" };
-
-/** Whether no copy to the database is under way or was interrupted. */
-export async function isComplete(queries: Queries): Promise<boolean> {
-  const [row] = (await queries.query(readMark, [])).rows;
-  return typeof row?.copy_under_way !== "string";
-}
-
-/** Rejects with `IncompatibleStoreError` if a copy into the database is under way, or was interrupted. */
-export async function requireCompleteStore(queries: Queries): Promise<void> {
-  if (await isComplete(queries)) return;
-  throw new IncompatibleStoreError(
-    "A store is being copied to the database, or such a copy was broken off: finish it with `store copy`.",
-  );
-}

@@ -5,6 +5,7 @@ import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { makeKeys, readKeyFile, type SigningKeys } from "../../key-file.ts";
 import { findAnchorProblems, readStoreId } from "../../sql/anchoring.ts";
+import { readCopyState, requireServable } from "../../sql/copy-state.ts";
 import { heads, isTimeAccepted } from "../../sql/log-rows.ts";
 import type { Queries, Statement } from "../../sql/queries.ts";
 import type { SqliteAnchor } from "../../sqlite/log/anchor.ts";
@@ -12,7 +13,7 @@ import { aheadError, isAhead } from "../../store-checks.ts";
 import type { ConnectionPool } from "../connection/pool.ts";
 import type { LogWriter } from "../log/log-writer.ts";
 import { isDistributed, requireDurableNodes } from "./distribute.ts";
-import { requireCompleteStore, requireSchema } from "./migrate.ts";
+import { requireSchema } from "./migrate.ts";
 
 export interface PrepareOptions {
   readonly pool: ConnectionPool;
@@ -45,7 +46,7 @@ const keysLock: Statement = { name: "lock_keys", text: "SELECT FROM store WHERE 
  */
 export async function prepareStore(options: PrepareOptions): Promise<SigningKeys> {
   await requireSchema(options.pool);
-  await requireCompleteStore(options.pool);
+  requireServable(await readCopyState(options.pool), "The database");
   if (await isDistributed(options.pool)) await requireDurableNodes(options.pool);
   await checkAnchor(options);
   const nowMs = options.clock.now();
@@ -71,7 +72,7 @@ async function admitKeys(options: PrepareOptions): Promise<SigningKeys> {
   return pool.transaction(async (connection) => {
     await connection.query(keysLock, []);
     // Again, under the lock: a copy that began meanwhile held it.
-    await requireCompleteStore(connection);
+    requireServable(await readCopyState(connection), "The database");
     const previous = (await connection.query(newestKey, [])).rows[0]?.public_key as Uint8Array | undefined;
     const keys = readKeyFile(keyPath) ?? (await makeFirstKeys(connection, options, previous));
     const [current, ...retiring] = keys;

@@ -2,7 +2,7 @@
 import { type Migration, sharedSchema } from "../../sql/schema.ts";
 
 /**
- * Only `store`, `policy_revisions`, `signing_keys` and `log_names` have rows without a tenant; they are small. Text is
+ * Only `store`, `store_copy`, `policy_revisions`, `signing_keys` and `log_names` have rows without a tenant; they are small. Text is
  * compared byte for byte, whatever the database's collation.
  */
 export const migrations: readonly Migration[] = [
@@ -12,9 +12,7 @@ export const migrations: readonly Migration[] = [
     CREATE TABLE store (
       singleton integer PRIMARY KEY CHECK (singleton = 1),
       store_id text NOT NULL,
-      probed_at_ms bigint NOT NULL,
-      -- Names the copy of another store into this database while it is not whole; NULL if there is none.
-      copy_under_way text
+      probed_at_ms bigint NOT NULL
     );
 
     -- Whose log a name stands for. Written before the log is opened: a name may stand for a log that never was.
@@ -29,6 +27,10 @@ ${sharedSchema("(tenant_id, record_id)").replaceAll(/^( +\w+) text\b/gm, '$1 tex
     -- Kept as they are, and beside their rows if they fit: a search goes through them.
     ALTER TABLE search_segments SET (toast_tuple_target = 8160);
     ALTER TABLE search_segments ALTER COLUMN terms SET STORAGE EXTERNAL;
+
+    -- For the triggers of a sealed store.
+    CREATE FUNCTION refuse_write() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN RAISE EXCEPTION 'This store is sealed: it was copied to another one by store copy.'; END $$;
     `,
   },
 ];

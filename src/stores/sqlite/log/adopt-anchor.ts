@@ -11,8 +11,7 @@ import { heads } from "../../sql/log-rows.ts";
 import { openConnection, readStoreId } from "../connection.ts";
 import { noteErasures } from "../erasure/noted-erasures.ts";
 import { SqliteQueries, transactOn } from "../queries.ts";
-import { requireSchema } from "../schema/migrate.ts";
-import { requireUnsealed } from "../schema/seal.ts";
+import { requireSchema, requireUnsealed } from "../schema/migrate.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "./anchor.ts";
 import { LogWriter } from "./log-writer.ts";
 

@@ -1,4 +1,5 @@
 /** The anchor of an embedded store: a small separate file, beside the store or at the operator's path. */
+import { existsSync } from "node:fs";
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
@@ -11,6 +12,7 @@ import {
   openConnection as openReal,
   type SqliteConnection,
   type SqliteStatement,
+  sealing,
 } from "../connection.ts";
 import { createDatabaseFile } from "../files.ts";
 
@@ -233,6 +235,18 @@ export function createAnchor(path: string, busyTimeoutMs: number): void {
       connection.exec(schema);
     });
   });
+}
+
+/** Makes the file refuse every write, or ends this. A store that was never served has none. */
+export function sealAnchor(path: string, isOn: boolean): void {
+  if (!existsSync(path)) return;
+  withAnchorFile({ ...anchorConnection, path, busyTimeoutMs: 10_000, durability: "machine" }, (connection) =>
+    inTransaction(connection, () => {
+      const found = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").iterate();
+      const tables = [...found].map(({ name }) => name as string);
+      for (const text of sealing[isOn ? "seal" : "unseal"](tables)) connection.exec(text);
+    }),
+  );
 }
 
 function anchoredOf(row: Record<string, unknown>): AnchoredLog {

@@ -1,13 +1,13 @@
 /** Brings a database file to this program's schema. */
 import type { RandomFill } from "../../../base/ids.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
+import { copyState, requireServable, toCopyState } from "../../sql/copy-state.ts";
 import type { Migration } from "../../sql/schema.ts";
 import { requireKnownVersion } from "../../store-checks.ts";
 import { openConnection, type SqliteConnection } from "../connection.ts";
 import { createDatabaseFile } from "../files.ts";
 import { requireOwnLog } from "../wal-binding.ts";
 import { applicationId, migrations } from "./schema.ts";
-import { requireUnsealed } from "./seal.ts";
 
 export interface MigrateOptions {
   readonly path: string;
@@ -30,15 +30,14 @@ export function migrateSqlite(options: MigrateOptions): readonly string[] {
   // Before the first write: opening for writing changes the journal mode, even of another program's file.
   const looking = openConnection({ ...options, readOnly: true });
   try {
-    readVersion(looking, options);
-    requireUnsealed(looking, options.path);
+    if (readVersion(looking, options) > 0) requireUnsealed(looking, options.path);
   } finally {
     looking.close();
   }
   const connection = openConnection({ ...options, readOnly: false });
   try {
     connection.exec("BEGIN IMMEDIATE");
-    requireUnsealed(connection, options.path);
+    if (readVersion(connection, options) > 0) requireUnsealed(connection, options.path);
     const applied = applyMissing(connection, options);
     connection.exec("COMMIT");
     return applied;
@@ -54,6 +53,11 @@ export function requireSchema(connection: SqliteConnection, path: string): void 
     throw new IncompatibleStoreError(
       `${path} has schema version ${version}, and this program needs ${migrations.length}: run \`migrate\` first.`,
     );
+}
+
+/** Throws `IncompatibleStoreError` if the store takes part in a copy. */
+export function requireUnsealed(connection: SqliteConnection, path: string): void {
+  requireServable(toCopyState(connection.prepare(copyState.text).get()), path);
 }
 
 /** Returns the file's schema version; 0 if it is empty. */

@@ -20,7 +20,7 @@ import { anchorConnection, createAnchor, SqliteAnchor } from "../log/anchor.ts";
 import { LogWriter } from "../log/log-writer.ts";
 import type { StorePaths } from "../paths.ts";
 import { SqliteQueries, transactOn } from "../queries.ts";
-import { migrateSqlite } from "./migrate.ts";
+import { migrateSqlite, requireUnsealed } from "./migrate.ts";
 
 export interface PrepareOptions extends StorePaths {
   /** Prefix of the origins of new logs. */
@@ -60,6 +60,8 @@ export async function prepareStore(options: PrepareOptions): Promise<PreparedSto
     try {
       const queries = new SqliteQueries(connection);
       const keys = await transactOn(connection, async () => {
+        // Again, under the lock: a copy to this store may have begun meanwhile.
+        requireUnsealed(connection, path);
         await checkAnchor(queries, anchor, anchorPath);
         await checkLogs(queries, options);
         return admitKeys(queries, anchor, options);

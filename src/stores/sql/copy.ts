@@ -1,0 +1,305 @@
+/**
+ * Moves a store to an empty one, which continues its logs. The source is sealed first; the target is not served until
+ * everything has arrived and every log was audited there. An interrupted copy can be run again.
+ */
+import { existsSync } from "node:fs";
+import type { Clock } from "../../base/clock.ts";
+import type { RandomFill } from "../../base/ids.ts";
+import { auditLog } from "../../ledger/audit/audit.ts";
+import { describeOrphans } from "../../ledger/audit/companions.ts";
+import { rotationProblem } from "../../ledger/audit/rotation-audit.ts";
+import { describeUndone } from "../../ledger/audit/undone-erasures.ts";
+import type { StoreArchive } from "../../ledger/ports/archive.ts";
+import type { LogState } from "../../ledger/ports/store.ts";
+import { sameHash } from "../../ledger/tlog/tree.ts";
+import { IncompatibleStoreError } from "../errors.ts";
+import { readKeyFile } from "../key-file.ts";
+import { sealAnchor } from "../sqlite/log/anchor.ts";
+import { readStoreId } from "./anchoring.ts";
+import { readCopyState, requireServable } from "./copy-state.ts";
+import type { Database, Queries, Row, Statement, Transaction, Value } from "./queries.ts";
+import { copiedTables, type Table } from "./tables.ts";
+
+/** A store of this program's schema that a copy reads or fills. */
+export interface CopyEnd extends Database {
+  /** Begins messages. */
+  readonly name: string;
+  /** Path of the anchor; undefined if there is none. */
+  readonly anchorPath: string | undefined;
+  openArchive(): Promise<StoreArchive>;
+  /** Inserts rows, whether or not the logs of their tenants have heads. */
+  insert(transaction: Transaction, table: Table, rows: readonly (readonly Value[])[]): Promise<void>;
+  /** Statements that make tables refuse every write of services and commands, and those that end this. */
+  readonly sealing: Record<"seal" | "unseal", (tables: readonly string[]) => readonly string[]>;
+  /** Statements that write what this kind of store derives from copied rows. */
+  readonly completion: readonly string[];
+}
+
+export interface CopyOptions {
+  readonly source: CopyEnd;
+  readonly target: CopyEnd;
+  /** Path of the file of the keys that sign checkpoints. */
+  readonly keyPath: string;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  /** Called with each step, for display. */
+  readonly onProgress?: (text: string) => void;
+}
+
+export interface CopiedStore {
+  readonly targetStoreId: string;
+  /** State of the logs when the source was sealed, by tenant; empty if an earlier run finished the copy. */
+  readonly logs: readonly LogState[];
+  readonly wasFinished: boolean;
+}
+
+/** Why nothing was copied, or why the copy must not be used; for the operator. */
+export interface CopyProblems {
+  readonly problems: readonly string[];
+}
+
+/** A run of a copy. */
+interface Copying extends CopyOptions {
+  /** Distinguishes it from every other run. */
+  readonly attempt: string;
+  /** Rows that expired by then are not copied. Milliseconds since the Unix epoch. */
+  readonly nowMs: number;
+}
+
+let statements = 0;
+const statement = (text: string): Statement => ({ name: `copy_${statements++}`, text });
+
+const sealedTables = ["store", ...copiedTables.map(({ name }) => name)];
+/** The row that gateways lock at start-up: a starting gateway has noted its key by then, or finds the target marked. */
+const lockStore = statement("SELECT 1 FROM store WHERE singleton = 1 FOR UPDATE");
+/** A seal that is final stays so. */
+const take = statement(
+  `INSERT INTO store_copy (singleton, part, other_store_id, attempt, is_final) VALUES (1, $1, $2, $3, 0)
+   ON CONFLICT (singleton) DO UPDATE SET other_store_id = excluded.other_store_id, attempt = excluded.attempt`,
+);
+/** Locks the row against another run of the copy. */
+const hold = statement("SELECT 1 FROM store_copy WHERE part = 'target' AND attempt = $1 FOR SHARE");
+const finishSeal = statement("UPDATE store_copy SET is_final = 1 WHERE part = 'source' AND attempt = $1");
+const finishTarget = statement("DELETE FROM store_copy WHERE part = 'target' AND attempt = $1");
+const dropSeal = statement("DELETE FROM store_copy WHERE part = 'source' AND is_final = 0");
+
+/**
+ * Copies. The source is sealed only after it passed its audit. If this rejects, or resolves with problems, the target
+ * is not served. Rejects with `IncompatibleStoreError` if one of the two is unsuitable, with an error of a driver or
+ * the file system if one cannot be used.
+ */
+export async function copyStore(options: CopyOptions): Promise<CopiedStore | CopyProblems> {
+  const found = await previewCopy(options);
+  if ("problems" in found || found.wasFinished) return found;
+  const { source, target, random } = options;
+  const attempt = Buffer.from(random(new Uint8Array(16))).toString("hex");
+  const copying = { ...options, attempt, nowMs: options.clock.now() };
+  await seal(source, found.targetStoreId, attempt);
+  await begin(target, await readStoreId(source), attempt);
+  for (const table of copiedTables) await copyTable(table, copying);
+  await held(target, attempt, (transaction) => run(transaction, target.completion));
+  const logs = await withArchive(source, (archive) => archive.logs());
+  const sealed = (await withArchive(source, anchorProblems)).map((problem) => `source: ${problem}`);
+  const problems = [...sealed, ...(await targetProblems(logs, copying))];
+  if (problems.length > 0) return { problems };
+  // In this order: a seal that is not final proves that the target was never served.
+  if ((await source.transact((transaction) => transaction.query(finishSeal, [attempt]))).count !== 1)
+    throw new IncompatibleStoreError("The seal was taken off the source, or is another copy's now: this one ends.");
+  if ((await target.transact((transaction) => transaction.query(finishTarget, [attempt]))).count !== 1)
+    throw anotherCopy();
+  return { targetStoreId: found.targetStoreId, logs, wasFinished: false };
+}
+
+/** Reports what `copyStore` would do now. Seals and writes nothing. Rejects like it. */
+export async function previewCopy(options: CopyOptions): Promise<CopiedStore | CopyProblems> {
+  const { source, target } = options;
+  const targetStoreId = await readStoreId(target);
+  const [from, to] = [await readCopyState(source), await readCopyState(target)];
+  const isOfBoth = from?.otherStoreId === targetStoreId;
+  if (from?.isFinal === true && isOfBoth && to === undefined) return { targetStoreId, logs: [], wasFinished: true };
+  if (from?.part === "target" || (from?.isFinal === true && !isOfBoth)) requireServable(from, source.name);
+  await requireEmpty(target, target.name);
+  const { logs, problems } = await withArchive(source, (archive) => auditSource(archive, options));
+  return problems.length > 0 ? { problems } : { targetStoreId, logs, wasFinished: false };
+}
+
+/** Whether `abandonCopy` would take a seal off the store. Rejects like it. */
+export async function hasBrokenSeal(source: CopyEnd): Promise<boolean> {
+  const state = await readCopyState(source);
+  if (state?.isFinal === true) requireServable(state, source.name);
+  return state?.part === "source";
+}
+
+/**
+ * Removes the seal of an interrupted copy from a store and its anchor. Resolves with whether there was one. Rejects
+ * with `IncompatibleStoreError` if the copy was finished.
+ */
+export async function abandonCopy(source: CopyEnd): Promise<boolean> {
+  await hasBrokenSeal(source);
+  const wasSealed = await source.transact(async (transaction) => {
+    if ((await transaction.query(dropSeal, [])).count === 0) return false;
+    await run(transaction, source.sealing.unseal(sealedTables));
+    return true;
+  });
+  // Even if the store has no seal: the command may have been interrupted between the two.
+  if (source.anchorPath !== undefined) sealAnchor(source.anchorPath, false);
+  return wasSealed;
+}
+
+/** Also seals the anchor, so that an older copy of the store beside this anchor is refused too. */
+async function seal(source: CopyEnd, targetStoreId: string, attempt: string): Promise<void> {
+  await source.transact(async (transaction) => {
+    await run(transaction, source.sealing.seal(sealedTables));
+    const state = await readCopyState(transaction);
+    if (state?.isFinal === true && state.otherStoreId !== targetStoreId) requireServable(state, source.name);
+    await transaction.query(take, ["source", targetStoreId, attempt]);
+  });
+  if (source.anchorPath !== undefined && existsSync(source.anchorPath)) sealAnchor(source.anchorPath, true);
+}
+
+/** Marks the target, so that no gateway starts on it, and removes the rows of an interrupted copy: they were never served. */
+async function begin(target: CopyEnd, sourceStoreId: string, attempt: string): Promise<void> {
+  await target.transact(async (transaction) => {
+    await transaction.query(lockStore, []);
+    await requireEmpty(transaction, target.name);
+    await transaction.query(take, ["target", sourceStoreId, attempt]);
+    for (const { name } of copiedTables) await transaction.query(statement(`DELETE FROM ${name}`), []);
+  });
+}
+
+/** Rejects with `IncompatibleStoreError` if the target has rows other than those of an interrupted copy. */
+async function requireEmpty(target: Queries, name: string): Promise<void> {
+  const state = await readCopyState(target);
+  if (state?.part === "target") return;
+  requireServable(state, name);
+  for (const table of copiedTables)
+    if ((await target.query(statement(`SELECT 1 FROM ${table.name} LIMIT 1`), [])).count > 0)
+      throw new IncompatibleStoreError(
+        `${name} is not empty: it has ${table.name}. A store is copied only to one that \`migrate\` has made and that no ` +
+          "gateway has started on.",
+      );
+}
+
+/** Works on the target, durably. Rejects with `IncompatibleStoreError` if another copy to it has begun. */
+function held(target: CopyEnd, attempt: string, work: (transaction: Transaction) => Promise<void>): Promise<void> {
+  return target.transact(async (transaction) => {
+    if ((await transaction.query(hold, [attempt])).count !== 1) throw anotherCopy();
+    await work(transaction);
+  });
+}
+
+/** Rows in memory at a time: 1 MiB each at most. */
+const rowsEach = 256;
+
+async function copyTable(table: Table, { source, target, attempt, nowMs, onProgress = () => {} }: Copying) {
+  const columns = Object.keys(table.columns);
+  // An opening is found by its entry, since kinds of store differ in the order of its own key.
+  const [from, key] =
+    table.name === "openings"
+      ? ["entries JOIN openings USING (tenant_id, record_id)", ["tenant_id", "leaf_index"]]
+      : [table.name, table.key];
+  const selected = [...new Set([...columns, ...key])].join(", ");
+  const page = (...conditions: readonly string[]) =>
+    statement(
+      `SELECT ${selected} FROM ${from} ${where(...conditions, ...unexpired(table, nowMs))}
+        ORDER BY ${key.join(", ")} LIMIT ${rowsEach}`,
+    );
+  const [first, next] = [page(), page(`(${key.join(", ")}) > (${key.map((_, at) => `$${at + 1}`).join(", ")})`)];
+  let last: Row | undefined;
+  for (let copied = 0; ; ) {
+    const { rows } = await source.query(
+      last === undefined ? first : next,
+      last === undefined ? [] : key.map((name) => last?.[name]),
+    );
+    if (rows.length === 0) return;
+    last = rows.at(-1);
+    copied += rows.length;
+    onProgress(`copying ${table.name}: ${copied} rows`);
+    const values = rows.map((row) => columns.map((column) => row[column] as Value));
+    await held(target, attempt, (transaction) => target.insert(transaction, table, values));
+  }
+}
+
+async function auditSource(archive: StoreArchive, { keyPath, onProgress = () => {} }: CopyOptions) {
+  const logs = await archive.logs();
+  const problems = [
+    // The copy would include them.
+    ...describeUndone(await archive.undoneErasures()),
+    ...(await anchorProblems(archive)),
+    ...describeOrphans(await archive.orphanRows()),
+  ];
+  for (const head of logs)
+    problems.push(...(await auditProblems(archive, head, (text) => onProgress(`auditing the source: ${text}`))));
+  const newest = (await archive.signingKeys()).at(-1);
+  return { logs, problems: [...keyProblems(keyPath, newest), ...problems.map((problem) => `source: ${problem}`)] };
+}
+
+/** The target will be served with the key of the settings, which must be the signing key. */
+function keyProblems(keyPath: string, newest: Uint8Array | undefined): readonly string[] {
+  // Nothing was ever signed.
+  if (newest === undefined) return [];
+  const [current] = readKeyFile(keyPath) ?? [];
+  if (current === undefined) return [`${keyPath} is missing: it has the key that signs the logs`];
+  return sameHash(current.publicKey, newest) ? [] : [`${keyPath} is not the key that signs the logs of the source`];
+}
+
+async function anchorProblems(archive: StoreArchive): Promise<readonly string[]> {
+  return (await archive.anchorProblems()).map(({ message }) => message);
+}
+
+async function auditProblems(archive: StoreArchive, head: LogState, onLeaves: (text: string) => void) {
+  const audit = await auditLog(archive.log(head), {
+    onProgress: (leaves) => onLeaves(`${head.origin}, ${leaves} of ${head.size}`),
+  });
+  const problem = audit.problem ?? rotationProblem(audit, await archive.signingKeys());
+  return problem === undefined ? [] : [`${head.origin}: ${problem.message}`];
+}
+
+/** Lists every difference between the target and the sealed source. */
+async function targetProblems(logs: readonly LogState[], { source, target, nowMs, onProgress = () => {} }: Copying) {
+  const problems: string[] = [];
+  for (const table of copiedTables) {
+    const count = (...conditions: readonly string[]) =>
+      statement(`SELECT count(*) AS count FROM ${table.name} ${where(...conditions)}`);
+    const [expected, arrived] = [
+      await source.query(count(...unexpired(table, nowMs)), []),
+      await target.query(count(), []),
+    ];
+    const [rows, of] = [arrived.rows[0]?.count, expected.rows[0]?.count];
+    if (rows !== of) problems.push(`${table.name} has ${rows} rows of ${of}`);
+  }
+  return withArchive(target, async (archive) => {
+    const heads = new Map((await archive.logs()).map((head) => [head.tenantId, head]));
+    for (const head of logs) {
+      const there = heads.get(head.tenantId);
+      const isSame = there?.origin === head.origin && there.size === head.size && sameHash(there.root, head.root);
+      if (!isSame) problems.push(`${head.origin} is not what it was`);
+      const show = (text: string) => onProgress(`auditing the target: ${text}`);
+      if (there !== undefined) problems.push(...(await auditProblems(archive, there, show)));
+    }
+    return problems.map((problem) => `target: ${problem}`);
+  });
+}
+
+async function withArchive<Result>(end: CopyEnd, look: (archive: StoreArchive) => Promise<Result>): Promise<Result> {
+  const archive = await end.openArchive();
+  try {
+    return await look(archive);
+  } finally {
+    await archive.close();
+  }
+}
+
+async function run(transaction: Transaction, texts: readonly string[]): Promise<void> {
+  for (const text of texts) await transaction.query(statement(text), []);
+}
+
+function unexpired({ expiry }: Table, nowMs: number): readonly string[] {
+  return expiry === undefined ? [] : [`${expiry} > ${nowMs}`];
+}
+
+function where(...conditions: readonly string[]): string {
+  return conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
+}
+
+const anotherCopy = () => new IncompatibleStoreError("Another copy to the same store has begun: this one ends.");

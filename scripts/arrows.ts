@@ -104,9 +104,22 @@ export const rooms: Readonly<Record<string, Room>> = {
   domain: { knows: ["base", "gen/record-relations.ts", "ledger", "policy"], packages: ["lru-cache"] },
   ledger: { knows: ["base"], packages: ["canonicalize", "lru-cache", "multiformats", "uuid"] },
   "ledger/tlog": { knows: ["base"], packages: ["lru-cache"] },
-  policy: {
-    knows: ["base"],
-    packages: ["@cedar-policy/cedar-wasm", "canonicalize", "lru-cache", "node:module", "yaml"],
+  // Each knows only those before it.
+  "policy/model": { knows: ["base"], packages: ["@cedar-policy/cedar-wasm", "node:module", "yaml"] },
+  "policy/guidance": { knows: ["base", "policy/model"], packages: ["@cedar-policy/cedar-wasm"] },
+  "policy/load": { knows: ["base", "policy/guidance", "policy/model"], packages: ["canonicalize", "yaml"] },
+  "policy/evaluate": { knows: ["policy/model"], packages: ["@cedar-policy/cedar-wasm", "lru-cache"] },
+  "policy/check": {
+    knows: ["base", "policy/evaluate", "policy/guidance", "policy/load", "policy/model"],
+    packages: ["@cedar-policy/cedar-wasm"],
+  },
+  "policy/engine": {
+    knows: ["base", "policy/check", "policy/evaluate", "policy/guidance", "policy/load", "policy/model"],
+    packages: ["@cedar-policy/cedar-wasm", "lru-cache"],
+  },
+  "policy/diff": {
+    knows: ["base", ...["check", "engine", "evaluate", "guidance", "load", "model"].map((room) => `policy/${room}`)],
+    packages: ["canonicalize"],
   },
   base: { knows: [], packages: ["ipaddr.js", "node:module", "uuid"] },
 };

@@ -38,7 +38,7 @@ test.each([
 test("a room that knows no route has none, and no import is computed", () => {
   const text = 'export const path = "/v1/sdk/evidence";\nexport const any = (path: string) => import(path);\n';
   expect(
-    judged({ "policy/any.ts": text })
+    judged({ "policy/model/any.ts": text })
       .map(({ line }) => line)
       .sort(),
   ).toEqual([1, 2]);

@@ -1,9 +1,10 @@
 /** The policy directory of a command: from the command line, else from the settings. */
 import * as fileSystem from "node:fs/promises";
+import { loadPolicyDirectory } from "../../policy/check/check.ts";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import { compilePolicyBundle, type EngineOptions } from "../../policy/engine/engine.ts";
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
-import { loadPolicyDirectory, loadPolicyTests, readPolicyDirectory } from "../../policy/load/directory.ts";
+import { loadPolicyTests, readPolicyDirectory } from "../../policy/load/directory.ts";
 import type { PolicyTest } from "../../policy/load/policy-test-file.ts";
 import { describeProblem, type PolicyProblem } from "../../policy/model/problem.ts";
 import type { Context } from "../command.ts";

@@ -1,5 +1,6 @@
 /** Checks a policy by itself: syntax, annotations, id. */
 import type { DetailedError, Effect, PolicyJson, PolicyToJsonAnswer, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
+import type { EntityUse } from "../evaluate/entity-request.ts";
 import { programOf } from "../evaluate/program.ts";
 import { type AnnotatedGuidance, type AnnotationRules, parseGuidance } from "../guidance/annotations.ts";
 import { inputsOfObligations } from "../guidance/obligations.ts";
@@ -7,7 +8,7 @@ import { type PolicyAction, reservedIds } from "../model/decision.ts";
 import type { InputCatalogue } from "../model/inputs.ts";
 import type { PolicyProblem } from "../model/problem.ts";
 import { countsOnBehalfOf } from "./delegation.ts";
-import { type EntityUse, entitiesNamed, entityUse } from "./entity-use.ts";
+import { entitiesNamed, entityUse } from "./entity-use.ts";
 import { foreignPrincipalIds, isUnconditional, namedActions, scopeActions } from "./policy-tree.ts";
 import { inputsRead, joinInputs } from "./reads.ts";
 

@@ -3,6 +3,7 @@
 import { type SetIndex, setIndexOf } from "../evaluate/compiled-set.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
+import { type PolicyFileSystem, type PolicySettings, readEntries } from "../load/directory.ts";
 import { cedar } from "../model/cedar.ts";
 import { describeUid } from "../model/entity-values.ts";
 import { type PolicyProblem, sortProblems } from "../model/problem.ts";
@@ -141,4 +142,27 @@ function certainConflicts(policies: readonly CheckedPolicy[], bundle: PolicyBund
       };
     });
   });
+}
+
+/** A valid bundle, or all problems of the directory. */
+export type LoadedPolicy =
+  | {
+      readonly bundle: PolicyBundle;
+      /** Paths of other, harmless entries of the directory. Sorted. */
+      readonly ignored: readonly string[];
+      readonly problems?: never;
+    }
+  | { readonly bundle?: never; readonly ignored?: never; readonly problems: readonly PolicyProblem[] };
+
+/** Reads and validates the directory and reports every problem. Does not reject. */
+export async function loadPolicyDirectory(
+  path: string,
+  fileSystem: PolicyFileSystem,
+  settings: PolicySettings = {},
+): Promise<LoadedPolicy> {
+  const { reading, ignored } = await readEntries(path, fileSystem, settings);
+  const { bundle, problems } = reading;
+  if (bundle === undefined) return { problems };
+  const all = sortProblems([...problems, ...checkBundle(bundle).problems]);
+  return all.length > 0 ? { problems: all } : { bundle, ignored };
 }

@@ -8,8 +8,6 @@ import type { PolicyProblem } from "../model/problem.ts";
 import { type Entity, readEntityFile } from "./entity-file.ts";
 import { lineOfElement } from "./json-text.ts";
 
-/** Most bytes of all files, and most entities. */
-export const maximumEntityBytes = 32 * 1024 * 1024;
 const maximumEntities = 250_000;
 /** Most direct and indirect ancestors of an entity: each is part of every request that refers to it. */
 const maximumAncestors = 256;

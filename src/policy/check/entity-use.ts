@@ -4,17 +4,9 @@
  * one entity further.
  */
 import type { PolicyJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
+import type { EntityUse } from "../evaluate/entity-request.ts";
 import type { InputCatalogue } from "../model/inputs.ts";
 import { pathOf } from "./reads.ts";
-
-export interface EntityUse {
-  /** Paths of the references that it reads. */
-  readonly references: readonly string[];
-  /** Entities of the operator's types that it names and of which Cedar reads more than the name. */
-  readonly roots: readonly TypeAndId[];
-  /** Most steps from one of those to a further entity. */
-  readonly steps: number;
-}
 
 /** Combined use of several policies. */
 export function joinUses(uses: readonly EntityUse[]): EntityUse {

@@ -1,20 +1,9 @@
 /** Questions in the form that operators write and that bundles decide, built from values of variables. */
 import { isDeepStrictEqual } from "node:util";
-import type { PolicyBundle } from "../load/bundle.ts";
 import type { PolicyQuery } from "../model/decision.ts";
-import { parseQuery } from "../model/query.ts";
+import type { DeclaredInputs } from "../model/inputs.ts";
+import { parseQuery, type WrittenQuestion } from "../model/query.ts";
 import type { Value, Variable } from "./samples.ts";
-
-/** Members of a written question; see `model/query.ts`. */
-export interface WrittenQuestion {
-  readonly tenant: string;
-  readonly principal: Readonly<Record<string, unknown>>;
-  readonly action: string;
-  readonly claimed: Readonly<Record<string, unknown>>;
-  readonly registered?: Readonly<Record<string, unknown>>;
-  readonly on_behalf_of?: Readonly<Record<string, unknown>>;
-  readonly understood_obligations?: readonly string[];
-}
 
 /** A text that no policy names. */
 export const usualText = "anything-else";
@@ -122,7 +111,7 @@ function placed(question: object, term: string): unknown {
 
 /** Converts the question for a bundle, with its declared attributes. Undefined if no request can ask it. */
 export function queryFor(
-  bundle: Pick<PolicyBundle, "callerAttributes">,
+  bundle: Pick<DeclaredInputs, "callerAttributes">,
   question: WrittenQuestion,
 ): PolicyQuery | undefined {
   const { callerAttributes = {} } = bundle;
@@ -145,7 +134,7 @@ export function queryFor(
 
 /** Adds the attributes that either bundle requires of callers, so that the question can be asked unchanged. */
 export function askable(
-  bundles: readonly Pick<PolicyBundle, "callerAttributes">[],
+  bundles: readonly Pick<DeclaredInputs, "callerAttributes">[],
   question: WrittenQuestion,
 ): WrittenQuestion {
   const declared = bundles.flatMap(({ callerAttributes = {} }) => Object.entries(callerAttributes));

@@ -1,7 +1,8 @@
 /** Converts a counterexample of the solver to a question in the form that operators write. */
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
-import { place, usualText, type WrittenQuestion } from "../check/question.ts";
+import { place, usualText } from "../check/question.ts";
 import type { InputCatalogue } from "../model/inputs.ts";
+import type { WrittenQuestion } from "../model/query.ts";
 import { asObject, type Counterexample } from "./prover-wire.ts";
 
 type Json = Readonly<Record<string, unknown>>;

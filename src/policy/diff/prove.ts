@@ -7,10 +7,11 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { checkBundle } from "../check/check.ts";
-import { askable, simplified, type WrittenQuestion } from "../check/question.ts";
+import { askable, simplified } from "../check/question.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { cedar } from "../model/cedar.ts";
 import type { PolicyAction } from "../model/decision.ts";
+import type { WrittenQuestion } from "../model/query.ts";
 import { policyActions } from "../model/schema.ts";
 import { decideBoth, keyOf, type PolicyChange } from "./compare.ts";
 import { questionIn } from "./counterexample.ts";

@@ -10,12 +10,11 @@
  * - action groups are included if a policy names one.
  */
 import type { CedarValueJson, Context, Entities, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
-import type { EntityUse } from "../check/entity-use.ts";
 import type { PolicyAction, PolicyQuery } from "../model/decision.ts";
 import { hasSchemaTypes } from "../model/input-types.ts";
 import { type Input, type InputCatalogue, readsOnBehalfOf, readsRegistered } from "../model/inputs.ts";
 import { actionGroups, policyActions } from "../model/schema.ts";
-import { type EntitySource, entityMembers } from "./entity-request.ts";
+import { type EntitySource, type EntityUse, entityMembers } from "./entity-request.ts";
 
 export interface CedarRequest {
   readonly principal: TypeAndId;

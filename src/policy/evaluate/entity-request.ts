@@ -1,12 +1,21 @@
 /** The referenced entities in a request to Cedar. */
 import type { CedarValueJson, EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
-import type { EntityUse } from "../check/entity-use.ts";
 import type { PolicyQuery } from "../model/decision.ts";
 import { type EntityReference, type LabelSummary, labelSummaries } from "../model/entity-references.ts";
 import { type DeclaredEntities, readEntitySchema } from "../model/entity-types.ts";
 import { keyOf } from "../model/entity-values.ts";
 import type { InputCatalogue } from "../model/inputs.ts";
 import type { EntityTable, KnownEntity } from "./entity-table.ts";
+
+/** What policies use of the entities. */
+export interface EntityUse {
+  /** Paths of the references that it reads. */
+  readonly references: readonly string[];
+  /** Entities of the operator's types that it names and of which Cedar reads more than the name. */
+  readonly roots: readonly TypeAndId[];
+  /** Most steps from one of those to a further entity. */
+  readonly steps: number;
+}
 
 /** Entities of an engine, ready for reference. Undefined if its bundle has none. */
 export interface EntitySource {

@@ -13,8 +13,6 @@
 import { join, sep } from "node:path";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
-import { checkBundle } from "../check/check.ts";
-import { maximumEntityBytes } from "../check/entity-set.ts";
 import { defaultKeyReferences, type KeyReferenceRule } from "../guidance/key-references.ts";
 import type { DeclaredEntities } from "../model/entity-types.ts";
 import type { DeclaredInputs } from "../model/inputs.ts";
@@ -46,35 +44,12 @@ export interface PolicySettings {
   readonly supportedProfiles?: readonly ArtifactProfile[];
 }
 
-/** A valid bundle, or all problems of the directory. */
-export type LoadedPolicy =
-  | {
-      readonly bundle: PolicyBundle;
-      /** Paths of other, harmless entries of the directory. Sorted. */
-      readonly ignored: readonly string[];
-      readonly problems?: never;
-    }
-  | { readonly bundle?: never; readonly ignored?: never; readonly problems: readonly PolicyProblem[] };
-
 /** Content of a directory when it was read: policies are not checked yet. */
 export interface PolicyReading {
   /** Absent without a usable manifest. */
   readonly bundle?: PolicyBundle;
   /** Problems of files and manifest. A bundle with problems must not decide. */
   readonly problems: readonly PolicyProblem[];
-}
-
-/** Reads and validates the directory and reports every problem. Does not reject. */
-export async function loadPolicyDirectory(
-  path: string,
-  fileSystem: PolicyFileSystem,
-  settings: PolicySettings = {},
-): Promise<LoadedPolicy> {
-  const { reading, ignored } = await read(path, fileSystem, settings);
-  const { bundle, problems } = reading;
-  if (bundle === undefined) return { problems };
-  const all = sortProblems([...problems, ...checkBundle(bundle).problems]);
-  return all.length > 0 ? { problems: all } : { bundle, ignored };
 }
 
 /**
@@ -91,10 +66,11 @@ export async function readPolicyDirectory(
   before?: PolicyReading,
 ): Promise<PolicyReading> {
   // Without harmless entries: an editor's temporary file is not a change of the policy.
-  return (await read(path, fileSystem, settings, before?.bundle?.sets)).reading;
+  return (await readEntries(path, fileSystem, settings, before?.bundle?.sets)).reading;
 }
 
-async function read(
+/** The same, with the paths of other, harmless entries, sorted. */
+export async function readEntries(
   path: string,
   fileSystem: PolicyFileSystem,
   settings: PolicySettings,
@@ -190,7 +166,7 @@ async function readEntities(
   const texts: Record<string, string> = {};
   let sizeBytes = 0;
   for (const file of files) {
-    const text = await directory.read(file, { ...limits.entities, bytes: maximumEntityBytes - sizeBytes });
+    const text = await directory.read(file, { ...limits.entities, bytes: limits.entities.bytes - sizeBytes });
     if (text === undefined) continue;
     texts[file] = text;
     sizeBytes += Buffer.byteLength(text, "utf8");
@@ -314,7 +290,7 @@ interface Limit {
 const mebibyte = 1024 * 1024;
 const limits = {
   manifest: { bytes: 4 * mebibyte, of: "a manifest or schema may take 4 MiB" },
-  entities: { bytes: maximumEntityBytes, of: `entities may take ${maximumEntityBytes / mebibyte} MiB together` },
+  entities: { bytes: 32 * mebibyte, of: "entities may take 32 MiB together" },
   shared: { bytes: 32 * mebibyte, of: "policies, and their tests, may take 32 MiB together" },
 } as const satisfies Readonly<Record<string, Limit>>;
 

@@ -31,11 +31,10 @@
  * Members of `guidance` are named in `guidance.ts`.
  */
 import { isNode, isSeq, LineCounter, parseDocument } from "yaml";
-import type { WrittenQuestion } from "../check/question.ts";
 import { guidanceMembers } from "../guidance/guidance.ts";
 import type { Obligation, PolicyQuery } from "../model/decision.ts";
 import type { PolicyProblem } from "../model/problem.ts";
-import { members, optional, parseQuery, queryMembers, string, strings } from "../model/query.ts";
+import { members, optional, parseQuery, queryMembers, string, strings, type WrittenQuestion } from "../model/query.ts";
 
 export interface PolicyTest {
   readonly name: string;

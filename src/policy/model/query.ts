@@ -1,7 +1,7 @@
 /**
  * Questions in the form that operators write, in tests and for explanations: `tenant`, `principal` (optional, as are
  * its members), `action`, `claimed`, `registered`, `on_behalf_of` and `understood_obligations` (the last three
- * optional). See `policy-test-file.ts`.
+ * optional). See `load/policy-test-file.ts`.
  */
 import { parseDocument } from "yaml";
 import { authSources, type Caller } from "../../base/caller.ts";
@@ -15,6 +15,17 @@ import { policyActions } from "./schema.ts";
 export const queryMembers: readonly string[] = [
   ...["tenant", "principal", "action", "claimed", "registered", "on_behalf_of", "understood_obligations"],
 ];
+
+/** A question as it is written. */
+export interface WrittenQuestion {
+  readonly tenant: string;
+  readonly principal: Readonly<Record<string, unknown>>;
+  readonly action: string;
+  readonly claimed: Readonly<Record<string, unknown>>;
+  readonly registered?: Readonly<Record<string, unknown>>;
+  readonly on_behalf_of?: Readonly<Record<string, unknown>>;
+  readonly understood_obligations?: readonly string[];
+}
 
 /** Parses a question from its members; ignores others. Throws a RangeError that describes the problem. */
 export function parseQuery(question: Members): PolicyQuery {

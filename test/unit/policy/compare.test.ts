@@ -1,11 +1,11 @@
 /** Which requests two policy directories decide differently. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { compareBundles, type PolicyComparison } from "../../../src/policy/diff/compare.ts";
 import { policiesThatNeverApply } from "../../../src/policy/diff/never-applies.ts";
 import { differenceOf } from "../../../src/policy/engine/difference.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
-import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import type { PolicyQuery } from "../../../src/policy/model/decision.ts";
 import { describeProblem } from "../../../src/policy/model/problem.ts";
 import { parseQuery } from "../../../src/policy/model/query.ts";

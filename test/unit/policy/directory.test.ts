@@ -3,7 +3,8 @@ import * as fileSystem from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { loadPolicyDirectory, loadPolicyTests } from "../../../src/policy/load/directory.ts";
+import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
+import { loadPolicyTests } from "../../../src/policy/load/directory.ts";
 import { describeProblem } from "../../../src/policy/model/problem.ts";
 import { memoryFileSystem, openFiles, permitAll } from "./harness.ts";
 

@@ -2,11 +2,11 @@ import { checkParseEntities, type Entities } from "@cedar-policy/cedar-wasm/node
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { atOnce } from "../../../src/base/steps.ts";
+import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { joinEntities } from "../../../src/policy/check/entity-set.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { EntityTable } from "../../../src/policy/evaluate/entity-table.ts";
 import { bundleContent, parseBundleContent, revisionOf } from "../../../src/policy/load/bundle.ts";
-import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { entitiesMember, entity, entitySchema, type Json, knowingFiles, labels, others, uid } from "./entities.ts";
 import { ask, declaringFiles, engineOf, type Files, memoryFileSystem, openFiles, problemsOf } from "./harness.ts";
 

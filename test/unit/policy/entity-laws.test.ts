@@ -9,7 +9,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
-import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
+import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import type { Claimed, PolicyQuery } from "../../../src/policy/model/decision.ts";
 import { entityConditions, type Json, knowingFiles, labels, others } from "./entities.ts";
 import { engineOf, memoryFileSystem, queries } from "./harness.ts";

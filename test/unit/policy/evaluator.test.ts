@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import { compareBundle } from "../../../src/policy/check/check.ts";
+import { compareBundle, loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
-import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { caseOf, disagreementOn, evaluator, noCounts } from "../../harness/policy-differential.ts";
 import { ask, engineOf, memoryFileSystem, openFiles } from "./harness.ts";
 

@@ -2,11 +2,11 @@
 import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { countsOnBehalfOf } from "../../../src/policy/check/delegation.ts";
 import { compareBundles } from "../../../src/policy/diff/compare.ts";
 import type { Evaluator } from "../../../src/policy/engine/engine-sets.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
-import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import type { OnBehalfOf, PolicyQuery } from "../../../src/policy/model/decision.ts";
 import { parseQueryText } from "../../../src/policy/model/query.ts";
 import { anyQueries, ask, engineOf, type Files, memoryFileSystem, openFiles, permitAll } from "./harness.ts";

@@ -1,9 +1,9 @@
 /** What a prover is asked about two bundles. */
 import { expect, test } from "vitest";
+import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { proveEqual } from "../../../src/policy/diff/prove.ts";
 import type { ProverRequest } from "../../../src/policy/diff/prover-wire.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
-import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { type Files, memoryFileSystem, openFiles } from "./harness.ts";
 
 async function bundleOf(files: Files): Promise<PolicyBundle> {

@@ -1,9 +1,10 @@
 import * as fileSystem from "node:fs/promises";
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
+import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { runPolicyTests } from "../../../src/policy/engine/policy-tests.ts";
-import { loadPolicyDirectory, loadPolicyTests } from "../../../src/policy/load/directory.ts";
+import { loadPolicyTests } from "../../../src/policy/load/directory.ts";
 import { publishedSchema } from "../../../src/policy/model/schema.ts";
 import { ask } from "./harness.ts";
 

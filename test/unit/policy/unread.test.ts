@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterEach, expect, test } from "vitest";
-import { loadPolicyDirectory, readPolicyDirectory } from "../../../src/policy/load/directory.ts";
+import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
+import { readPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { type Files, memoryFileSystem, openFiles, permitAll, problemsOf } from "./harness.ts";
 
 const made: string[] = [];

@@ -166,29 +166,23 @@ describe("JSON", () => {
 });
 
 describe("bodies", () => {
-  test("a body that ends early is nobody's answer", async () => {
+  /** A connection that has sent the headers of a call. */
+  async function posting(framing: string): Promise<H1Connection> {
     const connection = await h1Connect(service.url);
-    connection.write(
-      h1Request(`POST ${plan.restPath}`, [
-        `Authorization: Bearer ${token}`,
-        "Content-Type: application/json",
-        "Content-Length: 1000",
-      ]),
-    );
+    const headers = [`Authorization: Bearer ${token}`, "Content-Type: application/json", framing];
+    connection.write(h1Request(`POST ${plan.restPath}`, headers));
+    return connection;
+  }
+
+  test("a body that ends early has no answer", async () => {
+    const connection = await posting("Content-Length: 1000");
     connection.write('{"operation"');
     connection.end();
     await connection.closed;
   });
 
   test("a body that never ends is refused, and its sender cut off", { timeout: 15_000 }, async () => {
-    const connection = await h1Connect(service.url);
-    connection.write(
-      h1Request(`POST ${plan.restPath}`, [
-        `Authorization: Bearer ${token}`,
-        "Content-Type: application/json",
-        "Transfer-Encoding: chunked",
-      ]),
-    );
+    const connection = await posting("Transfer-Encoding: chunked");
     const chunk = `10000\r\n${"x".repeat(0x10000)}\r\n`;
     const sending = setInterval(() => connection.write(chunk), 1);
     expect(refusedWith(await connection.next())).toEqual({ status: 413, reason: "body_too_large" });
@@ -197,14 +191,7 @@ describe("bodies", () => {
   });
 
   test("a body that trickles is refused in time", async () => {
-    const connection = await h1Connect(service.url);
-    connection.write(
-      h1Request(`POST ${plan.restPath}`, [
-        `Authorization: Bearer ${token}`,
-        "Content-Type: application/json",
-        "Content-Length: 1000",
-      ]),
-    );
+    const connection = await posting("Content-Length: 1000");
     const trickle = setInterval(() => connection.write(" "), 20);
     expect(refusedWith(await connection.next())).toEqual({ status: 408, reason: "request_timeout" });
     clearInterval(trickle);
@@ -212,15 +199,9 @@ describe("bodies", () => {
   });
 
   test("a body longer than it says is no second request", async () => {
-    const connection = await h1Connect(service.url);
     const body = JSON.stringify(planBody);
-    connection.write(
-      h1Request(
-        `POST ${plan.restPath}`,
-        [`Authorization: Bearer ${token}`, "Content-Type: application/json", `Content-Length: ${body.length}`],
-        `${body}${body}`,
-      ),
-    );
+    const connection = await posting(`Content-Length: ${body.length}`);
+    connection.write(`${body}${body}`);
     // Node may find out before the first is answered, and then nothing more is said than that.
     const first = await connection.next();
     if (first?.status === 200) expect(await connection.next()).toMatchObject({ status: 400 });
@@ -263,11 +244,8 @@ describe("bodies", () => {
   });
 
   test("encodings that are not spoken are refused", async () => {
-    expect(
-      refusedWith(await onRest(zipped, "application/json", plan.restPath, ["Content-Encoding: gzip"])),
-    ).toMatchObject({
-      status: 415,
-    });
+    const overRest = await onRest(zipped, "application/json", plan.restPath, ["Content-Encoding: gzip"]);
+    expect(refusedWith(overRest)).toMatchObject({ status: 415 });
     expect((await onRest("{}", "application/json", plan.rpcPath, ["Content-Encoding: zstd"]))?.status).toBe(501);
     const overGrpc = await onH2({ body: frame(planBytes, 1), encoding: "zstd" });
     expect(refusalInTrailers(overGrpc.trailers)).toMatchObject({ reason: "unsupported_encoding" });
@@ -349,181 +327,60 @@ describe("HTTP/1.1", () => {
   /** A whole request that a front server might have taken for the body of the one before it. */
   const smuggled = () => h1Request("GET /v1/sdk/whoami", [authorization()]);
 
+  /** One refusal at most, and no answer after it. */
+  async function expectEnd(bytes: string): Promise<void> {
+    const connection = await h1Connect(service.url);
+    connection.write(bytes);
+    const answer = await connection.next();
+    if (answer !== undefined) {
+      expect(refusedWith(answer)).toEqual(invalid);
+      expect(answer.headers.get("cache-control")).toBe("no-store");
+    }
+    expect(await connection.next()).toBeUndefined();
+  }
+
+  const chunked = "Transfer-Encoding: chunked";
+  const empty = "Content-Length: 0";
+  const lastChunk = "0\r\n\r\n";
+
+  test.each<[string, readonly string[], string?]>([
+    ["a length and chunks", ["Content-Length: 4", chunked], lastChunk],
+    ["chunks and a length", [chunked, "Content-Length: 4"], lastChunk],
+    ["two lengths", [empty, "Content-Length: 60"]],
+    ["two equal lengths", [empty, empty]],
+    ["a list of lengths", ["Content-Length: 0, 0"]],
+    ["a negative length", ["Content-Length: -1"]],
+    ["a signed length", ["Content-Length: +0"]],
+    ["a hexadecimal length", ["Content-Length: 0x0"]],
+    ["a length beyond numbers", [`Content-Length: ${"9".repeat(40)}`]],
+    ["an unknown transfer coding", ["Transfer-Encoding: xchunked"]],
+    ["chunked not last", ["Transfer-Encoding: chunked, identity"], lastChunk],
+    ["two transfer codings", [chunked, "Transfer-Encoding: identity"], lastChunk],
+    ["a transfer coding after a vertical tab", ["Transfer-Encoding: \x0bchunked"], lastChunk],
+    ["a space before the colon", ["Content-Length : 0"]],
+    ["a folded header", ["X-Fold: a\r\n b", empty]],
+    ["a folded length", ["Content-Length:\r\n 0"]],
+    ["a bare line feed", ["X-A: b\nTransfer-Encoding: chunked", empty]],
+    ["a bare carriage return", ["X-A: b\rTransfer-Encoding: chunked", empty]],
+    ["a null byte in a header", ["X-A: \0", empty]],
+    ["a header without a colon", ["Content-Length", "X: 0"]],
+    ["a chunk size beyond numbers", [chunked], `${"F".repeat(20)}\r\n`],
+    ["a chunk size of minus one", [chunked], "-1\r\n"],
+    ["a chunk longer than it says", [chunked], `1\r\n{}\r\n${lastChunk}`],
+    ["a chunk ended by a line feed", [chunked], "2\n{}\n0\n\n"],
+    ["endless chunk extensions", [chunked], `1;${"a".repeat(100_000)}\r\n`],
+  ])("%s ends the connection, and smuggles nothing", async (_name, headers, body = "") => {
+    await expectEnd(h1Request(`POST ${plan.restPath}`, [authorization(), json, ...headers], `${body}${smuggled()}`));
+  });
+
   test.each<[string, () => string]>([
-    [
-      "a length and chunks",
-      () =>
-        h1Request(
-          `POST ${plan.restPath}`,
-          [authorization(), json, "Content-Length: 4", "Transfer-Encoding: chunked"],
-          `0\r\n\r\n${smuggled()}`,
-        ),
-    ],
-    [
-      "chunks and a length",
-      () =>
-        h1Request(
-          `POST ${plan.restPath}`,
-          [authorization(), json, "Transfer-Encoding: chunked", "Content-Length: 4"],
-          `0\r\n\r\n${smuggled()}`,
-        ),
-    ],
-    [
-      "two lengths",
-      () =>
-        h1Request(
-          `POST ${plan.restPath}`,
-          [authorization(), json, "Content-Length: 0", "Content-Length: 60"],
-          smuggled(),
-        ),
-    ],
-    [
-      "two equal lengths",
-      () =>
-        h1Request(
-          `POST ${plan.restPath}`,
-          [authorization(), json, "Content-Length: 0", "Content-Length: 0"],
-          smuggled(),
-        ),
-    ],
-    [
-      "a list of lengths",
-      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Content-Length: 0, 0"], smuggled()),
-    ],
-    [
-      "a negative length",
-      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Content-Length: -1"], smuggled()),
-    ],
-    [
-      "a signed length",
-      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Content-Length: +0"], smuggled()),
-    ],
-    [
-      "a hexadecimal length",
-      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Content-Length: 0x0"], smuggled()),
-    ],
-    [
-      "a length beyond numbers",
-      () =>
-        h1Request(`POST ${plan.restPath}`, [authorization(), json, `Content-Length: ${"9".repeat(40)}`], smuggled()),
-    ],
-    [
-      "an unknown transfer coding",
-      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Transfer-Encoding: xchunked"], smuggled()),
-    ],
-    [
-      "chunked not last",
-      () =>
-        h1Request(
-          `POST ${plan.restPath}`,
-          [authorization(), json, "Transfer-Encoding: chunked, identity"],
-          `0\r\n\r\n${smuggled()}`,
-        ),
-    ],
-    [
-      "two transfer codings",
-      () =>
-        h1Request(
-          `POST ${plan.restPath}`,
-          [authorization(), json, "Transfer-Encoding: chunked", "Transfer-Encoding: identity"],
-          `0\r\n\r\n${smuggled()}`,
-        ),
-    ],
-    [
-      "a transfer coding after a vertical tab",
-      () =>
-        h1Request(
-          `POST ${plan.restPath}`,
-          [authorization(), json, "Transfer-Encoding: \x0bchunked"],
-          `0\r\n\r\n${smuggled()}`,
-        ),
-    ],
-    [
-      "a space before the colon",
-      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Content-Length : 0"], smuggled()),
-    ],
-    [
-      "a folded header",
-      () =>
-        h1Request(`POST ${plan.restPath}`, [authorization(), json, "X-Fold: a\r\n b", "Content-Length: 0"], smuggled()),
-    ],
-    [
-      "a folded length",
-      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Content-Length:\r\n 0"], smuggled()),
-    ],
-    [
-      "a bare line feed",
-      () =>
-        h1Request(
-          `POST ${plan.restPath}`,
-          [authorization(), json, "X-A: b\nTransfer-Encoding: chunked", "Content-Length: 0"],
-          smuggled(),
-        ),
-    ],
-    [
-      "a bare carriage return",
-      () =>
-        h1Request(
-          `POST ${plan.restPath}`,
-          [authorization(), json, "X-A: b\rTransfer-Encoding: chunked", "Content-Length: 0"],
-          smuggled(),
-        ),
-    ],
-    [
-      "a null byte in a header",
-      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "X-A: \0", "Content-Length: 0"], smuggled()),
-    ],
-    [
-      "a header without a colon",
-      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Content-Length", "X: 0"], smuggled()),
-    ],
-    [
-      "a chunk size beyond numbers",
-      () =>
-        h1Request(
-          `POST ${plan.restPath}`,
-          [authorization(), json, "Transfer-Encoding: chunked"],
-          `${"F".repeat(20)}\r\n`,
-        ),
-    ],
-    [
-      "a chunk size of minus one",
-      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Transfer-Encoding: chunked"], "-1\r\n"),
-    ],
-    [
-      "a chunk longer than it says",
-      () =>
-        h1Request(
-          `POST ${plan.restPath}`,
-          [authorization(), json, "Transfer-Encoding: chunked"],
-          `1\r\n{}\r\n0\r\n\r\n${smuggled()}`,
-        ),
-    ],
-    [
-      "a chunk ended by a line feed",
-      () =>
-        h1Request(
-          `POST ${plan.restPath}`,
-          [authorization(), json, "Transfer-Encoding: chunked"],
-          `2\n{}\n0\n\n${smuggled()}`,
-        ),
-    ],
-    [
-      "endless chunk extensions",
-      () =>
-        h1Request(
-          `POST ${plan.restPath}`,
-          [authorization(), json, "Transfer-Encoding: chunked"],
-          `1;${"a".repeat(100_000)}\r\n`,
-        ),
-    ],
     [
       "chunks over HTTP/1.0",
       () =>
         h1Request(
           `POST ${plan.restPath}`,
-          [authorization(), json, "Transfer-Encoding: chunked", "Content-Length: 5"],
-          `0\r\n\r\n${smuggled()}`,
+          [authorization(), json, chunked, "Content-Length: 5"],
+          `${lastChunk}${smuggled()}`,
         ).replace("HTTP/1.1", "HTTP/1.0"),
     ],
     ["a version from the future", () => smuggled().replace("HTTP/1.1", "HTTP/3.0")],
@@ -533,16 +390,7 @@ describe("HTTP/1.1", () => {
     ["a TLS handshake", () => "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"],
     ["garbage", () => "\x00\xff\x00\xff\r\n\r\n"],
     ["a preface that goes wrong", () => "PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n"],
-  ])("%s ends the connection, and smuggles nothing", async (_name, request) => {
-    const connection = await h1Connect(service.url);
-    connection.write(request());
-    const answer = await connection.next();
-    if (answer !== undefined) {
-      expect(refusedWith(answer)).toEqual(invalid);
-      expect(answer.headers.get("cache-control")).toBe("no-store");
-    }
-    expect(await connection.next()).toBeUndefined();
-  });
+  ])("%s ends the connection", (_name, request) => expectEnd(request()));
 
   test.each<[string, () => string[]]>([
     ["40 KiB of one header", () => [`X-Long: ${"a".repeat(40_000)}`]],
@@ -632,7 +480,7 @@ describe("HTTP/1.1", () => {
     await connection.closed;
   });
 
-  test("an expectation that nobody defined fails, and an upgrade is passed over", async () => {
+  test("an undefined expectation fails, and an upgrade is passed over", async () => {
     const one = (...headers: string[]) => h1Exchange(service.url, h1Request("GET /v1/sdk/whoami", headers));
     expect(refusedWith(await one("Expect: miracles"))).toEqual({ status: 417, reason: "invalid_request" });
     const upgrade = ["Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA"];
@@ -780,7 +628,7 @@ describe("HTTP/2", () => {
 
   test.each([
     ["a tunnel", { ":method": "CONNECT", ":authority": "a:1" }, 405],
-    ["an expectation that nobody defined", { ":path": "/v1/sdk/whoami", expect: "miracles" }, 417],
+    ["an undefined expectation", { ":path": "/v1/sdk/whoami", expect: "miracles" }, 417],
   ])("%s is refused in the envelope", async (_name, headers, status) => {
     const session = await h2Connect(service.url);
     const stream = session.request(headers, { endStream: true });
@@ -815,7 +663,7 @@ describe("HTTP/2", () => {
 });
 
 describe("in the end", () => {
-  test("whoever says too little is cut off", { timeout: 30_000 }, async () => {
+  test("callers that say too little are cut off", { timeout: 30_000 }, async () => {
     expect(refusedWith(await reluctant.slowHeaders.next())).toMatchObject({ status: 408, reason: "request_timeout" });
     await Promise.all([reluctant.silent.closed, reluctant.slowHeaders.closed, reluctant.partialPreface.closed]);
   });

@@ -15,7 +15,7 @@ interface Room {
 }
 
 const rpcPackages = [
-  ...["@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-fastify", "@connectrpc/connect-node"],
+  ...["@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-node"],
   ...["fastify", "node:http", "node:http2"],
 ];
 
@@ -60,10 +60,10 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: rpcPackages,
   },
   "transport/connect": {
-    knows: ["base", "gen", "http", "transport/calls", "transport/codec", "transport/gate"],
+    knows: ["base", "gen", "http", "transport/calls", "transport/codec", "transport/gate", "transport/grpc"],
     packages: rpcPackages,
   },
-  "transport/grpc": { knows: ["base", "http", "transport/calls", "transport/codec"], packages: rpcPackages },
+  "transport/grpc": { knows: ["base", "http", "transport/calls"], packages: rpcPackages },
   "transport/rest": { knows: ["base", "gen", "http", "transport/calls", "transport/codec"], packages: rpcPackages },
   "transport/rpc": {
     knows: ["auth", "base", "domain", "gen", "transport/calls", "transport/codec", "transport/gate"],

@@ -157,7 +157,6 @@ export function serverOptions(
   );
   const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress, onMalformed);
   const chain = createChain({
-    service: config.serviceName,
     headerPrefix: config.headerPrefix,
     ...chainOptions,
     warmUp: [

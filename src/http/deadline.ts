@@ -39,10 +39,7 @@ export function startDeadline(requestedMs: number | undefined, maximumMs: number
 /** Returns the refusal behind an aborted signal. */
 export function abortRefusal(signal: AbortSignal): ServiceError {
   const { reason } = signal as { reason: unknown };
-  if (reason instanceof ServiceError) return reason;
-  // Connect aborts with its own error when a client's `grpc-timeout` or `connect-timeout-ms` passes.
-  const expired = reason instanceof Error && /deadline|timeout/i.test(reason.message);
-  return expired ? deadlinePassed : callerGone;
+  return reason instanceof ServiceError ? reason : callerGone;
 }
 
 /** Settles as the work does, or rejects with the signal's refusal when it aborts. May not start the work. */

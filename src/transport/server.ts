@@ -15,15 +15,16 @@ import { noSchemas } from "../http/no-schemas.ts";
 import { answerAlone, clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../http/raw-answer.ts";
 import { pathOf } from "../http/request-target.ts";
 import { boundUnreadBody } from "../http/unread-body.ts";
-import { toEnvelope, toServiceError } from "./calls/errors.ts";
+import { methodNotAllowed, toEnvelope, toServiceError } from "./calls/errors.ts";
 import { type AdapterOptions, isAnswered } from "./calls/exchange.ts";
 import { countCaller, type Gate } from "./calls/gate.ts";
 import { answerHeaders, beginCall, type CallLifecycle, endCall } from "./calls/lifecycle.ts";
 import type { ServedMethod, ServiceBinding } from "./calls/methods.ts";
 import { isRpcRequest, protocolOf, type RefusedWith, sendRpcRefusal, writeRefusal } from "./calls/refusals.ts";
-import { registerConnectPlugin } from "./connect/plugin.ts";
+import { bulkStreams } from "./connect/bulk-streams.ts";
+import { servePlainGrpc } from "./connect/plain-grpc.ts";
 import { registerStreams } from "./connect/streams.ts";
-import { serveGrpc } from "./grpc/adapter.ts";
+import { registerUnary } from "./connect/unary.ts";
 import { registerRest } from "./rest/adapter.ts";
 import { refuse } from "./rest/json-answer.ts";
 import { type Page, pageMethods, registerPages } from "./rest/page.ts";
@@ -88,13 +89,9 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
   app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
   registerRest(app, methods, options);
   registerPages(app, options.service, pages);
-  await app.register(async (scope) => registerConnectPlugin(scope, methods, options));
-  if (streamServices.length > 0) {
-    const streamOptions = { ...options, headerPrefix, stopping: stopping.signal };
-    await app.register(async (scope) => registerStreams(scope, streamServices, streamOptions));
-  }
-  const unauthenticatedOptions = { ...options, stopping: stopping.signal };
-  await app.register(async (scope) => registerUnauthenticated(scope, unauthenticatedServices, unauthenticatedOptions));
+  registerUnary(app, methods, options);
+  registerStreams(app, streamServices, bulkStreams({ ...options, headerPrefix, stopping: stopping.signal }));
+  registerUnauthenticated(app, unauthenticatedServices, { ...options, stopping: stopping.signal });
   await app.ready();
   const admission = new Admission(options.admissionLimits ?? defaultAdmissionLimits, admissionMachine());
   options.watchAdmission(
@@ -113,7 +110,7 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
     admit,
     addressOf: (source) => options.addressOf(inboundOf(source)),
     handler: (request, response) => app.routing(request, response),
-    onStream: serveGrpc(methods, options),
+    onStream: servePlainGrpc(methods, options),
     onClientError: (error, socket) => answerClientError(options, error, socket),
     onVersion: (refusal, response) => answerVersion(options, refusal, response),
     onTunnel: (socket) => answerTunnel(options, socket),
@@ -204,7 +201,7 @@ function refuseRoute(
 ): void {
   const allow = request.inbound.method === "CONNECT" ? tunnelAllow : allowed.get(pathOf(request.inbound.url));
   if (allow === undefined) refuseInTerms(service, noRoute(isRpc(request)), request, reply);
-  else refuseInTerms(service, notAllowed(allow), request, reply, { headers: { allow } });
+  else refuseInTerms(service, methodNotAllowed(allow), request, reply, { headers: { allow } });
 }
 
 /** Refuses in the caller's protocol on RPC paths, and with the JSON envelope on all others. */
@@ -258,7 +255,7 @@ function answerVersion(
 /** HTTP/1.1 can answer a request for a tunnel only on the connection itself. */
 function answerTunnel(options: ServerOptions, socket: Duplex): void {
   socket.on("error", () => socket.destroy());
-  endWithRefusal(options, "405 Method Not Allowed", notAllowed(tunnelAllow), socket, { Allow: tunnelAllow });
+  endWithRefusal(options, "405 Method Not Allowed", methodNotAllowed(tunnelAllow), socket, { Allow: tunnelAllow });
 }
 
 function endWithRefusal(
@@ -274,7 +271,3 @@ function endWithRefusal(
 }
 
 const tunnelAllow = "GET, HEAD, POST";
-
-function notAllowed(allow: string): ServiceError {
-  return new ServiceError("method_not_allowed", `method must be ${allow}`);
-}

@@ -63,7 +63,6 @@ beforeAll(async () => {
     async *watch() {},
   });
   const chain = createChain({
-    service: "test",
     headerPrefix: "x-svc-",
     requiredScopes: () => [],
     warmUp: [],

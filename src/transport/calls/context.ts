@@ -1,5 +1,6 @@
-/** Handler context of the calls that our own adapters carry: one timer and one abort controller per call. */
+/** Handler context of unary calls: one timer and one abort controller per call. */
 import { type ContextValues, createContextValues, type HandlerContext, type MethodImplSpec } from "@connectrpc/connect";
+import type { InboundRequest } from "../../base/inbound-request.ts";
 import type { Deadline } from "../../http/deadline.ts";
 import { type Call, kCall } from "./call.ts";
 
@@ -11,13 +12,12 @@ export interface ContextInit {
   readonly call: Call;
   readonly deadline: Deadline;
   readonly protocolName: string;
-  readonly requestMethod: string;
-  readonly url: string;
+  readonly inbound: InboundRequest;
   /** As Node returns them: name, value, name, value, … */
   readonly rawHeaders: readonly string[];
 }
 
-/** Context of interceptors and handlers. Headers are parsed on first use, which few calls need. */
+/** Headers are parsed on first use, which few calls need. */
 export class CallContext implements HandlerContext {
   readonly method: UnarySpec["method"];
   readonly service: HandlerContext["service"];
@@ -32,12 +32,12 @@ export class CallContext implements HandlerContext {
   #responseHeader: Headers | undefined;
   #responseTrailer: Headers | undefined;
 
-  constructor({ spec, call, deadline, protocolName, requestMethod, url, rawHeaders }: ContextInit) {
+  constructor({ spec, call, deadline, protocolName, inbound, rawHeaders }: ContextInit) {
     this.method = spec.method;
     this.service = spec.method.parent;
-    this.requestMethod = requestMethod;
+    this.requestMethod = inbound.method;
     this.protocolName = protocolName;
-    this.url = url;
+    this.url = inbound.url;
     this.signal = deadline.signal;
     this.timeoutMs = deadline.timeoutMs;
     this.values = createContextValues().set(kCall, call);

@@ -7,8 +7,6 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import { type ErrorCode, type RefusalDetails, ServiceError, withoutStack } from "../../base/errors.ts";
 import type { RequestId } from "../../base/ids.ts";
-import { bodyTooLarge } from "../../http/body.ts";
-import { callerGone, deadlinePassed } from "../../http/deadline.ts";
 
 const connectCodes: Readonly<Record<ErrorCode, Code>> = {
   unauthenticated: Code.Unauthenticated,
@@ -114,35 +112,6 @@ export function toServiceError(thrown: unknown): ServiceError {
   return new ServiceError("internal", "internal error", { cause: thrown });
 }
 
-/**
- * Returns the refusal for an error that Connect's protocol code raised before our interceptors ran, because it could
- * not read the message. Connect's text may quote the message or a header, so none of it is repeated.
- */
-export function fromProtocolError(error: ConnectError): ServiceError {
-  const { code, rawMessage } = error;
-  const refuse = (rule: string, message: string) => invalidMessage(rule, message, { cause: error });
-  if (code === Code.ResourceExhausted) return bodyTooLarge();
-  if (code === Code.DeadlineExceeded) return deadlinePassed;
-  if (code === Code.Canceled || code === Code.Aborted || rawMessage.startsWith("http/2 stream closed"))
-    return callerGone;
-  if (code === Code.Unimplemented) {
-    return rawMessage.startsWith("unknown compression")
-      ? new ServiceError("unsupported_encoding", "message encoding is not supported", { cause: error })
-      : wrongMessageCount();
-  }
-  // protobuf-es reports malformed binary as internal; the cause is the caller's message.
-  if (code === Code.Internal && rawMessage.startsWith("parse binary")) {
-    return refuse("protobuf", "message is not valid protobuf");
-  }
-  if (rawMessage.startsWith("received compressed envelope")) return undeclaredCompression();
-  // The same holds for compressed data that ends early.
-  const undecodable = code === Code.InvalidArgument || rawMessage === "decompression failed";
-  if (!undecodable) return toServiceError(error);
-  return rawMessage.includes("timeout value")
-    ? refuse("timeout", "the timeout header is malformed")
-    : refuse("decode", "message could not be decoded");
-}
-
 /** Refuses a message that violates its protocol. */
 export function invalidMessage(rule: string, message: string, details: RefusalDetails = {}): ServiceError {
   return new ServiceError("invalid_request", message, { ...details, violations: [{ field: "", rule, message }] });
@@ -158,7 +127,6 @@ export function undeclaredCompression(): ServiceError {
   return invalidMessage("compression", "a compressed message needs an encoding", { code: "internal" });
 }
 
-/** Whether `fromProtocolError` found no more specific cause than an unreadable message. */
-export function isUnreadable({ details }: ServiceError): boolean {
-  return details.violations?.some(({ rule }) => rule === "decode") === true;
+export function methodNotAllowed(allow: string): ServiceError {
+  return new ServiceError("method_not_allowed", `method must be ${allow}`);
 }

@@ -1,13 +1,21 @@
-/** What the adapters share: the call that fastify attached to a request, and how calls begin. */
-import type { ServerResponse } from "node:http";
-import type { Registry } from "@bufbuild/protobuf";
-import { createContextKey, type Interceptor } from "@connectrpc/connect";
+/**
+ * The way of every unary call, on every protocol: deadline, gate, body, checks, handler, refusal. An adapter says how its
+ * protocol carries the message, and writes the outcome.
+ */
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import type { Readable } from "node:stream";
+import { create, type DescMessage, type Message, type Registry } from "@bufbuild/protobuf";
 import type { FastifyRequest } from "fastify";
 import type { InboundRequest } from "../../base/inbound-request.ts";
-import type { BodyBudget } from "../../http/body-budget.ts";
+import { admitBody, type BodyLimits, declaredBytes, prefixBytes, readBody } from "../../http/body.ts";
+import type { BodyBudget, BodyLease } from "../../http/body-budget.ts";
+import { startDeadline, withinDeadline } from "../../http/deadline.ts";
 import type { Rules } from "../codec/validate.ts";
 import type { Call } from "./call.ts";
+import { CallContext } from "./context.ts";
+import { toServiceError } from "./errors.ts";
 import type { Gate } from "./gate.ts";
+import type { ServedMethod } from "./methods.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -17,9 +25,6 @@ declare module "fastify" {
     response: ServerResponse;
   }
 }
-
-/** Context key under which handlers of the Connect plugin find the fastify request. */
-export const kRequest = createContextKey<FastifyRequest | undefined>(undefined, { description: "request" });
 
 export interface TransportLimits {
   /** Largest request message in bytes, by method. */
@@ -36,15 +41,122 @@ export function maxItemBytes(limits: TransportLimits, rpc: string): number {
   return (limits.maxItemBytes ?? limits.maxBodyBytes)(rpc);
 }
 
+/** A message that was read, and its call. */
+export interface Received {
+  readonly call: Call;
+  readonly rpc: string;
+  readonly desc: DescMessage;
+  readonly message: Message;
+  readonly signal: AbortSignal;
+}
+
+/** Checks a call once its message is read. Throws or rejects with a `ServiceError` to refuse. */
+export type Checks = (received: Received) => void | Promise<void>;
+
 export interface AdapterOptions {
   readonly service: string;
   readonly gate: Gate;
-  readonly interceptors: Interceptor[];
+  readonly checks: Checks;
   readonly rules: Rules;
   readonly limits: TransportLimits;
   /** Types that `Any` may hold in JSON; none if absent. */
   readonly jsonTypes?: Registry;
   readonly bodies: BodyBudget;
+}
+
+/** A method, without its JSON route. */
+export type UnaryMethod = Pick<ServedMethod, "rpc" | "rpcPath" | "spec">;
+
+/** A request body, not read yet. */
+export interface UnreadBody {
+  readonly stream: Readable;
+  readonly headers: IncomingHttpHeaders;
+  /** Whether it begins with a gRPC prefix. */
+  readonly isFramed: boolean;
+  /** Called when the body may be sent. */
+  readonly onAdmitted?: () => void;
+}
+
+/** A call as its adapter has read it from the headers. */
+export interface Incoming<Answer> {
+  readonly call: Call;
+  readonly inbound: InboundRequest;
+  readonly rawHeaders: readonly string[];
+  readonly protocolName: string;
+  /** The caller's time limit in milliseconds. */
+  readonly timeoutMs?: number | undefined;
+  /** Throws the refusal of headers that the protocol does not allow. Called after the gate. */
+  readonly requireGood?: () => void;
+  /** Absent if the call has none. */
+  readonly body?: UnreadBody;
+  /** Decodes the message from the body, which is empty if there is none. The limits are those of decompression. */
+  readonly decode: (body: Buffer, limits: () => BodyLimits) => Message | Promise<Message>;
+  readonly encode: (message: Message) => Answer | Promise<Answer>;
+  /** Calls back if the caller goes away before the answer is written. */
+  readonly whenGone: (cancel: () => void) => void;
+}
+
+export interface Outcome<Answer> {
+  readonly context: CallContext;
+  /** Undefined if the call is refused; `call.refusal` is then set. */
+  readonly answer: Answer | undefined;
+}
+
+const nothing = Buffer.alloc(0);
+
+/** Carries one call. Never rejects. */
+export async function exchange<Answer>(
+  { rpc, spec }: UnaryMethod,
+  { gate, checks, limits, bodies }: AdapterOptions,
+  incoming: Incoming<Answer>,
+): Promise<Outcome<Answer>> {
+  const { call, inbound, rawHeaders, protocolName, body } = incoming;
+  const deadline = startDeadline(incoming.timeoutMs, limits.maxDeadlineMs, call.ticket?.waitedMs);
+  const { signal } = deadline;
+  incoming.whenGone(deadline.cancel);
+  const context = new CallContext({ spec, call, deadline, protocolName, inbound, rawHeaders });
+  let lease: BodyLease | undefined;
+  const bodyLimits = (): BodyLimits => {
+    lease ??= bodies.lease(call, inbound);
+    return { maxBytes: limits.maxBodyBytes(rpc), timeoutMs: limits.bodyTimeoutMs, lease };
+  };
+  try {
+    await gate({ call, inbound, rpc, signal });
+    incoming.requireGood?.();
+    const message = await readMessage(incoming, body, bodyLimits, signal);
+    const { input: desc, output } = spec.method;
+    const answered = await withinDeadline(async () => {
+      const pending = checks({ call, rpc, desc, message, signal });
+      if (pending !== undefined) await pending;
+      return spec.impl(message, context);
+    }, signal);
+    const encoded = incoming.encode(create(output, answered));
+    return { context, answer: encoded instanceof Promise ? await encoded : encoded };
+  } catch (thrown) {
+    call.refusal = toServiceError(thrown);
+    return { context, answer: undefined };
+  } finally {
+    deadline.end();
+    // Before the answer, after which the caller may send the next body at once.
+    lease?.release();
+  }
+}
+
+/** A function for reading and decoding, so that nothing keeps the bytes during the call. */
+async function readMessage<Answer>(
+  { call, decode }: Incoming<Answer>,
+  body: UnreadBody | undefined,
+  bodyLimits: () => BodyLimits,
+  signal: AbortSignal,
+): Promise<Message> {
+  if (body === undefined) return decode(nothing, bodyLimits);
+  const { stream, headers, isFramed, onAdmitted } = body;
+  const { maxBytes, ...others } = bodyLimits();
+  const limits = { ...others, maxBytes: maxBytes + (isFramed ? prefixBytes : 0) };
+  const announced = { bytes: declaredBytes({ headers }), isFramed };
+  admitBody(announced, limits);
+  onAdmitted?.();
+  return decode(await readBody(stream, announced, limits, signal, call.ticket), bodyLimits);
 }
 
 /** Notes the protocol and the method on the request's call. */

@@ -1,6 +1,6 @@
 /** Refusals in the caller's protocol: the JSON envelope, a Connect error, or a status in trailers. */
 import type { ConnectError } from "@connectrpc/connect";
-import { createAsyncIterable, encodeEnvelope, type UniversalServerResponse } from "@connectrpc/connect/protocol";
+import { encodeEnvelope } from "@connectrpc/connect/protocol";
 import {
   codeToHttpStatus,
   endStreamFlag,
@@ -44,41 +44,36 @@ export interface Written {
 /** Exceptions to what the reason alone decides. */
 export interface RefusedWith {
   readonly headers?: Readonly<Record<string, string>>;
+  readonly trailers?: Headers;
   /** HTTP status on Connect, if it is not the one of the reason. */
   readonly status?: number;
+  /** Encodings of messages that the method accepts, if that is why it is refused. */
+  readonly accepts?: string;
 }
 
-/** Returns the refusal as a Connect error, and notes it on the call. */
-export function rpcRefusal(
-  service: string,
-  call: Call,
-  refusal: ServiceError,
-  contentType: string | null,
-  refusedWith: RefusedWith = {},
-): UniversalServerResponse {
-  const { status, headers, body, trailers } = writeRpcRefusal(service, call, refusal, contentType ?? "", refusedWith);
-  return {
-    status,
-    header: new Headers(headers),
-    body: createAsyncIterable(body.byteLength === 0 ? [] : [body]),
-    ...(trailers !== undefined && { trailer: new Headers(trailers) }),
-  };
-}
-
-/** Sends a refusal for a path without a handler, with the headers that hooks set on the reply. */
+/** Sends a refusal on an RPC path. */
 export function sendRpcRefusal(
   service: string,
   refusal: ServiceError,
-  { call, raw: { headers: sent } }: FastifyRequest,
+  request: FastifyRequest,
   reply: FastifyReply,
   refusedWith: RefusedWith = {},
 ): void {
+  const contentType = request.raw.headers["content-type"] ?? "";
+  sendWritten(writeRpcRefusal(service, request.call, refusal, contentType, refusedWith), request, reply);
+}
+
+/** Sends an answer or refusal, with the headers that hooks set on the reply. */
+export function sendWritten(
+  { status, headers, body, trailers }: Written,
+  { call }: FastifyRequest,
+  reply: FastifyReply,
+): void {
   const { raw } = reply;
-  const contentType = sent["content-type"] ?? "";
-  const { status, headers, body, trailers } = writeRpcRefusal(service, call, refusal, contentType, refusedWith);
   if (!reply.sent) reply.hijack();
+  // The caller may have left.
   if (raw.destroyed || raw.headersSent) return;
-  raw.writeHead(status, { ...(reply.getHeaders() as Record<string, string>), ...headers });
+  raw.writeHead(status, { ...(reply.getHeaders() as Record<string, string>), ...call.announced, ...headers });
   if (trailers !== undefined) raw.addTrailers(trailers);
   if (body.byteLength > 0) raw.end(body);
   else raw.end();
@@ -90,12 +85,14 @@ export function writeRpcRefusal(
   call: Call,
   refusal: ServiceError,
   contentType: string,
-  { headers = {}, status }: RefusedWith = {},
+  { headers = {}, trailers = new Headers(), status, accepts }: RefusedWith = {},
 ): Written {
   const protocol = protocolOf(contentType);
   call.protocol = protocol;
   call.refusal = refusal;
   const error = toConnectError(service, call.requestId, refusal);
+  if (accepts !== undefined)
+    error.metadata.set(protocol === "connect" ? "accept-encoding" : "grpc-accept-encoding", accepts);
   const codec = /json/i.test(contentType) ? "json" : "proto";
   switch (protocol) {
     case "grpc":
@@ -103,10 +100,10 @@ export function writeRpcRefusal(
         status: 200,
         headers: { "content-type": `application/grpc+${codec}`, ...headers },
         body: new Uint8Array(),
-        trailers: Object.fromEntries(setTrailerStatus(new Headers(), error)),
+        trailers: Object.fromEntries(setTrailerStatus(trailers, error)),
       };
     case "grpc_web": {
-      const frame = encodeEnvelope(trailerFlag, trailerSerialize(setTrailerStatus(new Headers(), error)));
+      const frame = encodeEnvelope(trailerFlag, trailerSerialize(setTrailerStatus(trailers, error)));
       const isText = /^application\/grpc-web-text/i.test(contentType);
       return {
         status: 200,
@@ -117,8 +114,17 @@ export function writeRpcRefusal(
     default:
       return /^application\/connect\+(?:proto|json)\b/i.test(contentType)
         ? endOfStream(error, codec, headers)
-        : connectError(error, { ...refusalHeaders(refusal), ...headers }, status ?? httpStatus(refusal, error));
+        : connectError(
+            error,
+            { ...Object.fromEntries(error.metadata), ...headers, ...asHeaders(Object.fromEntries(trailers)) },
+            status ?? httpStatus(refusal, error),
+          );
   }
+}
+
+/** Unary Connect has trailers among its headers (https://connectrpc.com/docs/protocol#unary-response). */
+export function asHeaders(trailers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(trailers).map(([name, value]) => [`trailer-${name}`, value]));
 }
 
 function connectError(error: ConnectError, headers: Written["headers"], status: number): Written {

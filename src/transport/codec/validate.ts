@@ -3,9 +3,8 @@ import { fileURLToPath } from "node:url";
 import { type DescMessage, isMessage, type Message } from "@bufbuild/protobuf";
 import type { Path } from "@bufbuild/protobuf/reflect";
 import type { Violation as RuleViolation, Validator } from "@bufbuild/protovalidate";
-import type { Interceptor } from "@connectrpc/connect";
 import { type RecordEvidenceRequest, RecordEvidenceRequestSchema } from "../../../gen/platform/sdk/v1/evidence_pb.ts";
-import { invalidRequests, maxViolations, type Violation } from "../../base/errors.ts";
+import { maxViolations, type Violation } from "../../base/errors.ts";
 import { occurredAtViolations } from "../../domain/evidence.ts";
 import { fastValidator } from "./fast-validation.ts";
 import type * as FullValidation from "./full-validation.ts";
@@ -20,17 +19,6 @@ const require = createRequire(import.meta.url);
 const warmUpAfterMs = 1_000;
 
 const noViolations: readonly Violation[] = [];
-
-/** Innermost interceptor: checks the request's rules. Handlers see valid messages only. */
-export function validate(rules: Rules): Interceptor {
-  return (next) => (request) => {
-    if (!request.stream) {
-      const violations = rules(request.method.input, request.message);
-      if (violations.length > 0) throw invalidRequests(violations);
-    }
-    return next(request);
-  };
-}
 
 /**
  * Creates the rules of messages. Full validation is loaded for the first message that needs it, or else some time after

@@ -1,11 +1,9 @@
-/** Limits the open streams of callers without credentials, each of which holds memory. */
-import type { Interceptor } from "@connectrpc/connect";
+/** Limits the open streams of callers, each of which holds memory. */
 import type { FastifyRequest } from "fastify";
 import { ServiceError } from "../../base/errors.ts";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import { neighbourhood } from "../../base/network.ts";
 import { localSums } from "../../base/sums.ts";
-import { kRequest } from "../calls/exchange.ts";
 
 export interface StreamLimits {
   /** Of one caller on one connection. A connection of the ingress carries many callers. */
@@ -22,38 +20,35 @@ export const watchLimits: StreamLimits = { perConnection: 16, perAddress: 64, pe
 /** Conversations are short. */
 export const conversationLimits: StreamLimits = { perConnection: 4, perAddress: 16, perNeighbourhood: 64, inAll: 256 };
 
+/** Counts a stream. Returns the function to call at its end. */
+export type StreamLimiter = (request: FastifyRequest) => () => void;
+
 /**
  * Refuses streams beyond the limits: `rate_limited` if the caller has too many, `overloaded` if all callers together
  * have.
  *
  * @param addressOf returns the address of a call, as `callerAddress` does
  */
-export function limitStreams(limits: StreamLimits, addressOf: (inbound: InboundRequest) => string): Interceptor {
+export function streamLimiter(limits: StreamLimits, addressOf: (inbound: InboundRequest) => string): StreamLimiter {
   const open = localSums();
   const ofConnections = localSums();
-  return (next) => async (request) => {
-    const incoming = request.contextValues.get(kRequest);
-    if (incoming === undefined) throw new Error("call without a request");
-    const address = addressOf(incoming.inbound);
+  return (request) => {
+    const address = addressOf(request.inbound);
     const shares = [
-      [ofConnections, `${connectionNumber(incoming)} ${address}`, limits.perConnection],
+      [ofConnections, `${connectionNumber(request)} ${address}`, limits.perConnection],
       [open, address, limits.perAddress],
       [open, neighbourhood(address), limits.perNeighbourhood],
       [open, "all", limits.inAll],
     ] as const;
     const full = shares.findIndex(([sums, name, limit]) => !sums.add(name, 1, limit));
-    const leave = (taken: readonly (typeof shares)[number][]) => {
+    const taken = full === -1 ? shares : shares.slice(0, full);
+    const leave = () => {
       for (const [sums, name] of taken) sums.subtract(name, 1);
     };
-    if (full !== -1) {
-      leave(shares.slice(0, full));
-      const reason = full === shares.length - 1 ? "overloaded" : "rate_limited";
-      throw new ServiceError(reason, "too many streams are open", { retryAfterSeconds: 1 });
-    }
-    // The context of a call is aborted when the call ends, for any reason.
-    request.signal.addEventListener("abort", () => leave(shares), { once: true });
-    if (request.signal.aborted) leave(shares);
-    return next(request);
+    if (full === -1) return leave;
+    leave();
+    const reason = full === shares.length - 1 ? "overloaded" : "rate_limited";
+    throw new ServiceError(reason, "too many streams are open", { retryAfterSeconds: 1 });
   };
 }
 

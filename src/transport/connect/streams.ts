@@ -1,129 +1,270 @@
 /**
- * Streams of authenticated callers. Connect's own plugin carries them, on gRPC and Connect over HTTP/2. They pass the
- * same gate as every call, and their memory is bounded and counted like that of bodies.
+ * Streams, which Connect's own handlers carry on gRPC, gRPC-Web and Connect. What opens a stream decides whether it may,
+ * and what of its body is read.
  */
 import type { Http2ServerResponse } from "node:http2";
-import { createContextValues, type Interceptor } from "@connectrpc/connect";
-import type { UniversalHandler } from "@connectrpc/connect/protocol";
-import type { FastifyInstance } from "fastify";
-import type { InboundRequest } from "../../base/inbound-request.ts";
-import { startDeadline } from "../../http/deadline.ts";
+import type { DescMethod } from "@bufbuild/protobuf";
+import {
+  Code,
+  ConnectError,
+  type ContextValues,
+  createConnectRouter,
+  createContextValues,
+  type Interceptor,
+} from "@connectrpc/connect";
+import type { Compression, UniversalHandler, UniversalHandlerOptions } from "@connectrpc/connect/protocol";
+import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { ServiceError } from "../../base/errors.ts";
+import { bodyTooLarge } from "../../http/body.ts";
+import { abortRefusal, callerGone, deadlinePassed, startDeadline } from "../../http/deadline.ts";
 import { resetWithAnswer } from "../../http/unread-body.ts";
-import { callOf, kCall } from "../calls/call.ts";
-import { toConnectError, toServiceError } from "../calls/errors.ts";
-import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
-import type { Gate } from "../calls/gate.ts";
-import { Inlet, kInlet, kStillAllowed, kStopping } from "../calls/inlet.ts";
+import { type Call, callOf, kCall } from "../calls/call.ts";
+import {
+  invalidMessage,
+  methodNotAllowed,
+  toConnectError,
+  toServiceError,
+  undeclaredCompression,
+  wrongMessageCount,
+} from "../calls/errors.ts";
+import { answeredByHook, route } from "../calls/exchange.ts";
+import { answerHeaders } from "../calls/lifecycle.ts";
 import { implementation, type ServiceBinding } from "../calls/methods.ts";
-import { binaryOptions } from "../codec/binary-records.ts";
-import { readCallOptions } from "../gate/interceptors.ts";
-import { acceptAnyContentType, strictJson } from "./plugin.ts";
-import { serveConnect } from "./routes.ts";
-import { reportStreamErrors } from "./stream-interceptors.ts";
-import { limitStreams, type StreamLimits } from "./stream-limits.ts";
-import { carry, takeTimeout } from "./wrap.ts";
+import { protocolOf, type RefusedWith, sendRpcRefusal } from "../calls/refusals.ts";
+import { decompressors } from "./compression.ts";
+import { timeoutOf } from "./unary.ts";
 
-/** An agent needs one per channel; a shared address has many agents. */
-const streamLimits: StreamLimits = { perConnection: 16, perAddress: 256, perNeighbourhood: 512, inAll: 1024 };
-/** Bytes that are read and not settled; each stream reserves these and one more message. */
-const windowBytes = 256 * 1024;
-const maxItems = 256;
-/** Longest time that a stream stays open: one day, in milliseconds. */
+/** Longest time that a stream stays open: one day, in milliseconds. Its caller then opens another. */
 const maxStreamMs = 86_400_000;
 
-export interface StreamsOptions extends Pick<AdapterOptions, "service" | "gate" | "limits" | "bodies"> {
-  readonly headerPrefix: string;
-  /** Passed again whenever a message arrives on a stream. */
-  readonly gateStill: Gate;
-  readonly stopping: AbortSignal;
-  /** Returns the address of a call, as `callerAddress` does. */
-  readonly addressOf: (inbound: InboundRequest) => string;
+/** A stream whose headers are in. */
+export interface OpeningStream {
+  readonly request: FastifyRequest;
+  readonly call: Call;
+  readonly rpc: string;
+  /** For the handler's context. */
+  readonly values: ContextValues;
+  readonly body: AsyncIterable<Uint8Array>;
+  /** Aborted when the deadline passes, and when the caller goes away. */
+  readonly signal: AbortSignal;
+  /** Aborted when the deadline passes. */
+  readonly deadline: AbortSignal;
+  /** Runs the work when the stream has ended. */
+  onEnd(work: () => void): void;
 }
 
-/** Serves the services; all their methods are bidirectional streams. */
+export interface StreamsOptions {
+  readonly service: string;
+  /** Whether the method is one of those to serve. Default: all streams. */
+  readonly isKind?: (method: DescMethod) => boolean;
+  readonly handlerOptions: Pick<UniversalHandlerOptions, "binaryOptions" | "jsonOptions">;
+  readonly maxMessageBytes: (rpc: string) => number;
+  readonly acceptsCompression: boolean;
+  /** Returns what of the body is read. Throws or rejects with a `ServiceError` to refuse. */
+  readonly open: (stream: OpeningStream) => AsyncIterable<Uint8Array> | Promise<AsyncIterable<Uint8Array>>;
+}
+
+/** Serves the streams of the services. */
 export function registerStreams(
   app: FastifyInstance,
   services: readonly ServiceBinding[],
   options: StreamsOptions,
 ): void {
-  const { service, limits, stopping, headerPrefix, addressOf } = options;
-  acceptAnyContentType(app);
-  const interceptors = [
-    reportStreamErrors(service),
-    readCallOptions(headerPrefix),
-    limitStreams(streamLimits, addressOf),
-    reserveMemory(options),
-  ];
-  serveConnect(app, {
-    routes: (router) => {
-      for (const { desc, impl } of services) {
-        for (const method of desc.methods) {
-          router.rpc(method, implementation(method, impl), {
-            interceptors,
-            readMaxBytes: limits.maxBodyBytes(`${desc.name}/${method.name}`),
-            acceptCompression: [],
-            jsonOptions: strictJson,
-            binaryOptions,
-            requestGate: async (context) => {
-              const call = callOf(context);
-              const { inbound } = context.values.get(kRequest) ?? {};
-              if (inbound === undefined || call.rpc === undefined) throw new Error("call without a request");
-              try {
-                await options.gate({ call, inbound, rpc: call.rpc, signal: context.signal });
-              } catch (thrown) {
-                throw toConnectError(service, call.requestId, toServiceError(thrown));
-              }
-              // A stream mostly waits for its caller, and takes a turn for each message.
-              call.ticket?.park();
-              const { rpc } = call;
-              context.values.set(kStillAllowed, () =>
-                options.gateStill({ call, inbound, rpc, signal: context.signal }),
-              );
-            },
-          });
-        }
-      }
-      router.handlers.forEach((handler, i) => {
-        router.handlers[i] = wrapStream(handler, service);
+  const { isKind = isStream } = options;
+  const router = createConnectRouter();
+  for (const { desc, impl } of services) {
+    for (const method of desc.methods) {
+      if (!isKind(method)) continue;
+      router.rpc(method, implementation(method, impl), {
+        ...options.handlerOptions,
+        interceptors: [reportStreamErrors(options.service)],
+        readMaxBytes: options.maxMessageBytes(`${desc.name}/${method.name}`),
+        acceptCompression: [undeclared, ...(options.acceptsCompression ? compressions : [])],
       });
-    },
-    contextValues: (request) =>
-      createContextValues()
-        .set(kCall, request.call)
-        .set(kRequest, request)
-        .set(kStopping, stopping)
-        .set(kInlet, new Inlet({ maxItems, maxBytes: windowBytes })),
-  });
+    }
+  }
+  for (const handler of router.handlers) {
+    app.route({
+      method: app.supportedMethods,
+      url: handler.requestPath,
+      onRequest: (request, reply) => {
+        reply.hijack();
+        void carry(handler, options, request, reply);
+      },
+      handler: answeredByHook,
+    });
+  }
 }
 
-/** Reserves memory for each open stream. */
-function reserveMemory({ bodies, limits }: StreamsOptions): Interceptor {
-  return (next) => (request) => {
-    const { inbound } = request.contextValues.get(kRequest) ?? {};
-    const call = callOf({ values: request.contextValues });
-    if (inbound === undefined || call.rpc === undefined) throw new Error("call without a request");
-    const lease = bodies.lease(call, inbound);
-    lease.holds(windowBytes + limits.maxBodyBytes(call.rpc));
-    request.signal.addEventListener("abort", () => lease.release(), { once: true });
-    if (request.signal.aborted) lease.release();
-    return next(request);
+function isStream({ methodKind }: DescMethod): boolean {
+  return methodKind !== "unary";
+}
+
+async function carry(
+  handler: UniversalHandler,
+  { service, open, acceptsCompression }: StreamsOptions,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  const { raw, response, inbound } = request;
+  const rpc = `${handler.service.name}/${handler.method.name}`;
+  const call = route(request, protocolOf(raw.headers["content-type"]), rpc);
+  const refuse = (refusal: ServiceError, refusedWith?: RefusedWith) =>
+    sendRpcRefusal(service, refusal, request, reply, refusedWith);
+  if (inbound.method !== "POST") return refuse(methodNotAllowed("POST"), { headers: { allow: "POST" } });
+  // Over HTTP/1.1 there is no stream, and a watch ends with its answer.
+  const { stream } = response as unknown as Partial<Http2ServerResponse>;
+  if (stream !== undefined) resetWithAnswer(stream);
+  const values = createContextValues().set(kCall, call);
+  const universal = universalRequestFromNodeRequest(raw, response, undefined, values);
+  const { header } = universal;
+  const { timeoutMs, problem } = timeoutOf(call.protocol as keyof typeof encodingHeaders, raw.headers);
+  // Ours counts while the body is read; Connect's would start a timer of any length.
+  for (const name of ["grpc-timeout", "connect-timeout-ms"]) header.delete(name);
+  const deadline = startDeadline(timeoutMs, maxStreamMs);
+  const onEnd = (work: () => void) => {
+    if (universal.signal.aborted) work();
+    else universal.signal.addEventListener("abort", work, { once: true });
+  };
+  // Ends the timer, which would keep the connection and all that it holds.
+  onEnd(deadline.end);
+  const signal = AbortSignal.any([universal.signal, deadline.signal]);
+  try {
+    const opening = { request, call, rpc, values, signal, deadline: deadline.signal, onEnd };
+    const body = await open({ ...opening, body: universal.body as AsyncIterable<Uint8Array> });
+    negotiate(header, encodingHeaders[call.protocol as keyof typeof encodingHeaders], acceptsCompression);
+    if (problem !== undefined) throw problem;
+    const answer = await handler({ ...universal, signal, body });
+    if (answer.status === 505)
+      return refuse(invalidMessage("http.version", "this method needs HTTP/2"), {
+        headers: Object.fromEntries(answer.header ?? []),
+        status: 505,
+      });
+    if (answer.status !== 200)
+      return refuse(new ServiceError("unsupported_media_type", "content type is not supported by this method"));
+    for (const [name, value] of Object.entries({ ...answerHeaders(call), ...call.announced }))
+      response.setHeader(name, value);
+    await universalResponseToNodeResponse(answer, response);
+  } catch (thrown) {
+    if (response.destroyed || response.closed || response.errored) return;
+    if (!response.headersSent) return refuse(toServiceError(thrown));
+    // The answer has begun, so it can only be cut short.
+    call.refusal ??= new ServiceError("internal", "the answer could not be written", { cause: thrown });
+    response.destroy();
+  }
+}
+
+const encodingHeaders = {
+  connect: "connect-content-encoding",
+  grpc: "grpc-encoding",
+  grpc_web: "grpc-encoding",
+} as const;
+const acceptHeaders = ["connect-accept-encoding", "grpc-accept-encoding"];
+
+/** Encoding of a request that declares none: a compressed message is then refused. */
+const undeclared: Compression = {
+  name: "undeclared",
+  compress: (bytes) => Promise.resolve(new Uint8Array(bytes)),
+  decompress: () => Promise.reject(undeclaredCompression()),
+};
+
+const noLease = { holds() {}, release() {} };
+const compressions = [...decompressors].map(
+  ([name, decompress]): Compression => ({
+    ...undeclared,
+    name,
+    decompress: async (bytes, maxBytes) => new Uint8Array(await decompress(bytes, 0, { maxBytes, lease: noLease })),
+  }),
+);
+
+/** Refuses an unknown encoding of messages. Answers are never compressed. */
+function negotiate(header: Headers, encodingHeader: string, acceptsCompression: boolean): void {
+  const encoding = header.get(encodingHeader) ?? "identity";
+  if (encoding === "identity") header.set(encodingHeader, undeclared.name);
+  else if (!acceptsCompression || !decompressors.has(encoding))
+    throw new ServiceError("unsupported_encoding", "message encoding is not supported");
+  for (const name of acceptHeaders) header.set(name, "identity");
+}
+
+/** An error that ends a stream leaves as any other refusal, and is noted for the log line. */
+export function reportStreamErrors(service: string): Interceptor {
+  return (next) => async (request) => {
+    const { signal } = request;
+    const restate = (thrown: unknown): ConnectError => {
+      const call = callOf({ values: request.contextValues });
+      call.refusal = refusalOf(thrown, signal);
+      return toConnectError(service, call.requestId, call.refusal);
+    };
+    try {
+      const isJson = /json/i.test(request.header.get("content-type") ?? "");
+      const response = await next(
+        request.stream ? { ...request, message: readable(request.message, isJson, signal) } : request,
+      );
+      return response.stream ? { ...response, message: endInTime(response.message, signal, restate) } : response;
+    } catch (thrown) {
+      throw restate(thrown);
+    }
   };
 }
 
-function wrapStream(handler: UniversalHandler, service: string): UniversalHandler {
-  return carry(handler, service, (universal, request) => {
-    const { stream } = request.response as unknown as Partial<Http2ServerResponse>;
-    if (stream !== undefined) resetWithAnswer(stream);
-    const deadline = startDeadline(takeTimeout(universal.header, request.call.protocol), maxStreamMs);
-    const { signal } = universal;
-    if (signal.aborted) deadline.end();
-    else signal.addEventListener("abort", deadline.end, { once: true });
-    const inlet = universal.contextValues?.get(kInlet);
-    if (inlet === undefined) throw new Error("stream without an inlet");
-    return handler({
-      ...universal,
-      signal: AbortSignal.any([signal, deadline.signal]),
-      body: inlet.body(universal.body as AsyncIterable<Uint8Array>),
-    });
-  });
+/** A body that the deadline cut off cannot be decoded either. */
+function refusalOf(thrown: unknown, signal: AbortSignal): ServiceError {
+  if (isPast(signal)) return deadlinePassed;
+  // Work for a caller that has left rejects with the signal's reason.
+  if (signal.aborted && (thrown === signal.reason || isAbort(thrown))) return abortRefusal(signal);
+  if (!isOfProtocol(thrown)) return toServiceError(thrown);
+  if (signal.aborted) return callerGone;
+  // Connect counts the messages of a stream that has only one.
+  return thrown.code === Code.Unimplemented ? wrongMessageCount() : toServiceError(thrown);
+}
+
+/** Yields the messages. Throws the refusal of one that Connect cannot read; its text may quote the message. */
+async function* readable<T>(messages: AsyncIterable<T>, isJson: boolean, signal: AbortSignal): AsyncGenerator<T> {
+  try {
+    yield* messages;
+  } catch (thrown) {
+    throw isOfProtocol(thrown) && !signal.aborted ? unreadable(thrown, isJson) : thrown;
+  }
+}
+
+function unreadable(cause: ConnectError, isJson: boolean): ServiceError {
+  switch (cause.code) {
+    case Code.ResourceExhausted:
+      return bodyTooLarge();
+    case Code.Internal:
+      // Connect reports malformed binary as internal.
+      return isJson ? toServiceError(cause) : invalidMessage("protobuf", "message is not valid protobuf", { cause });
+    case Code.InvalidArgument:
+      return invalidMessage("decode", "message could not be decoded", { cause });
+    default:
+      return toServiceError(cause);
+  }
+}
+
+/** Whether Connect raised the error. */
+function isOfProtocol(thrown: unknown): thrown is ConnectError {
+  return thrown instanceof ConnectError && !(thrown.cause instanceof ServiceError);
+}
+
+function isAbort(thrown: unknown): boolean {
+  return thrown instanceof Error && thrown.name === "AbortError";
+}
+
+/** The deadline ends the messages early, which counts as an error. */
+async function* endInTime<T>(
+  messages: AsyncIterable<T>,
+  signal: AbortSignal,
+  restate: (thrown: unknown) => ConnectError,
+): AsyncGenerator<T> {
+  try {
+    yield* messages;
+    if (isPast(signal)) throw deadlinePassed;
+  } catch (thrown) {
+    throw restate(thrown);
+  }
+}
+
+function isPast(signal: AbortSignal): boolean {
+  return signal.aborted && abortRefusal(signal) === deadlinePassed;
 }

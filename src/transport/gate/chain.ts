@@ -1,17 +1,16 @@
 /**
  * The ordered list of what every call passes, on every protocol. The gate runs on the headers alone, before a byte of
- * the body is read. Interceptors run around the handler, the first of them outermost. A test pins both orders.
+ * the body is read. The checks run on the message, before the handler.
  */
 import type { DescMessage, Message } from "@bufbuild/protobuf";
-import type { Interceptor } from "@connectrpc/connect";
 import type { Call } from "../calls/call.ts";
+import type { Checks } from "../calls/exchange.ts";
 import { createGate, type Gate, type GateLink } from "../calls/gate.ts";
-import { createRules, type Rules, validate } from "../codec/validate.ts";
-import { countItems, enforceDeadline, readCallOptions, reportErrors } from "./interceptors.ts";
+import { createRules, type Rules } from "../codec/validate.ts";
+import { createChecks } from "./checks.ts";
 import { authenticate, authenticateStill, type CredentialVerifier, matchTenant, requireScopes } from "./links.ts";
 
 export interface ChainOptions {
-  readonly service: string;
   /** Lowercase prefix of our own headers, such as `x-svc-`. */
   readonly headerPrefix: string;
   readonly verifier: CredentialVerifier;
@@ -31,8 +30,8 @@ export interface Chain {
   readonly gate: Gate;
   /** Gate for a stream that is open: detects credentials that were revoked or count for less since it began. */
   readonly gateStill: Gate;
-  readonly interceptors: Interceptor[];
-  /** The rules of `validate`, for adapters that explain unreadable requests. */
+  readonly checks: Checks;
+  /** The rules of messages, for adapters that explain unreadable requests. */
   readonly rules: Rules;
 }
 
@@ -48,13 +47,7 @@ export function createChain(options: ChainOptions): Chain {
   return {
     gate: (context) => (open.get(context.rpc) ?? guarded)(context),
     gateStill: createGate([authenticateStill(options.verifier), ...allowed]),
-    interceptors: [
-      reportErrors(options.service),
-      enforceDeadline,
-      readCallOptions(options.headerPrefix),
-      validate(rules),
-      ...(options.itemQuotas === undefined ? [] : [countItems(options.itemQuotas)]),
-    ],
+    checks: createChecks({ ...options, rules }),
     rules,
   };
 }

@@ -1,33 +1,53 @@
 /** Length-prefixed messages of gRPC (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md). */
-
-import { bodyTooLarge } from "../../http/body.ts";
+import { bodyTooLarge, prefixBytes as frameHeaderBytes } from "../../http/body.ts";
 import { invalidMessage, undeclaredCompression, wrongMessageCount } from "../calls/errors.ts";
 
-export const frameHeaderBytes = 5;
+export { frameHeaderBytes };
+
 /** The other bits are reserved and ignored. */
 const compressedFlag = 1;
 
-/**
- * Parses the only message in a body. Throws if there is none, more than one, a compressed one or an incomplete one. As
- * in Connect's implementation, what follows the message is checked after parsing it.
- */
-export function decodeOnly<T>(body: Buffer, maxBytes: number, parse: (message: Uint8Array) => T): T {
-  if (body.length === 0) throw wrongMessageCount();
-  const message = parse(messageAt(body, 0, maxBytes));
-  const end = frameHeaderBytes + body.readUInt32BE(1);
-  if (body.length === end) return message;
-  parse(messageAt(body, end, maxBytes));
-  throw wrongMessageCount();
+export interface FrameRules {
+  readonly maxBytes: number;
+  /** Absent if the request declares no encoding. */
+  readonly inflate?: ((message: Uint8Array) => Promise<Uint8Array>) | undefined;
+  /** Frames with this flag are no messages. */
+  readonly ignoredFlag: number;
 }
 
-function messageAt(body: Buffer, offset: number, maxBytes: number): Uint8Array {
-  const start = offset + frameHeaderBytes;
-  if (body.length < start) throw invalidMessage("decode", "message could not be decoded");
-  const length = body.readUInt32BE(offset + 1);
-  if (length > maxBytes) throw bodyTooLarge();
-  if (body.length < start + length) throw invalidMessage("decode", "message could not be decoded");
-  if (((body[offset] ?? 0) & compressedFlag) !== 0) throw undeclaredCompression();
-  return body.subarray(start, start + length);
+/**
+ * Parses the only message in a body. Throws if there is none, more than one, a compressed one without an encoding, or an
+ * incomplete one. As in Connect's implementation, what follows the message is checked after parsing it.
+ */
+export async function readOnly<T extends object>(
+  body: Buffer,
+  { maxBytes, inflate, ignoredFlag }: FrameRules,
+  parse: (message: Uint8Array) => T,
+): Promise<T> {
+  let only: T | undefined;
+  for (let at = 0; at < body.length; ) {
+    const start = at + frameHeaderBytes;
+    if (body.length < start) throw incomplete();
+    const flags = body[at] as number;
+    const length = body.readUInt32BE(at + 1);
+    if (length > maxBytes) throw bodyTooLarge();
+    at = start + length;
+    if (body.length < at) throw incomplete();
+    const bytes = body.subarray(start, at);
+    const isCompressed = (flags & compressedFlag) !== 0;
+    if (isCompressed && inflate === undefined) throw undeclaredCompression();
+    const plain = isCompressed && inflate !== undefined ? await inflate(bytes) : bytes;
+    if ((flags & ignoredFlag) !== 0) continue;
+    const message = parse(plain);
+    if (only !== undefined) throw wrongMessageCount();
+    only = message;
+  }
+  if (only === undefined) throw wrongMessageCount();
+  return only;
+}
+
+function incomplete() {
+  return invalidMessage("decode", "message could not be decoded");
 }
 
 export function encodeFrame(message: Uint8Array): Buffer {

@@ -1,19 +1,22 @@
 /**
  * The JSON routes, a fourth protocol beside gRPC, gRPC-Web and Connect: one fastify route for each method, from its
- * `google.api.http` annotation, through the same gate and interceptors.
+ * `google.api.http` annotation.
  */
 import type { Message } from "@bufbuild/protobuf";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { invalidRequest, ServiceError } from "../../base/errors.ts";
-import { admitBody, continueIfExpected, declaredBytes, hasBody, readBody } from "../../http/body.ts";
-import type { BodyLease } from "../../http/body-budget.ts";
-import { startDeadline } from "../../http/deadline.ts";
+import { continueIfExpected, hasBody } from "../../http/body.ts";
 import type { Call } from "../calls/call.ts";
-import { CallContext } from "../calls/context.ts";
 import { toServiceError } from "../calls/errors.ts";
-import { type AdapterOptions, answeredByHook, maxItemBytes, route, whenCallerGone } from "../calls/exchange.ts";
+import {
+  type AdapterOptions,
+  answeredByHook,
+  exchange,
+  maxItemBytes,
+  route,
+  whenCallerGone,
+} from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
-import { type UnaryInvoker, unaryInvoker } from "../calls/unary-invoker.ts";
 import type { MessageRules } from "../codec/faults.ts";
 import { itemField, takeJsonItems } from "../codec/items.ts";
 import { answerEncoder, itemsEncoder } from "./answer.ts";
@@ -44,88 +47,55 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
       call.items = taken.items;
       return decodeRequest(input, taken.rest, rules);
     };
-    const invoke = unaryInvoker(method.spec, options.interceptors);
     app.route({
       method: method.verb === "GET" ? ["GET", "HEAD"] : "POST",
       url: method.restPath,
       // A hook, so that fastify does not look at the content type before credentials are checked.
       onRequest: (request, reply) => {
         reply.hijack();
-        void handle(method, { decode, invoke, encode }, options, request, reply);
+        void handle(method, { decode, encode }, options, request, reply);
       },
       handler: answeredByHook,
     });
   }
 }
 
-interface Steps {
+interface Codec {
   readonly decode: (body: Uint8Array, call: Call) => Message;
-  readonly invoke: UnaryInvoker;
   readonly encode: (message: Message) => ByteText | Promise<ByteText>;
 }
 
 async function handle(
   method: ServedMethod,
-  { decode, invoke, encode }: Steps,
-  { service, gate, limits, bodies }: AdapterOptions,
+  { decode, encode }: Codec,
+  options: AdapterOptions,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
   const { raw, inbound } = request;
+  const { headers, rawHeaders } = raw;
   const call = route(request, "rest", method.rpc);
-  let lease: BodyLease | undefined;
-  const deadline = startDeadline(undefined, limits.maxDeadlineMs, call.ticket?.waitedMs);
-  whenCallerGone(reply.raw, deadline.cancel);
-  try {
-    const context = new CallContext({
-      spec: method.spec,
-      call,
-      deadline,
-      protocolName: "rest",
-      requestMethod: inbound.method,
-      url: inbound.url,
-      rawHeaders: raw.rawHeaders,
-    });
-    await gate({ call, inbound, rpc: method.rpc, signal: deadline.signal });
-    if (method.verb !== "GET") lease = bodies.lease(call, inbound);
-    const message =
-      lease === undefined
-        ? decode(noBody(request), call)
-        : await readMessage(decode, method, limits, request, reply, lease, deadline.signal);
-    const encoded = encode(await invoke(context, message));
-    const text = typeof encoded === "string" ? encoded : await encoded;
-    // Before the answer, after which the caller may send the next body at once.
-    lease?.release();
-    sendJson(reply, 200, { ...call.announced, ...context.answerHeaders }, text);
-  } catch (thrown) {
-    lease?.release();
-    refuse(service, toServiceError(thrown), request, reply);
-  } finally {
-    deadline.end();
-  }
+  const hasNoBody = method.verb === "GET";
+  const { context, answer } = await exchange(method, options, {
+    call,
+    inbound,
+    rawHeaders,
+    protocolName: "rest",
+    requireGood: () =>
+      hasNoBody ? requireNoBody(raw) : requireJson(headers["content-type"], headers["content-encoding"]),
+    ...(!hasNoBody && {
+      body: { stream: raw, headers, isFramed: false, onAdmitted: () => continueIfExpected(raw, reply.raw) },
+    }),
+    decode: (body) => decode(hasNoBody ? empty : body, call),
+    encode,
+    whenGone: (cancel) => whenCallerGone(reply.raw, cancel),
+  });
+  if (answer === undefined) refuse(options.service, call.refusal ?? toServiceError(undefined), request, reply);
+  else sendJson(reply, 200, { ...call.announced, ...context.answerHeaders }, answer);
 }
 
-function noBody({ raw }: FastifyRequest): Uint8Array {
-  if (hasBody(raw)) throw invalidRequest("", "body.absent", "a GET request has no body");
-  return empty;
-}
-
-/** A function for reading and decoding, so that nothing keeps the bytes during the call. */
-async function readMessage(
-  decode: Steps["decode"],
-  { rpc }: ServedMethod,
-  { maxBodyBytes, bodyTimeoutMs }: AdapterOptions["limits"],
-  { raw, call }: FastifyRequest,
-  reply: FastifyReply,
-  lease: BodyLease,
-  signal: AbortSignal,
-): Promise<Message> {
-  requireJson(raw.headers["content-type"], raw.headers["content-encoding"]);
-  const announced = { bytes: declaredBytes(raw) };
-  const bodyLimits = { maxBytes: maxBodyBytes(rpc), timeoutMs: bodyTimeoutMs, lease };
-  admitBody(announced, bodyLimits);
-  continueIfExpected(raw, reply.raw);
-  return decode(await readBody(raw, announced, bodyLimits, signal, call.ticket), call);
+function requireNoBody(request: FastifyRequest["raw"]): void {
+  if (hasBody(request)) throw invalidRequest("", "body.absent", "a GET request has no body");
 }
 
 /** `application/json`, with no parameter or `charset=utf-8` (RFC 8259 §8.1, RFC 9110 §8.3.1). */

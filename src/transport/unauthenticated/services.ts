@@ -1,31 +1,18 @@
-/**
- * Services without credentials: health probes, and reflection for tools. They stream, so Connect's own plugin carries
- * them, outside the gate and without JSON routes.
- */
-import type { Http2ServerResponse } from "node:http2";
-import { createContextValues } from "@connectrpc/connect";
-import type { UniversalHandler } from "@connectrpc/connect/protocol";
-import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
+/** Services without credentials: health probes, and reflection for tools. They are outside the gate, without JSON routes. */
+import type { DescMethod, DescMethodUnary } from "@bufbuild/protobuf";
 import type { FastifyInstance } from "fastify";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import { startDeadline } from "../../http/deadline.ts";
-import { resetWithAnswer } from "../../http/unread-body.ts";
-import { kCall } from "../calls/call.ts";
-import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
+import type { AdapterOptions, UnaryMethod } from "../calls/exchange.ts";
 import { implementation, type ServiceBinding } from "../calls/methods.ts";
-import { acceptAnyContentType } from "../connect/plugin.ts";
-import { serveConnect } from "../connect/routes.ts";
-import { reportStreamErrors } from "../connect/stream-interceptors.ts";
-import { conversationLimits, limitStreams, watchLimits } from "../connect/stream-limits.ts";
-import { carry, takeTimeout, wrap } from "../connect/wrap.ts";
+import { conversationLimits, streamLimiter, watchLimits } from "../connect/stream-limits.ts";
+import { registerStreams } from "../connect/streams.ts";
+import { registerUnary } from "../connect/unary.ts";
 
 /** Largest message of these services, in bytes: they take names. */
 const maxMessageBytes = 4096;
 /** Longest time in which a caller may send on one stream, in milliseconds. */
 const maxConversationMs = 60_000;
-/** Longest time that a stream stays open: one day, in milliseconds. Watchers then reconnect. */
-const maxStreamMs = 86_400_000;
-
 export interface UnauthenticatedServicesOptions extends Pick<AdapterOptions, "service" | "limits" | "bodies"> {
   /** Aborted when the server begins to stop: open streams are no longer read. */
   readonly stopping: AbortSignal;
@@ -43,66 +30,48 @@ export function registerUnauthenticated(
   services: readonly ServiceBinding[],
   options: UnauthenticatedServicesOptions,
 ): void {
-  acceptAnyContentType(app);
-  const report = reportStreamErrors(options.service);
+  const { service, limits, bodies, stopping, addressOf } = options;
+  const maxBodyBytes = () => maxMessageBytes;
+  const open = { gate: async () => {}, checks: () => {}, rules: () => [] };
+  registerUnary(app, services.flatMap(unaryMethods), { service, bodies, ...open, limits: { ...limits, maxBodyBytes } });
   // Watches and conversations have separate limits.
-  const interceptors = {
-    unary: [report],
-    server_streaming: [report, limitStreams(watchLimits, options.addressOf)],
-    bidi_streaming: [report, limitStreams(conversationLimits, options.addressOf)],
-  };
-  const shared = { readMaxBytes: maxMessageBytes, acceptCompression: [compressionGzip, compressionBrotli] };
-  serveConnect(app, {
-    routes: (router) => {
-      for (const { desc, impl } of services) {
-        for (const method of desc.methods) {
-          const kind = method.methodKind === "client_streaming" ? "bidi_streaming" : method.methodKind;
-          router.rpc(method, implementation(method, impl), { ...shared, interceptors: interceptors[kind] });
-        }
-      }
-      router.handlers.forEach((handler, i) => {
-        router.handlers[i] =
-          handler.method.methodKind === "unary" ? wrapUnary(handler, options) : wrapStream(handler, options);
-      });
-    },
-    contextValues: (request) => createContextValues().set(kCall, request.call).set(kRequest, request),
-  });
-}
-
-function wrapUnary(handler: UniversalHandler, options: UnauthenticatedServicesOptions): UniversalHandler {
-  const limits = { ...options.limits, maxBodyBytes: () => maxMessageBytes };
-  return wrap(handler, { ...options, limits, interceptors: [], rules: () => [], gate: async () => {} });
-}
-
-/** `wrap` for a stream, whose answer is not complete when it begins. */
-function wrapStream(
-  handler: UniversalHandler,
-  { service, limits, stopping }: UnauthenticatedServicesOptions,
-): UniversalHandler {
-  const bodyTimeoutMs = handler.method.methodKind === "server_streaming" ? limits.bodyTimeoutMs : maxConversationMs;
-  return carry(handler, service, (universal, request) => {
-    // Over HTTP/1.1 there is no stream, and a watch ends with its answer.
-    const { stream } = request.response as unknown as Partial<Http2ServerResponse>;
-    if (stream !== undefined) resetWithAnswer(stream);
-    const deadline = startDeadline(takeTimeout(universal.header, request.call.protocol), maxStreamMs);
-    // Ends the timer, which would keep the connection and all that it holds.
-    const reading = startDeadline(undefined, bodyTimeoutMs);
-    whenAborted(universal.signal, () => {
-      deadline.end();
-      reading.end();
+  const kinds = [
+    { isKind: isWatch, enter: streamLimiter(watchLimits, addressOf), maxReadingMs: limits.bodyTimeoutMs },
+    { isKind: isConversation, enter: streamLimiter(conversationLimits, addressOf), maxReadingMs: maxConversationMs },
+  ];
+  for (const { isKind, enter, maxReadingMs } of kinds) {
+    registerStreams(app, services, {
+      service,
+      isKind,
+      handlerOptions: {},
+      maxMessageBytes: maxBodyBytes,
+      acceptsCompression: true,
+      open({ request, body, deadline, onEnd }) {
+        onEnd(enter(request));
+        const reading = startDeadline(undefined, maxReadingMs);
+        onEnd(reading.end);
+        return bodyUntil(body, AbortSignal.any([stopping, reading.signal, deadline]));
+      },
     });
-    const enough = AbortSignal.any([stopping, reading.signal, deadline.signal]);
-    return handler({
-      ...universal,
-      signal: AbortSignal.any([universal.signal, deadline.signal]),
-      body: bodyUntil(universal.body as AsyncIterable<Uint8Array>, enough),
-    });
-  });
+  }
 }
 
-function whenAborted(signal: AbortSignal, run: () => void): void {
-  if (signal.aborted) run();
-  else signal.addEventListener("abort", run, { once: true });
+function isWatch({ methodKind }: DescMethod): boolean {
+  return methodKind === "server_streaming";
+}
+
+function isConversation({ methodKind }: DescMethod): boolean {
+  return methodKind === "bidi_streaming" || methodKind === "client_streaming";
+}
+
+function unaryMethods({ desc, impl }: ServiceBinding): UnaryMethod[] {
+  return desc.methods
+    .filter((method): method is DescMethodUnary => method.methodKind === "unary")
+    .map((method) => ({
+      rpc: `${desc.name}/${method.name}`,
+      rpcPath: `/${desc.typeName}/${method.name}`,
+      spec: { kind: "unary", method, impl: implementation(method, impl) },
+    }));
 }
 
 /** Yields the body until it ends or the signal aborts. */

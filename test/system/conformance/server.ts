@@ -84,7 +84,6 @@ const methods = service.methods
   });
 
 const chain = createChain({
-  service: "conformance",
   headerPrefix: "x-conformance-",
   verifier: { verify: () => Promise.reject(new Error("no method here needs credentials")) } as never,
   requiredScopes: () => [],

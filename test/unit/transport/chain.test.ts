@@ -10,7 +10,6 @@ const caller = { tenantId: "tenant-a", principalId: "p", subject: "s", authSourc
 
 function chainOf(authenticate: () => Promise<Caller>) {
   return createChain({
-    service: "svc-platform-api",
     headerPrefix: "x-svc-",
     verifier: { authenticate, authenticateStill: authenticate },
     requiredScopes: () => ["platform-api.access"],
@@ -58,7 +57,6 @@ describe("gate", () => {
     const passed: string[] = [];
     const refused = () => Promise.reject(new ServiceError("missing_token", "credentials are required"));
     const { gate } = createChain({
-      service: "svc-platform-api",
       headerPrefix: "x-svc-",
       verifier: { authenticate: refused, authenticateStill: refused },
       requiredScopes: () => [],

@@ -5,7 +5,7 @@ import { ServiceError } from "../../../src/base/errors.ts";
 import type { RequestId } from "../../../src/base/ids.ts";
 import { deadlinePassed } from "../../../src/http/deadline.ts";
 import { type Call, kCall } from "../../../src/transport/calls/call.ts";
-import { reportStreamErrors } from "../../../src/transport/connect/stream-interceptors.ts";
+import { reportStreamErrors } from "../../../src/transport/connect/streams.ts";
 
 type AnyFn = Parameters<Interceptor>[0];
 
@@ -18,7 +18,7 @@ async function reasonOf(run: (controller: AbortController) => void): Promise<str
     run(controller);
   })();
   const answer = reportStreamErrors("svc-platform-api")((async () => ({ stream: true, message: messages })) as never);
-  const request = { signal: controller.signal, contextValues: createContextValues().set(kCall, call) };
+  const request = { signal: controller.signal, header: new Headers(), contextValues: createContextValues().set(kCall, call) };
   const { message } = (await answer(request as never)) as Awaited<ReturnType<AnyFn>> & { stream: true };
   try {
     for await (const _ of message);

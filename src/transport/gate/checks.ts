@@ -1,36 +1,25 @@
-/** Interceptors around every handler, the outermost first; `codec/validate.ts` is the last. */
-import type { Interceptor } from "@connectrpc/connect";
-import { ServiceError } from "../../base/errors.ts";
-import { withinDeadline } from "../../http/deadline.ts";
-import { type Call, callOf, type ReceiptDetail } from "../calls/call.ts";
-import { toConnectError, toServiceError } from "../calls/errors.ts";
+/** What a call passes once its message is read, before its handler. */
+import { invalidRequests, ServiceError } from "../../base/errors.ts";
+import type { Call, ReceiptDetail } from "../calls/call.ts";
+import type { Checks } from "../calls/exchange.ts";
+import type { Rules } from "../codec/validate.ts";
 
-/** Outermost interceptor: turns thrown values into refusals, noted on the call, and into Connect errors. */
-export function reportErrors(service: string): Interceptor {
-  return (next) => async (request) => {
-    try {
-      return await next(request);
-    } catch (thrown) {
-      const call = callOf({ values: request.contextValues });
-      const refusal = toServiceError(thrown);
-      call.refusal = refusal;
-      throw toConnectError(service, call.requestId, refusal);
-    }
-  };
+export interface ChecksOptions {
+  /** Lowercase prefix of our own headers, such as `x-svc-`. */
+  readonly headerPrefix: string;
+  readonly rules: Rules;
+  /** Enforces quotas for the items of bulk calls; absent if there are none. */
+  readonly itemQuotas?: ((rpc: string, call: Call, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
-/**
- * Answers as soon as the deadline passes, whatever the handler waits for. A record on its way to the store may still
- * become durable: it was not acknowledged, and the caller decides whether to retry.
- */
-export const enforceDeadline: Interceptor = (next) => (request) => withinDeadline(() => next(request), request.signal);
-
-/** Enforces quotas for the items of bulk calls. */
-export function countItems(take: (rpc: string, call: Call, signal: AbortSignal) => Promise<void>): Interceptor {
-  return (next) => async (request) => {
-    const call = callOf({ values: request.contextValues });
-    if (call.items !== undefined && call.rpc !== undefined) await take(call.rpc, call, request.signal);
-    return next(request);
+/** Returns the checks in their order: call options, rules of the message, quotas of its items. */
+export function createChecks({ headerPrefix, rules, itemQuotas }: ChecksOptions): Checks {
+  const readOptions = readCallOptions(headerPrefix);
+  return ({ call, rpc, desc, message, signal }) => {
+    readOptions(call);
+    const violations = rules(desc, message);
+    if (violations.length > 0) throw invalidRequests(violations);
+    return call.items === undefined ? undefined : itemQuotas?.(rpc, call, signal);
   };
 }
 
@@ -44,10 +33,9 @@ const bulkReceiptDetails: readonly string[] = ["full", "brief", "range", "none"]
  * Reads the caller's options from headers (gRPC: metadata): `idempotency-key`, and `receipt` under the deployment's
  * prefix. Refuses invalid values without repeating them.
  */
-export function readCallOptions(headerPrefix: string): Interceptor {
+export function readCallOptions(headerPrefix: string): (call: Call) => void {
   const receiptHeader = `${headerPrefix}receipt`;
-  return (next) => (request) => {
-    const call = callOf({ values: request.contextValues });
+  return (call) => {
     const key = headerOf(call, idempotencyHeader);
     if (key !== undefined) {
       if (!idempotencyKey.test(key)) throw refuse(idempotencyHeader, "must be 1 to 128 visible characters");
@@ -59,7 +47,6 @@ export function readCallOptions(headerPrefix: string): Interceptor {
       if (!known.includes(detail)) throw refuse(receiptHeader, `must be ${known.slice(0, -1).join(", ")} or none`);
       call.receiptDetail = detail as ReceiptDetail;
     }
-    return next(request);
   };
 }
 

@@ -1,0 +1,308 @@
+/**
+ * Unary calls of gRPC, gRPC-Web and Connect: how each protocol carries message, time limit, compression and answer. A
+ * differential test compares them with Connect's own handlers.
+ */
+import type { IncomingHttpHeaders } from "node:http";
+import type { Readable } from "node:stream";
+import { fromBinary, fromJsonString, type Message, toJsonString } from "@bufbuild/protobuf";
+import { base64Decode } from "@bufbuild/protobuf/wire";
+import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
+import { encodeEnvelope } from "@connectrpc/connect/protocol";
+import {
+  parseTimeout as parseConnectTimeout,
+  parseContentType as parseConnectType,
+} from "@connectrpc/connect/protocol-connect";
+import { parseTimeout as parseGrpcTimeout, parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-grpc";
+import { parseContentType as parseWebType, trailerFlag, trailerSerialize } from "@connectrpc/connect/protocol-grpc-web";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { invalidRequests, ServiceError } from "../../base/errors.ts";
+import type { InboundRequest } from "../../base/inbound-request.ts";
+import { continueIfExpected } from "../../http/body.ts";
+import type { Call, Protocol } from "../calls/call.ts";
+import type { CallContext } from "../calls/context.ts";
+import { invalidMessage, methodNotAllowed, toServiceError } from "../calls/errors.ts";
+import {
+  type AdapterOptions,
+  answeredByHook,
+  exchange,
+  maxItemBytes,
+  route,
+  type UnaryMethod,
+  whenCallerGone,
+} from "../calls/exchange.ts";
+import {
+  asHeaders,
+  protocolOf,
+  sendRpcRefusal,
+  sendWritten,
+  type Written,
+  writeRpcRefusal,
+} from "../calls/refusals.ts";
+import { binaryOptions, notProtobuf, requireFewRecords } from "../codec/binary-records.ts";
+import { jsonFaults } from "../codec/faults.ts";
+import { itemField, takeBinaryItems, takeJsonItems } from "../codec/items.ts";
+import { parseJson, readableText } from "../codec/parse.ts";
+import { frameEncoder } from "../grpc/encode.ts";
+import { encodeFrame, frameHeaderBytes, readOnly } from "../grpc/frame.ts";
+import { acceptedEncodings, type Decompress, decompressors } from "./compression.ts";
+
+/** How a request carries its message, by its headers. */
+export interface Form {
+  readonly protocol: Exclude<Protocol, "rest">;
+  readonly isJson: boolean;
+  /** Undefined if the message is not compressed. */
+  readonly decompress?: Decompress | undefined;
+  readonly timeoutMs?: number | undefined;
+  /** The query of a GET request, which has the message. */
+  readonly query?: URLSearchParams | undefined;
+  /** Refusal of headers that the protocol does not allow. */
+  readonly problem?: ServiceError | undefined;
+}
+
+export interface UnaryRequest {
+  readonly call: Call;
+  readonly inbound: InboundRequest;
+  readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: readonly string[];
+  readonly stream: Readable;
+  readonly form: Form;
+  readonly onAdmitted?: () => void;
+  readonly whenGone: (cancel: () => void) => void;
+}
+
+/** Carries one call, and returns its answer or refusal. */
+export type UnaryCarrier = (request: UnaryRequest) => Promise<Written>;
+
+export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): UnaryCarrier {
+  const { rpc, spec } = method;
+  const { service, limits, rules, jsonTypes } = options;
+  const { input, output } = spec.method;
+  const maxBytes = limits.maxBodyBytes(rpc);
+  const items = itemField(input);
+  const toFrame = frameEncoder(output);
+  const jsonOptions = jsonTypes === undefined ? {} : { registry: jsonTypes };
+
+  const read = (bytes: Uint8Array, isJson: boolean, call: Call): Message => {
+    let message = bytes;
+    if (items !== undefined) {
+      const take = isJson ? takeJsonItems : takeBinaryItems;
+      const taken = take(items, bytes, { rules, maxBytes: maxItemBytes(limits, rpc) });
+      call.items = taken.items;
+      message = taken.rest;
+    }
+    return isJson ? readJson(message) : readBinary(message);
+  };
+  const readBinary = (bytes: Uint8Array): Message => {
+    requireFewRecords(input, bytes);
+    try {
+      return fromBinary(input, bytes, binaryOptions);
+    } catch {
+      throw notProtobuf();
+    }
+  };
+  const readJson = (bytes: Uint8Array): Message => {
+    const text = readableText(input, bytes);
+    try {
+      return fromJsonString(input, text, jsonOptions);
+    } catch (cause) {
+      const faults = jsonFaults(input, parseJson(input, bytes), "canonical", (message) => rules(input, message));
+      throw faults.length > 0 ? invalidRequests(faults) : undecodable(cause);
+    }
+  };
+  const encodeJson = (message: Message) => Buffer.from(toJsonString(output, message, jsonOptions));
+
+  return async ({ call, inbound, headers, rawHeaders, stream, form, onAdmitted, whenGone }) => {
+    const { protocol, isJson, decompress, query, problem } = form;
+    const isFramed = protocol !== "connect";
+    const { context, answer } = await exchange(method, options, {
+      call,
+      inbound,
+      rawHeaders,
+      protocolName: protocol.replace("_", "-"),
+      timeoutMs: form.timeoutMs,
+      requireGood: () => {
+        if (problem !== undefined) throw problem;
+      },
+      ...(query === undefined && { body: { stream, headers, isFramed, ...(onAdmitted && { onAdmitted }) } }),
+      decode: async (body, bodyLimits) => {
+        const inflate = decompress && ((bytes: Uint8Array) => decompress(bytes, body.byteLength, bodyLimits()));
+        const parse = (bytes: Uint8Array) => read(bytes, isJson, call);
+        if (isFramed)
+          return readOnly(body, { maxBytes, inflate, ignoredFlag: protocol === "grpc_web" ? trailerFlag : 0 }, parse);
+        const message = query === undefined ? body : messageIn(query);
+        return parse(inflate === undefined || message.byteLength === 0 ? message : await inflate(message));
+      },
+      encode: (message) => {
+        if (isFramed) return isJson ? encodeFrame(encodeJson(message)) : toFrame(message);
+        return isJson ? encodeJson(message) : toFrame(message).subarray(frameHeaderBytes);
+      },
+      whenGone,
+    });
+    if (answer !== undefined) return writeAnswer(form, answer, context);
+    const refusal = call.refusal ?? toServiceError(undefined);
+    return writeRpcRefusal(service, call, refusal, headers["content-type"] ?? "", {
+      headers: context.answerHeaders,
+      trailers: context.responseTrailer,
+      ...(refusal.reason === "unsupported_encoding" && { accepts: acceptedEncodings }),
+    });
+  };
+}
+
+/** Serves the methods on gRPC, gRPC-Web and Connect, over HTTP/1.1 and HTTP/2. */
+export function registerUnary(app: FastifyInstance, methods: readonly UnaryMethod[], options: AdapterOptions): void {
+  for (const method of methods) {
+    const carry = unaryCarrier(method, options);
+    const isSafe = method.spec.method.idempotency === MethodOptions_IdempotencyLevel.NO_SIDE_EFFECTS;
+    app.route({
+      method: app.supportedMethods,
+      url: method.rpcPath,
+      // A hook, so that fastify does not look at the content type before credentials are checked.
+      onRequest: (request, reply) => {
+        reply.hijack();
+        void handle(method, carry, isSafe, options.service, request, reply);
+      },
+      handler: answeredByHook,
+    });
+  }
+}
+
+async function handle(
+  { rpc }: UnaryMethod,
+  carry: UnaryCarrier,
+  isSafe: boolean,
+  service: string,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  const { raw, inbound } = request;
+  const { headers, rawHeaders } = raw;
+  const protocol = protocolOf(headers["content-type"]);
+  const call = route(request, protocol, rpc);
+  const allowed = isSafe && protocol === "connect" ? ["POST", "GET"] : ["POST"];
+  if (!allowed.includes(inbound.method)) {
+    const allow = allowed.join(", ");
+    return sendRpcRefusal(service, methodNotAllowed(allow), request, reply, { headers: { allow } });
+  }
+  const written = await carry({
+    ...{ call, inbound, headers, rawHeaders, stream: raw },
+    form: formOf(protocol, inbound, headers),
+    onAdmitted: () => continueIfExpected(raw, reply.raw),
+    whenGone: (cancel) => whenCallerGone(reply.raw, cancel),
+  });
+  sendWritten(written, request, reply);
+}
+
+/** What tells the protocols apart in the headers of a request. */
+const protocols = {
+  connect: {
+    typeOf: (type: string | null) => {
+      const parsed = parseConnectType(type);
+      return parsed?.stream === true ? undefined : parsed;
+    },
+    timeoutHeader: "connect-timeout-ms",
+    parseTimeout: parseConnectTimeout,
+    encodingHeader: "content-encoding",
+  },
+  grpc: {
+    typeOf: parseGrpcType,
+    timeoutHeader: "grpc-timeout",
+    parseTimeout: parseGrpcTimeout,
+    encodingHeader: "grpc-encoding",
+  },
+  grpc_web: {
+    typeOf: (type: string | null) => {
+      const parsed = parseWebType(type);
+      return parsed?.text === true ? undefined : parsed;
+    },
+    timeoutHeader: "grpc-timeout",
+    parseTimeout: parseGrpcTimeout,
+    encodingHeader: "grpc-encoding",
+  },
+} as const;
+
+const queryTypes = new Map([
+  ["proto", { binary: true }],
+  ["json", { binary: false }],
+]);
+
+export function formOf(
+  protocol: Form["protocol"],
+  { method, url }: InboundRequest,
+  headers: IncomingHttpHeaders,
+): Form {
+  const { typeOf, encodingHeader } = protocols[protocol];
+  const query = method === "GET" ? new URLSearchParams(/\?(.*)/s.exec(url)?.[1]) : undefined;
+  const type =
+    query === undefined ? typeOf(headers["content-type"] ?? null) : queryTypes.get(query.get("encoding") ?? "");
+  const encoding = (query === undefined ? textOf(headers[encodingHeader]) : query.get("compression")) ?? "identity";
+  const decompress = decompressors.get(encoding);
+  const form = { ...timeoutOf(protocol, headers), protocol, isJson: type?.binary === false, decompress, query };
+  if (type === undefined)
+    return {
+      ...form,
+      problem: new ServiceError("unsupported_media_type", "content type is not supported by this method"),
+    };
+  if (decompress === undefined && encoding !== "identity")
+    return { ...form, problem: new ServiceError("unsupported_encoding", "message encoding is not supported") };
+  return form;
+}
+
+/** Returns the caller's time limit, or the refusal of a malformed one. */
+export function timeoutOf(
+  protocol: Form["protocol"],
+  headers: IncomingHttpHeaders,
+): Pick<Form, "timeoutMs" | "problem"> {
+  const { timeoutHeader, parseTimeout } = protocols[protocol];
+  const { timeoutMs, error } = parseTimeout(textOf(headers[timeoutHeader]) ?? null, Number.MAX_SAFE_INTEGER);
+  if (error === undefined) return { timeoutMs };
+  return { timeoutMs, problem: invalidMessage("timeout", "the timeout header is malformed") };
+}
+
+function textOf(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value.join(", ") : value;
+}
+
+/** Returns the message of a GET request (https://connectrpc.com/docs/protocol#unary-get-request). */
+function messageIn(query: URLSearchParams): Uint8Array {
+  const text = query.get("message") ?? "";
+  if (query.get("base64") !== "1") return Buffer.from(text, "utf8");
+  try {
+    return base64Decode(text);
+  } catch {
+    throw invalidRequests([{ field: "", rule: "base64", message: "message is not base64" }]);
+  }
+}
+
+function undecodable(cause: unknown): ServiceError {
+  return invalidMessage("decode", "message could not be decoded", { cause });
+}
+
+/** @param answer a frame, or a bare message on Connect */
+function writeAnswer({ protocol, isJson }: Form, answer: Uint8Array, context: CallContext): Written {
+  const codec = isJson ? "json" : "proto";
+  switch (protocol) {
+    case "grpc":
+      return {
+        status: 200,
+        headers: { "content-type": `application/grpc+${codec}`, ...context.answerHeaders },
+        body: answer,
+        trailers: { ...context.answerTrailers, "grpc-status": "0" },
+      };
+    case "grpc_web": {
+      const trailers = new Headers({ "grpc-status": "0", ...context.answerTrailers });
+      return {
+        status: 200,
+        headers: { "content-type": `application/grpc-web+${codec}`, ...context.answerHeaders },
+        body: Buffer.concat([answer, encodeEnvelope(trailerFlag, trailerSerialize(trailers))]),
+      };
+    }
+    default: {
+      const own = { "content-type": `application/${codec}`, "content-length": String(answer.byteLength) };
+      return {
+        status: 200,
+        headers: { ...own, ...context.answerHeaders, ...asHeaders(context.answerTrailers) },
+        body: answer,
+      };
+    }
+  }
+}

@@ -93,7 +93,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       ...["@opentelemetry/resources", "@opentelemetry/sdk-trace", "pino", "prom-client"],
     ],
   },
-  config: { knows: ["base", "files/file-system.ts"], packages: ["node:process", "yaml"] },
+  config: { knows: ["base", "files/file-system.ts"], packages: ["node:process", "valibot", "yaml"] },
   stores: {
     knows: ["auth/proof/replay-store.ts", "base", "domain/ports.ts", "files", "ledger"],
     packages: ["lru-cache", "node:sqlite", "pg"],

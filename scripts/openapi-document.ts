@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { maxBodyBytesOf } from "../src/app/gateway.ts";
-import { settings } from "../src/config/settings.ts";
+import { read } from "../src/config/schema.ts";
+import { type Config, settings } from "../src/config/settings.ts";
 import { createScopeTable } from "../src/domain/routes.ts";
 import { createAuthzenDocument } from "../src/portal/openapi/authzen-document.ts";
 import { createBulkDocument } from "../src/portal/openapi/bulk-document.ts";
@@ -56,9 +57,10 @@ type WithDefault =
   | "maxBulkBodyBytes"
   | "maxBodyBytes";
 
-function defaultOf<K extends WithDefault>(key: K): ReturnType<(typeof settings)[K]["parse"]> {
-  const { parse, default: text } = settings[key];
-  return parse(text as string) as ReturnType<(typeof settings)[K]["parse"]>;
+function defaultOf<K extends WithDefault>(key: K): Config[K] {
+  const result = read<unknown>(settings[key].schema, settings[key].default);
+  if ("problem" in result) throw new Error(result.problem);
+  return result.value as Config[K];
 }
 
 /** Implementations that are never called: the document reads descriptors only. */

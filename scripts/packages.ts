@@ -17,6 +17,7 @@ interface LockedPackage {
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly optionalDependencies?: Readonly<Record<string, string>>;
   readonly peerDependencies?: Readonly<Record<string, string>>;
+  readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional?: boolean }>>;
 }
 
 /**
@@ -36,8 +37,13 @@ export function productionPackages(named?: readonly string[]): readonly Installe
     visit(needed);
   };
   const visit = (path: string) => {
-    const { dependencies, optionalDependencies, peerDependencies } = packages[path] as LockedPackage;
-    for (const name of Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies })) add(name, path);
+    const { dependencies, optionalDependencies, peerDependencies, peerDependenciesMeta } = packages[
+      path
+    ] as LockedPackage;
+    for (const name of Object.keys({ ...dependencies, ...optionalDependencies })) add(name, path);
+    // A package only types itself with an optional one, such as the compiler.
+    for (const name of Object.keys({ ...peerDependencies }))
+      if (peerDependenciesMeta?.[name]?.optional !== true) add(name, path);
   };
   if (named === undefined) visit("");
   else for (const name of named) add(name, "");

@@ -7,8 +7,7 @@ import { attributeTypes } from "../src/base/caller-attributes.ts";
 import { largestLimits, longestPeriodSeconds, quotaNames } from "../src/base/quotas.ts";
 import { artifactProfiles } from "../src/base/vocabulary.ts";
 import { maximumIssuers } from "../src/config/issuer-file.ts";
-import { type Raw, type Setting, ValueProblem } from "../src/config/raw.ts";
-import { settings } from "../src/config/settings.ts";
+import { type Setting, settings } from "../src/config/settings.ts";
 import { guidanceMembers } from "../src/policy/guidance/guidance.ts";
 import { referenceKinds } from "../src/policy/model/entity-types.ts";
 import { policyActions } from "../src/policy/model/schema.ts";
@@ -19,7 +18,7 @@ type Properties = Readonly<Record<string, Schema>>;
 const text: Schema = { type: "string" };
 const flag: Schema = { type: "boolean" };
 const listOf = (items: Schema): Schema => ({ type: "array", items });
-const wordOf = (words: readonly string[]): Schema => ({ enum: words });
+const wordOf = (words: readonly unknown[]): Schema => ({ enum: words });
 const mapOf = (additionalProperties: Schema): Schema => ({ type: "object", additionalProperties });
 /** A map with these members and no others. */
 const members = (properties: Properties, ...required: readonly string[]): Schema => ({
@@ -59,25 +58,28 @@ function settingSchema(setting: Setting<unknown>): Schema {
   return { description, ...(given !== undefined && { default: given }), ...valueSchema(setting) };
 }
 
-/** By what the setting's own parser takes: words of its help text, whole numbers, any text; or lists and maps too. */
-function valueSchema({ parse, help, default: given }: Setting<unknown>): Schema {
-  const problem = (raw: Raw): string | undefined => {
-    try {
-      parse(raw);
-      return undefined;
-    } catch (error) {
-      if (error instanceof ValueProblem) return error.message;
-      throw error;
-    }
-  };
-  if (problem([]) !== problem({})) return { type: ["string", "array", "object"] };
-  const words = new Set(["on", "off", ...(help.match(/[a-z]\w*/g) ?? [])]);
-  const taken = [problem("any text"), problem("another")].includes(undefined)
-    ? []
-    : [...words].filter((word) => problem(word) === undefined);
-  if (taken.includes("on")) return { enum: ["on", "off", true, false] };
-  if (taken.length > 1) return wordOf(taken);
-  return given !== undefined && /^\d+$/.test(given) ? { type: "integer" } : { type: ["string", "number"] };
+/** By the parts of the setting's own schema: words, whole numbers, any text; or lists and maps too. */
+function valueSchema({ schema }: Setting<unknown>): Schema {
+  if (schema.type !== "string") return { type: ["string", "array", "object"] };
+  const parts = partsOf(schema as SchemaPart);
+  const limit = (type: string) => parts.find((part) => part.type === type)?.requirement;
+  const [minimum, maximum] = [limit("min_value"), limit("max_value")];
+  if (minimum !== undefined) return { type: "integer", minimum, maximum };
+  const words = parts.find((part) => part.type === "picklist")?.options;
+  if (words === undefined) return { type: ["string", "number"] };
+  // YAML reads two of them as booleans.
+  return wordOf(words.map((word) => (word === "true" ? true : word === "false" ? false : word)));
+}
+
+interface SchemaPart {
+  readonly type: string;
+  readonly pipe?: readonly SchemaPart[];
+  readonly requirement?: unknown;
+  readonly options?: readonly string[];
+}
+
+function partsOf({ pipe, ...part }: SchemaPart): readonly SchemaPart[] {
+  return pipe === undefined ? [part] : pipe.flatMap(partsOf);
 }
 
 function manifestSchema(): Schema {

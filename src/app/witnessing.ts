@@ -2,7 +2,7 @@
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Timers } from "../base/timers.ts";
-import type { WitnessSetting } from "../config/parsers.ts";
+import type { WitnessSetting } from "../config/values.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
 import { trustedWitnesses } from "../ledger/witness/http-witness.ts";
 import { Witnesses, type WitnessStatusChange } from "../ledger/witness/witnesses.ts";

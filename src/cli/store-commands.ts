@@ -4,8 +4,8 @@ import { setTimeout } from "node:timers/promises";
 import { systemClock } from "../base/clock.ts";
 import type { StoreLocation } from "../base/postgres-url.ts";
 import { formatBase64 } from "../base/text-forms.ts";
-import { storeLocation } from "../config/parsers.ts";
-import { ValueProblem } from "../config/raw.ts";
+import { read } from "../config/schema.ts";
+import { storeLocation } from "../config/values.ts";
 import type { LogState } from "../ledger/ports/store.ts";
 import { storeBackend } from "../stores/backends.ts";
 import type { CopiedStore, CopyEnd } from "../stores/sql/copy.ts";
@@ -152,11 +152,9 @@ export const storeCopyCommand = command({
 
 /** Parses a URL. The Refusal does not repeat it, because a URL may contain a password. */
 function locate(option: string, url: string): StoreLocation {
-  try {
-    return storeLocation(url);
-  } catch (error) {
-    throw error instanceof ValueProblem ? new Refusal(`${option}: ${error.message}`) : error;
-  }
+  const location = read(storeLocation, url);
+  if ("problem" in location) throw new Refusal(`${option}: ${location.problem}`);
+  return location.value;
 }
 
 /** Names a store without its password. */

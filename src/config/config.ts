@@ -1,9 +1,8 @@
 /** Turns the environment and the optional file into a frozen, typed configuration, or into all problems. */
 import { type Files, fileProblems } from "./files.ts";
-import { unknownKeys, unknownVariables } from "./names.ts";
-import { type Raw, type Setting, ValueProblem } from "./raw.ts";
-import { type Config, type Key, settings } from "./settings.ts";
-import { parseSettingsFile, type SettingsFile, type SettingsText } from "./settings-file.ts";
+import { read } from "./schema.ts";
+import { type Config, type Key, type Setting, settings } from "./settings.ts";
+import { parseSettingsFile, type SettingsText } from "./settings-file.ts";
 import { type ConfigFor, keysOf, requiredKeysOf, type Use } from "./uses.ts";
 import { weaknesses } from "./weaknesses.ts";
 
@@ -22,8 +21,6 @@ export type ReadResult<U extends Use> =
   | { readonly config: ConfigFor<U> }
   | { readonly problems: readonly [string, ...string[]] };
 
-const noFile: SettingsFile = { values: new Map(), problems: [], isBroken: false };
-
 /**
  * Reads the settings of the environment and of the file (YAML); the environment takes precedence. Unknown names are
  * refused for every use, because a misspelt name might be any setting. If the file cannot be parsed, missing settings
@@ -34,66 +31,40 @@ export function readConfig<U extends Use>(
   settingsText: SettingsText | undefined,
   { uses, files }: ReadOptions<U>,
 ): ReadResult<U> {
-  const file = settingsText === undefined ? noFile : parseSettingsFile(settingsText);
-  const read = readValues(env, file, uses);
-  const config = read.values as Config;
-  const has = (key: Key): boolean => read.understood.has(key);
-  const problems = [
-    ...file.problems,
-    ...unknownKeys([...file.values.keys()]),
-    ...unknownVariables(env),
-    ...read.problems,
+  const file = settingsText === undefined ? { values: new Map() } : parseSettingsFile(settingsText);
+  const isBroken = "problems" in file;
+  const fileValues: ReadonlyMap<string, unknown> = isBroken ? new Map() : file.values;
+  const values: Partial<Record<Key, unknown>> = {};
+  const problems: string[] = [
+    ...(isBroken ? file.problems : []),
+    ...[...fileValues.keys()].filter(isUnknown).map(unknown),
+    ...Object.keys(env)
+      .filter((name) => name.startsWith("SVC_") && isUnknown(name) && !serviceLink.test(name))
+      .map(unknown),
+  ];
+  for (const key of keysOf(uses)) {
+    const { name, schema, default: byDefault, absentValue }: Setting<unknown> = settings[key];
+    const raw = env[name] ?? fileValues.get(name) ?? byDefault;
+    const result = raw === undefined ? { value: absentValue } : read(schema, raw);
+    if ("value" in result) values[key] = deepFreeze(result.value);
+    else problems.push(`${name}: ${result.problem}`);
+  }
+  const config = values as Config;
+  /** Whether the value, default or absence is known. */
+  const has = (key: Key): boolean => Object.hasOwn(values, key);
+  problems.push(
     ...requiredKeysOf(uses)
-      .filter((key) => !file.isBroken && has(key) && config[key] === undefined)
+      .filter((key) => !isBroken && has(key) && config[key] === undefined)
       .map((key) => `${nameOf(key)}: is required`),
     ...weaknesses.flatMap(({ keys, problem }) => {
       const found = keys.every(has) ? problem(config) : undefined;
       return found === undefined ? [] : [`${nameOf(keys[0])}: ${found}`];
     }),
     ...fileProblems(config, files, has, nameOf),
-  ];
+  );
   const [first, ...rest] = problems;
   if (first !== undefined) return { problems: [first, ...rest] };
-  return { config: Object.freeze(read.values) as ConfigFor<U> };
-}
-
-interface ReadValues {
-  readonly values: Partial<Config>;
-  /** Keys whose value, default or absence is known. */
-  readonly understood: ReadonlySet<Key>;
-  /** Those of them that were set. */
-  readonly set: ReadonlySet<Key>;
-  readonly problems: readonly string[];
-}
-
-function readValues(env: Environment, file: SettingsFile, use: Use): ReadValues {
-  const values: Partial<Record<Key, unknown>> = {};
-  const understood = new Set<Key>();
-  const set = new Set<Key>();
-  const problems: string[] = [];
-  for (const key of keysOf(use)) {
-    const setting: Setting<unknown> = settings[key];
-    const raw = env[setting.name] ?? file.values.get(setting.name);
-    const parsed = parse(setting, raw ?? setting.default);
-    if ("problem" in parsed) {
-      problems.push(`${setting.name}: ${parsed.problem}`);
-      continue;
-    }
-    values[key] = deepFreeze(parsed.value);
-    understood.add(key);
-    if (raw !== undefined) set.add(key);
-  }
-  return { values: values as Partial<Config>, understood, set, problems };
-}
-
-function parse(setting: Setting<unknown>, raw: Raw | undefined): { value: unknown } | { problem: string } {
-  if (raw === undefined) return { value: setting.absentValue };
-  try {
-    return { value: setting.parse(raw) };
-  } catch (error) {
-    if (error instanceof ValueProblem) return { problem: error.message };
-    throw error;
-  }
+  return { config: Object.freeze(config) as ConfigFor<U> };
 }
 
 function nameOf(key: Key): string {
@@ -107,4 +78,34 @@ function deepFreeze<T>(value: T): T {
   if (prototype !== Object.prototype && prototype !== Array.prototype) return value;
   for (const member of Object.values(value)) deepFreeze(member);
   return Object.freeze(value);
+}
+
+const names: readonly string[] = Object.values(settings).map(({ name }) => name);
+
+/** Variables that an orchestrator injects for a service whose own name starts with `svc-`. */
+const serviceLink = /^SVC_.*_(SERVICE_HOST$|PORT)/;
+
+const isUnknown = (name: string): boolean => !names.includes(name);
+
+/** The problem of a name that is no setting, with the setting that needs the fewest edits if they are few for its length. */
+function unknown(name: string): string {
+  const upper = name.toUpperCase();
+  const candidates = names.map((known) => ({ known, distance: editDistance(upper, known) }));
+  const best = candidates.reduce((a, b) => (b.distance < a.distance ? b : a));
+  const isNear = best.distance <= Math.max(2, Math.floor(name.length / 4));
+  return `${name}: is no setting${isNear ? `; did you mean ${best.known}?` : ""}`;
+}
+
+/** Levenshtein distance: the minimum number of insertions, deletions and substitutions. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const substitution = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(substitution, (row[j] as number) + 1, (next[j - 1] as number) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] as number;
 }

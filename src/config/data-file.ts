@@ -1,9 +1,14 @@
 /** Data files that settings name: YAML or JSON, unique keys, no aliases. */
 import { type Document, isScalar, parseDocument, visit } from "yaml";
-import { type Parser, ValueProblem } from "./raw.ts";
+import { read, type Schema } from "./schema.ts";
 
-/** Most problems in one message. */
-const maxProblems = 16;
+/** Reads the file's text by its schema. Throws an Error that describes all problems. */
+export function readDataFile<T>(text: string, schema: Schema<T>): T {
+  const result = read(schema, parseDataFile(text));
+  if ("value" in result) return result.value;
+  // The file itself has no path.
+  throw new Error(result.problem === "must be a map" ? "the file: must be a map" : result.problem);
+}
 
 /** Parses the file's text. Throws an Error that describes the problem. */
 export function parseDataFile(text: string): unknown {
@@ -47,59 +52,4 @@ function requireUniqueKeys(document: Document): void {
       }
     },
   });
-}
-
-/** The value if it is a map; else reports a problem and returns an empty map. */
-export function mapOf(value: unknown, path: string, problems: string[]): Record<string, unknown> {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  problems.push(`${path}: must be a map`);
-  return {};
-}
-
-/** The members of a map, of which all that have another name are problems. The file itself has no path. */
-export function membersOf<Name extends string>(
-  value: unknown,
-  path: string,
-  names: readonly Name[],
-  problems: string[],
-): Partial<Record<Name, unknown>> {
-  const members = mapOf(value, path || "the file", problems);
-  const known: readonly string[] = names;
-  for (const name of Object.keys(members))
-    if (!known.includes(name))
-      problems.push(`${path && `${path}.`}${name}: is not known; there are ${names.join(", ")}`);
-  return members as Partial<Record<Name, unknown>>;
-}
-
-/** Throws an Error with the problems, if there are any. */
-export function refuse(problems: readonly string[]): void {
-  if (problems.length > 0) {
-    const more = problems.length - maxProblems;
-    throw new Error(`${problems.slice(0, maxProblems).join("; ")}${more > 0 ? `; and ${more} more` : ""}`);
-  }
-}
-
-/** The text if the parser accepts it; else reports a problem and returns the default. */
-export function textOf(
-  value: unknown,
-  byDefault: string,
-  parse: Parser<string>,
-  path: string,
-  problems: string[],
-): string {
-  if (value === undefined) return byDefault;
-  const problem = typeof value === "string" ? problemOf(() => parse(value)) : "must be a text";
-  if (problem !== undefined) problems.push(`${path}: ${problem}`);
-  return String(value);
-}
-
-/** The parser's message about a value; undefined if it accepts it. */
-export function problemOf(parse: () => unknown): string | undefined {
-  try {
-    parse();
-    return undefined;
-  } catch (error) {
-    if (error instanceof ValueProblem) return error.message;
-    throw error;
-  }
 }

@@ -1,8 +1,8 @@
 /** Checks the files and directories that settings name: that they exist and have valid content. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { NotRegularFileError } from "../files/file-system.ts";
-import { filesOf } from "./introspection-rule.ts";
-import { parseIssuerFile } from "./issuer-file.ts";
+
+import { filesOf, parseIssuerFile } from "./issuer-file.ts";
 import { parseQuotaFile } from "./quota-file.ts";
 import { type FilePermissions, openSecretFiles } from "./secret-files.ts";
 import type { Config, Key } from "./settings.ts";

@@ -1,11 +1,17 @@
-/** The file of token issuers: YAML or JSON, with the claims and tenants of each. */
-import { parseTenantId, type TenantId } from "../base/ids.ts";
-import { type ClaimNames, type IssuerEntry, indistinctOf, overlapsOf, type TenantRule } from "../base/issuers.ts";
-import { isLoopbackHost } from "../base/network.ts";
-import { mapOf, membersOf, parseDataFile, problemOf, refuse, textOf } from "./data-file.ts";
-import { introspectionOf } from "./introspection-rule.ts";
-import { audience, claimName, issuer } from "./parsers.ts";
+/** The file of token issuers: YAML or JSON, with the claims and tenants of each, and how it is asked about its tokens. */
+import * as v from "valibot";
+import {
+  type ClaimNames,
+  type IntrospectionRule,
+  type IssuerEntry,
+  indistinctOf,
+  overlapsOf,
+  type TenantRule,
+} from "../base/issuers.ts";
+import { readDataFile } from "./data-file.ts";
+import { anyMap, listed, mapOf, matching, members } from "./schema.ts";
 import type { Config } from "./settings.ts";
+import { audience, claimName, href, isGuarded, issuer, path, tenantId, tenantIds } from "./values.ts";
 
 /** Maximum number of issuers in one file: each has keys that are fetched in the background, and separate metrics. */
 export const maximumIssuers = 256;
@@ -28,115 +34,155 @@ export function sessionIssuerOf({ publicUrl, serviceName }: Pick<Config, "public
   return publicUrl ?? serviceName;
 }
 
+/** pattern = *( ALPHA / DIGIT / "." / "_" / ":" / "-" ) "*": a prefix of tenant ids. */
+const pattern = v.pipe(
+  matching(
+    /^(|[A-Za-z0-9][A-Za-z0-9._:-]{0,127})\*$/,
+    "the beginning of tenant ids with an asterisk at its end, and no other",
+  ),
+  v.transform((text) => text.slice(0, -1)),
+);
+const distinctTenants = v.pipe(
+  tenantIds,
+  v.transform((ids) => ({ count: ids.length, set: new Set(ids) })),
+  v.check(({ count, set }) => set.size === count, "has a tenant twice"),
+);
+const ruleKinds = ["fixed", "list", "pattern"];
+const tenants = v.pipe(
+  anyMap,
+  v.check(
+    (map) => Object.keys(map).length === 1 && ruleKinds.some((kind) => Object.hasOwn(map, kind)),
+    `must have exactly one of ${ruleKinds.join(", ")}`,
+  ),
+  members({
+    fixed: v.exactOptional(tenantId),
+    list: v.exactOptional(distinctTenants),
+    pattern: v.exactOptional(pattern),
+  }),
+  v.transform(({ fixed, list, pattern: prefix = "" }): TenantRule => {
+    if (fixed !== undefined) return { kind: "fixed", tenantId: fixed };
+    return list === undefined ? { kind: "prefix", prefix } : { kind: "list", tenantIds: list.set };
+  }),
+);
+
+/** How the issuer is asked about its tokens (RFC 7662). */
+const introspection = v.pipe(
+  members({
+    endpoint: href,
+    // Visible ASCII without the colon that ends a user name (RFC 7617 §2).
+    client_id: matching(/^[\x21-\x39\x3b-\x7e]{1,256}$/, "1 to 256 visible ASCII characters without a colon"),
+    client_secret_file: v.exactOptional(path),
+    client_certificate_file: v.exactOptional(path),
+    client_key_file: v.exactOptional(path),
+    // token68 (RFC 9110 §11.2).
+    token_prefix: v.exactOptional(
+      matching(/^[A-Za-z0-9._~+/-]{1,64}$/, "the beginning of an access token, 64 characters at most"),
+    ),
+  }),
+  v.check(
+    ({ client_secret_file: secret, client_certificate_file: certificate, client_key_file: key }) =>
+      (secret === undefined) === (certificate !== undefined || key !== undefined),
+    "must have client_secret_file, or client_certificate_file and client_key_file",
+  ),
+  v.forward(
+    v.check(
+      (given) => given.client_key_file === undefined || given.client_certificate_file !== undefined,
+      "is required",
+    ),
+    ["client_certificate_file"],
+  ),
+  v.forward(
+    v.check(
+      (given) => given.client_certificate_file === undefined || given.client_key_file !== undefined,
+      "is required",
+    ),
+    ["client_key_file"],
+  ),
+  v.forward(
+    v.check(
+      ({ endpoint, client_secret_file: secret }) =>
+        endpoint.startsWith("https:") || (secret !== undefined && isGuarded(endpoint)),
+      "must use https: plain http is accepted on loopback only, for a client secret",
+    ),
+    ["endpoint"],
+  ),
+  v.transform(({ endpoint, client_id: clientId, token_prefix: tokenPrefix = "", ...given }): IntrospectionRule => {
+    const {
+      client_secret_file: file,
+      client_certificate_file: certificateFile = "",
+      client_key_file: keyFile = "",
+    } = given;
+    const credentials =
+      file === undefined
+        ? ({ kind: "certificate", certificateFile, keyFile } as const)
+        : ({ kind: "secret", file } as const);
+    return { endpoint, clientId, credentials, tokenPrefix };
+  }),
+);
+
+/** Paths of the files that a rule of introspection names. */
+export function filesOf({ credentials }: IntrospectionRule): readonly string[] {
+  return credentials.kind === "secret" ? [credentials.file] : [credentials.certificateFile, credentials.keyFile];
+}
+
+/** Schema of the file. The settings fill in what an issuer's entry leaves out. */
+function fileSchema(defaults: IssuerDefaults) {
+  const names = claimNamesOf(defaults);
+  const name = v.pipe(
+    issuer,
+    v.check(
+      (identifier) => defaults.sessionClients === undefined || sessionIssuerOf(defaults) !== identifier,
+      "is the name of the service's own session tokens: SVC_PUBLIC_URL must be another",
+    ),
+  );
+  const claims = members({
+    tenant: v.optional(claimName, names.tenant),
+    principal: v.optional(claimName, names.principal),
+    subject: v.optional(claimName, names.subject),
+    scope: v.optional(claimName, names.scope),
+  });
+  const entry = v.pipe(
+    members({
+      tenants: v.optional(tenants, {}),
+      audience: v.optional(audience, defaults.oidcAudience),
+      claims: v.optional(claims, {}),
+      require_at_jwt: v.exactOptional(v.boolean("must be true or false")),
+      introspection: v.exactOptional(introspection),
+    }),
+    v.forward(
+      v.check(
+        (given) => given.introspection === undefined || given.require_at_jwt === undefined,
+        "is for tokens that are verified here, and not for those of introspection",
+      ),
+      ["require_at_jwt"],
+    ),
+    v.transform(({ require_at_jwt: requireAtJwt = defaults.requireAtJwt, ...given }) => ({ ...given, requireAtJwt })),
+  );
+  const issuers = v.pipe(
+    mapOf(name, entry),
+    v.check(({ size }) => size > 0, "names none"),
+    v.check(({ size }) => size <= maximumIssuers, `has more than ${maximumIssuers}`),
+  );
+  return members({ issuers: v.optional(issuers, {}) });
+}
+
 /**
  * Parses the file's text: `issuers`, a map from issuer identifier to `tenants` (`fixed`, `list` or `pattern`) and, to
  * override the settings, `audience`, `claims` and `require_at_jwt`; `introspection` if its tokens are not JWTs. Throws
  * an Error with all problems, including issuers that may speak for the same tenant.
  */
 export function parseIssuerFile(text: string, defaults: IssuerDefaults): readonly IssuerEntry[] {
-  const problems: string[] = [];
-  const { issuers: given = {} } = membersOf(parseDataFile(text), "", ["issuers"], problems);
-  const named = Object.entries(mapOf(given, "issuers", problems));
-  if (named.length === 0) problems.push("issuers: names none");
-  if (named.length > maximumIssuers) problems.push(`issuers: has more than ${maximumIssuers}`);
-  const entries = named.flatMap(([name, value]) => entryOf(name, value, defaults, problems) ?? []);
-  for (const { issuers, tenants } of overlapsOf(entries))
-    problems.push(`${issuers.join(" and ")}: both may speak for ${tenants}; a tenant has one issuer`);
+  const { issuers } = readDataFile(text, fileSchema(defaults));
+  const entries = [...issuers].map(([name, entry]): IssuerEntry => ({ issuer: name, ...entry }));
+  const problems = overlapsOf(entries).map(
+    ({ issuers: both, tenants: shared }) =>
+      `${both.join(" and ")}: both may speak for ${shared}; a tenant has one issuer`,
+  );
   const indistinct = indistinctOf(entries);
   if (indistinct !== undefined) {
     const what = "opaque tokens of both cannot be distinguished: each needs an introspection.token_prefix, neither the";
     problems.push(`${indistinct.join(" and ")}: ${what} beginning of the other`);
   }
-  refuse(problems);
+  if (problems.length > 0) throw new Error(listed(problems));
   return entries;
-}
-
-const entryMembers = ["tenants", "audience", "claims", "require_at_jwt", "introspection"] as const;
-
-function entryOf(name: string, value: unknown, defaults: IssuerDefaults, problems: string[]): IssuerEntry | undefined {
-  const path = `issuers.${name}`;
-  const problem = nameProblem(name, defaults);
-  if (problem !== undefined) problems.push(`${path}: ${problem}`);
-  const given = membersOf(value, path, entryMembers, problems);
-  const { tenants, audience: aud, claims = {}, require_at_jwt: atJwt, introspection } = given;
-  if (introspection !== undefined && atJwt !== undefined)
-    problems.push(`${path}.require_at_jwt: is for tokens that are verified here, and not for those of introspection`);
-  const asked =
-    introspection === undefined ? undefined : introspectionOf(introspection, `${path}.introspection`, problems);
-  const rule = tenantsOf(tenants, `${path}.tenants`, problems);
-  if (atJwt !== undefined && typeof atJwt !== "boolean") problems.push(`${path}.require_at_jwt: must be true or false`);
-  return (
-    rule && {
-      issuer: name,
-      audience: textOf(aud, defaults.oidcAudience, audience, `${path}.audience`, problems),
-      requireAtJwt: typeof atJwt === "boolean" ? atJwt : defaults.requireAtJwt,
-      claims: claimsOf(claims, claimNamesOf(defaults), `${path}.claims`, problems),
-      tenants: rule,
-      ...(asked !== undefined && { introspection: asked }),
-    }
-  );
-}
-
-function nameProblem(name: string, defaults: IssuerDefaults): string | undefined {
-  const problem = problemOf(() => issuer(name));
-  if (problem !== undefined) return problem;
-  const url = new URL(name);
-  if (url.protocol === "http:" && !isLoopbackHost(url.hostname))
-    return "must use https: plain http is accepted on loopback only";
-  if (defaults.sessionClients !== undefined && sessionIssuerOf(defaults) === name)
-    return "is the name of the service's own session tokens: SVC_PUBLIC_URL must be another";
-  return undefined;
-}
-
-function claimsOf(value: unknown, defaults: ClaimNames, path: string, problems: string[]): ClaimNames {
-  const given = membersOf(value, path, ["tenant", "principal", "subject", "scope"], problems);
-  const nameOf = (key: keyof ClaimNames) => textOf(given[key], defaults[key], claimName, `${path}.${key}`, problems);
-  return {
-    tenant: nameOf("tenant"),
-    principal: nameOf("principal"),
-    subject: nameOf("subject"),
-    scope: nameOf("scope"),
-  };
-}
-
-/** pattern = *( ALPHA / DIGIT / "." / "_" / ":" / "-" ) "*": a prefix of tenant ids. */
-const pattern = /^(|[A-Za-z0-9][A-Za-z0-9._:-]{0,127})\*$/;
-
-function tenantsOf(value: unknown, path: string, problems: string[]): TenantRule | undefined {
-  const given = value === undefined ? {} : mapOf(value, path, problems);
-  const [kind, ...more] = Object.keys(given);
-  if (kind === undefined || more.length > 0 || !["fixed", "list", "pattern"].includes(kind)) {
-    problems.push(`${path}: must have exactly one of fixed, list, pattern`);
-    return undefined;
-  }
-  const said = given[kind];
-  if (kind === "pattern") {
-    const prefix = typeof said === "string" ? pattern.exec(said)?.[1] : undefined;
-    if (prefix !== undefined) return { kind: "prefix", prefix };
-    problems.push(`${path}.pattern: must be the beginning of tenant ids with an asterisk at its end, and no other`);
-    return undefined;
-  }
-  if (kind === "fixed") {
-    const tenantId = tenantIdOf(said);
-    if (tenantId !== undefined) return { kind: "fixed", tenantId };
-    problems.push(`${path}.fixed: must be a tenant id`);
-    return undefined;
-  }
-  return listOf(said, `${path}.list`, problems);
-}
-
-function listOf(value: unknown, path: string, problems: string[]): TenantRule | undefined {
-  const items: readonly unknown[] = Array.isArray(value) ? value : [];
-  const tenantIds = items.flatMap((item) => tenantIdOf(item) ?? []);
-  if (items.length === 0 || tenantIds.length < items.length) {
-    problems.push(`${path}: must be a list of tenant ids`);
-    return undefined;
-  }
-  const set = new Set(tenantIds);
-  if (set.size < tenantIds.length) problems.push(`${path}: has a tenant twice`);
-  return { kind: "list", tenantIds: set };
-}
-
-function tenantIdOf(value: unknown): TenantId | undefined {
-  return typeof value === "string" ? parseTenantId(value) : undefined;
 }

@@ -1,18 +1,19 @@
 /**
- * Every setting, as data: the reader of the environment, the help and the documentation use this table. A default is
- * the text that an operator would write.
+ * Every setting, as data: the reader of the environment, the help, the documentation and the editors' schema use this
+ * table. A default is the text that an operator would write.
  */
-import { artifactProfiles, protectionOperations } from "../base/vocabulary.ts";
-import { callerSettings } from "./caller-settings.ts";
-import { keyReferences } from "./key-references.ts";
-import { limits } from "./limits.ts";
+import { artifactProfiles, authModes, proofsOfPossession, protectionOperations } from "../base/vocabulary.ts";
+import { list, matching, nonEmptyList, oneOf, type Schema } from "./schema.ts";
 import {
+  attributeHeaders,
+  audience,
   baseUrl,
+  claimName,
   defaultRouteScopes,
   integer,
+  issuer,
+  keyReferences,
   listenAddress,
-  matching,
-  oneOf,
   onOff,
   path,
   routeScopes,
@@ -20,11 +21,48 @@ import {
   storeLocation,
   thumbprint,
   trustedNetwork,
-  type WitnessSetting,
   witnesses,
-  wordOf,
-} from "./parsers.ts";
-import { given, list, nonEmpty, optional, optionalList, type Setting } from "./raw.ts";
+} from "./values.ts";
+
+/** One row of the table. */
+export interface Setting<T> {
+  /** Name of the environment variable, and key in the file. */
+  readonly name: `SVC_${string}`;
+  /** Purpose, unit and range, for a person. */
+  readonly help: string;
+  readonly schema: Schema<Exclude<T, undefined>>;
+  /** Text of the default; absent if the setting may be absent. */
+  readonly default?: string;
+  /** Meaning of its absence, for a person. */
+  readonly absent?: string;
+  /** The value of an absent setting without a default: an empty list, or undefined. */
+  readonly absentValue?: T;
+}
+
+/** A setting that always has a value. */
+function given<T>(name: Setting<T>["name"], byDefault: string, schema: Setting<T>["schema"], help: string): Setting<T> {
+  return { name, default: byDefault, schema, help };
+}
+
+/** A setting that may be absent. */
+function optional<T>(
+  name: Setting<T>["name"],
+  absent: string,
+  schema: Schema<Exclude<T, undefined>>,
+  help: string,
+): Setting<T | undefined> {
+  return { name, absent, schema, help };
+}
+
+/** A list that is empty only if the setting is absent. */
+function optionalList<T>(
+  name: Setting<T>["name"],
+  absent: string,
+  schema: Schema<readonly T[]>,
+  help: string,
+): Setting<readonly T[]> {
+  return { name, absent, absentValue: [], schema, help };
+}
 
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 /** How a trusted ingress forwards the client certificate. */
@@ -66,7 +104,53 @@ export const settings = {
     "Prefix of the service's own request and response headers",
   ),
 
-  ...callerSettings,
+  authMode: given(
+    "SVC_AUTH_MODE",
+    "bearer_token",
+    oneOf(authModes),
+    `How callers prove who they are: ${authModes.join(", ")}`,
+  ),
+  proofOfPossession: given(
+    "SVC_PROOF_OF_POSSESSION",
+    "mtls",
+    oneOf(proofsOfPossession),
+    `What a token is bound to: ${proofsOfPossession.join(", ")}`,
+  ),
+  dpopNonceKey: optional(
+    "SVC_DPOP_NONCE_KEY",
+    "proofs need no nonce",
+    path,
+    "File with a secret of 32 characters or more, the same for all replicas: DPoP proofs must carry a nonce derived from it",
+  ),
+  oidcIssuer: optional(
+    "SVC_OIDC_ISSUER",
+    "none; this or SVC_OIDC_ISSUERS is needed if access tokens are accepted",
+    issuer,
+    "Token issuer for every tenant; http on loopback only",
+  ),
+  oidcIssuers: optional(
+    "SVC_OIDC_ISSUERS",
+    "SVC_OIDC_ISSUER alone",
+    path,
+    "YAML or JSON file of token issuers, in place of SVC_OIDC_ISSUER, with their claims and tenants",
+  ),
+  oidcAudience: given("SVC_OIDC_AUDIENCE", "api://svc-platform-api", audience, "Audience that a token must carry"),
+  requireAtJwt: given(
+    "SVC_REQUIRE_AT_JWT",
+    "off",
+    onOff,
+    "Whether the issuer's access tokens must have typ at+jwt (RFC 9068); else JWT or none is accepted",
+  ),
+  tenantClaim: given("SVC_TENANT_CLAIM", "tenant_id", claimName, "Claim with the tenant id"),
+  principalClaim: given("SVC_PRINCIPAL_CLAIM", "principal_id", claimName, "Claim with the principal id"),
+  subjectClaim: given("SVC_SUBJECT_CLAIM", "sub", claimName, "Claim with the subject"),
+  scopeClaim: given("SVC_SCOPE_CLAIM", "scope", claimName, "Claim with the scopes"),
+  attributeHeaders: given(
+    "SVC_ATTRIBUTE_HEADERS",
+    "{}",
+    attributeHeaders,
+    "Headers in which the ingress sends attributes that the policy manifest declares: a map from attribute to header",
+  ),
   defaultRequiredScopes: given(
     "SVC_DEFAULT_REQUIRED_SCOPES",
     "platform-api.access",
@@ -83,13 +167,13 @@ export const settings = {
   trustedProxies: optionalList(
     "SVC_TRUSTED_PROXIES",
     "none trusted",
-    trustedNetwork,
+    nonEmptyList(trustedNetwork),
     "Addresses or CIDR blocks of the ingress whose forwarded headers are trusted",
   ),
   trustedProxyCertificates: optionalList(
     "SVC_TRUSTED_PROXY_CERTIFICATES",
     "the ingress is identified by its address alone",
-    thumbprint,
+    nonEmptyList(thumbprint),
     "TLS client certificates of the ingress, of which it must present one: SHA-256 thumbprints, base64url",
   ),
   forwardedCertFormat: given(
@@ -147,13 +231,13 @@ export const settings = {
   supportedOperations: given(
     "SVC_SUPPORTED_OPERATIONS",
     protectionOperations.join(","),
-    nonEmpty(list(wordOf(protectionOperations))),
+    nonEmptyList(oneOf(protectionOperations)),
     "Protection operations that this deployment supports",
   ),
   supportedProfiles: given(
     "SVC_SUPPORTED_PROFILES",
     artifactProfiles.join(","),
-    nonEmpty(list(wordOf(artifactProfiles))),
+    nonEmptyList(oneOf(artifactProfiles)),
     "Artifact profiles that this deployment supports",
   ),
 
@@ -174,13 +258,12 @@ export const settings = {
     path,
     "File of the last checkpoint of every log, outside the store",
   ),
-  witnesses: {
-    name: "SVC_WITNESSES",
-    absent: "none",
-    absentValue: [],
-    parse: witnesses,
-    help: "Witnesses that cosign checkpoints: verifier key (name+id+key) to submission URL (C2SP tlog-witness)",
-  } satisfies Setting<readonly WitnessSetting[]> as Setting<readonly WitnessSetting[]>,
+  witnesses: optionalList(
+    "SVC_WITNESSES",
+    "none",
+    witnesses,
+    "Witnesses that cosign checkpoints: verifier key (name+id+key) to submission URL (C2SP tlog-witness)",
+  ),
   witnessQuorum: optional(
     "SVC_WITNESS_QUORUM",
     "answers do not wait for witnesses if there is an anchor file",
@@ -218,7 +301,48 @@ export const settings = {
     `Least severe line that is logged: ${logLevels.join(", ")}`,
   ),
 
-  ...limits,
+  maxBodyBytes: given(
+    "SVC_MAX_BODY_BYTES",
+    "262144",
+    integer(1024, 262_144),
+    "Largest request body, 1024 to 262144 bytes",
+  ),
+  maxArtifactBodyBytes: given(
+    "SVC_MAX_ARTIFACT_BODY_BYTES",
+    "12582912",
+    integer(1024, 12_582_912),
+    "Largest request body of artifact-register, 1024 to 12582912 bytes",
+  ),
+  maxBulkBodyBytes: given(
+    "SVC_MAX_BULK_BODY_BYTES",
+    "1048576",
+    integer(1024, 8_388_608),
+    "Largest request body of a bulk call, and largest part of it that is in memory at once, 1024 to 8388608 bytes; each item also has the limit of its single route. It is also the limit of all questions in one call of an enforcement point, unless SVC_MAX_BODY_BYTES is larger",
+  ),
+  quotas: optional(
+    "SVC_QUOTAS",
+    "none",
+    path,
+    "File (YAML or JSON) of tenants' quotas in a period: requests, records, bytes of artifacts; reloaded when it changes",
+  ),
+  maxConnections: given(
+    "SVC_MAX_CONNECTIONS",
+    "4096",
+    integer(16, 1_000_000),
+    "Connections that may be open at once, 16 to 1000000; one address has half of them at most, except loopback and SVC_TRUSTED_PROXIES",
+  ),
+  shutdownGraceMs: given(
+    "SVC_SHUTDOWN_GRACE_MS",
+    "10000",
+    integer(0, 600_000),
+    "Time for calls in flight to finish after a stop signal, 0 to 600000 ms",
+  ),
+  decisionMaxAgeSeconds: given(
+    "SVC_DECISION_MAX_AGE_SECONDS",
+    "86400",
+    integer(1, 31_536_000),
+    "Age up to which a decision may be cited, 1 to 31536000 s",
+  ),
 } as const satisfies Record<string, Setting<unknown>>;
 
 /** The validated settings. A member is undefined if its setting may be absent and is. */

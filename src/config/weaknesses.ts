@@ -1,6 +1,5 @@
 /** Combinations of settings that would start an insecure service, or one that cannot work. Each refuses to start. */
-import { isLoopbackHost, isLoopbackNetwork } from "../base/network.ts";
-import { isOwnHeader } from "./attribute-headers.ts";
+import { isLoopbackNetwork } from "../base/network.ts";
 import type { Config, Key } from "./settings.ts";
 
 interface Weakness {
@@ -24,6 +23,11 @@ function needs(key: Key, needed: Key, problem: string): Weakness {
   return weak([key, needed], (config) => config[key] !== undefined && config[needed] === undefined, problem);
 }
 
+/** Headers under the service's own prefix. */
+const ownHeaders: readonly string[] = [
+  ...["tenant-id", "user-id", "subject", "scopes", "mtls-client-certificate", "receipt"],
+];
+
 export const weaknesses: readonly Weakness[] = [
   weak(
     ["oidcIssuer", "oidcIssuers", "authMode", "sessionClients"],
@@ -40,14 +44,6 @@ export const weaknesses: readonly Weakness[] = [
     ["oidcIssuers", "authMode"],
     ({ oidcIssuers, authMode }) => oidcIssuers !== undefined && authMode === "trusted_headers",
     "is for tokens, which SVC_AUTH_MODE=trusted_headers does not take",
-  ),
-  weak(
-    ["oidcIssuer"],
-    ({ oidcIssuer }) => {
-      const url = oidcIssuer === undefined ? undefined : new URL(oidcIssuer);
-      return url?.protocol === "http:" && !isLoopbackHost(url.hostname);
-    },
-    "must use https: plain http is accepted on loopback only",
   ),
   weak(
     ["listen", "tlsCert", "trustedProxies"],
@@ -98,7 +94,7 @@ export const weaknesses: readonly Weakness[] = [
   weak(
     ["attributeHeaders", "headerPrefix"],
     ({ attributeHeaders, headerPrefix }) =>
-      Object.values(attributeHeaders).some((header) => isOwnHeader(header, headerPrefix)),
+      Object.values(attributeHeaders).some((header) => ownHeaders.some((name) => header === headerPrefix + name)),
     "names a header that says something else",
   ),
   weak(

@@ -1,8 +1,9 @@
 /** Replicas on one database, whose only anchor is a witness. */
+import { parse } from "valibot";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { witnessingOf } from "../../src/app/witnessing.ts";
 import { systemTimers, type Timers } from "../../src/base/timers.ts";
-import { witnesses as parseWitnesses } from "../../src/config/parsers.ts";
+import { witnesses as witnessSchema } from "../../src/config/values.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { parseNote } from "../../src/ledger/tlog/note.ts";
@@ -41,7 +42,7 @@ test("after a failover to a standby that lacks it, no record is acknowledged by 
   const named = (seed: number) => startWitness({ logKeys, seed, name: `witness.example/w${seed}` });
   const witnesses = [await named(1), await named(2), await named(3)];
   const settings = {
-    witnesses: parseWitnesses(Object.fromEntries(witnesses.map(({ key, url }) => [key, url]))),
+    witnesses: parse(witnessSchema, Object.fromEntries(witnesses.map(({ key, url }) => [key, url]))),
     witnessQuorum: 2,
     store: { kind: "postgres" },
     anchor: undefined,
@@ -111,7 +112,7 @@ test("every answer of two replicas is cosigned, and a database that was put back
   const logKeys = () => (readKeyFile(fixture.keyPath) ?? []).map(({ publicKey }) => publicKey);
   const witness = await startWitness({ logKeys });
   const settings = {
-    witnesses: parseWitnesses(witness.setting),
+    witnesses: parse(witnessSchema, witness.setting),
     witnessQuorum: undefined,
     store: { kind: "postgres" },
     anchor: undefined,

@@ -1,10 +1,11 @@
 /** Witnesses beside the store: what they cosign, what they find out, and what their faults cost. */
 import { copyFileSync, rmSync } from "node:fs";
 import type { ServerResponse } from "node:http";
+import { parse } from "valibot";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type Witnessing, witnessingOf } from "../../src/app/witnessing.ts";
 import type { Timers } from "../../src/base/timers.ts";
-import { witnesses as parseWitnesses } from "../../src/config/parsers.ts";
+import { witnesses as witnessSchema } from "../../src/config/values.ts";
 import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import { openCheckpoint, parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
@@ -66,7 +67,7 @@ async function open(quorum?: number): Promise<void> {
     void changes.push(`${message}: ${fields.problem ?? ""}`);
   const found = witnessingOf(
     {
-      witnesses: parseWitnesses(Object.fromEntries(witnesses.map(({ key, url }) => [key, url]))),
+      witnesses: parse(witnessSchema, Object.fromEntries(witnesses.map(({ key, url }) => [key, url]))),
       witnessQuorum: quorum,
       store: { kind: "sqlite" },
       anchor: undefined,

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { decodeJwt } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import composeRealm from "../../deploy/compose/realm.json" with { type: "json" };
-import { defaultRouteScopes } from "../../src/config/parsers.ts";
+import { defaultRouteScopes } from "../../src/config/values.ts";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { mintProof } from "../harness/proofs.ts";

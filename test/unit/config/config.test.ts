@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { readConfig } from "../../../src/config/config.ts";
+import { read } from "../../../src/config/schema.ts";
 import { settings } from "../../../src/config/settings.ts";
 import { configOf, filesOf, goodEnvironment, problemsOf } from "./read.ts";
 
@@ -51,7 +52,7 @@ describe("defaults", () => {
     for (const setting of Object.values(settings)) {
       expect(setting.help, setting.name).not.toBe("");
       if (setting.default === undefined) expect(setting.absent, setting.name).toBeTypeOf("string");
-      else expect(() => setting.parse(setting.default as string), setting.name).not.toThrow();
+      else expect(read<unknown>(setting.schema, setting.default), setting.name).not.toHaveProperty("problem");
     }
   });
 

@@ -94,7 +94,7 @@ describe("a file of issuers", () => {
     ["a regular expression", one({ tenants: { pattern: "(a+)+*" } }), "tenants.pattern: must be the beginning"],
     ["a claim that is none", one({ tenants, claims: { tenant: "" } }), "claims.tenant: is empty"],
     ["an unknown claim", one({ tenants, claims: { email: "x" } }), "claims.email: is not known"],
-    ["an audience that is none", one({ tenants, audience: ["a"] }), "audience: must be a text"],
+    ["an audience that is none", one({ tenants, audience: ["a"] }), "audience: must be a single value"],
     ["a text for a switch", one({ tenants, require_at_jwt: "on" }), "require_at_jwt: must be true or false"],
     ["status lists", one({ tenants, status_lists: ["https://a.example/"] }), "status_lists: is not known"],
     ["introspection without an endpoint", asked({ endpoint: undefined }), "introspection.endpoint: is required"],

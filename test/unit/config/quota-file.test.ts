@@ -65,9 +65,9 @@ describe("a file of quotas", () => {
     ["an unknown quota", { default: { calls: requests } }, "default.calls: is not known; there are requests, records"],
     ["a quota of a prototype's name", { default: { constructor: requests } }, "default.constructor: is not known"],
     ["tenants in a list", { tenants: [] }, "tenants: must be a map"],
-    ["a tenant that is none", { tenants: { "a b": {} } }, "tenants: has a name that is not a tenant id"],
+    ["a tenant that is none", { tenants: { "a b": {} } }, "tenants.a b: must be a tenant id"],
     ["a number for a quota", { default: { requests: 5 } }, "default.requests: must be a map"],
-    ["no limit", { default: { requests: { period_seconds: 60 } } }, "default.requests.limit: must be a whole number"],
+    ["no limit", { default: { requests: { period_seconds: 60 } } }, "default.requests.limit: is required"],
     ["zero", { default: { requests: { ...requests, limit: 0 } } }, "requests.limit: must be a whole number from 1 to"],
     ["a fraction", { default: { requests: { ...requests, limit: 1.5 } } }, "requests.limit: must be a whole number"],
     ["a text for a number", { default: { requests: { ...requests, limit: "60" } } }, "limit: must be a whole number"],
@@ -78,7 +78,7 @@ describe("a file of quotas", () => {
     ],
     ["too long", { default: { records: { limit: 1, period_seconds: 1e7 } } }, "period_seconds: must be a whole number"],
     ["another unit", { default: { requests: { ...requests, burst: 1 } } }, "default.requests.burst: is not known"],
-    ["a tenant's wrong quota", { tenants: { a: { requests: {} } } }, "tenants.a.requests.limit: must be"],
+    ["a tenant's wrong quota", { tenants: { a: { requests: {} } } }, "tenants.a.requests.limit: is required"],
   ])("refuses %s", (_what, file, problem) => {
     expect(() => parseQuotaFile(JSON.stringify(file))).toThrow(problem);
   });

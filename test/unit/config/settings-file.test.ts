@@ -47,7 +47,7 @@ SVC_ROUTE_SCOPES:
     ["SVC_LISTEN: [127.0.0.1:80]", /^SVC_LISTEN: must be a single value/],
     ["SVC_SUPPORTED_PROFILES: []", /^SVC_SUPPORTED_PROFILES: must name at least one/],
     ["SVC_SUPPORTED_PROFILES: {tdf: 1}", /^SVC_SUPPORTED_PROFILES: must be a list/],
-    ["SVC_SUPPORTED_PROFILES: [[tdf]]", /^SVC_SUPPORTED_PROFILES: must be a single value, a list/],
+    ["SVC_SUPPORTED_PROFILES: [[tdf]]", /^SVC_SUPPORTED_PROFILES: must be a list of single values/],
     ["SVC_ROUTE_SCOPES: [a]", /^SVC_ROUTE_SCOPES: must be a map/],
     ["SVC_LOGLEVEL: info", /^SVC_LOGLEVEL: is no setting; did you mean SVC_LOG_LEVEL/],
     ["listen: 127.0.0.1:80", /^listen: is no setting/],

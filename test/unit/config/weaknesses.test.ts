@@ -73,12 +73,12 @@ describe("a weak or impossible configuration refuses to start", () => {
     [
       "a witness over http",
       { SVC_WITNESSES: '{"w.example/1+00000001+AAAA":"http://w.example/"}' },
-      "SVC_WITNESSES: must use https",
+      "SVC_WITNESSES: w.example/1+00000001+AAAA: must use https",
     ],
     [
       "witnesses without their keys",
       { SVC_WITNESSES: '{"w.example":"https://w.example/"}' },
-      "SVC_WITNESSES: must be a map from verifier keys",
+      "SVC_WITNESSES: w.example: must be a verifier key",
     ],
     ["no witnesses, said at length", { SVC_WITNESSES: "{}" }, "SVC_WITNESSES: must name 1 to 16"],
     ["a policy directory that is a file", { SVC_POLICY_DIR: "/file" }, "SVC_POLICY_DIR: is not a directory"],

@@ -1,7 +1,7 @@
 /**
  * Overhead of the gateway: requests a second, and latencies, of three calls on REST and gRPC, beside a bare fastify
- * that sends the same answers, and beside Connect's stock plugin on gRPC; then the time to be ready, and idle memory,
- * of the deployed program and from source. `--starts-only`: only the latter.
+ * that sends the same answers, and on gRPC beside calls that go through fastify; then the time to be ready, and idle
+ * memory, of the deployed program and from source. `--starts-only`: only the latter.
  *
  * Servers are pinned to one core, load generators to another. A round measures all servers of a call in turn. The table
  * shows medians over the rounds, also of ratios, so that drift of the machine favours no server. On a machine with
@@ -58,7 +58,7 @@ interface Scenario {
 /** Rows of the table, one for each target. */
 async function measureScenario({ name, targets }: Scenario): Promise<Record<string, string | number>[]> {
   const results = await measureInTurn(targets, { seconds, rounds, warmUpSeconds });
-  const [bare, , stock] = results;
+  const [bare, , routed] = results;
   return results.map((own, at) => ({
     call: name,
     server: targets[at]?.name ?? "",
@@ -67,7 +67,7 @@ async function measureScenario({ name, targets }: Scenario): Promise<Record<stri
     "p99 ms": own.median(({ p99Ms }) => p99Ms).toFixed(2),
     "CPU µs each": Math.round(own.median(({ cpuMicrosEach }) => cpuMicrosEach)),
     ...(bare && { "of bare (by CPU)": own.of(bare) }),
-    ...(at === 1 && stock && { "of stock (by CPU)": own.of(stock) }),
+    ...(at === 1 && routed && { "of routed (by CPU)": own.of(routed) }),
   }));
 }
 
@@ -89,7 +89,7 @@ function scenarios(
         headers: { authorization: `Bearer ${token}`, ...(json && { "content-type": "application/json" }) },
         ...(json && { body: json }),
       });
-    // The adapter serves the content type in its usual form; the stock plugin serves other forms of it.
+    // The usual form of the content type is served as a bare stream, other forms as requests of fastify.
     const grpc = (url: string, type: string) => (seconds: number) =>
       loadHttp2({
         ...shared,
@@ -111,7 +111,7 @@ function scenarios(
         targets: [
           { name: "bare", load: grpc(http2Url, "application/grpc"), cpuMicros: bare.cpuMicros },
           { name: "gateway", load: grpc(gatewayUrl, "application/grpc"), cpuMicros: gateway.cpuMicros },
-          { name: "stock plugin", load: grpc(gatewayUrl, "Application/grpc"), cpuMicros: gateway.cpuMicros },
+          { name: "through fastify", load: grpc(gatewayUrl, "Application/grpc"), cpuMicros: gateway.cpuMicros },
         ],
       },
     ];

@@ -1,6 +1,7 @@
 /**
- * The gRPC adapter against the stock plugin, on one server: `application/grpc` is the adapter's, while the plugin's
- * own matcher ignores case, so `Application/grpc` is answered by it. Whatever is sent, both answer the same.
+ * gRPC over a bare stream against gRPC over fastify, on one server: `application/grpc` is taken as a stream, while
+ * `Application/grpc` becomes a request. Whatever is sent, both answer the same. `stock-handlers.test.ts` compares with
+ * Connect's own handlers.
  */
 import type { ClientHttp2Session, OutgoingHttpHeaders } from "node:http2";
 import { gzipSync } from "node:zlib";
@@ -235,42 +236,42 @@ const cases: readonly Case[] = [
   { name: "another tenant's header", status: 7, headers: { "x-svc-tenant-id": "tenant-b" }, reason: "tenant_mismatch" },
 ];
 
-describe("adapter and stock plugin", () => {
+describe("a bare stream and a request", () => {
   test.each(cases)("answer the same: $name", async ({ status, reason, name: _, ...call }) => {
-    const [adapter, stock] = await both(call);
-    const refusal = refusalInTrailers(adapter.trailers);
-    expect({ status: adapter.trailers["grpc-status"], reason: refusal?.reason }).toEqual({
+    const [bare, routed] = await both(call);
+    const refusal = refusalInTrailers(bare.trailers);
+    expect({ status: bare.trailers["grpc-status"], reason: refusal?.reason }).toEqual({
       status: String(status),
       reason,
     });
-    expect(normal(adapter)).toEqual(normal(stock));
+    expect(normal(bare)).toEqual(normal(routed));
   });
 
   test("answer the same: a missing scope", async () => {
-    const [adapter, stock] = await both({ headers: { authorization: `Bearer ${weakToken}` } });
-    expect(refusalInTrailers(adapter.trailers)).toMatchObject({
+    const [bare, routed] = await both({ headers: { authorization: `Bearer ${weakToken}` } });
+    expect(refusalInTrailers(bare.trailers)).toMatchObject({
       reason: "missing_scope",
       missingScopes: "policy.read",
     });
-    expect(normal(adapter)).toEqual(normal(stock));
+    expect(normal(bare)).toEqual(normal(routed));
   });
 
   test("answer discovery byte for byte", async () => {
-    const [adapter, stock] = await both({ path: whoami.rpcPath, body: frame(Buffer.alloc(0)) });
-    expect(adapter.body.length).toBeGreaterThan(5);
-    expect({ ...adapter, headers: normal(adapter).headers }).toEqual({ ...stock, headers: normal(stock).headers });
+    const [bare, routed] = await both({ path: whoami.rpcPath, body: frame(Buffer.alloc(0)) });
+    expect(bare.body.length).toBeGreaterThan(5);
+    expect({ ...bare, headers: normal(bare).headers }).toEqual({ ...routed, headers: normal(routed).headers });
   });
 
   test("answer the same: no such method", async () => {
-    const [adapter, stock] = await both({ path: "/platform.sdk.v1.ProtectionService/Nothing" });
-    expect(refusalInTrailers(adapter.trailers)).toMatchObject({ code: "unimplemented", reason: "no_route" });
-    expect(normal(adapter)).toEqual(normal(stock));
+    const [bare, routed] = await both({ path: "/platform.sdk.v1.ProtectionService/Nothing" });
+    expect(refusalInTrailers(bare.trailers)).toMatchObject({ code: "unimplemented", reason: "no_route" });
+    expect(normal(bare)).toEqual(normal(routed));
   });
 
   test("answer the same where several messages exceed the limit of one together: neither reads further", async () => {
-    const [adapter, stock] = await both({ body: Buffer.concat([frame(planBytes), frame(Buffer.alloc(maxBodyBytes))]) });
-    expect(refusalInTrailers(adapter.trailers)).toMatchObject({ reason: "body_too_large" });
-    expect(refusalInTrailers(stock.trailers)).toMatchObject({ reason: "body_too_large" });
+    const [bare, routed] = await both({ body: Buffer.concat([frame(planBytes), frame(Buffer.alloc(maxBodyBytes))]) });
+    expect(refusalInTrailers(bare.trailers)).toMatchObject({ reason: "body_too_large" });
+    expect(refusalInTrailers(routed.trailers)).toMatchObject({ reason: "body_too_large" });
   });
 });
 

@@ -9,7 +9,7 @@ import { type H2Answer, h2Call, h2Connect } from "../harness/h2.ts";
 let gateway: Gateway;
 let session: ClientHttp2Session;
 let token: string;
-/** What the stock plugin does with what it did not expect. */
+/** What Connect's handlers write of what they did not expect. */
 let complaints: MockInstance;
 
 beforeAll(async () => {

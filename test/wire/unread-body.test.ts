@@ -80,10 +80,10 @@ describe("gRPC", () => {
   }
 
   test.each([
-    ["by the adapter, for want of a token", "application/grpc", false],
-    ["by the stock plugin, for want of a token", "Application/grpc", false],
-    ["by the adapter, for its size", "application/grpc", true],
-    ["by the stock plugin, for its size", "Application/grpc", true],
+    ["as a bare stream, for want of a token", "application/grpc", false],
+    ["as a request, for want of a token", "Application/grpc", false],
+    ["as a bare stream, for its size", "application/grpc", true],
+    ["as a request, for its size", "Application/grpc", true],
   ])("a stream that is refused %s is reset with its trailers, so that others may be opened", async (...given) => {
     const [, contentType, isAuthorized] = given;
     // More than may be open at once.

@@ -18,7 +18,11 @@ async function reasonOf(run: (controller: AbortController) => void): Promise<str
     run(controller);
   })();
   const answer = reportStreamErrors("svc-platform-api")((async () => ({ stream: true, message: messages })) as never);
-  const request = { signal: controller.signal, header: new Headers(), contextValues: createContextValues().set(kCall, call) };
+  const request = {
+    signal: controller.signal,
+    header: new Headers(),
+    contextValues: createContextValues().set(kCall, call),
+  };
   const { message } = (await answer(request as never)) as Awaited<ReturnType<AnyFn>> & { stream: true };
   try {
     for await (const _ of message);

@@ -1,0 +1,394 @@
+/**
+ * Unary calls of every protocol against Connect's own handlers, over the same implementation, gate and rules: whatever is
+ * sent, both answer the same. If Connect itself refuses a message, only the code is compared, because its words differ.
+ */
+import { randomFillSync } from "node:crypto";
+import http2, { type ClientHttp2Session } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { brotliCompressSync, gzipSync } from "node:zlib";
+import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
+import { type ConnectRouter, createContextValues, type HandlerContext, type Interceptor } from "@connectrpc/connect";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { DiscoveryService, WhoAmIRequestSchema } from "../../gen/platform/sdk/v1/discovery_pb.ts";
+import {
+  type PlanProtectionRequest,
+  PlanProtectionRequestSchema,
+  ProtectionService,
+} from "../../gen/platform/sdk/v1/protection_pb.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { ServiceError } from "../../src/base/errors.ts";
+import type { PrincipalId, RequestId, TenantId } from "../../src/base/ids.ts";
+import { createBodyBudget } from "../../src/http/body-budget.ts";
+import type { Listener } from "../../src/http/listener.ts";
+import { type Call, callerOf, callOf, kCall } from "../../src/transport/calls/call.ts";
+import { toConnectError, toServiceError } from "../../src/transport/calls/errors.ts";
+import { bind, servedMethods } from "../../src/transport/calls/methods.ts";
+import { createChain } from "../../src/transport/gate/chain.ts";
+import { createServer } from "../../src/transport/server.ts";
+import { frame, refusalInConnect, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
+import { type H2Answer, type H2Call, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { methodOn, requestFromRest } from "../harness/methods.ts";
+
+const service = "test";
+const maxBodyBytes = 4096;
+const requestId = "same-for-both";
+
+const plan = methodOn("/v1/sdk/protection-plan");
+const whoAmI = methodOn("/v1/sdk/whoami");
+const sample = sampleCalls().find(({ route }) => route === plan.restPath)?.body ?? {};
+
+/** Answers with what came in, in every part of an answer; fails if the purpose says so. */
+const protection = {
+  planProtection(request: PlanProtectionRequest, context: HandlerContext) {
+    context.responseHeader.set("x-own-header", "header");
+    context.responseTrailer.set("x-own-trailer", "trailer");
+    if (request.purpose === "refuse")
+      throw new ServiceError("store_unavailable", "the store is away", { retryAfterSeconds: 2 });
+    if (request.purpose === "fail") throw new TypeError("undefined is not a function");
+    return { service: `${callerOf(context).tenantId} ${request.purpose} é` };
+  },
+  resolvePolicy: () => ({}),
+  planKeyAccess: () => ({}),
+};
+const discovery = {
+  whoAmI: (_request: unknown, context: HandlerContext) => ({ service: callerOf(context).tenantId }),
+  getCapabilities: () => ({}),
+  getBootstrap: () => ({}),
+};
+
+const chain = createChain({
+  headerPrefix: "x-svc-",
+  requiredScopes: () => [],
+  warmUp: [],
+  verifier: {
+    async authenticate(inbound) {
+      if (inbound.headerValues("authorization")[0] !== "Bearer good")
+        throw new ServiceError("invalid_token", "the access token is not valid", { challenge: "Bearer" });
+      const [tenantId, principalId] = ["tenant" as TenantId, "principal" as PrincipalId];
+      return { tenantId, principalId, subject: principalId, authSource: "bearer_token", scopes: [] };
+    },
+    authenticateStill: () => Promise.reject(new ServiceError("internal", "nothing streams here")),
+  },
+});
+
+/** Connect's handlers, with the gate and the checks where Connect has a place for them. */
+function stockRoutes(router: ConnectRouter): void {
+  const refusing = (thrown: unknown) => toConnectError(service, requestId as RequestId, toServiceError(thrown));
+  const checks: Interceptor = (next) => async (request) => {
+    if (request.stream) throw new Error("nothing streams here");
+    const { method, message, signal } = request;
+    try {
+      const call = callOf({ values: request.contextValues });
+      await chain.checks({ call, rpc: `${method.parent.name}/${method.name}`, desc: method.input, message, signal });
+      return await next(request);
+    } catch (thrown) {
+      throw refusing(thrown);
+    }
+  };
+  const options = {
+    interceptors: [checks],
+    readMaxBytes: maxBodyBytes,
+    jsonOptions: { ignoreUnknownFields: false },
+    requestGate: async (context: HandlerContext) => {
+      const headerValues = (name: string) => [context.requestHeader.get(name) ?? []].flat();
+      const call: Call = { requestId: requestId as RequestId, receivedAtMs: 0, headerValues };
+      const inbound = { headerValues, remoteAddress: "127.0.0.1", method: context.requestMethod, url: context.url };
+      context.values.set(kCall, call);
+      const rpc = `${context.service.name}/${context.method.name}`;
+      await chain.gate({ call, inbound, rpc, signal: context.signal }).catch((thrown) => {
+        throw refusing(thrown);
+      });
+    },
+  };
+  router.service(ProtectionService, protection, options);
+  router.service(DiscoveryService, discovery, options);
+}
+
+let ours: Listener;
+let stock: http2.Http2Server;
+let sessions: readonly [ours: ClientHttp2Session, stock: ClientHttp2Session];
+beforeAll(async () => {
+  const addressOf = () => "127.0.0.1";
+  ours = await createServer({
+    service,
+    methods: servedMethods([bind(ProtectionService, protection), bind(DiscoveryService, discovery)]),
+    ...chain,
+    addressOf,
+    tenantHeader: "x-svc-tenant-id",
+    watchAdmission: () => {},
+    bodies: createBodyBudget({ maxBytes: 1_048_576, addressOf }),
+    limits: { maxBodyBytes: () => maxBodyBytes, bodyTimeoutMs: 10_000, maxDeadlineMs: 30_000 },
+    listener: {
+      onDefect: () => {},
+      headersTimeoutMs: 10_000,
+      requestTimeoutMs: 20_000,
+      idleTimeoutMs: 20_000,
+      answerTimeoutMs: 30_000,
+      maxConnections: 64,
+      maxHeaderBytes: 65_536,
+    },
+    clock: systemClock,
+    random: (bytes) => randomFillSync(bytes),
+    onAnswered: () => {},
+  });
+  const { port } = await ours.listen("127.0.0.1", 0);
+  stock = http2.createServer(connectNodeAdapter({ routes: stockRoutes, contextValues: () => createContextValues() }));
+  await new Promise<void>((resolve) => stock.listen(0, "127.0.0.1", resolve));
+  const urls = [port, (stock.address() as AddressInfo).port].map((each) => `http://127.0.0.1:${each}`);
+  sessions = (await Promise.all(urls.map((url) => h2Connect(url)))) as unknown as typeof sessions;
+});
+afterAll(async () => {
+  await Promise.all(sessions.map(h2Close));
+  stock.close();
+  await ours.close(1_000);
+});
+
+type Codec = "proto" | "json";
+type Encoding = "gzip" | "br" | undefined;
+
+interface Form {
+  readonly name: string;
+  readonly type: string;
+  readonly codec: Codec;
+  readonly isFramed: boolean;
+  readonly encoding: Encoding;
+}
+
+const squeezed = (bytes: Uint8Array, encoding: Encoding): Buffer => {
+  if (encoding === "gzip") return gzipSync(bytes);
+  return encoding === "br" ? brotliCompressSync(bytes) : Buffer.from(bytes);
+};
+
+const encodings: readonly Encoding[] = [undefined, "gzip", "br"];
+const forms: readonly Form[] = (
+  [
+    ["application/grpc", "proto", true],
+    ["Application/gRPC+proto", "proto", true],
+    ["application/grpc+json", "json", true],
+    ["application/grpc-web", "proto", true],
+    ["application/grpc-web+json", "json", true],
+    ["application/proto", "proto", false],
+    ["application/json", "json", false],
+    ["application/json; charset=utf-8", "json", false],
+  ] as const
+).flatMap(([type, codec, isFramed]) =>
+  encodings.map((encoding) => ({ name: `${type} ${encoding ?? ""}`, type, codec, isFramed, encoding })),
+);
+
+/** The body of a request with these messages. */
+function bodyOf({ isFramed, encoding }: Form, messages: readonly Uint8Array[]): Buffer {
+  const parts = messages.map((message) => squeezed(message, encoding));
+  return Buffer.concat(isFramed ? parts.map((part) => frame(part, encoding === undefined ? 0 : 1)) : parts);
+}
+
+function headersOf({ type, isFramed, encoding }: Form): Record<string, string> {
+  const encodingHeader = isFramed ? "grpc-encoding" : "content-encoding";
+  return {
+    te: "trailers",
+    authorization: "Bearer good",
+    "x-request-id": requestId,
+    // Our answers are never compressed.
+    [isFramed ? "grpc-accept-encoding" : "accept-encoding"]: "identity",
+    "content-type": type,
+    ...(encoding !== undefined && { [encodingHeader]: encoding }),
+  };
+}
+
+function messageOf(codec: Codec, members: object = {}): Buffer {
+  const message = requestFromRest(plan, { ...sample, ...members });
+  return codec === "json"
+    ? Buffer.from(toJsonString(PlanProtectionRequestSchema, message as PlanProtectionRequest))
+    : Buffer.from(toBinary(plan.desc.input, message));
+}
+
+async function both(call: H2Call): Promise<[ours: H2Answer, stock: H2Answer]> {
+  const [first, second] = await Promise.all(sessions.map((session) => h2Call(session, call)));
+  return [first as H2Answer, second as H2Answer];
+}
+
+/** Asks both, and expects the same answer. Returns ours. */
+async function expectSame(call: H2Call): Promise<ReturnType<typeof essence>> {
+  const [own, stocks] = (await both(call)).map(essence) as [ReturnType<typeof essence>, ReturnType<typeof essence>];
+  if (stocks.refusal === undefined || stocks.refusal.reason !== "none") expect(own).toEqual(stocks);
+  else
+    expect({ status: own.status, code: own.refusal?.code }).toEqual({
+      status: stocks.status,
+      code: stocks.refusal.code,
+    });
+  return own;
+}
+
+/** What both must answer: not the date, and what only ours adds to every answer. */
+function essence({ status, headers, trailers, body }: H2Answer) {
+  const type = String(headers["content-type"] ?? "");
+  const refusal = refusalIn(type, status, trailers, body);
+  const named = Object.entries({ ...headers, ...trailers });
+  const own = Object.fromEntries(named.filter(([name]) => /^(trailer-)?x-own-|www-auth|retry-/.test(name)));
+  if (refusal !== undefined) return { status, type, own, refusal };
+  const { "grpc-status": grpcStatus } = trailers;
+  return { status, type, own, grpcStatus, body: normalBody(type, body) };
+}
+
+/** Trailers of gRPC-Web have no order. */
+function normalBody(type: string, body: Buffer): string {
+  const text = body.toString("latin1");
+  if (!type.startsWith("application/grpc-web")) return text;
+  const end = 5 + body.readUInt32BE(1);
+  return (
+    text.slice(0, end) +
+    text
+      .slice(end + 5)
+      .split("\r\n")
+      .sort()
+      .join("\r\n")
+  );
+}
+
+function refusalIn(
+  type: string,
+  status: number,
+  trailers: H2Answer["trailers"],
+  body: Buffer,
+): WireRefusal | undefined {
+  if (type.startsWith("application/grpc-web")) return webRefusal(body);
+  if (type.startsWith("application/grpc")) return refusalInTrailers(trailers);
+  return status === 200 ? undefined : refusalInConnect(body.toString());
+}
+
+/** An answer may come before the trailers. */
+function webRefusal(body: Buffer): WireRefusal | undefined {
+  let at = 0;
+  while (((body[at] ?? 0) & 0x80) === 0) at += 5 + body.readUInt32BE(at + 1);
+  const lines = body
+    .subarray(at + 5)
+    .toString("latin1")
+    .trim()
+    .split("\r\n");
+  return refusalInTrailers(Object.fromEntries(lines.map((line) => line.split(/:\s*(.*)/s))));
+}
+
+describe.each(forms)("$name", (form) => {
+  const { codec, isFramed } = form;
+  const ask = (messages: readonly Uint8Array[], headers: object = {}, method = "POST") =>
+    expectSame({
+      path: plan.rpcPath,
+      method,
+      headers: { ...headersOf(form), ...headers },
+      body: bodyOf(form, messages),
+    });
+  const good = messageOf(codec);
+  const nothingJson = Buffer.from("{}");
+
+  test("a good call", async () => {
+    const { refusal, own } = await ask([good]);
+    expect(refusal).toBeUndefined();
+    expect(own).toMatchObject({ "x-own-header": "header" });
+  });
+
+  test("a message that breaks rules, and an empty one", async () => {
+    expect(await ask([messageOf(codec, { workload: { application: "" } })])).toMatchObject({
+      refusal: { code: "invalid_argument", reason: "invalid_request" },
+    });
+    await ask([codec === "json" ? nothingJson : Buffer.alloc(0)]);
+  });
+
+  test("a refusal, and a defect, of the handler", async () => {
+    expect(await ask([messageOf(codec, { purpose: "refuse" })])).toMatchObject({
+      refusal: { reason: "store_unavailable", retryAfterSeconds: 2 },
+    });
+    expect(await ask([messageOf(codec, { purpose: "fail" })])).toMatchObject({ refusal: { reason: "internal" } });
+  });
+
+  test("credentials and headers that are refused", async () => {
+    expect(await ask([good], { authorization: "Bearer bad" })).toMatchObject({ refusal: { reason: "invalid_token" } });
+    expect(await ask([good], { "x-svc-receipt": "some" })).toMatchObject({ refusal: { reason: "invalid_request" } });
+    await ask([Buffer.from("\x0f\x01")], { authorization: "Bearer bad" });
+  });
+
+  test("time limits", async () => {
+    const name = isFramed ? "grpc-timeout" : "connect-timeout-ms";
+    for (const value of [isFramed ? "5S" : "5000", "x", "-1", "", "12345678901"]) await ask([good], { [name]: value });
+  });
+
+  test("encodings that are not supported", async () => {
+    const name = isFramed ? "grpc-encoding" : "content-encoding";
+    for (const value of ["deflate", "identity, gzip", "GZIP"])
+      expect(await ask([good], { [name]: value })).toMatchObject({ refusal: { code: "unimplemented" } });
+  });
+
+  test("messages over the limit, as sent or decompressed", async () => {
+    expect(await ask([Buffer.alloc(maxBodyBytes + 1, "a")])).toMatchObject({ refusal: { code: "resource_exhausted" } });
+  });
+
+  test("other counts of messages than one", async () => {
+    await ask([]);
+    if (!isFramed) return;
+    expect(await ask([good, good])).toMatchObject({ refusal: { code: "unimplemented" } });
+    await expectSame({ path: plan.rpcPath, headers: headersOf(form), body: frame(good, 0, good.byteLength + 1) });
+    await expectSame({ path: plan.rpcPath, headers: headersOf(form), body: Buffer.from("\0\0\0") });
+    await expectSame({ path: plan.rpcPath, headers: headersOf(form), body: frame(good) });
+    if (form.encoding === undefined)
+      await expectSame({ path: plan.rpcPath, headers: headersOf(form), body: frame(gzipSync(good), 1) });
+  });
+
+  test("bytes that are no message", async () => {
+    for (const text of codec === "json"
+      ? ["{", "[]", '{"nothing":1}', '{"purpose":1}', "\xff"]
+      : ["\x0f\x01", "\x2a\x03\xff\xfe"]) {
+      const { refusal } = essence(
+        (
+          await both({
+            path: plan.rpcPath,
+            headers: headersOf(form),
+            body: bodyOf(form, [Buffer.from(text, "latin1")]),
+          })
+        )[0],
+      );
+      // Connect reports malformed binary as internal.
+      expect(refusal).toMatchObject({ code: "invalid_argument", reason: "invalid_request" });
+    }
+    if (form.encoding !== undefined) {
+      const body = isFramed ? frame(good, 1) : good;
+      const [own, stocks] = (await both({ path: plan.rpcPath, headers: headersOf(form), body })).map(essence);
+      expect(own?.refusal).toMatchObject({ code: "invalid_argument" });
+      // Connect reports bytes that end early as internal.
+      expect(["invalid_argument", "internal"]).toContain(stocks?.refusal?.code);
+    }
+  });
+});
+
+describe("GET on Connect", () => {
+  const headers = { authorization: "Bearer good", "x-request-id": requestId, "accept-encoding": "identity" };
+  const ask = (query: Record<string, string>, others: object = {}) =>
+    expectSame({
+      path: `${whoAmI.rpcPath}?${new URLSearchParams(query)}`,
+      method: "GET",
+      headers: { ...headers, ...others },
+    });
+  const binary = toBinary(whoAmI.desc.input, create(WhoAmIRequestSchema));
+
+  test("messages in JSON and binary, in base64 and compressed", async () => {
+    const asked = [
+      { encoding: "json", message: "{}" },
+      { encoding: "json", message: Buffer.from("{}").toString("base64url"), base64: "1" },
+      { encoding: "proto", message: "" },
+      { encoding: "proto", message: Buffer.from(binary).toString("base64url"), base64: "1" },
+      { encoding: "json", message: gzipSync("{}").toString("base64url"), base64: "1", compression: "gzip" },
+      { encoding: "json", message: brotliCompressSync("{}").toString("base64url"), base64: "1", compression: "br" },
+      { encoding: "json", message: "{}", compression: "identity", connect: "v1" },
+    ];
+    for (const query of asked) expect((await ask(query as Record<string, string>)).refusal).toBeUndefined();
+  });
+
+  test("refusals", async () => {
+    expect(await ask({ encoding: "json", message: "{}" }, { authorization: "Bearer bad" })).toMatchObject({
+      refusal: { reason: "invalid_token" },
+    });
+    await ask({ encoding: "json", message: '{"token":1}' });
+    await ask({ encoding: "json", message: "{}", compression: "deflate" });
+    await ask({ encoding: "json", message: "{}" }, { "connect-timeout-ms": "x" });
+    await ask({ encoding: "json", message: "" });
+  });
+});

@@ -56,10 +56,7 @@ export function openConnection({ path, readOnly, busyTimeoutMs, durability }: Co
  */
 const pageBytes = 8192;
 
-/**
- * Pages in the write-ahead log after which a commit copies them into the file: 32 MiB. A commit of a hundred tenants
- * writes about a thousand pages, SQLite's default: then each would write all of them twice, and sync twice.
- */
+/** Pages in the write-ahead log after which a commit of a command copies them into the file: 32 MiB. */
 const checkpointPages = 4_096;
 
 function configureWriter(connection: DatabaseSync, durability: "machine" | "process"): void {
@@ -74,6 +71,11 @@ function configureWriter(connection: DatabaseSync, durability: "machine" | "proc
   connection.exec("PRAGMA secure_delete = ON");
   connection.exec(`PRAGMA journal_size_limit = ${64 * 1024 * 1024}`);
   connection.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
+}
+
+/** Copies commits into the file, as far as readers permit. Waits for nothing. */
+export function passiveCheckpoint(connection: SqliteConnection): void {
+  connection.exec("PRAGMA wal_checkpoint(PASSIVE)");
 }
 
 /**

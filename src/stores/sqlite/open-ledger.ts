@@ -12,7 +12,7 @@ import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import type { ServiceStores, StoreLogger } from "../backend.ts";
 import { KeyRing } from "../key-ring.ts";
-import { openedFile } from "./file-identity.ts";
+import { type OpenedFile, openedFile } from "./file-identity.ts";
 import type { StorePaths } from "./paths.ts";
 import type { WorkerData } from "./protocol.ts";
 import { prepareStore } from "./schema/prepare.ts";
@@ -95,10 +95,25 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
   };
   const limits = { ...defaultThreadLimits, ...options.threads };
   const start = (role: WorkerData["role"]) => new StoreThread({ ...data, role }, limits, logger);
-  const writer = start("writer");
+  const checkpointer = new LateThread(() => start("checkpointer"));
+  const writer = new StoreThread({ ...data, role: "writer" }, limits, logger, checkpointing(checkpointer));
   const reader = new LateThread(() => start("reader"), writer);
-  const threads = { writer, reader, searcher: new LateThread(() => start("searcher")) };
+  const threads = { writer, reader, searcher: new LateThread(() => start("searcher")), checkpointer };
   return openStores(threads, keys, options);
+}
+
+/** Copies the write-ahead log into the file in another thread than the writer's, once at a time. */
+function checkpointing(checkpointer: LateThread): (files: readonly OpenedFile[]) => void {
+  let isUnderWay = false;
+  return (files) => {
+    if (isUnderWay) return;
+    isUnderWay = true;
+    const ended = () => {
+      isUnderWay = false;
+    };
+    // After a failure the log stays longer, up to a length at which the writer copies it.
+    checkpointer.call({ call: "checkpoint", args: [files] }).then(ended, ended);
+  };
 }
 
 async function openStores(

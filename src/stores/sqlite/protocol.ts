@@ -4,7 +4,7 @@ import type { StoreFailure } from "./errors.ts";
 import type { OpenedFile } from "./file-identity.ts";
 
 export interface WorkerData {
-  readonly role: "writer" | "reader" | "searcher";
+  readonly role: "writer" | "reader" | "searcher" | "checkpointer";
   readonly path: string;
   readonly anchorPath: string;
   readonly originPrefix: string;
@@ -22,7 +22,7 @@ export interface WorkerData {
 }
 
 /**
- * A call on a thread: a method of `SqliteWriter` or `SqliteReader` by its name, or `close`. It carries time and
+ * A call on a thread: a method of its `SqliteWriter`, `SqliteReader` or `Checkpointer` by its name, or `close`. It carries time and
  * randomness, since threads have no source of either.
  */
 export interface WorkerRequest {
@@ -74,4 +74,8 @@ export type WorkerAnswer =
 
 export type WorkerMessage =
   /** The connection is open; calls may come. */
-  { readonly type: "ready" } | WorkerPart | WorkerAnswer;
+  | { readonly type: "ready" }
+  /** The write-ahead log is long: another thread should copy it into the file. These are the files of the writer. */
+  | { readonly type: "long_log"; readonly files: readonly OpenedFile[] }
+  | WorkerPart
+  | WorkerAnswer;

@@ -1,6 +1,7 @@
 /**
- * The embedded store: one SQLite file and three threads. One writes; one reads, started by the first record or read;
- * one searches, started by the first search. The event loop does no I/O.
+ * The embedded store: one SQLite file and four threads. One writes; one reads, started by the first record or read;
+ * one searches, started by the first search; one copies the write-ahead log into the file, started when that is long.
+ * The event loop does no I/O.
  */
 import type { ReplayStore } from "../../auth/proof/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -31,6 +32,7 @@ export interface StoreThreads {
   readonly writer: StoreCaller;
   readonly reader: LateThread;
   readonly searcher: LateThread;
+  readonly checkpointer: LateThread;
 }
 
 /** Shared by all processes on the file. */
@@ -91,6 +93,7 @@ function storeOver({ threads, clock, random, keys }: SqliteStoreOptions): Sqlite
     async close() {
       await threads.searcher.close();
       await threads.reader.close();
+      await threads.checkpointer.close();
       await threads.writer.close();
     },
   };

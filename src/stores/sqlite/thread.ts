@@ -4,6 +4,7 @@ import { threadEnvironment } from "../../base/thread-environment.ts";
 import type { StoreLogger } from "../backend.ts";
 import { unavailable } from "../errors.ts";
 import { type StoreFailure, toError } from "./errors.ts";
+import type { OpenedFile } from "./file-identity.ts";
 import type {
   AppendPart,
   NumberedRequest,
@@ -124,6 +125,7 @@ export class StoreThread implements StoreCaller {
   readonly #data: WorkerData;
   readonly #limits: ThreadLimits;
   readonly #logger: StoreLogger | undefined;
+  readonly #onLongLog: ((files: readonly OpenedFile[]) => void) | undefined;
   readonly #ready = Promise.withResolvers<void>();
   #running: Running | undefined;
   #isReady = false;
@@ -132,10 +134,17 @@ export class StoreThread implements StoreCaller {
   #closing = false;
   #movedReported = false;
 
-  constructor(data: WorkerData, limits: ThreadLimits, logger: StoreLogger | undefined) {
+  /** @param onLongLog called with the thread's files after a commit that leaves a long write-ahead log */
+  constructor(
+    data: WorkerData,
+    limits: ThreadLimits,
+    logger: StoreLogger | undefined,
+    onLongLog?: (files: readonly OpenedFile[]) => void,
+  ) {
     this.#data = data;
     this.#limits = limits;
     this.#logger = logger;
+    this.#onLongLog = onLongLog;
     this.#start();
   }
 
@@ -189,6 +198,10 @@ export class StoreThread implements StoreCaller {
     if (message.type === "ready") {
       this.#isReady = true;
       this.#ready.resolve();
+      return;
+    }
+    if (message.type === "long_log") {
+      this.#onLongLog?.(message.files);
       return;
     }
     // A part proves nothing about the commit, at which a thread may fail every time.

@@ -1,6 +1,11 @@
 /** Entry point of the store's threads: opens the connection, then serves calls in order. */
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
-import { type openConnection as OpenConnection, readStoreId, type SqliteConnection } from "./connection.ts";
+import {
+  type openConnection as OpenConnection,
+  passiveCheckpoint,
+  readStoreId,
+  type SqliteConnection,
+} from "./connection.ts";
 import { hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
 import { describeFailure, isBusy, type StoreFailure } from "./errors.ts";
 import {
@@ -27,20 +32,43 @@ const { openConnection } = (await import(connectionModule)) as {
   openConnection(options: Parameters<typeof OpenConnection>[0], data: unknown): SqliteConnection;
 };
 
+/** Copies commits into the file, from a connection beside the writer's. */
+class Checkpointer {
+  #connection: SqliteConnection | undefined;
+
+  /**
+   * @param files of the writer. The names must stand for the same files before and after they are opened: pages of
+   *   another log would ruin the file.
+   */
+  checkpoint(files: readonly OpenedFile[]): void {
+    requireInPlace(files);
+    this.#connection ??= openConnection({ path, readOnly: false, busyTimeoutMs }, connectionData);
+    requireInPlace(files);
+    passiveCheckpoint(this.#connection);
+  }
+
+  close(): void {
+    this.#connection?.close();
+  }
+}
+
+type Served = SqliteWriter | SqliteReader | Checkpointer;
+
 /** Files that must still be in place after every call, or the call fails. */
 let files: readonly OpenedFile[] = [];
 /** Files that only a probe checks: without them commits are still found. */
 let otherFiles: readonly OpenedFile[] = [];
 let held: HeldFile | undefined;
 /** Opened again after a failure, since state of a failed connection may be wrong. */
-let store: SqliteWriter | SqliteReader | undefined = openStore();
+let store: Served | undefined = openStore();
 let isMoved = false;
 /** Number of attempts at serving calls. */
 let attempt = 0;
 /** Reads in the writer's thread while the reader's is still starting. */
 let readerBeside: SqliteReader | undefined;
 
-function openStore(): SqliteWriter | SqliteReader {
+function openStore(): Served {
+  if (role === "checkpointer") return new Checkpointer();
   const connection = openConnection({ path, readOnly: role !== "writer", busyTimeoutMs }, connectionData);
   try {
     requireInPlace(data.files);
@@ -108,7 +136,7 @@ async function serve(calls: readonly NumberedRequest[]): Promise<readonly unknow
 }
 
 /** Calls the method that a request names, on the writer or on the reader beside it. */
-async function dispatch(store: SqliteWriter | SqliteReader, { id, request }: NumberedRequest): Promise<unknown> {
+async function dispatch(store: Served, { id, request }: NumberedRequest): Promise<unknown> {
   const { call, args } = request;
   if (store instanceof SqliteWriter && call === "append") {
     const parts = new PartSender(own, id, attempt);
@@ -228,6 +256,18 @@ async function answerAll(first: NumberedRequest): Promise<void> {
       return;
     }
     for (const each of await answer(group)) own.postMessage(each);
+    shortenLog();
+  }
+}
+
+/** After the answers, so that no call waits for it. */
+function shortenLog(): void {
+  if (!(store instanceof SqliteWriter) || isMoved) return;
+  try {
+    if (store.shortenLog())
+      own.postMessage({ type: "long_log", files: [...files, ...otherFiles] } satisfies WorkerMessage);
+  } catch {
+    // The log stays longer. The next write reports what is wrong with the store.
   }
 }
 

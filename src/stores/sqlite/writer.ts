@@ -10,7 +10,7 @@ import { RetiredKeyError } from "../key-ring.ts";
 import type { ProofRow } from "../proof-batches.ts";
 import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
 import { givingBack, noteProofs, takeAttempts, takePortion } from "../sql/shared.ts";
-import type { SqliteConnection, SqliteStatement } from "./connection.ts";
+import { passiveCheckpoint, type SqliteConnection, type SqliteStatement } from "./connection.ts";
 import type { SqliteAnchor } from "./log/anchor.ts";
 import { type AppendedBatch, LogWriter, type SeededBatch } from "./log/log-writer.ts";
 import type { PartSender } from "./part-sender.ts";
@@ -20,6 +20,16 @@ import { countChange } from "./wal-binding.ts";
 /** Size of a probe: a full disk may still have a page or two. Random, since SQLite skips unchanged pages. */
 const probeBytes = 64 * 1024;
 
+/**
+ * Pages in the write-ahead log from which on it should be copied into the file: 32 MiB. A commit of a hundred tenants
+ * writes about a thousand.
+ */
+const longPages = 4_096;
+/** So few pages are copied in about a millisecond. */
+const fewPages = 512;
+/** From this length on, 128 MiB, the writer does not rely on another thread. */
+const maxPages = 4 * longPages;
+
 /** Its methods must be called one after the other. */
 export class SqliteWriter {
   readonly #connection: SqliteConnection;
@@ -28,6 +38,7 @@ export class SqliteWriter {
   readonly #logs: LogWriter;
   readonly #probe: SqliteStatement;
   readonly #count: SqliteStatement;
+  readonly #logState: SqliteStatement;
   readonly #newestKey: SqliteStatement;
   /** Batches of the current transaction. */
   #appended: AppendedBatch[] = [];
@@ -40,6 +51,9 @@ export class SqliteWriter {
     this.#logs = new LogWriter(this.#queries, anchor, originPrefix);
     this.#newestKey = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1");
     this.#count = countChange(connection);
+    this.#logState = connection.prepare("PRAGMA wal_checkpoint(NOOP)");
+    // No commit waits for a checkpoint: see `shortenLog`.
+    connection.exec("PRAGMA wal_autocheckpoint = 0");
     this.#probe = connection.prepare(
       `UPDATE store SET probed_at_ms = ?, probe = randomblob(${probeBytes}) WHERE singleton = 1`,
     );
@@ -149,9 +163,22 @@ export class SqliteWriter {
     this.#anchor.probe(nowMs);
   }
 
+  /**
+   * Bounds the write-ahead log, between two calls. SQLite begins the log again only after all of it is in the file,
+   * which another connection cannot reach while this one commits: the last few pages are copied here. Returns whether
+   * another connection should copy the pages before them.
+   */
+  shortenLog(): boolean {
+    const { log, checkpointed } = this.#logState.get() as { readonly log: number; readonly checkpointed: number };
+    if (log < longPages) return false;
+    if (log - checkpointed > fewPages && log < maxPages) return true;
+    this.checkpoint();
+    return false;
+  }
+
   /** Copies commits into the file, as far as readers permit. */
   checkpoint(): void {
-    this.#connection.exec("PRAGMA wal_checkpoint(PASSIVE)");
+    passiveCheckpoint(this.#connection);
   }
 
   close(): void {

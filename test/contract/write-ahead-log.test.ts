@@ -1,0 +1,81 @@
+/** The write-ahead log of an embedded store is copied into the file beside the commits, and stays bounded. */
+import { statSync, unlinkSync } from "node:fs";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
+import { CheckpointGate } from "./checkpoint-gate-connection.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+const mib = 1024 * 1024;
+let fixture: SqliteFixture;
+let gate: CheckpointGate;
+let ledger: StoredLedger;
+
+beforeEach(async () => {
+  fixture = sqliteFixture();
+  gate = new CheckpointGate();
+  ledger = await openSqliteLedger({
+    ...fixture.store,
+    originPrefix: "ledger.example/logs",
+    ...{ clock, random },
+    connection: { module: new URL("./checkpoint-gate-connection.ts", import.meta.url), data: gate.cells },
+  });
+});
+afterEach(async () => {
+  gate.open();
+  await ledger.close();
+  await fixture.remove();
+});
+
+const sizeBytes = (suffix = "") => statSync(fixture.path + suffix).size;
+const content = "x".repeat(mib);
+let revisions = 0;
+const write = () => ledger.keepPolicyRevision(`sha256:${revisions++}`, content);
+
+test("a commit waits for no checkpoint, and the last pages are copied once the others are", async () => {
+  while (gate.begun === 0) await write();
+  const before = sizeBytes("-wal");
+  expect(before).toBeGreaterThan(32 * mib);
+  expect(sizeBytes()).toBeLessThan(8 * mib);
+  for (let writes = 0; writes < 8; writes++) await ledger.append(makeRecord(alice));
+  expect(sizeBytes()).toBeLessThan(8 * mib);
+  gate.open();
+  await vi.waitUntil(() => sizeBytes() > 32 * mib);
+  await vi.waitUntil(async () => {
+    // Begins the log again: it does not get longer.
+    await write();
+    return (fixture.query("PRAGMA wal_checkpoint(NOOP)")[0]?.log as number) < 1_024;
+  });
+  await fixture.verify();
+});
+
+test("it stays bounded under steady load", async () => {
+  gate.open();
+  let longest = 0;
+  for (let writes = 0; writes < 120; writes++) {
+    await Promise.all([write(), ledger.append(makeRecord(alice))]);
+    longest = Math.max(longest, sizeBytes("-wal"));
+  }
+  expect(gate.begun).toBeGreaterThan(1);
+  expect(longest).toBeLessThan(100 * mib);
+  await fixture.verify();
+});
+
+test("it is bounded if the thread that copies it is stuck", async () => {
+  for (let writes = 0; writes < 150; writes++) await write();
+  expect(gate.begun).toBe(1);
+  expect(sizeBytes()).toBeGreaterThan(100 * mib);
+  expect(sizeBytes("-wal")).toBeLessThan(140 * mib);
+});
+
+test("a log that was deleted is not copied by another thread, and records of its store are refused", async () => {
+  while (gate.begun === 0) await write();
+  unlinkSync(`${fixture.path}-wal`);
+  gate.open();
+  await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
+});

@@ -10,7 +10,7 @@ import { sdkRoutes } from "../src/base/vocabulary.ts";
 import { commandsOf } from "../src/cli/run.ts";
 import { type Key, type Setting, settings } from "../src/config/settings.ts";
 import { requiredKeysOf } from "../src/config/uses.ts";
-import { type PolicyQuery, reservedIds } from "../src/policy/model/decision.ts";
+import { reservedIds } from "../src/policy/model/decision.ts";
 import { type Input, type InputKind, inputCatalogue } from "../src/policy/model/inputs.ts";
 import { refusalsOf } from "../src/portal/openapi/refusals.ts";
 import { createMetrics, type MetricDescription } from "../src/telemetry/metrics.ts";
@@ -222,13 +222,9 @@ ${referenceRows.join("\n")}
 `;
 }
 
-const empty = { workload: {}, resource: {} };
-
-function inputRow({ path, name, kind, optional, value }: Input): string {
-  // A member of a record that may be absent is null if only the record is.
-  const isMember =
-    value({ registered: {}, onBehalfOf: {}, claimed: empty, caller: {} } as unknown as PolicyQuery) === null;
-  return `| \`${path}\` | ${kinds[kind]} | ${isMember ? "with the record" : optional ? "yes" : "no"} | \`${name}\` |`;
+function inputRow({ path, name, kind, optional, comesWithRecord }: Input): string {
+  const absent = comesWithRecord ? "with the record" : optional ? "yes" : "no";
+  return `| \`${path}\` | ${kinds[kind]} | ${absent} | \`${name}\` |`;
 }
 
 function metricsPage(): string {

@@ -2,7 +2,6 @@
  * JSON Schemas of the files that operators and policy authors write, for editors: names, types and words from the tables
  * that the service reads the files by. The service checks more than a schema says.
  */
-import { authSources } from "../src/base/caller.ts";
 import { attributeTypes } from "../src/base/caller-attributes.ts";
 import { largestLimits, longestPeriodSeconds, quotaNames } from "../src/base/quotas.ts";
 import { artifactProfiles } from "../src/base/vocabulary.ts";
@@ -10,6 +9,16 @@ import { maximumIssuers } from "../src/config/issuer-file.ts";
 import { type Setting, settings } from "../src/config/settings.ts";
 import { guidanceMembers } from "../src/policy/guidance/guidance.ts";
 import { referenceKinds } from "../src/policy/model/entity-types.ts";
+import {
+  claimedRows,
+  isRow,
+  onBehalfOfRows,
+  principalRows,
+  type Row,
+  type Rows,
+  registeredRows,
+  type ValueKind,
+} from "../src/policy/model/input-table.ts";
 import { policyActions } from "../src/policy/model/schema.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -113,43 +122,43 @@ function manifestSchema(): Schema {
   );
 }
 
+/** A record of policy inputs, as tests write it: what has a usual value may be left out. */
+function recordOf(rows: Rows): Schema {
+  const isRequired = (row: Row | Rows) =>
+    !isRow(row) || (row.kind === "text" && !row.optional && row.usual === undefined);
+  const required = Object.keys(rows).filter((name) => isRequired(rows[name] as Row | Rows));
+  return members(propertiesOfRows(rows), ...required);
+}
+
+function propertiesOfRows(rows: Rows): Properties {
+  return Object.fromEntries(
+    Object.entries(rows).map(([name, row]) => [name, isRow(row) ? inputSchema(row) : recordOf(row)]),
+  );
+}
+
+function inputSchema({ kind, words, least }: Row): Schema {
+  const minimum = least === undefined ? {} : { minimum: least };
+  const schemas: Readonly<Record<ValueKind, Schema>> = {
+    text: words === undefined ? text : wordOf(words),
+    set_of_text: listOf(text),
+    whole_number: { type: "integer", ...minimum },
+    yes_no: flag,
+    tags: mapOf(text),
+  };
+  return schemas[kind];
+}
+
 function testsSchema(): Schema {
   const value = { type: ["string", "number", "boolean"] };
-  const claimed = {
-    workload: members(propertiesOf(["application", "environment", "component"], text), "application"),
-    resource: members(propertiesOf(["kind", "id", "mime_type"], text), "kind"),
-    ...propertiesOf(["purpose", "key_reference"], text),
-    labels: listOf(text),
-    attributes: mapOf(text),
-    artifact_profile: wordOf(artifactProfiles),
-    content_digest_present: flag,
-    content_size_bytes: { type: "integer", minimum: 0 },
-  };
-  const registered = {
-    resource: members(propertiesOf(["kind", "id"], text), "kind"),
-    ...propertiesOf(["key_reference", "artifact_profile", "application", "principal"], text),
-    ...propertiesOf(["labels", "labels_ever"], listOf(text)),
-    attributes: mapOf(text),
-    citation_matched: flag,
-    registered_at: { type: "integer" },
-  };
+  const { tenant: _, ...ofPrincipal } = principalRows;
   const test = {
     name: text,
     tenant: text,
-    principal: members({
-      ...propertiesOf(["principal_id", "subject"], text),
-      scopes: listOf(text),
-      auth_source: wordOf(authSources),
-      attributes: mapOf({ anyOf: [value, listOf(text)] }),
-    }),
+    principal: members({ ...propertiesOfRows(ofPrincipal), attributes: mapOf({ anyOf: [value, listOf(text)] }) }),
     action: wordOf(policyActions),
-    claimed: members(claimed, "workload", "resource"),
-    registered: members(registered, "resource"),
-    on_behalf_of: members(
-      { ...propertiesOf(["type", "id"], text), properties: mapOf(text), property_values: listOf(text) },
-      "type",
-      "id",
-    ),
+    claimed: recordOf(claimedRows),
+    registered: recordOf(registeredRows),
+    on_behalf_of: recordOf(onBehalfOfRows),
     understood_obligations: listOf(text),
     expect: members(
       {

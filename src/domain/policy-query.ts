@@ -1,6 +1,7 @@
 /** What the decision routes ask of policy, as a pure function of the recorded request. */
 import type { KeyAccessOperation } from "../base/vocabulary.ts";
 import type { Claimed, PolicyAction, PolicyQuery } from "../policy/model/decision.ts";
+import { claimedRows } from "../policy/model/input-table.ts";
 import type { EvaluationRequest, KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "./requests.ts";
 
 export type DecisionRequest =
@@ -18,35 +19,23 @@ const keyActions: Readonly<Record<KeyAccessOperation, PolicyAction>> = {
   rewrap: "rewrapKey",
 };
 
+/** Claimed inputs, each a member of the request by the same name, if the request has it. */
+const claimedNames = Object.keys(claimedRows) as readonly (keyof Claimed)[];
+
 /** Returns the action, the caller's claims as policies see them, and the obligations that the caller understands. */
 export function queryOf(asked: DecisionRequest): RequestQuery {
-  const query = questionOf(asked);
-  const { understood_obligations: understoodObligations } = asked.request;
-  return understoodObligations === undefined ? query : { ...query, understoodObligations };
-}
-
-function questionOf({ route, request }: DecisionRequest): RequestQuery {
-  const claimed: Writable<Claimed> = {
-    workload: request.workload,
-    resource: request.resource,
-    labels: request.labels,
-    attributes: request.attributes,
-    content_digest_present: request.content_digest !== undefined,
-  };
-  if (request.purpose !== undefined) claimed.purpose = request.purpose;
-  if (route === "key-access-plan" || route === "evaluation") {
-    if (request.artifact_profile !== undefined) claimed.artifact_profile = request.artifact_profile;
-    if (request.key_reference !== undefined) claimed.key_reference = request.key_reference;
-  }
-  if (route === "key-access-plan") return { action: keyActions[request.operation], claimed };
-  if (request.content_size_bytes !== undefined) claimed.content_size_bytes = request.content_size_bytes;
-  if (route === "evaluation") {
-    const { operation: action, on_behalf_of: onBehalfOf } = request;
-    return onBehalfOf === undefined ? { action, claimed } : { action, claimed, onBehalfOf };
-  }
+  const { route, request } = asked;
+  const { content_digest, understood_obligations: understoodObligations } = request;
+  const claimed: Partial<Record<keyof Claimed, unknown>> = { content_digest_present: content_digest !== undefined };
+  const given: Partial<Claimed> = request;
+  for (const name of claimedNames) if (given[name] !== undefined) claimed[name] = given[name];
   if (route === "protection-plan" && request.preferred_artifact_profile !== undefined)
     claimed.artifact_profile = request.preferred_artifact_profile;
-  return { action: request.operation, claimed };
+  const onBehalfOf = route === "evaluation" ? request.on_behalf_of : undefined;
+  return {
+    action: route === "key-access-plan" ? keyActions[request.operation] : request.operation,
+    claimed: claimed as Claimed,
+    ...(onBehalfOf !== undefined && { onBehalfOf }),
+    ...(understoodObligations !== undefined && { understoodObligations }),
+  };
 }
-
-type Writable<T> = { -readonly [Name in keyof T]: T[Name] };

@@ -7,6 +7,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { RecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
 import { traced } from "../base/trace.ts";
+import type { ArtifactProfile } from "../base/vocabulary.ts";
 import {
   countingRegistrations,
   newestRegistration,
@@ -132,7 +133,7 @@ export function registeredOf(registrations: readonly StoredRecord[]): Registered
     labels_ever: [...ever],
     attributes: tags as Readonly<Record<string, string>>,
     resource: { kind: kind as string, ...(id !== undefined && { id: id as string }) },
-    artifact_profile: request.artifact_profile as string,
+    artifact_profile: request.artifact_profile as ArtifactProfile,
     ...(request.key_reference !== undefined && { key_reference: request.key_reference as string }),
     application: application as string,
     principal: owners.caller.principal_id,

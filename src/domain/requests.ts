@@ -12,30 +12,23 @@ import type {
   ProtectionOperation,
 } from "../base/vocabulary.ts";
 import type { SendableMember } from "../policy/guidance/annotations.ts";
-import type { OnBehalfOf, PolicyAction } from "../policy/model/decision.ts";
+import type { Claimed, OnBehalfOf, PolicyAction } from "../policy/model/decision.ts";
 
-/** Workload and resource of every request (specification, section 2.1). All of it is a claim. */
-export type Described = {
-  readonly workload: {
-    readonly application: string;
-    readonly environment?: string;
-    readonly component?: string;
-  };
-  readonly resource: { readonly kind: string; readonly id?: string; readonly mime_type?: string };
-  readonly purpose?: string;
-  readonly labels: readonly string[];
-  readonly attributes: { readonly [key: string]: string };
-};
+/** What every request says, workload and resource among it (specification, section 2.1). All of it is a claim. */
+export type Described = Omit<Claimed, "content_digest_present" | keyof OfRoute>;
+
+/** Claims of some routes only. */
+type OfRoute = Pick<Claimed, "artifact_profile" | "content_size_bytes" | "key_reference">;
 
 /** Names of an artifact that may have been registered. The digest is `algorithm:value`. */
 type AboutArtifact = { readonly artifact_digest?: string; readonly artifact_cid?: string };
 
 /** Request of `policy-resolve`. `content_digest` is `algorithm:value`; sizes are bytes, 0 to 2^53-1. */
 export type PolicyResolveRequest = Described &
-  AboutArtifact & {
+  AboutArtifact &
+  Pick<OfRoute, "content_size_bytes"> & {
     readonly operation: ProtectionOperation;
     readonly content_digest?: string;
-    readonly content_size_bytes?: number;
     readonly understood_obligations?: readonly string[];
   };
 
@@ -44,10 +37,9 @@ export type ProtectionPlanRequest = PolicyResolveRequest & {
 };
 
 export type KeyAccessRequest = Described &
-  AboutArtifact & {
+  AboutArtifact &
+  Pick<OfRoute, "artifact_profile" | "key_reference"> & {
     readonly operation: KeyAccessOperation;
-    readonly artifact_profile?: ArtifactProfile;
-    readonly key_reference?: string;
     readonly content_digest?: string;
     readonly understood_obligations?: readonly string[];
   };
@@ -57,14 +49,12 @@ export type KeyAccessRequest = Described &
  * `requested_action` is absent if the action was requested by its standard name.
  */
 export type EvaluationRequest = Described &
-  AboutArtifact & {
+  AboutArtifact &
+  OfRoute & {
     readonly operation: PolicyAction;
     readonly requested_action?: string;
-    readonly on_behalf_of?: Readonly<Pick<OnBehalfOf, keyof OnBehalfOf>>;
-    readonly artifact_profile?: ArtifactProfile;
-    readonly key_reference?: string;
+    readonly on_behalf_of?: OnBehalfOf;
     readonly content_digest?: string;
-    readonly content_size_bytes?: number;
     readonly understood_obligations?: readonly string[];
   };
 

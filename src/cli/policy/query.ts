@@ -1,42 +1,39 @@
 /** The question for `policy explain`: a file, or options. */
 import { readFile } from "node:fs/promises";
 import { type AttributeDeclarations, attributeProblems } from "../../base/caller-attributes.ts";
-import { artifactProfiles } from "../../base/vocabulary.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
+import { place } from "../../policy/check/question.ts";
 import type { PolicyQuery } from "../../policy/model/decision.ts";
+import { type InputKind, inputCatalogue } from "../../policy/model/inputs.ts";
 import { parseQuery, parseQueryText } from "../../policy/model/query.ts";
 import { policyActions } from "../../policy/model/schema.ts";
 import type { Values } from "../command.ts";
+
+/** Inputs that have an option. */
+const inputOptions = inputCatalogue({}).inputs.flatMap(({ option, ...input }) =>
+  option === undefined ? [] : [{ ...input, flag: option[0], says: option[1], option: nameOf(option[0]) }],
+);
 
 /** Options that describe the question. */
 export const queryFlags = {
   "--request <file>":
     "the question as in tests/*.yaml, or a record or receipt of a decision, instead of the options below",
-  "--tenant <id>": "tenant of the caller",
   "--action <action>": { says: "what is asked for", choices: policyActions },
-  "--application <name>": "the workload's application",
-  "--kind <kind>": "kind of the resource",
-  "--profile <profile>": { says: "artifact profile that is asked for", choices: artifactProfiles },
-  "--scope <scope...>": "scopes of the caller",
+  ...(Object.fromEntries(
+    inputOptions.map(({ flag, says, words }) => [flag, words === undefined ? says : { says, choices: words }]),
+  ) as object),
   "--principal-attribute <name=value...>": "declared attributes of the caller; members of a set with commas",
-  "--label <label...>": "labels",
-  "--attribute <key=value...>": "attributes",
-  "--digest-present": "the request has a content digest",
   "--on-behalf-of <type/id>": "the subject of the question, if it is not the caller",
   "--property <name=value...>": "properties of whom it asks for",
   "--understood <id...>": "obligations that the request lists as understood",
-  "--size <bytes>": "content size",
-  "--principal <text>": "principal",
-  "--subject <text>": "subject",
-  "--environment <text>": "environment",
-  "--component <text>": "component",
-  "--id <text>": "id",
-  "--mime-type <text>": "mime type",
-  "--purpose <text>": "purpose",
-  "--key-reference <text>": "key reference",
 } as const;
 
-type QueryOptions = Values<typeof queryFlags>;
+/** Name of an option's value, as Commander makes it of its flag. */
+function nameOf(flag: string): string {
+  return flag.replace(/^--| .*$/g, "").replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+type QueryOptions = Values<typeof queryFlags> & { readonly tenant?: string };
 
 /** A question, and the record of its decision, if it was read from one. */
 export interface Question {
@@ -103,32 +100,27 @@ function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
 }
 
 function fromOptions(options: QueryOptions, declared: AttributeDeclarations) {
-  const { tenant, action, principal, subject, scope, size } = options;
+  const { action, understood, onBehalfOf, property } = options;
   const attributes = options.principalAttribute?.map((text) => attributeOf(text, declared));
-  const { application, environment, component, kind, id, mimeType, purpose, label, attribute } = options;
-  return {
-    tenant,
+  const question = {
     action,
-    ...(options.understood !== undefined && { understood_obligations: options.understood }),
-    ...(options.onBehalfOf !== undefined && { on_behalf_of: subjectOf(options.onBehalfOf, options.property) }),
-    principal: present({
-      principal_id: principal,
-      subject,
-      scopes: scope,
-      attributes: attributes && Object.fromEntries(attributes),
-    }),
-    claimed: present({
-      workload: present({ application, environment, component }),
-      resource: present({ kind, id, mime_type: mimeType }),
-      purpose,
-      labels: label,
-      attributes: attribute && Object.fromEntries(attribute.map((text) => splitAt("--attribute", text))),
-      artifact_profile: options.profile,
-      content_digest_present: options.digestPresent,
-      content_size_bytes: size === undefined ? undefined : /^\d+$/.test(size) ? Number(size) : size,
-      key_reference: options.keyReference,
-    }),
+    ...(understood !== undefined && { understood_obligations: understood }),
+    ...(onBehalfOf !== undefined && { on_behalf_of: subjectOf(onBehalfOf, property) }),
+    principal: { ...(attributes !== undefined && { attributes: Object.fromEntries(attributes) }) },
+    claimed: { workload: {}, resource: {} },
   };
+  for (const { name, kind, option } of inputOptions) {
+    const given = (options as Readonly<Record<string, unknown>>)[option];
+    if (given !== undefined) place(question, name, givenValue(kind, given, option));
+  }
+  return question;
+}
+
+/** The value that an option's text stands for. */
+function givenValue(kind: InputKind, given: unknown, option: string): unknown {
+  if (kind === "tags")
+    return Object.fromEntries((given as readonly string[]).map((text) => splitAt(`--${option}`, text)));
+  return kind === "whole_number" && /^\d+$/.test(String(given)) ? Number(given) : given;
 }
 
 /** Repeated values of one property form a list. */
@@ -158,9 +150,4 @@ function splitAt(option: string, text: string): readonly [string, string] {
   const at = text.indexOf("=");
   if (at < 1) throw new RangeError(`${option} must be key=value`);
   return [text.slice(0, at), text.slice(at + 1)];
-}
-
-/** The members that have a value. */
-function present(record: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined));
 }

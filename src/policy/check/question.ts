@@ -1,7 +1,7 @@
 /** Questions in the form that operators write and that bundles decide, built from values of variables. */
 import { isDeepStrictEqual } from "node:util";
 import type { PolicyQuery } from "../model/decision.ts";
-import type { DeclaredInputs } from "../model/inputs.ts";
+import { type DeclaredInputs, inputCatalogue } from "../model/inputs.ts";
 import { parseQuery, type WrittenQuestion } from "../model/query.ts";
 import type { Value, Variable } from "./samples.ts";
 
@@ -67,17 +67,16 @@ const optionalRecords: ReadonlyMap<string, () => object> = new Map<string, () =>
 /** The set of obligations that the caller understands, which no policy reads. */
 export const understood = "understood_obligations";
 
+const inputs = inputCatalogue({});
+
 /** Path of the input in a question. */
 function pathTo(term: string): readonly string[] {
   const [, attribute] = /^caller\.attributes\.(.*)$/s.exec(term) ?? [];
   if (attribute !== undefined) return ["principal", "attributes", attribute];
-  const [, of = "", tag] = /^(registered\.)?attributes\.(.*)$/s.exec(term) ?? [];
-  if (tag !== undefined) return [of === "" ? "claimed" : "registered", "attributes", tag];
-  const [, property] = /^on_behalf_of\.properties\.(.*)$/s.exec(term) ?? [];
-  if (property !== undefined) return ["on_behalf_of", "properties", property];
-  if (term === understood || /^(?:registered|on_behalf_of)(?:\.|$)/.test(term)) return term.split(".");
   if (term === "caller.tenant_id") return ["tenant"];
-  return term.startsWith("caller.") ? ["principal", term.slice("caller.".length)] : ["claimed", ...term.split(".")];
+  const { of, key } = inputs.tagOf(term) ?? { of: inputs.inputs.find(({ name }) => name === term) };
+  if (of === undefined) return [term];
+  return [...of.path.replace(/^context\./, "").split("."), ...(key === undefined ? [] : [key])];
 }
 
 /** Sets the named input in the question. */

@@ -1,7 +1,5 @@
 /** Questions that distinguish policies: built from compared values, values next to those, and others. */
 import type { PatternElem } from "@cedar-policy/cedar-wasm/nodejs";
-import { authSources } from "../../base/caller.ts";
-import { artifactProfiles } from "../../base/vocabulary.ts";
 import type { Comparisons, Term } from "./terms.ts";
 
 export type Value = string | number | boolean | undefined;
@@ -19,20 +17,6 @@ export interface Variable {
 /** A variable, and those of its values that a policy tests for. */
 export interface AskedVariable extends Variable {
   readonly telling: readonly Value[];
-}
-
-/** All texts of inputs with a closed vocabulary, by name. */
-export const closedWords: Readonly<Record<string, readonly string[]>> = {
-  "caller.auth_source": authSources,
-  artifact_profile: artifactProfiles,
-  "registered.artifact_profile": artifactProfiles,
-};
-
-/** Whether the text, or a member of the set, may be empty. Requests have no other empty text. */
-export function mayBeEmpty(term: string): boolean {
-  return /^(?:caller\.attributes\.|on_behalf_of\.propert|(?:registered\.)?(?:labels(?:_ever)?$|attributes\.))/.test(
-    term,
-  );
 }
 
 const anything = "anything-else";
@@ -68,7 +52,7 @@ export function variablesOf({ terms, values, patterns, principals }: Comparisons
 }
 
 function variablesOfTerm(
-  { name, kind, optional }: Term,
+  { name, kind, optional, words, least, mayBeEmpty }: Term,
   texts: readonly string[],
   points: readonly number[],
 ): readonly AskedVariable[] {
@@ -83,19 +67,16 @@ function variablesOfTerm(
       return scalar([true, false], []);
     case "whole_number": {
       const near = points.flatMap((point) => [point, point - 1, point + 1]);
-      const possible = near.filter(
-        (value) => Number.isSafeInteger(value) && (name !== "content_size_bytes" || value >= 0),
-      );
+      const possible = near.filter((value) => Number.isSafeInteger(value) && (least === undefined || value >= least));
       return scalar([...possible, 1], [0]);
     }
     case "text": {
-      const words = closedWords[name];
       if (words !== undefined) return scalar(words, []);
-      const telling = texts.filter((text) => text !== "" || mayBeEmpty(name));
+      const telling = texts.filter((text) => text !== "" || mayBeEmpty);
       return scalar(telling.length === 0 ? [anything] : telling, [anything, ...telling.map((text) => `${text}-`)]);
     }
     case "set_of_text": {
-      const members = [...new Set(texts)].filter((text) => text !== "" || mayBeEmpty(name));
+      const members = [...new Set(texts)].filter((text) => text !== "" || mayBeEmpty);
       const presence = optional
         ? [{ term: name, isSet: true as const, telling: [true], values: [undefined, true] }]
         : [];

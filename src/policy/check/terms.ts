@@ -10,11 +10,8 @@ import { pathOf } from "./reads.ts";
 export type KnownEntities = ReadonlyMap<string, readonly string[]>;
 
 /** An input, or one attribute of a request. */
-export interface Term {
-  /** As in `inputs.ts`. */
-  readonly name: string;
+export interface Term extends Pick<Input, "name" | "optional" | "words" | "least" | "mayBeEmpty"> {
   readonly kind: Exclude<Input["kind"], "tags">;
-  readonly optional: boolean;
 }
 
 type Node = Readonly<Record<string, unknown>>;
@@ -180,17 +177,16 @@ export class Comparisons {
     if (getTag === undefined) return input.kind === "tags" ? undefined : this.#know({ ...input, kind: input.kind });
     const [key] = literalsOf(getTag.right) ?? [];
     if (typeof key !== "string") return undefined;
-    return this.#know({ name: `${input.name}.${key}`, kind: "text", optional: true });
+    return this.#know({ name: `${input.name}.${key}`, kind: "text", optional: true, mayBeEmpty: true });
   }
 
-  #know({ name, kind, optional }: Term): Term {
+  #know(found: Term & Pick<Input, "comesWithRecord">): Term {
+    const { name } = found;
     // A present record always has some of its members.
-    const [, record] = /^(registered|on_behalf_of)\./.exec(name) ?? [];
-    const isThere =
-      record !== undefined && !/\.(?:resource\.id|key_reference|(?:attributes|properties)\..*)$/s.test(name);
-    const term = this.terms.get(name) ?? { name, kind, optional: optional && !isThere };
+    const term = this.terms.get(name) ?? { ...found, optional: found.optional && !found.comesWithRecord };
     this.terms.set(name, term);
-    if (record !== undefined) this.terms.set(record, { name: record, kind: "record", optional: true });
+    const record = this.#catalogue.inputs.find((input) => input.kind === "record" && name.startsWith(`${input.name}.`));
+    if (record !== undefined) this.terms.set(record.name, { name: record.name, kind: "record", optional: true });
     return term;
   }
 

@@ -4,7 +4,6 @@
  * as an application without a name.
  */
 
-import { closedWords, mayBeEmpty } from "../check/samples.ts";
 import { type Input, type InputCatalogue, onBehalfOfName } from "../model/inputs.ts";
 
 export interface RequestDomain {
@@ -43,18 +42,15 @@ function conditionOf(input: Input): readonly string[] {
   return [optional ? `if ${has(path)} then ${holds} else true` : holds];
 }
 
-function valueCondition({ kind, name, path }: Input, value: string): string | undefined {
-  const words = closedWords[name];
+function valueCondition({ kind, path, words, least, mayBeEmpty }: Input, value: string): string | undefined {
   if (words !== undefined) return `${cedarTexts(words)}.contains(${value})`;
   switch (kind) {
     case "text":
-      return mayBeEmpty(name) ? undefined : `${value} != ""`;
+      return mayBeEmpty ? undefined : `${value} != ""`;
     case "set_of_text":
-      return mayBeEmpty(name) ? undefined : `!${value}.contains("")`;
-    case "whole_number": {
-      const least = name === "content_size_bytes" ? 0 : Number.MIN_SAFE_INTEGER;
-      return `${value} >= ${least} && ${value} <= ${Number.MAX_SAFE_INTEGER}`;
-    }
+      return mayBeEmpty ? undefined : `!${value}.contains("")`;
+    case "whole_number":
+      return `${value} >= ${least ?? Number.MIN_SAFE_INTEGER} && ${value} <= ${Number.MAX_SAFE_INTEGER}`;
     case "tags":
       return `${value} == Attributes::${cedarText(path.split(".").at(-2) as string)}`;
     case "yes_no":

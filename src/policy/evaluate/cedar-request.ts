@@ -3,7 +3,7 @@
  * decision. `reads.ts` never names too few inputs, so no decision depends on one left out.
  *
  * The request goes to Cedar without the schema, against which Cedar would check every value each time. What the schema
- * would ensure is ensured here and in `input-types.ts`:
+ * would ensure is ensured here and in `model/inputs.ts`:
  *
  * - values have the schema's types, or no request is built;
  * - no text can pose as an entity or an extension value: every record is built member by member;
@@ -11,8 +11,7 @@
  */
 import type { CedarValueJson, Context, Entities, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import type { PolicyAction, PolicyQuery } from "../model/decision.ts";
-import { hasSchemaTypes } from "../model/input-types.ts";
-import { type Input, type InputCatalogue, readsOnBehalfOf, readsRegistered } from "../model/inputs.ts";
+import { hasSchemaTypes, type Input, type InputCatalogue, readsOnBehalfOf, readsRegistered } from "../model/inputs.ts";
 import { actionGroups, policyActions } from "../model/schema.ts";
 import { type EntitySource, type EntityUse, entityMembers } from "./entity-request.ts";
 

@@ -18,6 +18,8 @@
  */
 import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
 import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
+import type { Claimed } from "../model/decision.ts";
+import { claimedRows } from "../model/input-table.ts";
 import type { InputCatalogue } from "../model/inputs.ts";
 import { formatKeyTransport, parseKeyTransport } from "./key-transport.ts";
 import { type ObligationTemplate, obligationNames, parseObligation } from "./obligations.ts";
@@ -68,13 +70,16 @@ export interface AnnotationRules {
   readonly disclosable?: readonly string[];
 }
 
-/** Members of later calls that a policy can ask the caller to send. None of them is plaintext. */
-export const sendableMembers = [
+const recordedMembers = [
   ...(["artifact_cid", "artifact_digest", "artifact_kind", "artifact_locator", "artifact_merkle_root_cid"] as const),
-  ...(["artifact_profile", "attributes", "content_digest", "content_size_bytes", "decision_id", "event_type"] as const),
-  ...(["key_reference", "labels", "occurred_at", "operation", "outcome", "purpose", "resource", "workload"] as const),
+  ...(["content_digest", "decision_id", "event_type", "occurred_at", "operation", "outcome"] as const),
 ] as const;
-export type SendableMember = (typeof sendableMembers)[number];
+
+/** Members of later calls that a policy can ask the caller to send. None of them is plaintext. */
+export type SendableMember = (typeof recordedMembers)[number] | Exclude<keyof Claimed, "content_digest_present">;
+const sendableMembers: readonly string[] = [...recordedMembers, ...Object.keys(claimedRows)]
+  .filter((name) => name !== "content_digest_present")
+  .sort();
 
 /** Identifiers to which a caller can bind a decision. */
 export const bindableIdentifiers = [

@@ -1,59 +1,14 @@
 /** Policy queries and decisions. Pure data; the engine is in `engine.ts`. */
 import type { Caller } from "../../base/caller.ts";
 import type { ArtifactProfile, KeyTransportMode } from "../../base/vocabulary.ts";
+import type { claimedRows, onBehalfOfRows, RecordOf, registeredRows } from "./input-table.ts";
 
 /** Actions that policies name. The key operation `rewrap` is `rewrapKey`, so that it has separate rules. */
 export type PolicyAction = "protect" | "access" | "rewrap" | "wrap" | "unwrap" | "rewrapKey";
 
-/** The caller's unauthenticated claims: policies see them under `claimed`, not as part of the principal. */
-export interface Claimed {
-  readonly workload: {
-    readonly application: string;
-    readonly environment?: string;
-    readonly component?: string;
-  };
-  readonly resource: { readonly kind: string; readonly id?: string; readonly mime_type?: string };
-  readonly purpose?: string;
-  readonly labels: readonly string[];
-  readonly attributes: Readonly<Record<string, string>>;
-  /** The profile that the request names, if any. */
-  readonly artifact_profile?: ArtifactProfile;
-  readonly content_digest_present: boolean;
-  readonly content_size_bytes?: number;
-  readonly key_reference?: string;
-}
-
-/** Facts of the ledger from the artifact's registration, which policies see under `registered`. */
-export interface Registered {
-  readonly labels: readonly string[];
-  /** Of every counting registration of the artifact, so that a label cannot be removed by registering again. */
-  readonly labels_ever: readonly string[];
-  readonly attributes: Readonly<Record<string, string>>;
-  readonly resource: { readonly kind: string; readonly id?: string };
-  readonly artifact_profile: string;
-  readonly key_reference?: string;
-  /** The claimed application at registration. */
-  readonly application: string;
-  /** Id of the registering principal. */
-  readonly principal: string;
-  /** Whether the registration cites a decision that allowed it. */
-  readonly citation_matched: boolean;
-  /** Milliseconds since the Unix epoch. */
-  readonly registered_at: number;
-}
-
-/**
- * The subject of a question if that is not the caller, as claimed by the calling enforcement point. Policies see it
- * under `on_behalf_of`, never as part of the principal.
- */
-export interface OnBehalfOf {
-  readonly type: string;
-  readonly id: string;
-  /** One text for each property. */
-  readonly properties: Readonly<Record<string, string>>;
-  /** `name=value` for each value of each property; for a list, one for each member. */
-  readonly property_values: readonly string[];
-}
+export type Claimed = RecordOf<typeof claimedRows>;
+export type Registered = RecordOf<typeof registeredRows>;
+export type OnBehalfOf = RecordOf<typeof onBehalfOfRows>;
 
 /** One question: may this caller do this? */
 export interface PolicyQuery {
@@ -62,7 +17,7 @@ export interface PolicyQuery {
   readonly claimed: Claimed;
   /** Absent if nothing is known, or was not looked up: see `readsRegistered`. */
   readonly registered?: Registered;
-  /** Absent if the caller asks about itself. If present, only permits that read it count: see `delegation.ts`. */
+  /** Absent if the caller asks about itself. If present, only permits that read it count: see `check/delegation.ts`. */
   readonly onBehalfOf?: OnBehalfOf;
   /** Ids of the obligations that the caller meets. No policy reads them: they are checked after all policies. */
   readonly understoodObligations?: readonly string[];

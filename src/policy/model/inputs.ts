@@ -1,58 +1,19 @@
-/**
- * The one mapping from a query to policy inputs. `cedar-request.ts` puts them into Cedar's form.
- *
- * | as policies read it                             | comes from                                   | name in `inputs`         |
- * |-------------------------------------------------|----------------------------------------------|--------------------------|
- * | `principal.tenant`                              | credentials                                  | `caller.tenant_id`       |
- * | `principal.principal_id`                        | credentials                                  | `caller.principal_id`    |
- * | `principal.subject`                             | credentials                                  | `caller.subject`         |
- * | `principal.scopes`                              | credentials                                  | `caller.scopes`          |
- * | `principal.auth_source`                         | credentials                                  | `caller.auth_source`     |
- * | `principal` itself: `Principal::"tenant/id"`    | credentials                                  | the first two            |
- * | `principal.<name>` of a declared attribute      | credentials; ? if it is not required         | `caller.attributes.<name>` |
- * | `action`                                        | the operation and the route                  | (always)                 |
- * | `resource`: always `Resource::"claimed"`        | nothing                                      | (none)                   |
- * | `context.claimed.workload.application`          | body                                         | `workload.application`   |
- * | `context.claimed.workload.environment` ?        | body                                         | `workload.environment`   |
- * | `context.claimed.workload.component` ?          | body                                         | `workload.component`     |
- * | `context.claimed.resource.kind`                 | body                                         | `resource.kind`          |
- * | `context.claimed.resource.id` ?                 | body                                         | `resource.id`            |
- * | `context.claimed.resource.mime_type` ?          | body                                         | `resource.mime_type`     |
- * | `context.claimed.purpose` ?                     | body                                         | `purpose`                |
- * | `context.claimed.labels`, a set                 | body                                         | `labels`                 |
- * | `context.claimed.attributes.getTag("region")`   | body; guard it with `hasTag`                 | `attributes.region`      |
- * | `context.claimed.artifact_profile` ?            | body                                         | `artifact_profile`       |
- * | `context.claimed.content_digest_present`        | whether the body has a digest                | `content_digest_present` |
- * | `context.claimed.content_size_bytes` ?          | body                                         | `content_size_bytes`     |
- * | `context.claimed.key_reference` ?               | body                                         | `key_reference`          |
- * | `context.registered` itself ?                   | whether the ledger knows the artifact        | `registered`             |
- * | `context.registered.labels`, a set              | ledger                                       | `registered.labels`      |
- * | `context.registered.labels_ever`, a set         | ledger                                       | `registered.labels_ever` |
- * | `context.registered.attributes.getTag("owner")` | ledger; guard it with `hasTag`               | `registered.attributes.owner` |
- * | `context.registered.resource.kind`              | ledger                                       | `registered.resource.kind` |
- * | `context.registered.resource.id` ?              | ledger                                       | `registered.resource.id` |
- * | `context.registered.artifact_profile`           | ledger                                       | `registered.artifact_profile` |
- * | `context.registered.key_reference` ?            | ledger                                       | `registered.key_reference` |
- * | `context.registered.application`                | ledger                                       | `registered.application` |
- * | `context.registered.principal`                  | ledger                                       | `registered.principal`   |
- * | `context.registered.citation_matched`           | ledger                                       | `registered.citation_matched` |
- * | `context.registered.registered_at`              | ledger, in milliseconds                      | `registered.registered_at` |
- * | `context.on_behalf_of` itself ?                 | whether there is another subject             | `on_behalf_of`           |
- * | `context.on_behalf_of.type`, `.id`              | body                                         | `on_behalf_of.type`, `on_behalf_of.id` |
- * | `context.on_behalf_of.properties.getTag("role")` | body; guard it with `hasTag`                | `on_behalf_of.properties.role` |
- * | `context.on_behalf_of.property_values`, a set   | body, each as `name=value`                   | `on_behalf_of.property_values` |
- *
- * What the organisation knows (`entity-references.ts`) is at further paths, made of these inputs and of nothing else
- * that changes while a revision is in force.
- *
- * `?` marks what may be absent: a policy must test `has` first, or it does not type-check. Attributes of a request are
- * tags of an entity of their own, because a Cedar record has fixed members; so no attribute can pose as another input,
- * and labels, being a set of their own, can pose as none.
- */
-import type { AttributeDeclarations, AttributeType } from "../../base/caller-attributes.ts";
-import type { OnBehalfOf, PolicyQuery, Registered } from "./decision.ts";
+/** The inputs that the policies of a bundle can read: those of the table, and the declared ones. */
+import type { Caller } from "../../base/caller.ts";
+import type { AttributeDeclarations } from "../../base/caller-attributes.ts";
+import type { PolicyQuery } from "./decision.ts";
 import { type EntityReference, entityReferences } from "./entity-references.ts";
 import type { DeclaredEntities } from "./entity-types.ts";
+import {
+  claimedRows,
+  isRow,
+  onBehalfOfRows,
+  principalRows,
+  type Row,
+  type Rows,
+  registeredRows,
+  type ValueKind,
+} from "./input-table.ts";
 
 /** What a bundle declares about the inputs of its policies. Absent if nothing. */
 export interface DeclaredInputs {
@@ -62,8 +23,8 @@ export interface DeclaredInputs {
   readonly entities?: DeclaredEntities;
 }
 
-/** Type of an input. Tags are texts with arbitrary names; a record is the presence of an optional record. */
-export type InputKind = AttributeType | "tags" | "record";
+/** Type of an input; a record is the presence of an optional record. */
+export type InputKind = ValueKind | "record";
 
 /** Value of an input, normalized: sets and tags are sorted and without duplicates. */
 export type InputValue =
@@ -74,15 +35,20 @@ export type InputValue =
   | readonly string[]
   | readonly (readonly [string, string])[];
 
+type Read = (query: PolicyQuery) => unknown;
+
 /** An input with a fixed name. */
-export interface Input {
+export interface Input extends Pick<Row, "words" | "least" | "mayBeEmpty" | "option"> {
   /** Path under which policies read it. */
   readonly path: string;
+  /** Name in `inputs` of a decision. */
   readonly name: string;
   readonly kind: InputKind;
   readonly optional: boolean;
-  /** Its value in the query. It has the input's kind only if the query was made for it: see `input-types.ts`. */
-  readonly value: (query: PolicyQuery) => unknown;
+  /** Whether it is optional only because its record is. */
+  readonly comesWithRecord?: true;
+  /** Its value in the query. It has the input's kind only if the query was made for it: see `hasSchemaTypes`. */
+  readonly value: Read;
 }
 
 /** The inputs that policies of a bundle can read. */
@@ -159,6 +125,7 @@ export function inputCatalogue({ callerAttributes = {}, entities }: DeclaredInpu
       name: `caller.attributes.${name}`,
       kind: type,
       optional: !required,
+      mayBeEmpty: true,
       value: ({ caller: { attributes } }) =>
         attributes !== undefined && Object.hasOwn(attributes, name) ? attributes[name] : undefined,
     }),
@@ -167,28 +134,9 @@ export function inputCatalogue({ callerAttributes = {}, entities }: DeclaredInpu
   return new InputCatalogue([...builtIn, ...declared], entityReferences(entities), refersToPrincipals);
 }
 
-type Row = readonly [path: string, name: string, kind: InputKind, value: Input["value"]];
-
-function inputOf([path, name, kind, value]: Row): Input {
-  const isOptional = path.endsWith("?");
-  return { path: isOptional ? path.slice(0, -1) : path, name, kind, optional: isOptional, value };
-}
-
 /** Name of an optional record, which prefixes the names of its inputs. */
 const registeredName = "registered";
 export const onBehalfOfName = "on_behalf_of";
-
-/** As in the table above; `?` at the end of a path marks optional inputs. */
-const rows: readonly Row[] = [
-  ["principal.tenant", "caller.tenant_id", "text", ({ caller }) => caller.tenantId],
-  ["principal.principal_id", "caller.principal_id", "text", ({ caller }) => caller.principalId],
-  ["principal.subject", "caller.subject", "text", ({ caller }) => caller.subject],
-  ["principal.scopes", "caller.scopes", "set_of_text", ({ caller }) => caller.scopes],
-  ["principal.auth_source", "caller.auth_source", "text", ({ caller }) => caller.authSource],
-  ...claimedRows(),
-  ...registeredRows(),
-  ...onBehalfOfRows(),
-];
 
 export function readsRegistered(names: readonly string[]): boolean {
   return readsRecord(registeredName, names);
@@ -202,80 +150,52 @@ function readsRecord(record: string, names: readonly string[]): boolean {
   return names.some((name) => name === record || name.startsWith(`${record}.`));
 }
 
+/** Where the caller has its facts. */
+const ofCaller: Readonly<Record<keyof typeof principalRows, (caller: Caller) => unknown>> = {
+  tenant: ({ tenantId }) => tenantId,
+  principal_id: ({ principalId }) => principalId,
+  subject: ({ subject }) => subject,
+  scopes: ({ scopes }) => scopes,
+  auth_source: ({ authSource }) => authSource,
+};
+
+function principalInputs(): readonly Input[] {
+  return inputsOf(principalRows, "principal.", "caller.", () => undefined).map((input) => {
+    const member = input.path.slice("principal.".length) as keyof typeof principalRows;
+    const name = member === "tenant" ? "caller.tenant_id" : input.name;
+    return { ...input, name, value: ({ caller }) => ofCaller[member](caller) };
+  });
+}
+
+/** Inputs of the rows of a record. */
+function inputsOf(rows: Rows, path: string, prefix: string, recordOf: Read): readonly Input[] {
+  return Object.entries(rows).flatMap(([own, row]): readonly Input[] => {
+    const value: Read = (query) => (recordOf(query) as Readonly<Record<string, unknown>> | null | undefined)?.[own];
+    if (!isRow(row)) return inputsOf(row, `${path}${own}.`, `${prefix}${own}.`, value);
+    return [{ ...row, path: path + own, name: prefix + own, optional: row.optional ?? false, value }];
+  });
+}
+
 /** All members are absent with their record. A required one that is missing from a present record has no type: null. */
-function memberOf<Record>(name: string, recordOf: (query: PolicyQuery) => Record | undefined) {
-  return (path: string, kind: InputKind, read: (record: Record) => unknown): Row => [
-    `context.${name}.${path.replace("?", "")}?`,
-    `${name}.${path.replace("?", "")}`,
-    kind,
-    (query) => {
-      const record = recordOf(query);
-      if (record === undefined) return undefined;
-      const found = read(Object(record));
-      return found === undefined && !path.endsWith("?") ? null : found;
-    },
-  ];
+function optionalRecord(name: string, rows: Rows, recordOf: Read): readonly Input[] {
+  const path = `context.${name}`;
+  const members = inputsOf(rows, `${path}.`, `${name}.`, recordOf).map((input): Input => {
+    if (input.optional) return input;
+    const value: Read = (query) => (recordOf(query) === undefined ? undefined : (input.value(query) ?? null));
+    return { ...input, optional: true, comesWithRecord: true, value };
+  });
+  return [{ path, name, kind: "record", optional: true, value: recordOf }, ...members];
 }
 
-function onBehalfOfRows(): readonly Row[] {
-  const subject = memberOf<OnBehalfOf>(onBehalfOfName, ({ onBehalfOf }) => onBehalfOf);
-  return [
-    [`context.${onBehalfOfName}?`, onBehalfOfName, "record", ({ onBehalfOf }) => onBehalfOf],
-    subject("type", "text", ({ type }) => type),
-    subject("id", "text", ({ id }) => id),
-    subject("properties", "tags", ({ properties }) => properties),
-    subject("property_values", "set_of_text", ({ property_values }) => property_values),
-  ];
-}
-
-function registeredRows(): readonly Row[] {
-  const registered = memberOf<Registered>(registeredName, (query) => query.registered);
-  return [
-    [`context.${registeredName}?`, registeredName, "record", ({ registered }) => registered],
-    registered("labels", "set_of_text", ({ labels }) => labels),
-    registered("labels_ever", "set_of_text", ({ labels_ever }) => labels_ever),
-    registered("attributes", "tags", ({ attributes }) => attributes),
-    registered("resource.kind", "text", ({ resource }) => resource?.kind),
-    registered("resource.id?", "text", ({ resource }) => resource?.id),
-    registered("artifact_profile", "text", ({ artifact_profile }) => artifact_profile),
-    registered("key_reference?", "text", ({ key_reference }) => key_reference),
-    registered("application", "text", ({ application }) => application),
-    registered("principal", "text", ({ principal }) => principal),
-    registered("citation_matched", "yes_no", ({ citation_matched }) => citation_matched),
-    registered("registered_at", "whole_number", ({ registered_at }) => registered_at),
-  ];
-}
-
-function claimedRows(): readonly Row[] {
-  const claimed = (path: string, kind: InputKind, read: (claimed: PolicyQuery["claimed"]) => unknown): Row => [
-    `context.claimed.${path}`,
-    path.replace("?", ""),
-    kind,
-    (query) => read(query.claimed),
-  ];
-  return [
-    claimed("workload.application", "text", ({ workload }) => workload.application),
-    claimed("workload.environment?", "text", ({ workload }) => workload.environment),
-    claimed("workload.component?", "text", ({ workload }) => workload.component),
-    claimed("resource.kind", "text", ({ resource }) => resource.kind),
-    claimed("resource.id?", "text", ({ resource }) => resource.id),
-    claimed("resource.mime_type?", "text", ({ resource }) => resource.mime_type),
-    claimed("purpose?", "text", ({ purpose }) => purpose),
-    claimed("labels", "set_of_text", ({ labels }) => labels),
-    claimed("attributes", "tags", ({ attributes }) => attributes),
-    claimed("artifact_profile?", "text", ({ artifact_profile }) => artifact_profile),
-    claimed("content_digest_present", "yes_no", ({ content_digest_present }) => content_digest_present),
-    claimed("content_size_bytes?", "whole_number", ({ content_size_bytes }) => content_size_bytes),
-    claimed("key_reference?", "text", ({ key_reference }) => key_reference),
-  ];
-}
-
-const builtIn: readonly Input[] = rows.map(inputOf);
+const builtIn: readonly Input[] = [
+  ...principalInputs(),
+  ...inputsOf(claimedRows, "context.claimed.", "", ({ claimed }) => claimed),
+  ...optionalRecord(registeredName, registeredRows, ({ registered }) => registered),
+  ...optionalRecord(onBehalfOfName, onBehalfOfRows, ({ onBehalfOf }) => onBehalfOf),
+];
 
 /** Built-in members of the principal, whose names no declared attribute may take. */
-export const principalMembers: readonly string[] = builtIn
-  .filter(({ path }) => path.startsWith("principal."))
-  .map(({ path }) => path.slice("principal.".length));
+export const principalMembers: readonly string[] = Object.keys(principalRows);
 
 function nameOf({ name }: Input): string {
   return name;
@@ -302,4 +222,56 @@ function asEntries(
   record: Readonly<Record<string, string>> | undefined,
 ): readonly (readonly [string, string])[] | undefined {
   return record && Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/**
+ * Checks a query's values against the types of the schema. Cedar could check every request, for a third of the cost of
+ * a decision; a test compares this with Cedar's own validation. Checks every input, including those that no policy
+ * reads, and ignores members that are not inputs.
+ */
+export function hasSchemaTypes(query: PolicyQuery, { always, ofRegistered, ofOnBehalfOf }: InputCatalogue): boolean {
+  return (
+    haveTypes(query, always) &&
+    (query.registered === undefined || haveTypes(query, ofRegistered)) &&
+    (query.onBehalfOf === undefined || haveTypes(query, ofOnBehalfOf))
+  );
+}
+
+function haveTypes(query: PolicyQuery, inputs: readonly Input[]): boolean {
+  for (const { kind, optional, value } of inputs) {
+    const found = value(query);
+    if (found === undefined ? !optional : !checks[kind](found)) return false;
+  }
+  return true;
+}
+
+const checks: Readonly<Record<InputKind, (value: unknown) => boolean>> = {
+  text: isText,
+  set_of_text: areTexts,
+  whole_number: isLong,
+  yes_no: (value) => typeof value === "boolean",
+  tags: areTags,
+  record: (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+};
+
+/** A lone surrogate cannot be written as UTF-8. */
+function isText(value: unknown): boolean {
+  return typeof value === "string" && value.isWellFormed();
+}
+
+function areTexts(values: unknown): boolean {
+  if (!Array.isArray(values)) return false;
+  for (const value of values) if (!isText(value)) return false;
+  return true;
+}
+
+function areTags(tags: unknown): boolean {
+  if (typeof tags !== "object" || tags === null || Array.isArray(tags)) return false;
+  for (const [key, value] of Object.entries(tags)) if (!isText(key) || !isText(value)) return false;
+  return true;
+}
+
+/** A 64-bit signed integer that survives JSON. Not -2^63: `JSON.stringify` writes it as ...776000, out of range. */
+function isLong(value: unknown): boolean {
+  return Number.isInteger(value) && (value as number) > -(2 ** 63) && (value as number) < 2 ** 63;
 }

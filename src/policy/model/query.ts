@@ -4,11 +4,21 @@
  * optional). See `load/policy-test-file.ts`.
  */
 import { parseDocument } from "yaml";
-import { authSources, type Caller } from "../../base/caller.ts";
+import type { Caller } from "../../base/caller.ts";
 import { type AttributeValues, anyAttributeValue } from "../../base/caller-attributes.ts";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
-import { artifactProfiles } from "../../base/vocabulary.ts";
 import type { Claimed, OnBehalfOf, PolicyQuery, Registered } from "./decision.ts";
+import {
+  claimedRows,
+  isRow,
+  onBehalfOfRows,
+  principalRows,
+  type RecordOf,
+  type Row,
+  type Rows,
+  registeredRows,
+  type ValueKind,
+} from "./input-table.ts";
 import { policyActions } from "./schema.ts";
 
 /** Members of a question; readers refuse unknown ones. */
@@ -50,26 +60,16 @@ export function parseQueryText(text: string): PolicyQuery {
 }
 
 function parseCaller(tenant: unknown, value: unknown): Caller {
-  const principal = members(value ?? {}, "principal", [
-    "principal_id",
-    "subject",
-    "scopes",
-    "auth_source",
-    "attributes",
-  ]);
+  const { tenant: _, ...rows } = principalRows;
+  const principal = members(value ?? {}, "principal", [...Object.keys(rows), "attributes"]);
+  const { principal_id, auth_source, subject, scopes } = parseRecord(rows, principal, "principal");
   const tenantId = parseTenantId(string(tenant, "tenant"));
-  const principalId = parsePrincipalId(string(principal.principal_id ?? "test-principal", "principal.principal_id"));
+  const principalId = parsePrincipalId(principal_id);
   if (tenantId === undefined || principalId === undefined)
     throw new RangeError("tenant or principal_id is not a valid id");
   const attributes = optional(principal.attributes, parseAttributes);
-  return {
-    tenantId,
-    principalId,
-    subject: string(principal.subject ?? "test-subject", "principal.subject"),
-    scopes: strings(principal.scopes ?? [], "principal.scopes"),
-    authSource: oneOf(authSources, principal.auth_source ?? "bearer_token", "principal.auth_source"),
-    ...(attributes !== undefined && { attributes }),
-  };
+  const caller = { tenantId, principalId, subject, scopes, authSource: auth_source };
+  return attributes === undefined ? caller : { ...caller, attributes };
 }
 
 function parseAttributes(value: unknown): AttributeValues {
@@ -83,79 +83,62 @@ function parseAttributes(value: unknown): AttributeValues {
 }
 
 function parseClaimed(value: unknown): Claimed {
-  const texts = ["purpose", "key_reference"];
-  const others = ["labels", "attributes", "artifact_profile", "content_digest_present", "content_size_bytes"];
-  const claimed = members(value, "claimed", ["workload", "resource", ...texts, ...others]);
-  const workload = members(claimed.workload, "claimed.workload", ["application", "environment", "component"]);
-  const resource = members(claimed.resource, "claimed.resource", ["kind", "id", "mime_type"]);
-  const profile = optional(claimed.artifact_profile, (name) => oneOf(artifactProfiles, name, "artifact_profile"));
-  const digestPresent = claimed.content_digest_present ?? false;
-  if (typeof digestPresent !== "boolean") throw new RangeError("claimed.content_digest_present must be true or false");
-  const size = claimed.content_size_bytes;
-  if (size !== undefined && !(Number.isSafeInteger(size) && Number(size) >= 0)) {
-    throw new RangeError("claimed.content_size_bytes must be an integer from 0");
-  }
-  return {
-    workload: {
-      application: string(workload.application, "claimed.workload.application"),
-      ...textMembers(workload, ["environment", "component"]),
-    },
-    resource: {
-      kind: string(resource.kind, "claimed.resource.kind"),
-      ...textMembers(resource, ["id", "mime_type"]),
-    },
-    ...textMembers(claimed, texts),
-    labels: freeTexts(claimed.labels ?? [], "claimed.labels"),
-    attributes: parseTags(claimed.attributes, "claimed.attributes"),
-    ...(profile !== undefined && { artifact_profile: profile }),
-    content_digest_present: digestPresent,
-    ...(size !== undefined && { content_size_bytes: Number(size) }),
-  };
+  return parseRecord(claimedRows, members(value, "claimed", Object.keys(claimedRows)), "claimed");
 }
 
-/** Absent members get the least specific values. */
+/** Every label was there once. */
 function parseRegistered(value: unknown): Registered {
-  const texts = ["key_reference", "artifact_profile", "application", "principal"];
-  const others = ["labels", "labels_ever", "attributes", "resource", "citation_matched", "registered_at"];
-  const registered = members(value, "registered", [...texts, ...others]);
-  const resource = members(registered.resource, "registered.resource", ["kind", "id"]);
-  const labels = freeTexts(registered.labels ?? [], "registered.labels");
-  const ever = freeTexts(registered.labels_ever ?? [], "registered.labels_ever");
-  const matched = registered.citation_matched ?? true;
-  if (typeof matched !== "boolean") throw new RangeError("registered.citation_matched must be true or false");
-  const at = registered.registered_at ?? 0;
-  if (!Number.isSafeInteger(at)) throw new RangeError("registered.registered_at must be milliseconds since 1970");
-  return {
-    labels,
-    labels_ever: [...new Set([...labels, ...ever])],
-    attributes: parseTags(registered.attributes, "registered.attributes"),
-    resource: { kind: string(resource.kind, "registered.resource.kind"), ...textMembers(resource, ["id"]) },
-    artifact_profile: oneOf(artifactProfiles, registered.artifact_profile ?? "tdf", "registered.artifact_profile"),
-    ...textMembers(registered, ["key_reference"]),
-    application: string(registered.application ?? "test-application", "registered.application"),
-    principal: string(registered.principal ?? "test-principal", "registered.principal"),
-    citation_matched: matched,
-    registered_at: Number(at),
-  };
+  const given = members(value, "registered", Object.keys(registeredRows));
+  const registered = parseRecord(registeredRows, given, "registered");
+  return { ...registered, labels_ever: [...new Set([...registered.labels, ...registered.labels_ever])] };
 }
 
 /** `properties` become values with their names, as policies read them. */
 function parseOnBehalfOf(value: unknown): OnBehalfOf {
-  const subject = members(value, "on_behalf_of", ["type", "id", "properties", "property_values"]);
-  const properties = parseTags(subject.properties, "on_behalf_of.properties");
-  const given = freeTexts(subject.property_values ?? [], "on_behalf_of.property_values");
-  const named = Object.entries(properties).map(([name, text]) => `${name}=${text}`);
-  return {
-    type: string(subject.type, "on_behalf_of.type"),
-    id: string(subject.id, "on_behalf_of.id"),
-    properties,
-    property_values: [...new Set([...named, ...given])],
-  };
+  const given = members(value, "on_behalf_of", Object.keys(onBehalfOfRows));
+  const subject = parseRecord(onBehalfOfRows, given, "on_behalf_of");
+  const named = Object.entries(subject.properties).map(([name, text]) => `${name}=${text}`);
+  return { ...subject, property_values: [...new Set([...named, ...subject.property_values])] };
 }
 
+/** Parses the members of the rows; those that are absent get the row's usual value. */
+function parseRecord<R extends Rows>(rows: R, given: Members, what: string): RecordOf<R> {
+  const parsed = Object.entries(rows).flatMap(([name, row]): readonly (readonly [string, unknown])[] => {
+    const at = `${what}.${name}`;
+    if (!isRow(row)) return [[name, parseRecord(row, members(given[name], at, Object.keys(row)), at)]];
+    const usual = row.usual ?? (row.optional ? undefined : empty[row.kind]);
+    const value = given[name] ?? usual ?? given[name];
+    return value === undefined && row.optional ? [] : [[name, parseValue(row, value, at)]];
+  });
+  return Object.fromEntries(parsed) as RecordOf<R>;
+}
+
+const empty: Readonly<Partial<Record<ValueKind, unknown>>> = { set_of_text: [], tags: {} };
+
+function parseValue({ kind, words, least, mayBeEmpty }: Row, value: unknown, what: string): unknown {
+  const text = (given: unknown, of: string) => (given === "" && mayBeEmpty ? given : string(given, of));
+  switch (kind) {
+    case "text":
+      return words === undefined ? text(value, what) : oneOf(words, value, what);
+    case "set_of_text":
+      return list(value, what).map((item) => text(item, `an item of ${what}`));
+    case "tags":
+      return parseTags(value, what);
+    case "yes_no":
+      if (typeof value !== "boolean") throw new RangeError(`${what} must be true or false`);
+      return value;
+    case "whole_number": {
+      const isWhole = Number.isSafeInteger(value) && (least === undefined || Number(value) >= least);
+      if (!isWhole) throw new RangeError(`${what} must be an integer${least === undefined ? "" : ` from ${least}`}`);
+      return value;
+    }
+  }
+}
+
+/** Values of attributes may be empty. */
 function parseTags(value: unknown, what: string): Readonly<Record<string, string>> {
-  const tags = Object.entries(members(value ?? {}, what));
-  return Object.fromEntries(tags.map(([key, value]) => [key, freeText(value, `${what}.${key}`)]));
+  const tags = Object.entries(members(value, what));
+  return Object.fromEntries(tags.map(([key, text]) => [key, text === "" ? text : string(text, `${what}.${key}`)]));
 }
 
 /** Parsers of what a person wrote. Each returns the typed value, or throws a RangeError with the reason. */
@@ -175,15 +158,6 @@ export function string(value: unknown, what: string): string {
   return value;
 }
 
-/** Labels and values of attributes may be empty. */
-function freeText(value: unknown, what: string): string {
-  return value === "" ? value : string(value, what);
-}
-
-function freeTexts(value: unknown, what: string): readonly string[] {
-  return list(value, what).map((item) => freeText(item, `an item of ${what}`));
-}
-
 export function strings(value: unknown, what: string): readonly string[] {
   return list(value, what).map((item) => string(item, `an item of ${what}`));
 }
@@ -193,7 +167,7 @@ function list(value: unknown, what: string): readonly unknown[] {
   return value;
 }
 
-export function oneOf<T extends string>(values: readonly T[], value: unknown, what: string): T {
+function oneOf<T extends string>(values: readonly T[], value: unknown, what: string): T {
   const found = values.find((candidate) => candidate === value);
   if (found === undefined) throw new RangeError(`${what} must be one of ${values.join(", ")}`);
   return found;
@@ -201,9 +175,4 @@ export function oneOf<T extends string>(values: readonly T[], value: unknown, wh
 
 export function optional<T>(value: unknown, parse: (value: unknown) => T): T | undefined {
   return value === undefined ? undefined : parse(value);
-}
-
-export function textMembers(from: Members, names: readonly string[]): Readonly<Record<string, string>> {
-  const given = names.filter((name) => from[name] !== undefined);
-  return Object.fromEntries(given.map((name) => [name, string(from[name], name)]));
 }

@@ -1,15 +1,24 @@
 /**
- * The Cedar schema: the inputs that policies may read, with their types. The service creates it, because the service
- * creates the inputs; the manifest's declarations are added here, and nowhere else. A policy that reads an input
+ * The Cedar schema: the inputs of the table (`input-table.ts`) with their types. The service creates it, because the
+ * service creates the inputs; the manifest's declarations are added here, and nowhere else. A policy that reads an input
  * without a source would type-check and then never see a value.
  *
  * `Resource` has one id, so that `resource == Resource::"my-document"` is refused instead of never matching: the
  * caller's claims about the resource are under `context.claimed.resource`.
  */
-import type { AttributeType } from "../../base/caller-attributes.ts";
 import { cedarVersion } from "./cedar.ts";
 import type { PolicyAction } from "./decision.ts";
 import { type ReferenceTypes, referenceTypes } from "./entity-references.ts";
+import {
+  claimedRows,
+  isRow,
+  onBehalfOfRows,
+  principalRows,
+  type Row,
+  type Rows,
+  registeredRows,
+  type ValueKind,
+} from "./input-table.ts";
 import type { DeclaredInputs } from "./inputs.ts";
 
 /** Action groups of the schema, for `action in Action::"dataOperation"`. */
@@ -26,11 +35,12 @@ export const policyActions: readonly PolicyAction[] = Object.values(actionGroups
  */
 export const engineVersion = `cedar ${cedarVersion}, rules 2`;
 
-const cedarTypes: Readonly<Record<AttributeType, string>> = {
+const cedarTypes: Readonly<Record<ValueKind, string>> = {
   text: "String",
   set_of_text: "Set<String>",
   whole_number: "Long",
   yes_no: "Bool",
+  tags: "Attributes",
 };
 
 /** Text of the schema for policies of a directory with these declarations. */
@@ -57,20 +67,29 @@ function withNewlines(text: string): string {
   return text.replaceAll("\r\n", "\n");
 }
 
+/** Lines of a record's members; `added` is the end of records within it, by their names. */
+function membersOf(rows: Rows, added: Readonly<Record<string, string>> = {}): string {
+  return Object.entries(rows)
+    .map(([name, row]) => {
+      const { says } = isRow(row) ? row : {};
+      return `${says === undefined ? "" : `  // ${says}\n`}  ${memberOf(name, row, added[name])},\n`;
+    })
+    .join("");
+}
+
+function memberOf(name: string, row: Row | Rows, added = ""): string {
+  if (isRow(row)) return `"${name}"${row.optional ? "?" : ""}: ${cedarTypes[row.kind]}`;
+  const members = Object.entries(row).map(([own, within]) => memberOf(own, within));
+  return `"${name}": { ${members.join(", ")}${added} }`;
+}
+
 function schemaText(attributes: string, entities: ReferenceTypes): string {
   return `// The inputs that policies may read. Made by the service: a policy directory may hold a copy, for editors, and the
 // copy must be unchanged. What the manifest declares is part of the schema that its policies are checked against.
 
 // The authenticated caller, from its credentials. Its id is "<tenant>/<principal>".
 entity Principal = {
-  "tenant": String,
-  "principal_id": String,
-  "subject": String,
-  // Scopes that the credentials carry.
-  "scopes": Set<String>,
-  // "bearer_token", "trusted_headers" or "session_token".
-  "auth_source": String,
-${attributes}${entities.ofPrincipal}};
+${membersOf(principalRows)}${attributes}${entities.ofPrincipal}};
 
 // What is asked about. It has one id and no attributes: what is said of the resource is in the context.
 entity Resource enum ["claimed"];
@@ -80,47 +99,17 @@ entity Attributes tags String;
 
 // What the request says of itself. None of it is authenticated.
 type Claimed = {
-  "workload": { "application": String, "environment"?: String, "component"?: String${entities.ofWorkload} },
-  "resource": { "kind": String, "id"?: String, "mime_type"?: String },
-  "purpose"?: String,
-  "labels": Set<String>,
-  "attributes": Attributes,
-  // "tdf", "envelope" or "detached_signature", where the request names one.
-  "artifact_profile"?: String,
-  "content_digest_present": Bool,
-  "content_size_bytes"?: Long,
-  "key_reference"?: String,
-${entities.ofClaimed}};
+${membersOf(claimedRows, { workload: entities.ofWorkload })}${entities.ofClaimed}};
 
 // What this tenant's ledger has of the artifact that the request names, from when it was registered. Absent where nothing
 // is known of it: test "context has registered".
 type Registered = {
-  // As its registration says now, and of every registration of it that counts.
-  "labels": Set<String>,
-  "labels_ever": Set<String>,
-  "attributes": Attributes,
-  "resource": { "kind": String, "id"?: String },
-  "artifact_profile": String,
-  "key_reference"?: String,
-  // The application and the id of the principal that registered it.
-  "application": String,
-  "principal": String,
-  // Whether it was registered under a decision that allowed it.
-  "citation_matched": Bool,
-  // Milliseconds since 1970.
-  "registered_at": Long,
-${entities.ofRegistered}};
+${membersOf(registeredRows)}${entities.ofRegistered}};
 
 // Whom the question is about, where an enforcement point asks for somebody else: as it says. Absent where the caller asks
 // for itself: test "context has on_behalf_of". Where it is there, only permits that read it count.
 type OnBehalfOf = {
-  "type": String,
-  "id": String,
-  // Properties: hasTag("department"), getTag("department").
-  "properties": Attributes,
-  // Every value of every property, as "department=finance"; of a list each member.
-  "property_values": Set<String>,
-};
+${membersOf(onBehalfOfRows)}};
 
 action dataOperation, keyOperation;
 

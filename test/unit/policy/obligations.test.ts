@@ -199,7 +199,7 @@ test("what is registered goes out where the manifest says so, and nothing else o
   expect(engine.readsRegistered(question)).toBe(true);
   const known = { resource: { kind: "k" }, attributes: { owner: "dr-may" }, labels: [], labels_ever: [] };
   const others = {
-    artifact_profile: "tdf",
+    artifact_profile: "tdf" as const,
     application: "a",
     principal: "p",
     citation_matched: true,

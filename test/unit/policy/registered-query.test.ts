@@ -30,7 +30,7 @@ test.each([
   [{ resource: {} }, "registered.resource.kind must be text"],
   [{ resource: { kind: "a" }, label: ["a"] }, "registered has an unknown member label"],
   [{ resource: { kind: "a" }, citation_matched: "yes" }, "registered.citation_matched must be true or false"],
-  [{ resource: { kind: "a" }, registered_at: 1.5 }, "registered.registered_at must be milliseconds"],
+  [{ resource: { kind: "a" }, registered_at: 1.5 }, "registered.registered_at must be an integer"],
   [{ resource: { kind: "a" }, attributes: { a: 1 } }, "registered.attributes.a must be text"],
 ])("%j is refused", (registered, message) => expect(() => parse(registered)).toThrow(message));
 

@@ -1,15 +1,15 @@
 /**
- * Makes `clients/conformance/vectors/detached-signature.json`: signatures that verify, and changed ones, each with its
- * reason.
+ * Makes `detached-signature.json` (the old form) and `signed-statement.json` in `clients/conformance/vectors`: signatures
+ * that verify, and changed ones, each with its reason.
  */
-import { createHash, sign } from "node:crypto";
+import { createHash, generateKeyPairSync, sign } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import canonicalize from "canonicalize";
-import {
-  preAuthenticationEncoding,
-  signaturePayloadType,
-} from "../clients/typescript/src/enforce/detached-signature.ts";
+import { encodeSignature, preAuthenticationEncoding } from "../clients/typescript/src/enforce/detached-signature.ts";
+import { localSigningKey } from "../clients/typescript/src/enforce/signing-keys.ts";
+
+const oldType = "application/vnd.svc-platform.detached-signature.v1+json";
 
 // RFC 8032 section 7.1, tests 1 and 2. Ed25519 is deterministic, so this file is too.
 const keys = (
@@ -37,7 +37,7 @@ const headerOf = (sizeBytes: number) => ({
 });
 type Header = ReturnType<typeof headerOf>;
 
-function signed(payload: Buffer, { by = signer, type = signaturePayloadType, keyid = signer.kid } = {}) {
+function signed(payload: Buffer, { by = signer, type = oldType, keyid = signer.kid } = {}) {
   const sig = sign(null, preAuthenticationEncoding(type, payload), { key: by, format: "jwk" });
   return { payload: base64(payload), payloadType: type, signatures: [{ keyid, sig: base64(sig) }] };
 }
@@ -100,21 +100,73 @@ const refused: readonly (readonly [string, object | string])[] = [
   ["nothing", ""],
 ];
 
+const note =
+  "Byte i of the data is i mod 251. A vector with a reason in `refused` must not verify, with 100 bytes of data.";
+const vectorOf = ([reason, file]: readonly [string, object | string]) => ({
+  refused: reason,
+  signature: base64(typeof file === "string" ? Buffer.from(file) : canonical(file)),
+});
+
+function write(name: string, content: { readonly vectors: readonly object[] }): void {
+  const path = join(import.meta.dirname, "../clients/conformance/vectors", name);
+  writeFileSync(path, `${JSON.stringify({ note, ...content }, undefined, 1)}\n`);
+  process.stdout.write(`${path}: ${content.vectors.length} vectors\n`);
+}
+
 const { d: _, ...publicKey } = signer;
-const vectors = {
-  note: "Byte i of the data is i mod 251. A vector with a reason in `refused` must not verify, with 100 bytes of data.",
+write("detached-signature.json", {
   key: publicKey,
   vectors: [
     ...[0, 100, 10_000].map((sizeBytes) => ({
       data_size: sizeBytes,
       signature: base64(canonical(signed(canonical(headerOf(sizeBytes))))),
     })),
-    ...refused.map(([reason, file]) => ({
-      refused: reason,
-      signature: base64(typeof file === "string" ? Buffer.from(file) : canonical(file)),
-    })),
+    ...refused.map(vectorOf),
   ],
-};
-const path = join(import.meta.dirname, "../clients/conformance/vectors/detached-signature.json");
-writeFileSync(path, `${JSON.stringify(vectors, undefined, 1)}\n`);
-process.stdout.write(`${path}: ${vectors.vectors.length} vectors\n`);
+} as { vectors: object[] });
+
+// ECDSA is not deterministic: each run makes another key and other signatures.
+const pair = generateKeyPairSync("ec", { namedCurve: "P-256" });
+const ecdsa = { ...pair.privateKey.export({ format: "jwk" }), alg: "ES256", kid: "local-signer-3" };
+const headerOfKey = (sizeBytes: number, { kid = "" }: { kid?: string }) => ({
+  ...headerOf(sizeBytes),
+  key: { ...header.key, reference: kid },
+});
+const statements: { readonly data_size: number; readonly signature: string }[] = [];
+for (const jwk of [signer, ecdsa])
+  for (const isBundle of [false, true])
+    for (const sizeBytes of [0, 100]) {
+      const made = await encodeSignature(headerOfKey(sizeBytes, jwk), localSigningKey(jwk.kid, jwk), isBundle);
+      statements.push({ data_size: sizeBytes, signature: base64(made) });
+    }
+type Dsse = typeof whole;
+const parsed = (index: number) => JSON.parse(Buffer.from(statements[index]?.signature ?? "", "base64").toString());
+const plain: Dsse = parsed(1);
+const bundle: { dsseEnvelope: Dsse; mediaType: string; verificationMaterial: object } = parsed(3);
+const statement = JSON.parse(Buffer.from(plain.payload, "base64").toString());
+const restated = (changed: object, payloadType = plain.payloadType) =>
+  signed(canonical({ ...statement, ...changed }), { type: payloadType, keyid: "" });
+const [subject] = statement.subject;
+const refusedStatements: readonly (readonly [string, object | string])[] = [
+  ["a key id", { ...plain, signatures: plain.signatures.map((found) => ({ ...found, keyid: signer.kid })) }],
+  ["another payload type", { ...plain, payloadType: oldType }],
+  ["another type of statement, signed", restated({ _type: "https://in-toto.io/Statement/v0.1" })],
+  ["another type of predicate, signed", restated({ predicateType: "https://slsa.dev/provenance/v1" })],
+  ["a subject of another digest, signed", restated({ subject: [{ ...subject, digest: { sha256: "00".repeat(32) } }] })],
+  ["a subject of another name, signed", restated({ subject: [{ ...subject, name: "another" }] })],
+  ["two subjects, signed", restated({ subject: [subject, subject] })],
+  ["no subject, signed", restated({ subject: [] })],
+  ["a statement of the old payload type, signed", restated({}, oldType)],
+  ["an old header as a statement, signed", signed(canonical(header), { type: plain.payloadType, keyid: "" })],
+  ["a predicate moved", { ...plain, payload: base64(canonical({ ...statement, predicate: bound({ labels: [] }) })) }],
+  ["a bundle with another hint", { ...bundle, verificationMaterial: { publicKey: { hint: other.kid } } }],
+  ["a bundle of another type", { ...bundle, mediaType: "application/vnd.dev.sigstore.bundle.v0.2+json" }],
+  ["a bundle with more material", { ...bundle, verificationMaterial: { publicKey: { hint: signer.kid }, more: "" } }],
+  ["a bundle of the old form", { ...bundle, dsseEnvelope: whole }],
+  ["a bundle with a space", canonical(bundle).toString().replace(":", ": ")],
+];
+const { d: __, ...ecdsaPublicKey } = ecdsa;
+write("signed-statement.json", {
+  keys: [publicKey, ecdsaPublicKey],
+  vectors: [...statements, ...refusedStatements.map(vectorOf)],
+} as { vectors: object[] });

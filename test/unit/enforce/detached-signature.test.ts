@@ -1,8 +1,11 @@
 /** Detached signatures where the platform allows everything: what is left is that only what was signed is released. */
+import { createHash, createPublicKey } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable, Writable } from "node:stream";
+import { bundleFromJSON } from "@sigstore/bundle";
+import { toSignedEntity, toTrustMaterial, Verifier } from "@sigstore/verify";
 import { afterAll, describe, expect, test } from "vitest";
 import { preAuthenticationEncoding } from "../../../clients/typescript/src/enforce/detached-signature.ts";
 import {
@@ -20,16 +23,20 @@ const folder = mkdtempSync(join(tmpdir(), "detached-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 const at = (name: string) => join(folder, name);
 
-interface Vectors {
-  readonly key: { readonly kid: string };
-  readonly vectors: readonly { readonly signature: string; readonly data_size?: number; readonly refused?: string }[];
+interface Vector {
+  readonly signature: string;
+  readonly data_size?: number;
+  readonly refused?: string;
 }
-const vectorFile = join(import.meta.dirname, "../../../clients/conformance/vectors/detached-signature.json");
-const { key, vectors } = JSON.parse(readFileSync(vectorFile, "utf8")) as Vectors;
+type Jwk = Readonly<Record<string, unknown>> & { readonly kid: string };
+const vectorFile = (name: string) =>
+  JSON.parse(readFileSync(join(import.meta.dirname, "../../../clients/conformance/vectors", name), "utf8"));
+const { key, vectors: oldVectors }: { key: Jwk; vectors: readonly Vector[] } = vectorFile("detached-signature.json");
+const { keys, vectors }: { keys: readonly Jwk[]; vectors: readonly Vector[] } = vectorFile("signed-statement.json");
 const platform = permissivePlatform();
 const enforcerWith = (...keys: SigningKey[]) =>
   createEnforcer({ client: platform, workload: { application: "test" }, keys, spoolDirectory: at("spool") });
-const enforcer = enforcerWith(localSigningKey(key.kid, key));
+const enforcer = enforcerWith(...keys.map((jwk) => localSigningKey(jwk.kid, jwk)));
 const pattern = (size: number) => Buffer.from(Array.from({ length: size }, (_, i) => i % 251));
 const base64 = (text = "") => Buffer.from(text, "base64");
 
@@ -73,23 +80,25 @@ test("what is signed is DSSE's encoding", () => {
   expect(encoded.toString()).toBe("DSSEv1 29 http://example.com/HelloWorld 11 hello world");
 });
 
-test.each(vectors.map((vector, index) => ({ name: vector.refused ?? `size ${vector.data_size}`, index })))(
-  "vector $index: $name",
-  async ({ index }) => {
-    const { signature, data_size = 100, refused } = vectors[index] as Vectors["vectors"][0];
-    const failure = await failureOf(base64(signature), pattern(data_size));
-    expect(failure).toBe(refused === undefined ? undefined : "not_authentic");
-  },
+const forms = { statement: vectors, "old form": oldVectors };
+const named = (Object.keys(forms) as (keyof typeof forms)[]).flatMap((form) =>
+  forms[form].map((vector, index) => ({ form, index, name: vector.refused ?? `size ${vector.data_size}` })),
 );
+test.each(named)("vector $index of the $form: $name", async ({ form, index }) => {
+  const { signature, data_size = 100, refused } = forms[form][index] as Vector;
+  const failure = await failureOf(base64(signature), pattern(data_size));
+  expect(failure).toBe(refused === undefined ? undefined : "not_authentic");
+});
 
-describe("every byte counts", () => {
-  const signature = base64(vectors[1]?.signature);
+describe("every byte of a bundle counts", () => {
+  const signature = base64(vectors[3]?.signature);
 
   test("of the signature file", async () => {
     for (let place = 0; place < signature.length; place++) {
       const changed = Buffer.from(signature);
       changed[place] = (changed[place] as number) ^ 1;
-      expect(await failureOf(changed, pattern(100)), `byte ${place}`).toBe("not_authentic");
+      // The name of another key is no name of a key here.
+      expect(["not_authentic", "invalid"], `byte ${place}`).toContain(await failureOf(changed, pattern(100)));
     }
   });
 
@@ -101,6 +110,34 @@ describe("every byte counts", () => {
     }
     for (const size of [0, 1, 99, 101, 5_000_000])
       expect(await failureOf(signature, pattern(size)), `size ${size}`).toBe("not_authentic");
+  });
+});
+
+describe.each(["EdDSA", "ES256"] as const)("a signature of %s", (algorithm) => {
+  const signing = { profile: "detached_signature", input: at("signed"), resource: { kind: "test", id: "it" } } as const;
+  const publicKey = () => createPublicKey(readFileSync(at(`${algorithm}.pem`)));
+
+  test("is verified by the Sigstore verifier, as bundle and as statement about the data", async () => {
+    await createSigningKeyFile(at(`${algorithm}.key`), "signer", algorithm);
+    await createPublicKeyFile(at(`${algorithm}.key`), at(`${algorithm}.pem`), "pem");
+    const signer = enforcerWith((await keyFile(at(`${algorithm}.key`))) as SigningKey);
+    writeFileSync(at("signed"), pattern(100));
+    await signer.protect({ ...signing, output: at("bundle.json"), replace: true, bundle: true });
+    await signer.protect({ ...signing, output: at("dsse.json"), replace: true });
+    const trust = { certificateAuthorities: [], timestampAuthorities: [], tlogs: [], ctlogs: [] };
+    const keySelector = () => ({ publicKey: publicKey(), validFor: () => true });
+    const thresholds = { tlogThreshold: 0, ctlogThreshold: 0, timestampThreshold: 0 };
+    const verifier = new Verifier(toTrustMaterial(trust as never, keySelector), thresholds);
+    const bundle = JSON.parse(readFileSync(at("bundle.json"), "utf8"));
+    const verify = (changed: object) => verifier.verify(toSignedEntity(bundleFromJSON({ ...bundle, ...changed })));
+    verify({});
+    const statement = JSON.parse(readFileSync(at("dsse.json"), "utf8"));
+    verify({ dsseEnvelope: statement });
+    expect(() => verify({ dsseEnvelope: { ...statement, payloadType: "text/plain" } })).toThrow();
+    expect(JSON.parse(Buffer.from(statement.payload, "base64").toString())).toMatchObject({
+      _type: "https://in-toto.io/Statement/v1",
+      subject: [{ digest: { sha256: createHash("sha256").update(pattern(100)).digest("hex") }, name: "it" }],
+    });
   });
 });
 

@@ -30,6 +30,9 @@ export const usage = `usage: svc-platform <command> [options]
 options
   --key-file FILE        key-encryption key; several may be given, the first protects   (PLATFORM_KEY_FILE)
   --profile PROFILE      of protect, rewrap, new-key: envelope, or detached_signature, where OUT is the signature
+  --algorithm NAME       of new-key: EdDSA or ES256, of a key that signs
+  --bundle               of protect: the signature is a Sigstore bundle
+  --pem                  of public-key: OUT is in PEM, for other programs
   --signature FILE       of open: the signature of IN
   --opened               of verify: FILE is one that was opened, not one that is protected
   --data FILE            of verify: what was signed; with --key-file, whose signature it is
@@ -55,6 +58,9 @@ const flags = {
   "key-file": { type: "string", multiple: true },
   "new-key-file": { type: "string" },
   profile: { type: "string" },
+  algorithm: { type: "string" },
+  bundle: { type: "boolean" },
+  pem: { type: "boolean" },
   signature: { type: "string" },
   opened: { type: "boolean" },
   data: { type: "string" },
@@ -109,6 +115,11 @@ export function profileOf({ profile = "envelope" }: Flags): LocalProfile {
   const found = localProfiles.find((known) => known === profile);
   if (found === undefined) throw new UsageError(`--profile is one of ${localProfiles.join(", ")}`);
   return found;
+}
+
+export function signingAlgorithmOf({ algorithm = "EdDSA" }: Flags): "EdDSA" | "ES256" {
+  if (algorithm !== "EdDSA" && algorithm !== "ES256") throw new UsageError("--algorithm is EdDSA or ES256");
+  return algorithm;
 }
 
 export function resourceOf(values: Flags) {

@@ -10,6 +10,7 @@ import {
   requestOf,
   resourceOf,
   type Surroundings,
+  signingAlgorithmOf,
   UsageError,
   usage,
 } from "./cli-options.ts";
@@ -96,8 +97,8 @@ const commands: ReadonlyMap<string, Command> = new Map<string, Command>([
     {
       operands: 1,
       run: async ([file = ""], values) => {
-        const create = profileOf(values) === "detached_signature" ? createSigningKeyFile : createKeyFile;
-        await create(file, values.reference);
+        if (profileOf(values) === "envelope") await createKeyFile(file, values.reference);
+        else await createSigningKeyFile(file, values.reference, signingAlgorithmOf(values));
       },
     },
   ],
@@ -105,7 +106,7 @@ const commands: ReadonlyMap<string, Command> = new Map<string, Command>([
     "public-key",
     {
       operands: 2,
-      run: ([file = "", output = ""]) => createPublicKeyFile(file, output),
+      run: ([file = "", output = ""], { pem }) => createPublicKeyFile(file, output, pem === true ? "pem" : "jwk"),
     },
   ],
 ]);
@@ -115,7 +116,13 @@ async function protect(input: string, output: string, values: Flags, around: Sur
   if (resource === undefined) throw new UsageError("protect needs --resource-kind");
   const enforcer = await enforcerOf(values, around, keyFilesOf(values, around));
   const aead = values["small-segments"] === true ? "AES256_GCM_HKDF_4KB" : "AES256_GCM_HKDF_1MB";
-  const request = { ...requestOf(input, output, values, around), profile: profileOf(values), resource, aead } as const;
+  const request = {
+    ...requestOf(input, output, values, around),
+    profile: profileOf(values),
+    resource,
+    aead,
+    bundle: values.bundle === true,
+  } as const;
   const outcome = await withProgress(around, "protecting", request, (it) => enforcer.protect(it));
   report(around, values, output, outcome, (artifact) => `${output}: ${artifact}`);
 }

@@ -1,13 +1,15 @@
 /**
- * The detached signature: a DSSE envelope (https://github.com/secure-systems-lab/dsse) whose payload is a header that
- * names the data and the decision. It is canonical JSON inside and outside, and the payload repeats what DSSE leaves
- * unsigned, so that every change is detected. docs/enforcement.md has the members.
+ * The detached signature: a DSSE envelope (https://github.com/secure-systems-lab/dsse) around an in-toto Statement about
+ * the data, whose predicate is a header that names the decision; optionally inside a Sigstore bundle. It is canonical
+ * JSON inside and outside, and what DSSE leaves unsigned is fixed or repeats the payload, so that every change is
+ * detected. Signatures of the old form have the header alone as payload. docs/enforcement.md has the members.
  */
 import { Digesting, readSmallFile } from "./data.ts";
 import { EnforcementError } from "./errors.ts";
 import {
   areTexts,
   type Binding,
+  canonical,
   encodeCanonical,
   hasMembers,
   isBinding,
@@ -17,9 +19,11 @@ import {
 } from "./header.ts";
 import type { SigningKey } from "./signing-keys.ts";
 
-export const signaturePayloadType = "application/vnd.svc-platform.detached-signature.v1+json";
+const payloadType = "application/vnd.in-toto+json";
+const oldPayloadType = "application/vnd.svc-platform.detached-signature.v1+json";
+const predicateType = "urn:svc-platform:detached-signature:v1";
+const bundleMediaType = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const maxFileBytes = 262_144;
-const signatureBytes = 64;
 
 export interface SignatureBinding extends Binding {
   /** SHA-256 of the data: `sha256:` and hexadecimal digits. */
@@ -36,14 +40,28 @@ export interface SignatureHeader {
 /** Content of a signature file, not verified. */
 export interface DetachedSignature {
   readonly header: SignatureHeader;
-  readonly payload: Buffer;
+  /** The signed bytes. */
+  readonly message: Buffer;
   readonly signature: Buffer;
+  readonly isBundle: boolean;
+}
+
+/** An in-toto Statement (github.com/in-toto/attestation, spec/v1). */
+interface Statement {
+  readonly predicate: SignatureHeader;
 }
 
 interface Dsse {
   readonly payload: string;
   readonly payloadType: string;
-  readonly signatures: readonly { readonly keyid: string; readonly sig: string }[];
+  readonly signatures: readonly [{ readonly keyid: string; readonly sig: string }];
+}
+
+/** A Sigstore bundle (github.com/sigstore/protobuf-specs) without certificate or log entries. */
+interface Bundle {
+  readonly dsseEnvelope: Dsse;
+  readonly mediaType: string;
+  readonly verificationMaterial: { readonly publicKey: { readonly hint: string } };
 }
 
 /** The bytes that DSSE signs (its protocol, "Signature Definition"). */
@@ -53,19 +71,32 @@ export function preAuthenticationEncoding(payloadType: string, payload: Uint8Arr
 }
 
 /** Bytes of a signature file. Rejects with `invalid` if the key can only verify. */
-export async function encodeSignature(header: SignatureHeader, key: SigningKey): Promise<Buffer> {
+export async function encodeSignature(header: SignatureHeader, key: SigningKey, isBundle: boolean): Promise<Buffer> {
   if (key.sign === undefined) throw new EnforcementError("invalid", `key ${key.reference} verifies only`);
-  const payload = encodeCanonical(header, isHeader);
-  const message = preAuthenticationEncoding(signaturePayloadType, payload);
+  const payload = encodeCanonical(statementOf(header), isStatement);
+  const message = preAuthenticationEncoding(payloadType, payload);
   const signature = Buffer.from(await key.sign(message));
   // The signature of a key service is verified before it is used.
-  if (signature.length !== signatureBytes || !(await key.verify(message, signature)))
+  if (!(await key.verify(message, signature)))
     throw new EnforcementError("unavailable", `key ${key.reference} gave no signature that it verifies`);
-  const signatures = [{ keyid: key.reference, sig: signature.toString("base64") }];
-  const dsse = { payload: payload.toString("base64"), payloadType: signaturePayloadType, signatures };
-  const bytes = encodeCanonical(dsse, isDsse);
+  // With an empty keyid, verifiers try the keys that they trust.
+  const signatures = [{ keyid: "", sig: signature.toString("base64") }];
+  const dsse = { payload: payload.toString("base64"), payloadType, signatures };
+  const material = { publicKey: { hint: key.reference } };
+  const bundle = { dsseEnvelope: dsse, mediaType: bundleMediaType, verificationMaterial: material };
+  const bytes = encodeCanonical<unknown>(isBundle ? bundle : dsse, isFile);
   if (bytes.length > maxFileBytes) throw new EnforcementError("invalid", "the header would be too long");
   return bytes;
+}
+
+function statementOf(header: SignatureHeader) {
+  const { content_digest, resource } = header.binding;
+  return {
+    _type: "https://in-toto.io/Statement/v1",
+    predicate: header,
+    predicateType,
+    subject: [{ digest: { sha256: content_digest.slice("sha256:".length) }, name: resource.id || resource.kind }],
+  };
 }
 
 /** Reads a signature file and computes its digest. Rejects with `invalid` or `not_authentic`. */
@@ -77,21 +108,26 @@ export async function readSignature(path: string) {
 }
 
 function parseSignature(bytes: Buffer): DetachedSignature {
-  const { payload: payloadText, signatures } = parseCanonical(bytes, isDsse);
-  const [{ keyid, sig } = { keyid: "", sig: "" }] = signatures;
-  const payload = decode(payloadText);
-  const header = parseCanonical(payload, isHeader);
-  if (keyid !== header.key.reference) throw malformed("it names two keys");
-  return { header, payload, signature: decode(sig) };
+  const file = parseCanonical(bytes, isFile);
+  const bundle = "dsseEnvelope" in file ? file : undefined;
+  const dsse = bundle?.dsseEnvelope ?? (file as Dsse);
+  const [{ keyid, sig }] = dsse.signatures;
+  const payload = decode(dsse.payload);
+  const isOld = dsse.payloadType === oldPayloadType;
+  const header = isOld ? parseCanonical(payload, isHeader) : parseCanonical(payload, isStatement).predicate;
+  const { reference } = header.key;
+  if (keyid !== (isOld ? reference : "") || (bundle?.verificationMaterial.publicKey.hint ?? reference) !== reference)
+    throw malformed("it names two keys");
+  const message = preAuthenticationEncoding(dsse.payloadType, payload);
+  return { header, message, signature: decode(sig), isBundle: bundle !== undefined };
 }
 
 /** Rejects with `not_authentic` unless the header's key made the signature. */
 export async function requireSignature(
-  { payload, signature }: Pick<DetachedSignature, "payload" | "signature">,
+  { message, signature }: Pick<DetachedSignature, "message" | "signature">,
   key: SigningKey,
 ): Promise<void> {
-  const message = preAuthenticationEncoding(signaturePayloadType, payload);
-  if (signature.length !== signatureBytes || (await key.verify(message, signature)) !== true)
+  if ((await key.verify(message, signature)) !== true)
     throw new EnforcementError("not_authentic", "the signature is not of this key and header");
 }
 
@@ -118,12 +154,31 @@ function decode(text: string): Buffer {
   return bytes;
 }
 
-function isDsse(value: unknown): value is Dsse {
-  if (!hasMembers(value, ["payload", "payloadType", "signatures"]) || !areTexts(value, ["payload"])) return false;
-  const { payloadType, signatures } = value;
-  if (payloadType !== signaturePayloadType || !Array.isArray(signatures) || signatures.length !== 1) return false;
+function isFile(value: unknown): value is Dsse | Bundle {
+  if (!hasMembers(value, ["dsseEnvelope", "mediaType", "verificationMaterial"]))
+    return isDsse(value, [payloadType, oldPayloadType]);
+  const { dsseEnvelope, mediaType, verificationMaterial: material } = value;
+  return (
+    mediaType === bundleMediaType &&
+    isDsse(dsseEnvelope, [payloadType]) &&
+    hasMembers(material, ["publicKey"]) &&
+    hasMembers(material.publicKey, ["hint"])
+  );
+}
+
+function isDsse(value: unknown, types: readonly string[]): value is Dsse {
+  if (!hasMembers(value, ["payload", "payloadType", "signatures"]) || !areTexts(value, ["payload", "payloadType"]))
+    return false;
+  const { payloadType: type, signatures } = value;
+  if (!types.includes(type as string) || !Array.isArray(signatures) || signatures.length !== 1) return false;
   const [signature] = signatures as unknown[];
   return hasMembers(signature, ["keyid", "sig"]) && areTexts(signature, ["keyid", "sig"]);
+}
+
+/** Whether all of it follows from its predicate. */
+function isStatement(value: unknown): value is Statement {
+  const predicate = hasMembers(value, ["_type", "predicate", "predicateType", "subject"]) && value.predicate;
+  return isHeader(predicate) && canonical(statementOf(predicate)).equals(canonical(value));
 }
 
 function isHeader(value: unknown): value is SignatureHeader {

@@ -1,5 +1,5 @@
 /** Key files: one JWK (RFC 7517) with `kid`, which is the key's reference. */
-import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { createPublicKey, generateKeyPairSync, randomBytes, type webcrypto } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { EnforcementError, failureOfSystem } from "./errors.ts";
@@ -12,19 +12,36 @@ export async function createKeyFile(path: string, reference = newReference()): P
   await create(path, { kty: "oct", alg: "A256GCM", kid: reference, k: randomBytes(keySize).toString("base64url") });
 }
 
-/** The same with a signing key: Ed25519, of type `OKP` (RFC 8037). */
-export async function createSigningKeyFile(path: string, reference = newReference()): Promise<void> {
-  const { kty, crv, x, d } = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
-  await create(path, { kty, crv, alg: "EdDSA", kid: reference, x, d });
+/** The same with a signing key: Ed25519, of type `OKP` (RFC 8037), or ECDSA with P-256, of type `EC`. */
+export async function createSigningKeyFile(
+  path: string,
+  reference = newReference(),
+  algorithm: "EdDSA" | "ES256" = "EdDSA",
+): Promise<void> {
+  const { privateKey } =
+    algorithm === "ES256" ? generateKeyPairSync("ec", { namedCurve: "P-256" }) : generateKeyPairSync("ed25519");
+  await create(path, { ...privateKey.export({ format: "jwk" }), alg: algorithm, kid: reference });
 }
 
-/** Creates a key file for verifiers: the public half of a signing key. Rejects with `invalid`, or `exists`. */
-export async function createPublicKeyFile(signingKeyPath: string, path: string): Promise<void> {
+/**
+ * Creates a key file for verifiers: the public half of a signing key, as a JWK, or in PEM for other programs. Rejects
+ * with `invalid`, or `exists`.
+ */
+export async function createPublicKeyFile(
+  signingKeyPath: string,
+  path: string,
+  format: "jwk" | "pem" = "jwk",
+): Promise<void> {
   const jwk = await readJwk(signingKeyPath);
-  if (keyOf(jwk, signingKeyPath).provider !== "local" || jwk.kty !== "OKP")
+  if ("wrap" in keyOf(jwk, signingKeyPath))
     throw new EnforcementError("invalid", `${signingKeyPath} has no public half`);
   const { d: _, ...others } = jwk;
-  await create(path, { ...others, kid: String(jwk.kid) });
+  if (format === "jwk") return create(path, { ...others, kid: String(jwk.kid) });
+  const pem = createPublicKey({ key: others as webcrypto.JsonWebKey, format: "jwk" }).export({
+    type: "spki",
+    format: "pem",
+  });
+  await createFile(path, Buffer.from(pem));
 }
 
 /** Reads a key file. Rejects with `invalid` if it is malformed, or others than the owner may read a secret. */
@@ -40,14 +57,17 @@ async function create(path: string, jwk: Jwk & { readonly kid: string }): Promis
 }
 
 function keyOf(jwk: Jwk, path: string): KeyProvider | SigningKey {
-  const { kty, kid, k } = jwk;
+  const { kty, kid, k, alg } = jwk;
   if (typeof kid === "string" && kid !== "") {
     requireReference(kid);
-    if (kty === "OKP") return localSigningKey(kid, jwk);
+    if (kty === "OKP" || (kty === "EC" && alg === "ES256")) return localSigningKey(kid, jwk);
     const key = typeof k === "string" ? Buffer.from(k, "base64url") : Buffer.alloc(0);
     if (kty === "oct" && key.length === keySize) return localKey(kid, key);
   }
-  throw new EnforcementError("invalid", `${path} is no key file: a JWK with kid, of type oct with 32 bytes, or OKP`);
+  throw new EnforcementError(
+    "invalid",
+    `${path} is no key file: a JWK with kid, of type oct with 32 bytes, or one that signs`,
+  );
 }
 
 type Jwk = Readonly<Record<string, unknown>>;
@@ -67,7 +87,7 @@ async function readJwk(path: string): Promise<Jwk> {
     const value: unknown = JSON.parse(await file.readFile("utf8"));
     if (typeof value !== "object" || value === null) throw new SyntaxError("no object");
     const jwk = value as Jwk;
-    const isPublic = jwk.kty === "OKP" && jwk.d === undefined;
+    const isPublic = (jwk.kty === "OKP" || jwk.kty === "EC") && jwk.d === undefined;
     if (!isPublic && process.platform !== "win32" && (stat.mode & 0o077) !== 0)
       throw new EnforcementError("invalid", `${path} is readable by others than its owner: make it 0600`);
     return jwk;

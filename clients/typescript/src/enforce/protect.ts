@@ -56,6 +56,8 @@ export interface ProtectOptions extends RequestOptions {
   readonly keyReference?: string;
   /** For an envelope. Default `AES256_GCM_HKDF_1MB`; the other one is for data that is opened in small parts. */
   readonly aead?: StreamingAead;
+  /** For a detached signature: whether to write it as a Sigstore bundle. Default false. */
+  readonly bundle?: boolean;
   /**
    * Includes the plaintext's SHA-256 in the question; the file is then read twice. Default false; signatures always do.
    */

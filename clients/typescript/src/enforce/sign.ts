@@ -40,7 +40,7 @@ export async function signData(context: Context, options: Omit<ProtectOptions, "
     const { decisionId: decision_id, policyRevision: policy_revision } = plan;
     const binding = { ...named, decision_id, labels, policy_revision, resource };
     const header = { binding, key: { decision_id: keys[0]?.decisionId ?? "", reference: key.reference } };
-    return writeSignature(header, key, sink);
+    return writeSignature(header, key, sink, options.bundle === true);
   });
 }
 
@@ -123,7 +123,7 @@ export async function signAnew(context: Context, options: RewrapOptions): Promis
   return produce(context, options, making, async (sink, { keys }) => {
     await requireSignature(signed, oldKey);
     const header = { binding, key: { decision_id: keys[1]?.decisionId ?? "", reference: newKey.reference } };
-    return writeSignature(header, newKey, sink);
+    return writeSignature(header, newKey, sink, signed.isBundle);
   });
 }
 
@@ -131,8 +131,9 @@ async function writeSignature(
   header: SignatureHeader,
   key: SigningKey,
   sink: { write(piece: Uint8Array): Promise<void> },
+  isBundle: boolean,
 ) {
-  const bytes = await encodeSignature(header, key);
+  const bytes = await encodeSignature(header, key, isBundle);
   const artifact = new Digesting();
   artifact.update(bytes);
   await sink.write(bytes);

@@ -8,10 +8,14 @@ import io
 import json
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from permissive_platform import PermissivePlatform
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import VerificationError
+from securesystemslib.signer._key import Key, SSlibKey
 
 from svc_platform_client import v1
 from svc_platform_client.enforce import (
@@ -33,7 +37,9 @@ from svc_platform_client.enforce._signature import (
     require_signature,
 )
 
-VECTORS = json.loads((Path(__file__).parents[2] / "conformance/vectors/detached-signature.json").read_text())
+_FOLDER = Path(__file__).parents[2] / "conformance/vectors"
+VECTORS = json.loads((_FOLDER / "detached-signature.json").read_text())
+STATEMENTS = json.loads((_FOLDER / "signed-statement.json").read_text())
 KEY: dict[str, Any] = VECTORS["key"]
 GOOD = base64.b64decode(VECTORS["vectors"][1]["signature"])
 RESOURCE = {"kind": "test"}
@@ -49,7 +55,7 @@ def platform() -> PermissivePlatform:
 
 
 def enforcer(platform: PermissivePlatform, folder: Path, *keys: KeyProvider | SigningKey) -> Enforcer:
-    own = keys or (LocalSigningKey(KEY["kid"], KEY),)
+    own = keys or tuple(LocalSigningKey(jwk["kid"], jwk) for jwk in STATEMENTS["keys"])
     return Enforcer(platform, application="test", keys=own, spool_directory=folder / "spool")
 
 
@@ -89,7 +95,11 @@ def test_what_is_signed_is_the_encoding_of_dsse() -> None:
     assert encoded == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
 
 
-@pytest.mark.parametrize("vector", VECTORS["vectors"], ids=lambda it: it.get("refused", f"size {it.get('data_size')}"))
+@pytest.mark.parametrize(
+    "vector",
+    VECTORS["vectors"] + STATEMENTS["vectors"],
+    ids=lambda it: it.get("refused", f"size {it.get('data_size')}"),
+)
 def test_vectors(vector: dict[str, Any], platform: PermissivePlatform, tmp_path: Path) -> None:
     data = pattern(vector.get("data_size", 100))
     expected = "not_authentic" if "refused" in vector else None
@@ -97,19 +107,48 @@ def test_vectors(vector: dict[str, Any], platform: PermissivePlatform, tmp_path:
     assert opens(subject, tmp_path, base64.b64decode(vector["signature"]), data) == expected
 
 
-def test_every_byte_counts(tmp_path: Path) -> None:
-    key, path = LocalSigningKey(KEY["kid"], KEY), tmp_path / "signature"
-    for at in range(len(GOOD)):
-        changed = bytearray(GOOD)
+@pytest.mark.parametrize("good", [GOOD, *(base64.b64decode(STATEMENTS["vectors"][n]["signature"]) for n in (3, 5))])
+def test_every_byte_counts(good: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "signature"
+    path.write_bytes(good)
+    reference = read_signature(path).key["reference"]
+    [jwk] = [jwk for jwk in STATEMENTS["keys"] if jwk["kid"] == reference]
+    key = LocalSigningKey(reference, jwk)
+    for at in range(len(good)):
+        changed = bytearray(good)
         changed[at] ^= 1
         path.write_bytes(changed)
         assert failure(lambda: require_signature(read_signature(path), key)) == "not_authentic", at
-    path.write_bytes(GOOD)
+    path.write_bytes(good)
     binding = read_signature(path).binding
     for at in range(100):
         other = bytearray(pattern(100))
         other[at] ^= 1
         assert failure(lambda other=other: list(require_content([bytes(other)], binding))) == "not_authentic", at
+
+
+@pytest.mark.parametrize("algorithm", ["EdDSA", "ES256"])
+def test_verified_by_securesystemslib(algorithm: Any, platform: PermissivePlatform, tmp_path: Path) -> None:
+    create_signing_key_file(tmp_path / "signer.key", "signer", algorithm)
+    create_public_key_file(tmp_path / "signer.key", tmp_path / "signer.pem", "pem")
+    public = load_pem_public_key((tmp_path / "signer.pem").read_bytes())
+    key: Key = SSlibKey.from_crypto(cast(Any, public))
+    key.keyid = ""
+    trusted = [key]
+    (tmp_path / "data").write_bytes(pattern(100))
+    subject = enforcer(platform, tmp_path, key_file(tmp_path / "signer.key"))
+    request: dict[str, Any] = {"profile": "detached_signature", "resource": RESOURCE}
+    for name, bundle in (("data.sig", False), ("data.bundle", True)):
+        subject.protect(tmp_path / "data", tmp_path / name, bundle=bundle, **request)
+        file = json.loads((tmp_path / name).read_text())
+        envelope = Envelope.from_dict(file["dsseEnvelope"] if bundle else file)
+        envelope.verify(trusted, 1)
+        statement = json.loads(envelope.payload)
+        assert statement["subject"][0]["digest"]["sha256"] == hashlib.sha256(pattern(100)).hexdigest()
+        envelope.payload = envelope.payload.replace(b"decision_id", b"decision-id")
+        with pytest.raises(VerificationError):
+            envelope.verify(trusted, 1)
+        subject.open(tmp_path / "data", tmp_path / "copy", signature=tmp_path / name, replace=True)
 
 
 @pytest.mark.parametrize("size", [0, 1, 99, 101, 5_000_000])

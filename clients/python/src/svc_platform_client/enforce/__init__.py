@@ -130,6 +130,7 @@ class Enforcer:
         labels: Sequence[str] = (),
         attributes: Mapping[str, str] | None = None,
         aead: str = "AES256_GCM_HKDF_1MB",
+        bundle: bool = False,
         with_content_digest: bool = False,
         replace: bool = False,
         on_progress: OnProgress | None = None,
@@ -140,6 +141,7 @@ class Enforcer:
         `resource`: kind, and id and mime_type where there are any.
         `key_reference`: of the key that wraps or signs; the first one that does where it is absent.
         `aead`: of an envelope; `AES256_GCM_HKDF_4KB` for what is opened in small parts.
+        `bundle`: writes a detached signature as a Sigstore bundle.
         `with_content_digest`: names the plaintext's SHA-256 in the question; the file is then read twice. A signature
         always does.
         `on_progress`: told after each piece; what it raises ends the operation.
@@ -149,7 +151,7 @@ class Enforcer:
             _require_lists(labels=labels)
             named = resource_of(resource)
             if _is_signature(profile):
-                return sign_data(self._context, request, source, target, named, key_reference)
+                return sign_data(self._context, request, source, target, named, key_reference, bundle)
             return seal(self._context, request, source, target, named, key_reference, aead, with_content_digest)
 
     def open(

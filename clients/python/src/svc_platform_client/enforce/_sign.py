@@ -26,6 +26,7 @@ def sign_data(
     target: Output,
     resource: Mapping[str, str],
     key_reference: str | None,
+    is_bundle: bool,
 ) -> Outcome:
     """Signs data; `target` is the signature file."""
     key, labels = _signer(context.signing_key(key_reference)), sorted(set(request.labels))
@@ -45,7 +46,7 @@ def sign_data(
             "policy_revision": plan.policy_revision,
             "resource": dict(resource),
         }
-        yield encode_signature(binding, permitted.keys[0].decision_id, key)
+        yield encode_signature(binding, permitted.keys[0].decision_id, key, is_bundle)
 
     return produce(context, request, target, asked, make)
 
@@ -107,7 +108,7 @@ def sign_anew(
 
     def make(permitted: Permitted) -> Iterator[bytes]:
         require_signature(signed, old)
-        yield encode_signature(binding, permitted.keys[1].decision_id, new)
+        yield encode_signature(binding, permitted.keys[1].decision_id, new, signed.is_bundle)
 
     return produce(context, request, target, asked, make)
 

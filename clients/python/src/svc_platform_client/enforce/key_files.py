@@ -7,8 +7,9 @@ import os
 import secrets
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ._files import create_file
@@ -25,20 +26,36 @@ def create_key_file(path: File, reference: str | None = None) -> None:
     _create(path, {"kty": "oct", "alg": "A256GCM", "kid": reference or _new_reference(), "k": key})
 
 
-def create_signing_key_file(path: File, reference: str | None = None) -> None:
-    """The same with a key that signs: Ed25519, of type `OKP` (RFC 8037)."""
-    private = Ed25519PrivateKey.generate()
-    d, x = private.private_bytes_raw(), private.public_key().public_bytes_raw()
-    jwk = {"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "kid": reference or _new_reference()}
-    _create(path, jwk | {"x": encode_base64url(x), "d": encode_base64url(d)})
+def create_signing_key_file(
+    path: File, reference: str | None = None, algorithm: Literal["EdDSA", "ES256"] = "EdDSA"
+) -> None:
+    """The same with a key that signs: Ed25519, of type `OKP` (RFC 8037), or ECDSA with P-256, of type `EC`."""
+    jwk = {"alg": algorithm, "kid": reference or _new_reference()}
+    if algorithm == "EdDSA":
+        private = Ed25519PrivateKey.generate()
+        d, x = private.private_bytes_raw(), private.public_key().public_bytes_raw()
+        jwk |= {"kty": "OKP", "crv": "Ed25519", "x": encode_base64url(x), "d": encode_base64url(d)}
+    else:
+        secret = ec.generate_private_key(ec.SECP256R1()).private_numbers()
+        numbers = {"x": secret.public_numbers.x, "y": secret.public_numbers.y, "d": secret.private_value}
+        jwk |= {"kty": "EC", "crv": "P-256"}
+        jwk |= {name: encode_base64url(number.to_bytes(32, "big")) for name, number in numbers.items()}
+    _create(path, jwk)
 
 
-def create_public_key_file(signing_key_path: File, path: File) -> None:
-    """Makes the key file of those who verify: the public half of one that signs. Raises `invalid`, or `exists`."""
+def create_public_key_file(signing_key_path: File, path: File, format: Literal["jwk", "pem"] = "jwk") -> None:  # noqa: A002
+    """
+    Makes the key file of those who verify: the public half of one that signs, as a JWK, or in PEM for other programs.
+    Raises `invalid`, or `exists`.
+    """
     jwk = _read(signing_key_path)
-    if not isinstance(_key_of(jwk, signing_key_path), LocalSigningKey):
+    key = _key_of(jwk, signing_key_path)
+    if not isinstance(key, LocalSigningKey):
         raise EnforcementError("invalid", f"{signing_key_path} has no public half")
-    _create(path, {name: value for name, value in jwk.items() if name != "d"})
+    if format == "pem":
+        create_file(Path(path), key.public_pem())
+    else:
+        _create(path, {name: value for name, value in jwk.items() if name != "d"})
 
 
 def key_file(path: File) -> LocalKey | LocalSigningKey:
@@ -51,13 +68,13 @@ def _key_of(jwk: dict[str, Any], path: File) -> LocalKey | LocalSigningKey:
     try:
         if isinstance(kid, str) and kid:
             require_reference(kid)
-            if jwk.get("kty") == "OKP":
+            if jwk.get("kty") == "OKP" or (jwk.get("kty"), jwk.get("alg")) == ("EC", "ES256"):
                 return LocalSigningKey(kid, jwk)
             if jwk.get("kty") == "oct":
                 return LocalKey(kid, decode_base64url(jwk.get("k")))
     except ValueError:
         pass
-    message = f"{path} is no key file: a JWK with kid, of type oct with 32 bytes of k, or OKP"
+    message = f"{path} is no key file: a JWK with kid, of type oct with 32 bytes of k, or one that signs"
     raise EnforcementError("invalid", message)
 
 
@@ -74,7 +91,7 @@ def _read(path: File) -> dict[str, Any]:
             raise ValueError("no object")
     except (OSError, ValueError, RecursionError) as error:
         raise EnforcementError("invalid", f"{path} is no key file that can be read") from error
-    is_public = jwk.get("kty") == "OKP" and "d" not in jwk
+    is_public = jwk.get("kty") in ("OKP", "EC") and "d" not in jwk
     if not is_public and stat.S_IMODE(mode) & 0o077:
         raise EnforcementError("invalid", f"{path} is readable by others than its owner: make it 0600")
     return jwk

@@ -52,7 +52,7 @@ class SigningKey(Key, Protocol):
         """Whether the private half is here."""
 
     def sign(self, message: bytes) -> bytes:
-        """The signature, 64 bytes. Raises `invalid` where it verifies only."""
+        """The signature: of Ed25519, or of ECDSA with P-256 in DER. Raises `invalid` if the key verifies only."""
 
     def verify(self, message: bytes, signature: bytes) -> bool:
         """Whether the signature is this key's over the message. Raises `unavailable` where that cannot be said."""

@@ -58,6 +58,8 @@ export class ModelStorage implements Storage {
   readonly #key;
   readonly machine: Machine = machine();
   logs: Logs = new Map();
+  /** What was begun before the latest cannot be committed after it. */
+  replacements = 0;
   version = 0;
   #newest: Logs | undefined;
   readonly #backups: Logs[] = [];
@@ -121,11 +123,13 @@ export class ModelStorage implements Storage {
     );
     if (isOpen || !this.#isWitnessed || older.length === 0) return false;
     this.#newest = this.logs;
+    this.replacements += 1;
     this.commit(this.machine.random.pick(older));
     return true;
   }
 
   restore(): void {
+    this.replacements += 1;
     if (this.#newest !== undefined) this.commit(this.#newest);
   }
 
@@ -174,16 +178,14 @@ class ModelStore implements LedgerStore {
     const { random } = machine;
     const trouble = this.#process.hasFaults && machine.diskFaults > 0 && random.chance(0.15);
     const fault = trouble ? random.pick(["rolled back", "no reply", "late", "twice", "left"] as const) : undefined;
-    const epoch = this.#storage.logs;
     if (fault === "left" && patience !== "full")
       return this.#later("left", () => batches.map(() => ({ left: patience === "none" ? "held" : "apart" }) as const));
     if (fault === "late") {
+      const { replacements } = this.#storage;
       // Its reply will be lost; it may be committed long after it was given up.
       machine.after(random.below(8_000), "late commit", () => {
-        const isSame = [...epoch].every(
-          ([tenantId, { head }]) => this.#storage.logs.get(tenantId)?.head.origin === head.origin,
-        );
-        if (isSame && machine.processes.size > 0) this.#attempt(() => this.#transact(batches, undefined).commit());
+        if (replacements === this.#storage.replacements && machine.processes.size > 0)
+          this.#attempt(() => this.#transact(batches, undefined).commit());
       });
       return this.#later("given up", () => batches.map(() => ({ error: unavailable(), isLate: true })), 500);
     }

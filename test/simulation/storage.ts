@@ -260,6 +260,8 @@ function entryOf(row: Record<string, unknown>): StoredEntry {
 function sizesIn(path: string, table: "log_heads" | "anchored_logs"): ReadonlyMap<unknown, unknown> {
   const database = new DatabaseSync(path, { readOnly: true, timeout: 0 });
   try {
+    // A gateway that fails as it starts may leave a file without tables.
+    if (database.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?").get(table) === undefined) return new Map();
     const rows = database.prepare(`SELECT tenant_id, size FROM ${table}`).all();
     return new Map(rows.map(({ tenant_id, size }) => [tenant_id, size]));
   } finally {

@@ -1,6 +1,17 @@
 import { expect, test } from "vitest";
 import { type Files, openFiles, permitAll, problemsOf } from "./harness.ts";
 
+const all = (text: string) => ({ "default/all.cedar": text });
+const when = (condition: string, effect = "permit") =>
+  all(`@id("a") ${effect} (principal, action, resource) when { ${condition} };`);
+const annotated = (annotation: string) => ({
+  "default/b.cedar": `@id("b") ${annotation} permit (principal, action, resource);`,
+});
+/** The open directory's manifest and more. */
+const manifest = (more: string) => ({
+  "manifest.yaml": `platform: platform\ntenants: { "*": default }\n${more}`,
+});
+
 /** What is laid over the open directory (null removes), and the one problem that must be named. */
 const table: readonly (readonly [
   name: string,
@@ -9,102 +20,77 @@ const table: readonly (readonly [
 ])[] = [
   [
     "syntax error",
-    { "default/all.cedar": `${permitAll}\n\n@id("b")\npermit (principal, action resource);` },
+    all(`${permitAll}\n\n@id("b")\npermit (principal, action resource);`),
     /^default\/all\.cedar:4: unexpected token `resource` \(expected .*`,`/,
   ],
   [
     "syntax error after text beyond ASCII",
-    { "default/all.cedar": `@id("a")\n@description("é€😀😀😀😀😀😀😀😀")\npermit (principal,\naction resource);` },
+    all(`@id("a")\n@description("é€😀😀😀😀😀😀😀😀")\npermit (principal,\naction resource);`),
     /^default\/all\.cedar:4: unexpected token `resource`/,
   ],
   [
     "unfinished policy",
-    { "default/all.cedar": `${permitAll} permit (principal, action, resource)` },
+    all(`${permitAll} permit (principal, action, resource)`),
     /^default\/all\.cedar:1: unexpected end of input/,
   ],
   [
     "template",
-    { "default/all.cedar": '@id("a") permit (principal == ?principal, action, resource);' },
+    all('@id("a") permit (principal == ?principal, action, resource);'),
     /^default\/all\.cedar:1: expected a static policy, got a template/,
   ],
   [
     "unknown fact",
-    { "default/all.cedar": '@id("a")\npermit (principal, action, resource)\nwhen { context.claimd.purpose == "x" };' },
+    all('@id("a")\npermit (principal, action, resource)\nwhen { context.claimd.purpose == "x" };'),
     /^default\/all\.cedar:3: a: attribute `claimd` in context not found \(did you mean `claimed`\?\)$/,
   ],
   [
     "optional fact without has",
-    { "default/all.cedar": '@id("a") permit (principal, action, resource) when { context.claimed.purpose == "x" };' },
+    when('context.claimed.purpose == "x"'),
     /^default\/all\.cedar:1: a: unable to guarantee safety of access to optional attribute `claimed.purpose` in context \(try testing/,
   ],
   [
     "attribute without hasTag",
-    {
-      "default/all.cedar":
-        '@id("a") permit (principal, action, resource) when { context.claimed.attributes.getTag("x") == "x" };',
-    },
+    when('context.claimed.attributes.getTag("x") == "x"'),
     /unable to guarantee safety of access to tag/,
   ],
-  [
-    "wrong type",
-    { "default/all.cedar": '@id("a") permit (principal, action, resource) when { principal.scopes == "x" };' },
-    /the types .* are not compatible/,
-  ],
+  ["wrong type", when('principal.scopes == "x"'), /the types .* are not compatible/],
   [
     "unknown action",
-    { "default/all.cedar": '@id("a") permit (principal, action == Action::"protct", resource);' },
+    all('@id("a") permit (principal, action == Action::"protct", resource);'),
     /unrecognized action `Action::"protct"` \(did you mean `Action::"protect"`\?\)/,
   ],
   [
     "a resource by id",
-    { "default/all.cedar": '@id("a") forbid (principal, action, resource == Resource::"doc");' },
+    all('@id("a") forbid (principal, action, resource == Resource::"doc");'),
     /"doc"` is not declared as a valid eid/,
   ],
-  [
-    "a policy that cannot apply",
-    { "default/all.cedar": '@id("a") forbid (principal, action, resource) when { false };' },
-    /^default\/all\.cedar:1: a: policy is impossible/,
-  ],
+  ["a policy that cannot apply", when("false", "forbid"), /^default\/all\.cedar:1: a: policy is impossible/],
   [
     "a policy that asks for an action that its scope does not have",
-    {
-      "default/all.cedar":
-        '@id("a") forbid (principal, action == Action::"protect", resource) when { action == Action::"wrap" };',
-    },
+    all('@id("a") forbid (principal, action == Action::"protect", resource) when { action == Action::"wrap" };'),
     /^default\/all\.cedar:1: a: policy is impossible/,
   ],
   [
     "a policy for a principal of another type",
-    { "default/all.cedar": '@id("a") forbid (principal, action, resource) when { principal is Resource };' },
+    when("principal is Resource", "forbid"),
     /^default\/all\.cedar:1: a: policy is impossible/,
   ],
-  [
-    "text that looks like other text",
-    {
-      "default/all.cedar":
-        '@id("a") permit (principal, action, resource) when { context.claimed.labels.contains("s\u0430y") };',
-    },
-    /contains mixed scripts/,
-  ],
+  ["text that looks like other text", when('context.claimed.labels.contains("s\u0430y")'), /contains mixed scripts/],
   [
     "a principal's id without its tenant",
-    { "default/all.cedar": '@id("a") forbid (principal == Principal::"bob", action, resource);' },
+    all('@id("a") forbid (principal == Principal::"bob", action, resource);'),
     /^default\/all\.cedar:1: no principal has the id "bob" \(write Principal::"<tenant>\/<principal>"\)$/,
   ],
   [
     "the same in a condition",
-    { "default/all.cedar": '@id("a") permit (principal, action, resource) unless { principal == Principal::"/bob" };' },
+    all('@id("a") permit (principal, action, resource) unless { principal == Principal::"/bob" };'),
     /no principal has the id "\/bob"/,
   ],
-  [
-    "missing id",
-    { "default/all.cedar": "// c\n\npermit (principal, action, resource);" },
-    /^default\/all\.cedar:3: the policy has no @id/,
-  ],
-  ["id without a value", { "default/all.cedar": "@id permit (principal, action, resource);" }, /the policy has no @id/],
+  ["missing id", all("// c\n\npermit (principal, action, resource);"), /^default\/all\.cedar:3: the policy has no @id/],
+  ["id without a value", all("@id permit (principal, action, resource);"), /the policy has no @id/],
   [
     "id of odd form",
-    { "default/all.cedar": '@id("A b") permit (principal, action, resource);' },
+    all('@id("A b") permit (principal, action, resource);'),
     /@id\("A b"\) cannot be used \(lowercase/,
   ],
   [
@@ -114,7 +100,7 @@ const table: readonly (readonly [
   ],
   [
     "duplicate id in a file",
-    { "default/all.cedar": `${permitAll}\n${permitAll}` },
+    all(`${permitAll}\n${permitAll}`),
     /^default\/all\.cedar:2: the id all is taken by line 1 of default\/all\.cedar/,
   ],
   [
@@ -122,14 +108,10 @@ const table: readonly (readonly [
     { "default/b.cedar": permitAll },
     /^default\/b\.cedar:1: the id all is taken by line 1 of default\/all\.cedar/,
   ],
-  [
-    "duplicate annotation",
-    { "default/all.cedar": '@id("a") @id("b") permit (principal, action, resource);' },
-    /duplicate annotation: @id/,
-  ],
+  ["duplicate annotation", all('@id("a") @id("b") permit (principal, action, resource);'), /duplicate annotation: @id/],
   [
     "unknown annotation",
-    { "default/all.cedar": '@id("a")\n@handlingmode("x") permit (principal, action, resource);' },
+    all('@id("a")\n@handlingmode("x") permit (principal, action, resource);'),
     /^default\/all\.cedar:1: unknown annotation @handlingmode; known: id, description, handling_mode/,
   ],
   [
@@ -137,56 +119,42 @@ const table: readonly (readonly [
     { "default/b.cedar": '@id("b") @artifact_profile("tdf") forbid (principal, action, resource);' },
     /@artifact_profile guides what is allowed; a forbid may carry required_actions, warning/,
   ],
-  [
-    "guidance without a value",
-    { "default/b.cedar": '@id("b") @handling_mode permit (principal, action, resource);' },
-    /@handling_mode must be one word/,
-  ],
+  ["guidance without a value", annotated("@handling_mode"), /@handling_mode must be one word/],
   [
     "unknown profile",
-    { "default/b.cedar": '@id("b") @artifact_profile("zip") permit (principal, action, resource);' },
+    annotated('@artifact_profile("zip")'),
     /@artifact_profile must be one of tdf, envelope, detached_signature/,
   ],
   [
     "unknown event",
-    { "default/b.cedar": '@id("b") @evidence_expected("protect, deny") permit (principal, action, resource);' },
+    annotated('@evidence_expected("protect, deny")'),
     /@evidence_expected must be a comma-separated list of protect access rewrap/,
   ],
   [
     "plaintext to be sent",
-    { "default/b.cedar": '@id("b") @send_only("plaintext") permit (principal, action, resource);' },
+    annotated('@send_only("plaintext")'),
     /@send_only must be a comma-separated list of artifact_cid/,
   ],
   [
     "unknown binding",
-    { "default/b.cedar": '@id("b") @bind_policy_to("artifact_digest,") permit (principal, action, resource);' },
+    annotated('@bind_policy_to("artifact_digest,")'),
     /@bind_policy_to must be a comma-separated list/,
   ],
   [
     "scope with a space",
-    { "default/b.cedar": '@id("b") @required_scopes("a b") permit (principal, action, resource);' },
+    annotated('@required_scopes("a b")'),
     /@required_scopes must be a comma-separated list of scopes/,
   ],
-  [
-    "action of odd form",
-    { "default/b.cedar": '@id("b") @required_actions("Call me") permit (principal, action, resource);' },
-    /@required_actions must be/,
-  ],
-  [
-    "warning of two lines",
-    { "default/b.cedar": '@id("b") @warning("a\\nb") permit (principal, action, resource);' },
-    /@warning must be one line/,
-  ],
+  ["action of odd form", annotated('@required_actions("Call me")'), /@required_actions must be/],
+  ["warning of two lines", annotated('@warning("a\\nb")'), /@warning must be one line/],
   [
     "key transport without origin",
-    {
-      "default/b.cedar": '@id("b") @key_transport("mode=wrapped_key_reference") permit (principal, action, resource);',
-    },
+    annotated('@key_transport("mode=wrapped_key_reference")'),
     /@key_transport must name the origin/,
   ],
   [
     "key transport of unknown mode",
-    { "default/b.cedar": '@id("b") @key_transport("mode=raw, origin=kms") permit (principal, action, resource);' },
+    annotated('@key_transport("mode=raw, origin=kms")'),
     /@key_transport must have a mode of local_provided/,
   ],
   [
@@ -222,11 +190,7 @@ const table: readonly (readonly [
     { "manifest.yaml": "platform: platform\ntenants: { a: default\n" },
     /^manifest\.yaml:\d: /,
   ],
-  [
-    "manifest with a key twice",
-    { "manifest.yaml": 'platform: platform\ntenants: { "*": default }\nplatform: x' },
-    /^manifest\.yaml:3: Map keys must be unique/,
-  ],
+  ["manifest with a key twice", manifest("platform: x"), /^manifest\.yaml:3: Map keys must be unique/],
   ["manifest that is no map", { "manifest.yaml": "[]" }, /^manifest\.yaml:1: the manifest must be a map/],
   [
     "unknown member",
@@ -261,17 +225,17 @@ const table: readonly (readonly [
   ["empty set", { "default/all.cedar": null, "default/README.md": "none" }, /^default: the set has no \*\.cedar file/],
   [
     "bad default",
-    { "manifest.yaml": 'platform: platform\ntenants: { "*": default }\nguidance: { handling_mode: Odd One }' },
+    manifest("guidance: { handling_mode: Odd One }"),
     /^manifest\.yaml:3: guidance\.handling_mode must be one word/,
   ],
   [
     "bad transport of a profile",
-    { "manifest.yaml": 'platform: platform\ntenants: { "*": default }\nguidance:\n  key_transport:\n    tdf: kms' },
+    manifest("guidance:\n  key_transport:\n    tdf: kms"),
     /^manifest\.yaml:5: guidance\.key_transport\.tdf must be "none" or members/,
   ],
   [
     "order of one",
-    { "manifest.yaml": 'platform: platform\ntenants: { "*": default }\nstrictness: { handling_mode: [a] }' },
+    manifest("strictness: { handling_mode: [a] }"),
     /^manifest\.yaml:3: strictness\.handling_mode must list at least two different words/,
   ],
   [

@@ -39,6 +39,8 @@ const permit = (id: string, condition: string, annotations = "") =>
 const kind = (...kinds: string[]) =>
   `[${kinds.map((it) => `"${it}"`).join(", ")}].contains(context.claimed.resource.kind)`;
 
+const b = (policy: string): Files => ({ "default/b.cedar": policy });
+
 /** What is laid over the open directory before and after, and what changes: kind, and what the example claims. */
 const table: readonly (readonly [
   name: string,
@@ -50,7 +52,7 @@ const table: readonly (readonly [
   ["another layout", {}, { "default/all.cedar": `// words\n${permitAll.replace("(", "\n(")}` }, []],
   [
     "a condition said in another way",
-    { "default/b.cedar": forbid("b", `${kind("a", "b")} && context.claimed.labels.contains("x")`) },
+    b(forbid("b", `${kind("a", "b")} && context.claimed.labels.contains("x")`)),
     {
       "default/b.cedar": forbid("b", `context.claimed.labels.contains("x") && ${kind("a")}`),
       "default/c.cedar": forbid("c", `context.claimed.labels.contains("x") && ${kind("b")}`),
@@ -60,7 +62,7 @@ const table: readonly (readonly [
   [
     "a forbid that is new",
     {},
-    { "default/b.cedar": forbid("b", `${kind("a")} && context.claimed.labels.contains("x")`) },
+    b(forbid("b", `${kind("a")} && context.claimed.labels.contains("x")`)),
     [["denies", { labels: ["x"], resource: { kind: "a" } }]],
   ],
   [
@@ -87,39 +89,29 @@ const table: readonly (readonly [
   [
     "inputs that are compared with each other",
     {},
-    {
-      "default/b.cedar": forbid(
+    b(
+      forbid(
         "b",
         'context.claimed.attributes.hasTag("owner") && context.claimed.attributes.getTag("owner") == context.claimed.workload.application',
       ),
-    },
+    ),
     [["denies", { attributes: { owner: "anything-else" } }]],
   ],
   [
     "numbers",
-    {
-      "default/b.cedar": forbid(
-        "b",
-        "context.claimed has content_size_bytes && context.claimed.content_size_bytes > 7",
-      ),
-    },
-    {
-      "default/b.cedar": forbid(
-        "b",
-        "context.claimed has content_size_bytes && context.claimed.content_size_bytes >= 7",
-      ),
-    },
+    b(forbid("b", "context.claimed has content_size_bytes && context.claimed.content_size_bytes > 7")),
+    b(forbid("b", "context.claimed has content_size_bytes && context.claimed.content_size_bytes >= 7")),
     [["denies", { content_size_bytes: 7 }]],
   ],
   [
     "guidance of a permit",
-    { "default/b.cedar": permit("b", kind("a"), '@handling_mode("one")') },
-    { "default/b.cedar": permit("b", kind("a"), '@handling_mode("two")') },
+    b(permit("b", kind("a"), '@handling_mode("one")')),
+    b(permit("b", kind("a"), '@handling_mode("two")')),
     [["guides", { resource: { kind: "a" } }]],
   ],
   [
     "guidance that contradicts another's",
-    { "default/b.cedar": permit("b", kind("a"), '@handling_mode("one")') },
+    b(permit("b", kind("a"), '@handling_mode("one")')),
     {
       "default/b.cedar": permit("b", kind("a"), '@handling_mode("one")'),
       "default/c.cedar": permit("c", 'context.claimed.labels.contains("x")', '@handling_mode("two")'),
@@ -132,7 +124,7 @@ const table: readonly (readonly [
   [
     "a scope that is required",
     {},
-    { "default/b.cedar": permit("b", kind("a"), '@required_scopes("s")') },
+    b(permit("b", kind("a"), '@required_scopes("s")')),
     [
       ["denies", { resource: { kind: "a" } }],
       ["guides", { resource: { kind: "a" } }],
@@ -140,26 +132,26 @@ const table: readonly (readonly [
   ],
   [
     "actions that a denial asks for",
-    { "default/b.cedar": forbid("b", kind("a")) },
+    b(forbid("b", kind("a"))),
     { "default/b.cedar": `@required_actions("tell") ${forbid("b", kind("a"))}` },
     [["guides", { resource: { kind: "a" } }]],
   ],
   [
     "guidance that follows for a key of the caller's own, and not for a managed one",
-    { "default/b.cedar": permit("b", kind("a"), '@key_strategy("local_content_key")') },
-    { "default/b.cedar": permit("b", kind("a")) },
+    b(permit("b", kind("a"), '@key_strategy("local_content_key")')),
+    b(permit("b", kind("a"))),
     [["guides", { resource: { kind: "a" }, key_reference: "kms://" }]],
   ],
   [
     "guidance that is the default of one action, and not of another",
     {},
-    { "default/b.cedar": permit("b", kind("a"), '@evidence_expected("protect")') },
+    b(permit("b", kind("a"), '@evidence_expected("protect")')),
     [["guides", { resource: { kind: "a" } }]],
   ],
   [
     "an obligation, which callers do not understand yet",
     {},
-    { "default/b.cedar": permit("b", kind("a"), '@obligation("tell; within = 3")') },
+    b(permit("b", kind("a"), '@obligation("tell; within = 3")')),
     [
       ["denies", { resource: { kind: "a" } }],
       ["guides", { resource: { kind: "a" } }],
@@ -171,24 +163,24 @@ const table: readonly (readonly [
       "default/b.cedar": forbid("b", 'context has registered && context.registered.labels.contains("x")'),
       "default/c.cedar": forbid("c", 'context has registered && context.registered.labels_ever.contains("x")'),
     },
-    { "default/b.cedar": forbid("c", 'context has registered && context.registered.labels_ever.contains("x")') },
+    b(forbid("c", 'context has registered && context.registered.labels_ever.contains("x")')),
     [],
   ],
   [
     "what was registered once",
-    { "default/b.cedar": forbid("b", 'context has registered && context.registered.labels_ever.contains("x")') },
-    { "default/b.cedar": forbid("b", 'context has registered && context.registered.labels.contains("x")') },
+    b(forbid("b", 'context has registered && context.registered.labels_ever.contains("x")')),
+    b(forbid("b", 'context has registered && context.registered.labels.contains("x")')),
     [["allows", { resource: { kind: "anything-else" } }]],
   ],
   [
     "whether anything was registered, and by whom",
     {},
-    {
-      "default/b.cedar": forbid(
+    b(
+      forbid(
         "b",
         "!(context has registered && context.registered.application == context.claimed.workload.application)",
       ),
-    },
+    ),
     [["denies", {}]],
   ],
   [

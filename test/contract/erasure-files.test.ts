@@ -87,7 +87,7 @@ describe("bytes", () => {
     expect(onDisk(appended.map(openingOf))).toEqual(appended.filter((_, i) => i % 7 !== 0).map(openingOf));
   });
 
-  test("that a reader keeps alive are told of, and gone when the same is asked for again", async () => {
+  test("that a reader keeps alive are reported, and gone after the next erasure of the same record", async () => {
     const one = await append();
     const reader = openSqliteArchive(fixture.store);
     await reader.logs(); // from now on it sees the store as it is
@@ -196,7 +196,7 @@ describe("older files", () => {
     anchor.close();
   }
 
-  test("of the whole store show nobody what was erased: the anchor knows", async () => {
+  test("of the whole store do not show what was erased: the anchor has it", async () => {
     const idempotency = { scope: "9".repeat(64), payloadDigest: "sha256:1", answer: {} };
     const [one, other] = [await append(alice, { idempotency }), await append()];
     await putOlderBack(one);

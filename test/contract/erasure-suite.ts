@@ -235,7 +235,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
       expect(await audit(alice)).toEqual({ leaves: 4, erased: 1, problem: undefined });
     });
 
-    test("several are erased at once, each with a leaf of its own", async () => {
+    test("erases several records at once, each with its own leaf", async () => {
       const [a, b, c] = [await append(alice), await append(alice), await append(alice)];
       expect(erasedOf(await erase(alice, c.recordId, a.recordId))).toMatchObject([
         { recordId: c.recordId, leafIndex: 3, erasureLeafIndex: 4 },

@@ -91,7 +91,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
       });
     });
 
-    test("a log begins with a genesis leaf, and its leaves name nobody", async () => {
+    test("a log begins with a genesis leaf, and its leaves have no identity", async () => {
       const record = makeRecord(alice);
       await ledger.append(record);
       await ledger.append(makeRecord(alice, { kind: "evidence", policyRevision: undefined as never }));
@@ -126,7 +126,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
       expect(second).toMatchObject({ log: first.log, leafIndex: 2 });
     });
 
-    test("another tenant's record is unknown, and so is one that nobody has", async () => {
+    test("another tenant's record is unknown, and so is one that does not exist", async () => {
       const { recordId, log } = await ledger.append(makeRecord(alice));
       expect((await ledger.append(makeRecord(bob))).log).not.toBe(log);
       expect(await ledger.find(bob, recordId)).toBe("unknown");
@@ -377,7 +377,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
         await expectGapless(fixture, "alice", 3);
       });
 
-      test("is told of as durable once, in the commit that it shares, before it is answered", async () => {
+      test("is reported as durable once, in the commit that it shares, before it is answered", async () => {
         await ledger.close();
         const told: (number | string)[] = [];
         const committed = (records: number) => void told.push(records);
@@ -405,7 +405,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
         });
       });
 
-      test("is kept for a day, and not for ever", async () => {
+      test("is kept for a day, and no longer", async () => {
         await retry("0");
         clock.nowMs += 24 * hour;
         expect(await retry("0")).toHaveProperty("earlierAnswer");

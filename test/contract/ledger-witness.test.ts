@@ -202,7 +202,11 @@ describe("with an anchor file, witnesses follow", () => {
     ["422 at its first question", say(422), "refuses a proof from the empty tree"],
     ["a redirect", say(307, "", "text/plain", { location: "https://elsewhere.example/" }), "status 307"],
     ["garbage", say(200, "hello\n"), "malformed"],
-    ["no cosignature of its own", say(200, "— other.example AAAAAAAA\n"), "no cosignature of the witness's key"],
+    [
+      "no cosignature of the witness itself",
+      say(200, "— other.example AAAAAAAA\n"),
+      "no cosignature of the witness's key",
+    ],
     ["an endless answer", say(200, "x".repeat(100_000)), "more than 16384 bytes"],
     ["a size of another type", say(409, "7\n"), "status 409"],
     ["a size that is none", say(409, "seven\n", "text/x.tlog.size"), "status 409"],
@@ -316,7 +320,7 @@ describe("where answers wait for a quorum", () => {
     await fixture.verify();
   });
 
-  test("replicas that bring one log to a witness at the same time refuse nobody", async () => {
+  test("replicas that bring one log to a witness at the same time refuse no call", async () => {
     const replicas: (typeof ledger)[] = [];
     for (let replica = 0; replica < 3; replica++) {
       await open(1);

@@ -41,7 +41,7 @@ async function start(changes: Parameters<PostgresFixture["open"]>[0] = options):
 }
 
 describe("the schema", () => {
-  test("is made once, whoever migrates at the same time, and is not changed again", async () => {
+  test("is made once, however many migrate at the same time, and is not changed again", async () => {
     const target = targetOf(await server.createDatabase());
     const runs = await Promise.all(Array.from({ length: 4 }, () => migratePostgres({ target, random })));
     expect(runs.filter((applied) => applied.length > 0)).toEqual([migrations.map(({ name }) => name)]);
@@ -146,7 +146,7 @@ describe("the key", () => {
     await expect(start({ ...options, keyPath })).rejects.toThrow("is not the key that signs the logs");
   });
 
-  test("that is handed over is in every log, once, whoever starts with it", async () => {
+  test("that is handed over is in every log, once, whichever replica starts with it", async () => {
     const ledger = await fixture.open(options);
     await ledger.append(makeRecord(alice));
     await ledger.append(makeRecord(tenant("bob")));

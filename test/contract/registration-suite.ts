@@ -272,7 +272,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
         expect(await problems()).toEqual([]);
       });
 
-      test("stays where a backup brings openings back, and where the index is built anew", async () => {
+      test("stays if a backup brings openings back, and if the index is rebuilt", async () => {
         const own = await register({ labels: ["restricted"] });
         const kept = await register({ digest: other });
         const restore = await fixture.backUpOpenings();
@@ -390,7 +390,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
         ],
         ["a row that is not relied on", `UPDATE registered_artifacts SET relied_on = 0 ${leaf}`, /^leaf 1 stands for/],
         ["a row behind the head", "UPDATE registered_artifacts SET leaf_index = 77", /^registered_artifacts leaf 77/],
-      ])("%s, and a rebuild mends it", async (_, sql, problem) => {
+      ])("%s, and a rebuild repairs it", async (_, sql, problem) => {
         const own = await register();
         await ledger.append(makeRecord(alice));
         await fixture.query(sql);

@@ -51,7 +51,7 @@ test("a rotation that was broken off is finished, with every step, once a log", 
   }
 });
 
-test.each(["ends a segment of the search index", "begins the index anew"])(
+test.each(["ends a segment of the search index", "rebuilds the index"])(
   "an append that says first which key goes on is found where that %s",
   async (what) => {
     const fixture = await postgresFixture(server);
@@ -61,7 +61,7 @@ test.each(["ends a segment of the search index", "begins the index anew"])(
     const ledger = await fixture.open({ clock, random });
     try {
       let { leafIndex } = await ledger.append(makeRecord(alice));
-      if (what.startsWith("begins")) await settlePostgres(fixture.target);
+      if (what.startsWith("rebuilds")) await settlePostgres(fixture.target);
       else {
         const [key] = await fixture.query("SELECT get_byte(key, 0) AS offset FROM search_keys");
         while ((leafIndex + 2) % 64 !== Number(key?.offset) % 64)

@@ -126,7 +126,7 @@ export function rotationSuite(name: string, makeFixture: () => Promise<RotationF
       expect(size).toBe((await fixture.rows("alice")).length);
     });
 
-    test("and others right behind it are followed by every kind of work, by whoever was two behind", async () => {
+    test("and others right behind it are followed by every kind of work, on a replica that was two behind too", async () => {
       const running = await open();
       const { log } = await running.append(makeRecord(alice));
       const keys = new KeyRing(readKeyFile(fixture.keyPath) as SigningKeys, {
@@ -164,7 +164,7 @@ export function rotationSuite(name: string, makeFixture: () => Promise<RotationF
       await expect(lacking.append(makeRecord(tenant("carol")))).rejects.toMatchObject({ reason: "store_unavailable" });
     });
 
-    test("leaves no receipt that its key does not cover, whoever appends meanwhile", async () => {
+    test("leaves no receipt that its key does not cover, while any replica appends", async () => {
       const running = await open();
       const names = ["alice", "bob", "carol", "dave", "erin"];
       const answers: Appended[] = [];

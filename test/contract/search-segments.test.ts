@@ -111,7 +111,7 @@ test("a segment of which all is erased goes", async () => {
   expect(await problems()).toEqual([]);
 });
 
-test("an index that is made anew leaves no segment of the one before", async () => {
+test("an index that is rebuilt leaves no segment of the one before", async () => {
   const indexer = openSqliteIndexer({ path: fixture.path, random, pause: async () => {} });
   await indexer.rebuild(alice, () => {});
   await indexer.close();

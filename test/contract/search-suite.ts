@@ -268,7 +268,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       for (const term of blocks(own)) expect(blocks(other).some((foreign) => foreign.equals(term))).toBe(false);
     });
 
-    describe("building the index anew", () => {
+    describe("rebuilding the index", () => {
       const bySubject = { tenantId: alice, terms: [{ field: "subject" as const, value: "subject-1" }], limit: 1_000 };
 
       test("leaves one index, and says what it looked at", async () => {

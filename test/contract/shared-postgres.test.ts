@@ -14,7 +14,7 @@ afterAll(() => server.stop());
 
 describeShared("PostgreSQL", async () => sharedFixture(await postgresFixture(server)));
 
-test("what is in use stays where somebody whose clock is ahead removes what has expired", async () => {
+test("what is in use stays if a replica whose clock is ahead removes what has expired", async () => {
   const fixture = await postgresFixture(server);
   const nowMs = Date.now();
   const { ledger, shared } = await fixture.openStores({ clock: manualClock(nowMs), random: seededRandom() });

@@ -145,7 +145,7 @@ export function describeShared(name: string, newFixture: () => SharedFixture | P
         expect(await replica.takeAttempt([limit])).toEqual(reached(limit, minuteMs));
       });
 
-      test("locks nobody out for longer than a window where the clock goes back", async () => {
+      test("locks no client out for longer than a window if the clock goes back", async () => {
         const replica = await open();
         for (let i = 0; i < 3; i++) await replica.takeAttempt([limit]);
         clock.nowMs -= 3_600_000;
@@ -168,7 +168,7 @@ export function describeShared(name: string, newFixture: () => SharedFixture | P
       const limit = { tenantId: alice, counter: "quota", maximum: 10, windowMs: minuteMs };
       const portion = (granted: number, left: number, waitMs = minuteMs) => ({ granted, left, waitMs });
 
-      test("is what was wanted or what is left, over all replicas, and anew when the window has ended", async () => {
+      test("is what was wanted or what is left, over all replicas, and whole again when the window has ended", async () => {
         const [one, two] = [await open(), await open()];
         expect(await one.takePortion(limit, 4)).toEqual(portion(4, 6));
         clock.nowMs += 20_000;

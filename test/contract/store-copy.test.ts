@@ -272,7 +272,7 @@ describe("the source", () => {
     expect(await copy()).toEqual({ problems: [expect.stringContaining("is not the key that signs")] });
   });
 
-  test("is refused beside its anchor as the older copy that somebody puts back, too", async () => {
+  test("is refused beside its anchor as an older copy that is put back, too", async () => {
     await fillLittle();
     await copy();
     // A file from before the seal, which agrees with the anchor.
@@ -325,7 +325,7 @@ describe("a copy that was broken off", () => {
       if (text.startsWith("copying tiles")) throw new Error("pulled the plug");
     });
 
-  test("is served by nobody, and the next one completes it", async () => {
+  test("is not served, and the next copy completes it", async () => {
     await fill();
     await expect(breakOff()).rejects.toThrow("pulled the plug");
     await expect(openTarget()).rejects.toThrow("finish it with `store copy`");
@@ -529,7 +529,7 @@ describe("the command", () => {
     });
   });
 
-  test("seals nothing unless somebody said so; --dry-run audits, and says what would be copied", async () => {
+  test("seals nothing without --yes; --dry-run audits, and says what would be copied", async () => {
     await fillLittle();
     const [alices] = heads();
     const bytes = () => readFileSync(source.path).toString("base64");

@@ -81,7 +81,7 @@ describe("migrate --distributed", () => {
     expect(new Set(groups.map(({ colocation_id: group }) => group)).size).toBe(1);
   });
 
-  test("is done once, whoever does it at the same time, and takes along what is there", async () => {
+  test("is done once, however many do it at the same time, and takes along what is there", async () => {
     const target = targetOf(await cluster.coordinator.createDatabase());
     const plain = { target };
     await migratePostgres({ target, random });

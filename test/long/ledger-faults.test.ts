@@ -159,7 +159,7 @@ test("those who queue behind a write that fails are refused with it", async () =
   expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 1 });
 });
 
-test("a rollback that fails is not believed: the connection is opened anew", async () => {
+test("a connection whose rollback failed is replaced", async () => {
   const taken = makeRecord(alice);
   await ledger.append(taken);
   control.arm("failBefore", 6); // BEGIN, 2 versions, signing key, entry (refused: its id is taken), ROLLBACK

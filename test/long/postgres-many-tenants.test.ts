@@ -117,7 +117,7 @@ describe("a commit of many tenants", () => {
     await expectSound([]);
   });
 
-  test("is foreseen, tenant by tenant, with the very results that it then has; who is left is not", async () => {
+  test("is announced, tenant by tenant, with the very results that it then has; a tenant that is left out is not", async () => {
     await Promise.all(names.map((name) => append(name)));
     const [held] = names;
     const holder = new Client({ connectionString: fixture.url });

@@ -143,7 +143,7 @@ describe("a connection that is cut", () => {
     await expectSound([first, second], 3);
   });
 
-  test("after a commit arrived leaves a record that nobody was told of", async () => {
+  test("after a commit arrived leaves a record that was not acknowledged", async () => {
     const first = await append();
     proxy.cutAfter("COMMIT\0");
     expect(await settled(append())).toMatchObject(refused);

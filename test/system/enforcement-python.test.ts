@@ -64,7 +64,7 @@ test.each(cases)("$from protects $size bytes with $aead, $to opens, rewraps and 
   expect(existsSync(at("no"))).toBe(false);
 });
 
-test.each(pairs)("$from signs, $to verifies, signs anew, and is verified", async ({ from, to }) => {
+test.each(pairs)("$from signs, $to verifies, signs again, and is verified", async ({ from, to }) => {
   const [here, there] = [run(from), run(to)];
   const data = randomBytes(1_500_000);
   writeFileSync(at("data"), data);

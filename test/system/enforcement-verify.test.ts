@@ -201,7 +201,7 @@ test.each(changes)("both refuse it: %s", async (_, failure, change) => {
   }
 });
 
-test("both refuse a changed artifact, another log, and receipts that are none", async () => {
+test("both refuse a changed artifact, another log, and malformed receipts", async () => {
   copyFileSync(receiptsPathOf(at("Python-sealed")), receiptsPathOf(at("changed")));
   writeFileSync(at("changed"), readFileSync(at("Python-sealed")).fill(0, 200, 201));
   const asked = { artifact: at("changed"), log_keys: [logKey] };

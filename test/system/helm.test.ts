@@ -171,7 +171,7 @@ test("the store is migrated before gateways are replaced, with the database's se
   expect(ofKind(manifests(await template({ ...full, migration: { enabled: false } })), "Job")).toEqual([]);
 });
 
-test("nobody but the node reaches the operator listener unless somebody is named", async () => {
+test("only the node reaches the operator listener unless others are named", async () => {
   const portsOf = async (values: object) => {
     const [{ spec }] = ofKind(manifests(await template(values)), "NetworkPolicy");
     return spec.ingress.map(({ ports, from }: Manifest) => [ports[0].port, from]);

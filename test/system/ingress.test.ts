@@ -119,7 +119,7 @@ describe("tokens bound to the certificate that the ingress forwards", () => {
       expect(await call(payroll)).toEqual({ tenant: "tenant-a", source: "bearer_token" });
     });
 
-    test("a thief with a certificate of its own, or none, is not", async () => {
+    test("a thief with another certificate, or none, is not", async () => {
       expect(await call(thief)).toEqual({ reason: "proof_of_possession_failed" });
       expect(await call(undefined)).toEqual({ reason: "proof_of_possession_failed" });
     });
@@ -199,7 +199,7 @@ describe("identity that the ingress names", () => {
       expect(await whoami(url, as(payroll), { ...forged, authorization: "Bearer abc" })).toEqual(expected);
     });
 
-    test("nobody else is", async () => {
+    test("no other caller is", async () => {
       expect(await whoami(url, as(thief), forged)).toEqual({ reason: "missing_token" });
       expect(await whoami(url, as(), forged)).toEqual({ reason: "missing_token" });
     });

@@ -70,7 +70,7 @@ test.each(breaking)("%s: %s", async (_what, rule, change) => {
   expect(output).toContain(rule);
 });
 
-test("a member that is added to answers breaks nobody", async () => {
+test("a member that is added to answers breaks no client", async () => {
   const document = structuredClone(openApiDocument);
   document.components.schemas.Caller.properties.added = { type: "string" };
   document.components.schemas.Caller.required.push("added");

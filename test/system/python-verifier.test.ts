@@ -99,7 +99,7 @@ describe("packs", () => {
     ["an artifact", { field: "artifact_digest", value: "sha256:a" }],
     ["a CID", { field: "cid", value: "cid-a" }],
     ["a principal", { field: "principal", value: "principal-1" }],
-    ["somebody whom enforcement points asked for", { field: "on_behalf_of", value: "user/alice" }],
+    ["a subject of enforcement points", { field: "on_behalf_of", value: "user/alice" }],
   ] as const)("of %s are accepted, and no change of them that we refuse", async (name, selection) => {
     const log = richLog();
     const text = await log.pack(selection);
@@ -123,7 +123,7 @@ describe("packs", () => {
     expect(expected.filter((ok) => ok).length).toBeLessThan(30);
   });
 
-  test("of somebody whom enforcement points asked for: theirs alone, whatever the names look like", async () => {
+  test("of a subject that enforcement points asked for: its own alone, whatever the names look like", async () => {
     const log = memoryLog();
     const about = (on_behalf_of: JsonValue) => {
       const plain = decision(true);

@@ -164,7 +164,7 @@ test("a tenant over its share is refused on every protocol, and told when to com
           client.name,
           { answer: { caller: { tenant_id: token } } },
         ]);
-      expect([client.name, await call(fast, "nobody's")]).toMatchObject([
+      expect([client.name, await call(fast, "outside every exchange")]).toMatchObject([
         client.name,
         { refusal: { code: "unauthenticated", reason: "invalid_token" } },
       ]);
@@ -192,7 +192,7 @@ test("health probes are answered all the while", async () => {
   await h2Close(session);
 });
 
-test("while memory is short nobody waits behind others, and health is answered all the same", async () => {
+test("while memory is short no call waits behind others, and health is answered all the same", async () => {
   const session = await h2Connect(url);
   const headers = { "content-type": "application/grpc", te: "trailers" };
   await whileFull(async () => {

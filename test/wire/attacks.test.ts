@@ -63,7 +63,7 @@ describe("a forged token", () => {
   test.each<[string, () => string]>([
     ["the forger's key in jwk", () => forged({ jwk: forger.publicJwk })],
     ["the forger's key set in jku", () => forged({ jku: `${lure.url}/keys` })],
-    ["the same with a key id of its own", () => forged({ jku: `${lure.url}/keys`, kid: "lure" })],
+    ["the same with its own key id", () => forged({ jku: `${lure.url}/keys`, kid: "lure" })],
     ["the forger's certificates in x5u", () => forged({ x5u: `${lure.url}/keys` })],
     ["a certificate in x5c", () => forged({ x5c: [Buffer.from("certificate").toString("base64")] })],
     ["kid a path", () => forged({ kid: "../../../dev/null" })],
@@ -77,7 +77,7 @@ describe("a forged token", () => {
       "HMAC with the public key as JWK",
       () => mintHmacToken(JSON.stringify(key.publicJwk), claimsOf(issuer.url, Date.now()), { kid: "key-1" }),
     ],
-  ])("with %s is refused, and nobody is asked for keys", async (_name, token) => {
+  ])("with %s is refused, and no keys are fetched", async (_name, token) => {
     const before = lure.fetches.discovery + lure.fetches.keys;
     // Two in 30 seconds have the issuer asked for their key; for others it is not known whether it is new.
     expect(["invalid_token", "issuer_unavailable"]).toContain(await bearer(token()));
@@ -294,7 +294,7 @@ describe("guessing the secret of a session client", () => {
     },
   );
 
-  test("a flood is refused quickly, and everybody else still gets an answer", async () => {
+  test("a flood is refused quickly, and all others still get an answer", async () => {
     const [, call] = sessionCallers[0];
     const attacker = { "x-forwarded-for": "198.51.100.9" };
     const flood = Array.from({ length: 300 }, (_, i) =>

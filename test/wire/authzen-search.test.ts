@@ -112,7 +112,7 @@ describe("subjects", () => {
     expect(await of({ properties: admin }, [{ id: "alice" }, clerk])).toEqual(["alice"]);
   });
 
-  test("the caller is found by its own rights, and nobody else without the scope", async () => {
+  test("the caller is found by its own rights, and no other subject without the scope", async () => {
     const ordinary = await gateway.token({ scope: own.join(" ") });
     const { body: who } = await rest(`${gateway.url}/v1/sdk/whoami`, { token: ordinary });
     const self = { id: who.caller.principal_id };
@@ -451,7 +451,7 @@ test.each<readonly [string, object, readonly string[]]>([
   ["no context", { context: undefined }, ["context.candidates"]],
   ["no candidates", { context: { time: "now" } }, ["context.candidates"]],
   ["candidates that are null", { context: { candidates: null } }, ["context.candidates"]],
-  ["candidates that are none", { context: { candidates: { id: "alice" } } }, ["context.candidates"]],
+  ["candidates that are no list", { context: { candidates: { id: "alice" } } }, ["context.candidates"]],
   ["too many", { context: { candidates: many(1_001) } }, ["context.candidates"]],
   ["one that is none", withCandidates({ id: "a" }, "alice"), [at(1)]],
   ["one that is null", withCandidates(null), [at(0)]],
@@ -463,7 +463,7 @@ test.each<readonly [string, object, readonly string[]]>([
   ["one twice", withCandidates({ id: "a" }, { id: "b" }, { id: "a", properties: { x: 1 } }), [at(2, ".id")]],
   ["one of another type", withCandidates({ id: "a" }, { type: "other", id: "b" }), [at(1, ".type")]],
   ["one with a type that is none", withCandidates({ type: 7, id: "b" }), [at(0, ".type")]],
-  ["one with properties that are none", withCandidates({ id: "a", properties: [] }), [at(0, ".properties")]],
+  ["one with properties that are no map", withCandidates({ id: "a", properties: [] }), [at(0, ".properties")]],
   [
     "one with a huge property",
     withCandidates({ id: "a", properties: { x: 1, y: "z".repeat(1025) } }),
@@ -471,7 +471,7 @@ test.each<readonly [string, object, readonly string[]]>([
   ],
   ["several wrong ones", withCandidates({ id: "a" }, 1, { id: "" }), [at(1), at(2, ".id")]],
   ["U+0000 in one", withCandidates({ id: "\0" }), ["context[0].value[0][0].value"]],
-  ["nobody to ask for it", { action: undefined }, ["action"]],
+  ["no action", { action: undefined }, ["action"]],
   ["an action without a name", { action: {} }, ["action.name"]],
   ["an unknown action", { action: { name: "fly" } }, ["action.name"]],
   ["a negative limit", { page: { limit: -1 } }, ["page.limit"]],
@@ -518,7 +518,7 @@ test.each<readonly [string, string, object, readonly string[]]>([
     ["subject.properties[0].key"],
   ],
   [
-    "labels of a candidate that are none",
+    "labels of a candidate in a wrong form",
     "resource",
     { ...readable, ...withCandidates({ id: "a", properties: { labels: "x" } }) },
     [at(0, ".properties.labels")],
@@ -583,7 +583,7 @@ test("as many as may be are answered, and what they share makes them no more tha
   expect([some.status, some.body.results]).toEqual([200, [{ name: "read" }]]);
 });
 
-test("nobody is searched for without the scope, nor in another tenant", async () => {
+test("no subject is searched for without the scope, nor in another tenant", async () => {
   const without = await gateway.token({ scope: own.join(" ") });
   const headers = { "x-svc-tenant-id": "tenant-b" };
   for (const [searched, body] of [

@@ -60,7 +60,7 @@ describe("where it is off", () => {
     expect([status, body.error.reason]).toEqual([404, "no_route"]);
   });
 
-  test("nobody hears of it", async () => {
+  test("no document mentions it", async () => {
     const { body } = await rest(`${plain.url}/v1/sdk/capabilities`, { token: await plain.token() });
     expect(JSON.stringify(body)).not.toContain("access/v1");
     const { body: document } = await rest(`${plain.url}/openapi.json`, {});
@@ -131,7 +131,7 @@ test.each([
     { ...readsAlice, foo: 1, subject: { ...user("alice", { a: [1, { b: null }] }), bar: {} } },
     true,
   ],
-  ["somebody unknown", { ...readsAlice, subject: user("carol") }, false],
+  ["an unknown subject", { ...readsAlice, subject: user("carol") }, false],
 ])("rule %s of the certification scenario", async (_name, body, decision) => {
   const answer = await ask(body, { headers: { "x-request-id": "the-callers-own" } });
   expect(answer.status).toBe(200);
@@ -197,7 +197,7 @@ test("an enforcement point asks about itself without more, and by its own rights
   }
 });
 
-test("nobody is asked for without the scope, whatever else the caller may", async () => {
+test("no subject is asked about without the scope, whatever else the caller may", async () => {
   const without = await gateway.token({ scope: "platform-api.access policy.read keys.use artifacts.write" });
   for (const [path, body] of [
     ["/access/v1/evaluation", readsAlice],
@@ -258,7 +258,7 @@ test.each<readonly [string, object | string, readonly string[]]>([
   ["an id that is not in NFC", { ...readsAlice, subject: user("e\u0301ve") }, ["subject.id"]],
   ["a long id", { ...readsAlice, subject: user("a".repeat(257)) }, ["subject.id"]],
   [
-    "properties that are none",
+    "properties in a wrong form",
     { ...readsAlice, subject: { ...user("alice"), properties: [] } },
     ["subject.properties"],
   ],
@@ -278,7 +278,11 @@ test.each<readonly [string, object | string, readonly string[]]>([
     { ...readsAlice, resource: record("a", { "action.name": "x" }) },
     ["resource.properties[0].key"],
   ],
-  ["labels that are none", { ...readsAlice, resource: record("a", { labels: "x" }) }, ["resource.properties.labels"]],
+  [
+    "labels that are no list",
+    { ...readsAlice, resource: record("a", { labels: "x" }) },
+    ["resource.properties.labels"],
+  ],
   [
     "a digest that is none",
     { ...readsAlice, resource: record("a", { artifact_digest: "x" }) },
@@ -322,7 +326,7 @@ test("an obligation that is not understood is no permission", async () => {
   expect(body).toMatchObject({ decision: true, context: { obligations } });
 });
 
-test("a session token asks for nobody else, whatever its scopes", async () => {
+test("a session token asks for no other subject, whatever its scopes", async () => {
   const client = {
     tenantId: "tenant-a",
     clientId: "viewer",

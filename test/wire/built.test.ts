@@ -107,7 +107,7 @@ test("every thread answers: policy check, writer, reader and hasher", async () =
   expect(JSON.parse(await cli(...replay))).toMatchObject({ ok: true });
 });
 
-test("what nobody asks for at the start is there when somebody does", async () => {
+test("what is not needed at the start is there when it is asked for", async () => {
   const service = await start({ SVC_BULK: "on", SVC_AUTHZEN: "on", SVC_REFLECTION: "on" });
   const pages = [
     ...["/", "/explorer", "/openapi.json", "/openapi.yaml", "/openapi-bulk.json", "/openapi-authzen.json"],

@@ -274,7 +274,7 @@ describe("the switch", () => {
     }
   });
 
-  test("on: it has a document of its own, and the SDK's document does not know it", async () => {
+  test("on: it has its own document, and the SDK's document does not know it", async () => {
     const gateway = await startGateway({ env: { SVC_BULK: "on" } });
     try {
       const token = await gateway.token();

@@ -144,7 +144,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
     ["text that is not UTF-8", [0xc3, 0x28]],
     ["a member twice", [...Buffer.from('a","application":"b')]],
     ["a lone surrogate", [...Buffer.from("\\ud800")]],
-    ["a member that nobody knows", [...Buffer.from('a","plaintext":"secret')]],
+    ["an unknown member", [...Buffer.from('a","plaintext":"secret')]],
   ])("in JSON, %s is refused, and nothing is recorded of it", async (_what, bytes) => {
     const [before = "", after = ""] = JSON.stringify({
       sequence: "1",

@@ -81,7 +81,7 @@ async function replay(decisionId: string) {
   return JSON.parse(written.out);
 }
 
-test("decide, are recorded, and nobody hears of them but the caller", async () => {
+test("decide, are recorded, and are shown to the caller alone", async () => {
   await start();
   const { body } = await ask(tokenWith(doctor));
   expect(body.decision).toMatchObject({ allow: true, reasons: ["platform/all", "tenant/doctors"] });
@@ -255,7 +255,7 @@ test("a decision comes out again years later, whatever is declared then", async 
   expect(await replay(other.decision.decision_id)).toMatchObject({ status: "reproduced" });
 });
 
-test("are never taken for those of another claim: what a reload declares anew is read anew", async () => {
+test("are never taken for those of another claim: what a reload declares is read again", async () => {
   await start();
   const token = tokenWith({ clearance: 2, realm_access: { roles: ["doctor"] }, groups: ["porter"] });
   const body = JSON.stringify(plan);

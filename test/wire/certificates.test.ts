@@ -171,7 +171,7 @@ describe("what is wrong changes nothing, and says so", () => {
     ["half of the authorities", () => put(paths.ca, callers.cert.slice(0, 300)), "SVC_TLS_CLIENT_CA: holds a certif"],
     [
       // OpenSSL trusts it, and its end would go undetected.
-      "an authority in a form of its own",
+      "an authority in an unknown form",
       () => put(paths.ca, callers.cert + partners.cert.replaceAll(" CERTIFICATE", " TRUSTED CERTIFICATE")),
       "SVC_TLS_CLIENT_CA: holds a certificate that",
     ],
@@ -365,7 +365,7 @@ describe("an authority of clients that is removed", () => {
 });
 
 describe("the operator listener", () => {
-  test("takes its own certificate up too", async () => {
+  test("follows its own certificate too", async () => {
     const own = servers.issue("operators");
     const before = await reloads("ops_tls");
     const since = async () => {
@@ -384,7 +384,7 @@ describe("the operator listener", () => {
     expect(await since()).toEqual({ taken: 1, refused: 1, stale: 0 });
   });
 
-  test("takes up whose credentials open the logs, and refuses a file that anybody may read", async () => {
+  test("follows the file of credentials that open the logs, and refuses one that any user may read", async () => {
     const { hashOpsToken, formatOpsCredentials } = await import("../../src/credentials/ops-credentials.ts");
     const operator = formatOpsCredentials([{ name: "olga", hash: hashOpsToken("t".repeat(43)) }]);
     const status = async () =>

@@ -174,7 +174,7 @@ describe("a session", () => {
         .catch((error: unknown) => error),
     );
 
-  test("is kept, shared by those who need it at once, and asked for anew when the service refuses its token", async () => {
+  test("is kept, shared by calls at the same time, and asked for again when the service refuses its token", async () => {
     let asked = 0;
     const http = createHttpClient({ tls: files() });
     const counting = Object.assign((...request: Parameters<typeof http>) => {

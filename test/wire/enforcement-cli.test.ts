@@ -88,7 +88,7 @@ test("a file is protected, opened, rewrapped and verified", async () => {
   expect((await run("flush")).out.toString()).toBe("0 sent, 0 waiting\n");
 });
 
-test("a file is signed, opened, signed anew and verified", async () => {
+test("a file is signed, opened, signed again and verified", async () => {
   for (const name of ["signer", "partner"])
     expect((await run(`new-key @/${name}.key --profile detached_signature --reference local-${name}`)).code).toBe(0);
   expect((await run("public-key @/signer.key @/signer.pub")).code).toBe(0);

@@ -53,7 +53,7 @@ const altered = (calls: Partial<Platform>) => stack.altered(calls);
 const headerOf = (name: string) =>
   JSON.parse(Buffer.from(JSON.parse(readFileSync(at(name), "utf8")).payload, "base64").toString()).predicate;
 
-test("a file is signed, opened, signed anew, opened with the new key, and shown by its receipts", async () => {
+test("a file is signed, opened, signed again, opened with the new key, and shown by its receipts", async () => {
   const logKeys = [await stack.logKey()];
   const events: EvidenceEvent[] = [];
   const registrations: Registration[] = [];

@@ -457,7 +457,7 @@ describe("key files", () => {
     expect((await keyFile(at("key"))).reference).toBe("local-file-key");
   });
 
-  test("that others may read, or that are none, are refused", async () => {
+  test("that others may read, or that hold no key, are refused", async () => {
     await createKeyFile(at("key"));
     chmodSync(at("key"), 0o640);
     expect(await failureOf(keyFile(at("key")))).toBe("invalid");

@@ -413,7 +413,7 @@ describe("routes", () => {
     "/v1/sdk/session",
     "/livez",
     "/metrics",
-  ])("404 for %s, whoever asks", async (path) => {
+  ])("404 for %s, with a token and without", async (path) => {
     for (const headers of [[], [`Authorization: Bearer ${token}`]]) {
       const answer = await h1Exchange(gateway.url, h1Request(`GET ${path}`, headers));
       expect(refusedOnRest(answer)).toMatchObject({ status: 404, code: "not_found", reason: "no_route" });

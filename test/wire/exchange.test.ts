@@ -289,7 +289,7 @@ describe("a defect", () => {
     "a rejection",
     "a listener of an abort",
     "a listener of the end",
-    "an error that nobody hears",
+    "an error without a listener",
   ])("%s", (name) => {
     test.each(["url", "opsUrl"] as const)("in HTTP/1.1 ends its connection and no other (%s)", async (listener) => {
       const before = connectionsEnded();
@@ -342,8 +342,8 @@ describe("a defect", () => {
     connection.destroy();
   });
 
-  test("that belongs to nobody stops the service", async () => {
-    await h1Exchange(service.url, h1Request("GET /v1/sdk/whoami", ["X-Defect: nobody's"]));
+  test("outside every exchange stops the service", async () => {
+    await h1Exchange(service.url, h1Request("GET /v1/sdk/whoami", ["X-Defect: outside every exchange"]));
     expect(await service.ended).toEqual({ code: 1, signal: null });
     expect(failures(service).filter((line) => line.includes('"level":"fatal"'))).toHaveLength(1);
   });

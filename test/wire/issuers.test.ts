@@ -118,7 +118,7 @@ test("one that is down from the start is named, and the service is ready for the
   expect([await statusOf(tokenOf(0)), await statusOf(tokenOf(1)), await statusOf(tokenOf(2))]).toEqual([200, 503, 200]);
 });
 
-test("a caller is told of its own issuer and no other", async () => {
+test("a caller sees its own issuer and no other", async () => {
   write(3, { audience: "api://svc-platform-api" });
   await start();
   for (const index of [0, 1, 2] as const) {
@@ -245,7 +245,7 @@ describe("of another issuer's tenant", () => {
     ["/v1/bulk/evidence", { items: [{ idempotency_key: "k", event: { event_type: "protect", ...described } }] }],
   ] as const;
 
-  test("no enforcement point asks for anybody, and nobody asks or records many at once, on any protocol", async () => {
+  test("no enforcement point asks for a subject, and no caller asks or records many at once, on any protocol", async () => {
     await start({ SVC_AUTHZEN: "on", SVC_BULK: "on" });
     const authorization = (token: string) => ({ authorization: `Bearer ${token}` });
     for (const client of wireClients(gateway.url)) {

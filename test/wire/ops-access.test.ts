@@ -137,7 +137,7 @@ describe.each([
     }
   });
 
-  test("what was shown to somebody in person is for no shared cache", async () => {
+  test("an answer to credentials is for no shared cache", async () => {
     const { own } = await logsOf(gatewayOf());
     const { headers } = await get(gatewayOf(), `/ledger/${own}/tile/0/000.p/1`, operatorToken);
     expect(headers["cache-control"]).toBe("private, max-age=31536000, immutable");

@@ -179,7 +179,7 @@ describe("one gateway", () => {
     expect((await rest(gateway.url + planRoute, { token, body: bodyOf(planRoute) })).status).toBe(200);
   });
 
-  test("takes another file up while it runs, and keeps the one it has where the next is wrong", async () => {
+  test("follows another file while it runs, and keeps the one it has if the next is wrong", async () => {
     const token = await tokenOf("changed");
     const status = async () => (await rest(`${gateway.url}/v1/sdk/whoami`, { token })).status;
     expect([await status(), await status(), await status()]).toEqual([200, 200, 429]);

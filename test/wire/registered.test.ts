@@ -146,7 +146,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
     const unknown = "platform/unknown-artifacts-stay-closed";
     const another = "platform/described-as-it-was-registered";
 
-    test("opens for whoever may, and for nobody else, on all three routes", async () => {
+    test("opens for principals that may, and for no other, on all three routes", async () => {
       const document = newDocument();
       const recordId = await register(document);
       expect(await open(document, {}, may)).toBe("opened");
@@ -213,7 +213,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
       }
     });
 
-    test("what a stranger says of an artifact of its own opens nobody else's", async () => {
+    test("what a stranger says of its own artifact opens no other", async () => {
       const [document, own] = [newDocument(), newDocument()];
       await register(document);
       const stranger = { principal: "stranger" };
@@ -238,7 +238,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
       for (const _ of replicas) expect(await open(document, {}, may)).toBe("opened");
     });
 
-    test("after an erasure nothing is known, whoever registers it again", async () => {
+    test("after an erasure nothing is known, whichever principal registers it again", async () => {
       const document = newDocument();
       const recordId = await register(document);
       await erase(recordId);

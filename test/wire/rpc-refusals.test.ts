@@ -50,11 +50,11 @@ const cases: readonly (readonly [string, Misdirected])[] = [
   ["a service that is off", { path: "/platform.sdk.v1.SessionService/CreateSession", ...noRoute }],
   ["an unknown method of health", { path: "/grpc.health.v1.Health/Nothing", ...noRoute }],
   ["PUT", { path: whoAmI, method: "PUT", ...notAllowed }],
-  ["a verb that nobody knows", { path: whoAmI, method: "FROBNICATE", ...notAllowed }],
+  ["an unknown verb", { path: whoAmI, method: "FROBNICATE", ...notAllowed }],
   ["DELETE on health", { path: check, method: "DELETE", ...notAllowed, allow: "POST" }],
   ["GET on a stream", { path: watch, method: "GET", ...notAllowed, allow: "POST" }],
   ["an authority that is none", { path: whoAmI, headers: { ":authority": "localhost", host: "another" }, ...badHost }],
-  ["an expectation that nobody has", { path: check, headers: { expect: "200-ok" }, ...badHost, status: 417 }],
+  ["an unknown expectation", { path: check, headers: { expect: "200-ok" }, ...badHost, status: 417 }],
 ];
 
 const types = {

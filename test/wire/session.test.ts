@@ -179,7 +179,7 @@ describe("where they are", () => {
     ]);
   });
 
-  test("a decision with a session token is one of its client, and can be cited by nobody else", async () => {
+  test("a decision with a session token is one of its client, and can be cited by no other", async () => {
     const body = { operation: "protect", workload: { application: "a" }, resource: { kind: "file", id: "1" } };
     const own = tokenOf(await sessionByRest(gateway.url, ask));
     const foreign = tokenOf(await sessionByRest(gateway.url, { ...ask, ...credentialsOf(other) }));
@@ -200,7 +200,7 @@ describe("where they are", () => {
     expect(logged).not.toMatch(/eyJ[A-Za-z0-9_-]{20}/);
   });
 
-  test("behind a proxy that writes ports, a guesser locks out nobody else", async () => {
+  test("behind a proxy that writes ports, a guesser locks out no other client", async () => {
     const from = (address: string) => ({ "x-forwarded-for": address });
     const wrong = { ...ask, clientSecret: "w".repeat(43) };
     const outcome = async (secret: typeof ask, address: string) => {

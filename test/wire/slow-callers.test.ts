@@ -81,7 +81,7 @@ function watchFrames(): Buffer {
   return Buffer.concat([h2Preface, h2Frame(4, 0, 0), h2Frame(1, 0x4, 1, block), h2Frame(0, 0x1, 1, Buffer.alloc(5))]);
 }
 
-test("a peer with a stream that goes on and no word of its own is gone", async () => {
+test("a peer with a stream that goes on and sends nothing is closed", async () => {
   const socket = rawConnect();
   const received: Buffer[] = [];
   socket.on("data", (chunk: Buffer) => received.push(chunk));
@@ -135,7 +135,7 @@ test("an HTTP/1.1 caller that asks and never reads is cut off, and its calls are
   expect(receivedBytes).toBeLessThan(requests * byteLength);
 });
 
-test("more pipelined requests than anybody needs end the connection", async () => {
+test("more pipelined requests than any caller needs end the connection", async () => {
   const connection = await h1Connect(service.url);
   connection.write(h1Request("GET /v1/sdk/whoami", []).repeat(5_000));
   await connection.closed;

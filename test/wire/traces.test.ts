@@ -157,7 +157,7 @@ describe("with the defaults", () => {
     }
   });
 
-  test("what an event cites, and what is registered of an artifact, is read in spans of its own", async () => {
+  test("what an event cites, and what is registered of an artifact, is read in separate spans", async () => {
     const route = "/v1/sdk/artifact-register";
     const registration = sampleCalls().find((call) => call.route === route)?.body as Record<string, unknown>;
     const planned = await rest(gateway.url + plan.restPath, { token, body: planCall });
@@ -196,7 +196,7 @@ describe("with the defaults", () => {
     }
   });
 
-  test("a path that leads nowhere is not told, nor a method that nobody knows", async () => {
+  test("an unknown path is not in a trace, nor an unknown method", async () => {
     const nowhere = context();
     await fetch(`${gateway.url}/somebody@example.com`, { headers: { traceparent: nowhere.traceparent } });
     expect(await serverSpan(nowhere.id)).toMatchObject({

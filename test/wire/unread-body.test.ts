@@ -21,7 +21,7 @@ afterAll(async () => {
   await gateway.stop();
 });
 
-test("over HTTP/2 the stream outlives the answer, for a body that is on its way, but not for ever", async () => {
+test("over HTTP/2 the stream outlives the answer, for a body that is on its way, for a limited time", async () => {
   // Without credentials, and keeping the body back.
   const stream = session.request({ ":method": "POST", ":path": "/v1/sdk/evidence" }, { endStream: false });
   const [headers] = await once(stream, "response");

@@ -56,7 +56,7 @@ async function failureOf(confirmation: unknown, inbound: InboundRequest, rule: R
 }
 
 describe("mode none", () => {
-  test("takes a token that is bound to nobody", async () => {
+  test("takes a token that is bound to no key", async () => {
     expect(await confirm(undefined, inboundOf({}), { mode: "none" })).toEqual([]);
   });
 
@@ -212,7 +212,7 @@ describe("anybody else's header", () => {
     expect(await confirm(cnf, { ...forwarded(sha256(otherDer), stranger), ...session() })).toEqual([stranger]);
   });
 
-  test("counts from nobody where no proxy is trusted", async () => {
+  test("does not count from any address if no proxy is trusted", async () => {
     const rule = { ...mtls(), ingress: { networks: [], certificates: [] } };
     expect(await failureOf(cnf, forwarded(thumbprint), rule)).toContain("no client certificate");
   });

@@ -83,7 +83,7 @@ describe("a fresh proof by the bound key lets its call in", () => {
     ["dot segments", { htu: "https://api.example/v1/./x/../sdk/whoami" }],
     ["as old as it may be", { iat: nowSeconds - 60 }],
     ["as far ahead as it may be", { iat: nowSeconds + 30 }],
-    ["a nonce nobody asked for", { nonce: "x" }],
+    ["a nonce that was not asked for", { nonce: "x" }],
     ["claims of the caller's own", { extra: { a: 1 } }],
   ])("%s", async (_name, claims) => {
     expect(await authenticate(callOf(good(claims)))).toHaveProperty("tenantId");
@@ -225,7 +225,7 @@ describe("a used proof", () => {
     expect(await world.authenticate(callOf(good()), patient)).toBeDefined();
   });
 
-  test("is refused by every replica that shares the store, and signed anew with the same id too", async () => {
+  test("is refused by every replica that shares the store, and signed again with the same id too", async () => {
     const replayStore = memoryReplayStore();
     const claims = { jti: "the same" };
     await authenticate(callOf(good(claims)), { replayStore });
@@ -243,7 +243,7 @@ describe("a used proof", () => {
     expect(await authenticate(callOf(other, {}, accessToken), { replayStore })).toBeDefined();
   });
 
-  test("cannot be told where the store is down, and then nobody is let in", async () => {
+  test("cannot be recognized while the store is down, and then no call is let in", async () => {
     const replayStore: ReplayStore = {
       firstUse: () => Promise.reject(new ServiceError("store_unavailable", "the store is not available")),
     };
@@ -333,7 +333,7 @@ describe("nonces", () => {
   const secret = "a secret of thirty-two characters";
   const period = 5 * 60_000;
 
-  test("are asked for, taken, and asked for anew", async () => {
+  test("are asked for, taken, and asked for again", async () => {
     const nonces = createDpopNonces(() => secret, time);
     const first = await refusalOf(authenticate(callOf(good()), { nonces }));
     expect(first).toMatchObject({ reason: "proof_of_possession_failed", details: { dpopNonce: nonces.current() } });
@@ -343,7 +343,7 @@ describe("nonces", () => {
     expect(wrong.details.dpopNonce).toBe(nonces.current());
   });
 
-  test("last for their period and the next, are the same on every replica, and nobody can make them", () => {
+  test("last for their period and the next, are the same on every replica, and cannot be forged", () => {
     const clock = manualTime(period * 1000);
     const nonces = createDpopNonces(() => secret, clock);
     const ahead = createDpopNonces(() => secret, manualTime(period * 1001));

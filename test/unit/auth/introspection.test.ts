@@ -260,7 +260,7 @@ describe("beside other issuers", () => {
   const acme = () => issuerEntry(jwts.url, { tenants: { kind: "fixed", tenantId: must(parseTenantId("acme")) } });
   const jwt = (iss: string | undefined) => mintToken(key, claimsOf("", time.now(), { tenant_id: "acme", iss }));
 
-  test("the one that is asked sees neither their tokens nor those that name nobody known", async () => {
+  test("the one that is asked sees neither their tokens nor those of unknown issuers", async () => {
     open([entry(), acme()]);
     expect(await tenantOf(jwt(jwts.url))).toBe("acme");
     expect(await reasonOf(jwt("https://nobody.example"))).toBe("invalid_token");

@@ -67,7 +67,7 @@ describe("a token", () => {
     expect(await tenantOf(tokenOf(b, { tenant_id: "umbrella" }))).toBe("umbrella");
   });
 
-  test("of another issuer's tenant is refused, remembered or not, and the issuer is told of once", async () => {
+  test("of another issuer's tenant is refused, remembered or not, and the issuer is reported once", async () => {
     const token = tokenOf(a, { tenant_id: "umbrella-1" });
     for (let call = 0; call < 3; call++) {
       const refusal = await refusalOf(world.authenticate(bearer(token), patient));
@@ -89,7 +89,7 @@ describe("a token", () => {
     expect(overreaches()).toHaveLength(1);
   });
 
-  test("that somebody else made up for another's tenant is not the issuer's deed, and has no key fetched", async () => {
+  test("that a stranger forged for another's tenant is not held against the issuer, and has no key fetched", async () => {
     const forged = mintToken(keyB, claimsOf(a.url, time.now(), { tenant_id: "umbrella-1" }));
     expect(await reasonOf(forged)).toBe("invalid_token");
     const before = a.fetches.keys;
@@ -114,7 +114,7 @@ describe("a token", () => {
     ["with HMAC and the other's public key", () => hmac(a)],
     ["with HMAC and its own public key", () => hmac(b)],
     ["with the other's algorithm", () => tokenOf(a, {}, { alg: "RS256" })],
-    ["that nobody signed", () => mintUnsignedToken(claimsOf(a.url, time.now(), { tenant_id: "acme" }))],
+    ["that is not signed", () => mintUnsignedToken(claimsOf(a.url, time.now(), { tenant_id: "acme" }))],
     ["that is none", () => "abc"],
   ])("%s is refused", async (_name, token) => {
     expect(await reasonOf(token())).toBe("invalid_token");
@@ -129,7 +129,7 @@ describe("a token", () => {
     );
 });
 
-test("each issuer has an audience, claims and kinds of tokens of its own", async () => {
+test("each issuer has its own audience, claims and kinds of tokens", async () => {
   const claims = { tenant: "org", principal: "azp", subject: "email", scope: "scp" };
   const entries = entriesOf({ a: { audience: "platform", claims }, b: { requireAtJwt: true } });
   world = authenticatorOf(a.url, time, { issuers: entries });
@@ -223,7 +223,7 @@ describe("other issuers, while the service runs,", () => {
     expect(await tenantOf(tokenOf(b, { tenant_id: "acme" }))).toBe("acme");
   });
 
-  test("let nobody in who waited for the keys of one that is gone", async () => {
+  test("let no call in that waited for the keys of an issuer that is gone", async () => {
     const next = newTestKey("ES256", "key-2");
     b.keys = [next.publicJwk];
     const release = b.hold();

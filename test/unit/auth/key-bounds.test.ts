@@ -209,7 +209,7 @@ describe("a stranger's token", () => {
     expect(checks()).toBe(2);
   });
 
-  test("waits behind others of its issuer, and keeps nobody of another issuer waiting", async () => {
+  test("waits behind others of its issuer, and delays no token of another issuer", async () => {
     issuer.keys = many;
     const other = await startStaticIssuer([good.publicJwk]);
     const issuers = [issuer, other].map(({ url, port }) =>
@@ -256,7 +256,7 @@ describe("a stranger's token", () => {
     expect(checks()).toBe(0);
   });
 
-  test("costs no signature without the certificate that it names, and the ignored one is told of", async () => {
+  test("costs no signature without the certificate that it names, and an ignored one is reported", async () => {
     const rule = {
       mode: "mtls",
       headerName: "x-cert",

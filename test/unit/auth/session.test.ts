@@ -197,7 +197,7 @@ describe("the address that attempts are counted under", () => {
     fc.assert(fc.property(fc.string(), (entry) => from("10.0.0.1", entry) !== ""));
   });
 
-  test("is told of where it is none", () => {
+  test("is reported if it cannot be read", () => {
     const told: string[] = [];
     const call = (entry: string) =>
       callerAddress(inboundOf({ "x-forwarded-for": entry }, { remoteAddress: "10.0.0.1" }), ingress, (it) =>

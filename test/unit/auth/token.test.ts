@@ -96,7 +96,7 @@ describe("a good token", () => {
     expect((await authenticate(mintToken(key, claims({ scope })))).scopes).toEqual(scopes);
   });
 
-  test("is let in though it names keys of its own, which are never looked at", async () => {
+  test("is let in though it names its own keys, which are never looked at", async () => {
     const header = { jku: `${issuer.url}/elsewhere`, x5u: `${issuer.url}/elsewhere`, jwk: strangeKey.publicJwk };
     expect(await authenticate(mintToken(key, claims(), header))).toHaveProperty("tenantId", "tenant-a");
   });

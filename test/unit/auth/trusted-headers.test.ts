@@ -65,7 +65,7 @@ describe("the ingress names the caller", () => {
   });
 });
 
-describe("nobody else does", () => {
+describe("no other sender names the caller", () => {
   test.each<[string, Partial<InboundRequest>, IdentityHeaderRule?]>([
     ["another address with the ingress' certificate", { remoteAddress: "192.0.2.7" }],
     ["an address of the network next door", { remoteAddress: "11.0.0.1" }],
@@ -158,7 +158,7 @@ describe("refused with invalid_token, all else being well:", () => {
     },
   );
 
-  test("and other trailers are nobody's business", async () => {
+  test("ignores unknown trailers", async () => {
     expect(await (await read(through({ ...identity, trailer: "grpc-status" }))).outcome).toEqual(caller);
   });
 });

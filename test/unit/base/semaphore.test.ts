@@ -82,7 +82,7 @@ describe("fair slots", () => {
     expect(begun).toEqual(["first", "a1", "b1", "c1", "a2", "a3"]);
   });
 
-  test("whoever comes, leaves and fails, no more is done at a time than may be, and everything ends", async () => {
+  test("whatever calls come, leave and fail, no more run at a time than may, and all end", async () => {
     const step = fc.record({
       party: fc.constantFrom("a", "b", "c"),
       leaves: fc.boolean(),

@@ -27,7 +27,7 @@ const hashOf = (client: string) => {
   return found.secret;
 };
 
-test("add prints the secret once, as its last line, and keeps a hash of it in a file of its own", async () => {
+test("add prints the secret once, as its last line, and keeps a hash of it in a private file", async () => {
   const { out, err, code } = await add("payroll");
   expect({ err, code }).toEqual({ err: "", code: 0 });
   const secret = lastLine(out);

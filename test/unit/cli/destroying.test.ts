@@ -183,7 +183,7 @@ test.each([
   ["clients remove --tenant t --client c", addClient],
   ["clients rotate --tenant t --client c", addClient],
   ["operators remove --name olga", () => run("operators", "add", "--name", "olga")],
-])("%s needs somebody's name and reason", async (name, prepare) => {
+])("%s needs an operator's name and a reason", async (name, prepare) => {
   await prepare();
   const before = hashes();
   const required = "--reason: is required\n--operator: is required\n";

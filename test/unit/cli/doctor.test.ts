@@ -123,7 +123,7 @@ describe("names what is wrong:", () => {
       "failed",
       /^SVC_SESSION_KEY: .*neither P-256 nor Ed25519/,
     ],
-    "credentials of operators that are none": [
+    "malformed credentials of operators": [
       () => vi.stubEnv("SVC_OPS_CREDENTIALS", written("operators", "alice")),
       "settings",
       "failed",

@@ -60,7 +60,7 @@ test.runIf(process.platform !== "win32").each([
   await expect(open()).rejects.toThrow(`${there} is ${kind}`);
 });
 
-test.runIf(process.platform !== "win32")("nobody waits for a key that is a FIFO", async () => {
+test.runIf(process.platform !== "win32")("a key that is a FIFO is not waited for", async () => {
   const { keyPath } = storeIn(directory);
   makeFifo(keyPath);
   expect(await run("keys", "show")).toMatchObject({ code: 1, err: `${keyPath} is a FIFO, not a regular file.\n` });

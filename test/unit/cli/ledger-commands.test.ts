@@ -113,7 +113,7 @@ describe("ledger", () => {
     expect(await run("ledger", "verify")).toMatchObject({ code: 1, err: expect.stringContaining("is missing") });
   });
 
-  test("verify shows how far it is to whoever watches, and takes that away", async () => {
+  test("verify shows its progress on a terminal, and removes it at the end", async () => {
     const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
     await Promise.all(Array.from({ length: 1_024 }, () => ledger.append(makeRecord(tenant("alice")))));
     await ledger.close();

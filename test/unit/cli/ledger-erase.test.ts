@@ -197,7 +197,7 @@ describe("ledger erase", () => {
     });
   });
 
-  test("says so when the bytes are still there, because somebody reads an older state", async () => {
+  test("says so when the bytes are still there, because a reader has an older state open", async () => {
     const [a] = await serve(1);
     const reader = openSqliteArchive(storeIn(directory));
     await reader.logs();
@@ -312,7 +312,7 @@ describe("ledger hold", () => {
     expect(await json("list")).toEqual({ ok: true, holds: [] });
   });
 
-  test("is released only on somebody's word", async () => {
+  test("is released only with an operator and a reason", async () => {
     const [a] = await serve(1);
     const { out } = await hold("place", "--tenant", "alice", "--record", a, "--reason", "case 12");
     const target = ["release", "--tenant", "alice", "--record", a];

@@ -127,7 +127,7 @@ describe("ledger reapply-erasures", () => {
   const reapply = (...options: string[]) => run("ledger", "reapply-erasures", ...options);
   const statement = erasing.slice(0, -1);
 
-  test("removes again what a backup brought back, on somebody's word, and until then it reads as erased", async () => {
+  test("removes again what a backup brought back, once confirmed, and until then it reads as erased", async () => {
     const id = (await states["with an opening that a backup brought back"]?.()) ?? "";
     const search = () => run("ledger", "search", "--tenant", "alice", "--record", id, "--records");
     expect((await search()).out).toMatch(/\terased\n$/);

@@ -185,7 +185,7 @@ describe("what was recorded of one artifact", () => {
   });
 });
 
-test("an event with a word of its own is found as unknown, one that failed for a reason as failed", async () => {
+test("an event with an unlisted outcome is found as unknown, one that failed for a reason as failed", async () => {
   const outcomes = ["failed: key not found", "partial", "completed"];
   const records = await serve(
     "alice",

@@ -121,7 +121,7 @@ describe("a prover that never ends, and a solver of its, are ended", () => {
     await hanging.allEnded;
   });
 
-  test("where nobody wants to know any more", async () => {
+  test("if its caller has cancelled", async () => {
     const hanging = await listenForHanging(2);
     const controller = new AbortController();
     const asked = ask({ head, hangsAt: hanging.port }, { signal: controller.signal });

@@ -185,7 +185,7 @@ test.each([
   expect(existsSync(target())).toBe(false);
 });
 
-test("what has expired goes, whoever's it is; what has not stays, and the store gets smaller", async () => {
+test("what has expired goes, of every tenant; what has not stays, and the store gets smaller", async () => {
   await serve(200);
   const { path } = storeIn(directory);
   const database = new DatabaseSync(path);

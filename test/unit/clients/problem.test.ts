@@ -14,7 +14,7 @@ test.each<[string, unknown, Code]>([
   ["a stream that closed early, as thrown", thrownByNode("ERR_STREAM_PREMATURE_CLOSE"), Code.Unavailable],
   ["a reset that the transport wrapped", wrapped(Code.Internal, thrownByNode("ECONNRESET")), Code.Unavailable],
   ["a reset that it called aborted", wrapped(Code.Aborted, thrownByNode("ECONNRESET")), Code.Unavailable],
-  ["a cancellation by nobody", new ConnectError("gone", Code.Canceled), Code.Unavailable],
+  ["a cancellation that the caller did not ask for", new ConnectError("gone", Code.Canceled), Code.Unavailable],
   ["an internal error of the service", ofTheService(Code.Internal), Code.Internal],
   ["an aborted call of the service", ofTheService(Code.Aborted), Code.Aborted],
   ["an unknown error of the service", new ConnectError("?", Code.Unknown), Code.Unknown],

@@ -110,7 +110,7 @@ describe("a file of issuers", () => {
       "introspection.client_key_file: is required",
     ],
     [
-      "a certificate that nobody would see",
+      "a certificate that no peer would see",
       asked({ ...certificate, endpoint: "http://127.0.0.1/x" }),
       "endpoint: must use https",
     ],

@@ -21,7 +21,7 @@ describe("a weak or impossible configuration refuses to start", () => {
       "SVC_OIDC_ISSUER: must use https",
     ],
     [
-      "plaintext off loopback, nobody trusted",
+      "plaintext off loopback, no proxy trusted",
       { SVC_LISTEN: "0.0.0.0:8080", SVC_TRUSTED_PROXIES: undefined, SVC_PROOF_OF_POSSESSION: "none" },
       "SVC_LISTEN: would accept plaintext off loopback",
     ],
@@ -127,7 +127,7 @@ describe("who may name the caller", () => {
       "SVC_OIDC_ISSUER: is required",
     ],
     [
-      "headers and nobody trusted",
+      "headers and no proxy trusted",
       { ...headers, ...none, SVC_TRUSTED_PROXIES: undefined },
       "SVC_AUTH_MODE: accepts identity headers, but from no ingress",
     ],
@@ -152,7 +152,7 @@ describe("who may name the caller", () => {
       "SVC_TRUSTED_PROXY_CERTIFICATES: needs SVC_TRUSTED_PROXIES, and SVC_TLS_CLIENT_CA",
     ],
     [
-      "a pinned certificate of nobody",
+      "a pinned certificate without a proxy",
       { ...tls, SVC_TRUSTED_PROXIES: undefined, SVC_TRUSTED_PROXY_CERTIFICATES: pin },
       "SVC_TRUSTED_PROXY_CERTIFICATES: needs SVC_TRUSTED_PROXIES, and SVC_TLS_CLIENT_CA",
     ],
@@ -206,7 +206,7 @@ describe("sessions", () => {
     ["a key that is missing", { ...sessions, SVC_SESSION_KEY: "/none" }, "SVC_SESSION_KEY: cannot be read (ENOENT)"],
     ["a key that cannot sign", { ...sessions, SVC_SESSION_KEY: "/public" }, "SVC_SESSION_KEY: does not begin with"],
     [
-      "tokens that nobody takes",
+      "tokens that are not accepted",
       { ...sessions, SVC_AUTH_MODE: "trusted_headers" },
       "SVC_SESSION_CLIENTS: is for tokens",
     ],

@@ -60,7 +60,7 @@ describe("an item that is refused", () => {
   });
 
   test.each(passing)(
-    "for %s, which passes, refuses the call: nothing is recorded, and nobody is told that it is for good",
+    "for %s, which passes, refuses the call: nothing is recorded, and no item says that its refusal is final",
     async (reason) => {
       const refusal = new ServiceError(reason, "later");
       const ledger = new FailingLedger(refusal);

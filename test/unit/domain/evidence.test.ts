@@ -57,7 +57,7 @@ test.each([
   });
 });
 
-test("a decision that nobody knows is warned of, and the event recorded as it came", async () => {
+test("an unknown decision draws a warning, and the event is recorded as it came", async () => {
   const { record, ledger } = setUp();
   const answer = await record({ decision_id: "made-up" });
   expect(answer.warnings).toEqual([expect.stringMatching(/no decision that is known/)]);

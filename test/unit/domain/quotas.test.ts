@@ -120,7 +120,7 @@ describe("quotas", () => {
     expect(state.asked).toBeLessThan(5);
   });
 
-  test("never let in more than the limit over any number of gateways, whoever is killed when", async () => {
+  test("never let in more than the limit over any number of gateways, whichever is killed when", async () => {
     const step = fc.oneof(
       { weight: 20, arbitrary: fc.record({ call: fc.nat(3), times: fc.integer({ min: 1, max: 40 }) }) },
       { weight: 1, arbitrary: fc.record({ kill: fc.nat(3) }) },
@@ -158,7 +158,7 @@ describe("quotas", () => {
     expect(await letIn(2_000, other.isLetIn)).toBe(1_000);
   });
 
-  test("give back what nobody uses, to be used elsewhere in the period", async () => {
+  test("give back what is not used, to be used elsewhere in the period", async () => {
     const { gateway, pass } = world(requestsOf(1_000));
     const [idle, busy] = [gateway(), gateway()];
     expect(await letIn(5, idle.isLetIn)).toBe(5);
@@ -293,7 +293,7 @@ describe("quotas", () => {
     expect(await letIn(20, isLetIn)).toBe(10);
   });
 
-  test("let nobody wait for a store that has just failed who can do without it", async () => {
+  test("delay no call for a store that has just failed if it can do without", async () => {
     const { state, gateway } = world(requestsOf(10));
     const { take } = gateway();
     state.isDown = true;

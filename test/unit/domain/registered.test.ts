@@ -52,7 +52,7 @@ test("the newest whose citation matched says what it is, and all say which label
   expect(registeredOf([])).toBeUndefined();
 });
 
-test("a rewrap by somebody else changes key and profile, and not of whom the artifact is", () => {
+test("a rewrap by another principal changes key and profile, and not the owner of the artifact", () => {
   const first = found(1, { resource: { kind: "patient" }, key_reference: "kms://a" }, "matched");
   const rewrap = found(
     2,
@@ -84,7 +84,7 @@ describe("several names", () => {
   test.each([
     ["of one artifact, with what stands under either", [[one, two], [two]], [1, 2]],
     ["of different artifacts", [[one], [two]], []],
-    ["one of which nobody registered", [[two], []], []],
+    ["one that was never registered", [[two], []], []],
     ["one of which something was erased", [[two], "erased" as const], []],
     ["one of too many registrations", ["too_many" as const, [two]], []],
     ["none of which anybody registered", [[], []], []],
@@ -179,10 +179,10 @@ describe("a registrar is told where its registration changes nothing", () => {
   };
   const others = [by(found(1, {}, "matched"), "somebody-else")];
   test.each<[name: string, known: ArtifactRegistrations, isTold: boolean]>([
-    ["nobody registered it before", [], false],
+    ["it was never registered before", [], false],
     ["it did so itself", [by(found(1), "payroll-service")], false],
-    ["somebody else did, without a citation", [by(found(1), "somebody-else")], true],
-    ["somebody else did, with one", others, true],
+    ["another principal did, without a citation", [by(found(1), "somebody-else")], true],
+    ["another principal did, with one", others, true],
     ["nothing is known any more", "erased", false],
   ])("%s", async (_, known, isTold) => {
     const { ledger, dependencies } = setUp();

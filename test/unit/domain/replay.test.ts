@@ -65,7 +65,7 @@ const subject = fc.record(
   { noNullPrototype: true },
 );
 
-test("the question of a record is the one that an enforcement point asked, for itself or for somebody else", async () => {
+test("the question of a record is the one that an enforcement point asked, for itself or for another subject", async () => {
   await fc.assert(
     fc.asyncProperty(described, fc.constantFrom(...policyActions), fc.option(subject), async (...given) => {
       const [{ preferred_artifact_profile: _, ...common }, operation, onBehalfOf] = given;
@@ -83,7 +83,7 @@ test("the question of a record is the one that an enforcement point asked, for i
   );
 });
 
-test("what was decided about somebody else comes out again as such", async () => {
+test("a decision about another subject comes out again as such", async () => {
   const permit = (id: string) =>
     `@id("${id}") permit (principal, action, resource) when { context has on_behalf_of && context.on_behalf_of.id == "alice" };`;
   const files = { ...openFiles, "platform/b.cedar": permit("b"), "default/b.cedar": permit("b") };
@@ -233,7 +233,7 @@ test("a bundle of another engine is named as such; one that no longer compiles i
   expect(await replayWith({ sets })).toBe("revision_refused");
 });
 
-describe("a decision about an artifact of which nobody looked up what was registered", () => {
+describe("a decision about an artifact whose registrations were not looked up", () => {
   const reading = '@id("known") forbid (principal, action, resource) unless { context has registered };';
   const readingFiles = { ...openFiles, "default/known.cedar": reading };
   const digest = `sha256:${"ab".repeat(32)}`;

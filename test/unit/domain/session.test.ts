@@ -90,7 +90,7 @@ describe("scopes", () => {
 });
 
 describe("limits", () => {
-  test("twenty wrong attempts from an address reach its limit, whomever they are for", async () => {
+  test("twenty wrong attempts from an address reach its limit, for any clients", async () => {
     const { ask, state } = world();
     for (let i = 0; i < 20; i++) expect(await ask("wrong", { clientId: `client-${i}` })).toBe("invalid_client");
     state.nowMs += 19_500;
@@ -125,7 +125,7 @@ describe("limits", () => {
   test.each([
     ["/56", (i: number) => `2001:db8:0:${i.toString(16)}::/64`],
     ["/48", (i: number) => `2001:db8:0:${(i * 256).toString(16)}::/64`],
-  ])("who holds a %s of IPv6 holds no slot that somebody else waits for", async (_block, addressOf) => {
+  ])("a caller with a %s of IPv6 holds no slot that another caller waits for", async (_block, addressOf) => {
     const { ask, state } = world({ maximum: 2, maximumWaitingEach: 8, maximumWaiting: 32 });
     const { promise, resolve } = Promise.withResolvers<void>();
     state.hashing = promise;
@@ -145,7 +145,7 @@ describe("limits", () => {
     });
   });
 
-  test("strangers lock nobody out that calls from elsewhere", async () => {
+  test("strangers lock no client out that calls from elsewhere", async () => {
     const { ask } = world();
     for (let stranger = 2; stranger < 12; stranger++) {
       for (let i = 0; i < 25; i++) await ask("wrong", { address: `192.0.2.${stranger}` });
@@ -180,7 +180,7 @@ describe("limits", () => {
     expect(new Set(outcomes)).toEqual(new Set(["a b c"]));
   });
 
-  test("a clock that goes back locks nobody out for longer than a window", async () => {
+  test("a clock that goes back locks no client out for longer than a window", async () => {
     const { ask, state } = world();
     for (let i = 0; i < 21; i++) await ask("wrong");
     const { asked } = state;

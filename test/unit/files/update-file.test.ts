@@ -27,7 +27,7 @@ describe.skipIf(process.platform === "win32").each(ways)("%s that is changed", (
   test.each([
     ["its owner's alone", 0o600, 0o600],
     ["a group's to read", 0o640, 0o640],
-    ["nobody's to write", 0o440, 0o640],
+    ["not writable", 0o440, 0o640],
     ["everybody's to read", 0o644, 0o600],
     ["a group's to write", 0o660, 0o600],
   ])("and is %s", (_who, before, after) => {

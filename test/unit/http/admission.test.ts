@@ -245,7 +245,7 @@ describe("calls", () => {
     expect(started).toHaveLength(8);
   });
 
-  test("of somebody who has none start at once, though another's fill the limit, but not without end", () => {
+  test("of a group that has none start at once, though another's fill the limit, but not without end", () => {
     const { started, enterAll, enter, turn } = setup();
     enterAll(20, "hot");
     for (const name of ["b", "c", "d", "e", "f"]) enter(name);
@@ -298,7 +298,7 @@ describe("calls", () => {
     expect(refused).toHaveLength(5);
   });
 
-  test("find room where somebody else has most of it, who gives way", () => {
+  test("find room if another group has most of it, which gives way", () => {
     const { refused, admission, enterAll, enter } = setup({ maxWaiting: 4, minAtOnce: 1, maxAtOnce: 1 });
     enterAll(7, "hot");
     expect(refused).toEqual(["hot5", "hot6"]);

@@ -41,7 +41,7 @@ function appendAll(outcome: (batch: TenantBatch, patience: Patience) => BatchOut
   return { writes, results };
 }
 
-test("a batch that failed refuses those who wait for it, and nobody else", async () => {
+test("a batch that failed refuses those who wait for it, and no other call", async () => {
   const down = new ServiceError("store_unavailable", "down");
   const { writes, results } = appendAll((batch) => (batch.tenantId === "alice" ? { error: down } : resultOf(batch)));
   expect(await results).toMatchObject([
@@ -93,7 +93,7 @@ test("a batch that was left because its log is held is written again, whole, by 
   expect(waits).toEqual(["none", "moment", "full"]);
 });
 
-test("a batch that only a write of its own can carry gets one at once", async () => {
+test("a batch that needs a separate write gets one at once", async () => {
   const { writes, results } = appendAll((batch, patience) =>
     batch.tenantId === "bob" && patience === "none" ? { left: "apart" } : resultOf(batch),
   );
@@ -101,7 +101,7 @@ test("a batch that only a write of its own can carry gets one at once", async ()
   expect(writes).toEqual([["alice 2", "bob 1"], ["bob 1"]]);
 });
 
-test("those who wait on their own hold up nobody else, and closing waits for them", async () => {
+test("separate writes delay no other call, and closing waits for them", async () => {
   const released = Promise.withResolvers<void>();
   const write = async (batches: readonly TenantBatch[], patience: Patience): Promise<BatchOutcome[]> => {
     if (patience === "full") await released.promise;
@@ -122,7 +122,7 @@ test("those who wait on their own hold up nobody else, and closing waits for the
   expect(order).toEqual(["held", "later"]);
 });
 
-test("halves of a tenant's batch are written in order, whoever holds the log", async () => {
+test("halves of a tenant's batch are written in order, whichever replica holds the log", async () => {
   const order: string[] = [];
   const { results } = appendAll((batch, patience) => {
     if (batch.records.length > 1) return { error: new UnstorableError("bad") };

@@ -150,7 +150,7 @@ test("a record that comes alone is not kept waiting for company", async () => {
   await appended;
 });
 
-test("nobody is answered before the write is", async () => {
+test("no caller is answered before the write is", async () => {
   const { writer, appender } = setup();
   let answered = false;
   const appended = appender.append(makeRecord(alice)).then(() => {
@@ -350,7 +350,7 @@ describe("the time limit of a record", () => {
   });
 });
 
-test("a group that is too large to share a write gets one of its own, and holds up no other tenant", async () => {
+test("a group that is too large to share a write gets its own write, and delays no other tenant", async () => {
   const { writer, appender } = setup({ maxTogetherShared: 2 });
   const group = Array.from({ length: 3 }, () => appender.encode(makeRecord(alice)));
   const large = Promise.all(appender.appendTogether(alice, group));

@@ -80,7 +80,7 @@ test.each([
   ["infinity", [Number.POSITIVE_INFINITY], "not finite"],
   ["undefined in a list", [undefined], "undefined"],
   ["a function", { a: () => 1 }, "function"],
-  ["something with a form of its own", { a: new Date(0) }, "not plain"],
+  ["something with its own form in JSON", { a: new Date(0) }, "not plain"],
   ["33 levels", Array.from({ length: 33 }).reduce((inner) => [inner], 1), "deeper than 32"],
 ])("refuses %s", (_, value, message) => {
   expect(() => assertCanonical(value)).toThrow(message);

@@ -97,7 +97,7 @@ test("of a commit that failed nothing that was signed leaves, and the next tree 
   expect(signer.signed).toEqual(["1:7", "1:8"]);
 });
 
-test("what was committed is not what was foreseen: it is signed anew, and the other is dropped", async () => {
+test("a commit that differs from the expected one is signed again, and the early receipt is dropped", async () => {
   const { writer, appender } = setup();
   const appending = appender.append(makeRecord(alice));
   const held = await writer.began();

@@ -29,7 +29,7 @@ test("the published example verifies", () => {
   expect(openNote(exampleNote, good(parseVerifierKey(exampleKey)))).toBe("This is an example message.\n");
 });
 
-test("what is signed opens again, whoever else signed too", () => {
+test("a signed note opens again, whichever others signed it too", () => {
   const text = "one\n\ntwo\n";
   const note = signNote(text, [noteSigner("other.example", otherKey), signer]);
   expect(openNote(note, verifier)).toBe(text);

@@ -101,7 +101,7 @@ function changed(log: MemoryLog): ReceiptVector[] {
     vector("retired at this size", good, undefined, `${key}@${size}`),
     vector("retired before", good, "its key counts for smaller trees only", `${key}@${size - 1}`),
     vector(
-      "an extra line that nobody signs",
+      "an extra line that is not signed",
       proof((of) => of.replace("\nindex", "\nextra AAAA\nindex")),
     ),
     vector(

@@ -83,7 +83,7 @@ describe("of a receipt", () => {
     expect(unseen).toEqual([]);
   });
 
-  test("what nobody vouches for is this: an extra of the proof, signatures of others, and a brief receipt's record id", () => {
+  test("a receipt leaves unproven only an extra of the proof, signatures of others, and a brief receipt's record id", () => {
     const { leaf: _, opening: __, record: ___, ...brief } = receipt;
     const { leaf, opening, record } = receipt;
     const proofWith = (from: string, to: string) => ({ ...receipt, proof: receipt.proof.replace(from, to) });

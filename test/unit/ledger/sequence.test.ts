@@ -42,7 +42,7 @@ test("members that a record does not have are not stored, even when an object wi
   for (const entry of entries) expect(recordText(entry)).not.toMatch(/secret|scopes|policyRevision/);
 });
 
-test("a new log gets an opaque origin of its own, and genesis first", () => {
+test("a new log gets its own opaque origin, and genesis first", () => {
   const { head, firstLeafIndex, entries } = sequence(
     undefined,
     [written(makeRecord(alice))],
@@ -78,7 +78,7 @@ test("records and leaves are canonical, whatever is in them", () => {
   );
 });
 
-test("every entry has an opening of its own", () => {
+test("every entry has its own opening", () => {
   const records = [written(makeRecord(alice)), written(makeRecord(alice)), written(makeRecord(alice))] as const;
   const { entries } = sequence(undefined, records, clock.now(), seed(3), "o");
   expect(new Set(entries.map(({ opening }) => Buffer.from(opening).toString("hex"))).size).toBe(4);

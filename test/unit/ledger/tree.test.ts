@@ -185,7 +185,7 @@ test("a proof of inclusion holds for its leaf, place, size and root only", () =>
   );
 });
 
-test("an edge that was taken up again goes on as if it had never stopped", () => {
+test("an edge that is read back goes on as if it had never stopped", () => {
   const { tiles } = tilesOf(leaves);
   fc.assert(
     fc.property(sizes, ([first, second]) => {

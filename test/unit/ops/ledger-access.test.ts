@@ -83,7 +83,7 @@ describe("much that one viewer asks for", () => {
     return { begun, lines, search, list, release: () => waiting.shift()?.() };
   }
 
-  test("is refused from some point on, and keeps nobody else waiting", async () => {
+  test("is refused from some point on, and delays no other viewer", async () => {
     const { begun, lines, search, list, release } = await startSlow();
     const flood = Array.from({ length: 300 }, () => search("flood"));
     const early: Response[] = [];

@@ -130,7 +130,7 @@ describe("readiness", () => {
   });
 });
 
-describe("a page in a browser of this machine cannot read it under a name of its own", () => {
+describe("a page in a browser of this machine cannot read it under another host name", () => {
   const statusFor = async (url: string, host: string) =>
     (await h1Exchange(url, `GET /metrics HTTP/1.1\r\nHost: ${host}\r\n\r\n`))?.status;
 
@@ -182,8 +182,8 @@ describe("everything else is refused in the envelope", () => {
     ["headers that are too large", `GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ${"x".repeat(20_000)}\r\n\r\n`, 431],
     ["a path that cannot be read", h1Request("GET /ledger/%zz/checkpoint", []), 404],
     ["a tunnel", h1Request("CONNECT localhost:80", []), 405],
-    ["an expectation that nobody defined", h1Request("GET /livez", ["Expect: miracles"]), 417],
-    ["a method that nobody defined", h1Request("PROPFIND /livez", []), 405],
+    ["an undefined expectation", h1Request("GET /livez", ["Expect: miracles"]), 417],
+    ["an undefined method", h1Request("PROPFIND /livez", []), 405],
     ["no host", "GET /livez HTTP/1.1\r\n\r\n", 404],
     ["two hosts", "GET /livez HTTP/1.1\r\nHost: localhost\r\nHost: attacker.example\r\n\r\n", 400],
     ["a host twice", "GET /livez HTTP/1.1\r\nHost: localhost\r\nhost: localhost\r\n\r\n", 400],

@@ -45,7 +45,7 @@ test("what is declared is part of the bundle, and nothing of it is where nothing
   expect(JSON.parse(plain.content).schema).toBe(publishedSchema);
 });
 
-test("a claim may be a name with dots of its own", async () => {
+test("the name of a claim may contain dots", async () => {
   const { callerAttributes } = await engineOf(
     declaring('  ward: { type: text, claim: ["https://hospital.example/ward", name] }'),
   );
@@ -55,7 +55,7 @@ test("a claim may be a name with dots of its own", async () => {
 describe("policies are checked against what is declared:", () => {
   test.each([
     ["an optional one without has", 'principal.roles.contains("a")', /optional attribute `roles`/],
-    ["one that nobody declared", "principal.clearence > 1", /clearence/],
+    ["an undeclared one", "principal.clearence > 1", /clearence/],
     ["the same, tested with has", "principal has clearence && principal.clearence > 1", /is impossible/],
     ["another type", 'principal.clearance == "high"', /incompatible|type/],
   ])("%s is refused", async (_name, condition, expected) => {
@@ -98,7 +98,7 @@ test("decisions depend on them, name them as inputs and are told apart by the ca
   expect(decide({ clearance: 2, roles: ["y"] }).allow).toBe(true);
 });
 
-test("attributes that do not fit what is declared deny; those that nobody declared are not looked at", async () => {
+test("attributes that do not fit what is declared deny; undeclared ones are not looked at", async () => {
   const engine = await engineOf(bounded);
   const failed = ["platform/evaluation-error", "tenant/evaluation-error"];
   const inherited = Object.create({ clearance: 2 }) as object;

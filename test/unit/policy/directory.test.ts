@@ -57,7 +57,7 @@ test("a file or a set that leads out of the directory is refused", async () => {
   expect(await problemsIn(root)).toContain("default: is a link out of the policy directory (copy the file here)");
 });
 
-test.skipIf(process.platform === "win32")("a pipe, which nobody writes to, is named and not waited for", async () => {
+test.skipIf(process.platform === "win32")("a pipe without a writer is named and not waited for", async () => {
   const root = await folder();
   execFileSync("mkfifo", [join(root, "policies", "default", "c.cedar")]);
   expect(await problemsIn(root)).toEqual(["default/c.cedar: cannot be read (no regular file)"]);

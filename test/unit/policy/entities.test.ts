@@ -116,7 +116,7 @@ describe("is refused, with file and what to do:", () => {
       /refers to Org::Tier::"iron"/,
     ],
     [
-      "a principal that nobody can be",
+      "an impossible principal",
       more(
         entity("Application", "x", {
           tier: uid("Tier", "tin"),

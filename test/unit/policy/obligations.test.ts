@@ -38,7 +38,7 @@ test("an allow carries the obligations of the policies that decide, with constan
   ]);
 });
 
-test("an allow with an obligation that the request does not list is a denial, whoever was answered before", async () => {
+test("an allow with an obligation that the request does not list is a denial, whatever was answered before", async () => {
   const policies = [permit("obliging", '@obligation("notify") @alert("glass") @handling_mode("hm")')];
   const engine = await engineOf(filesOf(...policies, permit("other", '@obligation("stamp")')));
   const question = ask("access", {}, caller);

@@ -238,7 +238,7 @@ const others = [[], ["a"]].flatMap((scopes) =>
   ),
 );
 
-test("a permit counts exactly if, whatever else is said, it refuses somebody", async () => {
+test("a permit counts exactly if, whatever else is said, it refuses some subject", async () => {
   const verdicts = { true: 0, false: 0 };
   await fc.assert(
     fc.asyncProperty(trees, choosing, async (tree, choose) => {
@@ -334,7 +334,7 @@ function textOf(policies: readonly { readonly isPermit: boolean; readonly condit
     .join("");
 }
 
-test("whichever evaluates, an answer about somebody else is that of the sets without the permits that do not count", async () => {
+test("whichever evaluates, an answer about another subject is that of the sets without the permits that do not count", async () => {
   let allowed = 0;
   await fc.assert(
     fc.asyncProperty(layer, layer, fc.array(anyQueries, { minLength: 40, maxLength: 40 }), async (...given) => {
@@ -373,7 +373,7 @@ test("whichever evaluates, an answer about somebody else is that of the sets wit
   expect(allowed).toBeGreaterThan(0);
 });
 
-test("an explanation says why a permit for callers does not permit what is asked for somebody else", async () => {
+test("an explanation says why a permit for callers does not permit what is asked for another subject", async () => {
   const engine = await engineOf({ ...openFiles, "platform/b.cedar": permit("b", forAlice) });
   const { decision, layers } = engine.explain(askFor());
   expect(decision).toMatchObject({ allow: false, reasons: [] });
@@ -387,7 +387,7 @@ test("an explanation says why a permit for callers does not permit what is asked
   engine.release();
 });
 
-test("what changes for somebody else is found, with an example", async () => {
+test("what changes for another subject is found, with an example", async () => {
   const bundleOf = async (files: Files): Promise<PolicyBundle> =>
     (await loadPolicyDirectory("/policies", memoryFileSystem(files), {})).bundle as PolicyBundle;
   const before = { ...openFiles, "platform/b.cedar": permit("b", forAlice) };

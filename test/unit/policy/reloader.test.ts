@@ -169,7 +169,7 @@ test("the engine that is replaced gives its memory back", async () => {
   second.release();
 });
 
-test("a thread of its own judges as this one does", async () => {
+test("a separate thread judges as this one does", async () => {
   // More policies than are handed over together.
   const number = (n: number) => permitAll.replace(/@id\("[^"]*"\)/, `@id("number-${n}")`);
   const many: Files = {

@@ -39,7 +39,7 @@ async function report(text: string) {
   return { ...packReport(pack, shares, lineage.report(pack.range)), indices };
 }
 
-test("a pack of whom enforcement points asked for has every decision about them, and of nobody else", async () => {
+test("a pack about a subject of enforcement points has every decision about it, and about no other", async () => {
   const about = (type: string, id: string) => {
     const plain = decision(true);
     return log.append({ ...plain, request: { ...plain.request, on_behalf_of: { type, id } } });

@@ -8,7 +8,9 @@ import { read } from "../config/schema.ts";
 import { storeLocation } from "../config/values.ts";
 import type { LogState } from "../ledger/ports/store.ts";
 import { storeBackend } from "../stores/backends.ts";
-import type { CopiedStore, CopyEnd } from "../stores/sql/copy.ts";
+import { compactStore } from "../stores/sql/compact.ts";
+import type { CopiedStore } from "../stores/sql/copy.ts";
+import type { StoreDatabase } from "../stores/sql/queries.ts";
 import { command } from "./command.ts";
 import { loggedStepFlags, type Step } from "./confirmation.ts";
 import { type Answer, Refusal } from "./output.ts";
@@ -73,9 +75,10 @@ export const storeCompactCommand = command({
       pause: () => setTimeout(pauseMs),
       onProgress: progress.show,
     };
-    const { removed, beforeBytes, afterBytes, isLogEmpty } = await inStore(async () =>
-      (await storeBackend(config)).compact(upkeep),
-    ).finally(progress.done);
+    const { removed, beforeBytes, afterBytes, isLogEmpty } = await inStore(async () => {
+      const database = await (await storeBackend(config)).openDatabase("upkeep");
+      return compactStore(database, upkeep).finally(() => database.close());
+    }).finally(progress.done);
     const lines = [
       ...Object.entries(removed).map(([table, count]) => `${table}: ${count} expired rows removed`),
       `${beforeBytes} bytes before, ${afterBytes} after`,
@@ -109,7 +112,7 @@ export const storeCopyCommand = command({
     const { ledgerKey: keyPath, ...config } = load("store_copy");
     const from = locate("--from", options.from);
     const open = async (part: "source" | "target", store: StoreLocation, anchor: string | undefined) =>
-      (await storeBackend({ ...config, store, anchor })).openCopyEnd(part);
+      (await storeBackend({ ...config, store, anchor })).openDatabase(part);
     if (options.abandon === true) return abandon(nameOf(from), () => open("source", from, config.anchor));
     if (options.to === undefined) throw new Refusal("--to: is missing");
     const to = locate("--to", options.to);
@@ -117,7 +120,7 @@ export const storeCopyCommand = command({
     const copy = async (isDryRun: boolean): Promise<CopiedStore> => {
       const { copyStore, previewCopy } = await import("../stores/sql/copy.ts");
       const progress = createProgress(terminal);
-      const ends: CopyEnd[] = [];
+      const ends: StoreDatabase[] = [];
       try {
         const source = await open("source", from, config.anchor);
         ends.push(source);
@@ -175,10 +178,10 @@ function copyAnswer({ targetStoreId, logs, wasFinished }: CopiedStore, isDryRun:
   };
 }
 
-async function abandon(name: string, open: () => Promise<CopyEnd>): Promise<Step> {
+async function abandon(name: string, open: () => Promise<StoreDatabase>): Promise<Step> {
   const { abandonCopy, hasBrokenSeal } = await import("../stores/sql/copy.ts");
-  const withSource = async (work: (source: CopyEnd) => Promise<boolean>): Promise<boolean> => {
-    let source: CopyEnd | undefined;
+  const withSource = async (work: (source: StoreDatabase) => Promise<boolean>): Promise<boolean> => {
+    let source: StoreDatabase | undefined;
     try {
       source = await open();
       return await work(source);

@@ -12,9 +12,8 @@ import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { Ledger, PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { RecordsAdministration } from "../ledger/ports/records-administration.ts";
-import type { SearchIndexer } from "../ledger/ports/search.ts";
 import type { LogState } from "../ledger/ports/store.ts";
-import type { CopyEnd } from "./sql/copy.ts";
+import type { Purpose, StoreDatabase } from "./sql/queries.ts";
 
 export interface StoreSettings {
   readonly store: StoreLocation;
@@ -35,16 +34,12 @@ export interface StoreBackend {
   openArchive(): Promise<StoreArchive>;
   /** Opens the store to erase and hold records. */
   openAdministration(machine: AdministrationMachine): Promise<RecordsAdministration>;
-  /** Opens the store to rebuild its search indexes. */
-  openIndexer(machine: IndexerMachine): Promise<SearchIndexer>;
-  /** Opens the store as the source or the target of a copy. */
-  openCopyEnd(part: "source" | "target"): Promise<CopyEnd>;
+  /** Opens the store to rebuild its search indexes, to compact it, or to copy it. */
+  openDatabase(purpose: Purpose): Promise<StoreDatabase>;
   /** Creates the store if it is missing, and brings it to this program's schema. */
   migrate(options: MigrateOptions): Promise<Migrated>;
   /** Copies an embedded store to a new file, beside a running service. Rejects for a database. */
   backUp(target: string): Promise<Backup>;
-  /** Removes expired rows, beside a running service. */
-  compact(options: CompactOptions): Promise<Compacted>;
 }
 
 export interface Backup {
@@ -53,25 +48,6 @@ export interface Backup {
   readonly storeId: string;
   /** Every log, by tenant. */
   readonly logs: readonly LogState[];
-}
-
-export interface CompactOptions {
-  /** Milliseconds since the Unix epoch. */
-  readonly nowMs: number;
-  /** Whether to rewrite an embedded store's file, which blocks all other writers. */
-  readonly rewrite: boolean;
-  /** Resolves when the next of many short transactions may begin. */
-  readonly pause: () => Promise<void>;
-  readonly onProgress: (text: string) => void;
-}
-
-export interface Compacted {
-  /** Number of removed rows, by table. */
-  readonly removed: Readonly<Record<string, number>>;
-  readonly beforeBytes: number;
-  readonly afterBytes: number;
-  /** Whether the write-ahead log is empty; undefined if the database manages it. */
-  readonly isLogEmpty: boolean | undefined;
 }
 
 export interface ServiceSettings {
@@ -110,12 +86,6 @@ export interface AdministrationMachine {
   readonly clock: Clock;
   readonly random: RandomFill;
   /** Resolves after other work had a turn. */
-  readonly pause: () => Promise<void>;
-}
-
-export interface IndexerMachine {
-  readonly random: RandomFill;
-  /** Resolves when the next of many short transactions may begin, so that a running service can write in between. */
   readonly pause: () => Promise<void>;
 }
 

@@ -3,8 +3,9 @@ import { setImmediate } from "node:timers/promises";
 import {
   openPostgresAdministration,
   openPostgresArchive,
-  openPostgresIndexer,
+  openPostgresDatabase,
 } from "../../src/stores/postgres/operators.ts";
+import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import type { ErasureFixture } from "./erasure-suite.ts";
 import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock } from "./ledger-records.ts";
@@ -23,7 +24,11 @@ export function erasureFixture(fixture: PostgresFixture): ErasureFixture {
     overwrites: false,
     administration: (machine) => openPostgresAdministration({ target, anchorPath: undefined, ...machine }),
     archive: () => openPostgresArchive({ target, anchorPath: undefined, clock: manualClock() }),
-    indexer: ({ random }) => openPostgresIndexer({ target, clock: manualClock(), random, pause: () => setImmediate() }),
+    indexer: async ({ random }) =>
+      new StoredSearchIndexer(await openPostgresDatabase({ target, anchorPath: undefined }), {
+        random,
+        pause: () => setImmediate(),
+      }),
     async noteErased(tenantId, recordId, leafIndex, erasureLeafIndex) {
       await query(`INSERT INTO erasures VALUES ('${tenantId}', '${recordId}', ${leafIndex}, ${erasureLeafIndex})`);
     },

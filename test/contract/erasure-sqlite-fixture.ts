@@ -1,10 +1,11 @@
 /** SQLite files in a directory of their own, for the contract of erasure. */
 import { setImmediate } from "node:timers/promises";
 import type { RecordsAdministration } from "../../src/ledger/ports/records-administration.ts";
+import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import { sqliteBackend } from "../../src/stores/sqlite/backend.ts";
 import {
   openSqliteAdministration,
-  openSqliteIndexer,
+  openSqliteDatabase,
   type SqliteAdministrationOptions,
 } from "../../src/stores/sqlite/operators.ts";
 import type { ErasureFixture } from "./erasure-suite.ts";
@@ -28,7 +29,8 @@ export function sqliteErasureFixture(): SqliteErasureFixture {
     administration: async (options) =>
       openSqliteAdministration({ path, anchorPath, pause: () => setImmediate(), ...options }),
     archive: () => sqliteBackend(path, { anchor: anchorPath }).openArchive(),
-    indexer: async ({ random }) => openSqliteIndexer({ path, random, pause: () => setImmediate() }),
+    indexer: async ({ random }) =>
+      new StoredSearchIndexer(openSqliteDatabase(fixture.store), { random, pause: () => setImmediate() }),
     async noteErased(tenantId, recordId, leafIndex, erasureLeafIndex) {
       const sql = `INSERT INTO erasures VALUES (?, ?, ${leafIndex}, ${erasureLeafIndex})`;
       fixture.query(sql, tenantId, recordId);

@@ -20,7 +20,8 @@ import {
   maxErasedAtOnce,
   type RecordsAdministration,
 } from "../../src/ledger/ports/records-administration.ts";
-import type { SearchIndexer, SearchTerm } from "../../src/ledger/ports/search.ts";
+import type { SearchTerm } from "../../src/ledger/ports/search.ts";
+import type { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { expectGapless, type LedgerFixture } from "./ledger-suite.ts";
 
@@ -33,7 +34,7 @@ export interface ErasureFixture extends LedgerFixture {
   /** Opens the store as commands read it. */
   archive(): Promise<StoreArchive>;
   /** Opens the indexer, which rebuilds the search index. */
-  indexer(options: { readonly random: RandomFill }): Promise<SearchIndexer>;
+  indexer(options: { readonly random: RandomFill }): Promise<StoredSearchIndexer>;
   /** Puts a row among the erasures of the store, and does nothing else. */
   noteErased(tenantId: string, recordId: string, leafIndex: number, erasureLeafIndex: number): Promise<void>;
   /** Backs up openings, kept answers and search terms; what it resolves with puts them back. */

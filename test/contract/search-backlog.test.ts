@@ -4,7 +4,8 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
-import { openSqliteAdministration, openSqliteIndexer } from "../../src/stores/sqlite/operators.ts";
+import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
+import { openSqliteAdministration, openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
 import { segmentLeaves } from "../../src/stores/term-segment.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
@@ -119,7 +120,7 @@ test("what waits of many appends is what the index has of them afterwards", asyn
 }, 120_000);
 
 async function reindex(): Promise<void> {
-  const indexer = openSqliteIndexer({ path: fixture.path, random, pause: async () => {} });
+  const indexer = new StoredSearchIndexer(openSqliteDatabase(fixture.store), { random, pause: async () => {} });
   await indexer.rebuild(alice, () => {});
   await indexer.close();
 }

@@ -2,7 +2,8 @@
 import { Client } from "pg";
 import { clientOptions } from "../../src/stores/postgres/connection/client-options.ts";
 import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
-import { openPostgresArchive, openPostgresIndexer } from "../../src/stores/postgres/operators.ts";
+import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/postgres/operators.ts";
+import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import { removeFromSegments } from "../../src/stores/sql/search-segments.ts";
 import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, seededRandom, tenant } from "./ledger-records.ts";
@@ -16,7 +17,8 @@ export function searchFixture(fixture: PostgresFixture): SearchFixture {
   return {
     ...fixture,
     archive: () => openPostgresArchive({ target, anchorPath: undefined, clock }),
-    indexer: (pause) => openPostgresIndexer({ target, clock, random, pause }),
+    indexer: async (pause) =>
+      new StoredSearchIndexer(await openPostgresDatabase({ target, anchorPath: undefined }), { random, pause }),
     async loseKeys(tenantId) {
       await query(`DELETE FROM search_keys WHERE tenant_id = '${tenantId}'`);
     },

@@ -12,8 +12,9 @@ import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
 import {
   openPostgresAdministration,
   openPostgresArchive,
-  openPostgresIndexer,
+  openPostgresDatabase,
 } from "../../src/stores/postgres/operators.ts";
+import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import { leavesInSegments } from "../../src/stores/sql/search-segments.ts";
 import { segmentLeaves } from "../../src/stores/term-segment.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
@@ -111,7 +112,10 @@ async function expectFound(log: string, requestIds: readonly { leafIndex: number
 }
 
 async function reindex(): Promise<void> {
-  const indexer = await openPostgresIndexer({ target: fixture.target, ...machine, pause: async () => {} });
+  const indexer = new StoredSearchIndexer(
+    await openPostgresDatabase({ target: fixture.target, anchorPath: undefined }),
+    { random, pause: async () => {} },
+  );
   await indexer.rebuild(alice, () => {});
   await indexer.close();
 }

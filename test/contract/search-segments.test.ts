@@ -5,7 +5,8 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
-import { openSqliteAdministration, openSqliteArchive, openSqliteIndexer } from "../../src/stores/sqlite/operators.ts";
+import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
+import { openSqliteAdministration, openSqliteArchive, openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
 import { segmentLeaves, unpackTerms } from "../../src/stores/term-segment.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
@@ -112,7 +113,7 @@ test("a segment of which all is erased goes", async () => {
 });
 
 test("an index that is rebuilt leaves no segment of the one before", async () => {
-  const indexer = openSqliteIndexer({ path: fixture.path, random, pause: async () => {} });
+  const indexer = new StoredSearchIndexer(openSqliteDatabase(fixture.store), { random, pause: async () => {} });
   await indexer.rebuild(alice, () => {});
   await indexer.close();
   expect(fixture.query("SELECT DISTINCT generation FROM search_segments")).toEqual([{ generation: 2 }]);

@@ -1,6 +1,7 @@
+import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import { removeFromSegments } from "../../src/stores/sql/search-segments.ts";
 import { openConnection } from "../../src/stores/sqlite/connection.ts";
-import { openSqliteArchive, openSqliteIndexer } from "../../src/stores/sqlite/operators.ts";
+import { openSqliteArchive, openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
 import { SqliteQueries } from "../../src/stores/sqlite/queries.ts";
 import { seededRandom, tenant } from "./ledger-records.ts";
 import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
@@ -13,7 +14,7 @@ async function searchFixture(): Promise<SearchFixture> {
   return {
     ...fixture,
     archive: async () => openSqliteArchive(fixture.store),
-    indexer: async (pause) => openSqliteIndexer({ path: fixture.path, random, pause }),
+    indexer: async (pause) => new StoredSearchIndexer(openSqliteDatabase(fixture.store), { random, pause }),
     async loseKeys(tenantId) {
       fixture.query("DELETE FROM search_keys WHERE tenant_id = ?", tenantId);
     },

@@ -8,13 +8,13 @@ import type { NewRecord, StoredRecord } from "../../src/ledger/ports/record.ts";
 import {
   type FoundRecord,
   type SearchField,
-  type SearchIndexer,
   type SearchPage,
   type SearchQuery,
   type SearchTerm,
   searchFields,
 } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
+import type { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import type { LedgerFixture } from "./ledger-suite.ts";
 
@@ -24,7 +24,7 @@ export interface SearchFixture extends Pick<LedgerFixture, "rows" | "deleteOpeni
   /** Opens the store for reading, as it is now. */
   archive(): Promise<Pick<StoreArchive, "search" | "close">>;
   /** Opens what builds indexes; it calls `pause` between transactions. */
-  indexer(pause: () => Promise<void>): Promise<SearchIndexer>;
+  indexer(pause: () => Promise<void>): Promise<StoredSearchIndexer>;
   /** Takes the keys of a tenant's indexes away; what is stored under them stays. */
   loseKeys(tenantId: string): Promise<void>;
   /** Number of rows of a tenant's indexes, those of one leaf or all. */

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { compactPostgres } from "../../src/stores/postgres/operators.ts";
+import { openPostgresDatabase } from "../../src/stores/postgres/operators.ts";
+import { compactStore } from "../../src/stores/sql/compact.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, seededRandom, tenant } from "./ledger-records.ts";
@@ -26,7 +27,9 @@ test("what is in use stays if a replica whose clock is ahead removes what has ex
     );
     await shared.takePortion({ tenantId, counter: "quota", maximum: 10, windowMs: 60_000 }, 10);
     const options = { nowMs: nowMs + 172_800_000, rewrite: false, pause: async () => {}, onProgress: () => {} };
-    const { removed } = await compactPostgres({ target: fixture.target }, options);
+    const database = await openPostgresDatabase({ target: fixture.target, anchorPath: undefined });
+    const { removed } = await compactStore(database, options);
+    await database.close();
     expect(removed).toEqual({ kept_answers: 0, proof_uses: 1, attempts: 0 });
     expect(await shared.firstUse({ tenantId, proof: "n".repeat(43) }, nowMs + 90_000)).toBe(false);
   } finally {

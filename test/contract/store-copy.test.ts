@@ -12,11 +12,12 @@ import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
 import {
   openPostgresAdministration,
   openPostgresArchive,
-  openPostgresCopyEnd,
+  openPostgresDatabase,
 } from "../../src/stores/postgres/operators.ts";
-import { abandonCopy, type CopyEnd, copyStore } from "../../src/stores/sql/copy.ts";
+import { abandonCopy, copyStore } from "../../src/stores/sql/copy.ts";
+import type { StoreDatabase } from "../../src/stores/sql/queries.ts";
 import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
-import { openSqliteAdministration, openSqliteCopyEnd } from "../../src/stores/sqlite/operators.ts";
+import { openSqliteAdministration, openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
 import { migrateSqlite } from "../../src/stores/sqlite/schema/migrate.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { erasing } from "../unit/cli/surroundings.ts";
@@ -48,12 +49,12 @@ afterEach(async () => {
   await target.remove();
 });
 
-const embedded = async ({ store }: SqliteFixture) => openSqliteCopyEnd(store);
+const embedded = async ({ store }: SqliteFixture) => openSqliteDatabase(store, "target");
 const database = ({ target }: PostgresFixture, part: "source" | "target" = "target") =>
-  openPostgresCopyEnd({ target, anchorPath: undefined }, part);
+  openPostgresDatabase({ target, anchorPath: undefined }, part);
 
 /** Works with stores as a copy opens them, and closes them. */
-async function withEnds<Ends extends CopyEnd[], Result>(
+async function withEnds<Ends extends StoreDatabase[], Result>(
   opening: { [Each in keyof Ends]: Promise<Ends[Each]> },
   work: (...ends: Ends) => Promise<Result>,
 ): Promise<Result> {
@@ -352,7 +353,7 @@ describe("a copy that was broken off", () => {
   /** Copies while something happens at a step. */
   async function copyWhile(step: string, work: () => Promise<unknown>) {
     return withEnds([embedded(source), database(target)], async (from, to) => {
-      const slowed: CopyEnd = {
+      const slowed: StoreDatabase = {
         ...to,
         async insert(transaction, table, rows) {
           if (table.name === step) await work();
@@ -378,7 +379,7 @@ describe("a copy that was broken off", () => {
     const takeOver = async () => expect(copy(onProgress)).rejects.toThrow("pulled the plug");
     // Between two tables: the transaction of a row holds the mark.
     const result = withEnds([embedded(source), database(target)], async (from, to) => {
-      const query: CopyEnd["query"] = async (statement, values) => {
+      const query: StoreDatabase["query"] = async (statement, values) => {
         if (statement.text.includes("FROM signing_keys")) await takeOver();
         return from.query(statement, values);
       };

@@ -5,11 +5,12 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import {
   openPostgresAdministration,
   openPostgresArchive,
-  openPostgresIndexer,
+  openPostgresDatabase,
 } from "../../src/stores/postgres/operators.ts";
 import { placement } from "../../src/stores/postgres/schema/distribute.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import { migrations } from "../../src/stores/postgres/schema/schema.ts";
+import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";
@@ -162,7 +163,10 @@ test("what is served of a tenant runs on one shard, whatever plan the server tak
   await ledger.append(makeRecord(alice));
   const target = { target: fixture.target };
   const administration = await openPostgresAdministration({ ...target, anchorPath: undefined, clock, random });
-  const indexer = await openPostgresIndexer({ ...target, clock, random, pause: async () => {} });
+  const indexer = new StoredSearchIndexer(await openPostgresDatabase({ ...target, anchorPath: undefined }), {
+    random,
+    pause: async () => {},
+  });
   const [{ name } = {}] = (await fixture.query("SELECT name FROM log_names")) as { name: string }[];
   if (name === undefined) throw new Error("no name");
   const before = await counted();

@@ -3,6 +3,7 @@ import { setTimeout } from "node:timers/promises";
 import type { RebuiltIndex } from "../../ledger/ports/search.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { storeBackend } from "../../stores/backends.ts";
+import { StoredSearchIndexer } from "../../stores/sql/search-indexer.ts";
 import { command } from "../command.ts";
 import type { Answer } from "../output.ts";
 import { inStore, logsOf, withArchive } from "../store.ts";
@@ -30,7 +31,10 @@ export const ledgerReindexCommand = command({
     const config = context.load("ledger");
     const random = (bytes: Uint8Array) => randomFillSync(bytes);
     const pause = () => setTimeout(pauseMs);
-    const indexer = await inStore(async () => (await storeBackend(config)).openIndexer({ random, pause }));
+    const indexer = await inStore(async () => {
+      const database = await (await storeBackend(config)).openDatabase("upkeep");
+      return new StoredSearchIndexer(database, { random, pause });
+    });
     const progress = createProgress(context.terminal);
     const rebuilt: Rebuilt[] = [];
     try {

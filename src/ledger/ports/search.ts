@@ -94,15 +94,3 @@ export interface RebuiltIndex {
   /** Leaves whose record cannot be opened and is not indexed; `ledger verify` reports the damage. */
   readonly damaged: readonly number[];
 }
-
-/** Rebuilds search indexes. */
-export interface SearchIndexer {
-  /**
-   * Rebuilds the index of a tenant's log from its records, beside a running service, in many small transactions. The
-   * old index serves until the new one is complete: an interrupted rebuild has no visible effect, and the next one
-   * removes its rows. Rejects with an Error if the tenant has no log, or a later rebuild of the same index finished
-   * first; with `store_unavailable` if the store fails.
-   */
-  rebuild(tenantId: TenantId, onProgress: (leaves: number) => void): Promise<RebuiltIndex>;
-  close(): Promise<void>;
-}

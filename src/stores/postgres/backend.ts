@@ -29,13 +29,9 @@ export function postgresBackend(
       const { openPostgresAdministration } = await import("./operators.ts");
       return openPostgresAdministration({ target, passwordFile, anchorPath, ...machine });
     },
-    async openIndexer(machine) {
-      const { openPostgresIndexer } = await import("./operators.ts");
-      return openPostgresIndexer({ target, passwordFile, clock: systemClock, ...machine });
-    },
-    async openCopyEnd(part) {
-      const { openPostgresCopyEnd } = await import("./operators.ts");
-      return openPostgresCopyEnd({ target, passwordFile, anchorPath }, part);
+    async openDatabase(purpose) {
+      const { openPostgresDatabase } = await import("./operators.ts");
+      return openPostgresDatabase({ target, passwordFile, anchorPath }, purpose);
     },
     async migrate({ random, distributed }) {
       const { migratePostgres } = await import("./schema/migrate.ts");
@@ -47,11 +43,6 @@ export function postgresBackend(
     },
     async backUp() {
       throw new Error("PostgreSQL is backed up by its own means, pg_basebackup and its archive of write-ahead logs.");
-    },
-    async compact(options) {
-      if (options.rewrite) throw new Error("--rewrite is for an embedded store: PostgreSQL has VACUUM.");
-      const { compactPostgres } = await import("./operators.ts");
-      return compactPostgres({ target, passwordFile }, options);
     },
   };
 }

@@ -1,20 +1,16 @@
 /** A database as operators' commands open it, beside running services. */
 import { resolve } from "node:path";
 import { Client } from "pg";
-import { type Clock, clockDifferenceMs, systemClock } from "../../base/clock.ts";
+import { type Clock, systemClock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { systemTimers } from "../../base/timers.ts";
-import type { Compacted, CompactOptions } from "../backend.ts";
 import { IncompatibleStoreError } from "../errors.ts";
-import { type ExpiringTable, expiringTables } from "../expiring-tables.ts";
 import { findAnchorProblems } from "../sql/anchoring.ts";
 import { StoredArchive } from "../sql/archive.ts";
-import type { CopyEnd } from "../sql/copy.ts";
 import { readCopyState, requireServable } from "../sql/copy-state.ts";
 import { touch } from "../sql/log-statements.ts";
-import type { Database, Statement, Transaction, Value } from "../sql/queries.ts";
+import type { Purpose, Queries, Statement, StoreDatabase, Transaction, Value } from "../sql/queries.ts";
 import { StoredRecordsAdministration } from "../sql/records-administration.ts";
-import { type IndexerOptions, StoredSearchIndexer } from "../sql/search-indexer.ts";
 import type { Table } from "../sql/tables.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "./connection/client-options.ts";
 import { queriesOf } from "./connection/connection.ts";
@@ -31,6 +27,15 @@ const clockOfDatabase: Statement = {
   name: "clock",
   text: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now_ms",
 };
+
+const databaseSize: Statement = {
+  name: "database_size",
+  text: "SELECT pg_database_size(current_database())::float8 AS size",
+};
+
+async function clockMs(queries: Queries): Promise<number> {
+  return (await queries.query(clockOfDatabase, [])).rows[0]?.now_ms as number;
+}
 
 export interface PostgresArchiveOptions extends ConnectionSettings {
   /** Path of the anchor; undefined if there is none. */
@@ -71,7 +76,7 @@ export async function openPostgresArchive(options: PostgresArchiveOptions): Prom
       withNewest: withNow,
       // Commits an update of the head that changes nothing; after that a standby has all that this snapshot saw.
       settle: (tenantId) => withNow((pool) => pool.transaction((connection) => touch(connection, tenantId))),
-      clockMs: async () => (await query(clockOfDatabase, [])).rows[0]?.now_ms as number,
+      clockMs: () => clockMs({ query }),
       toError,
       close: () => client.end(),
     });
@@ -82,11 +87,20 @@ export async function openPostgresArchive(options: PostgresArchiveOptions): Prom
 }
 
 /** Opens a pool on a store that may be written to. Rejects with `IncompatibleStoreError`, or an error of the driver. */
-async function openPool(settings: ConnectionSettings, clock: Clock, poolSize: number): Promise<ConnectionPool> {
-  const pool = new ConnectionPool({ ...settings, poolSize, timeoutMs, clock, timers: systemTimers });
+async function openPool(
+  settings: ConnectionSettings,
+  clock: Clock,
+  poolSize: number,
+  purpose: Purpose,
+): Promise<ConnectionPool> {
+  const isUpkeep = purpose === "upkeep";
+  const bounds = { poolSize, timeoutMs: isUpkeep ? timeoutMs : copyTimeoutMs };
+  const pool = new ConnectionPool({ ...settings, ...bounds, clock, timers: systemTimers });
   try {
     await requireSchema(pool);
-    requireServable(await readCopyState(pool), "The database");
+    if (isUpkeep) requireServable(await readCopyState(pool), "The database");
+    if (purpose === "source" && (await isDistributed(pool)))
+      throw new IncompatibleStoreError("The database is distributed: it cannot be sealed, and so is not copied.");
     return pool;
   } catch (error) {
     await pool.close();
@@ -103,7 +117,7 @@ export async function openPostgresAdministration(
   options: PostgresAdministrationOptions,
 ): Promise<StoredRecordsAdministration> {
   const { clock, random } = options;
-  const pool = await openPool(options, clock, 2);
+  const pool = await openPool(options, clock, 2, "upkeep");
   const anchorPath = options.anchorPath === undefined ? undefined : resolve(options.anchorPath);
   const anchor = anchorPath === undefined ? undefined : openFileAnchor(anchorPath);
   const close = async () => {
@@ -136,65 +150,46 @@ export async function openPostgresAdministration(
   }
 }
 
-/** Rejects with `IncompatibleStoreError` for another schema, with an error of the driver if it cannot be reached. */
-export async function openPostgresIndexer(
-  options: ConnectionSettings & IndexerOptions & { readonly clock: Clock },
-): Promise<StoredSearchIndexer> {
-  return new StoredSearchIndexer(databaseOf(await openPool(options, options.clock, 1)), options);
-}
+/** Bound of each wait of a copy. Long, because counting a large table is slow, and no gateway serves meanwhile. */
+const copyTimeoutMs = 600_000;
 
-function databaseOf(pool: ConnectionPool): Database {
+/**
+ * Opens the database for a command. Rejects like `openPostgresAdministration`, and with `IncompatibleStoreError` for a
+ * distributed source, since Citus has no triggers.
+ */
+export async function openPostgresDatabase(
+  options: Omit<PostgresArchiveOptions, "clock">,
+  purpose: Purpose = "upkeep",
+): Promise<StoreDatabase> {
+  const settings = { ...options, clock: systemClock };
+  const pool = await openPool(settings, systemClock, 1, purpose);
   return {
     query: (statement, values) => pool.query(statement, values),
     transact: (work) => pool.retrying(() => pool.transaction(work)),
     toError,
     close: () => pool.close(),
-  };
-}
-
-/** Bound of each wait of a copy. Long, because counting a large table is slow, and no gateway serves meanwhile. */
-const copyTimeoutMs = 600_000;
-
-/**
- * Opens the source or the target of a copy. Rejects with `IncompatibleStoreError` for another schema, and for a
- * distributed source, since Citus has no triggers; with an error of the driver if it cannot be reached.
- */
-export async function openPostgresCopyEnd(
-  options: Omit<PostgresArchiveOptions, "clock">,
-  part: "source" | "target",
-): Promise<CopyEnd> {
-  const settings = { ...options, clock: systemClock };
-  const pool = new ConnectionPool({ ...settings, poolSize: 1, timeoutMs: copyTimeoutMs, timers: systemTimers });
-  try {
-    await requireSchema(pool);
-    if (part === "source" && (await isDistributed(pool)))
-      throw new IncompatibleStoreError("The database is distributed: it cannot be sealed, and so is not copied.");
-    return {
-      ...databaseOf(pool),
-      name: "The database",
-      anchorPath: options.anchorPath,
-      openArchive: () => openPostgresArchive(settings),
-      insert: insertCopied,
-      sealing: {
-        // First waits for appends, which begin with the lock of a head, so that none waits for a sealed table.
-        seal: (tables) => [
-          "LOCK TABLE log_heads IN EXCLUSIVE MODE",
-          ...tables.map(
-            (table) =>
-              `CREATE OR REPLACE TRIGGER sealed BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON ${table}
-                 FOR EACH STATEMENT EXECUTE FUNCTION refuse_write()`,
-          ),
-        ],
-        unseal: (tables) => tables.map((table) => `DROP TRIGGER IF EXISTS sealed ON ${table}`),
-      },
-      completion: [
-        "INSERT INTO log_names (name, tenant_id) SELECT right(origin, 32), tenant_id FROM log_heads ON CONFLICT DO NOTHING",
+    name: "The database",
+    anchorPath: options.anchorPath,
+    openArchive: () => openPostgresArchive(settings),
+    clockMs: () => clockMs(pool),
+    sizeBytes: async () => (await pool.query(databaseSize, [])).rows[0]?.size as number,
+    insert: insertCopied,
+    sealing: {
+      // First waits for appends, which begin with the lock of a head, so that none waits for a sealed table.
+      seal: (tables) => [
+        "LOCK TABLE log_heads IN EXCLUSIVE MODE",
+        ...tables.map(
+          (table) =>
+            `CREATE OR REPLACE TRIGGER sealed BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON ${table}
+               FOR EACH STATEMENT EXECUTE FUNCTION refuse_write()`,
+        ),
       ],
-    };
-  } catch (error) {
-    await pool.close();
-    throw error;
-  }
+      unseal: (tables) => tables.map((table) => `DROP TRIGGER IF EXISTS sealed ON ${table}`),
+    },
+    completion: [
+      "INSERT INTO log_names (name, tenant_id) SELECT right(origin, 32), tenant_id FROM log_heads ON CONFLICT DO NOTHING",
+    ],
+  };
 }
 
 async function insertCopied(transaction: Transaction, { name, columns }: Table, rows: readonly (readonly Value[])[]) {
@@ -202,61 +197,4 @@ async function insertCopied(transaction: Transaction, { name, columns }: Table, 
   const text = `INSERT INTO ${name} (${Object.keys(columns).join(", ")}) SELECT * FROM unnest(${arrays.join(", ")})`;
   const values = arrays.map((_, position) => rows.map((row) => row[position]));
   await transaction.query({ name: `copy_${name}`, text }, values);
-}
-
-/** Rows of one transaction, of one tenant. Locked rows are skipped. */
-const rowsEach = 1_000;
-
-const databaseSize: Statement = {
-  name: "database_size",
-  text: "SELECT pg_database_size(current_database())::float8 AS size",
-};
-const tenantsOf = ({ table, expiry }: ExpiringTable): Statement => ({
-  name: `expired_tenants_${table}`,
-  text: `SELECT DISTINCT tenant_id FROM ${table} WHERE ${expiry} < $1 ORDER BY tenant_id`,
-});
-const removalOf = ({ table, key, expiry }: ExpiringTable): Statement => {
-  const [, own = ""] = key.split(", ");
-  return {
-    name: `compact_${table}`,
-    text: `DELETE FROM ${table} WHERE tenant_id = $1 AND ${own} IN
-             (SELECT ${own} FROM ${table} WHERE tenant_id = $1 AND ${expiry} < $2 LIMIT ${rowsEach}
-                FOR UPDATE SKIP LOCKED)`,
-  };
-};
-
-/**
- * Removes expired rows from the tables of every tenant, inactive tenants included. Autovacuum makes the space reusable;
- * the files do not shrink. Rejects with an error for the operator.
- */
-export async function compactPostgres(
-  settings: ConnectionSettings,
-  { nowMs, pause, onProgress }: CompactOptions,
-): Promise<Compacted> {
-  const pool = new ConnectionPool({ ...settings, poolSize: 1, timeoutMs, clock: systemClock, timers: systemTimers });
-  const size = async () => (await pool.query(databaseSize, [])).rows[0]?.size as number;
-  try {
-    await requireSchema(pool);
-    const beforeBytes = await size();
-    const theirMs = (await pool.query(clockOfDatabase, [])).rows[0]?.now_ms as number;
-    // Uses the earlier of the two clocks, because rows that detect a replayed proof or a repeated call must stay.
-    const expiredMs = Math.floor(Math.min(nowMs, theirMs)) - clockDifferenceMs;
-    const removed: Record<string, number> = {};
-    for (const table of expiringTables) {
-      let count = 0;
-      const before = expiredMs - table.keptForMs;
-      for (const { tenant_id } of (await pool.query(tenantsOf(table), [before])).rows)
-        for (let gone = rowsEach; gone === rowsEach; count += gone) {
-          await pause();
-          gone = (await pool.write(removalOf(table), [tenant_id as string, before])).count;
-          onProgress(`${table.table}: ${count + gone} expired rows removed`);
-        }
-      removed[table.table] = count;
-    }
-    return { removed, beforeBytes, afterBytes: await size(), isLogEmpty: undefined };
-  } catch (error) {
-    throw toError(error);
-  } finally {
-    await pool.close();
-  }
 }

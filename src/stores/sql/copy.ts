@@ -17,27 +17,12 @@ import { readKeyFile } from "../key-file.ts";
 import { sealAnchor } from "../sqlite/log/anchor.ts";
 import { readStoreId } from "./anchoring.ts";
 import { readCopyState, requireServable } from "./copy-state.ts";
-import type { Database, Queries, Row, Statement, Transaction, Value } from "./queries.ts";
+import type { Queries, Row, Statement, StoreDatabase, Transaction, Value } from "./queries.ts";
 import { copiedTables, type Table } from "./tables.ts";
 
-/** A store of this program's schema that a copy reads or fills. */
-export interface CopyEnd extends Database {
-  /** Begins messages. */
-  readonly name: string;
-  /** Path of the anchor; undefined if there is none. */
-  readonly anchorPath: string | undefined;
-  openArchive(): Promise<StoreArchive>;
-  /** Inserts rows, whether or not the logs of their tenants have heads. */
-  insert(transaction: Transaction, table: Table, rows: readonly (readonly Value[])[]): Promise<void>;
-  /** Statements that make tables refuse every write of services and commands, and those that end this. */
-  readonly sealing: Record<"seal" | "unseal", (tables: readonly string[]) => readonly string[]>;
-  /** Statements that write what this kind of store derives from copied rows. */
-  readonly completion: readonly string[];
-}
-
 export interface CopyOptions {
-  readonly source: CopyEnd;
-  readonly target: CopyEnd;
+  readonly source: StoreDatabase;
+  readonly target: StoreDatabase;
   /** Path of the file of the keys that sign checkpoints. */
   readonly keyPath: string;
   readonly clock: Clock;
@@ -124,7 +109,7 @@ export async function previewCopy(options: CopyOptions): Promise<CopiedStore | C
 }
 
 /** Whether `abandonCopy` would take a seal off the store. Rejects like it. */
-export async function hasBrokenSeal(source: CopyEnd): Promise<boolean> {
+export async function hasBrokenSeal(source: StoreDatabase): Promise<boolean> {
   const state = await readCopyState(source);
   if (state?.isFinal === true) requireServable(state, source.name);
   return state?.part === "source";
@@ -134,7 +119,7 @@ export async function hasBrokenSeal(source: CopyEnd): Promise<boolean> {
  * Removes the seal of an interrupted copy from a store and its anchor. Resolves with whether there was one. Rejects
  * with `IncompatibleStoreError` if the copy was finished.
  */
-export async function abandonCopy(source: CopyEnd): Promise<boolean> {
+export async function abandonCopy(source: StoreDatabase): Promise<boolean> {
   await hasBrokenSeal(source);
   const wasSealed = await source.transact(async (transaction) => {
     if ((await transaction.query(dropSeal, [])).count === 0) return false;
@@ -147,7 +132,7 @@ export async function abandonCopy(source: CopyEnd): Promise<boolean> {
 }
 
 /** Also seals the anchor, so that an older copy of the store beside this anchor is refused too. */
-async function seal(source: CopyEnd, targetStoreId: string, attempt: string): Promise<void> {
+async function seal(source: StoreDatabase, targetStoreId: string, attempt: string): Promise<void> {
   await source.transact(async (transaction) => {
     await run(transaction, source.sealing.seal(sealedTables));
     const state = await readCopyState(transaction);
@@ -158,7 +143,7 @@ async function seal(source: CopyEnd, targetStoreId: string, attempt: string): Pr
 }
 
 /** Marks the target, so that no gateway starts on it, and removes the rows of an interrupted copy: they were never served. */
-async function begin(target: CopyEnd, sourceStoreId: string, attempt: string): Promise<void> {
+async function begin(target: StoreDatabase, sourceStoreId: string, attempt: string): Promise<void> {
   await target.transact(async (transaction) => {
     await transaction.query(lockStore, []);
     await requireEmpty(transaction, target.name);
@@ -181,7 +166,11 @@ async function requireEmpty(target: Queries, name: string): Promise<void> {
 }
 
 /** Works on the target, durably. Rejects with `IncompatibleStoreError` if another copy to it has begun. */
-function held(target: CopyEnd, attempt: string, work: (transaction: Transaction) => Promise<void>): Promise<void> {
+function held(
+  target: StoreDatabase,
+  attempt: string,
+  work: (transaction: Transaction) => Promise<void>,
+): Promise<void> {
   return target.transact(async (transaction) => {
     if ((await transaction.query(hold, [attempt])).count !== 1) throw anotherCopy();
     await work(transaction);
@@ -281,7 +270,10 @@ async function targetProblems(logs: readonly LogState[], { source, target, nowMs
   });
 }
 
-async function withArchive<Result>(end: CopyEnd, look: (archive: StoreArchive) => Promise<Result>): Promise<Result> {
+async function withArchive<Result>(
+  end: StoreDatabase,
+  look: (archive: StoreArchive) => Promise<Result>,
+): Promise<Result> {
   const archive = await end.openArchive();
   try {
     return await look(archive);

@@ -1,7 +1,7 @@
 /** Rebuilds search indexes beside running services, in many short transactions. */
 import type { RandomFill, TenantId } from "../../base/ids.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
-import type { RebuiltIndex, SearchIndexer } from "../../ledger/ports/search.ts";
+import type { RebuiltIndex } from "../../ledger/ports/search.ts";
 import { blockOf, rangeOfBlock, searchKeyBytes } from "../../ledger/search/search-index.ts";
 import { type IndexGeneration, SearchTerms, segmentsOf } from "../search-backlog.ts";
 import { lockHead } from "./log-rows.ts";
@@ -59,7 +59,7 @@ class RebuildError extends Error {
   override readonly name = "RebuildError";
 }
 
-export class StoredSearchIndexer implements SearchIndexer {
+export class StoredSearchIndexer {
   readonly #database: Database;
   readonly #options: IndexerOptions;
   readonly #terms = new SearchTerms();
@@ -70,6 +70,12 @@ export class StoredSearchIndexer implements SearchIndexer {
     this.#options = options;
   }
 
+  /**
+   * Rebuilds the index of a tenant's log from its records, beside a running service, in many small transactions. The
+   * old index serves until the new one is complete: an interrupted rebuild has no visible effect, and the next one
+   * removes its rows. Rejects with an Error if the tenant has no log, or a later rebuild of the same index finished
+   * first; with `store_unavailable` if the store fails.
+   */
   async rebuild(tenantId: TenantId, onProgress: (leaves: number) => void): Promise<RebuiltIndex> {
     const rebuild = await this.#write(tenantId, (transaction) => this.#begin(transaction, tenantId));
     const parts: Filled[] = [];

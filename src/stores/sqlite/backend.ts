@@ -21,13 +21,9 @@ export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anc
       requireFile(path);
       return (await import("./operators.ts")).openSqliteAdministration({ ...paths, ...machine });
     },
-    async openIndexer(machine) {
+    async openDatabase(purpose) {
       requireFile(path);
-      return (await import("./operators.ts")).openSqliteIndexer({ path, ...machine });
-    },
-    async openCopyEnd() {
-      requireFile(path);
-      return (await import("./operators.ts")).openSqliteCopyEnd(paths);
+      return (await import("./operators.ts")).openSqliteDatabase(paths, purpose);
     },
     async migrate({ random, distributed }) {
       if (distributed) throw new Error("--distributed needs a database: a file is on one machine.");
@@ -40,10 +36,6 @@ export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anc
       requireFile(path);
       const { backUpSqlite } = await import("./backup.ts");
       return backUpSqlite({ ...paths, target });
-    },
-    async compact(options) {
-      requireFile(path);
-      return (await import("./operators.ts")).compactSqlite(path, options);
     },
   };
 }

@@ -1,20 +1,12 @@
 /** An embedded store as operators' commands open it, with or without a running service. */
 import { existsSync, statSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
-import type { Compacted, CompactOptions } from "../backend.ts";
 import { IncompatibleStoreError } from "../errors.ts";
-import { expiringTables } from "../expiring-tables.ts";
 import { StoredArchive } from "../sql/archive.ts";
-import type { CopyEnd } from "../sql/copy.ts";
+import type { Purpose, StoreDatabase } from "../sql/queries.ts";
 import { type AdministeredStore, StoredRecordsAdministration } from "../sql/records-administration.ts";
-import { type IndexerOptions, StoredSearchIndexer } from "../sql/search-indexer.ts";
-import {
-  inTransaction,
-  openConnection as openReal,
-  readStoreId,
-  type SqliteConnection,
-  sealing,
-} from "./connection.ts";
+import type { IndexerOptions } from "../sql/search-indexer.ts";
+import { openConnection as openReal, readStoreId, type SqliteConnection, sealing } from "./connection.ts";
 import { hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
 import { toReported } from "./errors.ts";
 import { anchorConnection, SqliteAnchor } from "./log/anchor.ts";
@@ -142,19 +134,15 @@ function emptyLog(connection: SqliteConnection): boolean {
   return connection.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.busy === 0;
 }
 
-/** Opens the file, which must exist, to rebuild its search indexes. Throws an SQLite error. */
-export function openSqliteIndexer({ path, ...options }: IndexerOptions & Pick<StorePaths, "path">) {
-  return opened(openReal({ path, readOnly: false, busyTimeoutMs }), (connection) => {
-    requireSchema(connection, path);
-    return new StoredSearchIndexer(new SqliteDatabase(connection), options);
-  });
-}
-
-/** Opens the source or the target of a copy, which must exist. Throws like `openSqliteArchive`. */
-export function openSqliteCopyEnd(paths: Pick<StorePaths, "path" | "anchorPath">): CopyEnd {
+/** Opens the file, which must exist, for a command. Throws like `openSqliteAdministration`. */
+export function openSqliteDatabase(
+  paths: Pick<StorePaths, "path" | "anchorPath">,
+  purpose: Purpose = "upkeep",
+): StoreDatabase {
   const { path, anchorPath } = paths;
   return opened(openReal({ path, readOnly: false, busyTimeoutMs }), (connection) => {
     requireSchema(connection, path);
+    if (purpose === "upkeep") requireUnsealed(connection, path);
     const database = new SqliteDatabase(connection);
     return {
       query: (statement, values) => database.query(statement, values),
@@ -164,52 +152,14 @@ export function openSqliteCopyEnd(paths: Pick<StorePaths, "path" | "anchorPath">
       name: path,
       anchorPath,
       openArchive: async () => openSqliteArchive(paths),
+      sizeBytes: async () => sizeBytes(path),
+      rewrite: async () => connection.exec("VACUUM"),
+      emptyLog: async () => emptyLog(connection),
       insert: (transaction, table, rows) => transaction.insert(table, rows),
       sealing,
       completion: [],
     };
   });
-}
-
-/** Rows of one transaction, which delays a service by milliseconds. */
-const rowsEach = 1_000;
-
-/**
- * Removes expired rows in short transactions, copies the write-ahead log into the file and empties it. With `rewrite`
- * the file is rewritten before that: this blocks all other writers, and takes as much free space as the store has.
- */
-export async function compactSqlite(
-  path: string,
-  { nowMs, rewrite, pause, onProgress }: CompactOptions,
-): Promise<Compacted> {
-  const sizeOf = () => sizeBytes(path);
-  const connection = openReal({ path, readOnly: false, busyTimeoutMs });
-  try {
-    requireSchema(connection, path);
-    requireUnsealed(connection, path);
-    const beforeBytes = sizeOf();
-    const removed: Record<string, number> = {};
-    for (const { table, key, expiry, keptForMs } of expiringTables) {
-      const remove = connection.prepare(
-        `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} WHERE ${expiry} < ? LIMIT ${rowsEach})`,
-      );
-      let count = 0;
-      for (let gone = rowsEach; gone === rowsEach; count += gone) {
-        await pause();
-        gone = inTransaction(connection, () => Number(remove.run(nowMs - keptForMs).changes));
-        onProgress(`${table}: ${count + gone} expired rows removed`);
-      }
-      removed[table] = count;
-    }
-    if (rewrite) {
-      onProgress("writing the file anew");
-      connection.exec("VACUUM");
-    }
-    const isLogEmpty = emptyLog(connection);
-    return { removed, beforeBytes, afterBytes: sizeOf(), isLogEmpty };
-  } finally {
-    connection.close();
-  }
 }
 
 /** Size of the file and its write-ahead log. */

@@ -1,4 +1,5 @@
 import { ServiceError } from "./errors.ts";
+import { FairQueue, type Waiter } from "./fair-queue.ts";
 
 /** Bounds expensive work: a number of concurrent calls and of waiting ones; more are refused. */
 export interface Semaphore {
@@ -35,9 +36,7 @@ export function createSemaphore(maximum: number, maximumWaiting: number): Semaph
 
 /** Creates a semaphore that serves parties in turns, each in order. */
 export function createFairSemaphore({ maximum, maximumWaitingEach, maximumWaiting }: FairLimits): FairSemaphore {
-  /** The next party comes first; no set is empty. */
-  const waiting = new Map<string, Set<() => void>>();
-  let waits = 0;
+  const queue = new FairQueue<Waiter & { readonly onTurn: () => void }>();
   let taken = 0;
 
   async function turn(party: string, signal: AbortSignal): Promise<void> {
@@ -45,45 +44,30 @@ export function createFairSemaphore({ maximum, maximumWaitingEach, maximumWaitin
       taken += 1;
       return;
     }
-    const own = waiting.get(party) ?? new Set();
-    if (own.size >= maximumWaitingEach)
+    if (queue.sizeOf(party) >= maximumWaitingEach)
       throw new ServiceError("rate_limited", "too many calls of this kind are waiting", { retryAfterSeconds: 1 });
-    if (waits >= maximumWaiting)
+    if (queue.size >= maximumWaiting)
       throw new ServiceError("overloaded", "too many calls of this kind are waiting", { retryAfterSeconds: 1 });
     await new Promise<void>((resolve, reject) => {
+      const onAbort = () => {
+        queue.delete(waiter);
+        reject(signal.reason);
+      };
       const onTurn = () => {
         signal.removeEventListener("abort", onAbort);
         resolve();
       };
-      const onAbort = () => {
-        leave(party, own, onTurn);
-        reject(signal.reason);
-      };
-      waiting.set(party, own.add(onTurn));
-      waits += 1;
+      const waiter = { account: { group: party, member: "" }, onTurn };
+      queue.add(waiter);
       signal.addEventListener("abort", onAbort, { once: true });
     });
   }
 
-  function leave(party: string, own: Set<() => void>, onTurn: () => void): void {
-    own.delete(onTurn);
-    waits -= 1;
-    if (own.size === 0) waiting.delete(party);
-  }
-
   /** Gives the slot to the oldest call of the next party. */
   function pass(): void {
-    const [next] = waiting;
-    if (next === undefined) {
-      taken -= 1;
-      return;
-    }
-    const [party, own] = next;
-    const [onTurn] = own as Set<() => void> & [() => void];
-    leave(party, own, onTurn);
-    // Moves the party to the end.
-    if (waiting.delete(party)) waiting.set(party, own);
-    onTurn();
+    const next = queue.take();
+    if (next === undefined) taken -= 1;
+    else next.onTurn();
   }
 
   return {

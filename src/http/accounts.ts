@@ -1,7 +1,7 @@
 /** Decides which group and member a call counts for, from headers that are not verified yet. */
 import { LRUCache } from "lru-cache";
+import type { Account } from "../base/fair-queue.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
-import type { Account } from "./wait-queue.ts";
 
 /** Recognized credentials, about 100 bytes each. The least recently used are evicted first. */
 const maxRecognized = 20_000;

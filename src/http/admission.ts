@@ -6,11 +6,42 @@
  * A queued call costs the memory of its headers. HTTP flow control then slows its sender, whereas an immediate refusal
  * would invite a retry.
  */
+import { performance } from "node:perf_hooks";
 import { overloaded } from "../base/errors.ts";
+import { type Account, FairQueue, type Waiter } from "../base/fair-queue.ts";
+import { outsideConnections } from "../base/outside-connections.ts";
 import { operatorGroup, probeGroup } from "./accounts.ts";
 import { callerGone } from "./deadline.ts";
-import type { AdmissionMachine } from "./machine.ts";
-import { type Account, type Waiter, WaitQueue } from "./wait-queue.ts";
+
+/** What admission needs from the machine. */
+export interface AdmissionMachine {
+  /** Monotonic clock in milliseconds. */
+  readonly nowMs: () => number;
+  /** Event loop utilization since the last call, 0 to 1. */
+  readonly busyShare: () => number;
+  /** Runs the callback after this turn of the event loop. */
+  readonly nextTurn: (callback: () => void) => void;
+  /** Runs the callback at an interval that does not keep the process alive; returns a function that stops it. */
+  readonly every: (intervalMs: number, callback: () => void) => () => void;
+}
+
+export function admissionMachine(): AdmissionMachine {
+  let since = performance.eventLoopUtilization();
+  return {
+    nowMs: () => performance.now(),
+    busyShare: () => {
+      const now = performance.eventLoopUtilization();
+      const { utilization } = performance.eventLoopUtilization(now, since);
+      since = now;
+      return utilization;
+    },
+    nextTurn: (callback) => void outsideConnections(setImmediate, callback),
+    every: (intervalMs, callback) => {
+      const timer = outsideConnections(setInterval, callback, intervalMs).unref();
+      return () => clearInterval(timer);
+    },
+  };
+}
 
 export interface AdmissionLimits {
   /** Lower bound of concurrent calls: enough to share commits, few enough to finish quickly. */
@@ -79,18 +110,13 @@ type State = "new" | "waiting" | "running" | "stalled" | "parked" | "over";
 export class Admission {
   readonly #limits: AdmissionLimits;
   readonly #machine: AdmissionMachine;
-  readonly #queue = new WaitQueue<Entry>();
+  readonly #queue = new FairQueue<Entry>();
   /** Waiting calls, oldest first. */
   readonly #byAge = new Set<Entry>();
   /** Running calls without stalled ones, in the order of their starts. */
   readonly #running = new Set<Entry>();
   /** Calls with a place, by group, and by group and member. */
   readonly #started = new Map<string, number>();
-  readonly #moves: Moves = {
-    enter: (entry) => this.#enter(entry),
-    regroup: (entry, group) => this.#regroup(entry, group),
-    leave: (entry, next) => this.#leave(entry, next),
-  };
   #atOnce: number;
   #startsThisTurn = 0;
   readonly #startsThisTurnOf = new Map<string, number>();
@@ -119,10 +145,11 @@ export class Admission {
   }
 
   ticket(account: Account, start: () => void, refuse: () => void): AdmissionTicket {
-    return new Entry(this.#moves, account, start, refuse);
+    return new Entry(this, account, start, refuse);
   }
 
-  #enter(entry: Entry): void {
+  /** Starts, queues or refuses a call. This and the next two are for tickets only. */
+  enter(entry: Entry): void {
     const { group, member } = entry.account;
     if (this.#queue.sizeOf(group) === 0 && this.#may(group, member)) this.#start(entry);
     else if (this.#queue.size < this.#limits.maxWaiting || this.#makeSpace(entry.account)) this.#wait(entry);
@@ -186,7 +213,7 @@ export class Admission {
   }
 
   /** Gives up the call's place, or its position in the queue. */
-  #leave(entry: Entry, next: "parked" | "over"): void {
+  leave(entry: Entry, next: "parked" | "over"): void {
     const { state, gone } = entry;
     if (state === "over" || state === next) return;
     entry.rest(next);
@@ -226,7 +253,7 @@ export class Admission {
     }
   }
 
-  #regroup(entry: Entry, group: string): void {
+  regroup(entry: Entry, group: string): void {
     const { account, state } = entry;
     if (account.group === group) return;
     if (state === "waiting") this.#queue.delete(entry);
@@ -326,14 +353,8 @@ function hasPlace(state: State): boolean {
 
 function nothing(): void {}
 
-interface Moves {
-  readonly enter: (entry: Entry) => void;
-  readonly regroup: (entry: Entry, group: string) => void;
-  readonly leave: (entry: Entry, next: "parked" | "over") => void;
-}
-
 class Entry implements Waiter, AdmissionTicket {
-  readonly #moves: Moves;
+  readonly #admission: Admission;
   account: Account;
   start: () => void;
   refuse: () => void;
@@ -344,31 +365,23 @@ class Entry implements Waiter, AdmissionTicket {
   sinceMs = 0;
   waitedMs = 0;
 
-  constructor(moves: Moves, account: Account, start: () => void, refuse: () => void) {
-    this.#moves = moves;
+  constructor(admission: Admission, account: Account, start: () => void, refuse: () => void) {
+    this.#admission = admission;
     this.account = account;
     this.start = start;
     this.refuse = refuse;
   }
 
   enter(): void {
-    if (this.state === "new") this.#moves.enter(this);
-  }
-
-  /** Drops the callbacks: the tables behind sets keep entries for longer than their calls last. */
-  rest(state: "parked" | "over"): void {
-    this.state = state;
-    this.start = nothing;
-    this.refuse = nothing;
-    this.gone = nothing;
+    if (this.state === "new") this.#admission.enter(this);
   }
 
   belongsTo(group: string): void {
-    this.#moves.regroup(this, group);
+    this.#admission.regroup(this, group);
   }
 
   park(): void {
-    if (hasPlace(this.state)) this.#moves.leave(this, "parked");
+    if (hasPlace(this.state)) this.#admission.leave(this, "parked");
   }
 
   resume(): Promise<void> {
@@ -379,11 +392,19 @@ class Entry implements Waiter, AdmissionTicket {
       this.start = resolve;
       this.refuse = () => reject(overloaded());
       this.gone = gone;
-      this.#moves.enter(this);
+      this.#admission.enter(this);
     });
   }
 
   leave(): void {
-    this.#moves.leave(this, "over");
+    this.#admission.leave(this, "over");
+  }
+
+  /** Drops the callbacks: the tables behind sets keep entries for longer than their calls last. */
+  rest(state: "parked" | "over"): void {
+    this.state = state;
+    this.start = nothing;
+    this.refuse = nothing;
+    this.gone = nothing;
   }
 }

@@ -1,6 +1,7 @@
 /** Gives each request and stream an admission ticket before anything else is done for it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import type { Account } from "../base/fair-queue.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { type Accounts, operatorGroup, probeGroup, unauthenticatedGroup } from "./accounts.ts";
 import type { Admission, AdmissionTicket } from "./admission.ts";
@@ -8,7 +9,6 @@ import { Connection } from "./connection.ts";
 import { inboundOf } from "./inbound-request.ts";
 import { pathOf } from "./request-target.ts";
 import { boundUnreadBody, unreadBodyGraceMs } from "./unread-body.ts";
-import type { Account } from "./wait-queue.ts";
 
 /** Entry points by protocol. `start` is called when the call may run, or never. */
 export interface Admit {
@@ -57,6 +57,9 @@ export function ticketOf(source: IncomingMessage | ServerHttp2Stream): Admission
   return ("stream" in source ? (source.stream as Ticketed) : (source as Ticketed))[ticketKey];
 }
 
+/** Groups that are queued even when memory is short. */
+const ofService: ReadonlySet<string> = new Set([unauthenticatedGroup, operatorGroup, probeGroup]);
+
 export function createAdmit(options: AdmitOptions): Admit {
   const { refusalOf, admission, accounts, isShortOfMemory = () => false } = options;
   const open = new Set(options.unauthenticatedPaths);
@@ -69,22 +72,21 @@ export function createAdmit(options: AdmitOptions): Admit {
     refuse: () => void,
     accountOf: (inbound: InboundRequest) => Account = (inbound) => accounts.of(inbound),
   ): void {
-    const isUnauthenticated = open.has(pathOf(inbound.url));
-    const account = accountOf(inbound);
+    const account = open.has(pathOf(inbound.url))
+      ? { ...accountOf(inbound), group: unauthenticatedGroup }
+      : accountOf(inbound);
     // The start may happen while the event loop works for another connection.
     const connection = Connection.current();
     const own = (work: () => void) => (connection === undefined ? work : () => connection.run(work));
-    const ticket: AdmissionTicket = isUnauthenticated
-      ? admission.ticket(
-          { ...account, group: unauthenticatedGroup },
-          () => startAndPark(own(start), ticket),
-          own(refuse),
-        )
-      : admission.ticket(account, own(start), own(refuse));
+    const begin = () => {
+      start();
+      if (account.group === unauthenticatedGroup) ticket.park();
+    };
+    const ticket: AdmissionTicket = admission.ticket(account, own(begin), own(refuse));
     (source as Ticketed)[ticketKey] = ticket;
     follow(answer, ticket);
     // One call may always wait: its turn shows when memory is free again.
-    const mayWait = isUnauthenticated || account.group === operatorGroup || admission.waiting === 0;
+    const mayWait = ofService.has(account.group) || admission.waiting === 0;
     if (mayWait || !isShortOfMemory()) ticket.enter();
     else own(refuse)();
   }
@@ -118,13 +120,8 @@ export function createAdmit(options: AdmitOptions): Admit {
     request: http1(),
     operatorRequest: http1(operatorAccount),
     probe(request, response, start) {
-      const { remoteAddress } = inboundOf(request);
-      const account = { group: probeGroup, member: remoteAddress };
-      const connection = Connection.current();
-      const own = connection === undefined ? start : () => connection.run(start);
-      const ticket = admission.ticket(account, own, own);
-      follow(response, ticket);
-      ticket.enter();
+      const inbound = inboundOf(request);
+      enter(request, response, inbound, start, start, ({ remoteAddress: member }) => ({ group: probeGroup, member }));
     },
     stream(stream, headers, rawHeaders, start) {
       const { ":method": method = "", ":path": url = "" } = headers;
@@ -156,9 +153,4 @@ function follow(answer: ServerResponse | ServerHttp2Stream, ticket: AdmissionTic
     ticket.park();
     return writeHead.apply(answer, head);
   };
-}
-
-function startAndPark(start: () => void, ticket: AdmissionTicket): void {
-  start();
-  ticket.park();
 }

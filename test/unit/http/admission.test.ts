@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { FairQueue, type Waiter } from "../../../src/base/fair-queue.ts";
 import { Accounts } from "../../../src/http/accounts.ts";
 import {
   Admission,
@@ -8,7 +9,6 @@ import {
   defaultAdmissionLimits,
 } from "../../../src/http/admission.ts";
 import { callerGone } from "../../../src/http/deadline.ts";
-import { type Waiter, WaitQueue } from "../../../src/http/wait-queue.ts";
 
 /** Admission on a machine whose turns and time pass when the test says so. */
 function setup(limits: Partial<AdmissionLimits> = {}) {
@@ -64,7 +64,7 @@ function setup(limits: Partial<AdmissionLimits> = {}) {
 }
 
 test("turns go round groups, and within a group round its members", () => {
-  const room = new WaitQueue<Waiter & { readonly name: string }>();
+  const room = new FairQueue<Waiter & { readonly name: string }>();
   for (const [group, member, count] of [
     ["unknown", "x", 3],
     ["unknown", "y", 2],
@@ -79,7 +79,7 @@ test("turns go round groups, and within a group round its members", () => {
 });
 
 test("of a group that may begin, members that may not are passed over", () => {
-  const room = new WaitQueue<Waiter>();
+  const room = new FairQueue<Waiter>();
   for (const member of ["x", "x", "y"]) room.add({ account: { group: "unknown", member } });
   expect(room.take((_group, member) => member !== "x")?.account.member).toBe("y");
   expect(room.take((_group, member) => member !== "x")).toBeUndefined();

@@ -1,6 +1,6 @@
-/** Queue of waiting calls that is fair between groups and their members. */
+/** A queue that is fair between groups and their members. */
 
-/** The group and member that a call counts for. Groups take turns; so do the members of a group. */
+/** The group and member that something counts for. Groups take turns; so do the members of a group. */
 export interface Account {
   readonly group: string;
   readonly member: string;
@@ -10,7 +10,7 @@ export interface Waiter {
   readonly account: Account;
 }
 
-/** Calls of one group: by member, oldest first. */
+/** Those of one group: by member, oldest first. */
 interface Group<W> {
   readonly members: Map<string, Set<W>>;
   size: number;
@@ -20,7 +20,7 @@ interface Group<W> {
 const maxLookedAt = 64;
 
 /** Round robin over groups and their members: maps keep insertion order, and a turn ends with re-insertion. */
-export class WaitQueue<W extends Waiter> {
+export class FairQueue<W extends Waiter> {
   readonly #groups = new Map<string, Group<W>>();
   #size = 0;
 
@@ -55,8 +55,8 @@ export class WaitQueue<W extends Waiter> {
     this.#size -= 1;
   }
 
-  /** Removes and returns the next call that may run. `may` is asked about the group first, then the member. */
-  take(may: (group: string, member?: string) => boolean): W | undefined {
+  /** Removes and returns the next that may run. `may` is asked about the group first, then the member. */
+  take(may: (group: string, member?: string) => boolean = () => true): W | undefined {
     for (const [name, group] of this.#groups) {
       if (!may(name)) continue;
       for (const [member, waiters] of group.members) {
@@ -72,7 +72,7 @@ export class WaitQueue<W extends Waiter> {
   }
 
   /**
-   * Removes a call of a member that has at least two more than the account's own, so that a member with many calls
+   * Removes one of a member that has at least two more than the account's own, so that a member with many
    * makes room for others. Examines a limited number of members.
    */
   takeFromLarger({ group: name, member: own }: Account): W | undefined {

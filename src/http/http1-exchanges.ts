@@ -1,10 +1,9 @@
 /** Tracks exchanges on HTTP/1.1 connections, which callers may pipeline. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import type { ServiceError } from "../base/errors.ts";
 import { Connection } from "./connection.ts";
 import type { OpenAnswers } from "./open-answers.ts";
-import { type Http1Handler, invalidVersion } from "./raw-answer.ts";
+import { type Http1Handler, invalidVersion, type RawRefusals } from "./raw-answer.ts";
 import { canonicalize } from "./request-target.ts";
 
 /**
@@ -13,11 +12,9 @@ import { canonicalize } from "./request-target.ts";
  */
 const maxPipelined = 256;
 
-export type RefuseVersion = (refusal: ServiceError, response: ServerResponse) => void;
-
 export class Http1Exchanges {
   readonly #answers: OpenAnswers;
-  readonly #refuseVersion: RefuseVersion;
+  readonly #refuseVersion: RawRefusals["onVersion"];
   readonly #addressOf: ((request: IncomingMessage) => string) | undefined;
   /** Unfinished answers by connection, in order. */
   readonly #open = new Map<Duplex, Set<ServerResponse>>();
@@ -29,7 +26,11 @@ export class Http1Exchanges {
   #draining = false;
 
   /** @param addressOf the caller's address, for `OpenAnswers.add` */
-  constructor(answers: OpenAnswers, refuseVersion: RefuseVersion, addressOf?: (request: IncomingMessage) => string) {
+  constructor(
+    answers: OpenAnswers,
+    refuseVersion: RawRefusals["onVersion"],
+    addressOf?: (request: IncomingMessage) => string,
+  ) {
     this.#answers = answers;
     this.#refuseVersion = refuseVersion;
     this.#addressOf = addressOf;

@@ -10,16 +10,16 @@ import type { Duplex } from "node:stream";
 import tls, { type TLSSocket } from "node:tls";
 import type { Admit } from "./admit.ts";
 import { type ConnectionOptions, confineConnections } from "./connection.ts";
-import { Http1Exchanges, type RefuseVersion } from "./http1-exchanges.ts";
+import { Http1Exchanges } from "./http1-exchanges.ts";
 import { type AddressOf, createHttp2, Http2Sessions, type StreamHandler } from "./http2-server.ts";
 import { OpenAnswers } from "./open-answers.ts";
-import type { Http1Handler } from "./raw-answer.ts";
+import type { Http1Handler, RawRefusals } from "./raw-answer.ts";
 import { ReplaceableTls, type ReplaceableTlsOptions, serverTlsOptions, type TlsFiles } from "./replaceable-tls.ts";
 import { isLingering, TruthfulResponse } from "./unread-body.ts";
 
 const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 
-export interface ListenerOptions extends ConnectionOptions {
+export interface ListenerOptions extends ConnectionOptions, RawRefusals {
   /** Handles requests of both protocols, as fastify's router does. */
   readonly handler: Http1Handler;
   /** Called first for HTTP/2 streams. Default: takes none. */
@@ -39,12 +39,6 @@ export interface ListenerOptions extends ConnectionOptions {
   /** Time until the caller must have read the answer, in milliseconds. */
   readonly answerTimeoutMs: number;
   readonly maxHeaderBytes: number;
-  /** Answers a connection with invalid HTTP/1.1. */
-  readonly onClientError: (error: NodeJS.ErrnoException, socket: Duplex) => void;
-  /** Answers a request of an unsupported HTTP/1 version. */
-  readonly onVersion: RefuseVersion;
-  /** Answers a connection that asks for a tunnel over HTTP/1.1 (`CONNECT`). */
-  readonly onTunnel: (socket: Duplex) => void;
 }
 
 const admitAll: Admit = {

@@ -1,7 +1,9 @@
 /** HTTP/1.1 answers on connections without a Node response object (RFC 9112 §4). */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
+import type { Clock } from "../base/clock.ts";
 import { invalidRequest, ServiceError } from "../base/errors.ts";
+import { newRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
 
 /** How long the caller may take to read an answer that ends its connection, in milliseconds. */
 const bareAnswerTimeoutMs = 2_000;
@@ -12,12 +14,7 @@ const bareAnswerTimeoutMs = 2_000;
  * @param status status code and reason phrase, such as `400 Bad Request`
  * @param headers further ones; neither names nor values may hold a line break
  */
-export function endWithAnswer(
-  socket: Duplex,
-  status: string,
-  headers: Readonly<Record<string, string>>,
-  json: string,
-): void {
+function endWithAnswer(socket: Duplex, status: string, headers: Readonly<Record<string, string>>, json: string): void {
   if (!socket.writable) return void socket.destroy();
   // The caller may neither read nor close.
   const timer = setTimeout(() => socket.destroy(), bareAnswerTimeoutMs);
@@ -32,6 +29,52 @@ export function endWithAnswer(
   socket.end(`HTTP/1.1 ${status}\r\n${lines.join("")}\r\n${json}`);
 }
 
+export interface RawRefusalsOptions {
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  /** Returns the body of a refusal. */
+  readonly envelopeOf: (requestId: RequestId, refusal: ServiceError) => object;
+  /** Methods that the listener serves. */
+  readonly allow: string;
+  /** Refusal of a request for a tunnel. */
+  readonly noTunnel: ServiceError;
+}
+
+/** Answers to what never becomes a request. */
+export interface RawRefusals {
+  /** Answers invalid HTTP/1.1 if the connection is still writable, and closes it. */
+  readonly onClientError: (error: NodeJS.ErrnoException, socket: Duplex) => void;
+  /** Answers a request of an unsupported HTTP/1 version. */
+  readonly onVersion: (refusal: ServiceError, response: ServerResponse) => void;
+  /** HTTP/1.1 can answer a request for a tunnel only on the connection itself. */
+  readonly onTunnel: (socket: Duplex) => void;
+}
+
+export function rawRefusals({ clock, random, envelopeOf, allow, noTunnel }: RawRefusalsOptions): RawRefusals {
+  const write = (refusal: ServiceError): readonly [RequestId, string] => {
+    const requestId = newRequestId(clock, random);
+    return [requestId, JSON.stringify(envelopeOf(requestId, refusal))];
+  };
+  const end = (socket: Duplex, status: string, refusal: ServiceError, headers: Readonly<Record<string, string>>) => {
+    const [requestId, json] = write(refusal);
+    endWithAnswer(socket, status, { "X-Request-Id": requestId, ...headers }, json);
+  };
+  return {
+    onClientError(error, socket) {
+      if (error.code === "ECONNRESET") socket.destroy();
+      else end(socket, ...clientRefusal(error.code), {});
+    },
+    onVersion(refusal, response) {
+      const [requestId, json] = write(refusal);
+      answerAlone(response, 400, { "x-request-id": requestId }, json);
+    },
+    onTunnel(socket) {
+      socket.on("error", () => socket.destroy());
+      end(socket, "405 Method Not Allowed", noTunnel, { Allow: allow });
+    },
+  };
+}
+
 export type Http1Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** Refuses HTTP versions other than 1.0 and 1.1. */
@@ -40,7 +83,7 @@ export function invalidVersion(): ServiceError {
 }
 
 /** Writes a complete JSON answer to a request that is otherwise ignored, and ends the connection. */
-export function answerAlone(
+function answerAlone(
   response: ServerResponse,
   status: number,
   headers: Readonly<Record<string, string>>,
@@ -57,7 +100,7 @@ export function answerAlone(
 }
 
 /** Returns status line and refusal for the code of a `clientError` event. */
-export function clientRefusal(code: string | undefined): readonly [status: string, refusal: ServiceError] {
+function clientRefusal(code: string | undefined): readonly [status: string, refusal: ServiceError] {
   switch (code) {
     case "ERR_HTTP_REQUEST_TIMEOUT":
       return ["408 Request Timeout", new ServiceError("request_timeout", "request did not arrive in time")];

@@ -16,7 +16,7 @@ import { describeCause } from "../telemetry/serialize-error.ts";
 import { refusalLog, type ServedLogs } from "./ledger-access.ts";
 import { addLedgerRoutes } from "./ledger-routes.ts";
 import { type ReadinessCheck, runChecks } from "./readiness.ts";
-import { answerClientError, answerTunnel, answerVersion, nameExchange, refuse } from "./refusals.ts";
+import { nameExchange, opsRawRefusals, refuse } from "./refusals.ts";
 import { createOpsServer, type OpsServer } from "./socket.ts";
 
 export interface OpsListenerOptions {
@@ -54,6 +54,7 @@ export interface OpsListener {
  */
 export function createOpsListener(options: OpsListenerOptions): OpsListener {
   const { serviceName } = options;
+  const raw = opsRawRefusals(options);
   let socket: OpsServer | undefined;
   const server = fastify({
     schemaController: noSchemas,
@@ -64,15 +65,14 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
       socket = createOpsServer(held(handler, options), {
         ...(options.tls !== undefined && { tls: options.tls }),
         onDefect: options.onDefect,
-        onVersion: (refusal, response) => answerVersion(options, refusal, response),
-        onTunnel: (tunnel) => answerTunnel(options, tunnel),
+        ...raw,
       });
       return socket.server;
     },
     // Hooks have not run if the path itself cannot be read.
     frameworkErrors: (_error, request, reply) =>
       void refuse(options, request, reply, new ServiceError("no_route", "there is no such route")),
-    clientErrorHandler: (error, socket) => answerClientError(options, error, socket),
+    clientErrorHandler: raw.onClientError,
   });
   const readiness = singleFlight(() => runChecks(options.checks, options.timers));
   const exposition = singleFlight(() => options.metrics.expose());

@@ -1,19 +1,15 @@
 /** Refusals of the operator listener: in the error envelope, with the id of the exchange. */
-import type { ServerResponse } from "node:http";
-import type { Duplex } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
-import { answerAlone, clientRefusal, endWithAnswer } from "../http/raw-answer.ts";
+import { type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
 
 export interface RefusalOptions {
   readonly serviceName: string;
   readonly clock: Clock;
   readonly random: RandomFill;
 }
-
-export const allowedMethods = "GET, HEAD";
 
 /** Sets the header with the id of the exchange, the caller's if it is valid, and returns the id. */
 export function nameExchange(
@@ -62,35 +58,12 @@ function envelopeOf(
   return { service: serviceName, status: "error", error };
 }
 
-/** Answers invalid HTTP/1.1 if the connection is still writable, and closes it. */
-export function answerClientError(options: RefusalOptions, error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (error.code === "ECONNRESET") return void socket.destroy();
-  const [status, refusal] = clientRefusal(error.code);
-  endRaw(options, socket, status, refusal);
-}
-
-/** HTTP/1.1 can answer a request for a tunnel only on the connection itself. */
-export function answerTunnel(options: RefusalOptions, socket: Duplex): void {
-  socket.on("error", () => socket.destroy());
-  const refusal = new ServiceError("method_not_allowed", "the method is not allowed here");
-  endRaw(options, socket, "405 Method Not Allowed", refusal, { Allow: allowedMethods });
-}
-
-/** Answers a request of an unsupported HTTP/1 version. */
-export function answerVersion(options: RefusalOptions, refusal: ServiceError, response: ServerResponse): void {
-  const requestId = newRequestId(options.clock, options.random);
-  const envelope = JSON.stringify(envelopeOf(options, requestId, refusal));
-  answerAlone(response, 400, { "x-request-id": requestId }, envelope);
-}
-
-function endRaw(
-  options: RefusalOptions,
-  socket: Duplex,
-  status: string,
-  refusal: ServiceError,
-  headers: Readonly<Record<string, string>> = {},
-): void {
-  const requestId = newRequestId(options.clock, options.random);
-  const envelope = JSON.stringify(envelopeOf(options, requestId, refusal));
-  endWithAnswer(socket, status, { "X-Request-Id": requestId, ...headers }, envelope);
+/** Answers to what never becomes a request. */
+export function opsRawRefusals(options: RefusalOptions): RawRefusals {
+  return rawRefusals({
+    ...options,
+    envelopeOf: (requestId, refusal) => envelopeOf(options, requestId, refusal),
+    allow: "GET, HEAD",
+    noTunnel: new ServiceError("method_not_allowed", "the method is not allowed here"),
+  });
 }

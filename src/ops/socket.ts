@@ -1,22 +1,17 @@
 /** The server of the operator listener: plaintext or TLS, with the same rules as the service's. */
 import http from "node:http";
 import https from "node:https";
-import type { Duplex } from "node:stream";
 import { confineConnections, type OnDefect } from "../http/connection.ts";
-import { Http1Exchanges, type RefuseVersion } from "../http/http1-exchanges.ts";
+import { Http1Exchanges } from "../http/http1-exchanges.ts";
 import { OpenAnswers } from "../http/open-answers.ts";
-import type { Http1Handler } from "../http/raw-answer.ts";
+import type { Http1Handler, RawRefusals } from "../http/raw-answer.ts";
 import { ReplaceableTls, serverTlsOptions, type TlsFiles } from "../http/replaceable-tls.ts";
 
-export interface OpsServerOptions {
+export interface OpsServerOptions extends Pick<RawRefusals, "onVersion" | "onTunnel"> {
   /** Plaintext if absent. The authorities are those of client certificates, for bound tokens. */
   readonly tls?: TlsFiles;
   /** Called for unexpected errors that ended a connection. */
   readonly onDefect: OnDefect;
-  /** Answers a request of an unsupported HTTP/1 version. */
-  readonly onVersion: RefuseVersion;
-  /** Answers a connection that asks for a tunnel. */
-  readonly onTunnel: (socket: Duplex) => void;
 }
 
 /** Time until a whole request must have arrived, in milliseconds. */

@@ -1,9 +1,6 @@
 /** The gateway's HTTP server: fastify's router for both kinds of connection, with the routes of every protocol. */
-import type { ServerResponse } from "node:http";
-import type { Duplex } from "node:stream";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { overloaded, ServiceError } from "../base/errors.ts";
-import { newRequestId } from "../base/ids.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { Accounts } from "../http/accounts.ts";
 import { Admission, type AdmissionLimits, admissionMachine, defaultAdmissionLimits } from "../http/admission.ts";
@@ -11,7 +8,7 @@ import { type Admit, type AdmitOptions, createAdmit, ticketOf } from "../http/ad
 import { headerProblem, inboundOf } from "../http/inbound-request.ts";
 import { createListener, type Listener, type ListenerOptions } from "../http/listener.ts";
 import { noSchemas } from "../http/no-schemas.ts";
-import { answerAlone, clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../http/raw-answer.ts";
+import { expectationFailed, expectsMore, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
 import { pathOf } from "../http/request-target.ts";
 import { boundUnreadBody } from "../http/unread-body.ts";
 import { methodNotAllowed, toEnvelope, toServiceError } from "./calls/errors.ts";
@@ -49,10 +46,7 @@ export interface ServerOptions extends AdapterOptions, CallLifecycle {
   readonly isShortOfMemory?: () => boolean;
   /** Receives functions that count waiting calls and calls with a place. */
   readonly watchAdmission: (waiting: () => number, places: () => number) => void;
-  readonly listener: Omit<
-    ListenerOptions,
-    "handler" | "onStream" | "admit" | "addressOf" | "onClientError" | "onVersion" | "onTunnel"
-  >;
+  readonly listener: Omit<ListenerOptions, "handler" | "onStream" | "admit" | "addressOf" | keyof RawRefusals>;
 }
 
 /** Creates the server. Nothing is bound until `listen`. */
@@ -110,9 +104,12 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
     addressOf: (source) => options.addressOf(inboundOf(source)),
     handler: (request, response) => app.routing(request, response),
     onStream: servePlainGrpc(methods, options),
-    onClientError: (error, socket) => answerClientError(options, error, socket),
-    onVersion: (refusal, response) => answerVersion(options, refusal, response),
-    onTunnel: (socket) => answerTunnel(options, socket),
+    ...rawRefusals({
+      ...options,
+      envelopeOf: (requestId, refusal) => toEnvelope(options.service, requestId, refusal),
+      allow: tunnelAllow,
+      noTunnel: methodNotAllowed(tunnelAllow),
+    }),
   });
   return {
     admit,
@@ -232,41 +229,6 @@ function allowedMethods(
     ...pages.map(({ path }) => [path, pageMethods] as const),
     ...unauthenticatedPaths(unauthenticatedServices).map((path) => [path, "POST"] as const),
   ]);
-}
-
-/** Answers invalid HTTP/1.1 if the connection is still writable, and closes it. */
-function answerClientError(options: ServerOptions, error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (error.code === "ECONNRESET") return void socket.destroy();
-  const [status, refusal] = clientRefusal(error.code);
-  endWithRefusal(options, status, refusal, socket);
-}
-
-function answerVersion(
-  { service, clock, random }: ServerOptions,
-  refusal: ServiceError,
-  response: ServerResponse,
-): void {
-  const requestId = newRequestId(clock, random);
-  const body = JSON.stringify(toEnvelope(service, requestId, refusal));
-  answerAlone(response, 400, { "x-request-id": requestId }, body);
-}
-
-/** HTTP/1.1 can answer a request for a tunnel only on the connection itself. */
-function answerTunnel(options: ServerOptions, socket: Duplex): void {
-  socket.on("error", () => socket.destroy());
-  endWithRefusal(options, "405 Method Not Allowed", methodNotAllowed(tunnelAllow), socket, { Allow: tunnelAllow });
-}
-
-function endWithRefusal(
-  { service, clock, random }: ServerOptions,
-  status: string,
-  refusal: ServiceError,
-  socket: Duplex,
-  headers: Readonly<Record<string, string>> = {},
-): void {
-  const requestId = newRequestId(clock, random);
-  const body = JSON.stringify(toEnvelope(service, requestId, refusal));
-  endWithAnswer(socket, status, { "X-Request-Id": requestId, ...headers }, body);
 }
 
 const tunnelAllow = "GET, HEAD, POST";

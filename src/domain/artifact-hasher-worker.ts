@@ -1,5 +1,4 @@
 /** Entry of the hashing thread: takes and answers one job at a time. */
-
 import { createHash } from "node:crypto";
 import { parentPort } from "node:worker_threads";
 import type { HashName } from "../ledger/artifacts/digest.ts";

@@ -1,5 +1,4 @@
 /** An explanation, for machines and for people. */
-
 import type { ExplainedLayer, ExplainedPolicy, Explanation, UnmetCondition } from "../../policy/engine/explanation.ts";
 import type { AnnotatedGuidance } from "../../policy/guidance/annotations.ts";
 import { describeGuidance } from "../../policy/guidance/guidance.ts";

@@ -1,5 +1,4 @@
 /** Report of a verified pack, for machines and for `ledger pack verify`. */
-
 import { formatBase64 } from "../../base/text-forms.ts";
 import { isTimeRange, selectionMembers } from "../../ledger/pack/selection.ts";
 import type { VerifiedPack } from "../../ledger/pack/verify.ts";

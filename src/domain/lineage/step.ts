@@ -1,5 +1,4 @@
 /** A record as a step in the history of an artifact. */
-
 import { eventOutcome } from "../../base/vocabulary.ts";
 import type { CheckedEntry } from "../../ledger/pack/entry-check.ts";
 import { decisionOf } from "../../ledger/pack/item-check.ts";

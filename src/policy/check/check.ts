@@ -1,5 +1,4 @@
 /** Checks a bundle before it decides anything: problems of every set, and of sets that decide together. */
-
 import { type SetIndex, setIndexOf } from "../evaluate/compiled-set.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
 import type { PolicyBundle } from "../load/bundle.ts";

@@ -1,5 +1,4 @@
 /** Parses a file of entities in Cedar's JSON: a list of `{"uid": …, "attrs": {…}, "parents": […], "tags": {…}}`. */
-
 import type { EntitySchema, EntityType } from "../model/entity-types.ts";
 import {
   describeUid,

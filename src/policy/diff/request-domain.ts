@@ -3,7 +3,6 @@
  * of inputs, and this expression the rest: without it the solver would find differences that no question can show, such
  * as an application without a name.
  */
-
 import { type Input, type InputCatalogue, onBehalfOfName } from "../model/inputs.ts";
 
 export interface RequestDomain {

@@ -1,17 +1,7 @@
 /**
  * The policy sets of one engine, released together. They are evaluated by compiled code (`compiled-set.ts`), and by
  * Cedar if necessary; Cedar's sets are prepared on first use.
- *
- * Cedar evaluates both layers in one call if possible, since the request is most of a call's cost. The outcome is that
- * of separate calls. The position of a policy in the joint set gives its layer, and the policies that Cedar names are
- * enough to split the outcome by layer:
- *
- * - if any policy fails, all that failed are named, so each layer knows its own errors;
- * - if Cedar allows, every permit that holds is named and no forbid holds, so a layer allows if it is named at all;
- * - if Cedar denies, every forbid that holds is named. A layer without one allows, or denies because no permit holds;
- *   which of the two is unknown and irrelevant: the other layer denies, and a default denial has no reasons to add.
  */
-
 import type { CheckedSet } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { CedarRequest } from "../evaluate/cedar-request.ts";
@@ -49,7 +39,6 @@ export class EngineSets {
   readonly #alone = new Map<string, PreparedSet>();
   /** Policies of a set that only Cedar can evaluate. */
   readonly #unknown = new Map<string, PreparedSet>();
-  readonly #joint: PreparedSet[] = [];
   #released = false;
 
   /** Checked sets by their names. */
@@ -59,16 +48,13 @@ export class EngineSets {
   }
 
   /** Compiles the layers, given by their sets. */
-  layers(names: readonly string[], isJoint: boolean): EvaluateLayers {
+  layers(names: readonly string[]): EvaluateLayers {
     const { evaluator, onCedar, onDisagreement } = this.#options;
-    let prepared: EvaluateLayers | undefined;
-    const byCedar: EvaluateLayers = (request, isOnBehalfOf) => {
-      prepared ??= isJoint ? this.#together(names) : this.#apart(names);
-      return prepared(request, isOnBehalfOf);
-    };
+    const byCedar: EvaluateLayers = (request, isOnBehalfOf) =>
+      names.map((name) => this.evaluate(name, request, isOnBehalfOf));
     if (evaluator === "cedar" || names.some((name) => onCedar.has(name))) {
-      prepared = isJoint ? this.#together(names) : this.#apart(names);
-      return prepared;
+      for (const name of names) this.#prepared(name);
+      return byCedar;
     }
     const sets = names.map((name) => [name, this.#compile(name)] as const);
     const compiled: EvaluateLayers = (request, isOnBehalfOf) => {
@@ -78,7 +64,7 @@ export class EngineSets {
     };
     if (evaluator === "compiled") return compiled;
     return (request, isOnBehalfOf) => {
-      const cedar = names.map((name) => this.evaluate(name, request, isOnBehalfOf));
+      const cedar = byCedar(request, isOnBehalfOf);
       const ours = compiled(request, isOnBehalfOf);
       for (const [layer, name] of names.entries()) {
         const policies = this.#policiesOf(name);
@@ -91,33 +77,14 @@ export class EngineSets {
 
   /** Evaluates a set alone, by Cedar. The first call costs more, because Cedar then parses the set. Does not throw. */
   evaluate(set: string, request: CedarRequest | undefined, isOnBehalfOf: boolean): SetResult {
-    return this.#released ? notEvaluated : this.#alonePrepared(set)(request, isOnBehalfOf);
+    if (this.#released) return notEvaluated;
+    return this.#prepared(set).evaluate(request, counting(this.#policiesOf(set), isOnBehalfOf));
   }
 
   /** Later evaluations are errors. Idempotent. */
   release(): void {
     this.#released = true;
-    for (const prepared of [...this.#alone.values(), ...this.#unknown.values(), ...this.#joint]) prepared.release();
-  }
-
-  /** Evaluates each layer, given by its set, in a separate call. */
-  #apart(layers: readonly string[]): EvaluateLayers {
-    const evaluates = layers.map((set) => this.#alonePrepared(set));
-    return (request, isOnBehalfOf) => evaluates.map((evaluate) => evaluate(request, isOnBehalfOf));
-  }
-
-  /** Evaluates all layers in one call. The outcome for each is that of `apart`, or unknown as described above. */
-  #together(layers: readonly string[]): EvaluateLayers {
-    const tables = layers.map((set) => this.#policiesOf(set));
-    const prepared = new PreparedSet(tables.flatMap((policies) => textsOf(policies)));
-    this.#joint.push(prepared);
-    if (this.#released) prepared.release();
-    const counts: Counting = (position) => {
-      const [layer, own] = placeOf(position, tables);
-      return tables[layer]?.[own]?.countsOnBehalfOf === true;
-    };
-    return (request, isOnBehalfOf) =>
-      splitByLayer(prepared.evaluate(request, isOnBehalfOf ? counts : everyPolicy), tables);
+    for (const prepared of [...this.#alone.values(), ...this.#unknown.values()]) prepared.release();
   }
 
   #compile(name: string): CompiledSet {
@@ -173,12 +140,10 @@ export class EngineSets {
     return (this.#sets.get(set) ?? noPolicies).policies;
   }
 
-  #alonePrepared(set: string): (request: CedarRequest | undefined, isOnBehalfOf: boolean) => SetResult {
-    const policies = this.#policiesOf(set);
-    const prepared = this.#alone.get(set) ?? new PreparedSet(textsOf(policies));
+  #prepared(set: string): PreparedSet {
+    const prepared = this.#alone.get(set) ?? new PreparedSet(textsOf(this.#policiesOf(set)));
     this.#alone.set(set, prepared);
-    if (this.#released) prepared.release();
-    return (request, isOnBehalfOf) => prepared.evaluate(request, counting(policies, isOnBehalfOf));
+    return prepared;
   }
 }
 
@@ -197,30 +162,4 @@ function counting(policies: readonly CheckedPolicy[], isOnBehalfOf: boolean): Co
 function described(result: SetResult | undefined, policies: readonly CheckedPolicy[]): string {
   const ids = (result?.policies ?? []).map((position) => policies[position]?.id);
   return `${result?.outcome} by ${ids.sort().join(", ") || "no policy"}`;
-}
-
-/** Layer, and position in it, of a policy of the joint set. */
-function placeOf(position: number, layers: readonly (readonly CheckedPolicy[])[]): readonly [number, number] {
-  let own = position;
-  let layer = 0;
-  for (const { length } of layers) {
-    if (own < length) break;
-    own -= length;
-    layer++;
-  }
-  return [layer, own];
-}
-
-function splitByLayer(
-  { outcome, policies }: SetResult,
-  layers: readonly (readonly CheckedPolicy[])[],
-): readonly SetResult[] {
-  const positions: number[][] = layers.map(() => []);
-  for (const position of policies) {
-    const [layer, own] = placeOf(position, layers);
-    (positions[layer] as number[]).push(own);
-  }
-  // An error without a policy is in the request: no layer could be evaluated.
-  const isOfRequest = outcome === "error" && policies.length === 0;
-  return positions.map((own) => ({ outcome: own.length > 0 || isOfRequest ? outcome : "deny", policies: own }));
 }

@@ -13,12 +13,6 @@ import { type PlansByAction, plansOf } from "./plan.ts";
 export interface EngineOptions {
   /** Cached decisions: 0 for none, which changes no answer. Default 10,000, about 20 MB when full. */
   readonly cachedDecisions?: number;
-  /**
-   * Most platform policies for which Cedar evaluates both layers in one call; with more, each has its own. It changes
-   * no answer: one call costs about half of two, but every tenant's set then includes the platform's policies. Default
-   * 64.
-   */
-  readonly maxSharedPolicies?: number;
   /** Default `compiled`. */
   readonly evaluator?: Evaluator;
   /** Called with differences between Cedar and the compiled policies, if both are evaluated. */
@@ -52,12 +46,7 @@ export function compileInTurns(
 function* compile(
   bundle: PolicyBundle,
   { sets, problems, entities, disagreements = new Map() }: IndexedBundle & Partial<ComparedBundle>,
-  {
-    cachedDecisions = 10_000,
-    maxSharedPolicies = 64,
-    evaluator = "compiled",
-    onDisagreement = () => {},
-  }: EngineOptions,
+  { cachedDecisions = 10_000, evaluator = "compiled", onDisagreement = () => {} }: EngineOptions,
 ): Generator<undefined, CompiledBundle> {
   if (problems.length > 0) return { problems };
   const identity = yield* identify(bundle);
@@ -71,10 +60,9 @@ function* compile(
     policies: sets.get(set)?.policies ?? [],
   });
   const platform = layer("platform", bundle.manifest.platform);
-  const isShared = platform.policies.length <= maxSharedPolicies;
   const plans = new Map<string, PlansByAction>();
   for (const set of new Set(Object.values(bundle.manifest.tenants))) {
-    const evaluate = engineSets.layers([platform.set, set], isShared);
+    const evaluate = engineSets.layers([platform.set, set]);
     plans.set(set, yield* plansOf([platform, layer("tenant", set)], evaluate, bundle, catalogue, source));
   }
   const parts = { bundle, identity, policies: sets, sets: engineSets, plans, catalogue, source, cachedDecisions };

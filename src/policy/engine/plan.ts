@@ -1,5 +1,4 @@
 /** What is compiled for an action before any query. */
-
 import { joinUses } from "../check/entity-use.ts";
 import { joinInputs } from "../check/reads.ts";
 import { type CedarRequestBuilder, cedarRequestBuilder } from "../evaluate/cedar-request.ts";

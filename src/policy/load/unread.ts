@@ -2,7 +2,6 @@
  * Checks the entries of a policy directory that are not read. A policy that is silently left out would be believed to
  * be in force, so anything that might be a policy is refused, and the rest is listed.
  */
-
 import type { PolicyProblem } from "../model/problem.ts";
 import { testsFolder } from "./manifest-reader.ts";
 

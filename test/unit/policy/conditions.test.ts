@@ -1,5 +1,4 @@
 /** Why a policy does not apply: condition by condition, as Cedar itself says. */
-
 import { type Expr, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

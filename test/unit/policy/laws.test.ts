@@ -137,33 +137,6 @@ test("a cached answer equals the uncached one", async () => {
   expect(obliged).toBeGreaterThan(0);
 });
 
-test("layers evaluated in one call answer as layers evaluated apart, errors and explanations included", async () => {
-  const outcomes = new Set<string>();
-  const failing = policies.map((policy): Chosen => ({ ...policy, condition: conditions.length }));
-  const mixed = fc.array(fc.oneof({ weight: 5, arbitrary: policies }, failing), { minLength: 1, maxLength: 4 });
-  await fc.assert(
-    fc.asyncProperty(mixed, mixed, fc.array(anyQueries, { minLength: 30, maxLength: 30 }), async (...given) => {
-      const [platform, tenant, asked] = given;
-      const together = await engineOf(directory(platform, tenant), {}, uncached);
-      const apart = await engineOf(directory(platform, tenant), {}, { ...uncached, maxSharedPolicies: 0 });
-      for (const query of asked) {
-        const { decision, layers } = apart.explain(query);
-        expect(together.explain(query)).toEqual({ decision, layers });
-        outcomes.add(layers.map(({ outcome }) => outcome).join(" "));
-      }
-      together.release();
-      apart.release();
-    }),
-    {
-      ...asFound,
-      numRuns: 40,
-      examples: certain.flatMap((one) => certain.map((other) => [one, other, plainly] as never)),
-    },
-  );
-  // Every pair of outcomes came up, so none of the cases was left untried.
-  expect(outcomes.size).toBe(9);
-});
-
 test("a cached answer equals the uncached one for every single condition, whatever one input changes", async () => {
   for (const condition of conditions.keys()) {
     const chosen: Chosen[] = [{ effect: "forbid", condition, scope: "action", annotation: "" }];

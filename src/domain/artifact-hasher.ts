@@ -1,8 +1,8 @@
 /** Hashes artifact objects in a thread of their own, so that no other caller waits for them. */
 import { Worker } from "node:worker_threads";
 import { invalidRequest, ServiceError } from "../base/errors.ts";
-import type { TenantId } from "../base/ids.ts";
 import { outsideConnections } from "../base/outside-connections.ts";
+import { createFairSemaphore } from "../base/semaphore.ts";
 import { localSums } from "../base/sums.ts";
 import { threadEnvironment } from "../base/thread-environment.ts";
 import type { Job, JobResult } from "./artifact-hasher-worker.ts";
@@ -16,21 +16,10 @@ export interface HasherOptions {
   readonly maxPendingChars?: number;
   /** The same for one tenant. Default 32 Mi: 3 objects of full size. */
   readonly maxTenantPendingChars?: number;
-  /** Told how long an object waited for the thread, in milliseconds, when that takes it. */
+  /** Called with the milliseconds that an object waited, when the thread takes it. */
   readonly onWaited?: (waitedMs: number) => void;
   /** Starts the thread. */
   readonly startWorker?: () => Worker;
-}
-
-interface Pending {
-  readonly tenantId: TenantId;
-  readonly objectBase64: string;
-  readonly hashes: Job["hashes"];
-  readonly signal: AbortSignal;
-  readonly resolve: (result: ArtifactDigests) => void;
-  readonly reject: (reason: unknown) => void;
-  readonly onAbort: () => void;
-  readonly sinceMs: number;
 }
 
 /** A hasher with its thread, which starts with the first job. */
@@ -41,150 +30,145 @@ export interface ThreadedHasher extends ArtifactHasher {
   close(): Promise<void>;
 }
 
-export function createArtifactHasher(options: HasherOptions = {}): ThreadedHasher {
-  return new WorkerHasher(options);
+export function createArtifactHasher({
+  maxPendingChars = 64 * 1024 * 1024,
+  maxTenantPendingChars = 32 * 1024 * 1024,
+  onWaited = () => {},
+  startWorker = startThread,
+}: HasherOptions = {}): ThreadedHasher {
+  /** One job at a time, so that a crash costs no other, and an abort can still remove it. Characters bound the rest. */
+  const unbounded = Number.POSITIVE_INFINITY;
+  const turns = createFairSemaphore({ maximum: 1, maximumWaitingEach: unbounded, maximumWaiting: unbounded });
+  /** Characters that wait or are at work, by tenant and of all. */
+  const pendingChars = localSums();
+  let waiting = 0;
+  let worker: Worker | undefined;
+  let job: PromiseWithResolvers<JobResult> | undefined;
+  let isClosed = false;
+
+  /** Counts the characters; returns the function that gives them back. */
+  function admit(account: string, chars: number): () => void {
+    if (isClosed) throw stopping();
+    if (!pendingChars.add(account, chars, maxTenantPendingChars)) throw tooMany();
+    if (!pendingChars.add(all, chars, maxPendingChars)) {
+      pendingChars.subtract(account, chars);
+      throw tooMany();
+    }
+    return () => {
+      pendingChars.subtract(account, chars);
+      pendingChars.subtract(all, chars);
+    };
+  }
+
+  async function hash(objectBase64: string, hashes: Job["hashes"]): Promise<JobResult> {
+    if (isClosed) throw stopping();
+    try {
+      worker ??= start();
+      // The thread keeps the process alive while it works, and not while it is idle.
+      worker.ref();
+      const base64 = Buffer.allocUnsafeSlow(objectBase64.length);
+      base64.write(objectBase64, "latin1");
+      worker.postMessage({ base64, hashes, maxBytes: maxObjectBytes } satisfies Job, [base64.buffer]);
+    } catch (cause) {
+      lose(worker, cause);
+      throw notHashed(cause);
+    }
+    job = Promise.withResolvers();
+    const result = await job.promise;
+    worker?.unref();
+    return result;
+  }
+
+  function start(): Worker {
+    const started = outsideConnections(startWorker);
+    started.on("message", (result: JobResult) => {
+      if (started === worker) job?.resolve(result);
+    });
+    started.on("error", (cause) => lose(started, notHashed(cause)));
+    started.on("exit", (code) => lose(started, notHashed(new Error(`hashing thread ended with code ${code}`))));
+    return started;
+  }
+
+  /** Gives the thread up with the job that it has; the next job starts another. */
+  function lose(lost: Worker | undefined, reason: unknown): void {
+    if (lost !== worker) return;
+    worker = undefined;
+    void lost?.terminate();
+    job?.reject(reason);
+  }
+
+  return {
+    get waiting() {
+      return waiting;
+    },
+    async digest(tenantId, objectBase64, hashes, signal) {
+      signal.throwIfAborted();
+      // What is certainly too long need not travel: four characters carry three bytes.
+      if (objectBase64.length > Math.ceil(maxObjectBytes / 3) * 4) throw tooLarge();
+      // Base64 is ASCII: only then is a byte a character.
+      if (Buffer.byteLength(objectBase64) !== objectBase64.length) throw malformed();
+      const release = admit(`tenant ${tenantId}`, objectBase64.length);
+      const sinceMs = performance.now();
+      const { promise, resolve, reject } = Promise.withResolvers<ArtifactDigests>();
+      let isWaiting = true;
+      waiting += 1;
+      const leaveQueue = () => {
+        isWaiting = false;
+        waiting -= 1;
+      };
+      // A job that waits goes with its caller; one that is at work keeps its place until it is done.
+      const onAbort = () => {
+        if (isWaiting) {
+          leaveQueue();
+          release();
+        }
+        reject(signal.reason);
+      };
+      const work = async () => {
+        if (!isWaiting) return; // aborted between its turn and its start
+        leaveQueue();
+        onWaited(performance.now() - sinceMs);
+        try {
+          const result = await hash(objectBase64, hashes);
+          if (!("problem" in result)) resolve(result);
+          else reject(result.problem === "too_large" ? tooLarge() : malformed());
+        } catch (error) {
+          reject(error);
+        }
+        signal.removeEventListener("abort", onAbort);
+        release();
+      };
+      signal.addEventListener("abort", onAbort, { once: true });
+      turns.run(tenantId, work, signal).catch(reject);
+      return promise;
+    },
+    async close() {
+      isClosed = true;
+      const last = worker;
+      // The job at work fails with its thread, and then each that waits in its turn.
+      lose(last, stopping());
+      await last?.terminate();
+    },
+  };
 }
 
 function startThread(): Worker {
   return new Worker(new URL("./artifact-hasher-worker.ts", import.meta.url), { env: threadEnvironment() });
 }
 
-/** Under which all objects count, and those of a tenant. */
+/** Account of all objects; each tenant has its own besides. */
 const all = "all";
-const accountOf = (tenantId: TenantId) => `tenant ${tenantId}`;
 
-class WorkerHasher implements ThreadedHasher {
-  readonly #maxPendingChars: number;
-  readonly #maxTenantPendingChars: number;
-  readonly #startWorker: () => Worker;
-  readonly #onWaited: NonNullable<HasherOptions["onWaited"]>;
-  readonly #waiting: Pending[] = [];
-  /** Characters that wait or are at work, by tenant and of all. */
-  readonly #pendingChars = localSums();
-  /** The job that the thread has: one at a time, so that a crash costs no other, and an abort can still remove it. */
-  #current: Pending | undefined;
-  #worker: Worker | undefined;
-  #isClosed = false;
+function tooMany(): ServiceError {
+  return new ServiceError("overloaded", "too many artifact objects wait to be hashed", { retryAfterSeconds: 1 });
+}
 
-  constructor(options: HasherOptions) {
-    this.#maxPendingChars = options.maxPendingChars ?? 64 * 1024 * 1024;
-    this.#maxTenantPendingChars = options.maxTenantPendingChars ?? 32 * 1024 * 1024;
-    this.#onWaited = options.onWaited ?? (() => {});
-    this.#startWorker = options.startWorker ?? startThread;
-  }
+function notHashed(cause: unknown): ServiceError {
+  return new ServiceError("internal", "the artifact could not be hashed", { cause });
+}
 
-  get waiting(): number {
-    return this.#waiting.length;
-  }
-
-  digest(
-    tenantId: TenantId,
-    objectBase64: string,
-    hashes: Job["hashes"],
-    signal: AbortSignal,
-  ): Promise<ArtifactDigests> {
-    return new Promise((resolve, reject) => {
-      signal.throwIfAborted();
-      // What is certainly too long need not travel: four characters carry three bytes.
-      if (objectBase64.length > Math.ceil(maxObjectBytes / 3) * 4) throw tooLarge();
-      // Base64 is ASCII: only then is a byte a character.
-      if (Buffer.byteLength(objectBase64) !== objectBase64.length) throw malformed();
-      this.#admit(tenantId, objectBase64.length);
-      const onAbort = () => this.#abort(pending);
-      const sinceMs = performance.now();
-      const pending: Pending = { tenantId, objectBase64, hashes, signal, resolve, reject, onAbort, sinceMs };
-      signal.addEventListener("abort", pending.onAbort, { once: true });
-      this.#waiting.push(pending);
-      this.#next();
-    });
-  }
-
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    const worker = this.#worker;
-    const closed = new ServiceError("internal", "the service is stopping");
-    for (const pending of this.#waiting.splice(0)) this.#settle(pending, () => pending.reject(closed));
-    this.#lose(worker, closed);
-    await worker?.terminate();
-  }
-
-  #admit(tenantId: TenantId, chars: number): void {
-    if (this.#isClosed) throw new ServiceError("internal", "the service is stopping");
-    if (this.#pendingChars.add(accountOf(tenantId), chars, this.#maxTenantPendingChars)) {
-      if (this.#pendingChars.add(all, chars, this.#maxPendingChars)) return;
-      this.#pendingChars.subtract(accountOf(tenantId), chars);
-    }
-    throw new ServiceError("overloaded", "too many artifact objects wait to be hashed", { retryAfterSeconds: 1 });
-  }
-
-  #next(): void {
-    if (this.#current !== undefined) return;
-    const pending = this.#waiting.shift();
-    if (pending === undefined) return;
-    this.#current = pending;
-    this.#onWaited(performance.now() - pending.sinceMs);
-    try {
-      this.#worker ??= this.#start();
-      // The thread keeps the process alive while it works, and not while it is idle.
-      this.#worker.ref();
-      const base64 = Buffer.allocUnsafeSlow(pending.objectBase64.length);
-      base64.write(pending.objectBase64, "latin1");
-      const job: Job = { base64, hashes: pending.hashes, maxBytes: maxObjectBytes };
-      this.#worker.postMessage(job, [base64.buffer]);
-    } catch (cause) {
-      this.#lose(this.#worker, new ServiceError("internal", "the artifact could not be hashed", { cause }));
-    }
-  }
-
-  #start(): Worker {
-    const worker = outsideConnections(this.#startWorker);
-    const lost = (cause: unknown) =>
-      this.#lose(worker, new ServiceError("internal", "the artifact could not be hashed", { cause }));
-    worker.on("message", (result: JobResult) => this.#finish(worker, result));
-    worker.on("error", lost);
-    worker.on("exit", (code) => lost(new Error(`hashing thread ended with code ${code}`)));
-    return worker;
-  }
-
-  #finish(worker: Worker, result: JobResult): void {
-    const pending = this.#current;
-    if (worker !== this.#worker || pending === undefined) return;
-    this.#current = undefined;
-    worker.unref();
-    this.#settle(pending, () => {
-      if (!("problem" in result)) pending.resolve(result);
-      else pending.reject(result.problem === "too_large" ? tooLarge() : malformed());
-    });
-    this.#next();
-  }
-
-  /** Gives the thread up with the job that it has; the next job starts another. */
-  #lose(worker: Worker | undefined, reason: ServiceError): void {
-    if (worker !== this.#worker) return;
-    this.#worker = undefined;
-    void worker?.terminate();
-    const pending = this.#current;
-    this.#current = undefined;
-    if (pending !== undefined) this.#settle(pending, () => pending.reject(reason));
-    this.#next();
-  }
-
-  /** The caller went away. A job that waits goes with it; one that is at work keeps its place until it is done. */
-  #abort(pending: Pending): void {
-    pending.reject(pending.signal.reason);
-    const index = this.#waiting.indexOf(pending);
-    if (index === -1) return;
-    this.#waiting.splice(index, 1);
-    this.#settle(pending, () => {});
-  }
-
-  #settle(pending: Pending, answer: () => void): void {
-    const chars = pending.objectBase64.length;
-    this.#pendingChars.subtract(accountOf(pending.tenantId), chars);
-    this.#pendingChars.subtract(all, chars);
-    pending.signal.removeEventListener("abort", pending.onAbort);
-    answer();
-  }
+function stopping(): ServiceError {
+  return new ServiceError("internal", "the service is stopping");
 }
 
 function tooLarge(): ServiceError {

@@ -138,6 +138,7 @@ test("a caller that goes away is answered at once, its job waiting or at work", 
     controller.abort(new Error("gone"));
     await expect(job).rejects.toThrow("gone");
     await expect(one.digest(tenant, "YQ==", ["sha256"], controller.signal)).rejects.toThrow("gone");
+    expect(one.waiting).toBe(0);
   }
 });
 

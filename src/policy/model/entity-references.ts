@@ -100,15 +100,15 @@ function labelSetType(schema: EntitySchema, label: string): string {
     ({ name, kind }) => `  ${JSON.stringify(name)}?: ${kind === "all" ? "Set<String>" : "Long"},\n`,
   );
   return `
-// Labels together. They are in whatever any of them is in.
+// Labels together. They are in all that any of them is in.
 entity LabelSet in [${label}] = {
   // Those that the organisation knows, and whether there are others.
   "known": Set<${label}>,
   "unknown": Bool,
-  // What all of them are, or are in. Empty where one is unknown.
+  // What all of them are, or are in. Empty if one is unknown.
   "common": Set<${label}>,
-  // Of their attributes: the largest and the smallest number, and all texts. Absent where one of them is unknown; numbers
-  // also where none of them has one.
+  // Of their attributes: the largest and the smallest number, and all texts. Absent if one of them is unknown; numbers
+  // also if none of them has one.
 ${members.join("")}};
 `;
 }

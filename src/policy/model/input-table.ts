@@ -81,7 +81,7 @@ export const claimedRows = {
     kind: "text",
     optional: true,
     words: artifactProfiles,
-    says: '"tdf", "envelope" or "detached_signature", where the request names one.',
+    says: '"tdf", "envelope" or "detached_signature", if the request names one.',
     option: ["--profile <profile>", "artifact profile that is asked for"],
   },
   content_digest_present: {

@@ -101,13 +101,13 @@ entity Attributes tags String;
 type Claimed = {
 ${membersOf(claimedRows, { workload: entities.ofWorkload })}${entities.ofClaimed}};
 
-// What this tenant's ledger has of the artifact that the request names, from when it was registered. Absent where nothing
+// What this tenant's ledger has of the artifact that the request names, from when it was registered. Absent if nothing
 // is known of it: test "context has registered".
 type Registered = {
 ${membersOf(registeredRows)}${entities.ofRegistered}};
 
-// Whom the question is about, where an enforcement point asks for somebody else: as it says. Absent where the caller asks
-// for itself: test "context has on_behalf_of". Where it is there, only permits that read it count.
+// The subject of the question, as the enforcement point that asks says. Absent if the caller asks for itself: test
+// "context has on_behalf_of". If it is present, only permits that read it count.
 type OnBehalfOf = {
 ${membersOf(onBehalfOfRows)}};
 

@@ -1,15 +1,8 @@
 /** The OpenAPI document of the AuthZEN routes. */
 import type { JsonObject } from "../../base/json.ts";
 import { authzenRoutes } from "../../domain/bulk-routes.ts";
-import { createRestRegistry } from "../../transport/rest/registry.ts";
-import { withHeaderPrefix } from "./comments.ts";
-import { type DocumentOptions, filesOf, frameDocument, methodOf, tags } from "./document.ts";
-import { errorAnswers } from "./error-answers.ts";
-import type { RouteExample } from "./examples/world.ts";
-import { operation } from "./operations.ts";
-import { headerParameters, headersOfRoute } from "./request-headers.ts";
-import { Schemas } from "./schemas.ts";
-import { SharedAnswers } from "./shared-answers.ts";
+import { type Api, createDocument, type DocumentOptions } from "./document.ts";
+import type { RouteExample } from "./examples.ts";
 
 const summaries: Readonly<Record<string, string>> = {
   "AuthorizationService/Evaluate": "Decide on one question of an enforcement point",
@@ -98,46 +91,6 @@ function decisionOn(about: { readonly id: string } | { readonly name: string }, 
   return { decision_id: answer.context.decision_id, decision, ...about };
 }
 
-/** Makes the document. Pure: the same options give the same document. Throws if a route is not served. */
-export function createAuthzenDocument(options: DocumentOptions): JsonObject {
-  const { service, scopes, proofOfPossession, maxBodyBytes } = options;
-  const comments = withHeaderPrefix(options.comments, options.headerPrefix);
-  const served = authzenRoutes.map((route) => ({ route, method: methodOf(route, options.methods) }));
-  const schemas = new Schemas(comments);
-  const required = scopes.required("policy-resolve");
-  const refusals = errorAnswers(service, "policy-resolve", required, proofOfPossession);
-  const shared = new SharedAnswers(served.map(() => refusals));
-  const registry = createRestRegistry([...new Set(served.flatMap(({ method }) => filesOf(method)))]);
-  const content = { comments, registry, schemas, shared, service, scopes, proofOfPossession, maxBodyBytes };
-  const paths = served.map(({ route: { rpc }, method }) => [
-    method.restPath,
-    operation(
-      method,
-      {
-        summary: summaries[rpc] as string,
-        required,
-        parameters: headersOfRoute("policy-resolve"),
-        examples: [examples[rpc] as RouteExample],
-        refusals,
-      },
-      content,
-    ),
-  ]);
-  return frameDocument(options, {
-    title: `${service}: enforcement points`,
-    summary: "Questions in the terms of AuthZEN 1.0",
-    description: introduction,
-    tags: tags(
-      served.map(({ method }) => method),
-      comments,
-    ),
-    paths: Object.fromEntries(paths) as JsonObject,
-    schemas: schemas.finish({ isPart: true }),
-    responses: shared.components,
-    parameters: headerParameters(options.headerPrefix),
-  });
-}
-
 const introduction = `The OpenID AuthZEN Authorization API 1.0, for enforcement points that ask on behalf of others. The
 rules of \`/v1/sdk/\` apply here: the same credentials, tenants, refusals and receipts.
 
@@ -147,6 +100,22 @@ rules of \`/v1/sdk/\` apply here: the same credentials, tenants, refusals and re
 - An allow with an obligation that \`context.understood_obligations\` does not list is \`"decision": false\`.
 - A search for subjects or resources asks only about the candidates in \`context.candidates\`, at most 1,000.
 - Unknown members are ignored.`;
+
+const api: Api = {
+  title: (service) => `${service}: enforcement points`,
+  summary: "Questions in the terms of AuthZEN 1.0",
+  description: () => introduction,
+  routes: authzenRoutes.map(({ rpc, path }) => {
+    const examplesOfRoute = () => [examples[rpc] as RouteExample];
+    return { rpc, path, summary: summaries[rpc] as string, like: "policy-resolve", examples: examplesOfRoute };
+  }),
+  isFurther: true,
+};
+
+/** Makes the document. */
+export function createAuthzenDocument(options: DocumentOptions): JsonObject {
+  return createDocument(options, api);
+}
 
 export const authzenMetadataPath = "/.well-known/authzen-configuration";
 

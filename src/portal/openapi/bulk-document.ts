@@ -2,16 +2,8 @@
 import type { JsonObject } from "../../base/json.ts";
 import type { SdkRoute } from "../../base/vocabulary.ts";
 import { type BulkRoute, bulkRoutes } from "../../domain/bulk-routes.ts";
-import { createRestRegistry } from "../../transport/rest/registry.ts";
-import { withHeaderPrefix } from "./comments.ts";
-import { type DocumentOptions, filesOf, frameDocument, methodOf, tags } from "./document.ts";
-import { errorAnswers } from "./error-answers.ts";
-import { routeExamples } from "./examples/records.ts";
-import type { RouteExample, World } from "./examples/world.ts";
-import { operation } from "./operations.ts";
-import { headerParameters, headersOfRoute } from "./request-headers.ts";
-import { Schemas } from "./schemas.ts";
-import { SharedAnswers } from "./shared-answers.ts";
+import { type Api, createDocument, type DocumentOptions } from "./document.ts";
+import { type RouteExample, routeExamples, type World } from "./examples.ts";
 
 const summaries: Readonly<Record<BulkRoute["rpc"], string>> = {
   "BulkDecisionService/PlanProtections": "Decide on many operations and plan their local enforcement",
@@ -20,50 +12,6 @@ const summaries: Readonly<Record<BulkRoute["rpc"], string>> = {
   "BulkRecordService/RecordEvents": "Record many evidence events",
   "BulkRecordService/RegisterArtifacts": "Register the metadata of many protected artifacts",
 };
-
-/** Makes the document. Pure: the same options give the same document. Throws if a bulk route is not served. */
-export function createBulkDocument(options: DocumentOptions): JsonObject {
-  const { service, scopes, proofOfPossession, maxBodyBytes } = options;
-  const comments = withHeaderPrefix(options.comments, options.headerPrefix);
-  const served = bulkRoutes.map((route) => ({ route, method: methodOf(route, options.methods) }));
-  const schemas = new Schemas(comments);
-  const refusals = ({ single }: BulkRoute) => {
-    const answers = errorAnswers(service, single, scopes.required(single), proofOfPossession);
-    // It occurs in items only.
-    answers.delete(409);
-    return answers;
-  };
-  const shared = new SharedAnswers(served.map(({ route }) => refusals(route)));
-  const registry = createRestRegistry([...new Set(served.flatMap(({ method }) => filesOf(method)))]);
-  const context = { comments, registry, schemas, shared, service, scopes, proofOfPossession, maxBodyBytes };
-  const paths = served.map(({ route, method }) => [
-    method.restPath,
-    operation(
-      method,
-      {
-        summary: summaries[route.rpc] as string,
-        required: scopes.required(route.single),
-        parameters: headersOfRoute(route.single, { isBulk: true }),
-        examples: examplesOf(route, context),
-        refusals: refusals(route),
-      },
-      context,
-    ),
-  ]);
-  return frameDocument(options, {
-    title: `${service}: bulk`,
-    summary: "Many questions of one kind in one call",
-    description: introduction(options.headerPrefix),
-    tags: tags(
-      served.map(({ method }) => method),
-      comments,
-    ),
-    paths: Object.fromEntries(paths) as JsonObject,
-    schemas: schemas.finish({ isPart: true }),
-    responses: shared.components,
-    parameters: headerParameters(options.headerPrefix, { isBulk: true }),
-  });
-}
 
 const answerMembers = ["decision", "execution", "handling", "ingestion", "registration", "warnings"] as const;
 
@@ -107,4 +55,27 @@ credentials, tenants, scopes (those of the single route), refusals and receipts.
 - Limits and quotas count items: a call of 1,000 items uses 1,000 requests and, as far as they are answered, records.
 - \`${headerPrefix}receipt\` is \`brief\` unless the caller asks for \`full\`, \`none\`, or \`range\`:
   then \`receipt\` of the answer is one proof for all of its items, and \`items[].leaf\` is the place of each.`;
+}
+
+const api: Api = {
+  title: (service) => `${service}: bulk`,
+  summary: "Many questions of one kind in one call",
+  description: introduction,
+  routes: bulkRoutes.map((route) => {
+    const { rpc, path, single } = route;
+    return {
+      rpc,
+      path,
+      summary: summaries[rpc] as string,
+      like: single,
+      examples: (world) => examplesOf(route, world),
+    };
+  }),
+  isFurther: true,
+  isBulk: true,
+};
+
+/** Makes the document. */
+export function createBulkDocument(options: DocumentOptions): JsonObject {
+  return createDocument(options, api);
 }

@@ -3,13 +3,14 @@
  * that it describes exactly what is served.
  */
 import type { JsonObject } from "../../base/json.ts";
-import type { AuthMode, ProofOfPossession } from "../../base/vocabulary.ts";
+import type { AuthMode, ProofOfPossession, SdkRoute } from "../../base/vocabulary.ts";
 import { routes, type ScopeTable } from "../../domain/routes.ts";
 import { createRestRegistry } from "../../transport/rest/registry.ts";
 import { type Comments, describeWithoutName, withHeaderPrefix } from "./comments.ts";
 import { answerHeaders, errorAnswers, errorSchemas } from "./error-answers.ts";
-import { type DocumentedMethod, pathItem, tagOf } from "./operations.ts";
-import { headerParameters } from "./request-headers.ts";
+import { type RouteExamples, routeExamples } from "./examples.ts";
+import { type DocumentedMethod, operation, tagOf } from "./operations.ts";
+import { headerParameters, headersOfRoute } from "./request-headers.ts";
 import { Schemas } from "./schemas.ts";
 import { createSecurity } from "./security.ts";
 import { SharedAnswers } from "./shared-answers.ts";
@@ -33,94 +34,78 @@ export interface DocumentOptions {
   readonly serverUrl?: string | undefined;
 }
 
-/** The deployment's properties in every document, of any API. */
-export type FrameOptions = Pick<
-  DocumentOptions,
-  "service" | "version" | "headerPrefix" | "authMode" | "proofOfPossession" | "serverUrl"
->;
-
-/** The part of a document that is specific to its API. */
-export interface DocumentContent {
-  readonly title: string;
+/** A route in the document of its API. */
+export interface DocumentedRoute {
+  /** `Service/Method`. */
+  readonly rpc: string;
+  readonly path: string;
   readonly summary: string;
-  readonly description: string;
-  readonly tags: readonly JsonObject[];
-  readonly paths: JsonObject;
-  readonly schemas: JsonObject;
-  /** Answers that several routes share. */
-  readonly responses: JsonObject;
-  readonly parameters: JsonObject;
+  /** The route of the SDK whose scopes, refusals and request headers it has. */
+  readonly like: SdkRoute;
+  readonly examples: RouteExamples;
 }
 
-/** Combines the content with the schemas of refusals, the headers of answers and the security. */
-export function frameDocument(options: FrameOptions, content: DocumentContent): JsonObject {
-  const { authMode, proofOfPossession, version, serverUrl } = options;
-  const { title, summary, description, tags, paths, schemas, responses, parameters } = content;
+/** The parts of a document that are specific to its API. */
+export interface Api {
+  readonly title: (service: string) => string;
+  readonly summary: string;
+  /** @param headerPrefix lowercase prefix of the service's own headers */
+  readonly description: (headerPrefix: string) => string;
+  readonly routes: readonly DocumentedRoute[];
+  /** Whether it is served beside the SDK's API. */
+  readonly isFurther?: boolean;
+  /** Whether a call has many items, each with its own key and its own conflict. */
+  readonly isBulk?: boolean;
+}
+
+/** Makes the document of an API. Pure: the same options give the same document. Throws if a route is not served. */
+export function createDocument(options: DocumentOptions, api: Api): JsonObject {
+  const { service, scopes, headerPrefix, authMode, proofOfPossession, maxBodyBytes } = options;
+  const { isBulk = false } = api;
+  const comments = withHeaderPrefix(options.comments, headerPrefix);
+  const served = api.routes.map((route) => {
+    const required = scopes.required(route.like);
+    const refusals = errorAnswers(service, route.like, required, proofOfPossession);
+    // In a bulk call it occurs in items only.
+    if (isBulk) refusals.delete(409);
+    return { route, method: methodOf(route, options.methods), required, refusals };
+  });
+  const methods = served.map(({ method }) => method);
+  const shared = new SharedAnswers(served.map(({ refusals }) => refusals));
+  const registry = createRestRegistry([...new Set(methods.flatMap(filesOf))]);
+  const context = { comments, registry, schemas: new Schemas(comments), shared, maxBodyBytes };
+  const paths = served.map(({ route: { summary, like, examples }, method, required, refusals }) => {
+    const parameters = headersOfRoute(like, { isBulk });
+    const texts = { summary, required, parameters, examples: examples({ service, scopes }), refusals };
+    return [method.restPath, operation(method, texts, context)];
+  });
   const security = createSecurity(authMode, proofOfPossession);
   return {
     openapi: "3.1.0",
     info: {
-      title,
-      version,
-      summary,
-      description,
+      title: api.title(service),
+      version: options.version,
+      summary: api.summary,
+      description: api.description(headerPrefix),
       contact: { name: "Operator of this deployment" },
       license: { name: "All rights reserved", identifier: "LicenseRef-All-Rights-Reserved" },
     },
-    servers: [server(serverUrl)],
-    tags,
+    servers: [server(options.serverUrl)],
+    tags: tags(methods, comments),
     security: security.requirements,
-    paths,
+    paths: Object.fromEntries(paths) as JsonObject,
     components: {
-      schemas: { ...schemas, ...errorSchemas },
-      responses,
-      parameters,
+      schemas: { ...context.schemas.finish({ isPart: api.isFurther === true }), ...errorSchemas },
+      responses: shared.components,
+      parameters: headerParameters(headerPrefix, { isBulk }),
       headers: answerHeaders(proofOfPossession),
       securitySchemes: security.schemes,
     },
   };
 }
 
-/** Makes the document. Pure: the same options give the same document. Throws if a public route is not served. */
-export function createOpenApiDocument(options: DocumentOptions): JsonObject {
-  const { service, scopes, proofOfPossession, maxBodyBytes } = options;
-  const comments = withHeaderPrefix(options.comments, options.headerPrefix);
-  const served = routes.map((route) => ({ route, method: methodOf(route, options.methods) }));
-  const schemas = new Schemas(comments);
-  const shared = new SharedAnswers(
-    served.map(({ route: { route } }) => errorAnswers(service, route, scopes.required(route), proofOfPossession)),
-  );
-  const registry = createRestRegistry([...new Set(served.flatMap(({ method }) => filesOf(method)))]);
-  const context = {
-    comments,
-    registry,
-    schemas,
-    shared,
-    service,
-    scopes,
-    proofOfPossession,
-    maxBodyBytes,
-  };
-  const paths = Object.fromEntries(
-    served.map(({ route, method }) => [method.restPath, pathItem(route, method, context)]),
-  );
-  return frameDocument(options, {
-    title: service,
-    summary: "Metadata-only control plane for data protection that is enforced locally",
-    description: introduction(options.headerPrefix),
-    tags: tags(
-      served.map(({ method }) => method),
-      comments,
-    ),
-    paths,
-    schemas: schemas.finish(),
-    responses: shared.components,
-    parameters: headerParameters(options.headerPrefix),
-  });
-}
-
 /** Throws if the route is not served. */
-export function methodOf(
+function methodOf(
   { rpc, path }: { readonly rpc: string; readonly path: string },
   methods: readonly DocumentedMethod[],
 ): DocumentedMethod {
@@ -129,7 +114,7 @@ export function methodOf(
   return found;
 }
 
-export function filesOf({ spec }: DocumentedMethod) {
+function filesOf({ spec }: DocumentedMethod) {
   const { file } = spec.method.input;
   return [file, ...file.dependencies];
 }
@@ -140,7 +125,7 @@ function server(url: string | undefined): JsonObject {
   return { url: ".", description: "This deployment" };
 }
 
-export function tags(methods: readonly DocumentedMethod[], comments: Comments): JsonObject[] {
+function tags(methods: readonly DocumentedMethod[], comments: Comments): JsonObject[] {
   const services = new Map(methods.map((method) => [tagOf(method), method.spec.method.parent.typeName]));
   return [...services]
     .sort(([a], [b]) => (a < b ? -1 : 1))
@@ -185,4 +170,29 @@ process. It is metadata-only: plaintext, keys and secrets never reach it.
 
 The version is in the path. Members marked \`x-additive\` go beyond its first contract. Further members may be added to
 answers, so ignore those that you do not know; nothing that is here is taken away or given another meaning.`;
+}
+
+const summaries: Readonly<Record<SdkRoute, string>> = {
+  capabilities: "Authentication contract, routes and their scopes",
+  whoami: "The caller as the service sees it",
+  bootstrap: "Enforcement model of the deployment",
+  "protection-plan": "Decide on an operation and plan its local enforcement",
+  "policy-resolve": "Resolve authorization and handling guidance",
+  "key-access-plan": "Authorize the use of a key",
+  "artifact-register": "Register the metadata of a protected artifact",
+  evidence: "Record an evidence event",
+};
+
+const sdkApi: Api = {
+  title: (service) => service,
+  summary: "Metadata-only control plane for data protection that is enforced locally",
+  description: introduction,
+  routes: routes.map(({ rpc, path, route }) => {
+    return { rpc, path, summary: summaries[route], like: route, examples: routeExamples[route] };
+  }),
+};
+
+/** Makes the document of the eight routes. */
+export function createOpenApiDocument(options: DocumentOptions): JsonObject {
+  return createDocument(options, sdkApi);
 }

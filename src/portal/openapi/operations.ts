@@ -1,15 +1,11 @@
 /** One operation of the document: a route with its scopes, request, answer and refusals. */
 import type { JsonObject } from "../../base/json.ts";
-import type { ProofOfPossession } from "../../base/vocabulary.ts";
-import type { Route } from "../../domain/routes.ts";
 import type { UnarySpec } from "../../transport/calls/context.ts";
 import type { ServedMethod } from "../../transport/calls/methods.ts";
 import type { RestRegistry } from "../../transport/rest/registry.ts";
 import { type Comments, describeWithoutName } from "./comments.ts";
-import { errorAnswers, rateLimitHeaders, requestIdHeader } from "./error-answers.ts";
-import { routeExamples } from "./examples/records.ts";
-import type { RouteExample, World } from "./examples/world.ts";
-import { headersOfRoute } from "./request-headers.ts";
+import { rateLimitHeaders, requestIdHeader } from "./error-answers.ts";
+import type { RouteExample } from "./examples.ts";
 import type { Schemas } from "./schemas.ts";
 import type { SharedAnswers } from "./shared-answers.ts";
 
@@ -19,26 +15,14 @@ export type DocumentedMethod = Pick<ServedMethod, "rpc" | "verb" | "restPath"> &
 };
 
 /** Shared inputs of all operations. */
-export interface OperationContext extends World {
+export interface OperationContext {
   readonly comments: Comments;
   readonly registry: RestRegistry;
   readonly schemas: Schemas;
   readonly shared: SharedAnswers;
-  readonly proofOfPossession: ProofOfPossession;
   /** Largest request body in bytes, by `Service/Method`. */
   readonly maxBodyBytes: (rpc: string) => number;
 }
-
-const summaries: Readonly<Record<Route["route"], string>> = {
-  capabilities: "Authentication contract, routes and their scopes",
-  whoami: "The caller as the service sees it",
-  bootstrap: "Enforcement model of the deployment",
-  "protection-plan": "Decide on an operation and plan its local enforcement",
-  "policy-resolve": "Resolve authorization and handling guidance",
-  "key-access-plan": "Authorize the use of a key",
-  "artifact-register": "Register the metadata of a protected artifact",
-  evidence: "Record an evidence event",
-};
 
 /** An operation's own parts, besides its messages. */
 export interface OperationTexts {
@@ -49,19 +33,6 @@ export interface OperationTexts {
   readonly parameters: readonly JsonObject[];
   readonly examples: readonly RouteExample[];
   readonly refusals: ReadonlyMap<number, JsonObject>;
-}
-
-/** The path item of a route. */
-export function pathItem(route: Route, method: DocumentedMethod, context: OperationContext): JsonObject {
-  const required = context.scopes.required(route.route);
-  const texts = {
-    summary: summaries[route.route],
-    required,
-    parameters: headersOfRoute(route.route),
-    examples: routeExamples[route.route](context),
-    refusals: errorAnswers(context.service, route.route, required, context.proofOfPossession),
-  };
-  return operation(method, texts, context);
 }
 
 /** The path item of a method. */

@@ -16,23 +16,23 @@ export interface Refusal {
   readonly example: ServiceError;
 }
 
-/** Routes that return it, its condition, an example, and its status if that differs from the reason's own. */
-type Row = readonly [
-  routes: (route: SdkRoute) => boolean,
-  when: string,
-  example: ServiceError | ((scopes: readonly string[]) => ServiceError),
-  status?: number,
-];
+/** One row of the table. */
+interface Row {
+  /** Routes that refuse so; all if absent. */
+  readonly on?: (route: SdkRoute) => boolean;
+  readonly when: string;
+  /** The example, or its message. */
+  readonly example: string | ServiceError | ((scopes: readonly string[]) => ServiceError);
+  readonly retryAfterSeconds?: number;
+  /** If it differs from the reason's own. */
+  readonly status?: number;
+}
 
-const everywhere = () => true;
 const withBody = (route: SdkRoute) => !discovery.has(route);
 const withoutBody = (route: SdkRoute) => discovery.has(route);
 const discovery: ReadonlySet<SdkRoute> = new Set(["capabilities", "whoami", "bootstrap"]);
 const decisions: ReadonlySet<SdkRoute> = new Set(["protection-plan", "policy-resolve", "key-access-plan"]);
 const recorded: ReadonlySet<SdkRoute> = new Set(["artifact-register", "evidence"]);
-
-const error = (reason: Reason, message: string, retryAfterSeconds?: number) =>
-  new ServiceError(reason, message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds });
 
 const violation = (field: string, rule: string, message: string): Violation => ({ field, rule, message });
 const unknownMember = violation("plaintext", "json.unknown_field", "unknown member");
@@ -43,128 +43,96 @@ const largeHeaders = violation("", "http.headers", "request headers are too larg
 const invalid = (given: Violation) => new ServiceError("invalid_request", given.message, { violations: [given] });
 
 /** Null: no caller of the eight routes receives it today. */
-const table: Readonly<Record<Reason, readonly Row[] | null>> = {
+const table: Readonly<Record<Reason, Row | readonly Row[] | null>> = {
   invalid_request: [
-    [
-      withBody,
-      "The body is not what the schema says. Every violation is listed, with the path of the member; values are not repeated.",
-      invalidRequests([unknownMember, unknownWord]),
-    ],
-    [withoutBody, "A body came with the request.", invalid(bodyOnGet)],
-    [everywhere, "The headers are larger than the service reads.", invalid(largeHeaders), 431],
+    {
+      on: withBody,
+      when: "The body is not what the schema says. Every violation is listed, with the path of the member; values are not repeated.",
+      example: invalidRequests([unknownMember, unknownWord]),
+    },
+    { on: withoutBody, when: "A body came with the request.", example: invalid(bodyOnGet) },
+    { when: "The headers are larger than the service reads.", example: invalid(largeHeaders), status: 431 },
   ],
-  missing_token: [[everywhere, "No credentials came with the request.", missingToken()]],
-  invalid_token: [
-    [
-      everywhere,
-      "The token is malformed, or not for this service, or its signature is invalid.",
-      refusedToken("invalid_token", "the access token is not valid"),
-    ],
-  ],
-  expired_token: [
-    [everywhere, "The token has expired: mint another.", refusedToken("expired_token", "the access token has expired")],
-  ],
-  proof_of_possession_failed: [
-    [
-      everywhere,
-      "The token is bound to another client certificate than the one presented, or none was presented.",
-      refusedToken("proof_of_possession_failed", "the client certificate is not the one that the token is bound to"),
-    ],
-  ],
-  tenant_mismatch: [
-    [
-      everywhere,
-      "A tenant header came with the token and names another tenant. Callers send none.",
-      error("tenant_mismatch", "the tenant header differs from the tenant of the credentials"),
-    ],
-  ],
-  missing_scope: [
-    [
-      everywhere,
-      "The token lacks a scope that the route needs; the missing ones are named.",
-      (scopes) => insufficientScope(scopes, scopes.slice(-1)),
-    ],
-  ],
-  method_not_allowed: [
-    [
-      everywhere,
-      "The path was called with another method; `Allow` names those that it has.",
-      error("method_not_allowed", "method must be one that the path has"),
-    ],
-  ],
-  idempotency_conflict: [
-    [
-      (route) => recorded.has(route),
-      "The idempotency key was used for another request, or its record was erased.",
-      error("idempotency_conflict", "the idempotency key was used for another request"),
-    ],
-  ],
-  request_timeout: [
-    [withBody, "The body did not arrive in time.", error("request_timeout", "request body did not arrive in time")],
-  ],
-  body_too_large: [
-    [
-      withBody,
-      "The body exceeds the limit of the route.",
-      error("body_too_large", "request exceeds the size limit of this method"),
-    ],
-  ],
-  unsupported_media_type: [
-    [
-      withBody,
-      "The body is not `application/json` in UTF-8, or is compressed.",
-      error("unsupported_media_type", "content type must be application/json in UTF-8"),
-    ],
-  ],
-  rate_limited: [
-    [
-      everywhere,
-      "The tenant's quota for the period is used up: nothing was done for this call.",
-      error("rate_limited", "the tenant's quota of requests is used up", 42),
-    ],
-  ],
-  overloaded: [
-    [
-      everywhere,
-      "The service is overloaded: nothing was done for this call.",
-      error("overloaded", "too much at once: try again later", 1),
-    ],
-  ],
-  internal: [
-    [
-      everywhere,
-      "Something failed inside the service. Quote `request_id` to its operator.",
-      error("internal", "internal error"),
-    ],
-  ],
-  issuer_unavailable: [
-    [
-      everywhere,
-      "The keys of the token issuer are not available.",
-      error("issuer_unavailable", "the keys of the token issuer are not available", 5),
-    ],
-  ],
-  policy_unavailable: [
-    [
-      (route) => decisions.has(route),
-      "No policy is in force, or a reload declared other attributes of callers meanwhile: nothing was decided.",
-      error("policy_unavailable", "no policy is in force", 5),
-    ],
-  ],
-  store_unavailable: [
-    [
-      withBody,
-      "Records cannot be written: nothing was decided, registered or ingested.",
-      error("store_unavailable", "The record store is not available.", 5),
-    ],
-  ],
-  deadline_exceeded: [
-    [
-      everywhere,
-      "The call took longer than the service allows.",
-      error("deadline_exceeded", "the deadline has passed"),
-    ],
-  ],
+  missing_token: { when: "No credentials came with the request.", example: missingToken() },
+  invalid_token: {
+    when: "The token is malformed, or not for this service, or its signature is invalid.",
+    example: refusedToken("invalid_token", "the access token is not valid"),
+  },
+  expired_token: {
+    when: "The token has expired: mint another.",
+    example: refusedToken("expired_token", "the access token has expired"),
+  },
+  proof_of_possession_failed: {
+    when: "The token is bound to another client certificate than the one presented, or none was presented.",
+    example: refusedToken(
+      "proof_of_possession_failed",
+      "the client certificate is not the one that the token is bound to",
+    ),
+  },
+  tenant_mismatch: {
+    when: "A tenant header came with the token and names another tenant. Callers send none.",
+    example: "the tenant header differs from the tenant of the credentials",
+  },
+  missing_scope: {
+    when: "The token lacks a scope that the route needs; the missing ones are named.",
+    example: (scopes) => insufficientScope(scopes, scopes.slice(-1)),
+  },
+  method_not_allowed: {
+    when: "The path was called with another method; `Allow` names those that it has.",
+    example: "method must be one that the path has",
+  },
+  idempotency_conflict: {
+    on: (route) => recorded.has(route),
+    when: "The idempotency key was used for another request, or its record was erased.",
+    example: "the idempotency key was used for another request",
+  },
+  request_timeout: {
+    on: withBody,
+    when: "The body did not arrive in time.",
+    example: "request body did not arrive in time",
+  },
+  body_too_large: {
+    on: withBody,
+    when: "The body exceeds the limit of the route.",
+    example: "request exceeds the size limit of this method",
+  },
+  unsupported_media_type: {
+    on: withBody,
+    when: "The body is not `application/json` in UTF-8, or is compressed.",
+    example: "content type must be application/json in UTF-8",
+  },
+  rate_limited: {
+    when: "The tenant's quota for the period is used up: nothing was done for this call.",
+    example: "the tenant's quota of requests is used up",
+    retryAfterSeconds: 42,
+  },
+  overloaded: {
+    when: "The service is overloaded: nothing was done for this call.",
+    example: "too much at once: try again later",
+    retryAfterSeconds: 1,
+  },
+  internal: {
+    when: "Something failed inside the service. Quote `request_id` to its operator.",
+    example: "internal error",
+  },
+  issuer_unavailable: {
+    when: "The keys of the token issuer are not available.",
+    example: "the keys of the token issuer are not available",
+    retryAfterSeconds: 5,
+  },
+  policy_unavailable: {
+    on: (route) => decisions.has(route),
+    when: "No policy is in force, or a reload declared other attributes of callers meanwhile: nothing was decided.",
+    example: "no policy is in force",
+    retryAfterSeconds: 5,
+  },
+  store_unavailable: {
+    on: withBody,
+    when: "Records cannot be written: nothing was decided, registered or ingested.",
+    example: "The record store is not available.",
+    retryAfterSeconds: 5,
+  },
+  deadline_exceeded: { when: "The call took longer than the service allows.", example: "the deadline has passed" },
   no_route: null,
   invalid_client: null,
   unsupported_encoding: null,
@@ -174,11 +142,13 @@ const table: Readonly<Record<Reason, readonly Row[] | null>> = {
 /** Refusals of a route by status, in the order of the status. */
 export function refusalsOf(route: SdkRoute, scopes: readonly string[]): ReadonlyMap<number, readonly Refusal[]> {
   const byStatus = new Map<number, Refusal[]>();
-  for (const [reason, rows] of Object.entries(table) as [Reason, readonly Row[] | null][]) {
-    for (const [routes, when, example, status = reasons[reason].httpStatus] of rows ?? []) {
-      if (!routes(route)) continue;
+  for (const [reason, rows] of Object.entries(table) as [Reason, Row | readonly Row[] | null][]) {
+    for (const { on, when, example, retryAfterSeconds, status = reasons[reason].httpStatus } of [rows ?? []].flat()) {
+      if (on?.(route) === false) continue;
+      const details = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
+      const made = typeof example === "string" ? new ServiceError(reason, example, details) : example;
       const refusals = byStatus.get(status) ?? [];
-      refusals.push({ status, reason, when, example: example instanceof ServiceError ? example : example(scopes) });
+      refusals.push({ status, reason, when, example: typeof made === "function" ? made(scopes) : made });
       byStatus.set(status, refusals);
     }
   }

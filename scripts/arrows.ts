@@ -31,12 +31,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   cli: {
     knows: [
       ...["app", "base", "config", "credentials", "domain", "files", "ledger", "policy", "runtime.ts", "stores"],
-      ...[
-        "auth/tokens/introspection-client.ts",
-        "auth/tokens/issuer-documents.ts",
-        "auth/tokens/session-keys.ts",
-        "telemetry/logger.ts",
-      ],
+      ...["auth/introspection.ts", "auth/issuer-documents.ts", "auth/session-tokens.ts", "telemetry/logger.ts"],
     ],
     packages: ["commander", "node:process"],
   },
@@ -95,7 +90,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   config: { knows: ["base", "files/file-system.ts"], packages: ["node:process", "valibot", "yaml"] },
   stores: {
-    knows: ["auth/proof/replay-store.ts", "base", "domain/ports.ts", "files", "ledger"],
+    knows: ["auth/replay-store.ts", "base", "domain/ports.ts", "files", "ledger"],
     packages: ["lru-cache", "node:sqlite", "pg"],
   },
   auth: { knows: ["base"], packages: ["jose", "lru-cache", "node:https"] },

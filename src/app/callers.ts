@@ -1,17 +1,17 @@
 /** Authentication: settings become the authenticator and, if configured, the session route. */
 import { readFile } from "node:fs/promises";
+import type { SessionTokenRule } from "../auth/access-tokens.ts";
 import {
   type Authenticator,
   type AuthenticatorEvent,
   type AuthenticatorOptions,
   createAuthenticator,
 } from "../auth/authenticator.ts";
-import type { MutualTlsRule, NoPossessionRule } from "../auth/proof/confirmation.ts";
-import { createDpopNonces } from "../auth/proof/dpop-proof.ts";
-import type { ProofOfPossessionRule } from "../auth/proof/possession.ts";
-import type { ReplayStore } from "../auth/proof/replay-store.ts";
+import type { MutualTlsRule, NoPossessionRule } from "../auth/confirmation.ts";
+import { createDpopNonces } from "../auth/dpop-proof.ts";
+import type { ProofOfPossessionRule } from "../auth/possession.ts";
+import type { ReplayStore } from "../auth/replay-store.ts";
 import { sessionPeer } from "../auth/session-peer.ts";
-import type { SessionTokenRule } from "../auth/tokens/access-tokens.ts";
 import { identityHeaderNames } from "../auth/trusted-headers.ts";
 import type { TrustedIngress } from "../auth/trusted-ingress.ts";
 import { type DeclaredAttributes, undeclaredNames } from "../base/caller-attributes.ts";

@@ -1,8 +1,12 @@
 /** The session route: client and key files become its methods, gate links and pages. */
 import { SessionService } from "../../gen/platform/sdk/v1/session_pb.ts";
 import type { SessionPeer } from "../auth/session-peer.ts";
-import { parseSessionKeys, type SessionKeys } from "../auth/tokens/session-keys.ts";
-import { createSessionTokens, type SessionKeySource } from "../auth/tokens/session-tokens.ts";
+import {
+  createSessionTokens,
+  parseSessionKeys,
+  type SessionKeySource,
+  type SessionKeys,
+} from "../auth/session-tokens.ts";
 import { type DeclaredAttributes, undeclaredNames } from "../base/caller-attributes.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";

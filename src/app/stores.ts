@@ -1,6 +1,6 @@
 /** The store of a service, opened by its settings, and its readiness. */
 import { performance } from "node:perf_hooks";
-import type { ReplayStore } from "../auth/proof/replay-store.ts";
+import type { ReplayStore } from "../auth/replay-store.ts";
 import type { AttemptCounters, PortionCounters } from "../domain/ports.ts";
 import { type CommitObserver, ObservedLedger } from "../ledger/append/observed.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";

@@ -6,12 +6,14 @@ import type { IssuerEntry } from "../base/issuers.ts";
 import {
   type AccessTokens,
   createAccessTokens,
+  type NamedStatus,
+  statusOfAll,
   type TokenDependencies,
+  type TokenIssuers,
   type TokenOptions,
-} from "./tokens/access-tokens.ts";
-import type { IntrospectionResult } from "./tokens/introspection.ts";
-import type { IssuerStatus } from "./tokens/issuer-keys.ts";
-import { type NamedStatus, statusOfAll, type TokenIssuers } from "./tokens/token-issuers.ts";
+} from "./access-tokens.ts";
+import type { IntrospectionResult } from "./introspection.ts";
+import type { IssuerStatus } from "./issuer-keys.ts";
 import { callerFromHeaders, type IdentityHeaderRule } from "./trusted-headers.ts";
 
 /** With both members, any `Authorization` header decides, good or bad; other calls use identity headers. */

@@ -7,7 +7,7 @@ import {
   type OnCertificateIgnored,
   presentedThumbprint,
   refusedPossession,
-} from "./proof/confirmation.ts";
+} from "./confirmation.ts";
 import { callerAddress, type TrustedIngress } from "./trusted-ingress.ts";
 
 export interface SessionPeer {

@@ -2,7 +2,7 @@
  * The ports that a store implements for the service and its commands. A new kind of store is a folder with a
  * `backend.ts`, and a case in `backends.ts`; the suites of `test/contract` test what all stores share.
  */
-import type { ReplayStore } from "../auth/proof/replay-store.ts";
+import type { ReplayStore } from "../auth/replay-store.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { StoreLocation } from "../base/postgres-url.ts";

@@ -1,5 +1,5 @@
 /** Batches DPoP replay checks: those that arrive while the writer is busy share the next commit. */
-import type { ProofUse } from "../auth/proof/replay-store.ts";
+import type { ProofUse } from "../auth/replay-store.ts";
 import { unavailable } from "./errors.ts";
 
 export interface ProofRow extends ProofUse {

@@ -1,6 +1,6 @@
 /** What every store keeps for a short time for all replicas: used proofs, and attempts. One suite for all of them. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { ReplayStore } from "../../src/auth/proof/replay-store.ts";
+import type { ReplayStore } from "../../src/auth/replay-store.ts";
 import type { AttemptCounters, PortionCounters } from "../../src/domain/ports.ts";
 import { manualClock, tenant } from "./ledger-records.ts";
 

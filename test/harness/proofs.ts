@@ -1,7 +1,7 @@
 /** DPoP proofs, right and wrong in every way, signed with keys that a test owns. */
 import { hash } from "node:crypto";
 import { calculateJwkThumbprint, type JWK } from "jose";
-import type { ProofUse, ReplayStore } from "../../src/auth/proof/replay-store.ts";
+import type { ProofUse, ReplayStore } from "../../src/auth/replay-store.ts";
 import { type Members, mintToken, type TestKey } from "./tokens.ts";
 
 /** What a proof is made for. */

@@ -4,7 +4,7 @@ import { accessSync, constants, existsSync, statfsSync } from "node:fs";
 import * as fileSystem from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import packageFile from "../../../package.json" with { type: "json" };
-import { parseSessionKeys } from "../../auth/tokens/session-keys.ts";
+import { parseSessionKeys } from "../../auth/session-tokens.ts";
 import { systemClock } from "../../base/clock.ts";
 import { loadTracing, systemFiles } from "../../config/load.ts";
 import { openSecretFiles } from "../../config/secret-files.ts";

@@ -1,7 +1,7 @@
 /** Checks of other systems: issuers, witnesses and the store, and their clocks. */
 import { existsSync } from "node:fs";
-import { askIssuer } from "../../auth/tokens/introspection-client.ts";
-import { discoverKeySetUrl, fetchKeySet } from "../../auth/tokens/issuer-documents.ts";
+import { askIssuer } from "../../auth/introspection.ts";
+import { discoverKeySetUrl, fetchKeySet } from "../../auth/issuer-documents.ts";
 import { systemClock } from "../../base/clock.ts";
 import type { IntrospectionRule, IssuerEntry } from "../../base/issuers.ts";
 import { createSemaphore } from "../../base/semaphore.ts";

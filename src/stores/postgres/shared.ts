@@ -1,5 +1,5 @@
 /** Short-lived state that replicas share. Each tenant's counters, and its proofs, have their own transactions. */
-import type { ProofUse } from "../../auth/proof/replay-store.ts";
+import type { ProofUse } from "../../auth/replay-store.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { outsideConnections } from "../../base/outside-connections.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";

@@ -1,5 +1,5 @@
 /** The store of many replicas: PostgreSQL, over a few connections. */
-import type { ProofUse } from "../../auth/proof/replay-store.ts";
+import type { ProofUse } from "../../auth/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";

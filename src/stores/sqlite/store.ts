@@ -3,7 +3,7 @@
  * one searches, started by the first search; one copies the write-ahead log into the file, started when that is long.
  * The event loop does no I/O.
  */
-import type { ReplayStore } from "../../auth/proof/replay-store.ts";
+import type { ReplayStore } from "../../auth/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import type { AttemptCounters, PortionCounters } from "../../domain/ports.ts";

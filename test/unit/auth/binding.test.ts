@@ -1,7 +1,7 @@
 /** What tokens are bound to, in every mode, beside what their callers show: a table of its own says who is let in. */
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { ProofOfPossessionRule } from "../../../src/auth/proof/possession.ts";
+import type { ProofOfPossessionRule } from "../../../src/auth/possession.ts";
 import { parseNetwork } from "../../../src/base/network.ts";
 import { thumbprintOf } from "../../../src/base/text-forms.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";

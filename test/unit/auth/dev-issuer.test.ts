@@ -4,7 +4,7 @@ import { request } from "node:https";
 import { decodeJwt, decodeProtectedHeader } from "jose";
 import { expect, onTestFinished, test } from "vitest";
 import { type Issuer, type IssuerOptions, startIssuer } from "../../../dev/issuer.ts";
-import type { TokenOptions } from "../../../src/auth/tokens/access-tokens.ts";
+import type { TokenOptions } from "../../../src/auth/access-tokens.ts";
 import { memoryReplayStore, mintProof } from "../../harness/proofs.ts";
 import { newTestKey, type TestKey } from "../../harness/tokens.ts";
 import { authenticatorOf, bearer, inboundOf, manualTime, patient, refusalOf } from "./world.ts";

@@ -1,8 +1,8 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { DpopRule } from "../../../src/auth/proof/dpop.ts";
-import { createDpopNonces } from "../../../src/auth/proof/dpop-proof.ts";
-import type { ReplayStore } from "../../../src/auth/proof/replay-store.ts";
+import type { DpopRule } from "../../../src/auth/dpop.ts";
+import { createDpopNonces } from "../../../src/auth/dpop-proof.ts";
+import type { ReplayStore } from "../../../src/auth/replay-store.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
-import type { TokenOptions } from "../../../src/auth/tokens/access-tokens.ts";
-import { cacheVerifications, type RefusedToken, type Verification } from "../../../src/auth/tokens/token-cache.ts";
+import type { TokenOptions } from "../../../src/auth/access-tokens.ts";
+import { cacheVerifications, type RefusedToken, type Verification } from "../../../src/auth/token-cache.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";

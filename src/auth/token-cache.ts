@@ -1,10 +1,10 @@
 /** Cache of verified and refused access tokens, so that not every call needs a signature check. */
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { Caller } from "../../base/caller.ts";
-import type { Clock } from "../../base/clock.ts";
-import type { ServiceError } from "../../base/errors.ts";
-import type { TokenBinding } from "../proof/confirmation-method.ts";
+import type { Caller } from "../base/caller.ts";
+import type { Clock } from "../base/clock.ts";
+import type { ServiceError } from "../base/errors.ts";
+import type { TokenBinding } from "./confirmation.ts";
 
 /** Longest time that a result is cached; a change of keys ends it at once. */
 const maximumAgeMs = 5 * 60_000;

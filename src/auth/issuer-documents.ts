@@ -1,7 +1,7 @@
 /** Fetches what an issuer publishes, such as its discovery document and key set, and its answers. */
 import type { JWK } from "jose";
-import { isLoopbackHost } from "../../base/network.ts";
-import type { Timers } from "../../base/timers.ts";
+import { isLoopbackHost } from "../base/network.ts";
+import type { Timers } from "../base/timers.ts";
 import { keyProblem } from "./candidate-keys.ts";
 
 /** Longest document. Key sets of large issuers have about 10 KiB. */

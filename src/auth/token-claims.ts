@@ -1,15 +1,14 @@
 /** Checks a token's content without a key: this can only refuse, and costs far less than a signature. */
 import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
-import type { AuthSource } from "../../base/caller.ts";
-import type { ServiceError } from "../../base/errors.ts";
-import type { TenantId } from "../../base/ids.ts";
-import { type IssuerEntry, speaksFor } from "../../base/issuers.ts";
-import type { ReadAttributes } from "../attributes.ts";
-import { refusedToken, signatureAlgorithms } from "../challenge.ts";
-import { callerFromClaims } from "../claims.ts";
-import { bindingOf } from "../proof/confirmation-method.ts";
+import type { AuthSource } from "../base/caller.ts";
+import type { ServiceError } from "../base/errors.ts";
+import type { TenantId } from "../base/ids.ts";
+import { type IssuerEntry, speaksFor } from "../base/issuers.ts";
+import type { ReadAttributes } from "./attributes.ts";
+import { refusedToken, signatureAlgorithms } from "./challenge.ts";
+import { callerFromClaims } from "./claims.ts";
+import { bindingOf } from "./confirmation.ts";
 import type { VerifiedToken } from "./token-cache.ts";
-import { checkContentType, checkHeaderType } from "./token-type.ts";
 
 /** Requirements of a token: `iss` and `aud` (in it) byte for byte, `typ` (RFC 9068 §4), the caller's claims. */
 export interface TokenRules extends IssuerEntry {
@@ -111,4 +110,43 @@ function decoded<T>(decode: () => T): T {
 /** The name of the faulty part goes to the log. */
 function invalid(what: string): Error {
   return refusedToken("invalid_token", "the access token is not valid", `token ${what}`);
+}
+
+/** Media types of access tokens, lowercase (RFC 9068 §2.1). */
+const accessTokenTypes: ReadonlySet<unknown> = new Set(["at+jwt", "application/at+jwt"]);
+/** The same, and what issuers from before RFC 9068 write: `JWT`, or nothing. */
+const lenientTypes: ReadonlySet<unknown> = new Set([...accessTokenTypes, "jwt", undefined]);
+
+/** Claims that access tokens never have. */
+const foreignClaims = [
+  // ID tokens: OpenID Connect Core §2, §3.1.3.6, §3.3.2.11; FAPI 1.0 part 2 §5.1.
+  ...["nonce", "at_hash", "c_hash", "s_hash"],
+  // Security event tokens, logout tokens among them: RFC 8417 §2.2, OpenID Connect Back-Channel Logout §2.4.
+  "events",
+];
+
+/** Claims in which some issuers name the kind of token; lowercase values for access tokens. */
+const kindClaims = [
+  // Keycloak; other values are ID, Refresh, Offline, Logout and more.
+  ["typ", ["bearer", "dpop"]],
+  // Amazon Cognito; the other value is id.
+  ["token_use", ["access"]],
+] as const;
+
+/** Checks `typ` of the header. @throws ServiceError `invalid_token` */
+export function checkHeaderType(typ: unknown, requireAtJwt: boolean): void {
+  const type = typeof typ === "string" ? typ.toLowerCase() : typ;
+  if ((requireAtJwt ? accessTokenTypes : lenientTypes).has(type)) return;
+  throw refusedToken("invalid_token", "the access token is of another type");
+}
+
+/** Checks the kind of token in its claims, for any header. @throws ServiceError `invalid_token` */
+export function checkContentType(payload: JWTPayload): void {
+  const foreign = foreignClaims.some((name) => Object.hasOwn(payload, name));
+  const otherKind = kindClaims.some(([name, kinds]) => Object.hasOwn(payload, name) && !isOneOf(payload[name], kinds));
+  if (foreign || otherKind) throw refusedToken("invalid_token", "the token is not an access token");
+}
+
+function isOneOf(value: unknown, kinds: readonly string[]): boolean {
+  return typeof value === "string" && kinds.includes(value.toLowerCase());
 }

@@ -9,12 +9,12 @@ import {
   jwtVerify,
   type ProtectedHeaderParameters,
 } from "jose";
-import type { Clock } from "../../base/clock.ts";
-import { isCleanText } from "../../base/ids.ts";
-import type { InboundRequest } from "../../base/inbound-request.ts";
-import { isLoopbackHost } from "../../base/network.ts";
-import { refusedProof, refusedToken, signatureAlgorithms } from "../challenge.ts";
-import { rsaProblem } from "../tokens/candidate-keys.ts";
+import type { Clock } from "../base/clock.ts";
+import { isCleanText } from "../base/ids.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
+import { isLoopbackHost } from "../base/network.ts";
+import { rsaProblem } from "./candidate-keys.ts";
+import { refusedProof, refusedToken, signatureAlgorithms } from "./challenge.ts";
 
 /** Longest proof. One with an RSA key of 4096 bits has about 2 KiB. */
 const maximumProofBytes = 4 * 1024;

@@ -1,5 +1,5 @@
 /** Parses the client certificate that a trusted ingress forwards, in the configured format. */
-import { parseThumbprint, thumbprintOf } from "../../base/text-forms.ts";
+import { parseThumbprint, thumbprintOf } from "../base/text-forms.ts";
 
 /**
  * `thumbprint`: base64url SHA-256 of the DER, without padding (the form of `x5t#S256`, RFC 8705 §3.1).

@@ -1,19 +1,20 @@
 /** Methods to prove possession of a token's key, one per deployment. */
-import type { Clock } from "../../base/clock.ts";
-import type { InboundRequest } from "../../base/inbound-request.ts";
-import type { FairSemaphore } from "../../base/semaphore.ts";
-import type { ProofOfPossession } from "../../base/vocabulary.ts";
-import { type TokenScheme, underDpop } from "../challenge.ts";
-import type { VerifiedToken } from "../tokens/token-cache.ts";
+import type { Clock } from "../base/clock.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
+import type { FairSemaphore } from "../base/semaphore.ts";
+import type { ProofOfPossession } from "../base/vocabulary.ts";
+import { type TokenScheme, underDpop } from "./challenge.ts";
 import {
+  boundThumbprint,
   confirmCertificate,
   type MutualTlsRule,
   type NoPossessionRule,
   type OnCertificateIgnored,
   requireCertificate,
+  requireUnbound,
 } from "./confirmation.ts";
-import { boundThumbprint, requireUnbound } from "./confirmation-method.ts";
 import { confirmDpopPossession, type DpopRule, expectProof, readProof } from "./dpop.ts";
+import type { VerifiedToken } from "./token-cache.ts";
 
 export type ProofOfPossessionRule = NoPossessionRule | MutualTlsRule | DpopRule;
 

@@ -1,4 +1,4 @@
-import type { Clock } from "../../base/clock.ts";
+import type { Clock } from "../base/clock.ts";
 
 /**
  * A bucket of `size` permits that refills `refillMs` after the first was taken. However many tokens with invented key

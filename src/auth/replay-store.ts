@@ -1,4 +1,4 @@
-import type { TenantId } from "../../base/ids.ts";
+import type { TenantId } from "../base/ids.ts";
 
 /** One DPoP proof, and the tenant of its token. Not secret. */
 export interface ProofUse {

@@ -1,11 +1,10 @@
 /** Proof of possession by DPoP (RFC 9449): every call is signed with the key that its token is bound to. */
 import { hash } from "node:crypto";
-import type { Clock } from "../../base/clock.ts";
-import type { InboundRequest } from "../../base/inbound-request.ts";
-import type { FairSemaphore } from "../../base/semaphore.ts";
-import { missingNonce, refusedProof } from "../challenge.ts";
-import type { VerifiedToken } from "../tokens/token-cache.ts";
-import { boundThumbprint } from "./confirmation-method.ts";
+import type { Clock } from "../base/clock.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
+import type { FairSemaphore } from "../base/semaphore.ts";
+import { missingNonce, refusedProof } from "./challenge.ts";
+import { boundThumbprint } from "./confirmation.ts";
 import {
   type DpopNonces,
   type DpopProof,
@@ -15,6 +14,7 @@ import {
   verifyProof,
 } from "./dpop-proof.ts";
 import type { ReplayStore } from "./replay-store.ts";
+import type { VerifiedToken } from "./token-cache.ts";
 
 export interface DpopRule {
   /** Tokens must be bound to a key of the caller, and every call carries a proof by it. */

@@ -1,10 +1,10 @@
 /** Verifies an access token: first its content, then its signature. */
 import { type CryptoKey, errors, type JWTPayload, jwtVerify } from "jose";
-import type { Clock } from "../../base/clock.ts";
-import { ServiceError } from "../../base/errors.ts";
-import type { FairLimits, FairSemaphore } from "../../base/semaphore.ts";
-import { refusedToken, signatureAlgorithms } from "../challenge.ts";
+import type { Clock } from "../base/clock.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { FairLimits, FairSemaphore } from "../base/semaphore.ts";
 import type { FindKeys } from "./candidate-keys.ts";
+import { refusedToken, signatureAlgorithms } from "./challenge.ts";
 import type { CallContext, RefusedToken, Verification, VerifiedToken } from "./token-cache.ts";
 import {
   checkBegun,

@@ -1,5 +1,5 @@
 import { type CryptoKey, createLocalJWKSet, errors, type JWK } from "jose";
-import { signatureAlgorithms } from "../challenge.ts";
+import { signatureAlgorithms } from "./challenge.ts";
 import type { TokenHeader } from "./token-claims.ts";
 
 export type KeySet = ReturnType<typeof createLocalJWKSet>;

@@ -1,9 +1,9 @@
 /** Keys of a token issuer: found by discovery, refreshed in the background, never fetched per call. */
 import { createLocalJWKSet } from "jose";
 import { LRUCache } from "lru-cache";
-import type { Clock } from "../../base/clock.ts";
-import { issuerUnavailable, refusedToken } from "../challenge.ts";
+import type { Clock } from "../base/clock.ts";
 import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";
+import { issuerUnavailable, refusedToken } from "./challenge.ts";
 import { discoverKeySetUrl, type FetchContext, fetchKeySet, parseIssuer } from "./issuer-documents.ts";
 import { createRefetchBudget, untilAborted } from "./refetch-budget.ts";
 

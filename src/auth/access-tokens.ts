@@ -1,0 +1,338 @@
+/**
+ * Authenticates callers with access tokens: verified or cached, and bound to the call. Each accepted issuer has separate
+ * keys, claims, tenants and cache; issuers can be replaced at run time.
+ */
+import { isDeepStrictEqual } from "node:util";
+import { decodeJwt } from "jose";
+import { type Caller, noteExpiry } from "../base/caller.ts";
+import { type DeclaredAttributes, noDeclaredAttributes } from "../base/caller-attributes.ts";
+import type { Clock } from "../base/clock.ts";
+import type { TenantId } from "../base/ids.ts";
+import type { InboundRequest } from "../base/inbound-request.ts";
+import { everyTenant, type IssuerEntry, indistinctOf, overlapsOf, speaksFor } from "../base/issuers.ts";
+import { createFairSemaphore, type FairSemaphore } from "../base/semaphore.ts";
+import type { Timers } from "../base/timers.ts";
+import { attributesWithin, claimedAttributes } from "./attributes.ts";
+import type { FindKeys } from "./candidate-keys.ts";
+import { readAccessToken, refusedToken } from "./challenge.ts";
+import type { OnCertificateIgnored } from "./confirmation.ts";
+import { createIntrospection, type IntrospectionResult } from "./introspection.ts";
+import { createIssuerKeys, type IssuerKeys, type IssuerStatus } from "./issuer-keys.ts";
+import { type PossessionMethod, type ProofOfPossessionRule, possessionMethod } from "./possession.ts";
+import {
+  type SessionKeySource,
+  sessionAttributesClaim,
+  sessionClaimNames,
+  sessionKeyFinder,
+} from "./session-tokens.ts";
+import { cacheVerifications, type RequireVerified, type VerifiedToken, type Verify } from "./token-cache.ts";
+import { signatureLimits, type VerifierRules, verifyToken } from "./token-verifier.ts";
+
+const defaultMaximumTokenBytes = 8 * 1024;
+const defaultClockToleranceSeconds = 30;
+const defaultFetchTimeoutMs = 5_000;
+
+export interface SessionTokenRule {
+  /** Their `iss`, which differs from every issuer's. */
+  readonly issuer: string;
+  readonly audience: string;
+  readonly keys: SessionKeySource;
+}
+
+export interface TokenOptions {
+  /** Empty: no issuer's tokens are accepted. */
+  readonly issuers: readonly IssuerEntry[];
+  /** Undefined: the service issues no tokens. */
+  readonly session?: SessionTokenRule | undefined;
+  /** Declared attributes of callers; none if absent. */
+  readonly attributes?: DeclaredAttributes;
+  readonly proofOfPossession: ProofOfPossessionRule;
+  /** Longest access token in bytes. Default 8192, which common HTTP servers accept as one header line. */
+  readonly maximumTokenBytes?: number;
+  /** Seconds by which an issuer's clock may differ from ours. Default 30; sensible values are 0 to 300. */
+  readonly clockToleranceSeconds?: number;
+  /** Milliseconds for one document of an issuer. Default 5000. */
+  readonly fetchTimeoutMs?: number;
+}
+
+export interface TokenDependencies {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly fetch: typeof globalThis.fetch;
+  /** Content of a file of credentials, as UTF-8. */
+  readonly readFile: (path: string) => Promise<string>;
+  /** Called after each fetch of an issuer's keys. None of these callbacks may throw. */
+  readonly onKeysFetched: (status: NamedStatus) => void;
+  /** Called for each question to an issuer about a token, and each that was not asked. */
+  readonly onIntrospected: (issuer: string, result: IntrospectionResult) => void;
+  /** Called for a token that its issuer signed for a foreign tenant; once while the token is cached. */
+  readonly onOverreach: (issuer: string, tenantId: TenantId) => void;
+  readonly onCertificateIgnored: OnCertificateIgnored;
+}
+
+export interface AccessTokens {
+  /** See `Authenticator.authenticate`. */
+  authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
+  /** See `Authenticator.authenticateStill`. */
+  authenticateStill(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
+  readonly issuers: Omit<TokenIssuers, "verify">;
+}
+
+/** @throws Error if an issuer identifier is invalid, or is http and not on loopback; if no tokens could be accepted */
+export function createAccessTokens(options: TokenOptions, dependencies: TokenDependencies): AccessTokens {
+  const { clock, onCertificateIgnored } = dependencies;
+  const maximumTokenBytes = options.maximumTokenBytes ?? defaultMaximumTokenBytes;
+  const clockToleranceSeconds = options.clockToleranceSeconds ?? defaultClockToleranceSeconds;
+  const signatures = createFairSemaphore(signatureLimits);
+  const possession = possessionMethod(options.proofOfPossession, {
+    clock,
+    clockToleranceSeconds,
+    onCertificateIgnored,
+    signatures,
+  });
+  const { verify, ...issuers } = openIssuers(options, clockToleranceSeconds, signatures, dependencies);
+
+  async function callerBy(
+    confirm: (...shown: Parameters<PossessionMethod["confirm"]>) => void | Promise<void>,
+    inbound: InboundRequest,
+    signal: AbortSignal,
+  ): Promise<Caller> {
+    try {
+      const token = readAccessToken(inbound, possession.scheme, maximumTokenBytes);
+      const mayVerify = async (claimed: VerifiedToken | "unknown") =>
+        possession.beforeSignature(token, claimed, inbound);
+      const verified = await verify(token, { signal, mayVerify });
+      await confirm(token, verified, inbound, signal);
+      noteExpiry(verified.caller, verified.expiresAtMs + clockToleranceSeconds * 1000);
+      return verified.caller;
+    } catch (thrown) {
+      throw possession.asThrown(thrown);
+    }
+  }
+
+  return {
+    authenticate: (inbound, signal) => callerBy(possession.confirm, inbound, signal),
+    authenticateStill: (inbound, signal) =>
+      callerBy((_token, verified) => possession.confirmStill(verified, inbound), inbound, signal),
+    issuers,
+  };
+}
+
+export interface NamedStatus extends IssuerStatus {
+  readonly issuer: string;
+}
+
+export interface TokenIssuers {
+  /** Verifies a token with its issuer's source. If the issuer is replaced meanwhile, the new one decides. */
+  readonly verify: RequireVerified;
+  /** The issuer that is responsible for the tenant, and whether its keys are there; undefined if there is none. */
+  ofTenant(tenantId: TenantId): { readonly entry: IssuerEntry; readonly issuerReady: boolean } | undefined;
+  statuses(): readonly NamedStatus[];
+  /** Starts to fetch keys. Call once. */
+  start(): void;
+  /**
+   * Replaces the issuers. Caches of unchanged issuers stay; keys stay while the issuer does.
+   * @throws Error, without any change, if one is invalid or two share a tenant
+   */
+  replace(issuers: readonly IssuerEntry[]): void;
+  close(): void;
+}
+
+/** Verifies tokens of one issuer completely, `iss` included. */
+interface Source {
+  readonly verify: RequireVerified;
+}
+
+interface Issuer extends Source {
+  readonly entry: IssuerEntry;
+  /** Undefined if its tokens are introspected. */
+  readonly keys: IssuerKeys | undefined;
+  readonly status: () => IssuerStatus;
+}
+
+/** Each issuer, the service included, has separate keys and claims: no token of one is valid as another's. */
+function openIssuers(
+  { issuers, session, attributes = noDeclaredAttributes, fetchTimeoutMs = defaultFetchTimeoutMs }: TokenOptions,
+  clockToleranceSeconds: number,
+  signatures: FairSemaphore,
+  dependencies: TokenDependencies,
+): TokenIssuers {
+  const { clock, onKeysFetched, onIntrospected, onOverreach } = dependencies;
+  const closing = new AbortController();
+  const own = session && openOwn(session);
+  let current: ReadonlyMap<string, Issuer> = new Map();
+  let only: Source | undefined;
+  let asked: readonly { readonly prefix: string; readonly source: Source }[] = [];
+  let isStarted = false;
+
+  /** @param sharers number of issuers that share the memory for caches */
+  function remember(verify: Verify, keyRevision: () => number | undefined, sharers = 1): RequireVerified {
+    const attributeRevision = () => attributes.revision;
+    return cacheVerifications(verify, {
+      clock,
+      keyRevision,
+      attributeRevision,
+      clockToleranceSeconds,
+      issuers: sharers,
+    });
+  }
+
+  function byKeys(rules: VerifierRules, findKeys: FindKeys): Verify {
+    return (token, context) => verifyToken(token, rules, findKeys, clock, context);
+  }
+
+  function openOwn({ issuer, audience, keys }: SessionTokenRule): Source {
+    const entry = { issuer, audience, requireAtJwt: true, claims: sessionClaimNames, tenants: everyTenant };
+    const readAttributes = attributesWithin(sessionAttributesClaim, attributes);
+    const rules = { ...entry, clockToleranceSeconds, readAttributes, signatures, onOverreach: () => {} };
+    const verify = byKeys({ ...rules, authSource: "session_token" }, sessionKeyFinder(keys));
+    return { verify: remember(verify, () => keys.revision) };
+  }
+
+  /** @param known keys of the same issuer, which are kept */
+  function openIssuer(entry: IssuerEntry, known: IssuerKeys | undefined, sharers: number): Issuer {
+    const { issuer, introspection } = entry;
+    const rules: VerifierRules = {
+      ...entry,
+      clockToleranceSeconds,
+      readAttributes: claimedAttributes(attributes),
+      authSource: "bearer_token",
+      signatures,
+      onOverreach: (tenantId) => onOverreach(issuer, tenantId),
+    };
+    if (introspection !== undefined) {
+      const { verify, status } = createIntrospection(introspection, rules, {
+        ...dependencies,
+        timeoutMs: fetchTimeoutMs,
+        signal: closing.signal,
+        onAnswered: (result) => onIntrospected(issuer, result),
+      });
+      return { entry, keys: undefined, verify: remember(verify, () => 0, sharers), status };
+    }
+    const keys =
+      known ??
+      createIssuerKeys(issuer, {
+        ...dependencies,
+        timeoutMs: fetchTimeoutMs,
+        onFetched: (status) => onKeysFetched({ issuer, ...status }),
+      });
+    return { entry, keys, verify: remember(byKeys(rules, keys.find), keys.revision, sharers), status: keys.status };
+  }
+
+  function replace(entries: readonly IssuerEntry[]): void {
+    requireApart(entries, session?.issuer);
+    const before = current;
+    const next = new Map(
+      entries.map((entry): [string, Issuer] => {
+        const known = before.get(entry.issuer);
+        const isSame = known !== undefined && isDeepStrictEqual(known.entry, entry);
+        return [entry.issuer, isSame ? known : openIssuer(entry, known?.keys, entries.length)];
+      }),
+    );
+    current = next;
+    only = onlySource(next, own);
+    asked = [...next.values()].flatMap((source) =>
+      source.entry.introspection === undefined ? [] : [{ prefix: source.entry.introspection.tokenPrefix, source }],
+    );
+    for (const [issuer, { keys }] of before) if (keys !== next.get(issuer)?.keys) keys?.close();
+    if (isStarted) for (const [issuer, { keys }] of next) if (keys !== before.get(issuer)?.keys) keys?.start();
+  }
+
+  /**
+   * The unverified `iss` only chooses the source: no source accepts a token that was signed for another. An opaque
+   * token goes to the issuer whose token prefix matches, and to no other.
+   */
+  function sourceOf(token: string): Source {
+    if (only !== undefined) return only;
+    const issuer = claimedIssuer(token);
+    const source =
+      issuer === undefined
+        ? asked.find(({ prefix }) => token.startsWith(prefix))?.source
+        : issuer === session?.issuer
+          ? own
+          : current.get(issuer);
+    if (source !== undefined) return source;
+    throw refusedToken("invalid_token", "the access token is not valid", "token iss");
+  }
+
+  replace(issuers);
+  return {
+    replace,
+    async verify(token, context) {
+      for (;;) {
+        const issuersBefore = current;
+        const source = sourceOf(token);
+        const verified = await source.verify(token, context);
+        // An issuer that was removed while its keys were awaited must not authenticate a caller.
+        if (current === issuersBefore || sourceOf(token) === source) return verified;
+      }
+    },
+    ofTenant(tenantId) {
+      for (const { entry, status } of current.values())
+        if (speaksFor(entry.tenants, tenantId)) return { entry, issuerReady: status().issuerReady };
+      return undefined;
+    },
+    statuses: () => [...current].map(([issuer, { status }]) => ({ issuer, ...status() })),
+    start() {
+      isStarted = true;
+      for (const { keys } of current.values()) keys?.start();
+    },
+    close() {
+      closing.abort();
+      for (const { keys } of current.values()) keys?.close();
+    },
+  };
+}
+
+/** Most issuers that one detail names. */
+const maximumNamed = 8;
+
+/** Status of all issuers: ready if any issuer has its keys. The detail names those without. */
+export function statusOfAll(statuses: readonly NamedStatus[]): IssuerStatus {
+  const [first, ...others] = statuses;
+  if (first === undefined) return { issuerReady: false, detail: "no token issuer is configured" };
+  if (others.length === 0) {
+    const { issuer: _, ...status } = first;
+    return status;
+  }
+  const away = statuses.filter(({ issuerReady, remark }) => !issuerReady || remark !== undefined);
+  const named = away.slice(0, maximumNamed).map(({ issuer, detail }) => `${issuer}: ${detail}`);
+  const more = away.length - named.length;
+  if (away.length === 0) return { issuerReady: true, detail: `the keys of ${statuses.length} issuers` };
+  const remark = `${away.length} of ${statuses.length} issuers have problems: ${named.join("; ")}${more > 0 ? `; and ${more} more` : ""}`;
+  return { issuerReady: statuses.some(({ issuerReady }) => issuerReady), detail: remark, remark };
+}
+
+function requireApart(entries: readonly IssuerEntry[], own: string | undefined): void {
+  const names = new Set(entries.map(({ issuer }) => issuer));
+  if (names.size < entries.length) throw new Error("an issuer is listed twice");
+  if (own !== undefined && names.has(own))
+    throw new Error("session tokens have the same issuer name as a configured issuer");
+  if (own === undefined && names.size === 0)
+    throw new Error("no token issuer is configured, and session tokens are off");
+  const [overlap] = overlapsOf(entries);
+  if (overlap !== undefined)
+    throw new Error(`${overlap.issuers.join(" and ")} are both configured for ${overlap.tenants}`);
+  const indistinct = indistinctOf(entries);
+  if (indistinct !== undefined) throw new Error(`the tokens of ${indistinct.join(" and ")} cannot be distinguished`);
+}
+
+/** The only source, if there is just one; then choosing it needs no parsing. */
+function onlySource(issuers: ReadonlyMap<string, Issuer>, own: Source | undefined): Source | undefined {
+  const [first, ...others] = issuers.values();
+  if (first === undefined) return own;
+  // An issuer that introspects must not see the tokens of others.
+  return others.length === 0 && own === undefined && first.keys !== undefined ? first : undefined;
+}
+
+function claimedIssuer(token: string): string | undefined {
+  try {
+    const { iss } = decodeJwt(token);
+    return typeof iss === "string" ? iss : undefined;
+  } catch {
+    // Not a JWT: refused like a token of an unknown issuer.
+    return undefined;
+  }
+}

@@ -491,9 +491,10 @@ export class World {
     if (this.#isOperating) return;
     this.note("the power goes");
     this.#killAll();
+    const hasServed = this.oracle.truth !== undefined;
     this.oracle.truth = undefined;
     this.#hasLostPower = true;
-    if (this.#storage.losePower()) this.oracle.lookAgain(this.#storage.truth());
+    if (this.#storage.losePower() && hasServed) this.oracle.lookAgain(this.#storage.truth());
   }
 
   #rotate(): void {

@@ -1,7 +1,7 @@
 import { ConnectError, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
-import { decodeRequest } from "../src/transport/rest/codec.ts";
+import { readJson } from "../src/transport/codec/json-reader.ts";
 import { messageEncoder } from "../src/transport/rest/encode.ts";
 import { methodOf, registry } from "./calls.ts";
 
@@ -45,7 +45,7 @@ export function grpcCaller(): (call: Call) => Promise<Outcome> {
       transport = createGrpcTransport({ baseUrl: url });
       transports.set(url, transport);
     }
-    const request = decodeRequest(registry.message(method.input), Buffer.from(JSON.stringify(body ?? {})));
+    const request = readJson(registry.message(method.input), Buffer.from(JSON.stringify(body ?? {})), "rest");
     try {
       const { message } = await transport.unary(method, undefined, callTimeoutMs, headers, request);
       return JSON.parse(messageEncoder(registry.message(method.output))(message));

@@ -11,7 +11,7 @@ import {
 } from "../clients/typescript/src/index.ts";
 import { createGrpcTransport, createHttpClient } from "../clients/typescript/src/node.ts";
 import { publicServices } from "../src/transport/calls/methods.ts";
-import { decodeRequest } from "../src/transport/rest/codec.ts";
+import { readJson } from "../src/transport/codec/json-reader.ts";
 import { messageEncoder } from "../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../src/transport/rest/registry.ts";
 import { type SampleCall, sampleCalls } from "./requests.ts";
@@ -70,7 +70,7 @@ function callerOver(transport: Transport): Caller {
   return async ({ rpc, body }) => {
     const method = methods.get(rpc);
     if (method === undefined) throw new Error(`${rpc} is not a public method`);
-    const request: Message = decodeRequest(registry.message(method.input), Buffer.from(JSON.stringify(body ?? {})));
+    const request: Message = readJson(registry.message(method.input), Buffer.from(JSON.stringify(body ?? {})), "rest");
     const { message } = await transport.unary(method, undefined, 5_000, undefined, request);
     return JSON.parse(messageEncoder(registry.message(method.output))(message));
   };

@@ -1,12 +1,10 @@
 /** What each protocol makes of a request body before the handler sees it. */
-import { create, fromBinary, fromJsonString, type Message } from "@bufbuild/protobuf";
+import { create, fromBinary, type Message } from "@bufbuild/protobuf";
 import { invalidRequests, ServiceError } from "../../src/base/errors.ts";
 import { authzenServices, publicServices } from "../../src/transport/calls/methods.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "../../src/transport/codec/binary-records.ts";
-import { jsonFaults } from "../../src/transport/codec/faults.ts";
-import { parseJson, readableText } from "../../src/transport/codec/parse.ts";
+import { readJson } from "../../src/transport/codec/json-reader.ts";
 import { createRules } from "../../src/transport/codec/validate.ts";
-import { decodeRequest } from "../../src/transport/rest/codec.ts";
 import { createRestRegistry } from "../../src/transport/rest/registry.ts";
 import { authzenMethods, type WireMethod, wireMethods } from "./methods.ts";
 
@@ -21,15 +19,8 @@ const rules = createRules(
 export type Spelling = "rest" | "canonical" | "binary";
 
 const reads: Readonly<Record<Spelling, (method: WireMethod, body: Buffer) => Message>> = {
-  rest: ({ desc }, body) => decodeRequest(registry.message(desc.input), body, (message) => rules(desc.input, message)),
-  canonical: ({ desc: { input } }, body) => {
-    const text = readableText(input, body);
-    try {
-      return fromJsonString(input, text, { ignoreUnknownFields: false });
-    } catch {
-      throw invalidRequests(jsonFaults(input, parseJson(input, body), "canonical", (message) => rules(input, message)));
-    }
-  },
+  rest: ({ desc }, body) => readJson(registry.message(desc.input), body, "rest", (read) => rules(desc.input, read)),
+  canonical: ({ desc: { input } }, body) => readJson(input, body, "canonical", (read) => rules(input, read)),
   binary: ({ desc: { input } }, body) => {
     requireFewRecords(input, body);
     try {

@@ -4,7 +4,7 @@
  */
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
-import { isFree } from "../../src/transport/codec/check.ts";
+import { isFree } from "../../src/transport/codec/contract.ts";
 
 export interface HostileBody {
   readonly family: string;

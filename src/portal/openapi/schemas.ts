@@ -1,7 +1,7 @@
 /** JSON Schemas of the messages, made from the descriptors that the JSON routes use. */
 import { type DescEnum, type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import type { JsonObject, JsonValue } from "../../base/json.ts";
-import { isFree, isOpen } from "../../transport/codec/check.ts";
+import { isFree, isOpen } from "../../transport/codec/contract.ts";
 import { type Comments, describe, describeWithoutName } from "./comments.ts";
 import { type Keywords, translateRules } from "./rules.ts";
 import { messageKeywords, nullableMembers, omittedMembers, Vocabulary } from "./vocabulary.ts";

@@ -6,8 +6,7 @@
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { WireType } from "@bufbuild/protobuf/wire";
 import { invalidRequests, type ServiceError, type Violation } from "../../base/errors.ts";
-import { isFree, isOpen } from "./check.ts";
-import { itemLimit } from "./size-limits.ts";
+import { isFree, isOpen, itemLimit } from "./contract.ts";
 
 /** Records, including those of nested messages and unknown fields. The largest valid request has about 250. */
 const maxRecords = 2048;

@@ -2,20 +2,12 @@
  * Items of bulk calls. They are taken out of a message before it is parsed, so that each is read and refused alone, in
  * its turn: a faulty item does not affect the others, and no call is parsed in one go.
  */
-import {
-  type DescField,
-  type DescMessage,
-  fromBinary,
-  fromJson,
-  type JsonValue,
-  type Message,
-} from "@bufbuild/protobuf";
+import { type DescField, type DescMessage, fromBinary, type Message } from "@bufbuild/protobuf";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
-import { invalidRequests, ServiceError, type Violation } from "../../base/errors.ts";
+import { invalidRequests, ServiceError } from "../../base/errors.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "./binary-records.ts";
-import { jsonFaults } from "./faults.ts";
-import { decodeText, notJson, parseText } from "./parse.ts";
-import { itemLimit } from "./size-limits.ts";
+import { itemLimit } from "./contract.ts";
+import { decodeText, endOfString, type MessageRules, notJson, readJson } from "./json-reader.ts";
 import type { Rules } from "./validate.ts";
 
 export interface ItemSource {
@@ -34,7 +26,7 @@ export interface ItemRules {
   /** Size of one item as sent. */
   readonly maxBytes: number;
   /** Reads the text of an item in the spelling of the JSON routes; absent for protobuf's own. */
-  readonly readText?: (text: string, rules: (message: Message) => readonly Violation[]) => Message;
+  readonly readText?: (text: string, rules: MessageRules) => Message;
 }
 
 type MessageListField = DescField & { readonly fieldKind: "list"; readonly listKind: "message" };
@@ -51,7 +43,8 @@ export function itemField(desc: DescMessage): MessageListField | undefined {
 export function takeJsonItems(field: MessageListField, body: Uint8Array, itemRules: ItemRules): TakenItems {
   const { rest, texts } = splitItems(field, decodeText(body));
   requireSome(field, texts.length);
-  const { rules, maxBytes, readText = readCanonical(field.message) } = itemRules;
+  const { rules, maxBytes } = itemRules;
+  const { readText = (text, rules) => readJson(field.message, text, "canonical", rules) } = itemRules;
   return {
     rest: Buffer.from(rest),
     items: {
@@ -66,15 +59,6 @@ export function takeJsonItems(field: MessageListField, body: Uint8Array, itemRul
         );
       },
     },
-  };
-}
-
-function readCanonical(desc: DescMessage): NonNullable<ItemRules["readText"]> {
-  return (text, rules) => {
-    const parsed = parseText(desc, text);
-    const faults = jsonFaults(desc, parsed, "canonical", rules);
-    if (faults.length > 0) throw invalidRequests(faults);
-    return fromJson(desc, parsed.value as JsonValue);
   };
 }
 
@@ -188,16 +172,6 @@ function splitItems(field: MessageListField, text: string): { readonly rest: str
 /** White space of JSON (RFC 8259 §2), which is less than JavaScript's. */
 function isBlank(text: string): boolean {
   return /^[ \t\n\r]*$/.test(text);
-}
-
-/** Position of the closing quote, or the end of the text if there is none. */
-function endOfString(text: string, start: number): number {
-  for (let quote = text.indexOf('"', start + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
-    let backslashes = 0;
-    while (text.charCodeAt(quote - 1 - backslashes) === 0x5c) backslashes++;
-    if (backslashes % 2 === 0) return quote;
-  }
-  return text.length;
 }
 
 /** Most records beside the items; more are refused unread. */

@@ -7,8 +7,8 @@ import { clearField, type DescField, type DescMessage, type Message } from "@buf
 import type { FieldRules } from "../../../gen/buf/validate/validate_pb.ts";
 import { maxViolations, type Violation } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
-import { checkFree, isFree } from "./check.ts";
-import { itemLimit, textLimit, textRulesOf } from "./size-limits.ts";
+import { checkFree, isFree, itemLimit } from "./contract.ts";
+import { textLimit, textRulesOf } from "./size-limits.ts";
 
 type Values = Record<string, unknown>;
 type Step = (message: Message & Values, path: string, violations: Violation[]) => void;

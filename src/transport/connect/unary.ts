@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
-import { fromBinary, fromJsonString, type Message, toJsonString } from "@bufbuild/protobuf";
+import { fromBinary, type Message, toJsonString } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import { encodeEnvelope } from "@connectrpc/connect/protocol";
@@ -39,9 +39,8 @@ import {
   writeRpcRefusal,
 } from "../calls/refusals.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "../codec/binary-records.ts";
-import { jsonFaults } from "../codec/faults.ts";
 import { itemField, takeBinaryItems, takeJsonItems } from "../codec/items.ts";
-import { parseJson, readableText } from "../codec/parse.ts";
+import { type MessageRules, readJson } from "../codec/json-reader.ts";
 import { frameEncoder } from "../grpc/encode.ts";
 import { encodeFrame, frameHeaderBytes, readOnly } from "../grpc/frame.ts";
 import { acceptedEncodings, type Decompress, decompressors } from "./compression.ts";
@@ -80,6 +79,7 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
   const maxBytes = limits.maxBodyBytes(rpc);
   const items = itemField(input);
   const toFrame = frameEncoder(output);
+  const rulesOfInput: MessageRules = (message) => rules(input, message);
   const jsonOptions = jsonTypes === undefined ? {} : { registry: jsonTypes };
 
   const read = (bytes: Uint8Array, isJson: boolean, call: Call): Message => {
@@ -90,7 +90,7 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
       call.items = taken.items;
       message = taken.rest;
     }
-    return isJson ? readJson(message) : readBinary(message);
+    return isJson ? readJson(input, message, "canonical", rulesOfInput) : readBinary(message);
   };
   const readBinary = (bytes: Uint8Array): Message => {
     requireFewRecords(input, bytes);
@@ -98,15 +98,6 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
       return fromBinary(input, bytes, binaryOptions);
     } catch {
       throw notProtobuf();
-    }
-  };
-  const readJson = (bytes: Uint8Array): Message => {
-    const text = readableText(input, bytes);
-    try {
-      return fromJsonString(input, text, jsonOptions);
-    } catch (cause) {
-      const faults = jsonFaults(input, parseJson(input, bytes), "canonical", (message) => rules(input, message));
-      throw faults.length > 0 ? invalidRequests(faults) : undecodable(cause);
     }
   };
   const encodeJson = (message: Message) => Buffer.from(toJsonString(output, message, jsonOptions));
@@ -271,10 +262,6 @@ function messageIn(query: URLSearchParams): Uint8Array {
   } catch {
     throw invalidRequests([{ field: "", rule: "base64", message: "message is not base64" }]);
   }
-}
-
-function undecodable(cause: unknown): ServiceError {
-  return invalidMessage("decode", "message could not be decoded", { cause });
 }
 
 /** @param answer a frame, or a bare message on Connect */

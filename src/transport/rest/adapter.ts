@@ -17,10 +17,9 @@ import {
   whenCallerGone,
 } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
-import type { MessageRules } from "../codec/faults.ts";
 import { itemField, takeJsonItems } from "../codec/items.ts";
+import { type MessageRules, readJson } from "../codec/json-reader.ts";
 import { answerEncoder, itemsEncoder } from "./answer.ts";
-import { decodePart, decodeRequest } from "./codec.ts";
 import { type ByteText, refuse, sendJson } from "./json-answer.ts";
 import { createRestRegistry } from "./registry.ts";
 
@@ -38,14 +37,14 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
     const encode = items === undefined ? answerEncoder(output) : itemsEncoder(output);
     const item = items && registry.message(items.message);
     const decode = (body: Uint8Array, call: Call): Message => {
-      if (items === undefined || item === undefined) return decodeRequest(input, body, rules);
+      if (items === undefined || item === undefined) return readJson(input, body, "rest", rules);
       const taken = takeJsonItems(items, body, {
         rules: options.rules,
         maxBytes: maxItemBytes(options.limits, method.rpc),
-        readText: (text, itemRules) => decodePart(item, text, itemRules),
+        readText: (text, itemRules) => readJson(item, text, "rest", itemRules),
       });
       call.items = taken.items;
-      return decodeRequest(input, taken.rest, rules);
+      return readJson(input, taken.rest, "rest", rules);
     };
     app.route({
       method: method.verb === "GET" ? ["GET", "HEAD"] : "POST",

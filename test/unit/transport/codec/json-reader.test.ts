@@ -1,0 +1,378 @@
+/** The reader of JSON requests beside that of protobuf-es: generated bodies, most of them with some fault. */
+import {
+  type DescField,
+  type DescMessage,
+  equals,
+  fromJsonString,
+  type Message,
+  ScalarType,
+  toBinary,
+} from "@bufbuild/protobuf";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { RegistrationItemSchema } from "../../../../gen/platform/bulk/v1/records_pb.ts";
+import {
+  type PlanProtectionRequest,
+  PlanProtectionRequestSchema,
+} from "../../../../gen/platform/sdk/v1/protection_pb.ts";
+import { CreateSessionRequestSchema } from "../../../../gen/platform/sdk/v1/session_pb.ts";
+import { ServiceError } from "../../../../src/base/errors.ts";
+import { authzenServices, bulkServices, publicServices } from "../../../../src/transport/calls/methods.ts";
+import { isOpen } from "../../../../src/transport/codec/contract.ts";
+import { readJson, type Spelling } from "../../../../src/transport/codec/json-reader.ts";
+import { createRestRegistry } from "../../../../src/transport/rest/registry.ts";
+import { requestTypes } from "../requests.ts";
+
+const registry = createRestRegistry(
+  [...publicServices, ...authzenServices, ...bulkServices, CreateSessionRequestSchema].flatMap(({ file }) => [
+    file,
+    ...file.dependencies,
+  ]),
+);
+const types = [
+  ...requestTypes,
+  ...authzenServices.flatMap(({ methods }) => methods.map(({ input }) => input)),
+  RegistrationItemSchema,
+];
+/** JSON text of strings, in several spellings. */
+const quoted = (text: string): fc.Arbitrary<string> =>
+  fc.oneof(
+    { weight: 12, arbitrary: fc.constant(JSON.stringify(text)) },
+    {
+      weight: 1,
+      arbitrary: fc.nat().map((n) => {
+        if (text === "") return '""';
+        const at = n % text.length;
+        const escaped = `\\u${text.charCodeAt(at).toString(16).padStart(4, "0")}`;
+        return `"${JSON.stringify(text.slice(0, at)).slice(1, -1)}${escaped}${JSON.stringify(text.slice(at + 1)).slice(1, -1)}"`;
+      }),
+    },
+  );
+const space = fc.oneof(
+  { weight: 20, arbitrary: fc.constant("") },
+  { weight: 1, arbitrary: fc.constantFrom(" ", "\n\t", "\r  ") },
+);
+const oddText = fc.oneof(
+  fc.constantFrom(
+    "",
+    "a",
+    "\0",
+    "a\0b",
+    "\ud800",
+    "x\udc00y",
+    "é",
+    "😀",
+    "a\nb",
+    '"',
+    "\\",
+    "__proto__",
+    "sha256:00",
+    "sha256:",
+    "protect",
+    "PROTECT",
+    "tdf",
+    "12",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "2026-13-01",
+  ),
+  fc
+    .constantFrom(63, 64, 65, 256, 257, 1024, 1025, 5000)
+    .chain((n) => fc.constantFrom("a", "é", "😀", '\\"').map((c) => c.repeat(n))),
+);
+const scalarJson = fc.oneof(
+  oddText.chain(quoted),
+  fc.constantFrom(
+    "null",
+    "true",
+    "false",
+    "0",
+    "-0",
+    "1",
+    "1.5",
+    "1.0",
+    "4.8213e4",
+    "1e400",
+    "-1",
+    "9007199254740991",
+    "9007199254740992",
+    "1e-9",
+    "48213",
+  ),
+);
+const name = fc.constantFrom(
+  "a",
+  "b",
+  "x",
+  "__proto__",
+  "toString",
+  "purpose",
+  "labels",
+  "-",
+  "a b",
+  "\0",
+  "é",
+  "",
+  "constructor",
+);
+
+const list = (items: fc.Arbitrary<string>, size = 4): fc.Arbitrary<string> =>
+  fc.tuple(fc.array(items, { maxLength: size }), space).map(([all, gap]) => `[${gap}${all.join(`,${gap}`)}${gap}]`);
+const object = (members: fc.Arbitrary<readonly [string, string]>, size = 5): fc.Arbitrary<string> =>
+  fc
+    .tuple(fc.array(members, { maxLength: size }), space)
+    .map(([all, gap]) => `{${gap}${all.map(([n, v]) => `${n}${gap}:${gap}${v}`).join(`,${gap}`)}${gap}}`);
+const named = (names: fc.Arbitrary<string>, values: fc.Arbitrary<string>) => fc.tuple(names.chain(quoted), values);
+
+const { any } = fc.letrec<{ any: string }>((tie) => ({
+  any: fc.oneof(
+    { depthSize: "small", withCrossShrink: true },
+    scalarJson,
+    list(tie("any")),
+    object(named(name, tie("any"))),
+  ),
+}));
+const deep = fc
+  .nat(24)
+  .chain((depth) =>
+    fc
+      .constantFrom(["[", "]"], ['{"a":', "}"])
+      .map(([open = "", close = ""]) => `${open.repeat(depth)}1${close.repeat(depth)}`),
+  );
+
+function textOf(field: DescField, spelling: Spelling): fc.Arbitrary<string> {
+  const mostly = (usual: fc.Arbitrary<string>) =>
+    fc.oneof({ weight: 14, arbitrary: usual }, { weight: 1, arbitrary: any });
+  switch (field.fieldKind) {
+    case "message":
+      if (field.message.typeName === "google.protobuf.Struct")
+        return mostly(
+          fc.oneof(
+            { weight: 6, arbitrary: object(named(name, any)) },
+            { weight: 1, arbitrary: deep.map((text) => `{"d":${text}}`) },
+          ),
+        );
+      return mostly(objectOf(field.message, spelling));
+    case "enum":
+      return mostly(
+        fc.constantFrom(
+          ...field.enum.values.map(({ jsonName, number }) =>
+            spelling === "canonical" && number % 2 === 1 ? String(number) : JSON.stringify(jsonName),
+          ),
+        ),
+      );
+    case "scalar":
+      if (field.scalar === ScalarType.INT64)
+        return mostly(fc.constantFrom("0", "48213", "9007199254740991", "-1", "1.0", '"12"'));
+      if (field.scalar === ScalarType.BOOL) return mostly(fc.constantFrom("true", "false"));
+      return mostly(
+        fc.oneof(
+          { weight: 6, arbitrary: fc.constantFrom('"a"', '"sha256:00"', '"tenant-a"', '"a longer text than a dozen"') },
+          { weight: 1, arbitrary: oddText.chain(quoted) },
+        ),
+      );
+    case "list": {
+      if (field.listKind === "message")
+        return mostly(
+          list(fc.oneof({ weight: 9, arbitrary: objectOf(field.message, spelling) }, { weight: 1, arbitrary: any })),
+        );
+      const item = fc.oneof(
+        { weight: 9, arbitrary: fc.constant('"a"') },
+        { weight: 1, arbitrary: scalarJson },
+        { weight: 1, arbitrary: oddText.chain(quoted) },
+      );
+      return mostly(
+        fc.oneof(
+          { weight: 5, arbitrary: list(item) },
+          {
+            weight: 1,
+            arbitrary: fc
+              .tuple(fc.constantFrom(63, 64, 65, 70), fc.constantFrom('"a"', "1"))
+              .map(([n, i]) => `[${Array.from({ length: n }, () => i).join(",")}]`),
+          },
+        ),
+      );
+    }
+    case "map": {
+      const entry = named(
+        fc.oneof(name, oddText).map((n) => n.toWellFormed().replace(/^[0-9-]+$/, "n")),
+        fc.oneof(
+          { weight: 9, arbitrary: fc.constant('"v"') },
+          { weight: 2, arbitrary: scalarJson },
+          { weight: 1, arbitrary: any },
+        ),
+      );
+      return mostly(
+        fc.oneof(
+          { weight: 5, arbitrary: object(entry) },
+          {
+            weight: 1,
+            arbitrary: fc
+              .tuple(fc.constantFrom(63, 64, 65, 70), fc.constantFrom('"v"', "1"), fc.boolean())
+              .map(
+                ([n, v, twice]) =>
+                  `{${Array.from({ length: n }, (_, i) => `"k${twice && i === n - 1 ? 3 : i}":${v}`).join(",")}}`,
+              ),
+          },
+        ),
+      );
+    }
+  }
+}
+
+function objectOf(desc: DescMessage, spelling: Spelling): fc.Arbitrary<string> {
+  if (desc.fields.length === 0) return object(named(name, any), 2);
+  const member = (field: DescField) =>
+    fc.tuple(
+      fc.constant(spelling === "rest" || field.number % 3 === 0 ? field.name : field.jsonName).chain(quoted),
+      textOf(field, spelling),
+    );
+  const all = fc
+    .tuple(
+      ...desc.fields.map((field) =>
+        fc.oneof({ weight: 8, arbitrary: member(field).map((m) => [m]) }, { weight: 1, arbitrary: fc.constant([]) }),
+      ),
+    )
+    .map((m) => m.flat());
+  const extra = fc.array(
+    fc.oneof(
+      { weight: 3, arbitrary: fc.constantFrom(...desc.fields).chain(member) },
+      { weight: 1, arbitrary: named(name, any) },
+    ),
+    { maxLength: 2 },
+  );
+  return fc
+    .tuple(
+      all,
+      fc.oneof({ weight: 5, arbitrary: fc.constant([]) }, { weight: 2, arbitrary: extra }),
+      fc.nat(),
+      space,
+      fc.boolean(),
+    )
+    .map(([usual, more, at, gap, first]) => {
+      const parts = (usual as (readonly [string, string])[]).map(([n, v]) => `${n}${gap}:${gap}${v}`);
+      const others = (more as (readonly [string, string])[]).map(([n, v]) => `${n}:${v}`);
+      const place = first ? 0 : at % (parts.length + 1);
+      return `{${gap}${[...parts.slice(0, place), ...others, ...parts.slice(place)].join(`${gap},`)}${gap}}`;
+    });
+}
+
+function bodies(desc: DescMessage, spelling: Spelling): fc.Arbitrary<Buffer> {
+  const text = fc.oneof(
+    { weight: 20, arbitrary: objectOf(desc, spelling) },
+    { weight: 1, arbitrary: any },
+    { weight: 1, arbitrary: fc.constantFrom("", " ", "\ufeff{}", "{}", "{} ", "{}x", "[", "nul") },
+  );
+  const edits = fc.array(fc.tuple(fc.nat(), fc.constantFrom(...'{}[],:"\\0 a', "\xff", "\n", "\u0000", "")), {
+    maxLength: 1,
+  });
+  return fc
+    .tuple(text, fc.oneof({ weight: 4, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: edits }))
+    .map(([body, changes]) => {
+      let bytes = Buffer.from(body);
+      for (const [at, put] of changes as [number, string][]) {
+        const place = at % (bytes.length + 1);
+        bytes = Buffer.concat([
+          bytes.subarray(0, place),
+          Buffer.from(put, "latin1"),
+          bytes.subarray(put === "" ? place + 1 : place + (at % 2)),
+        ]);
+      }
+      return bytes;
+    });
+}
+
+type Outcome = { message: Message } | { rules: readonly string[] };
+
+function read(desc: DescMessage, body: Buffer, spelling: Spelling): Outcome {
+  try {
+    return { message: readJson(desc, body, spelling) };
+  } catch (error) {
+    if (error instanceof ServiceError) return { rules: (error.details.violations ?? []).map(({ rule }) => rule) };
+    throw error;
+  }
+}
+
+/** Undefined if protobuf-es refuses the body. */
+function readByLibrary(desc: DescMessage, body: Buffer, spelling: Spelling): Message | undefined {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+    return fromJsonString(desc, text, { ignoreUnknownFields: spelling === "rest" && isOpen(desc) });
+  } catch {
+    return undefined;
+  }
+}
+
+/** Rules that are no part of protobuf JSON. */
+const ownRules = new Set([
+  "enum.defined_only",
+  "json.depth",
+  "json.max_items",
+  "json.type",
+  "map.max_pairs",
+  "repeated.max_items",
+  "string.clean",
+]);
+
+describe.each(["rest", "canonical"] as const)("%s", (spelling) => {
+  test.each(types.map((desc) => [desc.name, desc] as const))("%s is read as protobuf-es reads it", (_, original) => {
+    const desc = spelling === "rest" ? registry.message(original) : original;
+    let good = 0;
+    const property = fc.property(bodies(desc, spelling), (body) => {
+      const expected = readByLibrary(desc, body, spelling);
+      const actual = read(desc, body, spelling);
+      if ("rules" in actual) {
+        if (expected !== undefined) expect(actual.rules.filter((rule) => !ownRules.has(rule))).toEqual([]);
+        expect(actual.rules).not.toEqual([]);
+        return;
+      }
+      good++;
+      // The library looks into unknown members, which are ignored.
+      if (expected === undefined && spelling === "rest" && isOpen(desc)) return;
+      if (expected === undefined) throw new Error("protobuf-es refuses the body");
+      expect(equals(desc, actual.message, expected)).toBe(true);
+      expect(Buffer.from(toBinary(desc, actual.message)).equals(toBinary(desc, expected))).toBe(true);
+    });
+    fc.assert(property, { numRuns: 300 });
+    expect(good).toBeGreaterThan(0);
+  });
+});
+
+test("a message keeps nothing of a large body but its own texts", () => {
+  const desc = registry.message(PlanProtectionRequestSchema);
+  const purpose = "a text that is longer than a slice";
+  const body = Buffer.from(`{"purpose":"${purpose}","content_digest":"${"x".repeat(150_000)}"}`);
+  const before = process.memoryUsage().heapUsed;
+  const kept = Array.from({ length: 400 }, () => (readJson(desc, body, "rest") as PlanProtectionRequest).purpose);
+  expect(kept.every((text) => text === purpose)).toBe(true);
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(40_000_000);
+});
+
+const plan = '{"operation":"protect","workload":{"application":"a"},"resource":{"kind":"k"}';
+
+test.each<[string, string, readonly (readonly [string, string])[]]>([
+  ["only the last of two members counts", `${plan},"purpose":1,"purpose":"b"}`, [["purpose", "json.duplicate_member"]]],
+  [
+    "faults of the last are named for themselves",
+    `${plan},"workload":{"application":1}}`,
+    [
+      ["workload.application", "json.type"],
+      ["workload", "json.duplicate_member"],
+    ],
+  ],
+  ["an unknown member is named once", `${plan},"x":1,"x":2}`, [["x", "json.unknown_field"]]],
+  ["a map has any name", `${plan},"attributes":{"\\u005f_proto__":"v"}}`, []],
+  ["a comma at the end", `${plan},}`, [["", "json.syntax"]]],
+  ["something after the end", `${plan}}}`, [["", "json.syntax"]]],
+  ["a number with a leading zero", `${plan},"content_size_bytes":012}`, [["", "json.syntax"]]],
+  ["a line feed in a text", `${plan},"purpose":"a\nb"}`, [["", "json.syntax"]]],
+])("%s", (_, body, expected) => {
+  const desc = registry.message(PlanProtectionRequestSchema);
+  let found: unknown = [];
+  try {
+    readJson(desc, body, "rest");
+  } catch (error) {
+    found = (error as ServiceError).details.violations?.map(({ field, rule }) => [field, rule]);
+  }
+  expect(found).toEqual(expected);
+});

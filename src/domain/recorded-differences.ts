@@ -1,8 +1,7 @@
 /** Compares the answers of two engines to recorded decisions. */
 import type { RecordId, TenantId } from "../base/ids.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
-import { type DifferenceKind, differenceOf } from "../policy/engine/difference.ts";
-import type { PolicyDecision, PolicyEngine } from "../policy/model/decision.ts";
+import { type DifferenceKind, differenceOf, type PolicyDecision, type PolicyEngine } from "../policy/model/decision.ts";
 import { findDecision } from "./replay.ts";
 
 /** Decisions that change from one answer with its reasons to another. */

@@ -17,7 +17,7 @@ import { type Program, programOf } from "../../src/policy/evaluate/program.ts";
 import { Paths, Scene } from "../../src/policy/evaluate/scene.ts";
 import { leftToCedar } from "../../src/policy/evaluate/values.ts";
 import type { PolicyAction } from "../../src/policy/model/decision.ts";
-import { splitPolicies } from "../../src/policy/model/policy-text.ts";
+import { splitPolicies } from "../../src/policy/model/problem.ts";
 
 /** A test's file. What it names is relative to the corpus. */
 interface CorpusTest {

@@ -1,7 +1,7 @@
 /** The explorer as a person uses it, in headless Chromium. */
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { authzenRoutes, bulkRoutes } from "../../src/domain/bulk-routes.ts";
+import { authzenRoutes, bulkRoutes } from "../../src/domain/routes.ts";
 import { launchBrowser, openPage } from "../harness/browser.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { openApiDocument } from "../harness/openapi.ts";

@@ -11,7 +11,7 @@ import { sampleCalls } from "../../dev/requests.ts";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { PlanProtectionsResponseSchema } from "../../gen/platform/bulk/v1/decisions_pb.ts";
 import { PlanProtectionRequestSchema } from "../../gen/platform/sdk/v1/protection_pb.ts";
-import { bulkRoutes } from "../../src/domain/bulk-routes.ts";
+import { bulkRoutes } from "../../src/domain/routes.ts";
 import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";

@@ -6,7 +6,7 @@ import { toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { bulkRoutes } from "../../src/domain/bulk-routes.ts";
+import { bulkRoutes } from "../../src/domain/routes.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { requestOf } from "../harness/generate.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";

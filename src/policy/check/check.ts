@@ -1,6 +1,6 @@
 /** Checks a bundle before it decides anything: problems of every set, and of sets that decide together. */
 import { type SetIndex, setIndexOf } from "../evaluate/compiled-set.ts";
-import { mergeGuidance } from "../guidance/guidance-merge.ts";
+import { mergeGuidance } from "../guidance/guidance.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { type PolicyFileSystem, type PolicySettings, readEntries } from "../load/directory.ts";
 import { cedar } from "../model/cedar.ts";

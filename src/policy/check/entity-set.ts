@@ -5,8 +5,7 @@ import { cedar } from "../model/cedar.ts";
 import { type DeclaredEntities, type EntitySchema, readEntitySchema } from "../model/entity-types.ts";
 import { describeUid, type EntityUid, keyOf } from "../model/entity-values.ts";
 import type { PolicyProblem } from "../model/problem.ts";
-import { type Entity, readEntityFile } from "./entity-file.ts";
-import { lineOfElement } from "./json-text.ts";
+import { type Entity, lineOfElement, readEntityFile } from "./entity-file.ts";
 
 const maximumEntities = 250_000;
 /** Most direct and indirect ancestors of an entity: each is part of every request that refers to it. */

@@ -8,14 +8,20 @@ import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { askable, queryFor, simplified, understood, usualQuestion, withValue } from "../check/question.ts";
 import { type AskedVariable, merged, nameOf, numbers, variablesOf } from "../check/samples.ts";
-import { type DecisionDifference, differenceOf } from "../engine/difference.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import type { PolicyDecision } from "../model/decision.ts";
+import { type DecisionDifference, differenceOf, type PolicyDecision } from "../model/decision.ts";
 import { onBehalfOfName } from "../model/inputs.ts";
 import type { WrittenQuestion } from "../model/query.ts";
 import { policyActions } from "../model/schema.ts";
-import { knownEntities } from "./known-entities.ts";
-import { comparisonsOf, type Side, sideOf, type TenantGroup, tenantGroups, unnamedTenant } from "./side.ts";
+import {
+  comparisonsOf,
+  knownEntities,
+  type Side,
+  sideOf,
+  type TenantGroup,
+  tenantGroups,
+  unnamedTenant,
+} from "./side.ts";
 import { type PolicySummary, summaryOf } from "./summary.ts";
 
 export type FoundBy = "test" | "mutation" | "sample" | "solver";

@@ -7,8 +7,7 @@ import type { Comparisons } from "../check/terms.ts";
 import { cedarRequestBuilder } from "../evaluate/cedar-request.ts";
 import { PreparedSet } from "../evaluate/prepared-set.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { knownEntities } from "./known-entities.ts";
-import { comparisonsOf, type Side, sideOf } from "./side.ts";
+import { comparisonsOf, knownEntities, type Side, sideOf } from "./side.ts";
 
 /** Most combinations of values per policy. */
 const maxRows = 4_096;

@@ -14,9 +14,8 @@ import type { PolicyAction } from "../model/decision.ts";
 import type { WrittenQuestion } from "../model/query.ts";
 import { policyActions } from "../model/schema.ts";
 import { decideBoth, keyOf, type PolicyChange } from "./compare.ts";
-import { questionIn } from "./counterexample.ts";
 import type { Counterexample, ProverOutcome, ProverQuestion, ProverRequest } from "./prover-wire.ts";
-import { type RequestDomain, requestDomain } from "./request-domain.ts";
+import { questionIn, type RequestDomain, requestDomain } from "./request-domain.ts";
 import {
   comparisonsOf,
   hasSameGuidance,

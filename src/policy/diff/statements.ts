@@ -1,7 +1,7 @@
 /**
  * Statements to prove of two bundles about one action of tenants with the same sets: that policies allow the same
  * requests, and give the same guidance. Guidance is merged from the parts that deciding policies give
- * (`guidance-merge.ts`), so it is the same if, for each part, some policy with it decides for the same requests.
+ * (`guidance.ts`), so it is the same if, for each part, some policy with it decides for the same requests.
  */
 import canonicalize from "canonicalize";
 import type { CheckedPolicy } from "../check/check-policy.ts";

@@ -24,10 +24,9 @@ import {
 } from "../model/decision.ts";
 import type { InputCatalogue } from "../model/inputs.ts";
 import type { CombinedDecision } from "./combined-decision.ts";
-import { DecisionCache } from "./decision-cache.ts";
 import type { EngineSets } from "./engine-sets.ts";
 import { type Explanation, explain } from "./explanation.ts";
-import type { Plan, PlansByAction } from "./plan.ts";
+import { DecisionCache, type Plan, type PlansByAction } from "./plan.ts";
 
 /** A policy of a compiled bundle, for tests and explanations. */
 export type CompiledPolicy = Pick<

@@ -2,7 +2,7 @@
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { SetResult } from "../evaluate/prepared-set.ts";
 import type { AnnotatedGuidance, PolicyGuidance, StrictnessOrders } from "../guidance/annotations.ts";
-import { mergeGuidance } from "../guidance/guidance-merge.ts";
+import { mergeGuidance } from "../guidance/guidance.ts";
 import { fillIn, maximumObligations, mergeObligations } from "../guidance/obligations.ts";
 import {
   evaluationError,

@@ -8,7 +8,7 @@
  * | `@description`                                                    | both           | text, for people               |
  * | `@handling_mode`, `@enforcement_mode`, `@local_enforcement_library`, `@key_strategy`, `@authorization_strategy` | permit | one word |
  * | `@artifact_profile`                                               | permit         | a profile of the deployment    |
- * | `@key_transport`                                                  | permit         | see `key-transport.ts`         |
+ * | `@key_transport`                                                  | permit         | see `key-references.ts`        |
  * | `@send_only`, `@bind_policy_to`, `@evidence_expected`             | permit         | comma-separated list           |
  * | `@required_scopes`                                                | permit         | comma-separated list of scopes |
  * | `@required_actions`                                               | both           | comma-separated list of words  |
@@ -21,7 +21,7 @@ import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts
 import type { Claimed } from "../model/decision.ts";
 import { claimedRows } from "../model/input-table.ts";
 import type { InputCatalogue } from "../model/inputs.ts";
-import { formatKeyTransport, parseKeyTransport } from "./key-transport.ts";
+import { formatKeyTransport, parseKeyTransport } from "./key-references.ts";
 import { type ObligationTemplate, obligationNames, parseObligation } from "./obligations.ts";
 
 export const scalarNames = [

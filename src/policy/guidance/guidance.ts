@@ -1,11 +1,16 @@
 /** Derives the guidance of an answer from merged annotations, defaults and the key reference. */
 import type { SnakeCase } from "../../base/json.ts";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
-import type { Guidance, KeyTransportGuidance, PolicyQuery } from "../model/decision.ts";
-import type { ListName, PolicyGuidance, ScalarName } from "./annotations.ts";
-import type { GuidanceDefaults } from "./guidance-defaults.ts";
-import type { KeyReferenceStatus } from "./key-references.ts";
-import { type KeyTransportChoice, parseKeyTransport } from "./key-transport.ts";
+import type { Guidance, KeyTransportGuidance, PolicyAction, PolicyQuery } from "../model/decision.ts";
+import {
+  type ListName,
+  listNames,
+  type PolicyGuidance,
+  type ScalarName,
+  type StrictnessOrders,
+  scalarNames,
+} from "./annotations.ts";
+import { type KeyReferenceStatus, type KeyTransportChoice, parseKeyTransport } from "./key-references.ts";
 
 /** Guidance of an allowed query. `given` comes from parsed annotations, so its values are valid. */
 export function guidanceOfAllow(
@@ -113,4 +118,95 @@ export const guidanceMembers: Readonly<Record<string, ReadMember>> = {
 /** Every member by its name. */
 export function describeGuidance(guidance: Guidance): Readonly<Record<string, string | readonly string[]>> {
   return Object.fromEntries(Object.entries(guidanceMembers).map(([name, read]) => [name, read(guidance)]));
+}
+
+export interface GuidanceDefaults {
+  readonly handling_mode: string;
+  readonly enforcement_mode: string;
+  readonly local_enforcement_library: string;
+  /** Profile if neither the request nor a policy names one. */
+  readonly artifact_profile: ArtifactProfile;
+  /** By owner of the key: the caller's own, by profile, or one with a managed transport. */
+  readonly key_strategy: { readonly local: Readonly<Record<ArtifactProfile, string>>; readonly managed: string };
+  readonly authorization_strategy: string;
+  readonly policy_resolution: string;
+  /** Transport for a plan without a key reference, by profile. Absent profiles have none. */
+  readonly key_transport: Readonly<Partial<Record<ArtifactProfile, KeyTransportChoice>>>;
+  /** What the caller sends after the local work, by action; `deny` on a denial. */
+  readonly send_only: Readonly<Record<PolicyAction | "deny", readonly string[]>>;
+  readonly bind_policy_to: readonly string[];
+  /** The event that reports the action, or a denial. */
+  readonly evidence_expected: Readonly<Record<PolicyAction | "deny", readonly string[]>>;
+}
+
+const registration = ["artifact_cid", "artifact_digest", "artifact_kind", "artifact_profile", "decision_id"];
+const event = ["decision_id", "event_type", "occurred_at", "outcome"];
+const keyBinding = ["artifact_digest", "artifact_profile", "decision_id", "key_reference"];
+
+export const guidanceDefaults: GuidanceDefaults = {
+  handling_mode: "local_embedded_enforcement",
+  enforcement_mode: "local_embedded_enforcement",
+  local_enforcement_library: "sdk_embedded_library",
+  artifact_profile: "envelope",
+  key_strategy: {
+    local: { tdf: "local_content_key", envelope: "local_content_key", detached_signature: "local_signing_key" },
+    managed: "managed_content_key",
+  },
+  authorization_strategy: "policy_decision",
+  policy_resolution: "metadata_only_control_plane",
+  key_transport: {},
+  send_only: {
+    protect: registration,
+    access: event,
+    rewrap: registration,
+    wrap: keyBinding,
+    unwrap: event,
+    rewrapKey: keyBinding,
+    deny: event,
+  },
+  bind_policy_to: ["artifact_digest", "content_digest"],
+  evidence_expected: {
+    protect: ["protect"],
+    access: ["access"],
+    rewrap: ["rewrap"],
+    wrap: ["protect"],
+    unwrap: ["access"],
+    rewrapKey: ["rewrap"],
+    deny: ["deny"],
+  },
+};
+
+/*
+ * The rule for merging the guidance of the deciding policies.
+ *
+ * - A list is the union of their lists.
+ * - A scalar with equal values has that value. Different values with a strictness order give the strictest. Different
+ *   values without an order conflict, and a conflict denies.
+ * - A name without a value keeps its default (`guidanceDefaults`); a given one replaces it.
+ *
+ * So the order of the policies does not matter, and repeating guidance changes nothing.
+ */
+
+export interface MergedGuidance {
+  readonly guidance: PolicyGuidance;
+  /** Scalars whose values differ without an order; they are left out of `guidance`. */
+  readonly conflicts: readonly ScalarName[];
+}
+
+/** Merges by the rule above. */
+export function mergeGuidance(parts: readonly PolicyGuidance[], strictness: StrictnessOrders): MergedGuidance {
+  const scalars: Partial<Record<ScalarName, string>> = {};
+  const lists: Partial<Record<ListName, readonly string[]>> = {};
+  const conflicts: ScalarName[] = [];
+  for (const name of scalarNames) {
+    const values = new Set(parts.flatMap((part) => part.scalars[name] ?? []));
+    const chosen = values.size > 1 ? strictness[name]?.findLast((value) => values.has(value)) : [...values][0];
+    if (chosen !== undefined) scalars[name] = chosen;
+    else if (values.size > 1) conflicts.push(name);
+  }
+  for (const name of listNames) {
+    const given = parts.flatMap((part) => (part.lists[name] === undefined ? [] : [part.lists[name]]));
+    if (given.length > 0) lists[name] = [...new Set(given.flat())].sort();
+  }
+  return { guidance: { scalars, lists }, conflicts };
 }

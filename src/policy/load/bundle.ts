@@ -8,7 +8,7 @@ import { atOnce } from "../../base/steps.ts";
 import { utf8Text } from "../../base/text-forms.ts";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import type { StrictnessOrders } from "../guidance/annotations.ts";
-import type { GuidanceDefaults } from "../guidance/guidance-defaults.ts";
+import type { GuidanceDefaults } from "../guidance/guidance.ts";
 import type { KeyReferenceRule } from "../guidance/key-references.ts";
 import type { PolicyAction } from "../model/decision.ts";
 import type { DeclaredInputs } from "../model/inputs.ts";

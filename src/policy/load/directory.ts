@@ -5,25 +5,23 @@
  *     schema.cedarschema      optional copy of the schema, for editors; must be unchanged
  *     <set>/*.cedar           one folder per set that the manifest names
  *     *.cedarschema, *.json   entities and their schema, if the manifest names them
- *     tests/*.yaml            expected decisions, see policy-tests.ts
+ *     tests/*.yaml            expected decisions, see policy-test-file.ts
  *
- * Every other entry is checked as in unread.ts. Only names that the directory lists are opened, tenant ids are never
+ * Every other entry is checked: see `judgeUnread`. Only names that the directory lists are opened, tenant ids are never
  * used as names, and a link out of the directory is refused (orchestrators mount files with links within it).
  */
 import { join, sep } from "node:path";
-import type { ArtifactProfile } from "../../base/vocabulary.ts";
-import { artifactProfiles } from "../../base/vocabulary.ts";
+import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
 import { defaultKeyReferences, type KeyReferenceRule } from "../guidance/key-references.ts";
 import type { DeclaredEntities } from "../model/entity-types.ts";
 import type { DeclaredInputs } from "../model/inputs.ts";
 import { type PolicyProblem, sortProblems } from "../model/problem.ts";
 import { engineVersion, isSchemaCopy, schemaFor } from "../model/schema.ts";
 import type { PolicyBundle } from "./bundle.ts";
-import type { EntitiesMember } from "./declared-entities.ts";
+import type { EntitiesMember } from "./declarations.ts";
 import { parseManifest } from "./manifest.ts";
 import { testsFolder } from "./manifest-reader.ts";
 import { type PolicyTest, parsePolicyTests } from "./policy-test-file.ts";
-import { judgeUnread, testFile, type UnreadEntry } from "./unread.ts";
 
 /** The required functions of a file system; `node:fs/promises` is one. */
 export interface PolicyFileSystem {
@@ -299,4 +297,61 @@ function unreadable(error: unknown): string {
   if (code === tooLarge) return `is too large: ${limit?.of}`;
   if (code === "ERR_ENCODING_INVALID_ENCODED_DATA") return "is not UTF-8 text";
   return `cannot be read (${code ?? name ?? "unknown error"})`;
+}
+
+/*
+ * Checks the entries of a policy directory that are not read. A policy that is silently left out would be believed to
+ * be in force, so anything that might be a policy is refused, and the rest is listed.
+ */
+
+/** An entry of the directory, or of a folder that is read, that is not read itself. */
+export interface UnreadEntry {
+  /** Folder that is read, such as `default`; undefined for the directory itself. */
+  readonly folder?: string;
+  readonly name: string;
+  readonly isFolder: boolean;
+}
+
+/** Names that version control, editors, file systems and orchestrators (`..data`, `..2026_01_31_…`) leave behind. */
+const leftBehind = /^\.|^lost\+found$/;
+const document =
+  /^(?:readme|licen[cs]e|notice|changelog|codeowners)(?:[-_]\w+)*(?:\.[a-z]{2}(?:-[a-z]{2})?)?(?:\.(?:md|txt|rst|adoc|html))?$/i;
+
+/** Names of files with expected decisions. They decide nothing, so they are read only when they are run. */
+export const testFile = /^[^.].*\.ya?ml$/;
+
+/** Paths of harmless entries, and a problem for every other one. */
+export function judgeUnread(found: readonly UnreadEntry[]): {
+  readonly ignored: readonly string[];
+  readonly problems: readonly PolicyProblem[];
+} {
+  const isTest = ({ folder, name, isFolder }: UnreadEntry) =>
+    folder === testsFolder && !isFolder && testFile.test(name);
+  const entries = found.filter((entry) => !isTest(entry));
+  const isHarmless = ({ name, isFolder }: UnreadEntry) => leftBehind.test(name) || (!isFolder && document.test(name));
+  return {
+    ignored: entries.filter(isHarmless).map(pathOf).sort(),
+    problems: entries
+      .filter((entry) => !isHarmless(entry))
+      .map((entry) => ({ file: pathOf(entry), ...complaintOf(entry) })),
+  };
+}
+
+function pathOf({ folder, name }: UnreadEntry): string {
+  return folder === undefined ? name : `${folder}/${name}`;
+}
+
+function complaintOf({ folder, name, isFolder }: UnreadEntry): Pick<PolicyProblem, "message" | "hint"> {
+  if (folder === testsFolder) return { message: "is not read", hint: "expected decisions are *.yaml files in tests" };
+  if (folder !== undefined && isFolder) {
+    return { message: "is not read: it is a folder within a set", hint: `move what it holds into ${folder}` };
+  }
+  if (folder !== undefined) return { message: "is not read", hint: "a set holds *.cedar files, in lowercase" };
+  if (isFolder)
+    return { message: "is not read: no tenant has this set", hint: "name it in the manifest, or remove it" };
+  if (/\.cedar$/i.test(name)) return { message: "is not read", hint: "move it into the folder of a set" };
+  return {
+    message: "is not read",
+    hint: "keep here what the policies need; documents are README, LICENSE and the like",
+  };
 }

@@ -12,11 +12,11 @@
  *         tdf: mode=authorized_key_release, origin=kms
  *     strictness:                   # optional: from weakest to strictest, so that differing values can be merged
  *       handling_mode: [local_embedded_enforcement, local_hardware_enforcement]
- *     caller_attributes:            # optional: further attributes of the caller, see declared-attributes.ts
+ *     caller_attributes:            # optional: further attributes of the caller, see declarations.ts
  *       roles: { type: set_of_text, claim: realm_access.roles }
  *     disclosable: [attributes.owner] # optional: members of `registered` that obligations may disclose to callers
  *     actions: { can_read: access }  # optional: actions by the additional names that enforcement points use
- *     entities:                     # optional: the organisation's entities, see declared-entities.ts
+ *     entities:                     # optional: the organisation's entities, see declarations.ts
  *       schema: org.cedarschema
  *       files: [labels.json]
  *
@@ -33,16 +33,15 @@ import {
   type ScalarName,
   type StrictnessOrders,
 } from "../guidance/annotations.ts";
-import { type GuidanceDefaults, guidanceDefaults } from "../guidance/guidance-defaults.ts";
-import { type KeyTransportChoice, parseKeyTransport } from "../guidance/key-transport.ts";
+import { type GuidanceDefaults, guidanceDefaults } from "../guidance/guidance.ts";
+import { type KeyTransportChoice, parseKeyTransport } from "../guidance/key-references.ts";
 import { scalarInput } from "../guidance/obligations.ts";
 import type { PolicyAction } from "../model/decision.ts";
 import { principalReference } from "../model/entity-references.ts";
 import { type DeclaredInputs, inputCatalogue } from "../model/inputs.ts";
 import type { PolicyProblem } from "../model/problem.ts";
 import { policyActions } from "../model/schema.ts";
-import { readCallerAttributes } from "./declared-attributes.ts";
-import { type EntitiesMember, readDeclaredEntities } from "./declared-entities.ts";
+import { type EntitiesMember, readCallerAttributes, readDeclaredEntities } from "./declarations.ts";
 import { ManifestReader } from "./manifest-reader.ts";
 
 /** Content of a manifest, with its guidance merged over the defaults. */

@@ -4,8 +4,7 @@
  */
 import type { DetailedError, SchemaJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { cedar } from "./cedar.ts";
-import { indexOfByte, lineAt } from "./policy-text.ts";
-import type { PolicyProblem } from "./problem.ts";
+import { indexOfByte, lineAt, type PolicyProblem } from "./problem.ts";
 
 /** How requests refer to entities. */
 export const referenceKinds = ["labels", "application", "key_reference", "principal"] as const;

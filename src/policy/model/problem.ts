@@ -26,3 +26,49 @@ export function sortProblems(problems: readonly PolicyProblem[]): readonly Polic
 function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
+
+/** Locations of policies in a file: Cedar's own splitter keeps none, and its offsets count UTF-8 bytes. */
+
+/** One policy of a file. */
+export interface PolicyStatement {
+  /** From the first annotation or keyword to the semicolon. */
+  readonly text: string;
+  /** Index of the text in its file, in UTF-16 units. */
+  readonly start: number;
+  /** Line of its start in the file, from 1. */
+  readonly line: number;
+}
+
+/**
+ * Splits a file at the semicolons outside of strings and comments: Cedar's grammar has none inside a policy. Text after
+ * the last one, other than space and comments, is a statement too, so that its parse error is reported.
+ */
+export function splitPolicies(source: string): readonly PolicyStatement[] {
+  const statements: PolicyStatement[] = [];
+  let start = 0;
+  let line = 1;
+  const add = (end: number): void => {
+    const part = source.slice(start, end);
+    const space = /^(?:\s|\/\/[^\r\n]*)*/.exec(part)?.[0].length ?? 0;
+    const text = part.slice(space);
+    line += lineAt(part, space) - 1;
+    if (text !== "") statements.push({ text, start: start + space, line });
+    line += lineAt(text, text.length) - 1;
+    start = end;
+  };
+  for (const { 0: token, index } of source.matchAll(/"(?:[^"\\]|\\[\s\S])*"|\/\/[^\r\n]*|;/g)) {
+    if (token === ";") add(index + 1);
+  }
+  add(source.length);
+  return statements;
+}
+
+/** Number of the line, from 1, that holds the UTF-16 index. */
+export function lineAt(source: string, index: number): number {
+  return source.slice(0, index).split(/\r\n|\r|\n/).length;
+}
+
+/** UTF-16 index of a UTF-8 byte offset, which is how Cedar reports locations. */
+export function indexOfByte(text: string, byteOffset: number): number {
+  return Buffer.from(text, "utf8").subarray(0, byteOffset).toString("utf8").length;
+}

@@ -1,6 +1,6 @@
 /** The OpenAPI document of the AuthZEN routes. */
 import type { JsonObject } from "../../base/json.ts";
-import { authzenRoutes } from "../../domain/bulk-routes.ts";
+import { authzenRoutes } from "../../domain/routes.ts";
 import { type Api, createDocument, type DocumentOptions } from "./document.ts";
 import type { RouteExample } from "./examples.ts";
 

@@ -1,7 +1,7 @@
 /** The OpenAPI document of `platform.bulk.v1`. */
 import type { JsonObject } from "../../base/json.ts";
 import type { SdkRoute } from "../../base/vocabulary.ts";
-import { type BulkRoute, bulkRoutes } from "../../domain/bulk-routes.ts";
+import { type BulkRoute, bulkRoutes } from "../../domain/routes.ts";
 import { type Api, createDocument, type DocumentOptions } from "./document.ts";
 import { type RouteExample, routeExamples, type World } from "./examples.ts";
 

@@ -10,10 +10,9 @@ import type {
 } from "../../../gen/platform/authzen/v1/authorization_pb.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { StopRule } from "../../domain/bulk.ts";
-import { candidateQuestions, type Searched } from "../../domain/candidates.ts";
 import type { Decided } from "../../domain/decision.ts";
 import type { Evaluations } from "../../domain/evaluation.ts";
-import { searchPage } from "../../domain/search-page.ts";
+import { candidateQuestions, type Searched, searchPage } from "../../domain/searches.ts";
 import { callOf } from "../calls/call.ts";
 import type { Asking } from "./asking.ts";
 import { receiptMessage } from "./messages.ts";

@@ -1,7 +1,7 @@
 /** What the fuzzer calls: every route, with the bodies and headers that each of them knows, and some that none does. */
 import { toBinary } from "@bufbuild/protobuf";
 import { sampleCalls } from "../../../dev/requests.ts";
-import { bulkRoutes, bulkStreams } from "../../../src/domain/bulk-routes.ts";
+import { bulkRoutes, bulkStreams } from "../../../src/domain/routes.ts";
 import { frame } from "../grpc.ts";
 import { methodOn, requestFromRest } from "../methods.ts";
 import type { Random } from "./random.ts";

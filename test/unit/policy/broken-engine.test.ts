@@ -1,6 +1,6 @@
 /** What runs over the stack of Cedar's engine. The check refuses such policies, so that none comes near it. */
 import { expect, test } from "vitest";
-import { CedarPart } from "../../../src/policy/evaluate/against-cedar.ts";
+import { CedarPart } from "../../../src/policy/check/differential-run.ts";
 import { PreparedSet } from "../../../src/policy/evaluate/prepared-set.ts";
 
 const kind = 'action == Action::"protect"';

@@ -1,7 +1,11 @@
 import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import { type KeyReferenceRule, keyReferenceLookup } from "../../../src/policy/guidance/key-references.ts";
-import { formatKeyTransport, parseKeyTransport } from "../../../src/policy/guidance/key-transport.ts";
+import {
+  formatKeyTransport,
+  type KeyReferenceRule,
+  keyReferenceLookup,
+  parseKeyTransport,
+} from "../../../src/policy/guidance/key-references.ts";
 
 const tenant = "tenant-a" as TenantId;
 const rule = (pattern: string, more: Partial<KeyReferenceRule> = {}): KeyReferenceRule => {

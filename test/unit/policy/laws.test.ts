@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { listNames, type PolicyGuidance, scalarNames } from "../../../src/policy/guidance/annotations.ts";
-import { mergeGuidance } from "../../../src/policy/guidance/guidance-merge.ts";
+import { mergeGuidance } from "../../../src/policy/guidance/guidance.ts";
 import { anyQueries, ask, declaringFiles, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
 import {
   attributeConditions,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { indexOfByte, lineAt, splitPolicies } from "../../../src/policy/model/policy-text.ts";
+import { indexOfByte, lineAt, splitPolicies } from "../../../src/policy/model/problem.ts";
 
 test.each([
   ["", []],

@@ -79,7 +79,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["sign on with the old key", "    this.#signer = new LogSigner(found);\n    this.#problem", "    this.#problem"],
     ],
     "stores/sqlite/schema/prepare.ts": [
-      ["rotate without a leaf", "if (previous === undefined) return;", "if (previous !== current) return;"],
+      ["rotate without a leaf", "if (previous === undefined) return;", "if (previous !== current.publicKey) return;"],
     ],
     "ledger/tlog/signer.ts": [
       ["sign with the oldest key alone", "const signers = this.#keys.map((key) => noteSigner(origin, key));", "const signers = this.#keys.slice(-1).map((key) => noteSigner(origin, key));"],

@@ -2,17 +2,14 @@
 import { existsSync } from "node:fs";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill } from "../../../base/ids.ts";
-import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import type { UndoneErasure } from "../../../ledger/ports/records-administration.ts";
 import { rotationRecord } from "../../../ledger/record/operator-records.ts";
 import { originPrefixProblem } from "../../../ledger/tlog/log-name.ts";
-import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
-import { makeKeys, readKeyFile, type SigningKeys } from "../../key-file.ts";
-import { findAnchorProblems } from "../../sql/anchoring.ts";
+import type { SigningKeys } from "../../key-file.ts";
 import { findUndone } from "../../sql/erasure.ts";
-import { heads, isTimeAccepted } from "../../sql/log-rows.ts";
-import { aheadError, isAhead } from "../../store-checks.ts";
+import { heads } from "../../sql/log-rows.ts";
+import { admitKeys, checkAnchor, checkTimes } from "../../sql/prepare.ts";
 import { openConnection, readStoreId } from "../connection.ts";
 import { noteErasures } from "../erasure/noted-erasures.ts";
 import { requireSafeBlocks } from "../files.ts";
@@ -30,10 +27,6 @@ export interface PrepareOptions extends StorePaths {
   /** How long to wait for a concurrent start on the same store. Milliseconds. */
   readonly busyTimeoutMs: number;
 }
-
-const whatToDo =
-  "Put the newest copy of the store back, with its -wal file where there is one. Where there is no newer one, keep this " +
-  "one for `ledger verify` and `ledger search`, and begin anew with an empty store and another anchor (SVC_STORE, SVC_ANCHOR).";
 
 export interface PreparedStore {
   readonly keys: SigningKeys;
@@ -62,9 +55,12 @@ export async function prepareStore(options: PrepareOptions): Promise<PreparedSto
       const keys = await transactOn(connection, async () => {
         // Again, under the lock: a copy to this store may have begun meanwhile.
         requireUnsealed(connection, path);
-        await checkAnchor(queries, anchor, anchorPath);
-        await checkLogs(queries, options);
-        return admitKeys(queries, anchor, options);
+        await checkOwnAnchor(queries, anchor, anchorPath);
+        await checkOrigins(queries, options.originPrefix);
+        await checkTimes(queries, options.clock.now());
+        const admitted = await admitKeys(queries, { ...options, anchor });
+        await handOverLogs(queries, anchor, options, admitted);
+        return admitted.keys;
       });
       // A rotation has moved the heads.
       anchor.advance(await heads(queries));
@@ -87,106 +83,47 @@ function requireAnchoredStore({ path, anchorPath, busyTimeoutMs }: PrepareOption
     if (anchor.storeId() === undefined) return;
     throw new IncompatibleStoreError(
       `${path} is missing, and its anchor ${anchorPath} is there: put the newest store back. Where there is none any ` +
-        "more, begin anew with an empty store and another anchor (SVC_STORE, SVC_ANCHOR); the old anchor says what was lost.",
+        "more, start with an empty store and another anchor (SVC_STORE, SVC_ANCHOR); the old anchor says what was lost.",
     );
   } finally {
     anchor.close();
   }
 }
 
-async function checkAnchor(queries: SqliteQueries, anchor: SqliteAnchor, anchorPath: string): Promise<void> {
+/** A store that had an anchor is not served without it. */
+async function checkOwnAnchor(queries: SqliteQueries, anchor: SqliteAnchor, anchorPath: string): Promise<void> {
   const { connection } = queries;
-  const storeId = readStoreId(connection);
-  const anchored = anchor.storeId();
-  if (anchored === undefined) {
-    if (connection.prepare("SELECT anchored FROM store").get()?.anchored === 1) {
-      throw new IncompatibleStoreError(
-        `${anchorPath} is new, but this store had an anchor: without it nobody can tell whether the store is an older ` +
-          "copy. Put the anchor back, or set SVC_ANCHOR to it; where it is lost, see `ledger anchor adopt`.",
-      );
-    }
-    anchor.adopt(storeId, await heads(queries));
-    connection.exec("UPDATE store SET anchored = 1");
-    return;
-  }
-  if (anchored !== storeId)
+  const hadAnchor = connection.prepare("SELECT anchored FROM store").get()?.anchored === 1;
+  if (hadAnchor && anchor.storeId() === undefined)
     throw new IncompatibleStoreError(
-      `${anchorPath} is the anchor of another store: nothing may be signed. Put the store or the anchor back that ` +
-        "belong together (SVC_STORE, SVC_ANCHOR).",
+      `${anchorPath} is new, but this store had an anchor: without it, nothing shows whether the store is an older ` +
+        "copy. Put the anchor back, or set SVC_ANCHOR to it; if it is lost, see `ledger anchor adopt`.",
     );
-  const problems = (await findAnchorProblems(queries, anchor, anchorPath)).map(({ message }) => message);
-  if (problems.length > 0)
-    throw new IncompatibleStoreError(
-      `The store is not what its anchor says: nothing may be signed.\n${problems.join("\n")}\n${whatToDo}`,
-    );
-  // The store was restored from a copy that is older than this flag, and every log agrees with the anchor.
+  await checkAnchor(queries, anchor, anchorPath);
+  // Also of a store that was restored from a copy that is older than this flag.
   connection.exec("UPDATE store SET anchored = 1");
 }
 
-async function checkLogs(queries: SqliteQueries, { originPrefix, clock }: PrepareOptions): Promise<void> {
-  const logs = await heads(queries);
-  const problem = originPrefixProblem(
-    logs.map(({ origin }) => origin),
-    originPrefix,
-  );
+async function checkOrigins(queries: SqliteQueries, originPrefix: string): Promise<void> {
+  const origins = (await heads(queries)).map(({ origin }) => origin);
+  const problem = originPrefixProblem(origins, originPrefix);
   if (problem !== undefined) throw new IncompatibleStoreError(problem);
-  const nowMs = clock.now();
-  for (const head of logs)
-    if (isAhead(head, nowMs) && !(await isTimeAccepted(queries, head))) throw aheadError(head, nowMs);
 }
 
-/** Returns the keys of the file, if this store's logs are signed with them. */
-async function admitKeys(queries: SqliteQueries, anchor: SqliteAnchor, options: PrepareOptions): Promise<SigningKeys> {
-  const { connection } = queries;
-  const { keyPath, random } = options;
-  const known = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1").get();
-  const hasLogs = connection.prepare("SELECT 1 FROM log_heads LIMIT 1").get() !== undefined;
-  const isEmpty = !hasLogs && known === undefined && anchor.all().next().done === true;
-  const keys = readKeyFile(keyPath) ?? (isEmpty ? makeKeys(keyPath, random) : undefined);
-  if (keys === undefined) {
-    throw new IncompatibleStoreError(
-      `${keyPath} is missing, and this store has logs. Put the key back that signed them; where they were never ` +
-        "signed, make one with `keys generate`.",
-    );
-  }
-  const [current, ...retiring] = keys;
-  const previous = known?.public_key as Uint8Array | undefined;
-  if (previous !== undefined && sameHash(current.publicKey, previous)) return keys;
-  // Only the holder of the old key may hand over to a new one.
-  if (previous !== undefined && !retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
-    throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
-  const { publicKey, statement } = current;
-  await admitKey(queries, anchor, { current: publicKey, previous, statement, ...options });
-  return keys;
-}
-
-/** Makes a key the one that signs the logs of a store. */
-export interface Admission {
-  /** 32 bytes, like `previous`. */
-  readonly current: Uint8Array;
-  /** The key that signed until now; undefined if there is none. */
-  readonly previous: Uint8Array | undefined;
-  readonly statement: ErasureStatement | undefined;
-  readonly clock: Clock;
-  readonly random: RandomFill;
-}
-
-/**
- * Notes the key, inside the caller's transaction. If it follows another, every log gets a leaf that says so: the old
- * key is valid up to that leaf only.
- */
-export async function admitKey(queries: SqliteQueries, anchor: SqliteAnchor, admission: Admission): Promise<void> {
-  const { current, previous, statement, clock, random } = admission;
-  const { connection } = queries;
-  connection
-    .prepare("INSERT INTO signing_keys (position, public_key) SELECT count(*), ? FROM signing_keys")
-    .run(current);
+/** Appends a leaf to every log that hands it over to the current key: the old one is valid up to that leaf only. */
+async function handOverLogs(
+  queries: SqliteQueries,
+  anchor: SqliteAnchor,
+  { clock, random }: PrepareOptions,
+  { keys: [current], previous }: Awaited<ReturnType<typeof admitKeys>>,
+): Promise<void> {
   if (previous === undefined) return;
   // Every log exists, so no origin is made here.
   const writer = new LogWriter(queries, anchor, "");
+  const { publicKey, statement } = current;
   for (const { tenantId } of await heads(queries)) {
-    const record = rotationRecord(tenantId, { current, previous, statement, clock, random });
-    await writer.appendOwn(tenantId, [record], admission);
+    const record = rotationRecord(tenantId, { current: publicKey, previous, statement, clock, random });
+    await writer.appendOwn(tenantId, [record], { clock, random });
   }
-  connection.exec("UPDATE log_heads SET key_position = (SELECT max(position) FROM signing_keys)");
+  queries.connection.exec("UPDATE log_heads SET key_position = (SELECT max(position) FROM signing_keys)");
 }

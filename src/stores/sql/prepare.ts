@@ -1,0 +1,82 @@
+/** Checks before a store may be written to, whatever its database: anchor, times and keys. */
+import type { RandomFill } from "../../base/ids.ts";
+import { sameHash } from "../../ledger/tlog/tree.ts";
+import { IncompatibleStoreError } from "../errors.ts";
+import { makeKeys, readKeyFile, type SigningKeys } from "../key-file.ts";
+import type { SqliteAnchor } from "../sqlite/log/anchor.ts";
+import { aheadError, isAhead } from "../store-checks.ts";
+import { findAnchorProblems, readStoreId } from "./anchoring.ts";
+import { heads, isTimeAccepted } from "./log-rows.ts";
+import type { Queries, Statement } from "./queries.ts";
+
+const newestKey: Statement = {
+  name: "newest_key",
+  text: "SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1",
+};
+const someLog: Statement = { name: "some_log", text: "SELECT tenant_id FROM log_heads LIMIT 1" };
+const noteKey: Statement = {
+  name: "note_key",
+  text: `INSERT INTO signing_keys (position, public_key)
+         SELECT coalesce(max(position), -1) + 1, $1::bytea FROM signing_keys`,
+};
+
+const whatToDo =
+  "Put the newest copy of the store back, with its -wal file if there is one. If there is no newer one, keep this one " +
+  "for `ledger verify` and `ledger search`, and start with an empty store and another anchor (SVC_STORE, SVC_ANCHOR).";
+
+/** Notes all logs in a new anchor. Rejects with `IncompatibleStoreError` naming every difference to one in use. */
+export async function checkAnchor(queries: Queries, anchor: SqliteAnchor, anchorPath: string): Promise<void> {
+  const storeId = await readStoreId(queries);
+  const anchored = anchor.storeId();
+  if (anchored === undefined) return anchor.adopt(storeId, await heads(queries));
+  if (anchored !== storeId)
+    throw new IncompatibleStoreError(
+      `${anchorPath} is the anchor of another store: nothing may be signed. Put the store or the anchor back that ` +
+        "belong together (SVC_STORE, SVC_ANCHOR).",
+    );
+  const problems = (await findAnchorProblems(queries, anchor, anchorPath)).map(({ message }) => message);
+  if (problems.length > 0)
+    throw new IncompatibleStoreError(
+      `The store is not what its anchor says: nothing may be signed.\n${problems.join("\n")}\n${whatToDo}`,
+    );
+}
+
+/** Rejects with `IncompatibleStoreError` if a log is ahead of the clock, and no operator accepted its time. */
+export async function checkTimes(queries: Queries, nowMs: number): Promise<void> {
+  for (const head of await heads(queries))
+    if (isAhead(head, nowMs) && !(await isTimeAccepted(queries, head))) throw aheadError(head, nowMs);
+}
+
+export interface Admission {
+  readonly anchor: SqliteAnchor | undefined;
+  /** Path of the file of the keys that sign checkpoints. */
+  readonly keyPath: string;
+  readonly random: RandomFill;
+}
+
+/**
+ * Returns the keys of the file, which must hold the key that signs the store's logs, and notes the current one; a key
+ * is made only if store and anchor are empty. Must be called under a lock. `previous` is the key that signed until now,
+ * if the current one follows another.
+ */
+export async function admitKeys(
+  queries: Queries,
+  { anchor, keyPath, random }: Admission,
+): Promise<{ readonly keys: SigningKeys; readonly previous: Uint8Array | undefined }> {
+  const previous = (await queries.query(newestKey, [])).rows[0]?.public_key as Uint8Array | undefined;
+  const hasLogs = (await queries.query(someLog, [])).rows.length > 0;
+  const isEmpty = !hasLogs && previous === undefined && (anchor === undefined || anchor.all().next().done === true);
+  const keys = readKeyFile(keyPath) ?? (isEmpty ? makeKeys(keyPath, random) : undefined);
+  if (keys === undefined)
+    throw new IncompatibleStoreError(
+      `${keyPath} is missing, and this store has a key or logs. Put the key back that signs them: every replica has the ` +
+        "same one. If nothing was ever signed, make one with `keys generate`.",
+    );
+  const [current, ...retiring] = keys;
+  if (previous !== undefined && sameHash(current.publicKey, previous)) return { keys, previous: undefined };
+  // Only the holder of the old key may hand over to a new one.
+  if (previous !== undefined && !retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
+    throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
+  await queries.query(noteKey, [current.publicKey]);
+  return { keys, previous };
+}

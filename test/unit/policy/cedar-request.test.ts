@@ -2,7 +2,13 @@
  * What Cedar is told of a question is less than all, and without the schema. Here it answers as it does when it is told
  * everything, the schema included, and validates it.
  */
-import { type AuthorizationAnswer, isAuthorized, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
+import {
+  type AuthorizationAnswer,
+  policyToJson,
+  preparsePolicySet,
+  preparseSchema,
+  statefulIsAuthorized,
+} from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { namedActions, scopeActions } from "../../../src/policy/check/policy-tree.ts";
@@ -17,7 +23,7 @@ import { attributeConditions, conditions, onBehalfOfConditions, overflowing, reg
 
 const declared = { callerAttributes: declaredAttributes };
 const catalogue = inputCatalogue(declared);
-const schema = schemaFor(declared);
+preparseSchema("schema", schemaFor(declared));
 
 /** The whole query, value by value, as the table in `inputs.ts` says. */
 function everything({ caller, action, claimed, registered, onBehalfOf }: PolicyQuery) {
@@ -61,25 +67,32 @@ function everything({ caller, action, claimed, registered, onBehalfOf }: PolicyQ
   };
 }
 
-/** Cedar's answer to the whole question, under the schema; undefined where it does not take the question. */
-function validatedAnswer(policies: readonly string[], query: PolicyQuery): SetResult | undefined {
-  const answer = answerOf({
-    ...(everything(query) as unknown as Omit<Parameters<typeof isAuthorized>[0], "policies">),
-    policies: { staticPolicies: Object.fromEntries(policies.map((text, position) => [String(position), text])) },
-    schema,
-    validateRequest: true,
-  });
-  if (answer === undefined || answer.type === "failure") return undefined;
-  const { decision, diagnostics } = answer.response;
-  const failing = diagnostics.errors.map(({ policyId }) => Number(policyId));
-  return failing.length > 0
-    ? sorted({ outcome: "error", policies: failing })
-    : sorted({ outcome: decision, policies: diagnostics.reason.map(Number) });
+/** Cedar's answers to whole questions, under the schema; undefined where it does not take the question. */
+function validated(policies: readonly string[]): (query: PolicyQuery) => SetResult | undefined {
+  const staticPolicies = Object.fromEntries(policies.map((text, position) => [String(position), text]));
+  // Parsed once for all questions: that takes longer than an answer.
+  preparsePolicySet("validated", { staticPolicies });
+  return (query) => {
+    const answer = answerOf({
+      ...(everything(query) as unknown as Pick<Call, "principal" | "action" | "resource" | "context" | "entities">),
+      preparsedPolicySetId: "validated",
+      preparsedSchemaName: "schema",
+      validateRequest: true,
+    });
+    if (answer === undefined || answer.type === "failure") return undefined;
+    const { decision, diagnostics } = answer.response;
+    const failing = diagnostics.errors.map(({ policyId }) => Number(policyId));
+    return failing.length > 0
+      ? sorted({ outcome: "error", policies: failing })
+      : sorted({ outcome: decision, policies: diagnostics.reason.map(Number) });
+  };
 }
 
-function answerOf(call: Parameters<typeof isAuthorized>[0]): AuthorizationAnswer | undefined {
+type Call = Parameters<typeof statefulIsAuthorized>[0];
+
+function answerOf(call: Call): AuthorizationAnswer | undefined {
   try {
-    return isAuthorized(call);
+    return statefulIsAuthorized(call);
   } catch {
     return undefined; // text that has no form in UTF-8
   }
@@ -147,7 +160,7 @@ test("the inputs that policies read make the answer that all inputs make, under 
         ),
       ];
       const answer = toldAnswer(policies, query);
-      expect(answer, policies.join("\n")).toEqual(validatedAnswer(policies, query));
+      expect(answer, policies.join("\n")).toEqual(validated(policies)(query));
       outcomes.add(answer.outcome);
     }),
     { numRuns: 600 },
@@ -157,9 +170,10 @@ test("the inputs that policies read make the answer that all inputs make, under 
 
 test.each(all)("by itself: %s", (condition) => {
   const policies = [`permit (principal, action, resource) when { ${condition} };`];
+  const validatedAnswer = validated(policies);
   fc.assert(
     fc.property(anyQueries, (query) => {
-      expect(toldAnswer(policies, query)).toEqual(validatedAnswer(policies, query));
+      expect(toldAnswer(policies, query)).toEqual(validatedAnswer(query));
     }),
     { numRuns: 40 },
   );
@@ -252,9 +266,10 @@ const paths = [
 ];
 
 test.each(paths.map((path) => [path]))("what the schema refuses at %j is not told, and all else is", (path) => {
+  const validatedAnswer = validated([permitAll]);
   const verdicts = strange.map((value) => {
     const query = withMember(path, value, withRegistered) as PolicyQuery;
-    const accepted = validatedAnswer([permitAll], query) !== undefined;
+    const accepted = validatedAnswer(query) !== undefined;
     expect(hasSchemaTypes(query, catalogue), `${String(value)} ${JSON.stringify(value)}`).toBe(accepted);
     return accepted;
   });

@@ -1,96 +1,12 @@
-/** Access tokens, good and bad in every way, on the JSON routes and over gRPC; issuers that rotate, fall and rise. */
-import type { ClientHttp2Session } from "node:http2";
+/** Issuers that rotate, fall and rise. */
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
-import { frame, refusalInTrailers } from "../harness/grpc.ts";
-import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
-import { claimsOf, type Members, mintToken, newTestKey } from "../harness/tokens.ts";
+import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
-const algorithms = ["RS256", "PS256", "ES256", "EdDSA"];
-const keys = algorithms.map((algorithm) => newTestKey(algorithm, `key-${algorithm}`));
 const key = newTestKey("ES256", "key-1");
-const seconds = () => Math.floor(Date.now() / 1000);
-
-describe("a token", () => {
-  let issuer: StaticIssuer;
-  let gateway: Gateway;
-  let session: ClientHttp2Session;
-
-  beforeAll(async () => {
-    issuer = await startStaticIssuer([key, ...keys].map(({ publicJwk }) => publicJwk));
-    gateway = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });
-    session = await h2Connect(gateway.url);
-  });
-  afterAll(async () => {
-    await h2Close(session);
-    await gateway.stop();
-    await issuer.stop();
-  });
-
-  const claims = (overrides: Members = {}) => claimsOf(issuer.url, Date.now(), overrides);
-  const mint = (overrides: Members = {}, header: Members = {}) => mintToken(key, claims(overrides), header);
-
-  /** Reason of the refusal on both protocols; undefined where both let the token in. */
-  async function reasonFor(authorization: string): Promise<string | undefined> {
-    const answer = await rest(`${gateway.url}/v1/sdk/whoami`, { headers: { authorization } });
-    const { trailers } = await h2Call(session, {
-      path: "/platform.sdk.v1.DiscoveryService/WhoAmI",
-      headers: { "content-type": "application/grpc", authorization },
-      body: frame(Buffer.alloc(0)),
-    });
-    const refusal = refusalInTrailers(trailers);
-    expect(refusal?.reason).toBe(answer.body.error?.reason);
-    expect(answer.status).toBe(refusal === undefined ? 200 : 401);
-    if (refusal !== undefined) {
-      expect(refusal.code).toBe("unauthenticated");
-      expect(trailers["www-authenticate"]).toBe(answer.headers.get("www-authenticate"));
-      expect(answer.headers.get("www-authenticate")).toContain("Bearer");
-      expect(refusal.message).toBe(answer.body.error.message);
-    }
-    return refusal?.reason;
-  }
-
-  test.each(keys.map((signer) => [signer.algorithm, signer] as const))(
-    "signed with %s is let in",
-    async (_, signer) => {
-      expect(await reasonFor(`Bearer ${mintToken(signer, claims())}`)).toBeUndefined();
-    },
-  );
-
-  test.each<[string, () => string]>([
-    ["of typ JWT", () => mint({}, { typ: "JWT" })],
-    ["without typ", () => mint({}, { typ: undefined })],
-    ["for several audiences", () => mint({ aud: ["https://other.example", "api://svc-platform-api"] })],
-    ["without kid, where one key fits", () => mintToken(keys[3] ?? key, claims(), { kid: undefined })],
-    ["of a scheme in another case", () => mint()],
-  ])("%s is let in", async (name, token) => {
-    expect(await reasonFor(`${name.includes("case") ? "bEARER" : "Bearer"} ${token()}`)).toBeUndefined();
-  });
-
-  test("that expired is refused as that", async () => {
-    expect(await reasonFor(`Bearer ${mint({ exp: seconds() - 60 })}`)).toBe("expired_token");
-  });
-
-  test.each([
-    ["another scheme", "Basic dXNlcjpwYXNz", "missing_token"],
-    ["a scheme alone", "Bearer", "invalid_token"],
-    ["two tokens", "Bearer a.b.c d.e.f", "invalid_token"],
-    ["a comma", "Bearer a.b.c, Bearer d.e.f", "invalid_token"],
-    ["quotes", 'Bearer "a.b.c"', "invalid_token"],
-  ])("presented with %s is refused", async (_name, authorization, reason) => {
-    expect(await reasonFor(authorization)).toBe(reason);
-  });
-
-  test("in the query or the body is none", async () => {
-    const query = await rest(`${gateway.url}/v1/sdk/whoami?access_token=${mint()}`, {});
-    expect(query.body.error.reason).toBe("missing_token");
-    const body = await rest(`${gateway.url}/v1/sdk/evidence`, { body: { access_token: mint() } });
-    expect(body.body.error.reason).toBe("missing_token");
-  });
-});
 
 describe("the issuer", () => {
   const stops: (() => Promise<void>)[] = [];
@@ -116,6 +32,16 @@ describe("the issuer", () => {
   /** Readiness follows within two seconds. */
   const expectReadiness = (gateway: Gateway, ready: boolean, failed: string[] = []) =>
     expect.poll(() => readiness(gateway), { timeout: 2_000, interval: 20 }).toEqual({ ready, failed });
+
+  test("has its tokens read from the Authorization header alone, not from the query or the body", async () => {
+    const { url, token, stop } = await startGateway();
+    stops.push(stop);
+    const access_token = await token();
+    const query = await rest(`${url}/v1/sdk/whoami?access_token=${access_token}`, {});
+    expect(query.body.error.reason).toBe("missing_token");
+    const body = await rest(`${url}/v1/sdk/evidence`, { body: { access_token } });
+    expect(body.body.error.reason).toBe("missing_token");
+  });
 
   test("rotates its keys without a restart", async () => {
     const gateway = await using(startGateway());

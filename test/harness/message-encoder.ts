@@ -1,4 +1,4 @@
-/** Encodes protobuf messages as text of the JSON routes, in the gateway and in the client. */
+/** Encodes protobuf messages as text of the JSON routes by protobuf-es: what answers of the gateway are compared with. */
 import {
   type DescMessage,
   type JsonObject,

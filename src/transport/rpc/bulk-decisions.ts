@@ -1,4 +1,4 @@
-import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import type { ServiceImpl } from "@connectrpc/connect";
 import type { BulkDecisionService } from "../../../gen/platform/bulk/v1/decisions_pb.ts";
 import {
   type PlanKeyAccessRequest,
@@ -12,16 +12,12 @@ import type { DecisionMembers } from "../../domain/answer.ts";
 import type { BulkLedger, StopRule } from "../../domain/bulk.ts";
 import type { DecisionDependencies } from "../../domain/decision.ts";
 import { createKeyAccess } from "../../domain/key-access.ts";
-import { platformDomains } from "../../domain/platform-domains.ts";
 import { createProtection } from "../../domain/protection.ts";
 import type { ProvingLedger } from "../../domain/range.ts";
 import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "../../domain/requests.ts";
-import { callerOf } from "../calls/call.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
-import { handleItems, inTurns, itemMembers } from "./bulk.ts";
-import { envelope, platformDomainMessages } from "./messages.ts";
+import { answerBulk } from "./bulk.ts";
 import { keyAccessMembers, planMembers, resolutionMembers } from "./protection.ts";
-import { rangeMembers } from "./range.ts";
 
 /** Decisions are made as on their single routes. */
 export type BulkDecisionDependencies = DecisionDependencies & { readonly ledger: BulkLedger & ProvingLedger };
@@ -31,79 +27,51 @@ export function createBulkDecisionService(
   service: string,
   dependencies: BulkDecisionDependencies,
 ): ServiceImpl<typeof BulkDecisionService> {
-  const { ledger, live } = dependencies;
-  const head = (context: HandlerContext) => ({
-    ...envelope(service, callerOf(context)),
-    platformDomains: platformDomainMessages(platformDomains(live, callerOf(context).tenantId)),
-  });
   return {
-    async planProtections(request, context) {
-      const results = await handleItems(
-        context,
-        ledger,
-        (item, identity, own) =>
-          createProtection({ ...dependencies, ledger: own }).plan(
+    planProtections: (request, context) =>
+      answerBulk(service, dependencies, context, {
+        handle: (item, identity, ledger) =>
+          createProtection({ ...dependencies, ledger }).plan(
             identity,
             toNormalForm<PlanProtectionRequest, ProtectionPlanRequest>(
               PlanProtectionRequestSchema,
               item as PlanProtectionRequest,
             ),
           ),
-        stopRule(request),
-      );
-      const { leaves, receipt } = await rangeMembers(context, ledger, results, receiptOf);
-      const items = await inTurns(results, (result, i) => ({
-        ...itemMembers(result, (answer) => planMembers(context, answer)),
-        leaf: leaves[i],
-        $typeName: "platform.bulk.v1.ProtectionPlanItem" as const,
-      }));
-      return { ...head(context), items, receipt };
-    },
-    async resolvePolicies(request, context) {
-      const results = await handleItems(
-        context,
-        ledger,
-        (item, identity, own) =>
-          createProtection({ ...dependencies, ledger: own }).resolve(
+        ...decisions(request),
+        membersOf: planMembers,
+      }),
+    resolvePolicies: (request, context) =>
+      answerBulk(service, dependencies, context, {
+        handle: (item, identity, ledger) =>
+          createProtection({ ...dependencies, ledger }).resolve(
             identity,
             toNormalForm<ResolvePolicyRequest, PolicyResolveRequest>(
               ResolvePolicyRequestSchema,
               item as ResolvePolicyRequest,
             ),
           ),
-        stopRule(request),
-      );
-      const { leaves, receipt } = await rangeMembers(context, ledger, results, receiptOf);
-      const items = await inTurns(results, (result, i) => ({
-        ...itemMembers(result, (answer) => resolutionMembers(context, answer)),
-        leaf: leaves[i],
-        $typeName: "platform.bulk.v1.PolicyResolutionItem" as const,
-      }));
-      return { ...head(context), items, receipt };
-    },
-    async planKeyAccesses(request, context) {
-      const results = await handleItems(
-        context,
-        ledger,
-        (item, identity, own) =>
-          createKeyAccess({ ...dependencies, ledger: own }).plan(
+        ...decisions(request),
+        membersOf: resolutionMembers,
+      }),
+    planKeyAccesses: (request, context) =>
+      answerBulk(service, dependencies, context, {
+        handle: (item, identity, ledger) =>
+          createKeyAccess({ ...dependencies, ledger }).plan(
             identity,
             toNormalForm<PlanKeyAccessRequest, KeyAccessRequest>(
               PlanKeyAccessRequestSchema,
               item as PlanKeyAccessRequest,
             ),
           ),
-        stopRule(request),
-      );
-      const { leaves, receipt } = await rangeMembers(context, ledger, results, receiptOf);
-      const items = await inTurns(results, (result, i) => ({
-        ...itemMembers(result, (answer) => keyAccessMembers(context, answer)),
-        leaf: leaves[i],
-        $typeName: "platform.bulk.v1.KeyAccessPlanItem" as const,
-      }));
-      return { ...head(context), items, receipt };
-    },
+        ...decisions(request),
+        membersOf: keyAccessMembers,
+      }),
   };
+}
+
+function decisions(request: { stopOnFirstDeny: boolean; stopOnFirstAllow: boolean }) {
+  return { receiptOf, stopsAfter: stopRule(request) };
 }
 
 function receiptOf({ decision }: { readonly decision: DecisionMembers }) {

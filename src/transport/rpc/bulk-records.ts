@@ -4,7 +4,6 @@ import { ServiceError } from "../../base/errors.ts";
 import type { BulkLedger } from "../../domain/bulk.ts";
 import type { RecordingLedger } from "../../domain/deployment.ts";
 import { createEvidence, type EvidenceAnswer } from "../../domain/evidence.ts";
-import { platformDomains } from "../../domain/platform-domains.ts";
 import type { ProvingLedger } from "../../domain/range.ts";
 import type { CallIdentity } from "../../domain/record.ts";
 import {
@@ -12,11 +11,9 @@ import {
   type RegistrationAnswer,
   type RegistrationDependencies,
 } from "../../domain/registration.ts";
-import { callerOf } from "../calls/call.ts";
-import { handleItems, inTurns, itemMembers } from "./bulk.ts";
+import { answerBulk } from "./bulk.ts";
 import { evidenceRequest } from "./evidence.ts";
-import { envelope, forMessage, platformDomainMessages, withReceipt } from "./messages.ts";
-import { rangeMembers } from "./range.ts";
+import { forMessage, withReceipt } from "./messages.ts";
 import { registrationRequest } from "./registration.ts";
 
 /** Items are recorded as on their single routes. */
@@ -27,50 +24,42 @@ export function createBulkRecordService(
   service: string,
   dependencies: BulkRecordDependencies,
 ): ServiceImpl<typeof BulkRecordService> {
-  const { ledger, live } = dependencies;
-  const head = (context: HandlerContext) => ({
-    ...envelope(service, callerOf(context)),
-    platformDomains: platformDomainMessages(platformDomains(live, callerOf(context).tenantId)),
-  });
   return {
     async recordEvents(_request, context) {
-      const keys: string[] = [];
-      const results = await handleItems(context, ledger, (item, identity, own, index) => {
-        const event = item as EventItem;
-        keys[index] = event.idempotencyKey;
-        return recordEvent({ ...dependencies, ledger: own }, identity, event);
+      const keys = new Keys();
+      const { items, ...answer } = await answerBulk(service, dependencies, context, {
+        handle: (item, identity, ledger, index) =>
+          recordEvent({ ...dependencies, ledger }, identity, keys.note(index, item as EventItem)),
+        receiptOf: ({ ingestion }) => ingestion.receipt,
+        membersOf: eventMembers,
       });
-      const { leaves, receipt } = await rangeMembers(context, ledger, results, ({ ingestion }) => ingestion.receipt);
-      const items = await inTurns(results, (result, i) => ({
-        ...itemMembers(result, (answer) => eventMembers(context, answer)),
-        idempotencyKey: keys[i] ?? "",
-        leaf: leaves[i],
-        $typeName: "platform.bulk.v1.EventResult" as const,
-      }));
-      return { ...head(context), items, receipt };
+      return { ...answer, items: keys.on(items) };
     },
     async registerArtifacts(_request, context) {
-      const keys: string[] = [];
-      const results = await handleItems(context, ledger, (item, identity, own, index) => {
-        const registration = item as RegistrationItem;
-        keys[index] = registration.idempotencyKey;
-        return register({ ...dependencies, ledger: own }, identity, registration, context.signal);
+      const keys = new Keys();
+      const { items, ...answer } = await answerBulk(service, dependencies, context, {
+        handle: (item, identity, ledger, index) =>
+          register({ ...dependencies, ledger }, identity, keys.note(index, item as RegistrationItem), context.signal),
+        receiptOf: ({ registration }) => registration.receipt,
+        membersOf: registrationMembers,
       });
-      const { leaves, receipt } = await rangeMembers(
-        context,
-        ledger,
-        results,
-        ({ registration }) => registration.receipt,
-      );
-      const items = await inTurns(results, (result, i) => ({
-        ...itemMembers(result, (answer) => registrationMembers(context, answer)),
-        idempotencyKey: keys[i] ?? "",
-        leaf: leaves[i],
-        $typeName: "platform.bulk.v1.RegistrationResult" as const,
-      }));
-      return { ...head(context), items, receipt };
+      return { ...answer, items: keys.on(items) };
     },
   };
+}
+
+/** Idempotency keys of the items that were read, which their answers repeat. */
+class Keys {
+  readonly #keys: string[] = [];
+
+  note<Item extends { readonly idempotencyKey: string }>(index: number, item: Item): Item {
+    this.#keys[index] = item.idempotencyKey;
+    return item;
+  }
+
+  on<Item>(items: readonly Item[]): (Item & { readonly idempotencyKey: string })[] {
+    return items.map((item, i) => ({ ...item, idempotencyKey: this.#keys[i] ?? "" }));
+  }
 }
 
 type ItemDependencies = Omit<RegistrationDependencies, "ledger"> & { readonly ledger: RecordingLedger };

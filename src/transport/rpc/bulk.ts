@@ -4,10 +4,14 @@ import type { HandlerContext } from "@connectrpc/connect";
 import { type ItemError, ItemOutcome } from "../../../gen/platform/bulk/v1/common_pb.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { type BulkCall, type BulkLedger, handleAll, type ItemResult } from "../../domain/bulk.ts";
+import type { DecisionDependencies } from "../../domain/decision.ts";
 import type { RecordingLedger } from "../../domain/deployment.ts";
+import { platformDomains } from "../../domain/platform-domains.ts";
+import type { ProvingLedger } from "../../domain/range.ts";
 import type { CallIdentity } from "../../domain/record.ts";
-import { type Call, callOf, type ReceiptDetail } from "../calls/call.ts";
-import { identityOf, receiptDetailOf } from "./messages.ts";
+import { type Call, callerOf, callOf, type ReceiptDetail } from "../calls/call.ts";
+import { envelope, identityOf, platformDomainMessages, receiptDetailOf } from "./messages.ts";
+import { type RangedReceipt, rangeMembers } from "./range.ts";
 
 export type HandleItem<Answer> = (
   item: Message,
@@ -17,7 +21,7 @@ export type HandleItem<Answer> = (
 ) => Promise<Answer>;
 
 /** Handles the items of a call. Resolves and rejects as `handleAll`. */
-export async function handleItems<Answer>(
+async function handleItems<Answer>(
   context: HandlerContext,
   ledger: BulkLedger,
   handle: HandleItem<Answer>,
@@ -58,7 +62,7 @@ export async function pause({ ticket }: Call, until?: Promise<void>): Promise<vo
 const madeAtOnce = 64;
 
 /** Builds the messages of the results, and yields to the event loop between groups of them. */
-export async function inTurns<Answer, Made>(
+async function inTurns<Answer, Made>(
   results: readonly ItemResult<Answer>[],
   make: (result: ItemResult<Answer>, index: number) => Made,
 ): Promise<Made[]> {
@@ -68,6 +72,41 @@ export async function inTurns<Answer, Made>(
     made.push(make(result, i));
   }
   return made;
+}
+
+/** How one kind of item is handled and answered. */
+export interface BulkKind<Answer, Members> {
+  readonly handle: HandleItem<Answer>;
+  readonly receiptOf: (answer: Answer) => RangedReceipt;
+  /** Members of an item's message. */
+  readonly membersOf: (context: HandlerContext, answer: Answer) => Members;
+  readonly stopsAfter?: BulkCall<Answer>["stopsAfter"];
+}
+
+export interface BulkDependencies extends Pick<DecisionDependencies, "live"> {
+  readonly ledger: BulkLedger & ProvingLedger;
+}
+
+/** Answers a bulk call: handles its items, and proves their records if the caller asked for one receipt for all. */
+export async function answerBulk<Answer, Members extends { readonly warnings: string[] }>(
+  service: string,
+  { live, ledger }: BulkDependencies,
+  context: HandlerContext,
+  { handle, receiptOf, membersOf, stopsAfter }: BulkKind<Answer, Members>,
+) {
+  const results = await handleItems(context, ledger, handle, stopsAfter);
+  const { leaves, receipt } = await rangeMembers(context, ledger, results, receiptOf);
+  const items = await inTurns(results, (result, i) => ({
+    ...itemMembers(result, (answer) => membersOf(context, answer)),
+    leaf: leaves[i],
+  }));
+  const caller = callerOf(context);
+  return {
+    ...envelope(service, caller),
+    platformDomains: platformDomainMessages(platformDomains(live, caller.tenantId)),
+    items,
+    receipt,
+  };
 }
 
 /** Members that every item's message has about its outcome. */

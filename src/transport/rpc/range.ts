@@ -11,7 +11,7 @@ import { type ProvingLedger, proveRange } from "../../domain/range.ts";
 import { callOf } from "../calls/call.ts";
 import { forMessage } from "./messages.ts";
 
-type Receipt = DecisionMembers["receipt"];
+export type RangedReceipt = DecisionMembers["receipt"];
 
 export interface RangeMembers {
   /** Leaf of each item's record, in order; undefined if it has none. */
@@ -24,7 +24,7 @@ export async function rangeMembers<Answer>(
   context: HandlerContext,
   ledger: ProvingLedger,
   results: readonly ItemResult<Answer>[],
-  receiptOf: (answer: Answer) => Receipt,
+  receiptOf: (answer: Answer) => RangedReceipt,
 ): Promise<RangeMembers> {
   if (callOf(context).receiptDetail !== "range") return { leaves: [], receipt: undefined };
   const receipts = results.map((result) => (result && "answer" in result ? receiptOf(result.answer) : undefined));
@@ -42,7 +42,7 @@ export async function rangeMembers<Answer>(
   };
 }
 
-function leafMessage({ recordId, leafIndex, leafHash, opening }: Receipt): RangeLeafMessage {
+function leafMessage({ recordId, leafIndex, leafHash, opening }: RangedReceipt): RangeLeafMessage {
   if (opening === undefined) throw new ServiceError("internal", "a receipt without its opening");
   return { $typeName: "platform.bulk.v1.RangeLeaf", recordId, leafIndex: BigInt(leafIndex), leafHash, opening };
 }

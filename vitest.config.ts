@@ -69,7 +69,7 @@ export default defineConfig({
     pool: "forks",
     globalSetup: "test/harness/shared-postgres.ts",
     // Each gateway and store starts threads, which would compile the same modules from TypeScript again and again.
-    setupFiles: "src/compile-cache.js",
+    setupFiles: "src/runtime/compile-cache.js",
     // One more than the cores of a small machine: files wait for threads, databases and timers.
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },

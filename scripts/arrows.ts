@@ -24,13 +24,12 @@ const rpcPackages = [
  * outer room may import it.
  */
 export const rooms: Readonly<Record<string, Room>> = {
-  "main.js": { knows: ["compile-cache.js", "main.ts"], packages: [] },
-  "main.ts": { knows: ["cli", "runtime.ts"], packages: [] },
-  "runtime.ts": { knows: ["compile-cache.js"], packages: [] },
-  "compile-cache.js": { knows: [], packages: ["node:module"] },
+  "main.js": { knows: ["main.ts", "runtime"], packages: [] },
+  "main.ts": { knows: ["cli", "runtime"], packages: [] },
+  runtime: { knows: [], packages: ["node:module"] },
   cli: {
     knows: [
-      ...["app", "base", "config", "credentials", "domain", "files", "ledger", "policy", "runtime.ts", "stores"],
+      ...["app", "base", "config", "credentials", "domain", "files", "ledger", "policy", "runtime", "stores"],
       ...["auth/introspection.ts", "auth/issuer-documents.ts", "auth/session-tokens.ts", "telemetry/logger.ts"],
     ],
     packages: ["commander", "node:process"],

@@ -1,9 +1,9 @@
-import { prepareRuntime } from "./runtime.ts";
+import { prepareRuntime } from "./runtime/runtime.ts";
 
 prepareRuntime();
 // Imported afterwards, so that the compile cache has it; without the commands that a service has no use for.
 const { programOf, runProgram, serveCommand } = await import("./cli/program.ts");
-const { processTerminal } = await import("./cli/terminal.ts");
+const { processTerminal } = await import("./cli/frame/terminal.ts");
 
 const program = programOf(processTerminal, [serveCommand]);
 await runProgram(program, ["serve", ...process.argv.slice(2)], processTerminal);

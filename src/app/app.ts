@@ -10,7 +10,7 @@ import type { AdmissionLimits } from "../http/admission.ts";
 import { runChecks } from "../ops/readiness.ts";
 import { createLogger, type Logger, type RootLogger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
-import type { Tracing, TracingSettings } from "../telemetry/tracing/tracing.ts";
+import type { Tracing, TracingSettings } from "../telemetry/tracing.ts";
 import { openCallers } from "./callers.ts";
 import { watchKeyFiles } from "./expiries.ts";
 import type { FirstPolicy } from "./first-policy.ts";
@@ -141,7 +141,7 @@ async function tracingOf(
   { logger, metrics }: { readonly logger: Logger; readonly metrics: Metrics },
 ): Promise<Tracing | undefined> {
   if (settings === undefined) return undefined;
-  const { startTracing } = await import("../telemetry/tracing/start.ts");
+  const { startTracing } = await import("../telemetry/start-tracing.ts");
   return startTracing({
     settings,
     resource: {

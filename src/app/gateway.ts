@@ -31,7 +31,7 @@ import type { TlsFiles } from "../http/replaceable-tls.ts";
 import type { PublishedOptions } from "../portal/published.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import type { Tracing } from "../telemetry/tracing/tracing.ts";
+import type { Tracing } from "../telemetry/tracing.ts";
 import { createCallSpans } from "../transport/calls/call-spans.ts";
 import {
   bind,

@@ -14,9 +14,9 @@ import {
 import { hashSecret, newSecret } from "../credentials/client-secret.ts";
 import { isFileError, readRegularFile } from "../files/file-system.ts";
 import { updateFile } from "../files/update-file.ts";
-import { type Context, command } from "./command.ts";
-import { loggedStepFlags } from "./confirmation.ts";
-import { type Answer, Refusal, underSetting } from "./output.ts";
+import { type Context, command } from "./frame/command.ts";
+import { loggedStepFlags } from "./frame/confirmation.ts";
+import { type Answer, Refusal, underSetting } from "./frame/output.ts";
 
 const random: RandomFill = (bytes) => randomFillSync(bytes);
 

@@ -10,9 +10,9 @@ import {
 } from "../credentials/ops-credentials.ts";
 import { isFileError, readRegularFile } from "../files/file-system.ts";
 import { updateFile } from "../files/update-file.ts";
-import { type Context, command } from "./command.ts";
-import { loggedStepFlags } from "./confirmation.ts";
-import { Refusal, underSetting } from "./output.ts";
+import { type Context, command } from "./frame/command.ts";
+import { loggedStepFlags } from "./frame/confirmation.ts";
+import { Refusal, underSetting } from "./frame/output.ts";
 
 const nameFlag = { "--name <name>": { says: "whose it is", required: true } } as const;
 

@@ -3,9 +3,9 @@
 import { Command, CommanderError } from "commander";
 import packageFile from "../../package.json" with { type: "json" };
 import { loadTracing } from "../config/load.ts";
-import { type AnyCommand, command } from "./command.ts";
-import { print, Refusal, visibleText } from "./output.ts";
-import type { Terminal } from "./terminal.ts";
+import { type AnyCommand, command } from "./frame/command.ts";
+import { print, Refusal, visibleText } from "./frame/output.ts";
+import type { Terminal } from "./frame/terminal.ts";
 
 /** Descriptions of the command groups. */
 const groups: Readonly<Record<string, string>> = {

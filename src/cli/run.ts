@@ -7,12 +7,13 @@ import {
   clientsRotateCommand,
 } from "./clients-commands.ts";
 import { doctorCommand } from "./doctor/doctor-command.ts";
-import { keysGenerateCommand, keysRotateCommand, keysShowCommand } from "./keys-commands.ts";
+import type { Terminal } from "./frame/terminal.ts";
 import { ledgerAnchorCommand } from "./ledger/anchor-command.ts";
 import { ledgerClockCommand } from "./ledger/clock-command.ts";
 import { ledgerEraseCommand } from "./ledger/erase-command.ts";
 import { ledgerExportCommand } from "./ledger/export-command.ts";
 import { ledgerHoldListCommand, ledgerHoldPlaceCommand, ledgerHoldReleaseCommand } from "./ledger/hold-commands.ts";
+import { keysGenerateCommand, keysRotateCommand, keysShowCommand } from "./ledger/keys-commands.ts";
 import { ledgerPackCommand } from "./ledger/pack-command.ts";
 import { ledgerPackVerifyCommand } from "./ledger/pack-verify-command.ts";
 import { ledgerReapplyCommand } from "./ledger/reapply-command.ts";
@@ -27,7 +28,6 @@ import { policyExplainCommand } from "./policy/explain-command.ts";
 import { policyReplayCommand } from "./policy/replay-command.ts";
 import { programOf, runProgram, serveCommand } from "./program.ts";
 import { migrateCommand, storeBackupCommand, storeCompactCommand, storeCopyCommand } from "./store-commands.ts";
-import type { Terminal } from "./terminal.ts";
 
 /**
  * Runs the command of the arguments, without program and script. Resolves when it is done; the terminal has its exit

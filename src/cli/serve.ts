@@ -7,7 +7,7 @@ import { openSecretFiles } from "../config/secret-files.ts";
 import { settings } from "../config/settings.ts";
 import type { TracingRead } from "../config/tracing.ts";
 import type { ConfigFor } from "../config/uses.ts";
-import { startUpIsOver } from "../runtime.ts";
+import { startUpIsOver } from "../runtime/runtime.ts";
 
 export interface ServeOptions extends Exclude<TracingRead, { readonly problems: unknown }> {
   readonly config: ConfigFor<"serve">;

@@ -3,19 +3,17 @@ import { randomFillSync } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import { systemClock } from "../base/clock.ts";
 import type { StoreLocation } from "../base/postgres-url.ts";
-import { formatBase64 } from "../base/text-forms.ts";
 import { read } from "../config/schema.ts";
 import { storeLocation } from "../config/values.ts";
-import type { LogState } from "../ledger/ports/store.ts";
 import { storeBackend } from "../stores/backends.ts";
 import { compactStore } from "../stores/sql/compact.ts";
 import type { CopiedStore } from "../stores/sql/copy.ts";
 import type { StoreDatabase } from "../stores/sql/queries.ts";
-import { command } from "./command.ts";
-import { loggedStepFlags, type Step } from "./confirmation.ts";
-import { type Answer, Refusal } from "./output.ts";
-import { inStore } from "./store.ts";
-import { createProgress } from "./terminal.ts";
+import { command } from "./frame/command.ts";
+import { loggedStepFlags, type Step } from "./frame/confirmation.ts";
+import { type Answer, Refusal } from "./frame/output.ts";
+import { inStore, logLine, logMembers } from "./frame/store.ts";
+import { createProgress } from "./frame/terminal.ts";
 
 /** Creates the store, or upgrades it to this program's schema. */
 export const migrateCommand = command({
@@ -212,14 +210,4 @@ async function abandon(name: string, open: () => Promise<StoreDatabase>): Promis
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
-}
-
-/** A log's state, for machines. */
-export function logMembers({ tenantId, origin, size, root }: Pick<LogState, "tenantId" | "origin" | "size" | "root">) {
-  return { tenant_id: tenantId, origin, tree_size: size, root: formatBase64(root) };
-}
-
-/** The same for people. */
-export function logLine({ origin, tenant_id, tree_size, root }: ReturnType<typeof logMembers>): string {
-  return `${origin} (tenant ${tenant_id}): ${tree_size} leaves, root ${root}`;
 }

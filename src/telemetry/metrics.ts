@@ -6,7 +6,7 @@ import { type ExpiryMetrics, expiryMetrics } from "./expiry-metrics.ts";
 import { type LedgerMetrics, ledgerMetrics } from "./ledger-metrics.ts";
 import { type PolicyMetrics, policyMetrics } from "./policy-metrics.ts";
 import { type QueueMetrics, queueMetrics } from "./queue-metrics.ts";
-import type { SpanOutcome } from "./tracing/tracing.ts";
+import type { SpanOutcome } from "./tracing.ts";
 
 export interface Exposition {
   readonly contentType: string;

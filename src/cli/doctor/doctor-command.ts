@@ -1,7 +1,7 @@
 /** `doctor`: what prevents a service with these settings from running on this machine, and the remedy. */
 import { InvalidArgumentError } from "commander";
 import packageFile from "../../../package.json" with { type: "json" };
-import { command } from "../command.ts";
+import { command } from "../frame/command.ts";
 import { type Finding, runCheck } from "./finding.ts";
 
 /** Changes nothing, and prints no secrets. */

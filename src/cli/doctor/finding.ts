@@ -1,7 +1,7 @@
 /** Findings of `doctor`. */
 import type { ConfigFor, Use } from "../../config/uses.ts";
-import type { Context } from "../command.ts";
-import { Refusal } from "../output.ts";
+import type { Context } from "../frame/command.ts";
+import { Refusal } from "../frame/output.ts";
 
 export interface Finding {
   /** The checked subject. */

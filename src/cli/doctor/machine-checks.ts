@@ -16,8 +16,8 @@ import { loadPolicyDirectory } from "../../policy/check/check.ts";
 import { compilePolicyBundle } from "../../policy/engine/engine.ts";
 import { describeProblem } from "../../policy/model/problem.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
-import type { Context } from "../command.ts";
-import { Refusal } from "../output.ts";
+import type { Context } from "../frame/command.ts";
+import { Refusal } from "../frame/output.ts";
 import type { Check, Findings } from "./finding.ts";
 
 /** The version that the packages install. */

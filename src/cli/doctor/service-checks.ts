@@ -14,9 +14,9 @@ import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { readKeyFile } from "../../stores/key-file.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
+import { Refusal } from "../frame/output.ts";
+import { withArchive } from "../frame/store.ts";
 import { logsAhead } from "../ledger/clock-command.ts";
-import { Refusal } from "../output.ts";
-import { withArchive } from "../store.ts";
 import type { Check, Findings } from "./finding.ts";
 
 /** Time limit of one exchange, in milliseconds; the service's is not longer. */

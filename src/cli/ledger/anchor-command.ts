@@ -9,11 +9,11 @@ import { trustedWitnesses } from "../../ledger/witness/http-witness.ts";
 import { WitnessLog } from "../../ledger/witness/witness-log.ts";
 import type { StoredArchive } from "../../stores/sql/archive.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
-import { command } from "../command.ts";
-import { readStatement, recordedStepFlags } from "../confirmation.ts";
-import { Refusal } from "../output.ts";
-import { logLine, logMembers } from "../store-commands.ts";
-import { createProgress, type Terminal } from "../terminal.ts";
+import { command } from "../frame/command.ts";
+import { readStatement, recordedStepFlags } from "../frame/confirmation.ts";
+import { Refusal } from "../frame/output.ts";
+import { logLine, logMembers } from "../frame/store.ts";
+import { createProgress, type Terminal } from "../frame/terminal.ts";
 import { readKeys } from "./checkpoint.ts";
 
 const warning =

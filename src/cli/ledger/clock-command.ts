@@ -2,9 +2,9 @@ import { systemClock } from "../../base/clock.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { TimedLog } from "../../ledger/ports/store.ts";
 import { isAhead } from "../../stores/store-checks.ts";
-import { command } from "../command.ts";
-import { recordedStepFlags } from "../confirmation.ts";
-import { withAdministration, withArchive } from "../store.ts";
+import { command } from "../frame/command.ts";
+import { recordedStepFlags } from "../frame/confirmation.ts";
+import { withAdministration, withArchive } from "../frame/store.ts";
 
 /** Recovery of a store that was written to while the clock was ahead. */
 export const ledgerClockCommand = command({

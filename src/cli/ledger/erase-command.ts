@@ -11,11 +11,11 @@ import {
 import { type FoundRecord, maxSearchLimit } from "../../ledger/ports/search.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
 import type { SearchCriteria } from "../../ledger/search/search-query.ts";
-import { command } from "../command.ts";
-import { readStatement, recordedStepFlags, tellSecurity } from "../confirmation.ts";
-import { type Answer, Refusal } from "../output.ts";
-import { parseNames, withAdministration, withArchive } from "../store.ts";
-import type { Terminal } from "../terminal.ts";
+import { command } from "../frame/command.ts";
+import { readStatement, recordedStepFlags, tellSecurity } from "../frame/confirmation.ts";
+import { type Answer, Refusal } from "../frame/output.ts";
+import { parseNames, withAdministration, withArchive } from "../frame/store.ts";
+import type { Terminal } from "../frame/terminal.ts";
 import { describeHold } from "./hold-commands.ts";
 import { asksForTerms, readSearch, searchFlags, searchRefusal, type TermCriteria } from "./search-flags.ts";
 

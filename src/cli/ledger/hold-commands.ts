@@ -1,10 +1,10 @@
 /** `ledger hold …`: legal holds, which prevent erasure. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { LegalHold } from "../../ledger/ports/records-administration.ts";
-import { command } from "../command.ts";
-import { readStatement, recordedStepFlags } from "../confirmation.ts";
-import { Refusal } from "../output.ts";
-import { parseNames, withAdministration, withArchive } from "../store.ts";
+import { command } from "../frame/command.ts";
+import { readStatement, recordedStepFlags } from "../frame/confirmation.ts";
+import { Refusal } from "../frame/output.ts";
+import { parseNames, withAdministration, withArchive } from "../frame/store.ts";
 
 export const ledgerHoldPlaceCommand = command({
   name: "ledger hold place",

@@ -16,10 +16,10 @@ import type { PackField, PackSelection } from "../../ledger/pack/selection.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { formOf } from "../../ledger/search/search-query.ts";
 import { parseBundleContent, tellsOfOthers } from "../../policy/load/bundle.ts";
-import { type Context, command } from "../command.ts";
-import { type Answer, Refusal } from "../output.ts";
-import { logOf, type OpenedStore, oneTenantFlag, withArchive } from "../store.ts";
-import { createProgress } from "../terminal.ts";
+import { type Context, command } from "../frame/command.ts";
+import { type Answer, Refusal } from "../frame/output.ts";
+import { logOf, type OpenedStore, oneTenantFlag, withArchive } from "../frame/store.ts";
+import { createProgress } from "../frame/terminal.ts";
 import { signed } from "./checkpoint.ts";
 import { flagName, searchRefusal } from "./search-flags.ts";
 

@@ -2,7 +2,7 @@
 import type { Lineage } from "../../domain/lineage/lineage.ts";
 import type { PackReport } from "../../domain/lineage/report.ts";
 import type { Step } from "../../domain/lineage/step.ts";
-import { visibleLine } from "../output.ts";
+import { visibleLine } from "../frame/output.ts";
 
 /**
  * The report as lines. Text of callers is shown without control characters, because it may be made to deceive a

@@ -6,9 +6,9 @@ import { PackError } from "../../ledger/pack/format.ts";
 import { verifyPack } from "../../ledger/pack/verify.ts";
 import { NoteError } from "../../ledger/tlog/note.ts";
 import { requireQuorum } from "../../ledger/witness/cosignature.ts";
-import { command } from "../command.ts";
-import { Refusal } from "../output.ts";
-import { createProgress } from "../terminal.ts";
+import { command } from "../frame/command.ts";
+import { Refusal } from "../frame/output.ts";
+import { createProgress } from "../frame/terminal.ts";
 import { reportText } from "./pack-text.ts";
 import { requireTrust, trustFlags } from "./trust-options.ts";
 

@@ -1,10 +1,10 @@
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { ReapplyResult, UndoneErasure } from "../../ledger/ports/records-administration.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
-import { command } from "../command.ts";
-import { readStatement, recordedStepFlags } from "../confirmation.ts";
-import type { Answer } from "../output.ts";
-import { parseNames, withAdministration, withArchive } from "../store.ts";
+import { command } from "../frame/command.ts";
+import { readStatement, recordedStepFlags } from "../frame/confirmation.ts";
+import type { Answer } from "../frame/output.ts";
+import { parseNames, withAdministration, withArchive } from "../frame/store.ts";
 import { describeHold } from "./hold-commands.ts";
 
 const notOverwritten =

@@ -14,8 +14,8 @@ import { NoteError } from "../../ledger/tlog/note.ts";
 import { parseTlogProof } from "../../ledger/tlog/tlog-proof.ts";
 import { openWithAny } from "../../ledger/tlog/trusted-key.ts";
 import { type Cosigned, requireQuorum } from "../../ledger/witness/cosignature.ts";
-import { command } from "../command.ts";
-import { type Answer, Refusal } from "../output.ts";
+import { command } from "../frame/command.ts";
+import { type Answer, Refusal } from "../frame/output.ts";
 import { requireTrust, type Trust, trustFlags } from "./trust-options.ts";
 
 /** Needs only the receipt and the trusted key. */

@@ -4,10 +4,10 @@ import type { RebuiltIndex } from "../../ledger/ports/search.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { storeBackend } from "../../stores/backends.ts";
 import { StoredSearchIndexer } from "../../stores/sql/search-indexer.ts";
-import { command } from "../command.ts";
-import type { Answer } from "../output.ts";
-import { inStore, logsOf, withArchive } from "../store.ts";
-import { createProgress } from "../terminal.ts";
+import { command } from "../frame/command.ts";
+import type { Answer } from "../frame/output.ts";
+import { inStore, logsOf, withArchive } from "../frame/store.ts";
+import { createProgress } from "../frame/terminal.ts";
 
 interface Rebuilt {
   readonly head: LogState;

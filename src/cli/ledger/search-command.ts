@@ -2,9 +2,9 @@ import { parseTenantId, type TenantId } from "../../base/ids.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { FoundRecord, SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
-import { command } from "../command.ts";
-import { type Answer, Refusal } from "../output.ts";
-import { logOf, oneTenantFlag, withArchive } from "../store.ts";
+import { command } from "../frame/command.ts";
+import { type Answer, Refusal } from "../frame/output.ts";
+import { logOf, oneTenantFlag, withArchive } from "../frame/store.ts";
 import { readSearch, searchFlags, searchRefusal } from "./search-flags.ts";
 
 /** Finds records of a tenant; all criteria must match. */

@@ -2,8 +2,8 @@
 import type { LogVerifier } from "../../ledger/tlog/checkpoint.ts";
 import { parseTrustedKey } from "../../ledger/tlog/trusted-key.ts";
 import { parseCosignerKey, type WitnessQuorum } from "../../ledger/witness/cosignature.ts";
-import { gather } from "../command.ts";
-import { Refusal } from "../output.ts";
+import { gather } from "../frame/command.ts";
+import { Refusal } from "../frame/output.ts";
 
 export interface TrustOptions {
   readonly key?: readonly string[];

@@ -15,10 +15,10 @@ import { formatVerifierKey } from "../../ledger/tlog/note-keys.ts";
 import { parseTlogProof } from "../../ledger/tlog/tlog-proof.ts";
 import { openWithAny, parseTrustedKey } from "../../ledger/tlog/trusted-key.ts";
 import { requireQuorum } from "../../ledger/witness/cosignature.ts";
-import { command, gather } from "../command.ts";
-import { type Answer, Refusal } from "../output.ts";
-import { logsOf, withArchive } from "../store.ts";
-import { createProgress, type Terminal } from "../terminal.ts";
+import { command, gather } from "../frame/command.ts";
+import { type Answer, Refusal } from "../frame/output.ts";
+import { logsOf, withArchive } from "../frame/store.ts";
+import { createProgress, type Terminal } from "../frame/terminal.ts";
 import { readTrust, type Trust, trustFlags } from "./trust-options.ts";
 
 /** Verifies every log of the store, and that it continues from its anchor. */

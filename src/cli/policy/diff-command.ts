@@ -9,10 +9,10 @@ import type { ProofOutcome } from "../../policy/diff/prove.ts";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import type { WrittenQuestion } from "../../policy/model/query.ts";
-import { type Context, command, type Values } from "../command.ts";
-import { type Answer, Refusal } from "../output.ts";
-import { inStore, withArchive } from "../store.ts";
-import { createProgress } from "../terminal.ts";
+import { type Context, command, type Values } from "../frame/command.ts";
+import { type Answer, Refusal } from "../frame/output.ts";
+import { inStore, withArchive } from "../frame/store.ts";
+import { createProgress } from "../frame/terminal.ts";
 import {
   comparisonMembers,
   comparisonText,

@@ -2,8 +2,8 @@
 import { writeFile } from "node:fs/promises";
 import type { CompiledPolicy } from "../../policy/engine/bundle-engine.ts";
 import { type PolicyTestReport, type PolicyTestResult, runPolicyTests } from "../../policy/engine/policy-tests.ts";
-import { command } from "../command.ts";
-import { type Answer, Refusal } from "../output.ts";
+import { command } from "../frame/command.ts";
+import { type Answer, Refusal } from "../frame/output.ts";
 import { askingCedar, compileDirectory, readSchema, readTests } from "./directory.ts";
 
 const directoryArgument = { "[directory]": "policy directory (default: SVC_POLICY_DIR)" };

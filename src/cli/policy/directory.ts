@@ -7,8 +7,8 @@ import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import { loadPolicyTests, readPolicyDirectory } from "../../policy/load/directory.ts";
 import type { PolicyTest } from "../../policy/load/policy-test-file.ts";
 import { describeProblem, type PolicyProblem } from "../../policy/model/problem.ts";
-import type { Context } from "../command.ts";
-import { type Answer, Refusal } from "../output.ts";
+import type { Context } from "../frame/command.ts";
+import { type Answer, Refusal } from "../frame/output.ts";
 
 export interface CompiledDirectory {
   readonly directory: string;

@@ -1,6 +1,6 @@
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
-import { command } from "../command.ts";
-import { type Answer, Refusal } from "../output.ts";
+import { command } from "../frame/command.ts";
+import { type Answer, Refusal } from "../frame/output.ts";
 import { askingCedar, compileDirectory } from "./directory.ts";
 import { explanationMembers, explanationText } from "./explanation-text.ts";
 import { lookUpNewestDecision, type NewestDecision, revisionWarnings } from "./in-force.ts";

@@ -3,9 +3,9 @@ import { existsSync } from "node:fs";
 import type { TenantId } from "../../base/ids.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { parseLeaf } from "../../ledger/record/leaf.ts";
-import type { Context } from "../command.ts";
-import type { Refusal } from "../output.ts";
-import { inStore, withArchive } from "../store.ts";
+import type { Context } from "../frame/command.ts";
+import type { Refusal } from "../frame/output.ts";
+import { inStore, withArchive } from "../frame/store.ts";
 
 /** The newest decision of a tenant: its revision was in force then, and may still be. */
 export interface NewestDecision {

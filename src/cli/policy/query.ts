@@ -7,7 +7,7 @@ import type { PolicyQuery } from "../../policy/model/decision.ts";
 import { type InputKind, inputCatalogue } from "../../policy/model/inputs.ts";
 import { parseQuery, parseQueryText } from "../../policy/model/query.ts";
 import { policyActions } from "../../policy/model/schema.ts";
-import type { Values } from "../command.ts";
+import type { Values } from "../frame/command.ts";
 
 /** Inputs that have an option. */
 const inputOptions = inputCatalogue({}).inputs.flatMap(({ option, ...input }) =>

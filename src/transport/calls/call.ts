@@ -7,7 +7,7 @@ import type { InboundRequest } from "../../base/inbound-request.ts";
 import type { QuotaHold } from "../../domain/quotas.ts";
 import type { DecisionMade } from "../../domain/record.ts";
 import type { AdmissionTicket } from "../../http/admission.ts";
-import type { CallSpan } from "../../telemetry/tracing/tracing.ts";
+import type { CallSpan } from "../../telemetry/tracing.ts";
 import type { ItemSource } from "../codec/items.ts";
 
 export type Protocol = "rest" | "connect" | "grpc" | "grpc_web";

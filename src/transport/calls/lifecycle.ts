@@ -7,7 +7,7 @@ import type { AdmissionTicket } from "../../http/admission.ts";
 import { callerGone } from "../../http/deadline.ts";
 import { headerValues } from "../../http/inbound-request.ts";
 import { pathOf } from "../../http/request-target.ts";
-import type { Tracing } from "../../telemetry/tracing/tracing.ts";
+import type { Tracing } from "../../telemetry/tracing.ts";
 import type { Call } from "./call.ts";
 
 /** A finished exchange, for the log and the metrics. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { visibleLine as clientVisibleLine } from "../../../clients/typescript/src/enforce/text.ts";
-import { print, visibleLine } from "../../../src/cli/output.ts";
+import { print, visibleLine } from "../../../src/cli/frame/output.ts";
 import { commandsOf, runCommandLine } from "../../../src/cli/run.ts";
 import { captureTerminal } from "./terminal.ts";
 
@@ -87,7 +87,7 @@ test("commands write through the output, and the few that do not escape by thems
         .filter((line) => /terminal\.(out|err)\b/.test(line) && !line.includes("visible"))
         .map(() => name),
     );
-  expect([...new Set(direct)]).toEqual(["terminal.ts"]);
+  expect([...new Set(direct)]).toEqual(["frame/terminal.ts"]);
 });
 
 test("the service's commands and those of local enforcement escape alike", () => {

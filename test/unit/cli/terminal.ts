@@ -1,5 +1,5 @@
 /** A terminal that remembers. */
-import type { Terminal } from "../../../src/cli/terminal.ts";
+import type { Terminal } from "../../../src/cli/frame/terminal.ts";
 
 export interface Written {
   out: string;

@@ -1,20 +1,20 @@
 /** `keys …`: the keys that sign the checkpoints of the logs. */
 import { randomFillSync } from "node:crypto";
 import { existsSync } from "node:fs";
-import { formatBase64 } from "../base/text-forms.ts";
-import { findRotations } from "../ledger/audit/rotation-audit.ts";
-import type { StoreArchive } from "../ledger/ports/archive.ts";
-import type { LogState } from "../ledger/ports/store.ts";
-import { formatVerifierKey, type SigningKey, signingKeyOf } from "../ledger/tlog/note-keys.ts";
-import { LogSigner } from "../ledger/tlog/signer.ts";
-import { sameHash } from "../ledger/tlog/tree.ts";
-import { formatTrustedKey } from "../ledger/tlog/trusted-key.ts";
-import { createKeyFile, replaceKeyFile, type SigningKeys } from "../stores/key-file.ts";
-import { type Context, command } from "./command.ts";
-import { recordedStepFlags, type Step, type StepOptions, tellSecurity } from "./confirmation.ts";
-import { ownKeys, readKeys } from "./ledger/checkpoint.ts";
-import { Refusal } from "./output.ts";
-import { withArchive } from "./store.ts";
+import { formatBase64 } from "../../base/text-forms.ts";
+import { findRotations } from "../../ledger/audit/rotation-audit.ts";
+import type { StoreArchive } from "../../ledger/ports/archive.ts";
+import type { LogState } from "../../ledger/ports/store.ts";
+import { formatVerifierKey, type SigningKey, signingKeyOf } from "../../ledger/tlog/note-keys.ts";
+import { LogSigner } from "../../ledger/tlog/signer.ts";
+import { sameHash } from "../../ledger/tlog/tree.ts";
+import { formatTrustedKey } from "../../ledger/tlog/trusted-key.ts";
+import { createKeyFile, replaceKeyFile, type SigningKeys } from "../../stores/key-file.ts";
+import { type Context, command } from "../frame/command.ts";
+import { recordedStepFlags, type Step, type StepOptions, tellSecurity } from "../frame/confirmation.ts";
+import { Refusal } from "../frame/output.ts";
+import { withArchive } from "../frame/store.ts";
+import { ownKeys, readKeys } from "./checkpoint.ts";
 
 export const keysGenerateCommand = command({
   name: "keys generate",

@@ -22,8 +22,8 @@ import {
   type TimedEvent,
   TraceIdRatioBasedSampler,
 } from "@opentelemetry/sdk-trace";
-import { ServiceError } from "../../base/errors.ts";
-import type { Span, SpanAttributes } from "../../base/trace.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { Span, SpanAttributes } from "../base/trace.ts";
 import type { CallSpan, Tracing, TracingSettings } from "./tracing.ts";
 
 /** Bound of the spans of one call, without those that begin another trace. A call has about five. */

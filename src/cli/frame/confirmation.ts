@@ -1,7 +1,7 @@
 /** Confirmation of commands that destroy data or cannot be undone. */
-import { type SecurityEvent, securityFields } from "../base/security-events.ts";
-import type { ErasureStatement } from "../ledger/ports/record.ts";
-import { isStatementText, maxOperatorLength, maxReasonLength } from "../ledger/record/operator-records.ts";
+import { type SecurityEvent, securityFields } from "../../base/security-events.ts";
+import type { ErasureStatement } from "../../ledger/ports/record.ts";
+import { isStatementText, maxOperatorLength, maxReasonLength } from "../../ledger/record/operator-records.ts";
 import { type Answer, Refusal, visibleLine, visibleText } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -78,7 +78,7 @@ async function confirm(question: string, { yes }: StepOptions, terminal: Termina
 
 /** Records an operator's action that no ledger records, as a line of the service's log on standard error. */
 async function logStep(fields: Readonly<Record<string, unknown>>, terminal: Terminal): Promise<void> {
-  const { createLogger } = await import("../telemetry/logger.ts");
+  const { createLogger } = await import("../../telemetry/logger.ts");
   const destination = { write: (line: string) => terminal.err(visibleText(line)) };
   const logger = createLogger({ level: "info", serviceName: "svc-platform-api", destination });
   logger.info({ category: "administration", ...fields }, "done by an operator");

@@ -1,5 +1,5 @@
 /** Tracing for the transport and the composition root. The implementation is loaded only if tracing is on. */
-import type { Span, SpanAttributes } from "../../base/trace.ts";
+import type { Span, SpanAttributes } from "../base/trace.ts";
 
 export interface CallSpan extends Span {
   /** The credentials are good: the caller's trace context counts from now on. */

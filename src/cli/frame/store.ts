@@ -1,13 +1,15 @@
 /** The store of a command, with or without a running service. */
+
 import { randomFillSync } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
-import { systemClock } from "../base/clock.ts";
-import { parseRecordId, parseTenantId, type RecordId, type TenantId } from "../base/ids.ts";
-import type { StoreArchive } from "../ledger/ports/archive.ts";
-import type { RecordsAdministration } from "../ledger/ports/records-administration.ts";
-import type { LogState } from "../ledger/ports/store.ts";
-import { storeBackend } from "../stores/backends.ts";
-import { AnchorFileError, BackupTargetError } from "../stores/errors.ts";
+import { systemClock } from "../../base/clock.ts";
+import { parseRecordId, parseTenantId, type RecordId, type TenantId } from "../../base/ids.ts";
+import { formatBase64 } from "../../base/text-forms.ts";
+import type { StoreArchive } from "../../ledger/ports/archive.ts";
+import type { RecordsAdministration } from "../../ledger/ports/records-administration.ts";
+import type { LogState } from "../../ledger/ports/store.ts";
+import { storeBackend } from "../../stores/backends.ts";
+import { AnchorFileError, BackupTargetError } from "../../stores/errors.ts";
 import type { Context } from "./command.ts";
 import { reasonProblems } from "./confirmation.ts";
 import { Refusal } from "./output.ts";
@@ -116,4 +118,14 @@ export function parseNames({ tenant, record = [], reason }: Named): Parsed {
   ];
   if (problems.length > 0) throw new Refusal(problems);
   return { tenantId, recordIds: [...new Set(recordIds.flatMap((id) => id ?? []))] };
+}
+
+/** A log's state, for machines. */
+export function logMembers({ tenantId, origin, size, root }: Pick<LogState, "tenantId" | "origin" | "size" | "root">) {
+  return { tenant_id: tenantId, origin, tree_size: size, root: formatBase64(root) };
+}
+
+/** The same for people. */
+export function logLine({ origin, tenant_id, tree_size, root }: ReturnType<typeof logMembers>): string {
+  return `${origin} (tenant ${tenant_id}): ${tree_size} leaves, root ${root}`;
 }

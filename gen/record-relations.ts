@@ -155,20 +155,21 @@ export const recordRelations = {
       {"operations": ["protect"], "same": ["binding.decision_id", "plan.record_id"]},
       {"operations": ["protect"], "same": ["binding.policy_revision", "plan.outcome.policy_revision"]},
       {"profiles": ["detached_signature"], "same": ["binding.content_digest", "plan.request.content_digest", "key_access.request.content_digest", "new_key_access.request.content_digest", "content.digest"]},
-      {"profiles": ["envelope"], "same": ["plan.request.content_digest", "key_access.request.content_digest", "new_key_access.request.content_digest"]},
+      {"profiles": ["envelope", "tdf"], "same": ["plan.request.content_digest", "key_access.request.content_digest", "new_key_access.request.content_digest"]},
       {"operations": ["protect"], "profiles": ["detached_signature"], "same": ["binding.content_size_bytes", "plan.request.content_size_bytes"]},
       {"operations": ["protect"], "same": ["key.decision_id", "key_access.record_id"]},
       {"operations": ["rewrap"], "same": ["key.decision_id", "new_key_access.record_id"]},
       {"operations": ["protect"], "same": ["key.reference", "key_access.request.key_reference", "registration.request.key_reference"]},
       {"operations": ["rewrap"], "same": ["key.reference", "new_key_access.request.key_reference", "registration.request.key_reference"]},
-      {"operations": ["rewrap"], "same": ["previous.request.key_reference", "key_access.request.key_reference"]},
+      {"operations": ["rewrap"], "profiles": ["envelope", "detached_signature"], "same": ["previous.request.key_reference", "key_access.request.key_reference"]},
       {"operations": ["protect", "rewrap"], "same": ["file.artifact_digest", "artifact.digest", "registration.request.artifact_digest", "evidence.request.artifact_digest"]},
       {"operations": ["rewrap"], "same": ["previous.request.artifact_digest", "plan.request.artifact_digest", "key_access.request.artifact_digest", "new_key_access.request.artifact_digest"]},
       {"operations": ["access"], "same": ["file.artifact_digest", "plan.request.artifact_digest", "key_access.request.artifact_digest", "evidence.request.artifact_digest"]},
       {"operations": ["protect", "rewrap"], "same": ["file.artifact_cid", "artifact.cid", "registration.request.artifact_cid", "evidence.request.artifact_cid"]},
       {"operations": ["rewrap"], "same": ["previous.request.artifact_cid", "plan.request.artifact_cid", "key_access.request.artifact_cid", "new_key_access.request.artifact_cid"]},
       {"operations": ["access"], "same": ["file.artifact_cid", "plan.request.artifact_cid", "key_access.request.artifact_cid", "evidence.request.artifact_cid"]},
-      {"is": "data_object", "same": ["registration.request.artifact_kind", "evidence.request.artifact_kind"]}
+      {"profiles": ["tdf"], "is": "tdf_manifest", "same": ["registration.request.artifact_kind", "evidence.request.artifact_kind"]},
+      {"profiles": ["envelope", "detached_signature"], "is": "data_object", "same": ["registration.request.artifact_kind", "evidence.request.artifact_kind"]}
     ]
   }
 } as const;

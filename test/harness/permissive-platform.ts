@@ -25,7 +25,7 @@ export function permissivePlatform(): PermissivePlatform {
     deployment: async () => ({
       plaintextToPlatform: false,
       operations: ["protect", "access", "rewrap"],
-      profiles: ["envelope", "detached_signature"],
+      profiles: ["envelope", "detached_signature", "tdf"],
       missingScopes: [],
     }),
     planProtection: async ({ preferred_artifact_profile }) => decide(preferred_artifact_profile),

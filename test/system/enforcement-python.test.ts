@@ -32,7 +32,12 @@ beforeEach(() => {
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const run = (name: LanguageName) => (work: Omit<Work, "keys" | "spool" | "new_key_reference">) =>
-  languages[name]({ ...work, keys, spool: at("spool"), new_key_reference: newKeys[work.profile ?? "envelope"] });
+  languages[name]({
+    ...work,
+    keys,
+    spool: at("spool"),
+    new_key_reference: newKeys[(work.profile ?? "envelope") as keyof typeof newKeys],
+  });
 
 const pairs = [
   { from: "TypeScript", to: "Python" },

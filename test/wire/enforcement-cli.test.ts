@@ -126,7 +126,7 @@ test.each<[number, string, object?]>([
   [2, "frobnicate"],
   [2, "protect @/plain @/new --resource-kind x --unknown"],
   [2, "protect @/plain @/new"],
-  [2, "protect @/plain @/new --resource-kind x --profile tdf"],
+  [2, "protect @/plain @/new --resource-kind x --profile unknown"],
   [2, "open @/plain @/new --profile detached_signature"],
   [2, "verify @/sealed", { PLATFORM_LOG_KEY: "" }],
   [2, "verify @/sealed", { PLATFORM_LOG_KEY: "localhost/dev+00000000+AAAA" }],

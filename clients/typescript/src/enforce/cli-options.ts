@@ -29,8 +29,11 @@ export const usage = `usage: svc-platform <command> [options]
 
 options
   --key-file FILE        key-encryption key; several may be given, the first protects   (PLATFORM_KEY_FILE)
-  --profile PROFILE      of protect, rewrap, new-key: envelope, or detached_signature, where OUT is the signature
-  --algorithm NAME       of new-key: EdDSA or ES256, of a key that signs
+  --profile PROFILE      of protect, open, rewrap, new-key: envelope, tdf, or detached_signature, where OUT is the signature
+  --namespace NAME       of protect with profile tdf: of its attributes      (PLATFORM_ATTRIBUTE_NAMESPACE)
+  --foreign              of open with profile tdf: a file that names no decision; needs --resource-kind
+  --kas-url URL          of new-key with profile tdf: the key access service that has the key
+  --algorithm NAME       of new-key: EdDSA or ES256 of a key that signs, RSA-OAEP or ECDH-ES of a TDF key
   --bundle               of protect: the signature is a Sigstore bundle
   --pem                  of public-key: OUT is in PEM, for other programs
   --signature FILE       of open: the signature of IN
@@ -59,6 +62,9 @@ const flags = {
   "new-key-file": { type: "string" },
   profile: { type: "string" },
   algorithm: { type: "string" },
+  namespace: { type: "string" },
+  foreign: { type: "boolean" },
+  "kas-url": { type: "string" },
   bundle: { type: "boolean" },
   pem: { type: "boolean" },
   signature: { type: "string" },
@@ -117,9 +123,11 @@ export function profileOf({ profile = "envelope" }: Flags): LocalProfile {
   return found;
 }
 
-export function signingAlgorithmOf({ algorithm = "EdDSA" }: Flags): "EdDSA" | "ES256" {
-  if (algorithm !== "EdDSA" && algorithm !== "ES256") throw new UsageError("--algorithm is EdDSA or ES256");
-  return algorithm;
+/** The algorithm of a new key: the first of the list by default. */
+export function algorithmOf<const Name extends string>({ algorithm }: Flags, known: readonly [Name, Name]): Name {
+  const found = known.find((name) => name === (algorithm ?? known[0]));
+  if (found === undefined) throw new UsageError(`--algorithm is ${known.join(" or ")}`);
+  return found;
 }
 
 export function resourceOf(values: Flags) {

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import {
+  algorithmOf,
   type Flags,
   keyFilesOf,
   logKeysOf,
@@ -10,7 +11,6 @@ import {
   requestOf,
   resourceOf,
   type Surroundings,
-  signingAlgorithmOf,
   UsageError,
   usage,
 } from "./cli-options.ts";
@@ -22,6 +22,7 @@ import {
   createKeyFile,
   createPublicKeyFile,
   createSigningKeyFile,
+  createTdfKeyFile,
   keyFile,
   type Outcome,
   type VerifiedArtifact,
@@ -97,8 +98,7 @@ const commands: ReadonlyMap<string, Command> = new Map<string, Command>([
     {
       operands: 1,
       run: async ([file = ""], values) => {
-        if (profileOf(values) === "envelope") await createKeyFile(file, values.reference);
-        else await createSigningKeyFile(file, values.reference, signingAlgorithmOf(values));
+        await newKeyFile(file, values);
       },
     },
   ],
@@ -110,6 +110,16 @@ const commands: ReadonlyMap<string, Command> = new Map<string, Command>([
     },
   ],
 ]);
+
+async function newKeyFile(file: string, values: Flags): Promise<void> {
+  const { reference, "kas-url": url } = values;
+  const profile = profileOf(values);
+  if (profile === "envelope") return createKeyFile(file, reference);
+  if (profile === "detached_signature")
+    return createSigningKeyFile(file, reference, algorithmOf(values, ["EdDSA", "ES256"]));
+  if (url === undefined) throw new UsageError("a TDF key needs --kas-url");
+  return createTdfKeyFile(file, url, reference, algorithmOf(values, ["RSA-OAEP", "ECDH-ES"]));
+}
 
 async function protect(input: string, output: string, values: Flags, around: Surroundings): Promise<void> {
   const resource = resourceOf(values);
@@ -135,7 +145,8 @@ async function open(input: string, output: string, values: Flags, around: Surrou
     throw new UsageError("a detached signature is named by --signature");
   const request = {
     ...requestOf(input, output, values, around),
-    ...(signature !== undefined && { signature }),
+    ...(signature === undefined ? { profile: profileOf(values) } : { signature }),
+    ...(values.foreign === true && { allowForeign: true }),
     ...(resource !== undefined && { resource }),
   };
   const outcome = await withProgress(around, "opening", request, (it) => enforcer.open(it));
@@ -209,6 +220,7 @@ async function enforcerOf(values: Flags, around: Surroundings, keyFiles: readonl
     tls: { ...(ca !== undefined && { ca }), ...(cert !== undefined && { cert }), ...(key !== undefined && { key }) },
   });
   const logKeys = await logKeysOf(values, around);
+  const namespace = values.namespace ?? environment.PLATFORM_ATTRIBUTE_NAMESPACE;
   return createEnforcer({
     client: platformOf(client),
     workload: {
@@ -217,6 +229,7 @@ async function enforcerOf(values: Flags, around: Surroundings, keyFiles: readonl
       ...(values.component !== undefined && { component: values.component }),
     },
     keys: await Promise.all(keyFiles.map(keyFile)),
+    ...(namespace !== undefined && { attributeNamespace: namespace }),
     spoolDirectory: values.spool ?? environment.PLATFORM_SPOOL ?? join(homeDirectory, ".local/state/svc-platform"),
     ...(logKeys.length > 0 && { logKeys }),
   });
@@ -255,6 +268,7 @@ function report(
 ): void {
   if (outcome.evidence === "pending") warn(around, "the evidence waits to be sent");
   if (outcome.isKeyCommitted === false) warn(around, `the artifact is of ${oldForm}`);
+  if (outcome.isForeign === true) warn(around, "the file names no decision: none is proven");
   // Standard output has the data.
   if (output === "-") return;
   const { receipts, ...brief } = outcome;

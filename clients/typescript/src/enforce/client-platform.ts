@@ -30,6 +30,7 @@ const profiles = {
   envelope: ArtifactProfile.ENVELOPE,
   detached_signature: ArtifactProfile.DETACHED_SIGNATURE,
 } as const;
+const artifactKinds = { data_object: ArtifactKind.DATA_OBJECT, tdf_manifest: ArtifactKind.TDF_MANIFEST } as const;
 const eventTypes = {
   protect: EvidenceEventType.PROTECT,
   access: EvidenceEventType.ACCESS,
@@ -106,7 +107,7 @@ export function platformOf(client: PlatformClient): Platform {
       const request = {
         ...describe(registration),
         operation: operations[registration.operation],
-        artifactKind: ArtifactKind.DATA_OBJECT,
+        artifactKind: artifactKinds[registration.artifact_kind],
         artifactProfile: profiles[registration.artifact_profile],
         artifactDigest: registration.artifact_digest,
         artifactCid: registration.artifact_cid,
@@ -117,11 +118,11 @@ export function platformOf(client: PlatformClient): Platform {
       return acceptedOf(answer.registration, answer.warnings);
     },
 
-    async recordEvidence({ event_type, artifact_profile, ...event }, idempotencyKey, signal) {
+    async recordEvidence({ event_type, artifact_kind, artifact_profile, ...event }, idempotencyKey, signal) {
       const request = {
         ...describe(event),
         eventType: eventTypes[event_type],
-        ...(event.artifact_kind !== undefined && { artifactKind: ArtifactKind.DATA_OBJECT }),
+        ...(artifact_kind !== undefined && { artifactKind: artifactKinds[artifact_kind] }),
         ...(artifact_profile !== undefined && { artifactProfile: profiles[artifact_profile] }),
         ...aboutArtifact(event),
         ...(event.decision_id !== undefined && { decisionId: event.decision_id }),

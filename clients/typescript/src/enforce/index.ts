@@ -19,9 +19,11 @@ import { type RewrapOptions, rewrapEnvelope } from "./rewrap.ts";
 import { openSigned, signAnew, signData } from "./sign.ts";
 import type { SigningKey } from "./signing-keys.ts";
 import { EvidenceSpool } from "./spool.ts";
+import { openTdf, protectAsTdf, rewrapTdf } from "./tdf.ts";
+import type { TdfKey } from "./tdf-keys.ts";
 
 export { EnforcementError, type EnforcementFailure } from "./errors.ts";
-export { createKeyFile, createPublicKeyFile, createSigningKeyFile, keyFile } from "./key-files.ts";
+export { createKeyFile, createPublicKeyFile, createSigningKeyFile, createTdfKeyFile, keyFile } from "./key-files.ts";
 export { type KeyProvider, localKey } from "./keys.ts";
 export type { ObligationHandler } from "./permission.ts";
 export type { Platform, Resource, Workload } from "./platform.ts";
@@ -30,6 +32,8 @@ export type { ExpectedCaller } from "./receipt-check.ts";
 export { type ReceiptsFile, receiptsPathOf } from "./receipts.ts";
 export { localSigningKey, type SigningKey } from "./signing-keys.ts";
 export type { StreamingAead } from "./streaming-aead.ts";
+export { localTdfKey, type TdfKey, type TdfKeyOptions } from "./tdf-keys.ts";
+export type { TdfOptions } from "./tdf-manifest.ts";
 export { type TransitOptions, transitKey } from "./transit.ts";
 export { type VerifiedArtifact, type VerifyOptions, verifyArtifact } from "./verify.ts";
 
@@ -38,7 +42,9 @@ export interface EnforcerOptions {
   readonly client: PlatformClient | Platform;
   readonly workload: Workload;
   /** Keys by reference; the first suitable one protects by default. `flush` needs none. */
-  readonly keys: readonly (KeyProvider | SigningKey)[];
+  readonly keys: readonly (KeyProvider | SigningKey | TdfKey)[];
+  /** Namespace of TDF attributes, such as `example.com`: labels become attribute values in it. */
+  readonly attributeNamespace?: string;
   /** Folder on a local disk for pending evidence. For one machine, and workloads with the same credentials. */
   readonly spoolDirectory: string;
   /** C2SP verifier keys of the tenant's log: if given, answers need a receipt that verifies. */
@@ -84,17 +90,15 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     protect: (request) =>
       enclosed(() => {
         const resource = resourceOf(request.resource);
-        return (isSignature(request) ? signData : protectAsEnvelope)(context, { ...described(request), resource });
+        return profileOf(request, protectors)(context, { ...described(request), resource });
       }),
     open: (given) =>
       enclosed(() => {
         const { signature, ...request } = described(given);
-        return signature === undefined
-          ? openEnvelope(context, request)
-          : openSigned(context, { ...request, signature });
+        if (signature !== undefined) return openSigned(context, { ...request, signature });
+        return profileOf(request, openers)(context, request);
       }),
-    rewrap: (request) =>
-      enclosed(() => (isSignature(request) ? signAnew : rewrapEnvelope)(context, described(request))),
+    rewrap: (request) => enclosed(() => profileOf(request, rewrappers)(context, described(request))),
     flush: (signal) => enclosed(() => context.spool.flush(signal)),
   };
 }
@@ -107,11 +111,24 @@ function described<Request extends RequestOptions & { readonly resource?: Resour
   return { ...request, ...(resource !== undefined && { resource: resourceOf(resource) }) };
 }
 
+const protectors = { envelope: protectAsEnvelope, detached_signature: signData, tdf: protectAsTdf };
+const rewrappers = { envelope: rewrapEnvelope, detached_signature: signAnew, tdf: rewrapTdf };
+const openers = {
+  envelope: openEnvelope,
+  detached_signature: async (): Promise<Outcome> => {
+    throw new EnforcementError("invalid", "signed data is opened with its signature");
+  },
+  tdf: openTdf,
+};
+
 /** Throws if the profile is not supported; callers in JavaScript may pass any. */
-function isSignature({ profile = "envelope" }: { readonly profile?: LocalProfile }): boolean {
+function profileOf<Work>(
+  { profile = "envelope" }: { readonly profile?: LocalProfile },
+  works: Readonly<Record<LocalProfile, Work>>,
+): Work {
   if (!localProfiles.includes(profile))
     throw new EnforcementError("invalid", `there is no profile ${profile} here: ${localProfiles.join(", ")}`);
-  return profile === "detached_signature";
+  return works[profile];
 }
 
 /** A deployment's support changes only with its configuration. */
@@ -147,6 +164,7 @@ function contextOf(options: EnforcerOptions): Context {
     platform,
     workload,
     keys,
+    attributeNamespace: options.attributeNamespace,
     evidenceToleranceMs,
     directory: join(directory, "passing"),
     now,

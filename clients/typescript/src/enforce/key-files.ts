@@ -6,6 +6,7 @@ import { EnforcementError, failureOfSystem } from "./errors.ts";
 import { createFile } from "./files.ts";
 import { type KeyProvider, keySize, localKey, requireReference } from "./keys.ts";
 import { localSigningKey, type SigningKey } from "./signing-keys.ts";
+import { localTdfKey, type TdfKey } from "./tdf-keys.ts";
 
 /** Creates a key file, readable by its owner only, with a wrapping key of type `oct`. The path must not exist. */
 export async function createKeyFile(path: string, reference = newReference()): Promise<void> {
@@ -23,9 +24,25 @@ export async function createSigningKeyFile(
   await create(path, { ...privateKey.export({ format: "jwk" }), alg: algorithm, kid: reference });
 }
 
+/** The same with a TDF key: RSA of 2,048 bits, or ECDH with P-256. The file has the address of its KAS as `kas_url`. */
+export async function createTdfKeyFile(
+  path: string,
+  url: string,
+  reference = newReference(),
+  algorithm: "RSA-OAEP" | "ECDH-ES" = "RSA-OAEP",
+): Promise<void> {
+  const { privateKey } =
+    algorithm === "RSA-OAEP"
+      ? generateKeyPairSync("rsa", { modulusLength: 2048 })
+      : generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const jwk = { ...privateKey.export({ format: "jwk" }), alg: algorithm, kid: reference, kas_url: url };
+  localTdfKey(reference, jwk, { url });
+  await create(path, jwk);
+}
+
 /**
- * Creates a key file for verifiers: the public half of a signing key, as a JWK, or in PEM for other programs. Rejects
- * with `invalid`, or `exists`.
+ * Creates a key file with the public half of a signing key, for verifiers, or of a TDF key, for writers; as a JWK, or in
+ * PEM for other programs. Rejects with `invalid`, or `exists`.
  */
 export async function createPublicKeyFile(
   signingKeyPath: string,
@@ -35,7 +52,8 @@ export async function createPublicKeyFile(
   const jwk = await readJwk(signingKeyPath);
   if ("wrap" in keyOf(jwk, signingKeyPath))
     throw new EnforcementError("invalid", `${signingKeyPath} has no public half`);
-  const { d: _, ...others } = jwk;
+  const members = ["kty", "crv", "x", "y", "n", "e", "alg", "kid", "kas_url"];
+  const others = Object.fromEntries(Object.entries(jwk).filter(([name]) => members.includes(name)));
   if (format === "jwk") return create(path, { ...others, kid: String(jwk.kid) });
   const pem = createPublicKey({ key: others as webcrypto.JsonWebKey, format: "jwk" }).export({
     type: "spki",
@@ -45,7 +63,7 @@ export async function createPublicKeyFile(
 }
 
 /** Reads a key file. Rejects with `invalid` if it is malformed, or others than the owner may read a secret. */
-export async function keyFile(path: string): Promise<KeyProvider | SigningKey> {
+export async function keyFile(path: string): Promise<KeyProvider | SigningKey | TdfKey> {
   return keyOf(await readJwk(path), path);
 }
 
@@ -56,17 +74,18 @@ async function create(path: string, jwk: Jwk & { readonly kid: string }): Promis
   await createFile(path, Buffer.from(`${JSON.stringify(jwk)}\n`));
 }
 
-function keyOf(jwk: Jwk, path: string): KeyProvider | SigningKey {
-  const { kty, kid, k, alg } = jwk;
+function keyOf(jwk: Jwk, path: string): KeyProvider | SigningKey | TdfKey {
+  const { kty, kid, k, alg, kas_url: url } = jwk;
   if (typeof kid === "string" && kid !== "") {
     requireReference(kid);
     if (kty === "OKP" || (kty === "EC" && alg === "ES256")) return localSigningKey(kid, jwk);
+    if (typeof url === "string" && (alg === "RSA-OAEP" || alg === "ECDH-ES")) return localTdfKey(kid, jwk, { url });
     const key = typeof k === "string" ? Buffer.from(k, "base64url") : Buffer.alloc(0);
     if (kty === "oct" && key.length === keySize) return localKey(kid, key);
   }
   throw new EnforcementError(
     "invalid",
-    `${path} is no key file: a JWK with kid, of type oct with 32 bytes, or one that signs`,
+    `${path} is no key file: a JWK with kid, of type oct with 32 bytes, one that signs, or one of a KAS`,
   );
 }
 
@@ -87,7 +106,7 @@ async function readJwk(path: string): Promise<Jwk> {
     const value: unknown = JSON.parse(await file.readFile("utf8"));
     if (typeof value !== "object" || value === null) throw new SyntaxError("no object");
     const jwk = value as Jwk;
-    const isPublic = (jwk.kty === "OKP" || jwk.kty === "EC") && jwk.d === undefined;
+    const isPublic = ["OKP", "EC", "RSA"].includes(String(jwk.kty)) && jwk.d === undefined;
     if (!isPublic && process.platform !== "win32" && (stat.mode & 0o077) !== 0)
       throw new EnforcementError("invalid", `${path} is readable by others than its owner: make it 0600`);
     return jwk;

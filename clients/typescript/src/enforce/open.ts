@@ -34,14 +34,18 @@ import {
   wrappingKeyOf,
 } from "./operation.ts";
 import type { Artifact, Profile, Resource } from "./platform.ts";
-import { complete, counted, type Outcome, progress } from "./protect.ts";
+import { artifactKindOf, complete, counted, type LocalProfile, type Outcome, progress } from "./protect.ts";
 import { decryptSegments } from "./streaming-aead.ts";
 
 export interface OpenOptions extends RequestOptions {
   readonly input: Input;
   readonly output: Output;
-  /** Path of the data's detached signature. Default: the input is an envelope. */
+  /** Path of the data's detached signature. Default: the input is what `profile` says. */
   readonly signature?: string;
+  /** Default `envelope`. The content of the file must not decide this. */
+  readonly profile?: LocalProfile;
+  /** For a TDF: whether to open one that no assertion binds to a decision; it needs `resource`. Default false. */
+  readonly allowForeign?: boolean;
   /** The expected resource; any other is refused. Default: the one in the header. */
   readonly resource?: Resource;
   /** Whether to replace an existing output file. Default false. */
@@ -56,7 +60,7 @@ export async function openEnvelope(context: Context, options: OpenOptions): Prom
     const { binding, key } = header;
     const provider = wrappingKeyOf(context, key.reference);
     if (provider.provider !== key.provider) throw new EnforcementError("not_authentic", "the key is of another kind");
-    const opening = { profile: "envelope", binding, artifact, key: provider } as const;
+    const opening = { profile: "envelope", binding, artifact, keys: [provider] } as const;
     const outcome = await access(context, options, opening, async (release) => {
       const contentKey = await provider.unwrap(key.wrapped, keyAssociatedData(binding, key));
       try {
@@ -83,7 +87,7 @@ export interface Opening {
   readonly binding: Binding;
   readonly artifact: Digest;
   readonly contentDigest?: string;
-  readonly key: Pick<KeyProvider, "reference" | "transport">;
+  readonly keys: readonly Pick<KeyProvider, "reference" | "transport">[];
 }
 
 /** Writes the data, and resolves only if it is what was protected. */
@@ -96,7 +100,7 @@ export type Release = (write: (sink: Sink) => Promise<void>) => Promise<Outcome>
 export async function access(
   context: Context,
   options: RequestOptions & Pick<OpenOptions, "output" | "replace">,
-  { profile, binding, artifact, contentDigest, key }: Opening,
+  { profile, binding, artifact, contentDigest, keys }: Opening,
   open: (release: Release) => Promise<Outcome>,
 ): Promise<Outcome> {
   const { output, replace = false, signal } = options;
@@ -108,12 +112,12 @@ export async function access(
     profile,
     resource,
     labels,
-    keys: [{ operation: "unwrap", reference: key.reference, transport: key.transport }],
+    keys: keys.map(({ reference, transport }) => ({ operation: "unwrap", reference, transport })),
     about: { ...about, ...(contentDigest !== undefined && { content_digest: contentDigest }) },
   });
   const named: Artifact = {
     ...about,
-    artifact_kind: "data_object",
+    artifact_kind: artifactKindOf(profile),
     artifact_profile: profile,
     decision_id: permitted.plan.decisionId,
   };

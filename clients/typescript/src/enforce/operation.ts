@@ -26,6 +26,7 @@ import type {
 import type { Exchange } from "./receipt-check.ts";
 import type { SigningKey } from "./signing-keys.ts";
 import type { EvidenceSpool, PendingEvidence } from "./spool.ts";
+import type { TdfKey } from "./tdf-keys.ts";
 
 /** Options of every operation. */
 export interface RequestOptions {
@@ -40,7 +41,8 @@ export interface RequestOptions {
 export interface Context {
   readonly platform: Platform;
   readonly workload: Workload;
-  readonly keys: readonly (KeyProvider | SigningKey)[];
+  readonly keys: readonly (KeyProvider | SigningKey | TdfKey)[];
+  readonly attributeNamespace: string | undefined;
   readonly spool: EvidenceSpool;
   readonly understanding: Understanding;
   /** Folder for temporary data. */
@@ -286,7 +288,11 @@ export function signingKeyOf({ keys }: Context, reference: string | undefined): 
   );
 }
 
-function keyOf<Key extends { readonly reference: string }>(keys: readonly Key[], reference: string | undefined): Key {
+/** The key of this reference, or the first one. Throws `invalid` if there is none. */
+export function keyOf<Key extends { readonly reference: string }>(
+  keys: readonly Key[],
+  reference: string | undefined,
+): Key {
   const found = reference === undefined ? keys[0] : keys.find((key) => key.reference === reference);
   if (found === undefined)
     throw new EnforcementError(

@@ -75,7 +75,7 @@ export interface Decision {
 }
 
 export interface Artifact {
-  readonly artifact_kind: "data_object";
+  readonly artifact_kind: "data_object" | "tdf_manifest";
   readonly artifact_profile: Profile;
   readonly artifact_digest: string;
   readonly artifact_cid: string;

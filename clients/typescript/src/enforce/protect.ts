@@ -23,6 +23,7 @@ import {
 } from "./envelope.ts";
 import { EnforcementError } from "./errors.ts";
 import { chunksOf } from "./files.ts";
+import type { Binding } from "./header.ts";
 import { type KeyProvider, keySize } from "./keys.ts";
 import {
   type Asked,
@@ -36,13 +37,14 @@ import {
   withEvidence,
   wrappingKeyOf,
 } from "./operation.ts";
-import type { Accepted, Artifact, Operation, Resource } from "./platform.ts";
+import type { Accepted, Artifact, Operation, Profile, Resource } from "./platform.ts";
 import { type ReceiptsFile, receiptsFormat, receiptsPathOf, writeReceipts } from "./receipts.ts";
 import type { PendingEvidence } from "./spool.ts";
 import { encryptSegments, type StreamingAead } from "./streaming-aead.ts";
+import type { TdfOptions } from "./tdf-manifest.ts";
 
 /** Supported profiles. */
-export const localProfiles = ["envelope", "detached_signature"] as const;
+export const localProfiles = ["envelope", "detached_signature", "tdf"] as const;
 export type LocalProfile = (typeof localProfiles)[number];
 
 export interface ProtectOptions extends RequestOptions {
@@ -58,6 +60,7 @@ export interface ProtectOptions extends RequestOptions {
   readonly aead?: StreamingAead;
   /** For a detached signature: whether to write it as a Sigstore bundle. Default false. */
   readonly bundle?: boolean;
+  readonly tdf?: TdfOptions;
   /**
    * Includes the plaintext's SHA-256 in the question; the file is then read twice. Default false; signatures always do.
    */
@@ -77,12 +80,48 @@ export interface Outcome {
   readonly receipts: ReceiptsFile;
   /** For an envelope: whether its header commits to the content key. The old form does not, even after a rewrap. */
   readonly isKeyCommitted?: boolean;
+  /** For an opened TDF: whether it lacks our assertion, so that no decision is proven. */
+  readonly isForeign?: boolean;
 }
 
 export async function protectAsEnvelope(context: Context, options: ProtectOptions): Promise<Outcome> {
-  const { input, resource, signal, aead = "AES256_GCM_HKDF_1MB" } = options;
-  const labels = [...new Set(options.labels)].sort();
+  const { aead = "AES256_GCM_HKDF_1MB" } = options;
   const provider = wrappingKeyOf(context, options.keyReference);
+  const named = { profile: "envelope", keys: [provider] } as const;
+  const outcome = await protectContent(context, options, named, async ({ source, write }, { binding, decisions }) => {
+    const artifact = new Digesting();
+    for await (const piece of envelopeOf(source, { ...binding, aead }, provider, decisions)) {
+      artifact.update(piece);
+      await write(piece);
+    }
+    return artifact.finish();
+  });
+  return { ...outcome, isKeyCommitted: true };
+}
+
+/** Plaintext, and where its protected form goes. */
+interface Content {
+  readonly source: AsyncIterable<Uint8Array>;
+  /** Absent for a stream. */
+  readonly sizeBytes: number | undefined;
+  readonly write: (piece: Uint8Array) => Promise<void>;
+}
+
+/** Encrypts plaintext under a decision. `make` writes the artifact, and resolves with the digest that names it. */
+export async function protectContent(
+  context: Context,
+  options: ProtectOptions,
+  {
+    profile,
+    keys,
+  }: Pick<Making, "profile"> & { readonly keys: readonly Pick<KeyProvider, "reference" | "transport">[] },
+  make: (
+    content: Content,
+    named: { readonly binding: Binding; readonly decisions: Permitted["keys"] },
+  ) => Promise<Digest>,
+): Promise<Outcome> {
+  const { input, resource, signal } = options;
+  const labels = [...new Set(options.labels)].sort();
   const file = typeof input === "string" ? await openFile(input) : undefined;
   try {
     const sizeBytes = file === undefined ? undefined : (await file.stat()).size;
@@ -93,23 +132,18 @@ export async function protectAsEnvelope(context: Context, options: ProtectOption
     const content = await contentDigest(options, file, count);
     const making: Making = {
       operation: "protect",
-      profile: "envelope",
+      profile,
       resource,
       labels,
-      keys: [{ operation: "wrap", reference: provider.reference, transport: provider.transport }],
+      keys: keys.map(({ reference, transport }) => ({ operation: "wrap", reference, transport })),
       about: {
         ...(content !== undefined && { content_digest: content }),
         ...(sizeBytes !== undefined && { content_size_bytes: sizeBytes }),
       },
     };
-    const outcome = await produce(context, options, making, async (sink, permitted) => {
-      const binding = {
-        aead,
-        decision_id: permitted.plan.decisionId,
-        labels,
-        policy_revision: permitted.plan.policyRevision,
-        resource,
-      };
+    return await produce(context, options, making, async (sink, permitted) => {
+      const { decisionId: decision_id, policyRevision: policy_revision } = permitted.plan;
+      const binding = { decision_id, labels, policy_revision, resource };
       const plaintext = new Digesting();
       const pieces = file === undefined ? streamed(input as AsyncIterable<Uint8Array>) : chunksOf(file);
       const source = counted(pieces, (piece) => {
@@ -117,16 +151,12 @@ export async function protectAsEnvelope(context: Context, options: ProtectOption
         plaintext.update(piece);
         count(piece.length);
       });
-      const artifact = new Digesting();
-      for await (const piece of envelopeOf(source, binding, provider, permitted)) {
-        artifact.update(piece);
-        await sink.write(piece);
-      }
+      const write = (piece: Uint8Array) => sink.write(piece);
+      const digest = await make({ source, sizeBytes, write }, { binding, decisions: permitted.keys });
       if (content !== undefined && plaintext.finish().digest !== content)
         throw new EnforcementError("invalid", "the input changed while it was read");
-      return artifact.finish();
+      return digest;
     });
-    return { ...outcome, isKeyCommitted: true };
   } finally {
     await file?.close();
   }
@@ -146,13 +176,13 @@ async function* envelopeOf(
   source: AsyncIterable<Uint8Array>,
   named: EnvelopeBinding,
   provider: KeyProvider,
-  { keys }: Permitted,
+  decisions: Permitted["keys"],
 ): AsyncGenerator<Uint8Array> {
   const contentKey = randomBytes(keySize);
   try {
     const binding: EnvelopeBinding = { ...named, key_commitment: keyCommitment(contentKey) };
     const key = {
-      decision_id: keys[0]?.decisionId ?? "",
+      decision_id: decisions[0]?.decisionId ?? "",
       provider: provider.provider,
       reference: provider.reference,
     };
@@ -165,7 +195,7 @@ async function* envelopeOf(
   }
 }
 
-/** The question about a new artifact; the last of its keys is the one that the artifact names. */
+/** The question about a new artifact; the first of the keys that wrap is the one that the artifact names. */
 export interface Making extends Asked {
   readonly operation: Operation & ("protect" | "rewrap");
   /** For a rewrap: the receipts of the original, if present. */
@@ -187,6 +217,7 @@ export async function produce(
   const permitted = await requestPermission(context, options, making);
   const { toleranceMs } = permitted;
   const decisionId = permitted.plan.decisionId;
+  const newKey = keys.findIndex((key) => key.operation === "wrap");
   const description = describe(context, options, making);
   const event = { ...description, event_type: operation, decision_id: decisionId };
   return withEvidence(context, event, toleranceMs, signal, async (evidence) => {
@@ -195,17 +226,17 @@ export async function produce(
       const { digest, cid } = await write(sink, permitted);
       await sink.sync();
       const artifact: Artifact = {
-        artifact_kind: "data_object",
+        artifact_kind: artifactKindOf(profile),
         artifact_profile: profile,
         artifact_digest: digest,
         artifact_cid: cid,
         decision_id: decisionId,
       };
-      const registration = { ...description, ...artifact, operation, key_reference: keys.at(-1)?.reference ?? "" };
+      const registration = { ...description, ...artifact, operation, key_reference: keys[newKey]?.reference ?? "" };
       const { receipt } = await register(context, registration, randomUUID(), signal);
       return await complete(
         context,
-        { output, operation, previous, artifact, permitted, evidence, sink, signal },
+        { output, operation, previous, artifact, permitted, newKey, evidence, sink, signal },
         receipt,
       );
     } catch (error) {
@@ -215,12 +246,19 @@ export async function produce(
   });
 }
 
+/** What the digest of an artifact is of: of a TDF, its manifest. */
+export function artifactKindOf(profile: Profile): Artifact["artifact_kind"] {
+  return profile === "tdf" ? "tdf_manifest" : "data_object";
+}
+
 export interface Completion {
   readonly output: Output;
   readonly operation: Operation;
   readonly previous?: ReceiptsFile | undefined;
   readonly artifact: Artifact;
   readonly permitted: Permitted;
+  /** Index of the key decision that allowed the new key of a rewrap. */
+  readonly newKey?: number;
   readonly evidence: PendingEvidence;
   readonly sink: Sink;
   readonly signal: AbortSignal | undefined;
@@ -229,7 +267,7 @@ export interface Completion {
 /** Records the event of what was written, writes its receipts, and then gives the output its name. */
 export async function complete(
   context: Context,
-  { output, operation, previous, artifact, permitted, evidence, sink, signal }: Completion,
+  { output, operation, previous, artifact, permitted, newKey = 0, evidence, sink, signal }: Completion,
   registration: Accepted["receipt"],
 ): Promise<Outcome> {
   // Its receipt may be added from another directory.
@@ -238,7 +276,7 @@ export async function complete(
   const completed = { artifact, ...(receiptsFile !== undefined && { receiptsFile }), toleranceMs };
   const recorded = await recordCompletion(context, evidence, completed, signal);
   const receipts = {
-    ...receiptsOf(operation, artifact, permitted, evidence, registration, recorded.receipt),
+    ...receiptsOf(operation, artifact, permitted, newKey, evidence, registration, recorded.receipt),
     ...(previous && { previous }),
   };
   await sink.commit(receiptsFile === undefined ? undefined : () => writeReceipts(receiptsFile, receipts));
@@ -256,6 +294,7 @@ function receiptsOf(
   operation: Operation,
   { artifact_profile, artifact_digest, artifact_cid, decision_id }: Artifact,
   { plan, keys }: Permitted,
+  newKey: number,
   { id }: PendingEvidence,
   registration: Accepted["receipt"],
   evidence: Accepted["receipt"],
@@ -263,7 +302,7 @@ function receiptsOf(
   const named = {
     plan: plan.receipt,
     key_access: keys[0]?.receipt,
-    new_key_access: keys[1]?.receipt,
+    new_key_access: newKey === 0 ? undefined : keys[newKey]?.receipt,
     registration,
     evidence,
   };

@@ -12,6 +12,7 @@ import { type Context, type RequestOptions, wrappingKeyOf } from "./operation.ts
 import type { Resource } from "./platform.ts";
 import { counted, type LocalProfile, type Making, type Outcome, produce } from "./protect.ts";
 import { previousOf } from "./receipts.ts";
+import type { TdfOptions } from "./tdf-manifest.ts";
 
 export interface RewrapOptions extends RequestOptions {
   /** The envelope; or the path of the signature, which is replaced by one of the new key. */
@@ -21,6 +22,8 @@ export interface RewrapOptions extends RequestOptions {
   readonly profile?: LocalProfile;
   /** Reference of the new wrapping or signing key. */
   readonly newKeyReference: string;
+  /** For a TDF with several keys: their shares, in place of `newKeyReference`. */
+  readonly tdf?: Pick<TdfOptions, "keys">;
   /** The expected resource; any other is refused. Default: the one in the header. */
   readonly resource?: Resource;
   /** Whether to replace an existing output file. Default false. */

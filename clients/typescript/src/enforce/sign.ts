@@ -61,7 +61,7 @@ export async function openSigned(
     binding,
     artifact: signed.artifact,
     contentDigest,
-    key: signer,
+    keys: [signer],
   } as const;
   // Data cannot be taken back from a stream, so it gets only data that was verified completely.
   const isTwice = typeof output !== "string";

@@ -115,8 +115,8 @@ interface Segment {
   readonly isLast: boolean;
 }
 
-/** Splits into segments of exact sizes. Only the end of the source shows which is the last; it may be empty. */
-async function* segmentsOf(
+/** Splits into segments of exact sizes, each valid until the next is requested. Only the end of the source shows which is the last; it may be empty. */
+export async function* segmentsOf(
   source: AsyncIterable<Uint8Array>,
   firstBytes: number,
   otherBytes: number,

@@ -13,6 +13,7 @@ import { chunksOf } from "./files.ts";
 import type { Operation, Resource } from "./platform.ts";
 import { type ReceiptsFile, readReceipts, receiptNames, receiptsPathOf, requireLogKeys } from "./receipts.ts";
 import type { SigningKey } from "./signing-keys.ts";
+import { readTdf } from "./tdf.ts";
 
 export interface VerifyOptions {
   /** Path of the artifact, or of the opened file. */
@@ -94,10 +95,11 @@ export async function verifyArtifact(options: VerifyOptions): Promise<VerifiedAr
   }
   const file = await openFile(path);
   try {
-    const { digest, cid } = await digestOf(file);
+    const tdf = found.artifact_profile === "tdf" ? await readTdf(file) : undefined;
+    const { digest, cid } = tdf?.artifact ?? (await digestOf(file));
     const signed = found.artifact_profile === "detached_signature" ? await readSignature(path) : undefined;
     if (signed !== undefined && signed.artifact.digest !== digest) fail("the artifact changed while it was read");
-    const { binding, key } = signed?.header ?? (await readHeader(new ByteReader(chunksOf(file))));
+    const { binding, key } = tdfHeader(tdf) ?? signed?.header ?? (await readHeader(new ByteReader(chunksOf(file))));
     const parts = { binding: { ...binding, resource: namedOf(binding.resource) } };
     const { previous, origin } = await chainOf(found, proven, parts, options.logKeys);
     const own = { ...parts, key, artifact: { digest, cid }, ...(previous && { previous: previous.record }) };
@@ -108,11 +110,19 @@ export async function verifyArtifact(options: VerifyOptions): Promise<VerifiedAr
       previous,
     );
     if (signed !== undefined) await checkSignature(signed, options);
-    const form = signed === undefined && { isKeyCommitted: "key_commitment" in binding };
+    const form = signed === undefined && tdf === undefined && { isKeyCommitted: "key_commitment" in binding };
     return { ...verified(found, proven), ...form, ...(origin && { origin }) };
   } finally {
     await file.close();
   }
+}
+
+/** What a TDF says of its decision and its first key. */
+function tdfHeader(tdf: Awaited<ReturnType<typeof readTdf>> | undefined) {
+  if (tdf === undefined) return undefined;
+  if (tdf.statement === undefined) return fail("the file names no decision");
+  const { binding, keys } = tdf.statement;
+  return { binding, key: keys[0] };
 }
 
 /** Options that cannot be checked are refused. */

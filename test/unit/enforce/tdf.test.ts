@@ -1,0 +1,304 @@
+/** Profile `tdf` where the platform allows everything: what is written, and that only what was protected is released. */
+import { createHash, randomBytes } from "node:crypto";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough, Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { crc32 } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  createEnforcer,
+  createPublicKeyFile,
+  createTdfKeyFile,
+  EnforcementError,
+  keyFile,
+  localTdfKey,
+  type TdfKey,
+} from "../../../clients/typescript/src/enforce/index.ts";
+import { permissivePlatform } from "../../harness/permissive-platform.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "tdf-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const at = (name: string) => join(folder, name);
+const platform = permissivePlatform();
+const enforcerWith = (...keys: TdfKey[]) =>
+  createEnforcer({
+    ...{ client: platform, workload: { application: "test" }, keys, spoolDirectory: at("spool") },
+    attributeNamespace: "example.com",
+  });
+const resource = { kind: "customer-record", id: "cust-1", mime_type: "application/pdf" };
+const profile = "tdf";
+const segmentBytes = 2_097_152;
+let keys: Record<"rsa" | "ec" | "other", TdfKey>;
+let publicKey: TdfKey;
+
+beforeAll(async () => {
+  await createTdfKeyFile(at("rsa.key"), "https://kas.example.com", "rsa");
+  await createTdfKeyFile(at("ec.key"), "https://kas.example.com/ec", "ec", "ECDH-ES");
+  await createTdfKeyFile(at("other.key"), "https://kas.example.com", "other");
+  await createPublicKeyFile(at("rsa.key"), at("rsa.pub"));
+  const [rsa, ec, other, pub] = await Promise.all(
+    ["rsa.key", "ec.key", "other.key", "rsa.pub"].map(async (name) => (await keyFile(at(name))) as TdfKey),
+  );
+  keys = { rsa, ec, other } as typeof keys;
+  publicKey = pub as TdfKey;
+});
+
+const labels = ["confidential"];
+const seal = (plain: Uint8Array, options: object = {}, ...with_: TdfKey[]) => {
+  writeFileSync(at("plain"), plain);
+  const request = { profile, input: at("plain"), output: at("sealed"), resource, labels, replace: true } as const;
+  return enforcerWith(...(with_.length > 0 ? with_ : [keys.rsa])).protect({ ...request, ...options });
+};
+const open = (options: object = {}, ...with_: TdfKey[]) =>
+  enforcerWith(...(with_.length > 0 ? with_ : [keys.rsa])).open({
+    ...({ profile, input: at("sealed"), output: at("opened"), replace: true } as const),
+    ...options,
+  });
+async function failureOf(work: Promise<unknown>): Promise<string | undefined> {
+  const error = await work.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  if (error !== undefined) expect(error).toBeInstanceOf(EnforcementError);
+  return (error as EnforcementError | undefined)?.failure;
+}
+
+type Parsed = ReturnType<typeof JSON.parse>;
+
+/** The parts of a small file, found by the local headers as they are written. */
+function partsOf(file: Buffer) {
+  const start = file.indexOf('{"assertions"');
+  const end = file.indexOf(Buffer.from("504b0708", "hex"), start);
+  return { start, end, manifest: JSON.parse(file.subarray(start, end).toString()) };
+}
+
+describe.each(["rsa", "ec"] as const)("with a key of %s", (name) => {
+  test.each([0, 1, segmentBytes - 1, segmentBytes, segmentBytes + 1, 3 * segmentBytes + 5])(
+    "%i bytes come back",
+    async (sizeBytes) => {
+      const plain = randomBytes(sizeBytes);
+      const sealed = await seal(plain, {}, keys[name]);
+      expect(await open({}, keys[name])).toMatchObject({ isForeign: false, artifactDigest: sealed.artifactDigest });
+      expect(readFileSync(at("opened")).equals(plain)).toBe(true);
+    },
+  );
+});
+
+test("the manifest names the decision, and its digest is registered", async () => {
+  const sealed = await seal(Buffer.from("secret"), {}, publicKey);
+  const { start, end, manifest } = partsOf(readFileSync(at("sealed")));
+  const bytes = readFileSync(at("sealed")).subarray(start, end);
+  expect(sealed.artifactDigest).toBe(`sha256:${createHash("sha256").update(bytes).digest("hex")}`);
+  expect(platform.registrations.at(-1)).toMatchObject({
+    artifact_kind: "tdf_manifest",
+    artifact_profile: "tdf",
+    artifact_digest: sealed.artifactDigest,
+    key_reference: "rsa",
+  });
+  const policy = JSON.parse(Buffer.from(manifest.encryptionInformation.policy, "base64").toString());
+  expect(policy).toEqual({
+    uuid: sealed.decisionId,
+    body: {
+      dissem: [],
+      dataAttributes: [
+        { attribute: `https://example.com/attr/decision/value/${sealed.decisionId}` },
+        { attribute: "https://example.com/attr/label/value/confidential" },
+      ],
+    },
+  });
+  expect(manifest).toMatchObject({ schemaVersion: "4.3.0", payload: { mimeType: "application/pdf" } });
+  // The public half protects only.
+  expect(await failureOf(open({}, publicKey))).toBe("invalid");
+  expect(await failureOf(open({}, keys.other))).toBe("invalid");
+  await open();
+});
+
+test("streams of an unknown size use ZIP64, and come back as streams", async () => {
+  const plain = randomBytes(5_000_000);
+  const sealed = new PassThrough();
+  const [bytes] = await Promise.all([
+    buffer(sealed),
+    seal(Buffer.alloc(0), { input: Readable.from([plain]), output: sealed, tdf: { segmentHash: "GMAC" } }).then(() =>
+      sealed.end(),
+    ),
+  ]);
+  const opened = new PassThrough();
+  const [found] = await Promise.all([
+    buffer(opened),
+    open({ input: Readable.from([bytes]), output: opened }).then(() => opened.end()),
+  ]);
+  expect(found.equals(plain)).toBe(true);
+});
+
+test("every share is needed, and any key of a share gives it", async () => {
+  const plain = randomBytes(100);
+  await seal(plain, { tdf: { keys: [["rsa", "other"], ["ec"]] } }, keys.rsa, keys.ec, keys.other);
+  for (const held of [
+    [keys.rsa, keys.ec],
+    [keys.other, keys.ec],
+  ]) {
+    await open({}, ...held);
+    expect(readFileSync(at("opened")).equals(plain)).toBe(true);
+  }
+  for (const held of [[keys.rsa, keys.other], [keys.ec]]) expect(await failureOf(open({}, ...held))).toBe("invalid");
+  expect(await failureOf(seal(plain, { tdf: { keys: [[]] } }))).toBe("invalid");
+});
+
+test("a rewrap replaces the keys, and leaves policy, binding and payload", async () => {
+  const plain = randomBytes(2_500_000);
+  const sealed = await seal(plain);
+  const before = partsOf(readFileSync(at("sealed")));
+  const request = { profile, input: at("sealed"), output: at("sealed"), newKeyReference: "ec", replace: true } as const;
+  await enforcerWith(keys.rsa, keys.ec).rewrap(request);
+  const after = partsOf(readFileSync(at("sealed")));
+  expect(after.manifest.encryptionInformation.policy).toBe(before.manifest.encryptionInformation.policy);
+  expect(readFileSync(at("sealed")).subarray(0, 2_500_000)).toHaveLength(2_500_000);
+  expect(await failureOf(open())).toBe("invalid");
+  await open({}, keys.ec);
+  expect(readFileSync(at("opened")).equals(plain)).toBe(true);
+  expect(platform.registrations.at(-1)).toMatchObject({ operation: "rewrap", key_reference: "ec" });
+  expect(JSON.parse(after.manifest.assertions[0].statement.value).binding.decision_id).toBe(sealed.decisionId);
+});
+
+test.each<[string, object, string?]>([
+  ["a label of other letters", { labels: ["Confidential"] }],
+  ["a label with a slash", { labels: ["a/b"] }],
+  ["a key that is not here", { keyReference: "unknown" }],
+])("%s is refused", async (_, options) => {
+  rmSync(at("sealed"), { force: true });
+  expect(await failureOf(seal(Buffer.from("secret"), options))).toBe("invalid");
+  expect(readdirSync(folder)).not.toContain("sealed");
+});
+
+test("without a namespace nothing is protected", async () => {
+  const client = { client: platform, workload: { application: "test" }, spoolDirectory: at("spool") };
+  const request = { profile, input: at("rsa.pub"), output: at("none"), resource } as const;
+  expect(await failureOf(createEnforcer({ ...client, keys: [keys.rsa] }).protect(request))).toBe("invalid");
+});
+
+describe("what is changed is refused, and leaves nothing", () => {
+  const plain = randomBytes(1000);
+  let whole: Buffer;
+  beforeAll(async () => {
+    await seal(plain);
+    whole = readFileSync(at("sealed"));
+  });
+  const refusal = async (bytes: Uint8Array, ...with_: TdfKey[]) => {
+    writeFileSync(at("changed"), bytes);
+    const failure = await failureOf(open({ input: at("changed"), output: at("no") }, ...with_));
+    expect(readdirSync(folder).filter((name) => name.includes("no"))).toEqual([]);
+    return failure;
+  };
+
+  test("a byte of it", async () => {
+    for (let n = 0; n < 200; n++) {
+      const changed = Buffer.from(whole);
+      const place = Math.floor((n * whole.length) / 200);
+      changed[place] = (changed[place] as number) ^ (1 << (n % 8));
+      expect(["not_authentic", "invalid"], `byte ${place}`).toContain(await refusal(changed));
+    }
+  });
+
+  test("its size", async () => {
+    for (const bytes of [whole.subarray(0, -1), Buffer.concat([whole, Buffer.alloc(1)]), Buffer.alloc(0)])
+      expect(await refusal(bytes)).toBe("not_authentic");
+  });
+
+  /** With another manifest, of the same length if that is not canonical JSON. */
+  const remade = (change: (manifest: Parsed) => void) => {
+    const { start, end, manifest } = partsOf(whole);
+    change(manifest);
+    const bytes = Buffer.from(JSON.stringify(manifest));
+    const file = Buffer.concat([whole.subarray(0, start), bytes, whole.subarray(end)]);
+    const grown = bytes.length - (end - start);
+    const entry = file.lastIndexOf(Buffer.from("504b0102", "hex"));
+    for (const place of [start + bytes.length + 4, entry + 16]) {
+      file.writeUInt32LE(crc32(bytes), place);
+      for (const size of [place + 4, place + 8]) file.writeUInt32LE(bytes.length, size);
+    }
+    file.writeUInt32LE(file.readUInt32LE(file.length - 6) + grown, file.length - 6);
+    return file;
+  };
+
+  test("but not a manifest that was made again as it was", async () => {
+    writeFileSync(
+      at("same"),
+      remade(() => {}),
+    );
+    await open({ input: at("same") });
+  });
+
+  const information = (manifest: Parsed) => manifest.encryptionInformation;
+  test.each<[string, (manifest: Parsed) => void]>([
+    ["the assertion left out", (manifest) => delete manifest.assertions],
+    ["another schema version", (manifest) => (manifest.schemaVersion = "4.3.1")],
+    ["another media type", (manifest) => (manifest.payload.mimeType = "text/plain")],
+    ["another address", (manifest) => (information(manifest).keyAccess[0].url = "https://kas.example.org")],
+    ["another policy", (manifest) => (information(manifest).policy = Buffer.from("{}").toString("base64"))],
+    ["another policy binding", (manifest) => (information(manifest).keyAccess[0].policyBinding.hash = "AA==")],
+    [
+      "another algorithm of segments",
+      (manifest) => (information(manifest).integrityInformation.segmentHashAlg = "GMAC"),
+    ],
+    ["no segments", (manifest) => (information(manifest).integrityInformation.segments = [])],
+    ["another root signature", (manifest) => (information(manifest).integrityInformation.rootSignature.sig = "AA==")],
+    ["another member", (manifest) => (manifest.more = 1)],
+    ["a second assertion", (manifest) => manifest.assertions.push({ ...manifest.assertions[0], id: "more" })],
+    [
+      "another resource",
+      ({ assertions: [{ statement }] }) => (statement.value = statement.value.replace("cust-1", "cust-2")),
+    ],
+    [
+      "another signature",
+      ({ assertions: [{ binding }] }) => (binding.signature = binding.signature.replace(/.$/, "-")),
+    ],
+  ])("%s", async (_, change) => {
+    expect(await refusal(remade(change))).toBe("not_authentic");
+  });
+
+  test("parts of another file", async () => {
+    await seal(randomBytes(1000));
+    const other = readFileSync(at("sealed"));
+    const [mine, theirs] = [partsOf(whole), partsOf(other)];
+    expect(mine.start).toBe(theirs.start);
+    const payload = Buffer.concat([other.subarray(0, theirs.start), whole.subarray(mine.start)]);
+    expect(await refusal(payload)).toBe("not_authentic");
+    for (const member of ["policy", "keyAccess", "integrityInformation"])
+      expect(
+        await refusal(
+          remade(
+            (manifest) => (manifest.encryptionInformation[member] = theirs.manifest.encryptionInformation[member]),
+          ),
+        ),
+        member,
+      ).toBe("not_authentic");
+    expect(await refusal(remade((manifest) => (manifest.assertions = theirs.manifest.assertions)))).toBe(
+      "not_authentic",
+    );
+  });
+
+  test("a file without our assertion opens as a foreign one only, and says so", async () => {
+    writeFileSync(
+      at("foreign"),
+      remade((manifest) => delete manifest.assertions),
+    );
+    const request = { input: at("foreign"), output: at("opened") };
+    expect(await failureOf(open(request))).toBe("not_authentic");
+    expect(await failureOf(open({ ...request, allowForeign: true }))).toBe("invalid");
+    expect(await open({ ...request, allowForeign: true, resource })).toMatchObject({ isForeign: true });
+    expect(readFileSync(at("opened")).equals(plain)).toBe(true);
+    const event = [...platform.events.values()].at(-1);
+    expect(event?.labels).toContain("confidential");
+    const rewrap = { profile, input: at("foreign"), output: at("no"), newKeyReference: "ec" } as const;
+    expect(await failureOf(enforcerWith(keys.rsa, keys.ec).rewrap(rewrap))).toBe("not_authentic");
+  });
+});
+
+test.each<[string, object]>([
+  ["a short RSA key", { kty: "RSA", n: Buffer.alloc(128, 255).toString("base64url"), e: "AQAB" }],
+  ["another type", { kty: "oct", k: "AA" }],
+])("%s is no TDF key", (_, jwk) => {
+  expect(() => localTdfKey("name", { ...jwk }, { url: "https://kas.example.com" })).toThrow(EnforcementError);
+});

@@ -1,0 +1,107 @@
+/** TDF files across programs: the OpenTDF Go SDK, with its strict schema, opens ours, and makes files that open here. */
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createEnforcer, type Enforcer, localTdfKey } from "../../clients/typescript/src/enforce/index.ts";
+import { permissivePlatform } from "../harness/permissive-platform.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "opentdf-"));
+const at = (name: string) => join(folder, name);
+const rsa = () => generateKeyPairSync("rsa", { modulusLength: 2048 });
+/** `gone` is a key that the other program's service has lost. */
+const pairs = { r1: rsa(), r2: rsa(), gone: rsa(), e1: generateKeyPairSync("ec", { namedCurve: "P-256" }) };
+const pem = (key: KeyObject, type: "pkcs8" | "spki") => String(key.export({ type, format: "pem" } as object));
+const segmentBytes = 2_097_152;
+const sizes = [0, 1, segmentBytes - 1, segmentBytes, segmentBytes + 1, 50_000_000];
+const resource = { kind: "report", id: "<1 & 2>" };
+const profile = "tdf";
+let program: ChildProcess;
+let lines: AsyncIterator<string>;
+let enforcer: Enforcer;
+
+async function answer(): Promise<{ readonly address: string; readonly error?: string }> {
+  return JSON.parse((await lines.next()).value);
+}
+
+function ask(job: object) {
+  program.stdin?.write(`${JSON.stringify(job)}\n`);
+  return answer();
+}
+
+beforeAll(async () => {
+  const cwd = join(import.meta.dirname, "opentdf");
+  const env = { ...process.env, GOTOOLCHAIN: "go1.26.10" };
+  execFileSync("go", ["build", "-o", at("opentdf"), "."], { cwd, env, stdio: "inherit" });
+  const { gone: _, ...held } = pairs;
+  const privateKeys = Object.entries(held).map(([kid, { privateKey }]) => [kid, pem(privateKey, "pkcs8")]);
+  writeFileSync(at("keys.json"), JSON.stringify(Object.fromEntries(privateKeys)));
+  program = spawn(at("opentdf"), [at("keys.json")], { stdio: ["pipe", "pipe", "ignore"] });
+  lines = createInterface({ input: program.stdout as NonNullable<typeof program.stdout> })[Symbol.asyncIterator]();
+  const { address: url } = await answer();
+  enforcer = createEnforcer({
+    client: permissivePlatform(),
+    workload: { application: "test" },
+    keys: Object.entries(pairs).map(([kid, { privateKey }]) =>
+      localTdfKey(kid, { ...privateKey.export({ format: "jwk" }) }, { url }),
+    ),
+    spoolDirectory: at("spool"),
+    attributeNamespace: "example.com",
+  });
+}, 600_000);
+afterAll(() => {
+  program.kill();
+  rmSync(folder, { recursive: true });
+});
+
+const seal = (tdf: object) =>
+  enforcer.protect({
+    ...{ profile, tdf, resource, labels: ["confidential", "eu-only"] },
+    ...{ input: at("plain"), output: at("sealed"), replace: true },
+  });
+
+describe.each<[string, { keys: string[][]; segmentHash?: "GMAC" }]>([
+  ["RSA", { keys: [["r1"]] }],
+  ["EC", { keys: [["e1"]] }],
+  ["shares", { keys: [["r1"], ["e1"]] }],
+  ["alternatives", { keys: [["gone", "r2"], ["e1"]] }],
+  ["GMAC", { keys: [["r1"]], segmentHash: "GMAC" }],
+])("%s", (_, tdf) => {
+  test.each(sizes)("%i bytes that are protected here open there", async (sizeBytes) => {
+    const plain = randomBytes(sizeBytes);
+    writeFileSync(at("plain"), plain);
+    await seal(tdf);
+    expect(await ask({ operation: "open", source: at("sealed"), target: at("out") })).toEqual({});
+    expect(readFileSync(at("out")).equals(plain)).toBe(true);
+  });
+});
+
+test("what is rewrapped here opens there, and what lacks a share does not", async () => {
+  writeFileSync(at("plain"), "secret");
+  await seal({ keys: [["r1"]] });
+  await enforcer.rewrap({ profile, input: at("sealed"), output: at("rewrapped"), newKeyReference: "e1" });
+  expect(await ask({ operation: "open", source: at("rewrapped"), target: at("out") })).toEqual({});
+  expect(readFileSync(at("out"), "utf8")).toBe("secret");
+  await seal({ keys: [["r1"], ["gone"]] });
+  expect(await ask({ operation: "open", source: at("sealed"), target: at("no") })).toHaveProperty("error");
+});
+
+test.each(
+  sizes.flatMap((sizeBytes) => [
+    { sizeBytes, kid: "r1", algorithm: "rsa:2048" } as const,
+    { sizeBytes, kid: "e1", algorithm: "ec:secp256r1" } as const,
+  ]),
+)("$sizeBytes bytes that are made there with $algorithm open here", async ({ sizeBytes, kid, algorithm }) => {
+  const plain = randomBytes(sizeBytes);
+  writeFileSync(at("plain"), plain);
+  const public_key = pem(pairs[kid].publicKey, "spki");
+  const job = { operation: "make", source: at("plain"), target: at("theirs"), kid, algorithm, public_key, fqns: [] };
+  expect(await ask(job)).toEqual({});
+  const request = { profile, input: at("theirs"), output: at("out"), replace: true, resource } as const;
+  await expect(enforcer.open(request)).rejects.toMatchObject({ failure: "not_authentic" });
+  expect(await enforcer.open({ ...request, allowForeign: true })).toMatchObject({ isForeign: true });
+  expect(readFileSync(at("out")).equals(plain)).toBe(true);
+});

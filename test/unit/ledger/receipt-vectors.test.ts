@@ -11,7 +11,7 @@ const file = join(import.meta.dirname, "../../../clients/conformance/vectors/rec
 const note =
   "Receipts as answers carry them. One with a reason in `refused` must be refused, every other one holds. " +
   "`consistency` names two that hold, and says whether the proof shows that the later log continues the earlier one. " +
-  "Made by test/unit/ledger/receipt-vectors.ts: `vitest run -u` writes the file anew.";
+  "Made by test/unit/ledger/receipt-vectors.ts: `vitest run -u` writes the file.";
 const text = `${JSON.stringify({ note, ...receiptVectors() }, null, 2)}\n`;
 const { receipts, consistency } = JSON.parse(text) as ReturnType<typeof receiptVectors>;
 

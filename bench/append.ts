@@ -92,8 +92,7 @@ async function serveReplica(port: NonNullable<typeof parentPort>): Promise<void>
   const committed = () => {
     commits += 1;
   };
-  const counter = { elapsedMs: () => performance.now(), committed };
-  const opening = { originPrefix: "bench.example/logs", clock: systemClock, random, commits: counter };
+  const opening = { originPrefix: "bench.example/logs", clock: systemClock, random, events: { committed } };
   const keyPath = `${path}.key`;
   const ledger =
     databaseUrl === undefined

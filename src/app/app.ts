@@ -54,7 +54,7 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
   const tracing = await tracingOf(config, overrides.tracing, { logger, metrics });
   const machine = { clock, timers, random, fetch, logger, metrics, tracing, files };
   const witnessing = witnessingOf(config, machine);
-  const [policy, { ledger, logs, shared, stuck }] = await policyAndStores(
+  const [policy, { ledger, shared, stuck }] = await policyAndStores(
     openLivePolicy(config, machine, overrides.policy),
     openStores(config, machine, witnessing?.open),
   );
@@ -80,7 +80,7 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
     quotas: quotas?.quotas,
   });
   const { server } = publicSide;
-  const ops = await createOperatorSide(config, machine, { checks, metrics, logs, viewers, hold: server.admit });
+  const ops = await createOperatorSide(config, machine, { checks, metrics, logs: ledger, viewers, hold: server.admit });
   return {
     logger,
     reload: async () => void (await Promise.all([files.reload(), policy.reload()])),

@@ -1,7 +1,7 @@
 /** The platform's current status, as every answer shows it. Recomputed on change, not for each answer. */
 import type { Authenticator } from "../auth/authenticator.ts";
 import type { DomainStatus, LivePlatform } from "../domain/platform-domains.ts";
-import type { ObservedLedger } from "../ledger/append/observed.ts";
+import type { ServiceLedger } from "../ledger/append/ledger.ts";
 import type { ServeConfig } from "./gateway.ts";
 import { authConfigurations } from "./issuers.ts";
 import type { LivePolicy } from "./live-policy.ts";
@@ -19,7 +19,7 @@ export function livePlatform(
   config: ServeConfig,
   authenticator: Pick<Authenticator, "issuerOf" | "status">,
   policy: LivePolicy,
-  ledger: ObservedLedger,
+  ledger: Pick<ServiceLedger, "writable">,
 ): LivePlatform {
   let newest: PolicyFacts | undefined;
   return {

@@ -6,7 +6,7 @@ import type { DecisionDependencies } from "../domain/decision.ts";
 import type { Quotas } from "../domain/quotas.ts";
 import { createScopeTable } from "../domain/routes.ts";
 import type { AdmissionLimits } from "../http/admission.ts";
-import type { ObservedLedger } from "../ledger/append/observed.ts";
+import type { ServiceLedger } from "../ledger/append/ledger.ts";
 import { keyReferenceAliases } from "../policy/guidance/key-references.ts";
 import { publishedPages } from "../portal/published.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -34,7 +34,7 @@ import { followTls } from "./tls.ts";
 /** Parts of the public side. The caller closes them. */
 export interface PublicParts {
   readonly policy: LivePolicy;
-  readonly ledger: ObservedLedger;
+  readonly ledger: ServiceLedger;
   readonly callers: Callers;
   /** Source of the answers to callers' health checks. */
   readonly readiness: ReadinessSource;

@@ -1,18 +1,15 @@
 /** The store of a service, opened by its settings, and its readiness. */
-import { performance } from "node:perf_hooks";
 import type { ReplayStore } from "../auth/replay-store.ts";
 import type { AttemptCounters, PortionCounters } from "../domain/ports.ts";
-import { type CommitObserver, ObservedLedger } from "../ledger/append/observed.ts";
+import type { LedgerEvents, ServiceLedger } from "../ledger/append/ledger.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
-import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { storeBackend } from "../stores/backends.ts";
 import { KeyFileError } from "../stores/key-file.ts";
 import type { Machine, ServeConfig } from "./gateway.ts";
 
 export interface OpenedStores {
-  readonly ledger: ObservedLedger;
-  readonly logs: PublishedLogs;
+  readonly ledger: ServiceLedger;
   /** Short-lived state that replicas share; closed with the ledger. */
   readonly shared: ReplayStore & AttemptCounters & PortionCounters;
   /** Tenants whose store operations fail, the longest first. */
@@ -26,22 +23,22 @@ export async function openStores(
   openAnchor: OpenSharedAnchor | undefined,
 ): Promise<OpenedStores> {
   const { clock, random, logger, metrics } = machine;
-  const commits: CommitObserver = {
-    elapsedMs: () => performance.now(),
+  const events: LedgerEvents = {
     committed: metrics.batchAppended,
+    failed: metrics.appendFailed,
     waited: (waitedMs) => metrics.queueWaited("append", waitedMs),
     watchWaiting: (count) => metrics.watchQueue("append", count),
   };
   const backend = await storeBackend(config);
   const { ledger, shared, stuck } = await backend
-    .openStores(config, { clock, random, logger, openAnchor, commits })
+    .openStores(config, { clock, random, logger, openAnchor, events })
     .catch((cause: unknown) => {
       throw new Error(`${storeSetting(cause)}: ${cause instanceof Error ? cause.message : "cannot be opened"}`, {
         cause,
       });
     });
   metrics.watchStuck(() => stuck().length);
-  return { ledger: new ObservedLedger(ledger, metrics.appendFailed), logs: ledger, shared, stuck };
+  return { ledger, shared, stuck };
 }
 
 /** The setting that prevented a store from being opened. */

@@ -7,10 +7,9 @@ import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { StoreLocation } from "../base/postgres-url.ts";
 import type { AttemptCounters, PortionCounters } from "../domain/ports.ts";
-import type { CommitObserver } from "../ledger/append/observed.ts";
+import type { LedgerEvents, ServiceLedger } from "../ledger/append/ledger.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
-import type { Ledger, PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { RecordsAdministration } from "../ledger/ports/records-administration.ts";
 import type { LogState } from "../ledger/ports/store.ts";
 import type { Purpose, StoreDatabase } from "./sql/queries.ts";
@@ -66,7 +65,7 @@ export interface ServiceMachine {
   readonly logger: StoreLogger;
   /** Makes an anchor that is asked over the network, such as witnesses. */
   readonly openAnchor: OpenSharedAnchor | undefined;
-  readonly commits?: CommitObserver;
+  readonly events?: LedgerEvents;
 }
 
 /** Messages of a running store for the operator. */
@@ -75,7 +74,7 @@ export interface StoreLogger {
 }
 
 export interface ServiceStores {
-  readonly ledger: Ledger & PublishedLogs;
+  readonly ledger: ServiceLedger;
   /** Short-lived state that replicas share. The ledger closes it. */
   readonly shared: ReplayStore & AttemptCounters & PortionCounters;
   /** Tenants, and other keys, whose work is stuck; the longest first. */

@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
-import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
@@ -25,7 +25,7 @@ const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 
 let fixture: SqliteErasureFixture;
-let ledger: StoredLedger;
+let ledger: ServiceLedger;
 
 beforeEach(async () => {
   fixture = sqliteErasureFixture();

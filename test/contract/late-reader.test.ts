@@ -1,7 +1,7 @@
 /** The thread that reads an embedded store is there from the first record or question on, and not before. */
 import type { Worker } from "node:worker_threads";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
@@ -13,7 +13,7 @@ const alice = tenant("alice");
 const started: Worker[] = [];
 const noteThread = (thread: Worker) => void started.push(thread);
 let fixture: SqliteFixture;
-let ledger: StoredLedger;
+let ledger: ServiceLedger;
 
 beforeEach(async () => {
   started.length = 0;

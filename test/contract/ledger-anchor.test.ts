@@ -3,7 +3,7 @@ import fs, { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFil
 import { syncBuiltinESMExports } from "node:module";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { LogState } from "../../src/ledger/ports/store.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
@@ -22,7 +22,7 @@ const bob = tenant("bob");
 const refused = { name: "IncompatibleStoreError" };
 
 let fixture: SqliteFixture;
-let ledger: StoredLedger;
+let ledger: ServiceLedger;
 
 beforeEach(async () => {
   fixture = sqliteFixture();

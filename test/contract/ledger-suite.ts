@@ -5,8 +5,8 @@ import { rootOfLeaves } from "../../clients/typescript/src/receipts/multi-proof.
 import type { Clock } from "../../src/base/clock.ts";
 import { newRecordId, type RandomFill } from "../../src/base/ids.ts";
 import { proveRange } from "../../src/domain/range.ts";
+import type { LedgerEvents } from "../../src/ledger/append/ledger.ts";
 import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
-import type { CommitObserver } from "../../src/ledger/append/observed.ts";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
@@ -29,7 +29,7 @@ export interface LedgerFixture {
     readonly clock: Clock;
     readonly random: RandomFill;
     readonly limits?: Partial<AppenderLimits>;
-    readonly commits?: CommitObserver;
+    readonly events?: LedgerEvents;
     readonly logger?: { warn(fields: Readonly<Record<string, unknown>>, message: string): void };
   }): Promise<Ledger>;
   /** Rows of a tenant's log, by index. */
@@ -381,7 +381,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
         await ledger.close();
         const told: (number | string)[] = [];
         const committed = (records: number) => void told.push(records);
-        ledger = await fixture.open({ clock, random, commits: { elapsedMs: () => 0, committed } });
+        ledger = await fixture.open({ clock, random, events: { committed } });
         const answered = () => void told.push("answered");
         await Promise.all(
           [retry("7"), retry("7"), ledger.append(makeRecord(alice))].map((call) => call.then(answered)),

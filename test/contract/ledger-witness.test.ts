@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type Witnessing, witnessingOf } from "../../src/app/witnessing.ts";
 import type { Timers } from "../../src/base/timers.ts";
 import { witnesses as witnessSchema } from "../../src/config/values.ts";
-import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import { openCheckpoint, parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
@@ -26,7 +26,7 @@ const bob = tenant("bob");
 const unavailable = { name: "ServiceError", reason: "store_unavailable" };
 
 let fixture: SqliteFixture;
-let ledger: StoredLedger;
+let ledger: ServiceLedger;
 let witnessing: Witnessing;
 let witnesses: TestWitness[];
 let timers: ReturnType<typeof handTimers>;

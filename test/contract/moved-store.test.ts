@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { FaultControl } from "./ledger-faulty-connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
@@ -28,7 +28,7 @@ const refusal = {
 const incompatible = { name: "IncompatibleStoreError" };
 
 let fixture: SqliteFixture;
-let ledger: StoredLedger;
+let ledger: ServiceLedger;
 let lines: { readonly cause?: string }[];
 let acknowledged: string[];
 
@@ -125,7 +125,7 @@ test("a file that is back in its place is served again, with what was acknowledg
   await ledger.close();
   await open();
   for (const recordId of acknowledged)
-    expect(await ledger.find(alice, recordId as Parameters<StoredLedger["find"]>[1])).toHaveProperty("kind");
+    expect(await ledger.find(alice, recordId as Parameters<ServiceLedger["find"]>[1])).toHaveProperty("kind");
   await fixture.verify();
 });
 
@@ -140,7 +140,7 @@ test("what only the deleted log of writes had is brought into the file before an
   renameSync(left, fixture.path);
   await open();
   for (const recordId of acknowledged)
-    expect(await ledger.find(alice, recordId as Parameters<StoredLedger["find"]>[1])).toHaveProperty("kind");
+    expect(await ledger.find(alice, recordId as Parameters<ServiceLedger["find"]>[1])).toHaveProperty("kind");
 });
 
 test("a store behind a link is served, until the link leads elsewhere", async () => {

@@ -1,7 +1,7 @@
 /** Leaves that wait for the search index of the embedded store: found all the same, whichever process writes and reads it. */
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
@@ -21,7 +21,7 @@ const termsOfLeaf = 4;
 
 let fixture: SqliteFixture;
 /** Two processes on one file. */
-let ledgers: StoredLedger[];
+let ledgers: ServiceLedger[];
 
 beforeEach(async () => {
   fixture = sqliteFixture();
@@ -32,7 +32,7 @@ afterEach(async () => {
   await fixture.remove();
 });
 
-const ledgerAt = (place: number) => ledgers[place] as StoredLedger;
+const ledgerAt = (place: number) => ledgers[place] as ServiceLedger;
 
 async function append(count: number, by = 0): Promise<readonly { readonly recordId: string; readonly log: string }[]> {
   return Promise.all(Array.from({ length: count }, () => ledgerAt(by).append(makeRecord(alice))));

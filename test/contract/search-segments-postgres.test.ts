@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
@@ -32,7 +32,7 @@ const statement = { reason: "r", operator: "o" };
 let server: SharedPostgres;
 let fixture: PostgresFixture;
 /** Two replicas. */
-let ledgers: StoredLedger[];
+let ledgers: ServiceLedger[];
 
 beforeAll(async () => {
   server = await sharedPostgres();
@@ -47,7 +47,7 @@ afterEach(async () => {
   await fixture.remove();
 });
 
-const ledgerAt = (place: number) => ledgers[place] as StoredLedger;
+const ledgerAt = (place: number) => ledgers[place] as ServiceLedger;
 const noTerm = new Uint8Array(16);
 const bySubject: SearchTerm = { field: "subject", value: "subject-1" };
 

@@ -1,6 +1,6 @@
 /** What a search index of the embedded store has in segments: found, verified, erased and swept. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
@@ -19,7 +19,7 @@ const alice = tenant("alice");
 const statement = { reason: "r", operator: "o" };
 
 let fixture: SqliteFixture;
-let ledger: StoredLedger;
+let ledger: ServiceLedger;
 let records: readonly { readonly recordId: string; readonly log: string; readonly leafIndex: number }[];
 
 beforeEach(async () => {

@@ -1,6 +1,6 @@
 /** Searches of an embedded store delay no other call, and are not given up because others are before them. */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { SearchGate } from "./ledger-blocking-connection.ts";
@@ -14,7 +14,7 @@ const alice = tenant("alice");
 const responseTimeoutMs = 60_000;
 const warnings: unknown[] = [];
 let fixture: SqliteFixture;
-let ledger: StoredLedger;
+let ledger: ServiceLedger;
 let gate: SearchGate;
 let one: Appended;
 

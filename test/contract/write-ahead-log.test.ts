@@ -1,7 +1,7 @@
 /** The write-ahead log of an embedded store is copied into the file beside the commits, and stays bounded. */
 import { statSync, unlinkSync } from "node:fs";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
 import { CheckpointGate } from "./checkpoint-gate-connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
@@ -14,7 +14,7 @@ const alice = tenant("alice");
 const mib = 1024 * 1024;
 let fixture: SqliteFixture;
 let gate: CheckpointGate;
-let ledger: StoredLedger;
+let ledger: ServiceLedger;
 
 beforeEach(async () => {
   fixture = sqliteFixture();

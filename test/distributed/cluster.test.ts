@@ -1,6 +1,6 @@
 /** What a coordinator and two workers do that one server cannot: where rows are, who runs what, and what a loss costs. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import {
   openPostgresAdministration,
@@ -23,7 +23,7 @@ const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 let cluster: CitusCluster;
 let fixture: PostgresFixture;
-let ledgers: StoredLedger[];
+let ledgers: ServiceLedger[];
 
 beforeAll(async () => {
   cluster = await startCitus({

@@ -4,7 +4,6 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { storeReadiness } from "../../src/app/stores.ts";
 import type { RecordId, TenantId } from "../../src/base/ids.ts";
 import { systemTimers } from "../../src/base/timers.ts";
-import { ObservedLedger } from "../../src/ledger/append/observed.ts";
 import { type LogName, logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { runChecks } from "../../src/ops/readiness.ts";
 import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
@@ -84,7 +83,7 @@ async function until(
 }
 
 function readinessOf({ ledger, stuck }: PostgresStores) {
-  return runChecks([storeReadiness({ ledger: new ObservedLedger(ledger, () => {}), stuck })], systemTimers);
+  return runChecks([storeReadiness({ ledger, stuck })], systemTimers);
 }
 
 describe.each(["one server", "a cluster"])("twice as many stuck tenants as connections, on %s", (kind) => {

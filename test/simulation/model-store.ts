@@ -4,21 +4,21 @@
  */
 import { ServiceError } from "../../src/base/errors.ts";
 import type { RecordId, TenantId } from "../../src/base/ids.ts";
-import { planBatch, readBatch } from "../../src/ledger/append/batch-plan.ts";
+import { planBatch } from "../../src/ledger/append/batch-plan.ts";
 import { committedRecords } from "../../src/ledger/append/committed-record.ts";
 import { EdgeCache, edgeOf } from "../../src/ledger/append/edge-cache.ts";
-import { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import { ledgerOver, type ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { defaultAppenderLimits } from "../../src/ledger/append/limits.ts";
 import { seedBytes, sequence } from "../../src/ledger/append/sequence.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { StoredEntry } from "../../src/ledger/ports/archive.ts";
 import {
+  type BatchFailure,
   type BatchOutcome,
   type BatchResult,
-  type Foresee,
   type LedgerStore,
   type LogState,
-  type Patience,
+  type OnUncommitted,
   type StoredCosignature,
   type TenantBatch,
   type TimedLog,
@@ -73,12 +73,12 @@ export class ModelStorage implements Storage {
 
   readonly keys = () => [this.#key.publicKey];
 
-  async open(process: Process, { openAnchor, limits }: OpenOptions): Promise<StoredLedger> {
+  async open(process: Process, { openAnchor, limits }: OpenOptions): Promise<ServiceLedger> {
     const store = new ModelStore(this, process, this.#key.publicKey);
     const signer = new LogSigner([this.#key]);
     const anchor = await openAnchor?.(store, signer);
     const waits = { maxWritesInFlight: 2, slowWriteMs: 300, maxWaitMs: 5_000 };
-    return new StoredLedger(store, signer, { ...defaultAppenderLimits, ...waits, ...limits }, anchor);
+    return ledgerOver(store, signer, { limits: { ...defaultAppenderLimits, ...waits, ...limits }, anchor });
   }
 
   truth(): Truth {
@@ -168,18 +168,13 @@ class ModelStore implements LedgerStore {
     });
   }
 
-  async write(
-    batches: readonly TenantBatch[],
-    patience: Patience,
-    _endsAtMs?: number,
-    foresee?: Foresee,
-  ): Promise<readonly BatchOutcome[]> {
+  async write(batches: readonly TenantBatch[], onUncommitted?: OnUncommitted): Promise<readonly BatchOutcome[]> {
     const { machine } = this.#storage;
     const { random } = machine;
     const trouble = this.#process.hasFaults && machine.diskFaults > 0 && random.chance(0.15);
     const fault = trouble ? random.pick(["rolled back", "no reply", "late", "twice", "left"] as const) : undefined;
-    if (fault === "left" && patience !== "full")
-      return this.#later("left", () => batches.map(() => ({ left: patience === "none" ? "held" : "apart" }) as const));
+    if (fault === "left")
+      return this.#later("left", () => batches.map((batch) => ({ later: this.#writeLater(batch, onUncommitted) })));
     if (fault === "late") {
       const { replacements } = this.#storage;
       // Its reply will be lost; it may be committed long after it was given up.
@@ -190,7 +185,7 @@ class ModelStore implements LedgerStore {
       return this.#later("given up", () => batches.map(() => ({ error: unavailable(), isLate: true })), 500);
     }
     return this.#later("write", () => {
-      const { outcomes, commit } = this.#transact(batches, foresee);
+      const { outcomes, commit } = this.#transact(batches, onUncommitted);
       if (fault === "rolled back") throw unavailable();
       commit();
       if (fault === "no reply") throw unavailable();
@@ -198,6 +193,15 @@ class ModelStore implements LedgerStore {
       if (fault === "twice") this.#attempt(() => this.#transact(batches, undefined).commit());
       return outcomes;
     });
+  }
+
+  async #writeLater(batch: TenantBatch, onUncommitted: OnUncommitted | undefined): Promise<BatchResult | BatchFailure> {
+    const work = () => {
+      const { outcomes, commit } = this.#transact([batch], onUncommitted);
+      commit();
+      return outcomes[0] as BatchResult | BatchFailure;
+    };
+    return this.#later("write later", work, 400).catch((error: unknown) => ({ error, isLate: true }));
   }
 
   #attempt(work: () => void): void {
@@ -209,13 +213,13 @@ class ModelStore implements LedgerStore {
   }
 
   /** All of it, or nothing; the edges are kept once it is committed. */
-  #transact(batches: readonly TenantBatch[], foresee: Foresee | undefined) {
+  #transact(batches: readonly TenantBatch[], onUncommitted: OnUncommitted | undefined) {
     const logs = new Map(this.#storage.logs);
     const edges: (readonly [LogState, RightEdge])[] = [];
     const outcomes = batches.map((batch): BatchOutcome => {
       try {
         const result = this.#append(batch, logs, edges);
-        foresee?.(result);
+        onUncommitted?.(result);
         return result;
       } catch (error) {
         if (!(error instanceof UnstorableError)) throw error;
@@ -237,7 +241,7 @@ class ModelStore implements LedgerStore {
     const log = logs.get(tenantId);
     const tileOf = (level: number, index: number) => log?.tiles.get(`${level}/${index}`);
     const treeAt = (size: number) => new Tree(size, nodesOfTiles(tileOf));
-    const plan = planBatch(readBatch(records), (asked) => {
+    const plan = planBatch(records, (asked) => {
       const row = log?.kept.get(asked.scope);
       return row && log && idempotentResult(row, asked, log.head, treeAt);
     });

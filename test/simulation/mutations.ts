@@ -21,15 +21,13 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "stores/sqlite/log/log-writer.ts": [
       ["write no tiles", ", upsertTiles(queries, tenantId, rows.tiles)];", "];"],
     ],
-    "ledger/append/early-answers.ts": [
-      ["answer with another batch's receipts", "return this.#made.get(result) ?? answersOf(result, this.#signer);", "return [...this.#made.values()].find((made) => made.length === result.results.length) ?? answersOf(result, this.#signer);"],
-    ],
   },
   "outcomes": {
     "ledger/append/appender.ts": [
-      ["answer before the commit", "const foresee = (result: BatchResult) => answers.make(result);", "const foresee = (result: BatchResult) => { answers.make(result); if (shares.length === 1) answerBatch((shares[0] as Share).waiting, answers.of(result)); };"],
-      ["refuse a whole write for one bad record", "const halves = halve(shares);", "const halves = undefined as ReturnType<typeof halve>;"],
-      ["split a write of unknown outcome, and do it again", "if (outcome.error instanceof UnstorableError) return outcome.error;", "if (outcome.error instanceof Error) return outcome.error as UnstorableError;"],
+      ["answer with another batch's receipts", "early.get(result) ?? answersOf(result, this.#signer)", "[...early.values()].find((made) => made.length === result.results.length) ?? answersOf(result, this.#signer)"],
+      ["answer before the commit", "this.#writer.write(shares.map(batchOf), answerEarly)", "this.#writer.write(shares.map(batchOf), answerEarly && ((result) => { answerEarly(result); const made = early.get(result); if (shares.length === 1 && made !== undefined) answerBatch((shares[0] as Share).waiting, made); }))"],
+      ["refuse a whole share for one bad record", "if (middle === 0) return refuse(waiting, refusalOf(cause));", "if (middle >= 0) return refuse(waiting, refusalOf(cause));"],
+      ["split a write of unknown outcome, and do it again", "if (outcome.error instanceof UnstorableError) return this.#halve(share, outcome.error);", "if (outcome.error instanceof Error) return this.#halve(share, outcome.error as UnstorableError);"],
     ],
     "stores/sqlite/queries.ts": [
       ["take a failed commit for one that was done", "      const result = await work();\n      connection.exec(\"COMMIT\");", "      const result = await work();\n      try { connection.exec(\"COMMIT\"); } catch { if (connection.isTransaction) connection.exec(\"ROLLBACK\"); }"],
@@ -67,7 +65,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["do not wait for the witnesses", "await traced(span", "void traced(span"],
     ],
     "ledger/append/ledger.ts": [
-      ["publish before the witnesses have cosigned", "await this.#anchor?.confirm(head);", ""],
+      ["publish before the witnesses have cosigned", "await anchor?.confirm(head);", ""],
     ],
   },
   "keys": {

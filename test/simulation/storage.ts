@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync 
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { RecordId, TenantId } from "../../src/base/ids.ts";
-import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks, describeOrphans } from "../../src/ledger/audit/companions.ts";
@@ -29,7 +29,7 @@ export interface OpenOptions {
 /** Where all gateways of a world write. What a store cannot do, it says with `false`. */
 export interface Storage {
   readonly keys: () => readonly Uint8Array[];
-  open(process: Process, options: OpenOptions): Promise<StoredLedger>;
+  open(process: Process, options: OpenOptions): Promise<ServiceLedger>;
   truth(): Truth;
   administration(process: Process): RecordsAdministration | undefined;
   /** All that is wrong with the logs and what stands beside them, but for those of one tenant. */
@@ -81,7 +81,7 @@ export class SqliteStorage implements Storage {
 
   readonly keys = () => (readKeyFile(this.#paths.keyPath) ?? []).map(({ publicKey }) => publicKey);
 
-  open(process: Process, { openAnchor, limits }: OpenOptions): Promise<StoredLedger> {
+  open(process: Process, { openAnchor, limits }: OpenOptions): Promise<ServiceLedger> {
     const { random } = this.#machine;
     const connection = { module: connectionModule, data: process.name };
     const options = { ...this.#paths, originPrefix, clock: process.clock, random: random.fill, connection, openAnchor };

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { TenantId } from "../../src/base/ids.ts";
 import type { Timers } from "../../src/base/timers.ts";
-import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { OpenSharedAnchor } from "../../src/ledger/ports/anchor.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
@@ -64,7 +64,7 @@ export function climateOf({ random }: Machine): Climate {
 interface Gateway {
   readonly name: string;
   process: Process | undefined;
-  ledger: StoredLedger | undefined;
+  ledger: ServiceLedger | undefined;
   skewMs: number;
 }
 
@@ -175,7 +175,7 @@ export class World {
     );
   }
 
-  async #opened(process: Process, limits: object): Promise<StoredLedger> {
+  async #opened(process: Process, limits: object): Promise<ServiceLedger> {
     return this.#storage.open(process, { openAnchor: this.#openAnchor(process), limits });
   }
 
@@ -280,7 +280,7 @@ export class World {
     });
   }
 
-  #ask(ledger: StoredLedger, process: Process, calls: readonly Call[]): void {
+  #ask(ledger: ServiceLedger, process: Process, calls: readonly Call[]): void {
     const records = calls.map((call) => this.#record(process, call));
     const [first] = calls as readonly [Call];
     if (calls.length === 1) {
@@ -310,7 +310,7 @@ export class World {
     this.#open.push(...calls.filter(({ isRetried }) => isRetried));
   }
 
-  #hear(process: Process, call: Call, answer: ReturnType<StoredLedger["append"]>): void {
+  #hear(process: Process, call: Call, answer: ReturnType<ServiceLedger["append"]>): void {
     // A client that hears nothing asks again later; a gateway that lives says something.
     let isOpen = true;
     const giveUp = () => {
@@ -369,7 +369,7 @@ export class World {
     }
   }
 
-  #read(ledger: StoredLedger, process: Process): void {
+  #read(ledger: ServiceLedger, process: Process): void {
     const fate = this.#anyFate();
     if (fate === undefined) return;
     if (this.#random.chance(0.5)) {
@@ -400,7 +400,7 @@ export class World {
   }
 
   /** A record whose id is taken: it alone is refused. */
-  #poison(ledger: StoredLedger, process: Process): void {
+  #poison(ledger: ServiceLedger, process: Process): void {
     const known = [...this.oracle.acknowledged.values()];
     if (known.length === 0) return;
     const { tenantId, recordId } = this.#random.pick(known);
@@ -413,7 +413,7 @@ export class World {
     );
   }
 
-  #keepPolicy(ledger: StoredLedger, process: Process): void {
+  #keepPolicy(ledger: ServiceLedger, process: Process): void {
     const content = `policy ${this.#random.below(8)}`;
     const revision = `sha256:${createHash("sha256").update(content).digest("hex")}`;
     this.#observe(process, ledger.keepPolicyRevision(revision, content), () => {});

@@ -21,6 +21,7 @@ export function answersOf({ log, results }: BatchResult, signer: CheckpointSigne
 
 /** Answers the callers of a batch. The batch must be committed and anchored. */
 export function answerBatch(waiting: readonly Waiting[], answers: readonly Answer[]): void {
+  if (answers.length !== waiting.length) throw new Error("The store left a record unanswered.");
   waiting.forEach(({ resolve, reject }, position) => {
     const answer = answers[position] as Answer;
     if (answer instanceof ServiceError) reject(answer);

@@ -15,27 +15,36 @@ import {
   type BatchOutcome,
   type BatchResult,
   type BatchWriter,
-  type Patience,
   UnsoundLogError,
   UnstorableError,
 } from "../ports/store.ts";
+import { encodeRecord } from "../record/record-text.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
-import { answerBatch, answersOf, newestTree, storeFailure, unavailable } from "./answering.ts";
-import { Contention } from "./contention.ts";
-import { EarlyAnswers } from "./early-answers.ts";
-import { type EncodedRecord, encodeRecord } from "./encode.ts";
+import { type Answer, answerBatch, answersOf, newestTree, storeFailure, unavailable } from "./answering.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
-import type { CommitObserver } from "./observed.ts";
-import { batchOf, commitSpan, halve, type Share, TenantQueues, type Waiting } from "./queues.ts";
+import { batchOf, type Share, TenantQueues, type Waiting } from "./queues.ts";
 
-type QueueObserver = Pick<CommitObserver, "elapsedMs" | "waited">;
+/** Receives what happens to appends. Functions must return at once and not throw. */
+export interface AppendEvents {
+  /**
+   * Called after each write that made at least one record durable, before the callers are answered. Retries answered
+   * from an earlier write are not counted. The duration is that of the whole write.
+   */
+  committed?(records: number, durationMs: number): void;
+  /** Called with the time that a record waited for its write. */
+  waited?(waitedMs: number): void;
+  /** Called for every append, or group of them, that the store refused. */
+  failed?(): void;
+}
 
 /** Writes whose answers wait for the shared anchor. */
 const maxAnswersWaiting = 32;
 
-type ToWrite = Omit<Waiting, "sinceMs" | "endsAtMs" | "written" | "isOver">;
+export type QueuedRecord = Pick<Waiting, "record" | "sizeBytes" | "shown">;
+type ToWrite = Omit<Waiting, "sinceMs" | "endsAtMs" | "written">;
 
-const patiences: readonly Patience[] = ["none", "moment", "full"];
+/** Makes answers of results that are not durable yet, on the event loop beside the commit. A failed write drops them. */
+type EarlyAnswers = Map<BatchResult, readonly Answer[]>;
 
 export class Appender {
   readonly #writer: BatchWriter;
@@ -44,9 +53,8 @@ export class Appender {
   readonly #anchor: SharedAnchor | undefined;
   readonly #queues: TenantQueues;
   readonly #timers: Timers;
-  readonly #queue: QueueObserver | undefined;
-  readonly #contention = new Contention();
-  readonly #writes: Record<Patience, number> = { none: 0, moment: 0, full: 0 };
+  readonly #events: AppendEvents;
+  #writes = 0;
   #queued = 0;
   #answersWaiting = 0;
   #scheduled = false;
@@ -58,21 +66,23 @@ export class Appender {
     limits: AppenderLimits = defaultAppenderLimits,
     anchor?: SharedAnchor,
     timers: Timers = systemTimers,
-    queue?: QueueObserver,
+    events: AppendEvents = {},
   ) {
-    this.#queue = queue;
+    this.#events = events;
     this.#timers = timers;
     this.#writer = writer;
     this.#anchor = anchor;
     this.#signer = signer;
     this.#limits = limits;
-    this.#queues = new TenantQueues(limits, (tenantId) => this.#contention.patienceFor(tenantId));
+    this.#queues = new TenantQueues(limits);
   }
 
   /**
    * Resolves when the record is durable. Rejects with `ServiceError`: `invalid_request` for a record that is too large
-   * or cannot be written as canonical JSON, `overloaded` when the tenant's share of the queue is full, `store_unavailable`
-   * when its log is unsound or the store failed, `idempotency_conflict` when the record's idempotency scope is taken by another payload, `internal` when the store refuses this very record, such as one whose id is taken.
+   * or cannot be written as canonical JSON, `overloaded` when the tenant's share of the queue is full,
+   * `store_unavailable` when its log is unsound or the store failed, `idempotency_conflict` when the record's
+   * idempotency scope is taken by another payload, `internal` when the store refuses this very record, such as one whose
+   * id is taken.
    */
   append(record: NewRecord, span?: Span): Promise<Appended> {
     return new Promise((resolve, reject) => {
@@ -82,7 +92,7 @@ export class Appender {
   }
 
   /** Queues records of one tenant for one write. Rejects or throws like `append`, each record by itself. */
-  appendTogether(tenantId: TenantId, records: readonly EncodedRecord[], span?: Span): readonly Promise<Appended>[] {
+  appendTogether(tenantId: TenantId, records: readonly QueuedRecord[], span?: Span): readonly Promise<Appended>[] {
     this.#requireOpen(tenantId);
     const appended = records.map(() => Promise.withResolvers<Appended>());
     const waiting = records.map((record, i) => {
@@ -93,6 +103,34 @@ export class Appender {
     return appended.map(({ promise }) => promise);
   }
 
+  /** Throws `ServiceError` `invalid_request` for a record that is too large, or has no canonical JSON. */
+  encode(record: NewRecord): QueuedRecord {
+    const { maxRecordBytes } = this.#limits;
+    try {
+      const encoded = encodeRecord(record);
+      const sizeBytes = Buffer.byteLength(encoded.text);
+      if (sizeBytes <= maxRecordBytes) return { record: encoded, sizeBytes };
+    } catch (cause) {
+      const problem = cause instanceof Error ? cause.message : "cannot be recorded";
+      throw new ServiceError("invalid_request", `The request ${problem}.`, { cause });
+    }
+    throw new ServiceError(
+      "invalid_request",
+      `The request is too large to be recorded (over ${maxRecordBytes} bytes).`,
+    );
+  }
+
+  get waiting(): number {
+    return this.#queues.size;
+  }
+
+  /** Refuses further records; resolves when those that wait have been written or refused. */
+  close(): Promise<void> {
+    this.#closed ??= Promise.withResolvers();
+    this.#settleClose();
+    return this.#closed.promise;
+  }
+
   #requireOpen(tenantId: TenantId): void {
     if (this.#closed !== undefined) throw unavailable("The ledger is closed.");
     const refusal = this.#anchor?.refusal(tenantId);
@@ -100,9 +138,9 @@ export class Appender {
   }
 
   #push(tenantId: TenantId, records: readonly ToWrite[]): void {
-    const sinceMs = this.#queue?.elapsedMs() ?? 0;
+    const sinceMs = performance.now();
     const waiting = records.map((record) => this.#limited(tenantId, record, sinceMs));
-    if (!this.#queues.push(tenantId, ...waiting)) {
+    if (!this.#queues.push(tenantId, waiting)) {
       // The caller gets the throw; a remaining time limit would reject a promise without a reader.
       for (const { written } of waiting) written();
       throw overloaded("too many records are waiting to be stored");
@@ -117,11 +155,8 @@ export class Appender {
    */
   #limited(tenantId: TenantId, record: ToWrite, sinceMs: number): Waiting {
     const { maxWaitMs } = this.#limits;
-    if (maxWaitMs === Number.POSITIVE_INFINITY)
-      return { ...record, sinceMs, endsAtMs: maxWaitMs, written: () => {}, isOver: () => false };
-    let isOver = false;
+    if (maxWaitMs === Number.POSITIVE_INFINITY) return { ...record, sinceMs, endsAtMs: maxWaitMs, written: () => {} };
     const cancel = this.#timers.after(maxWaitMs, () => {
-      isOver = true;
       this.#queues.remove(tenantId, waiting);
       record.reject(unavailable("The record store did not do it in time."));
       this.#settleClose();
@@ -129,30 +164,14 @@ export class Appender {
     const waiting: Waiting = {
       ...record,
       sinceMs,
-      endsAtMs: performance.now() + maxWaitMs,
+      endsAtMs: sinceMs + maxWaitMs,
       written: cancel,
-      isOver: () => isOver,
       reject: (error) => {
         cancel();
         record.reject(error);
       },
     };
     return waiting;
-  }
-
-  get waiting(): number {
-    return this.#queues.size;
-  }
-
-  /** Refuses further records; resolves when those that wait have been written or refused. */
-  close(): Promise<void> {
-    this.#closed ??= Promise.withResolvers();
-    this.#settleClose();
-    return this.#closed.promise;
-  }
-
-  encode(record: NewRecord): EncodedRecord {
-    return encodeRecord(record, this.#limits.maxRecordBytes);
   }
 
   /**
@@ -170,117 +189,143 @@ export class Appender {
     outsideConnections(setImmediate, () => {
       if (turnsLeft > 0 && this.#queued > queued) return this.#gather(turnsLeft - 1);
       this.#scheduled = false;
-      for (const patience of patiences)
-        while (this.#queues.hasReady(patience) && this.#mayWrite(patience)) void this.#writeNext(patience);
+      while (this.#queues.hasReady && this.#mayWrite()) void this.#write(this.#take());
     });
   }
 
-  #mayWrite(patience: Patience): boolean {
-    const { maxWritesInFlight, maxWritesApart } = this.#limits;
-    const most = { none: maxWritesInFlight, moment: 1, full: maxWritesApart };
-    return this.#writes[patience] < most[patience] && this.#answersWaiting < maxAnswersWaiting;
+  #mayWrite(): boolean {
+    return this.#writes < this.#limits.maxWritesInFlight && this.#answersWaiting < maxAnswersWaiting;
   }
 
-  async #writeNext(patience: Patience): Promise<void> {
-    const shares = this.#queues.take(patience);
-    this.#reportWaits(shares);
-    const leave = this.#enter(patience);
-    try {
-      await this.#write(shares, patience);
-    } catch (cause) {
-      this.#refuse(shares, cause);
-    } finally {
-      leave();
-      this.#queues.release(shares);
-      this.#goOn();
-      this.#settleClose();
-    }
-  }
-
-  #reportWaits(shares: readonly Share[]): void {
-    if (this.#queue?.waited === undefined) return;
-    const nowMs = this.#queue.elapsedMs();
-    for (const { waiting } of shares) for (const { sinceMs } of waiting) this.#queue.waited(nowMs - sinceMs);
+  #take(): readonly Share[] {
+    const shares = this.#queues.take();
+    const nowMs = performance.now();
+    if (this.#events.waited !== undefined)
+      for (const { waiting } of shares) for (const { sinceMs } of waiting) this.#events.waited(nowMs - sinceMs);
+    return shares;
   }
 
   /** Writes queued records, if there are any. */
   #goOn(): void {
-    if (patiences.some((patience) => this.#queues.hasReady(patience))) this.#schedule();
+    if (this.#queues.hasReady) this.#schedule();
+    this.#settleClose();
   }
 
   /** Counts a write until it ends or becomes slow. Returns the function that ends it. */
-  #enter(patience: Patience): () => void {
+  #enter(): () => void {
     const { slowWriteMs } = this.#limits;
     let isCounted = true;
+    this.#writes += 1;
     const leave = () => {
-      if (isCounted) this.#writes[patience] -= 1;
+      if (!isCounted) return;
       isCounted = false;
-    };
-    this.#writes[patience] += 1;
-    if (slowWriteMs === Number.POSITIVE_INFINITY) return leave;
-    const cancel = this.#timers.after(slowWriteMs, () => {
-      leave();
+      this.#writes -= 1;
       this.#goOn();
-    });
+    };
+    if (slowWriteMs === Number.POSITIVE_INFINITY) return leave;
+    const cancel = this.#timers.after(slowWriteMs, leave);
     return () => {
       cancel();
       leave();
     };
   }
 
-  /** Writes shares. Halves a share that fails because of its data, until the bad record stands alone. */
-  async #write(shares: readonly Share[], patience: Patience): Promise<void> {
-    const anchored = shares.map(({ tenantId }) => this.#anchor?.anchored(tenantId));
-    const batches = shares.map(batchOf);
-    const span = commitSpan(shares);
-    const endsAtMs = Math.min(...shares.flatMap(({ waiting }) => waiting.map((record) => record.endsAtMs)));
-    const answers = new EarlyAnswers(this.#signer);
-    const foresee = (result: BatchResult) => answers.make(result);
-    // If another anchor must confirm first, its results get lines after that.
-    const onForeseen = this.#anchor === undefined ? foresee : undefined;
-    const outcomes = await this.#writer.write(batches, patience, endsAtMs, onForeseen).catch((error: unknown) => {
-      span?.end(error);
-      if (!(error instanceof UnstorableError)) throw error;
-      return error;
+  /** Writes shares, each of another tenant, and releases every tenant once its callers are answered. Does not reject. */
+  async #write(shares: readonly Share[]): Promise<void> {
+    const write = await this.#attempt(shares);
+    if (write === undefined) {
+      const middle = shares.length >> 1;
+      for (const half of [shares.slice(0, middle), shares.slice(middle)]) await this.#write(half);
+      return;
+    }
+    const settling = shares.map(async (share, at) => {
+      await this.#settle(share, write.outcomes[at], { ...write, since: write.anchored[at] });
+      this.#queues.release(share.tenantId);
+      this.#goOn();
     });
-    span?.end();
-    if (outcomes instanceof UnstorableError) return this.#writeHalves(shares, patience, outcomes);
-    const unstorable = shares.flatMap((share, index) => {
-      const error = this.#answer(share, outcomes[index], answers, anchored[index], span);
-      return error === undefined ? [] : [{ share, error }];
-    });
-    for (const { share, error } of unstorable) await this.#writeHalves([share], patience, error);
+    await Promise.all(settling);
   }
 
-  /** Answers the callers of a share. Returns the error if its data is the reason. */
-  #answer(
+  /** Resolves with the outcome of every share; with undefined if nothing was stored because of the data of one of several. */
+  async #attempt(shares: readonly Share[]): Promise<(Write & { readonly anchored: readonly Since[] }) | undefined> {
+    const anchored = shares.map(({ tenantId }) => this.#anchor?.anchored(tenantId));
+    const early: EarlyAnswers = new Map();
+    const span = commitSpan(shares);
+    const startedMs = performance.now();
+    const leave = this.#enter();
+    try {
+      // If another anchor must confirm first, the results get other lines after that.
+      const answerEarly =
+        this.#anchor === undefined ? (result: BatchResult) => this.#answerEarly(result, early) : undefined;
+      const outcomes = await this.#writer.write(shares.map(batchOf), answerEarly);
+      span?.end();
+      this.#reportCommit(outcomes, startedMs);
+      return { outcomes, anchored, early, span, startedMs };
+    } catch (error) {
+      span?.end(error);
+      if (error instanceof UnstorableError && shares.length > 1) return undefined;
+      // The store failed: rejects everything that is queued now, rather than after one failing write each.
+      if (!(error instanceof UnstorableError)) refuse(this.#queues.drain(), storeFailure(error));
+      return { outcomes: shares.map(() => ({ error })), anchored, early, span, startedMs };
+    } finally {
+      leave();
+    }
+  }
+
+  #reportCommit(outcomes: readonly BatchOutcome[], startedMs: number): void {
+    const records = outcomes.reduce((sum, outcome) => sum + appendedBy(outcome), 0);
+    if (records > 0) this.#events.committed?.(records, performance.now() - startedMs);
+  }
+
+  /** A failure is ignored: the result is signed again after the commit, and refused if that fails too. */
+  #answerEarly(result: BatchResult, early: EarlyAnswers): void {
+    try {
+      early.set(result, answersOf(result, this.#signer));
+    } catch {
+      // See above.
+    }
+  }
+
+  /** Answers the callers of a share. Halves a share that fails because of its data, until the bad record stands alone. */
+  async #settle(
     share: Share,
-    outcome: BatchOutcome | undefined,
-    answers: EarlyAnswers,
-    since: AnchoredLog | undefined,
-    span: Span | undefined,
-  ): UnstorableError | undefined {
-    const { waiting } = share;
-    if (outcome === undefined) throw new Error("The store left a batch unanswered.");
-    if ("left" in outcome) {
-      this.#contention.noteLeft(share.tenantId, outcome);
-      this.#queues.giveBack(share);
-      return undefined;
+    given: BatchOutcome | undefined,
+    write: Write & { readonly since: Since },
+  ): Promise<void> {
+    const { tenantId, waiting } = share;
+    let outcome = given;
+    if (outcome !== undefined && "later" in outcome) {
+      outcome = await outcome.later;
+      this.#reportCommit([outcome], write.startedMs);
     }
-    if ("results" in outcome) {
-      this.#contention.noteWritten(share.tenantId);
-      for (const record of waiting) record.written();
-      if (outcome.results.length !== waiting.length) throw new Error("The store left a record unanswered.");
-      if (this.#anchor === undefined) answerBatch(waiting, answers.of(outcome));
-      else void this.#answerAnchored(share, outcome, this.#anchor, since, span);
-      return undefined;
-    }
-    if (outcome.error instanceof UnstorableError) return outcome.error;
+    if (outcome === undefined) return refuse(waiting, storeFailure(new Error("The store left a batch unanswered.")));
+    if ("results" in outcome) return this.#answer(share, outcome, write);
+    if (outcome.error instanceof UnstorableError) return this.#halve(share, outcome.error);
     const refusal = storeFailure(outcome.error);
-    for (const { reject } of waiting) reject(refusal);
+    refuse(waiting, refusal);
     // Records that arrived meanwhile have waited as well, and would wait as long again.
-    if (outcome.isLate === true) for (const { reject } of this.#queues.drain(share.tenantId)) reject(refusal);
-    return undefined;
+    if (outcome.isLate === true) refuse(this.#queues.drain(tenantId), refusal);
+  }
+
+  #answer(share: Share, result: BatchResult, { early, since, span }: Write & { readonly since: Since }): void {
+    for (const record of share.waiting) record.written();
+    if (this.#anchor !== undefined) return void this.#answerAnchored(share, result, this.#anchor, since, span);
+    try {
+      answerBatch(share.waiting, early.get(result) ?? answersOf(result, this.#signer));
+    } catch (cause) {
+      refuse(share.waiting, storeFailure(cause));
+    }
+  }
+
+  /** One half after the other, so that the tenant's records keep their order. */
+  async #halve({ tenantId, waiting }: Share, cause: UnstorableError): Promise<void> {
+    const middle = waiting.length >> 1;
+    if (middle === 0) return refuse(waiting, refusalOf(cause));
+    for (const half of [waiting.slice(0, middle), waiting.slice(middle)]) {
+      const share = { tenantId, waiting: half };
+      const write = await this.#attempt([share]);
+      if (write !== undefined) await this.#settle(share, write.outcomes[0], { ...write, since: write.anchored[0] });
+    }
   }
 
   /** Answers once the shared anchor has what was written. Other writes go on meanwhile. Does not reject. */
@@ -288,7 +333,7 @@ export class Appender {
     { tenantId, waiting }: Share,
     result: BatchResult,
     anchor: SharedAnchor,
-    since: AnchoredLog | undefined,
+    since: Since,
     span: Span | undefined,
   ): Promise<void> {
     this.#answersWaiting += 1;
@@ -302,38 +347,52 @@ export class Appender {
       }
       answerBatch(waiting, answersOf(result, this.#signer));
     } catch (cause) {
-      const refusal = storeFailure(cause);
-      for (const { reject } of waiting) reject(refusal);
+      refuse(waiting, storeFailure(cause));
     } finally {
       this.#answersWaiting -= 1;
       this.#goOn();
-      this.#settleClose();
     }
-  }
-
-  async #writeHalves(shares: readonly Share[], patience: Patience, cause: UnstorableError): Promise<void> {
-    const halves = halve(shares);
-    if (halves !== undefined) {
-      // One after the other, so that a tenant in both halves keeps its order.
-      for (const half of halves) await this.#write(half, shares.length === 1 ? "full" : patience);
-      return;
-    }
-    const refusal =
-      cause instanceof UnsoundLogError
-        ? unavailable("The log cannot be continued.", cause)
-        : new ServiceError("internal", "The record cannot be stored.", { cause });
-    for (const { reject } of shares.flatMap(({ waiting }) => waiting)) reject(refusal);
-  }
-
-  /** The store failed: rejects everything that is queued now, rather than after one failing write each. */
-  #refuse(shares: readonly Share[], cause: unknown): void {
-    const refusal = storeFailure(cause);
-    // Callers of the same write that were answered before ignore this.
-    for (const { reject } of shares.flatMap(({ waiting }) => waiting)) reject(refusal);
-    for (const { reject } of this.#queues.drain()) reject(refusal);
   }
 
   #settleClose(): void {
     if (this.#closed !== undefined && this.#queues.isIdle && this.#answersWaiting === 0) this.#closed.resolve();
   }
+}
+
+/** The anchored state of a log when a write began. */
+type Since = AnchoredLog | undefined;
+
+/** A write that has ended. */
+interface Write {
+  readonly outcomes: readonly BatchOutcome[];
+  readonly early: EarlyAnswers;
+  readonly span: Span | undefined;
+  readonly startedMs: number;
+}
+
+/** Begins the span of a write; undefined if none of its appends is exported. */
+function commitSpan(shares: readonly Share[]): Span | undefined {
+  const spans = shares.flatMap(({ waiting }) => waiting.flatMap(({ span }) => span ?? []));
+  const commit = spans[0]?.shared("ledger.commit", spans);
+  const records = shares.reduce((sum, { waiting }) => sum + waiting.length, 0);
+  commit?.set({ "svc.commit.records": records, "svc.commit.tenants": shares.length });
+  return commit;
+}
+
+function appendedBy(outcome: BatchOutcome): number {
+  if (!("results" in outcome)) return 0;
+  let appended = 0;
+  for (const result of outcome.results)
+    if (typeof result !== "string" && result.earlierAnswer === undefined) appended += 1;
+  return appended;
+}
+
+function refuse(waiting: readonly Waiting[], refusal: ServiceError): void {
+  for (const { reject } of waiting) reject(refusal);
+}
+
+function refusalOf(cause: UnstorableError): ServiceError {
+  return cause instanceof UnsoundLogError
+    ? unavailable("The log cannot be continued.", cause)
+    : new ServiceError("internal", "The record cannot be stored.", { cause });
 }

@@ -1,7 +1,6 @@
 /** Splits a batch into records to append and retries of calls that already have a result (idempotency). */
 import { type BatchResult, type CommittedRecord, type NotAppended, UnstorableError } from "../ports/store.ts";
 import type { EncodedIdempotency, EncodedRecord } from "../record/record.ts";
-import { readRecordText } from "../record/record-text.ts";
 
 export interface BatchPlan {
   readonly fresh: readonly EncodedRecord[];
@@ -12,10 +11,6 @@ export interface BatchPlan {
 type Part =
   | { readonly position: number; readonly retried: boolean }
   | { readonly result: CommittedRecord | NotAppended };
-
-export function readBatch(records: readonly string[]): readonly EncodedRecord[] {
-  return records.map(readRecordText);
-}
 
 /** Looks up the records with an idempotency scope. A scope that comes twice in one batch is one record. */
 export function planBatch(

@@ -5,8 +5,7 @@ import { systemTimers, type Timers } from "../../base/timers.ts";
 import { type Span, traced } from "../../base/trace.ts";
 import type { Appended, RecordGroup, ShownOfRecord } from "../ports/ledger.ts";
 import type { NewRecord } from "../ports/record.ts";
-import type { Appender } from "./appender.ts";
-import type { EncodedRecord } from "./encode.ts";
+import type { Appender, QueuedRecord } from "./appender.ts";
 
 /** Records answered in one turn of the event loop. */
 const toldAtOnce = 64;
@@ -74,31 +73,31 @@ export class GroupRooms {
 }
 
 interface Member extends PromiseWithResolvers<Appended> {
-  readonly encoded: EncodedRecord;
+  readonly encoded: QueuedRecord;
+}
+
+export interface GroupOptions {
+  readonly tenantId: TenantId;
+  readonly shown: ShownOfRecord | undefined;
+  /** Receives the commit. Returns what settles as that does. */
+  committing(commit: Promise<void>): Promise<void>;
 }
 
 export class QueuedGroup implements RecordGroup {
   readonly #appender: Pick<Appender, "encode" | "appendTogether">;
   readonly #rooms: GroupRooms;
-  readonly #tenantId: TenantId;
-  readonly #shown: ShownOfRecord;
+  readonly #options: GroupOptions;
   readonly #members: Member[] = [];
   #leave: (() => void) | undefined;
 
-  constructor(
-    appender: Pick<Appender, "encode" | "appendTogether">,
-    rooms: GroupRooms,
-    tenantId: TenantId,
-    shown: ShownOfRecord = "all",
-  ) {
+  constructor(appender: Pick<Appender, "encode" | "appendTogether">, rooms: GroupRooms, options: GroupOptions) {
     this.#appender = appender;
     this.#rooms = rooms;
-    this.#tenantId = tenantId;
-    this.#shown = shown;
+    this.#options = options;
   }
 
   enter(count: number): Promise<void> | undefined {
-    return this.#rooms.enter(this.#tenantId, count, (leave) => {
+    return this.#rooms.enter(this.#options.tenantId, count, (leave) => {
       this.#leave = leave;
     });
   }
@@ -109,7 +108,7 @@ export class QueuedGroup implements RecordGroup {
   }
 
   add(place: number, record: NewRecord): Promise<Appended> {
-    const encoded = { ...this.#appender.encode(record), shown: this.#shown };
+    const encoded = { ...this.#appender.encode(record), shown: this.#options.shown ?? "all" };
     const member = { ...Promise.withResolvers<Appended>(), encoded };
     this.#members[place] = member;
     return member.promise;
@@ -119,7 +118,7 @@ export class QueuedGroup implements RecordGroup {
     // Refused records left empty places.
     const members = this.#members.filter((member) => member !== undefined);
     try {
-      await traced(span, "ledger.append", (child) => this.#append(members, child));
+      await this.#options.committing(traced(span, "ledger.append", (child) => this.#append(members, child)));
     } catch (refusal) {
       for (const { promise, reject } of members) {
         promise.catch(() => {});
@@ -131,7 +130,7 @@ export class QueuedGroup implements RecordGroup {
 
   async #append(members: readonly Member[], span: Span | undefined): Promise<void> {
     const records = members.map(({ encoded }) => encoded);
-    const results = await Promise.allSettled(this.#appender.appendTogether(this.#tenantId, records, span));
+    const results = await Promise.allSettled(this.#appender.appendTogether(this.#options.tenantId, records, span));
     const failed = results.find((result) => result.status === "rejected" && !isOfRecord(result.reason));
     if (failed?.status === "rejected") throw failed.reason;
     for (const [i, { resolve, reject }] of members.entries()) {

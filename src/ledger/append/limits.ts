@@ -2,10 +2,8 @@
 import type { QueueLimits } from "./queues.ts";
 
 export interface AppenderLimits extends QueueLimits {
-  /** Writes under way at a time, without those that wait for locked logs. Their tenants differ. */
+  /** Writes under way at a time, without batches that the store writes later. Their tenants differ. */
   readonly maxWritesInFlight: number;
-  /** Writes under way at a time that each wait for one tenant's log. One more may wait briefly for many logs. */
-  readonly maxWritesApart: number;
   /** A write that takes longer is not counted any more, so that others need not wait for it. Milliseconds. */
   readonly slowWriteMs: number;
   /** Bound of a record's wait for its write, and of the write's wait for the store. Milliseconds. */
@@ -29,9 +27,7 @@ export const defaultAppenderLimits: AppenderLimits = {
   maxTenantsPerWrite: 256,
   maxRecordsPerWrite: 256,
   maxBytesPerWrite: 4 * 1024 * 1024,
-  maxTogetherShared: Number.POSITIVE_INFINITY,
   maxWritesInFlight: 1,
-  maxWritesApart: 1,
   slowWriteMs: Number.POSITIVE_INFINITY,
   maxWaitMs: Number.POSITIVE_INFINITY,
   gatherTurns: 0,

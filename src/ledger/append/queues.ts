@@ -1,13 +1,12 @@
 /** The appender's queues: one per tenant, bounded, served round-robin. */
-import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { TenantId } from "../../base/ids.ts";
 import type { Span } from "../../base/trace.ts";
 import type { Appended, ShownOfRecord } from "../ports/ledger.ts";
-import type { Patience, TenantBatch } from "../ports/store.ts";
+import type { TenantBatch } from "../ports/store.ts";
+import type { EncodedRecord } from "../record/record.ts";
 
 export interface Waiting {
-  readonly recordId: RecordId;
-  /** The record as `recordText` writes it. */
-  readonly json: string;
+  readonly record: EncodedRecord;
   readonly sizeBytes: number;
   /** The members that its receipt shows. Default: all. */
   readonly shown?: ShownOfRecord;
@@ -15,25 +14,13 @@ export interface Waiting {
   readonly together?: number;
   /** Span of the append; absent if it is not traced. */
   readonly span?: Span | undefined;
-  /** When it began to wait, in milliseconds of a monotonic clock. */
+  /** When it began to wait, and when its caller stops waiting, in `performance.now` time. */
   readonly sinceMs: number;
-  /** When its caller stops waiting, in `performance.now` time. */
   readonly endsAtMs: number;
   /** Called when its write has ended: no time limit applies after that. */
   written(): void;
-  /** Whether its caller has stopped waiting. */
-  isOver(): boolean;
   resolve(appended: Appended): void;
   reject(error: unknown): void;
-}
-
-/** Begins the span of a write; undefined if none of its appends is exported. */
-export function commitSpan(shares: readonly Share[]): Span | undefined {
-  const spans = shares.flatMap(({ waiting }) => waiting.flatMap(({ span }) => span ?? []));
-  const commit = spans[0]?.shared("ledger.commit", spans);
-  const records = shares.reduce((sum, { waiting }) => sum + waiting.length, 0);
-  commit?.set({ "svc.commit.records": records, "svc.commit.tenants": shares.length });
-  return commit;
 }
 
 /** Records of one tenant in one write, in order; never empty. */
@@ -50,19 +37,18 @@ export interface QueueLimits {
   readonly maxRecordsPerWrite: number;
   /** A write takes at least one record, or one whole group, whatever its size. */
   readonly maxBytesPerWrite: number;
-  /** A larger group gets its own write, so that no other tenant waits for it. */
-  readonly maxTogetherShared: number;
 }
 
 export function batchOf({ tenantId, waiting }: Share): TenantBatch {
-  const records = waiting.map(({ json }) => json);
-  if (waiting.every(({ shown }) => shown === undefined)) return { tenantId, records };
-  return { tenantId, records, shown: waiting.map(({ shown = "all" }) => shown) };
+  const records = waiting.map(({ record }) => record);
+  const endsAtMs = waiting.reduce((first, record) => Math.min(first, record.endsAtMs), Number.POSITIVE_INFINITY);
+  if (waiting.every(({ shown }) => shown === undefined)) return { tenantId, records, endsAtMs };
+  return { tenantId, records, endsAtMs, shown: waiting.map(({ shown = "all" }) => shown) };
 }
 
 interface TenantQueue {
   readonly tenantId: TenantId;
-  waiting: Waiting[];
+  readonly waiting: Waiting[];
   queuedBytes: number;
 }
 
@@ -71,24 +57,17 @@ export class TenantQueues {
   readonly #limits: QueueLimits;
   readonly #queues = new Map<TenantId, TenantQueue>();
   /** Tenants with records to write, in round-robin order: a `Set` keeps the order of insertion. */
-  readonly #ready: Readonly<Record<Patience, Set<TenantQueue>>> = {
-    none: new Set(),
-    moment: new Set(),
-    full: new Set(),
-  };
-  readonly #patienceFor: (tenantId: TenantId) => Patience;
+  readonly #ready = new Set<TenantQueue>();
   readonly #busy = new Set<TenantId>();
   #queuedBytes = 0;
 
-  /** @param patienceFor returns the patience of a tenant's next write; called when the tenant becomes ready */
-  constructor(limits: QueueLimits, patienceFor: (tenantId: TenantId) => Patience) {
+  constructor(limits: QueueLimits) {
     this.#limits = limits;
-    this.#patienceFor = patienceFor;
   }
 
-  /** Whether a write of this patience has records to take. */
-  hasReady(patience: Patience): boolean {
-    return this.#ready[patience].size > 0;
+  /** Whether a write has records to take. */
+  get hasReady(): boolean {
+    return this.#ready.size > 0;
   }
 
   get size(): number {
@@ -109,70 +88,53 @@ export class TenantQueues {
    *
    * @param waiting one record, or a group for one write
    */
-  push(tenantId: TenantId, ...waiting: readonly Waiting[]): boolean {
+  push(tenantId: TenantId, waiting: readonly Waiting[]): boolean {
     const queue = this.#queues.get(tenantId) ?? { tenantId, waiting: [], queuedBytes: 0 };
     if (queue.waiting.length >= this.#limits.maxQueuedPerTenant) return false;
     const sizeBytes = bytesOf(waiting);
     const leftBytes = this.#limits.maxQueuedBytes - this.#queuedBytes - sizeBytes;
     if (leftBytes < queue.queuedBytes) return false;
     queue.waiting.push(...waiting);
-    queue.queuedBytes += sizeBytes;
-    this.#queuedBytes += sizeBytes;
+    this.#count(queue, sizeBytes);
     this.#queues.set(tenantId, queue);
-    if (!this.#busy.has(tenantId)) this.#makeReady(queue);
+    if (!this.#busy.has(tenantId)) this.#ready.add(queue);
     return true;
   }
 
   /**
    * Takes the records of one write: one of each ready tenant in turn, until the write is full. A tenant with a long
-   * queue gets the remainder, and delays the others by at most one write. A write of patience `full` has one tenant.
+   * queue gets the remainder, and delays the others by at most one write.
    */
-  take(patience: Patience): readonly Share[] {
+  take(): readonly Share[] {
     const shares: Share[] = [];
-    for (const [queue, count] of this.#countInTurn(patience)) {
+    for (const [queue, count] of this.#countInTurn()) {
       const waiting = queue.waiting.splice(0, count);
-      for (const { sizeBytes } of waiting) {
-        queue.queuedBytes -= sizeBytes;
-        this.#queuedBytes -= sizeBytes;
-      }
+      this.#count(queue, -bytesOf(waiting));
       if (queue.waiting.length === 0) this.#queues.delete(queue.tenantId);
-      this.#unready(queue);
+      this.#ready.delete(queue);
       this.#busy.add(queue.tenantId);
       shares.push({ tenantId: queue.tenantId, waiting });
     }
     return shares;
   }
 
-  /** Returns records that were taken and not written to the front of their queue, if their callers still wait. */
-  giveBack({ tenantId, waiting: taken }: Share): void {
-    const waiting = taken.filter((record) => !record.isOver());
-    if (waiting.length === 0) return;
-    const queue = this.#queues.get(tenantId) ?? { tenantId, waiting: [], queuedBytes: 0 };
-    queue.waiting = [...waiting, ...queue.waiting];
-    for (const { sizeBytes } of waiting) {
-      queue.queuedBytes += sizeBytes;
-      this.#queuedBytes += sizeBytes;
-    }
-    this.#queues.set(tenantId, queue);
-  }
-
-  /** Releases tenants whose shares were written or refused. Each is ready again, behind those that wait. */
-  release(shares: readonly Share[]): void {
-    for (const { tenantId } of shares) {
-      this.#busy.delete(tenantId);
-      const queue = this.#queues.get(tenantId);
-      if (queue !== undefined) this.#makeReady(queue);
-    }
+  /** Releases a tenant whose share was written or refused. It is ready again, behind those that wait. */
+  release(tenantId: TenantId): void {
+    this.#busy.delete(tenantId);
+    const queue = this.#queues.get(tenantId);
+    if (queue !== undefined) this.#ready.add(queue);
   }
 
   /** Empties every queue, or one tenant's, and returns what waited. */
-  drain(tenantId?: TenantId): Waiting[] {
-    if (tenantId !== undefined) return this.#drainOne(this.#queues.get(tenantId));
-    const all = [...this.#queues.values()].flatMap((queue) => queue.waiting);
-    this.#queues.clear();
-    for (const ready of Object.values(this.#ready)) ready.clear();
-    this.#queuedBytes = 0;
-    return all;
+  drain(tenantId?: TenantId): readonly Waiting[] {
+    const one = tenantId === undefined ? undefined : this.#queues.get(tenantId);
+    const drained = tenantId === undefined ? [...this.#queues.values()] : one === undefined ? [] : [one];
+    for (const queue of drained) {
+      this.#count(queue, -queue.queuedBytes);
+      this.#queues.delete(queue.tenantId);
+      this.#ready.delete(queue);
+    }
+    return drained.flatMap(({ waiting }) => waiting);
   }
 
   /** Removes a record, if it is still queued. */
@@ -180,37 +142,20 @@ export class TenantQueues {
     const queue = this.#queues.get(tenantId);
     const at = queue?.waiting.indexOf(record) ?? -1;
     if (queue === undefined || at < 0) return;
-    if (queue.waiting.length === 1) return void this.#drainOne(queue);
     queue.waiting.splice(at, 1);
-    queue.queuedBytes -= record.sizeBytes;
-    this.#queuedBytes -= record.sizeBytes;
+    this.#count(queue, -record.sizeBytes);
+    if (queue.waiting.length === 0) this.drain(tenantId);
   }
 
-  #drainOne(queue: TenantQueue | undefined): Waiting[] {
-    if (queue === undefined) return [];
-    this.#queues.delete(queue.tenantId);
-    this.#unready(queue);
-    for (const { sizeBytes } of queue.waiting) this.#queuedBytes -= sizeBytes;
-    return queue.waiting;
+  #count(queue: TenantQueue, bytes: number): void {
+    queue.queuedBytes += bytes;
+    this.#queuedBytes += bytes;
   }
 
-  /** A ready tenant keeps its turn. */
-  #makeReady(queue: TenantQueue): void {
-    const isLarge = (queue.waiting[0]?.together ?? 1) > this.#limits.maxTogetherShared;
-    const ready = this.#ready[isLarge ? "full" : this.#patienceFor(queue.tenantId)];
-    if (ready.has(queue)) return;
-    this.#unready(queue);
-    ready.add(queue);
-  }
-
-  #unready(queue: TenantQueue): void {
-    for (const ready of Object.values(this.#ready)) ready.delete(queue);
-  }
-
-  #countInTurn(patience: Patience): Map<TenantQueue, number> {
+  #countInTurn(): Map<TenantQueue, number> {
     const { maxTenantsPerWrite, maxRecordsPerWrite, maxBytesPerWrite } = this.#limits;
     const counts = new Map<TenantQueue, number>();
-    let turn = [...this.#ready[patience]].slice(0, patience === "full" ? 1 : maxTenantsPerWrite);
+    let turn = [...this.#ready].slice(0, maxTenantsPerWrite);
     let records = 0;
     let bytes = 0;
     while (turn.length > 0) {
@@ -230,17 +175,4 @@ export class TenantQueues {
 
 function bytesOf(waiting: readonly Waiting[]): number {
   return waiting.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-}
-
-/** Splits shares into halves, by tenant if there are several; undefined for a single record. */
-export function halve(shares: readonly Share[]): readonly [readonly Share[], readonly Share[]] | undefined {
-  if (shares.length > 1) {
-    const middle = shares.length >> 1;
-    return [shares.slice(0, middle), shares.slice(middle)];
-  }
-  const [share] = shares;
-  if (share === undefined || share.waiting.length < 2) return undefined;
-  const middle = share.waiting.length >> 1;
-  const part = (waiting: readonly Waiting[]): readonly Share[] => [{ tenantId: share.tenantId, waiting }];
-  return [part(share.waiting.slice(0, middle)), part(share.waiting.slice(middle))];
 }

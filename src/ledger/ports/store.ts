@@ -1,5 +1,6 @@
 /** The ledger's interface to a store. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { EncodedRecord } from "../record/record.ts";
 import type { LogName } from "../tlog/log-name.ts";
 import type { TileName } from "../tlog/tiles.ts";
 import type { Hash } from "../tlog/tree.ts";
@@ -8,13 +9,15 @@ import type { StoredRecord } from "./record.ts";
 import type { RegistrationReader } from "./registrations.ts";
 import type { SearchPage, SearchQuery } from "./search.ts";
 
-/** Records of one tenant, in order, as texts from `recordText`, which are cheap to pass and to queue. */
+/** Records of one tenant, in order. */
 export interface TenantBatch {
   readonly tenantId: TenantId;
   /** At least one. */
-  readonly records: readonly string[];
+  readonly records: readonly EncodedRecord[];
   /** What each result must contain, to save time; default: everything. */
   readonly shown?: readonly ShownOfRecord[];
+  /** When the first caller stops waiting, in `performance.now` time. A wait for this log alone may end then. */
+  readonly endsAtMs?: number;
 }
 
 /** A tree of a log: all leaves before `size`, and the root over them. */
@@ -59,20 +62,14 @@ export interface BatchFailure {
   readonly isLate?: boolean;
 }
 
-/** A batch that a write left out, with nothing stored: others would have waited for its log. */
-export interface BatchLeft {
-  /** `held`: another process has locked the log. `apart`: the batch needs a separate write. */
-  readonly left: "held" | "apart";
+/** A batch that the store writes apart from the others, which would have waited for it. */
+export interface BatchLater {
+  /** Does not reject. */
+  readonly later: Promise<BatchResult | BatchFailure>;
 }
 
-/** Result of a batch. */
-export type BatchOutcome = BatchResult | BatchFailure | BatchLeft;
-
-/**
- * Lock wait policy of a write: skips locked logs, waits for them briefly, or waits as long as a write may take. A write
- * that waits long has one batch, except in a store with a single writer.
- */
-export type Patience = "none" | "moment" | "full";
+/** Outcome of a batch. */
+export type BatchOutcome = BatchResult | BatchFailure | BatchLater;
 
 /** The newest committed state of a log. */
 export interface LogState extends StoredTree {
@@ -96,8 +93,12 @@ export class UnsoundLogError extends UnstorableError {
   override readonly name = "UnsoundLogError";
 }
 
-/** Receives the result of a batch before it is durable: see `BatchWriter.write`. Must not throw. */
-export type Foresee = (result: BatchResult) => void;
+/**
+ * Receives the result of a batch before it is durable, if the store knows it, to prepare work beside the commit. The
+ * batch was committed only if the outcome is this same object. Until then nothing prepared from it may leave the process,
+ * because another tree of that size may be committed. Must not throw.
+ */
+export type OnUncommitted = (result: BatchResult) => void;
 
 /** Writes batches, for the appender only. */
 export interface BatchWriter {
@@ -106,18 +107,9 @@ export interface BatchWriter {
    * other writers on the same store. Resolves with one element for each batch, in order: a `BatchResult` only once it
    * is durable and the anchor has advanced to it, so that its trees may be signed. Rejects if no batch has a result:
    * with `UnstorableError` because of the data (nothing was stored), with anything else because of the store (all of it
-   * may have become durable, or none). A tenant may be in one batch at a time only. The store calls the last parameter
-   * with the result of a batch before it is durable, if it knows the result, to prepare work beside the commit. The
-   * batch was committed only if the outcome is this same object. Until then nothing prepared from it may leave the
-   * process, because another tree of that size may be committed.
-   * @param endsAtMs when the caller stops waiting, in `performance.now` time: a write of one tenant may end then
+   * may have become durable, or none). A tenant may be in one batch at a time only.
    */
-  write(
-    batches: readonly TenantBatch[],
-    patience: Patience,
-    endsAtMs?: number,
-    foresee?: Foresee,
-  ): Promise<readonly BatchOutcome[]>;
+  write(batches: readonly TenantBatch[], onUncommitted?: OnUncommitted): Promise<readonly BatchOutcome[]>;
 }
 
 /** A stored cosignature of a witness. */

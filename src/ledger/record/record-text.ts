@@ -1,22 +1,22 @@
 /**
- * Records as text, on their way to a store. Request and outcome become canonical JSON early, so that sequencing, under
- * the lock of the log's head, only has to join texts.
+ * Records on their way to the log. Request and outcome become canonical JSON early, so that sequencing, under the lock of
+ * the log's head, only has to join texts. The lines of text are for a store in another thread: JSON text has no line
+ * breaks, so they are all other members as JSON, the request, the outcome, and the answer for retries, if there is one.
  */
 
 import { contentTermsOf } from "../search/search-terms.ts";
 import { assertedCanonicalText, assertedJsonText } from "./canonical.ts";
-import type { AppendableRecord, EncodedRecord } from "./record.ts";
+import type { AppendableRecord, EncodedIdempotency, EncodedRecord } from "./record.ts";
 
 /** Request and outcome are members of the record, so they are nested one level. */
 const depth = 1;
 
 /**
- * Writes lines, because JSON text has no line breaks: all other members as JSON, the request, the outcome, and the
- * answer for retries, if there is one.
+ * Encodes a record, once for its way to the log.
  *
  * @throws TypeError as `assertCanonical` does, for a record that cannot be written as canonical JSON
  */
-export function recordText(record: AppendableRecord): string {
+export function encodeRecord(record: AppendableRecord): EncodedRecord {
   const { kind, recordId, tenantId, requestId, caller, route, policyRevision, idempotency } = record;
   const found = contentTermsOf(record);
   const terms = found.length > 0 ? found : undefined;
@@ -27,23 +27,33 @@ export function recordText(record: AppendableRecord): string {
   };
   const request = assertedCanonicalText(record.request, depth);
   const outcome = assertedCanonicalText(record.outcome, depth);
-  const kept = answer === undefined ? "" : `\n${JSON.stringify(answer)}`;
-  return `${assertedJsonText(others)}\n${request}\n${outcome}${kept}`;
+  const kept = answer === undefined ? undefined : JSON.stringify(answer);
+  const lines = [assertedJsonText(others), request, outcome];
+  const text = (kept === undefined ? lines : [...lines, kept]).join("\n");
+  return encodedOf(others as Others, { request, outcome, answer: kept, text });
 }
 
-/** Reads the text of `recordText`. Throws for any other text. */
+/** Reads the `text` of an encoded record. Throws for any other text. */
 export function readRecordText(text: string): EncodedRecord {
   const lines = text.split("\n");
-  const [others, request, outcome, answer] = lines;
-  if (others === undefined || request === undefined || outcome === undefined || lines.length > 4)
+  const [json, request, outcome, answer] = lines;
+  if (json === undefined || request === undefined || outcome === undefined || lines.length > 4)
     throw new TypeError("The text is no record's.");
-  const record = Object.assign(JSON.parse(others) as EncodedRecord, { request, outcome });
-  if ((record.idempotency === undefined) !== (answer === undefined)) throw new TypeError("The text is no record's.");
-  if (answer !== undefined) Object.assign(record.idempotency as object, { answer });
-  return record;
+  const others = JSON.parse(json) as Others;
+  if ((others.idempotency === undefined) !== (answer === undefined)) throw new TypeError("The text is no record's.");
+  return encodedOf(others, { request, outcome, answer, text });
 }
 
-/** Encodes a record that stays in this thread. Throws like `recordText`. */
-export function writeRecord(record: AppendableRecord): EncodedRecord {
-  return readRecordText(recordText(record));
+type Others = Omit<EncodedRecord, "request" | "outcome" | "text" | "idempotency"> & {
+  readonly idempotency?: Omit<EncodedIdempotency, "answer">;
+};
+
+interface Texts extends Pick<EncodedRecord, "request" | "outcome" | "text"> {
+  readonly answer: string | undefined;
+}
+
+function encodedOf({ idempotency, ...others }: Others, { answer, ...texts }: Texts): EncodedRecord {
+  return idempotency === undefined || answer === undefined
+    ? { ...others, ...texts }
+    : { ...others, ...texts, idempotency: { ...idempotency, answer } };
 }

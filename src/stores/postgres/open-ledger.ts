@@ -3,9 +3,8 @@ import { resolve } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { systemTimers, type Timers } from "../../base/timers.ts";
-import { StoredLedger } from "../../ledger/append/ledger.ts";
+import { type LedgerEvents, ledgerOver, type ServiceLedger } from "../../ledger/append/ledger.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/limits.ts";
-import type { CommitObserver } from "../../ledger/append/observed.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
@@ -38,8 +37,7 @@ export interface PostgresLedgerOptions extends ConnectionSettings {
   readonly logger?: StoreLogger;
   /** Makes the anchor that replicas share over the network, if there is one. */
   readonly openAnchor?: OpenSharedAnchor | undefined;
-  /** Called after every durable commit of records. */
-  readonly commits?: CommitObserver | undefined;
+  readonly events?: LedgerEvents | undefined;
   /** Bounds of the queues and batches. Writes in flight leave two connections to readers. */
   readonly limits?: Partial<AppenderLimits>;
   /** Default 10. */
@@ -51,26 +49,12 @@ export interface PostgresLedgerOptions extends ConnectionSettings {
 const defaultPoolSize = 10;
 const defaultTimeoutMs = 5_000;
 
-/** Writes of many tenants at a time: while one commits, the next is made. */
-const sharedWrites = 1;
-
-/** A larger write would delay other tenants' calls for too long. */
-const maxTogetherShared = 64;
-
-/** Bounds of concurrent writes. They leave two connections to readers. */
-function concurrencyOf(poolSize: number, isDistributed: boolean): Partial<AppenderLimits> {
-  const writes = Math.max(1, poolSize - 2);
-  // On a cluster each write has one tenant, so a locked head delays no other tenant.
-  if (isDistributed) return { maxTenantsPerWrite: 1, maxWritesInFlight: writes, slowWriteMs: slowAfterMs };
-  const maxWritesInFlight = Math.min(sharedWrites, Math.max(1, writes >> 1));
-  // One is reserved for the shared retry with a short lock timeout.
-  const maxWritesApart = Math.max(1, writes - maxWritesInFlight - 1);
-  return { maxWritesInFlight, maxWritesApart, maxTogetherShared, slowWriteMs: slowAfterMs };
-}
+/** A transaction of many tenants at a time, and readers: two connections. */
+const reservedConnections = 3;
 
 /** The stores, with the ledger for suites and benchmarks. */
 export interface PostgresStores extends ServiceStores {
-  readonly ledger: StoredLedger;
+  readonly ledger: ServiceLedger;
 }
 
 /**
@@ -94,16 +78,26 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     });
     const keys = new SigningKeysOfStore(signer);
     await keys.follow(pool);
-    const writer = new LogWriter({ pool, anchor, originPrefix, clock, random, keys });
+    const distributed = await isDistributed(pool);
+    const maxApart = Math.max(1, poolSize - reservedConnections);
+    const machine = { clock, random };
+    const writer = new LogWriter({
+      pool,
+      anchor,
+      originPrefix,
+      keys,
+      maxApart,
+      isDistributed: distributed,
+      ...machine,
+    });
     await handOverLogs(pool, writer, keys.position);
     for (const line of describeUndone(await findUndone(pool))) logger?.warn({}, `${line}; ${undoneRemedy}`);
-    const distributed = await isDistributed(pool);
-    const store = new PostgresStore({ pool, writer, anchor, clock, keys, isDistributed: distributed });
-    const concurrency = concurrencyOf(poolSize, distributed);
-    const limits = { ...defaultAppenderLimits, ...concurrency, maxWaitMs: timeoutMs, ...options.limits };
+    const store = new PostgresStore({ pool, writer, anchor, clock, keys });
+    const bounds = { slowWriteMs: slowAfterMs, maxWaitMs: timeoutMs };
+    const limits = { ...defaultAppenderLimits, ...bounds, ...options.limits };
     const shared = await options.openAnchor?.(store, signer);
     return {
-      ledger: new StoredLedger(store, signer, limits, shared, options.commits),
+      ledger: ledgerOver(store, signer, { limits, anchor: shared, events: options.events }),
       shared: store,
       stuck: () => store.stuck,
     };

@@ -6,16 +6,13 @@ import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts"
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
-import {
-  type BatchFailure,
-  type BatchOutcome,
-  type Foresee,
-  type LedgerStore,
-  type LogState,
-  type Patience,
-  type StoredCosignature,
-  type TenantBatch,
-  UnstorableError,
+import type {
+  BatchOutcome,
+  LedgerStore,
+  LogState,
+  OnUncommitted,
+  StoredCosignature,
+  TenantBatch,
 } from "../../ledger/ports/store.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
@@ -25,8 +22,7 @@ import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
 import type { Statement } from "../sql/queries.ts";
 import { StoreReader } from "../sql/reader.ts";
 import type { SqliteAnchor } from "../sqlite/log/anchor.ts";
-import { slowAfterMs } from "./connection/bulkhead.ts";
-import { isConnectionLost, isLockTimeout, toError } from "./connection/errors.ts";
+import { isLockTimeout, toError } from "./connection/errors.ts";
 import type { ConnectionPool } from "./connection/pool.ts";
 import type { LogWriter } from "./log/log-writer.ts";
 import type { SigningKeysOfStore } from "./log/signing-keys.ts";
@@ -48,8 +44,6 @@ export interface PostgresStoreOptions {
   readonly clock: Clock;
   /** The keys that sign the store's trees. */
   readonly keys: SigningKeysOfStore;
-  /** Whether the tables are distributed over nodes: then every tenant has its own transactions. */
-  readonly isDistributed: boolean;
 }
 
 export class PostgresStore implements LedgerStore {
@@ -60,10 +54,8 @@ export class PostgresStore implements LedgerStore {
   readonly #clock: Clock;
   readonly #counters: SharedCounters;
   readonly #keys: SigningKeysOfStore;
-  readonly #isDistributed: boolean;
 
-  constructor({ pool, writer, anchor, clock, keys, isDistributed }: PostgresStoreOptions) {
-    this.#isDistributed = isDistributed;
+  constructor({ pool, writer, anchor, clock, keys }: PostgresStoreOptions) {
     this.#pool = pool;
     this.#keys = keys;
     this.#writer = writer;
@@ -73,43 +65,8 @@ export class PostgresStore implements LedgerStore {
     this.#counters = new SharedCounters(pool, () => clock.now());
   }
 
-  /**
-   * Writes one transaction for all batches, or one per tenant, as many at a time as there are connections. The time
-   * that one tenant has waited does not shorten a shared transaction.
-   */
-  async write(
-    batches: readonly TenantBatch[],
-    patience: Patience,
-    endsAtMs?: number,
-    foresee?: Foresee,
-  ): Promise<readonly BatchOutcome[]> {
-    const startedMs = performance.now();
-    if (patience !== "full" && !this.#isDistributed) return this.#writeTogether(batches, patience, startedMs, foresee);
-    const outcomes = await Promise.allSettled(
-      batches.map((batch) => this.#pool.together(() => this.#writer.append(batch, foresee), endsAtMs)),
-    );
-    const failures = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
-    // If the database is lost for all of them, the callers are answered without another attempt.
-    if (failures.length === batches.length && failures.every(isConnectionLost)) throw toError(failures[0]);
-    return outcomes.map((outcome) =>
-      outcome.status === "fulfilled" ? outcome.value : failureOf(outcome.reason, performance.now() - startedMs),
-    );
-  }
-
-  async #writeTogether(
-    batches: readonly TenantBatch[],
-    patience: Exclude<Patience, "full">,
-    startedMs: number,
-    foresee: Foresee | undefined,
-  ): Promise<readonly BatchOutcome[]> {
-    try {
-      return await this.#writer.appendOfMany(batches, patience, foresee);
-    } catch (reason) {
-      const error = toError(reason);
-      if (error instanceof UnstorableError || isConnectionLost(reason)) throw error;
-      const failure = failureOf(reason, performance.now() - startedMs);
-      return batches.map(() => failure);
-    }
+  write(batches: readonly TenantBatch[], onUncommitted?: OnUncommitted): Promise<readonly BatchOutcome[]> {
+    return this.#writer.write(batches, onUncommitted);
   }
 
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
@@ -249,8 +206,4 @@ export class PostgresStore implements LedgerStore {
       throw toError(error);
     }
   }
-}
-
-function failureOf(reason: unknown, tookMs: number): BatchFailure {
-  return { error: toError(reason), isLate: tookMs > slowAfterMs };
 }

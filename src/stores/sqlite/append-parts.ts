@@ -3,13 +3,13 @@ import type { BatchResult } from "../../ledger/ports/store.ts";
 import type { AppendedParts, AppendPart } from "./protocol.ts";
 
 export class AppendParts {
-  readonly #foresee: ((result: BatchResult) => void) | undefined;
+  readonly #onUncommitted: ((result: BatchResult) => void) | undefined;
   #attempt: number | undefined;
   #results: BatchResult[] = [];
 
   /** The callback gets each result before it is committed. */
-  constructor(foresee: ((result: BatchResult) => void) | undefined) {
-    this.#foresee = foresee;
+  constructor(onUncommitted: ((result: BatchResult) => void) | undefined) {
+    this.#onUncommitted = onUncommitted;
   }
 
   add({ attempt, results }: AppendPart): void {
@@ -18,14 +18,14 @@ export class AppendParts {
     this.#attempt = attempt;
     for (const result of results) {
       this.#results.push(result);
-      this.#foresee?.(result);
+      this.#onUncommitted?.(result);
     }
   }
 
   /** Returns the results of all parts and of the answer. Throws if they differ from what was committed. */
   committed({ attempt, results }: AppendedParts): readonly BatchResult[] {
     if (attempt === this.#attempt) return [...this.#results, ...results];
-    if (results.length === 0) throw new Error("The store has committed what it did not tell of.");
+    if (results.length === 0) throw new Error("The store has committed results that it did not send.");
     return results;
   }
 }

@@ -4,9 +4,8 @@ import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
-import { StoredLedger } from "../../ledger/append/ledger.ts";
+import { type LedgerEvents, ledgerOver, type ServiceLedger } from "../../ledger/append/ledger.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/limits.ts";
-import type { CommitObserver } from "../../ledger/append/observed.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
@@ -28,8 +27,7 @@ export interface SqliteLedgerOptions extends StorePaths {
   readonly logger?: StoreLogger;
   /** Makes an anchor in addition to the file, such as witnesses. */
   readonly openAnchor?: OpenSharedAnchor | undefined;
-  /** Called after every durable commit of records. */
-  readonly commits?: CommitObserver | undefined;
+  readonly events?: LedgerEvents | undefined;
   /** Bounds of the queues and batches; default `defaultAppenderLimits`. */
   readonly limits?: Partial<AppenderLimits>;
   /** How long a write waits for another process. Default 1,000 ms, so that readiness reports in time. */
@@ -56,11 +54,11 @@ const migrationBusyTimeoutMs = 10_000;
 
 /** The stores, with the ledger for suites and benchmarks. */
 export interface SqliteStores extends ServiceStores {
-  readonly ledger: StoredLedger;
+  readonly ledger: ServiceLedger;
 }
 
 /** As `openSqliteStores`, for callers that need the ledger alone. */
-export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<StoredLedger> {
+export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<ServiceLedger> {
   return (await openSqliteStores(options)).ledger;
 }
 
@@ -119,7 +117,7 @@ function checkpointing(checkpointer: LateThread): (files: readonly OpenedFile[])
 async function openStores(
   threads: StoreThreads,
   keys: KeyRing,
-  { clock, random, openAnchor, commits, limits }: SqliteLedgerOptions,
+  { clock, random, openAnchor, events, limits }: SqliteLedgerOptions,
 ): Promise<SqliteStores> {
   const store = await openSqliteStore({ threads, clock, random, keys });
   const anchor = await openAnchor?.(store, keys).catch(async (error: unknown) => {
@@ -127,7 +125,10 @@ async function openStores(
     throw error;
   });
   const gatherTurns = availableParallelism() === 1 ? gatherTurnsOnOneCore : 0;
-  const ledger = new StoredLedger(store, keys, { ...defaultAppenderLimits, gatherTurns, ...limits }, anchor, commits);
+  const ledger = ledgerOver(store, keys, {
+    ...{ anchor, events },
+    limits: { ...defaultAppenderLimits, gatherTurns, ...limits },
+  });
   // One file has one writer: it is stuck for all tenants or for none.
   return { ledger, shared: store, stuck: () => [] };
 }

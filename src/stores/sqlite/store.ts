@@ -9,7 +9,7 @@ import type { RandomFill } from "../../base/ids.ts";
 import type { AttemptCounters, PortionCounters } from "../../domain/ports.ts";
 import { seedBytes } from "../../ledger/append/sequence.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
-import type { BatchResult, Foresee, LedgerStore, TenantBatch } from "../../ledger/ports/store.ts";
+import type { BatchResult, LedgerStore, OnUncommitted, TenantBatch } from "../../ledger/ports/store.ts";
 import { upToDate } from "../found-registrations.ts";
 import type { KeyRing } from "../key-ring.ts";
 import { ProofBatches } from "../proof-batches.ts";
@@ -57,8 +57,8 @@ function storeOver({ threads, clock, random, keys }: SqliteStoreOptions): Sqlite
   const searcher: Remote<SqliteReader> = remote((request) => threads.searcher.call(request));
   const proofs = new ProofBatches((rows) => writer.noteProofs(rows, clock.now()));
   return {
-    async write(batches, _patience, _endsAtMs, foresee) {
-      const results = await appendTo(threads.writer, seeded(batches, random), { clock, keys, foresee });
+    async write(batches, onUncommitted) {
+      const results = await appendTo(threads.writer, seeded(batches, random), { clock, keys, onUncommitted });
       // New records will be read by citations.
       threads.reader.start();
       return results;
@@ -107,17 +107,17 @@ function seeded(batches: readonly TenantBatch[], random: RandomFill) {
   return batches.map((batch, index) => {
     const seed = drawn.subarray(offset, offset + (sizes[index] ?? 0));
     offset += seed.length;
-    return { ...batch, seed };
+    return { ...batch, records: batch.records.map(({ text }) => text), seed };
   });
 }
 
 function appendTo(
   writer: StoreCaller,
   batches: ReturnType<typeof seeded>,
-  { clock, keys, foresee }: { clock: Clock; keys: KeyRing; foresee: Foresee | undefined },
+  { clock, keys, onUncommitted }: { clock: Clock; keys: KeyRing; onUncommitted: OnUncommitted | undefined },
 ): Promise<readonly BatchResult[]> {
   return keys.following(async (signingKey) => {
-    const parts = new AppendParts(foresee);
+    const parts = new AppendParts(onUncommitted);
     const request = { call: "append", args: [batches, clock.now(), signingKey] };
     const committed = await writer.call(request, (part) => parts.add(part));
     return parts.committed(committed as AppendedParts);

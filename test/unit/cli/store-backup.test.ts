@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
-import type { StoredLedger } from "../../../src/ledger/append/ledger.ts";
+import type { ServiceLedger } from "../../../src/ledger/append/ledger.ts";
 import { verifyReceipt } from "../../../src/ledger/record/receipt.ts";
 import { parseTrustedKey } from "../../../src/ledger/tlog/trusted-key.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
@@ -26,7 +26,7 @@ const makeRecord = recordMaker(systemClock, random);
 const alice = tenant("alice");
 const program = join(import.meta.dirname, "../../../src/cli/cli.ts");
 let directory: string;
-let ledger: StoredLedger | undefined;
+let ledger: ServiceLedger | undefined;
 
 const open = () =>
   openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock: systemClock, random });

@@ -3,14 +3,13 @@ import { expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { Appender } from "../../../src/ledger/append/appender.ts";
 import {
+  type BatchFailure,
   type BatchOutcome,
   type BatchResult,
-  type Patience,
   type TenantBatch,
   UnsoundLogError,
   UnstorableError,
 } from "../../../src/ledger/ports/store.ts";
-import { readRecordText } from "../../../src/ledger/record/record-text.ts";
 import { signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
 import { LogSigner } from "../../../src/ledger/tlog/signer.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
@@ -21,19 +20,18 @@ const bytes = { leafHash: "aGFzaA==", path: "", leaf: "bGVhZg==", opening: "b3Bl
 
 function resultOf({ tenantId, records }: TenantBatch): BatchResult {
   const tree = { size: records.length, root: new Uint8Array(32) };
-  const results = records.map((json, leafIndex) => {
-    const { recordId } = readRecordText(json);
+  const results = records.map(({ recordId }, leafIndex) => {
     return { ...bytes, recordId, leafIndex, recordedAt: "2026-01-02T03:04:05.006Z", tree };
   });
   return { log: `o/${tenantId}`, results };
 }
 
 /** Appends a record of each tenant in one write, whose batches end as `outcome` says. */
-function appendAll(outcome: (batch: TenantBatch, patience: Patience) => BatchOutcome) {
+function appendAll(outcome: (batch: TenantBatch) => BatchOutcome) {
   const writes: string[][] = [];
-  const write = async (batches: readonly TenantBatch[], patience: Patience) => {
+  const write = async (batches: readonly TenantBatch[]) => {
     writes.push(batches.map(({ tenantId, records }) => `${tenantId} ${records.length}`));
-    return batches.map((batch) => outcome(batch, patience));
+    return batches.map(outcome);
   };
   const appender = new Appender({ write }, signer);
   const names = ["alice", "bob", "alice"];
@@ -76,39 +74,35 @@ test("a log that is not sound refuses its own tenant", async () => {
   ]);
 });
 
-test("a batch that was left because its log is held is written again, whole, by writes that wait", async () => {
-  const waits: Patience[] = [];
-  const { writes, results } = appendAll((batch, patience) => {
-    if (batch.tenantId !== "alice") return resultOf(batch);
-    waits.push(patience);
-    if (patience === "none") return { left: "held" };
-    return patience === "moment" ? { left: "apart" } : resultOf(batch);
-  });
+test("a batch that the store writes later is answered by its own outcome", async () => {
+  const { writes, results } = appendAll((batch) =>
+    batch.tenantId === "alice" ? { later: Promise.resolve(resultOf(batch)) } : resultOf(batch),
+  );
   expect(await results).toMatchObject([
     { status: "fulfilled", value: { leafIndex: 0 } },
     { status: "fulfilled", value: { log: "o/bob" } },
     { status: "fulfilled", value: { leafIndex: 1 } },
   ]);
-  expect(writes).toEqual([["alice 2", "bob 1"], ["alice 2"], ["alice 2"]]);
-  expect(waits).toEqual(["none", "moment", "full"]);
+  expect(writes).toEqual([["alice 2", "bob 1"]]);
 });
 
-test("a batch that needs a separate write gets one at once", async () => {
-  const { writes, results } = appendAll((batch, patience) =>
-    batch.tenantId === "bob" && patience === "none" ? { left: "apart" } : resultOf(batch),
-  );
-  expect(await results).toMatchObject(Array(3).fill({ status: "fulfilled" }));
-  expect(writes).toEqual([["alice 2", "bob 1"], ["bob 1"]]);
+test("a batch that failed later, and late, refuses what waits behind it", async () => {
+  const down = new ServiceError("store_unavailable", "down");
+  const later = Promise.withResolvers<BatchFailure>();
+  const appender = new Appender({ write: async () => [{ later: later.promise }] }, signer);
+  const first = appender.append(makeRecord(tenant("alice")));
+  await new Promise(setImmediate);
+  const results = Promise.allSettled([first, appender.append(makeRecord(tenant("alice")))]);
+  later.resolve({ error: down, isLate: true });
+  expect(await results).toMatchObject(Array(2).fill({ status: "rejected", reason: down }));
 });
 
-test("separate writes delay no other call, and closing waits for them", async () => {
+test("a batch that is written later delays no other tenant, and closing waits for it", async () => {
   const released = Promise.withResolvers<void>();
-  const write = async (batches: readonly TenantBatch[], patience: Patience): Promise<BatchOutcome[]> => {
-    if (patience === "full") await released.promise;
-    return batches.map((batch) =>
-      batch.tenantId === "alice" && patience === "none" ? { left: "apart" } : resultOf(batch),
+  const write = async (batches: readonly TenantBatch[]): Promise<BatchOutcome[]> =>
+    batches.map((batch) =>
+      batch.tenantId === "alice" ? { later: released.promise.then(() => resultOf(batch)) } : resultOf(batch),
     );
-  };
   const appender = new Appender({ write }, signer);
   const held = appender.append(makeRecord(tenant("alice")));
   for (let turn = 0; turn < 4; turn++) await appender.append(makeRecord(tenant("bob")));
@@ -122,13 +116,15 @@ test("separate writes delay no other call, and closing waits for them", async ()
   expect(order).toEqual(["held", "later"]);
 });
 
-test("halves of a tenant's batch are written in order, whichever replica holds the log", async () => {
+test("halves of a tenant's batch are written in order, even if the store writes them later", async () => {
   const order: string[] = [];
-  const { results } = appendAll((batch, patience) => {
+  const { results } = appendAll((batch) => {
     if (batch.records.length > 1) return { error: new UnstorableError("bad") };
-    if (batch.tenantId === "alice" && patience === "none") return { left: "held" };
-    order.push(...batch.records.map((json) => readRecordText(json).recordId));
-    return resultOf(batch);
+    const written = new Promise(setImmediate).then(() => {
+      order.push(...batch.records.map(({ recordId }) => recordId));
+      return resultOf(batch);
+    });
+    return { later: written };
   });
   const [first, , third] = (await results).map((result) => result.status === "fulfilled" && result.value.recordId);
   expect(order.filter((id) => id === first || id === third)).toEqual([first, third]);

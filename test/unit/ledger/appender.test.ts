@@ -6,12 +6,11 @@ import { type AppenderLimits, defaultAppenderLimits } from "../../../src/ledger/
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import {
   type BatchOutcome,
+  type BatchResult,
   type BatchWriter,
-  type Patience,
   type TenantBatch,
   UnstorableError,
 } from "../../../src/ledger/ports/store.ts";
-import { readRecordText } from "../../../src/ledger/record/record-text.ts";
 import { signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
 import { LogSigner } from "../../../src/ledger/tlog/signer.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
@@ -33,7 +32,6 @@ const signer = new LogSigner([signingKeyOf(new Uint8Array(32))]);
 
 interface HeldWrite extends PromiseWithResolvers<readonly BatchOutcome[]> {
   readonly batches: readonly TenantBatch[];
-  readonly endsAtMs: number | undefined;
 }
 
 /** A writer whose writes end when the test says so. */
@@ -42,8 +40,8 @@ class HeldWriter implements BatchWriter {
   #began: PromiseWithResolvers<void> = Promise.withResolvers();
   readonly sizes = new Map<string, number>();
 
-  write(batches: readonly TenantBatch[], _: Patience, endsAtMs?: number): Promise<readonly BatchOutcome[]> {
-    const held = { ...Promise.withResolvers<readonly BatchOutcome[]>(), batches, endsAtMs };
+  write(batches: readonly TenantBatch[]): Promise<readonly BatchOutcome[]> {
+    const held = { ...Promise.withResolvers<readonly BatchOutcome[]>(), batches };
     this.writes.push(held);
     this.#began.resolve();
     this.#began = Promise.withResolvers();
@@ -62,23 +60,22 @@ class HeldWriter implements BatchWriter {
   /** Ends the nth write as a store would: all of it, or nothing when one of its records is bad. */
   async finish(index: number): Promise<void> {
     const { batches, resolve, reject } = await this.began(index);
-    if (batches.some(({ records }) => records.some((json) => json.includes('"bad":true')))) {
+    if (batches.some(({ records }) => records.some(({ request }) => request.includes('"bad":true')))) {
       reject(new UnstorableError("bad"));
       return;
     }
-    resolve(
-      batches.map(({ tenantId, records }) => {
-        const firstLeafIndex = this.sizes.get(tenantId) ?? 0;
-        const size = firstLeafIndex + records.length;
-        this.sizes.set(tenantId, size);
-        const tree = { size, root: new Uint8Array(32) };
-        const results = records.map((json, position) => {
-          const { recordId } = readRecordText(json);
-          return { ...committed, recordId, tree, leafIndex: firstLeafIndex + position };
-        });
-        return { log: `o/${tenantId}`, results };
-      }),
-    );
+    resolve(batches.map((batch) => this.resultOf(batch)));
+  }
+
+  resultOf({ tenantId, records }: TenantBatch): BatchResult {
+    const firstLeafIndex = this.sizes.get(tenantId) ?? 0;
+    const size = firstLeafIndex + records.length;
+    this.sizes.set(tenantId, size);
+    const tree = { size, root: new Uint8Array(32) };
+    const results = records.map(({ recordId }, position) => {
+      return { ...committed, recordId, tree, leafIndex: firstLeafIndex + position };
+    });
+    return { log: `o/${tenantId}`, results };
   }
 }
 
@@ -307,21 +304,20 @@ describe("the time limit of a record", () => {
     expect(writer.writes).toHaveLength(1);
   });
 
-  test("holds over all the writes that leave it to another one, which may take what is left of it", async () => {
+  test("covers what the store writes later, which learns how much of it is left", async () => {
     const { writer, appender, pass } = limited();
+    const startedMs = performance.now();
     const appended = appender.append(makeRecord(alice));
     appended.catch(() => {});
-    const { resolve, endsAtMs } = await writer.began(0);
-    resolve([{ left: "held" }]);
-    const second = await writer.began(1);
-    expect(second.endsAtMs).toBe(endsAtMs);
+    const { resolve, batches } = await writer.began(0);
+    expect(batches[0]?.endsAtMs).toBeGreaterThanOrEqual(startedMs + 5_000);
+    const later = Promise.withResolvers<{ error: unknown }>();
+    resolve([{ later: later.promise }]);
     pass();
     await expect(appended).rejects.toMatchObject(late);
-    second.resolve([{ left: "apart" }]);
-    await new Promise(setImmediate);
-    await new Promise(setImmediate);
-    expect(writer.writes).toHaveLength(2);
-    expect(appender.waiting).toBe(0);
+    later.resolve({ error: new Error("late") });
+    await appender.close();
+    expect(writer.writes).toHaveLength(1);
   });
 
   test("is over for what finds no room in the queue, a record or a group", async () => {
@@ -350,18 +346,22 @@ describe("the time limit of a record", () => {
   });
 });
 
-test("a group that is too large to share a write gets its own write, and delays no other tenant", async () => {
-  const { writer, appender } = setup({ maxTogetherShared: 2 });
+test("a batch that the store writes later delays no other tenant, only its own", async () => {
+  const { writer, appender } = setup();
   const group = Array.from({ length: 3 }, () => appender.encode(makeRecord(alice)));
   const large = Promise.all(appender.appendTogether(alice, group));
+  const { batches, resolve } = await writer.began(0);
+  const later = Promise.withResolvers<BatchResult>();
+  resolve([{ later: later.promise }]);
+  const behind = appender.append(makeRecord(alice));
   const other = appender.append(makeRecord(bob));
-  await writer.began(1);
-  const apart = writer.writes.findIndex(({ batches }) => batches[0]?.tenantId === alice);
-  expect(writer.writes.map(({ batches }) => counts(batches)).sort()).toEqual([[["alice", 3]], [["bob", 1]]]);
-  await writer.finish(1 - apart);
+  await writer.finish(1);
   expect(await other).toMatchObject({ log: "o/bob" });
-  await writer.finish(apart);
+  expect(writer.writes.map((write) => counts(write.batches))).toEqual([[["alice", 3]], [["bob", 1]]]);
+  later.resolve(writer.resultOf(batches[0] as TenantBatch));
   expect((await large).map(({ leafIndex }) => leafIndex)).toEqual([0, 1, 2]);
+  await writer.finish(2);
+  expect(await behind).toMatchObject({ leafIndex: 3 });
 });
 
 describe("room for groups of a tenant", () => {

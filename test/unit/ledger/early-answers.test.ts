@@ -2,8 +2,14 @@ import { expect, test } from "vitest";
 import { Appender } from "../../../src/ledger/append/appender.ts";
 import { defaultAppenderLimits } from "../../../src/ledger/append/limits.ts";
 import type { SharedAnchor } from "../../../src/ledger/ports/anchor.ts";
-import type { BatchOutcome, BatchResult, BatchWriter, TenantBatch } from "../../../src/ledger/ports/store.ts";
-import { readRecordText } from "../../../src/ledger/record/record-text.ts";
+import type {
+  BatchOutcome,
+  BatchResult,
+  BatchWriter,
+  OnUncommitted,
+  TenantBatch,
+} from "../../../src/ledger/ports/store.ts";
+import type { EncodedRecord } from "../../../src/ledger/record/record.ts";
 import type { Checkpoint } from "../../../src/ledger/tlog/checkpoint.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 
@@ -26,19 +32,17 @@ function signerOfTest() {
   };
 }
 
-type Foresee = Parameters<BatchWriter["write"]>[3];
-
 /** One write at a time, which ends when the test says so. */
 class HeldWriter implements BatchWriter {
   #began = Promise.withResolvers<void>();
   #held: PromiseWithResolvers<readonly BatchOutcome[]> | undefined;
   batches: readonly TenantBatch[] = [];
-  foresee: Foresee;
+  onUncommitted: OnUncommitted | undefined;
 
-  write(...[batches, , , foresee]: Parameters<BatchWriter["write"]>): Promise<readonly BatchOutcome[]> {
+  write(batches: readonly TenantBatch[], onUncommitted?: OnUncommitted): Promise<readonly BatchOutcome[]> {
     this.#held = Promise.withResolvers();
     this.batches = batches;
-    this.foresee = foresee;
+    this.onUncommitted = onUncommitted;
     this.#began.resolve();
     return this.#held.promise;
   }
@@ -51,9 +55,8 @@ class HeldWriter implements BatchWriter {
 
   /** What a store would make of the write: a tree of one leaf, whose root begins with this byte. */
   result(root: number): BatchResult {
-    const [json = ""] = this.batches[0]?.records ?? [];
     const tree = { size: 1, root: new Uint8Array(32).fill(root) };
-    const { recordId } = readRecordText(json);
+    const [{ recordId }] = (this.batches[0] as TenantBatch).records as readonly [EncodedRecord];
     const rest = { leafIndex: 0, recordedAt: "2026-01-02T03:04:05.006Z", leafHash: "", path: "" };
     return { log: "o/alice", results: [{ ...rest, recordId, tree }] };
   }
@@ -70,7 +73,7 @@ test("a receipt is signed beside the commit, and given when that is done", async
   const appending = appender.append(makeRecord(alice)).then((answer) => void answers.push(answer.receipt.proof));
   const held = await writer.began();
   const result = writer.result(7);
-  writer.foresee?.(result);
+  writer.onUncommitted?.(result);
   expect(signer.signed).toEqual(["1:7"]);
   await new Promise(setImmediate);
   expect(answers).toEqual([]);
@@ -84,24 +87,24 @@ test("of a commit that failed nothing that was signed leaves, and the next tree 
   const { writer, signer, appender } = setup();
   const failing = appender.append(makeRecord(alice));
   const first = await writer.began();
-  writer.foresee?.(writer.result(7));
+  writer.onUncommitted?.(writer.result(7));
   first.reject(new Error("the disk is full"));
   await expect(failing).rejects.toMatchObject({ reason: "store_unavailable" });
   const appending = appender.append(makeRecord(alice));
   const second = await writer.began();
   const result = writer.result(8);
-  writer.foresee?.(result);
+  writer.onUncommitted?.(result);
   second.resolve([result]);
   const { receipt } = await appending;
   expect(receipt.proof).toContain("checkpoint 1:8");
   expect(signer.signed).toEqual(["1:7", "1:8"]);
 });
 
-test("a commit that differs from the expected one is signed again, and the early receipt is dropped", async () => {
+test("a committed result that differs from the uncommitted one is signed, and the other is dropped", async () => {
   const { writer, appender } = setup();
   const appending = appender.append(makeRecord(alice));
   const held = await writer.began();
-  writer.foresee?.(writer.result(7));
+  writer.onUncommitted?.(writer.result(7));
   held.resolve([writer.result(8)]);
   expect((await appending).receipt.proof).toContain("checkpoint 1:8");
 });
@@ -113,7 +116,7 @@ test("what could not be signed beside the commit is signed after it, or refused 
     const held = await writer.began();
     const result = writer.result(7);
     signer.state.isBroken = true;
-    writer.foresee?.(result);
+    writer.onUncommitted?.(result);
     signer.state.isBroken = isBroken;
     held.resolve([result]);
     if (isBroken) await expect(appending).rejects.toMatchObject({ reason: "store_unavailable" });
@@ -127,7 +130,7 @@ test("what another anchor has to confirm first is not signed before that", async
   const { writer, signer, appender } = setup(anchor as unknown as SharedAnchor);
   const appending = appender.append(makeRecord(alice));
   const held = await writer.began();
-  expect(writer.foresee).toBeUndefined();
+  expect(writer.onUncommitted).toBeUndefined();
   held.resolve([writer.result(7)]);
   await new Promise(setImmediate);
   expect(signer.signed).toEqual([]);

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import type { JsonObject } from "../../../src/base/json.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import { recordBytes } from "../../../src/ledger/record/record.ts";
-import { readRecordText, recordText } from "../../../src/ledger/record/record-text.ts";
+import { encodeRecord, readRecordText } from "../../../src/ledger/record/record-text.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 
 const makeRecord = recordMaker(manualClock(), seededRandom());
@@ -45,7 +45,7 @@ test("whatever is in a record, its bytes are the canonical JSON of it", () => {
     fc.property(json, json, text, text, (request, outcome, subject, route) => {
       const made = makeRecord(alice);
       const record = { ...made, request, outcome, route, caller: { ...made.caller, subject } };
-      expect(Buffer.from(recordBytes(readRecordText(recordText(record)), place)).toString()).toBe(plainly(record));
+      expect(Buffer.from(recordBytes(encodeRecord(record), place)).toString()).toBe(plainly(record));
     }),
   );
 });
@@ -54,8 +54,11 @@ test("the text has all that a store must know of a record", () => {
   const idempotency = { scope: "ab", payloadDigest: "sha256:1", answer: { b: ["\n"], a: 1 } };
   const request = { decision_id: "d", artifact_digest: "x:1", artifact_cid: "c" };
   const record = makeRecord(alice, { kind: "evidence", idempotency, request, outcome: { artifact_cid: "c" } });
-  expect(readRecordText(recordText(record))).toEqual({
+  const encoded = encodeRecord(record);
+  expect(readRecordText(encoded.text)).toEqual(JSON.parse(JSON.stringify(encoded)));
+  expect(encoded).toEqual({
     ...record,
+    text: encoded.text,
     idempotency: { ...idempotency, answer: '{"b":["\\n"],"a":1}' },
     request: '{"artifact_cid":"c","artifact_digest":"x:1","decision_id":"d"}',
     outcome: '{"artifact_cid":"c"}',
@@ -66,12 +69,12 @@ test("the text has all that a store must know of a record", () => {
     ],
   });
   const plain = makeRecord(alice, { request: {} });
-  expect(readRecordText(recordText(plain))).not.toHaveProperty("terms");
+  expect(readRecordText(encodeRecord(plain).text)).not.toHaveProperty("terms");
 });
 
 test("a text whose lines do not belong together is no record's", () => {
   const answer = { scope: "ab", payloadDigest: "sha256:1", answer: {} };
-  const [plain, kept] = [{}, { idempotency: answer }].map((changes) => recordText(makeRecord(alice, changes)));
+  const [plain, kept] = [{}, { idempotency: answer }].map((changes) => encodeRecord(makeRecord(alice, changes)).text);
   expect(() => readRecordText(`${plain}\n{}`)).toThrow(TypeError);
   expect(() => readRecordText((kept as string).split("\n").slice(0, 3).join("\n"))).toThrow(TypeError);
   expect(() => readRecordText(`${kept}\n{}`)).toThrow(TypeError);
@@ -84,18 +87,18 @@ test.each([
   ["in another member", { route: "\0" }],
   ["in a name that is out of order", { request: { b: 1, "a\0": 1 } }],
 ])("text that no store can hold is refused: %s", (_, changes) => {
-  expect(() => recordText(makeRecord(alice, changes))).toThrow(TypeError);
+  expect(() => encodeRecord(makeRecord(alice, changes))).toThrow(TypeError);
 });
 
 test("a record is nested 32 levels deep at most", () => {
   const levels = (count: number): JsonObject => (count === 1 ? {} : { a: levels(count - 1) });
-  recordText(makeRecord(alice, { request: levels(31), outcome: levels(31) }));
-  expect(() => recordText(makeRecord(alice, { request: levels(32) }))).toThrow("deeper than 32");
-  expect(() => recordText(makeRecord(alice, { outcome: levels(32) }))).toThrow("deeper than 32");
+  encodeRecord(makeRecord(alice, { request: levels(31), outcome: levels(31) }));
+  expect(() => encodeRecord(makeRecord(alice, { request: levels(32) }))).toThrow("deeper than 32");
+  expect(() => encodeRecord(makeRecord(alice, { outcome: levels(32) }))).toThrow("deeper than 32");
 });
 
 test("a text with lines too few or too many is no record", () => {
-  const [others, request] = recordText(makeRecord(alice)).split("\n");
+  const [others, request] = encodeRecord(makeRecord(alice)).text.split("\n");
   expect(() => readRecordText(`${others}\n${request}`)).toThrow(TypeError);
   expect(() => readRecordText(`${others}\n${request}\n{}\n`)).toThrow(TypeError);
 });

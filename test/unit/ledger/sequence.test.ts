@@ -4,8 +4,7 @@ import type { JsonValue } from "../../../src/base/json.ts";
 import { type SealedEntry, seedBytes, sequence } from "../../../src/ledger/append/sequence.ts";
 import { canonicalText } from "../../../src/ledger/record/canonical.ts";
 import { leafBytes, parseLeaf } from "../../../src/ledger/record/leaf.ts";
-import type { AppendableRecord } from "../../../src/ledger/record/record.ts";
-import { readRecordText, recordText as textOf } from "../../../src/ledger/record/record-text.ts";
+import { encodeRecord as written } from "../../../src/ledger/record/record-text.ts";
 import { open } from "../../../src/ledger/record/sealing.ts";
 import { maxLeafBytes } from "../../../src/ledger/tlog/tiles.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
@@ -13,8 +12,6 @@ import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/l
 const clock = manualClock();
 const makeRecord = recordMaker(clock, seededRandom());
 const alice = tenant("alice");
-/** A record as it comes to a store. */
-const written = (record: AppendableRecord) => readRecordText(textOf(record));
 const seed = (count: number) => seededRandom("seed")(new Uint8Array(seedBytes(count)));
 
 function recordText({ leaf, sealed, opening }: SealedEntry): string {

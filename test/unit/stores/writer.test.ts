@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { seedBytes } from "../../../src/ledger/append/sequence.ts";
-import { recordText } from "../../../src/ledger/record/record-text.ts";
+import { encodeRecord } from "../../../src/ledger/record/record-text.ts";
 import { openConnection, type SqliteConnection } from "../../../src/stores/sqlite/connection.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../../../src/stores/sqlite/log/anchor.ts";
 import { migrateSqlite } from "../../../src/stores/sqlite/schema/migrate.ts";
@@ -34,7 +34,7 @@ const key = new Uint8Array(32);
 const open = () => openConnection({ path, readOnly: false, busyTimeoutMs: 0 });
 const batch = () => ({
   tenantId: alice,
-  records: [recordText(makeRecord(alice))],
+  records: [encodeRecord(makeRecord(alice)).text],
   seed: random(new Uint8Array(seedBytes(1))),
 });
 

@@ -151,6 +151,15 @@ export class ConnectionPool implements Queries {
     return this.#inTime(this.#turnOf(ownKey), shared);
   }
 
+  get timers(): Timers {
+    return this.#timers;
+  }
+
+  /** Whether the last work of this key was slow. */
+  isSlow(key: string): boolean {
+    return this.#bulkhead.isSlow(key);
+  }
+
   /** Keys whose work is stuck, the longest first. */
   get stuck(): readonly string[] {
     return this.#bulkhead.stuck;

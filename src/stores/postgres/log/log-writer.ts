@@ -1,21 +1,21 @@
 /** Appends batches to logs, under the locks of the logs' heads: in a transaction of one tenant, or of many. */
 import type { TenantId } from "../../../base/ids.ts";
-import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
+import { type BatchPlan, planBatch } from "../../../ledger/append/batch-plan.ts";
 import { edgeOf, edgeTiles } from "../../../ledger/append/edge-cache.ts";
 import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
 import {
+  type BatchFailure,
   type BatchOutcome,
   type BatchResult,
   type CommittedRecord,
-  type Foresee,
   type LogState,
-  type Patience,
+  type OnUncommitted,
   type TenantBatch,
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
 import { rotationRecord } from "../../../ledger/record/operator-records.ts";
 import type { EncodedRecord } from "../../../ledger/record/record.ts";
-import { writeRecord } from "../../../ledger/record/record-text.ts";
+import { encodeRecord } from "../../../ledger/record/record-text.ts";
 import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { type IndexGeneration, leavesToRead, type Waiting } from "../../search-backlog.ts";
@@ -40,11 +40,12 @@ import {
 } from "../../sql/registrations.ts";
 import { maxBytesAgain, readToIndex } from "../../sql/search-fill.ts";
 import { addSearch, beginIndex, indexOf } from "../../sql/search-index.ts";
+import { slowAfterMs, WriteSlots } from "../connection/bulkhead.ts";
 import type { PostgresConnection } from "../connection/connection.ts";
-import { ConflictError, isLockTimeout, UnknownOutcomeError } from "../connection/errors.ts";
+import { ConflictError, isConnectionLost, isLockTimeout, toError, UnknownOutcomeError } from "../connection/errors.ts";
 import { type ConnectionPool, ofMany } from "../connection/pool.ts";
 import { LogTools, type LogToolsOptions } from "./log-tools.ts";
-import { appendOfMany } from "./shared-writer.ts";
+import { appendOfMany, type SharedOutcome } from "./shared-writer.ts";
 import type { SigningKeysOfStore } from "./signing-keys.ts";
 
 /** Lock timeout of a transaction of many tenants. Transactions of tenants that are not stuck take much less. */
@@ -53,8 +54,15 @@ const sharedLockTimeoutMs = 250;
 /** Records made in one turn of the event loop, so that a large group leaves turns to other calls. */
 const recordsAtOnce = 16;
 
+/** Records of a batch that shares a transaction. Others would wait too long for a larger one. */
+const maxShared = 64;
+
 export interface LogWriterOptions extends LogToolsOptions {
   readonly pool: ConnectionPool;
+  /** Transactions of one tenant at a time, without those that are slow. Default: 1. */
+  readonly maxApart?: number;
+  /** Whether the tables are distributed over nodes: then every tenant has its own transactions. */
+  readonly isDistributed?: boolean;
 }
 
 interface Appended {
@@ -80,51 +88,101 @@ interface Grown extends LogIndex {
 export class LogWriter {
   readonly #pool: ConnectionPool;
   readonly #tools: LogTools;
+  readonly #slots: WriteSlots;
+  readonly #isDistributed: boolean;
 
-  constructor({ pool, ...tools }: LogWriterOptions) {
+  constructor({ pool, maxApart = 1, isDistributed = false, ...tools }: LogWriterOptions) {
     this.#pool = pool;
+    this.#slots = new WriteSlots(maxApart, pool.timers);
+    this.#isDistributed = isDistributed;
     this.#tools = new LogTools(tools);
   }
 
   /**
-   * Appends. Durable and anchored when it resolves. Rejects with `UnsoundLogError` if the log contradicts its anchor or
-   * its edge is damaged, with `UnstorableError` if a record cannot be built, with `UnknownOutcomeError` if it may have
-   * become durable, with an error of the driver if it has not.
+   * Appends each batch to its tenant's log. Heads that another replica has locked are skipped, then awaited together
+   * with a short lock timeout; a batch whose head stays locked, or that the others would wait for, gets a transaction of
+   * one tenant. So one stuck log never blocks the others. Rejects if no batch was stored.
    */
-  async append({ tenantId, records }: TenantBatch, foresee?: Foresee): Promise<BatchResult> {
-    const batch = readBatch(records);
-    const appended = await this.#doubting(tenantId, () =>
-      this.#pool.retrying(() => this.#appendOnce(tenantId, batch, foresee), tenantId),
-    );
-    this.#keep(appended);
-    this.#tools.anchoring.confirm(appended.log);
-    return appended.result;
+  async write(batches: readonly TenantBatch[], onUncommitted?: OnUncommitted): Promise<readonly BatchOutcome[]> {
+    const startedMs = performance.now();
+    const shared = this.#isDistributed ? [] : batches.filter((batch) => this.#mayShare(batch));
+    const outcomes = await this.#together(shared, "skip", onUncommitted).catch((reason: unknown) => {
+      const error = toError(reason);
+      // Nothing was stored, or all callers are answered without another attempt.
+      if (error instanceof UnstorableError || isConnectionLost(reason)) throw error;
+      const failure = { error, isLate: performance.now() - startedMs > slowAfterMs };
+      return new Map<TenantId, SharedOutcome>(shared.map(({ tenantId }) => [tenantId, failure]));
+    });
+    const held = batches.filter(({ tenantId }) => outcomes.get(tenantId) === "held");
+    const again = held.length < 2 ? undefined : this.#slots.run(() => this.#together(held, "wait", onUncommitted));
+    // Each batch of these reports the failure.
+    again?.catch(() => {});
+    return batches.map((batch) => {
+      const outcome = outcomes.get(batch.tenantId);
+      if (typeof outcome === "object") return outcome;
+      return { later: this.#later(batch, outcome === "held" ? again : undefined, onUncommitted) };
+    });
+  }
+
+  /** Whether no other tenant would wait for this batch. */
+  #mayShare({ tenantId, records }: TenantBatch): boolean {
+    return records.length <= maxShared && !this.#tools.doubted.has(tenantId) && !this.#pool.isSlow(tenantId);
+  }
+
+  /** Resolves with the outcomes of the transaction of many that is under way, or of a transaction of this tenant. */
+  async #later(
+    batch: TenantBatch,
+    again: Promise<ReadonlyMap<TenantId, SharedOutcome>> | undefined,
+    onUncommitted: OnUncommitted | undefined,
+  ): Promise<BatchResult | BatchFailure> {
+    const startedMs = performance.now();
+    try {
+      const outcome = (await again)?.get(batch.tenantId);
+      if (typeof outcome === "object") return outcome;
+      return await this.#slots.run(() => this.#pool.together(() => this.#alone(batch, onUncommitted), batch.endsAtMs));
+    } catch (reason) {
+      return { error: toError(reason), isLate: performance.now() - startedMs > slowAfterMs };
+    }
   }
 
   /**
-   * Appends the batches of many tenants in one transaction, durable and anchored when it resolves. A tenant is left out
-   * if its log stays locked, or if it needs its own transaction. If this rejects, nothing was stored, except with
-   * `UnknownOutcomeError`; otherwise like `append`.
+   * Appends batches of many tenants in one transaction, or leaves some out. If this rejects, nothing was stored, except
+   * with `UnknownOutcomeError`.
    */
-  async appendOfMany(
+  async #together(
     batches: readonly TenantBatch[],
-    patience: Exclude<Patience, "full">,
-    foresee?: Foresee,
-  ): Promise<readonly BatchOutcome[]> {
+    lock: "skip" | "wait",
+    onUncommitted: OnUncommitted | undefined,
+  ): Promise<ReadonlyMap<TenantId, SharedOutcome>> {
+    if (batches.length === 0) return new Map();
     const { anchoring, doubted } = this.#tools;
     const work = (connection: PostgresConnection) =>
-      appendOfMany(connection, batches, { patience, tools: this.#tools, foresee });
+      appendOfMany(connection, batches, { lock, tools: this.#tools, onUncommitted });
     try {
       const appended = await this.#pool.retrying(() => this.#pool.transaction(work, sharedLockTimeoutMs), ofMany);
       for (const { log, edge, search } of appended.edges) this.#keep({ log, edge, waiting: search.waiting });
       anchoring.confirm(...appended.logs);
-      return batches.map(({ tenantId }) => appended.outcomes.get(tenantId) ?? { left: "apart" });
+      return appended.outcomes;
     } catch (error) {
       // Some tenant's rows are locked, and the error does not name it: each tenant is retried alone.
-      if (isLockTimeout(error)) return batches.map(() => ({ left: "apart" }));
+      if (isLockTimeout(error)) return new Map();
       if (error instanceof UnknownOutcomeError) for (const { tenantId } of batches) doubted.add(tenantId);
       throw error;
     }
+  }
+
+  /**
+   * Appends in a transaction of one tenant. Rejects with `UnsoundLogError` if the log contradicts its anchor or its edge
+   * is damaged, with `UnstorableError` if a record cannot be built, with `UnknownOutcomeError` if it may have become
+   * durable, with an error of the driver if it has not.
+   */
+  async #alone({ tenantId, records }: TenantBatch, onUncommitted: OnUncommitted | undefined): Promise<BatchResult> {
+    const appended = await this.#doubting(tenantId, () =>
+      this.#pool.retrying(() => this.#appendOnce(tenantId, records, onUncommitted), tenantId),
+    );
+    this.#keep(appended);
+    this.#tools.anchoring.confirm(appended.log);
+    return appended.result;
   }
 
   /**
@@ -157,7 +215,7 @@ export class LogWriter {
           let appended: Appended | undefined;
           const result = await work(connection, async (records) => {
             if (head === undefined) throw new UnstorableError("The tenant has no log.");
-            const plan = planBatch(records.map(writeRecord), () => undefined);
+            const plan = planBatch(records.map(encodeRecord), () => undefined);
             // The work may have erased waiting leaves, so they are read again.
             appended = await this.#continue(connection, head, plan, {
               index: await indexOf(connection, tenantId),
@@ -197,7 +255,7 @@ export class LogWriter {
   async #appendOnce(
     tenantId: TenantId,
     batch: readonly EncodedRecord[],
-    foresee: Foresee | undefined,
+    onUncommitted: OnUncommitted | undefined,
   ): Promise<Appended> {
     if (this.#tools.doubted.has(tenantId)) await this.#settleDoubt(tenantId);
     const appended = await this.#pool.transaction(async (connection) => {
@@ -212,7 +270,7 @@ export class LogWriter {
       const waiting = this.#tools.waiting.of(head);
       // A handover appends, and so may move the index past what was read beside it.
       const current = head.isHandedOver === true ? await indexOf(connection, tenantId) : index;
-      return this.#continue(connection, head, planBatch(batch, known), { index: current, waiting }, foresee);
+      return this.#continue(connection, head, planBatch(batch, known), { index: current, waiting }, onUncommitted);
     });
     return appended ?? this.#open(tenantId, batch);
   }
@@ -234,7 +292,7 @@ export class LogWriter {
     const records = Array.from({ length: position - head.keyPosition }, (_, at) => {
       const next = head.keyPosition + at + 1;
       const keysOfStep = { previous: keys.at(next - 1), current: keys.at(next), statement: keys.statementAt(next) };
-      return writeRecord(rotationRecord(tenantId, { ...keysOfStep, ...machine }));
+      return encodeRecord(rotationRecord(tenantId, { ...keysOfStep, ...machine }));
     });
     const plan = planBatch(records, () => undefined);
     const index = await indexOf(connection, tenantId);
@@ -248,7 +306,7 @@ export class LogWriter {
     head: StoredHead,
     plan: BatchPlan,
     { index, waiting }: Omit<LogIndex, "read">,
-    foresee?: Foresee,
+    onUncommitted?: OnUncommitted,
   ): Promise<Appended> {
     const { tenantId, origin } = head;
     if (plan.fresh.length === 0) {
@@ -280,7 +338,7 @@ export class LogWriter {
     }
     const result: BatchResult = { log: origin, results: plan.results(committed) };
     // While the server writes.
-    foresee?.(result);
+    onUncommitted?.(result);
     await writing;
     return { result, log: at.head, edge, waiting: at.waiting };
   }

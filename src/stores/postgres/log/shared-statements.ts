@@ -3,7 +3,7 @@
  * are on one server; on a cluster every tenant has its own transactions.
  */
 import type { TenantId } from "../../../base/ids.ts";
-import type { LogState, Patience } from "../../../ledger/ports/store.ts";
+import type { LogState } from "../../../ledger/ports/store.ts";
 import { purgedPerInsert } from "../../../ledger/record/idempotency-record.ts";
 import type { LeafRange } from "../../../ledger/search/search-index.ts";
 import type { TileReader } from "../../../ledger/tlog/tile-nodes.ts";
@@ -21,9 +21,9 @@ import { bigintArray, byteaArray, integerArray, textArray } from "../connection/
 
 const headsOfMany = `SELECT ${headColumns} FROM log_heads WHERE tenant_id = ANY ($1)`;
 const locks = {
-  none: { name: "lock_heads", text: `${headsOfMany} FOR UPDATE SKIP LOCKED` },
+  skip: { name: "lock_heads", text: `${headsOfMany} FOR UPDATE SKIP LOCKED` },
   // In one order, so that two waiting transactions never deadlock.
-  moment: { name: "lock_heads_in_order", text: `${headsOfMany} ORDER BY tenant_id FOR UPDATE` },
+  wait: { name: "lock_heads_in_order", text: `${headsOfMany} ORDER BY tenant_id FOR UPDATE` },
 } satisfies Record<string, Statement>;
 const findKept: Statement = {
   name: "find_kept_of_many",
@@ -84,13 +84,16 @@ const moveIndexes: Statement = {
           WHERE search_keys.tenant_id = next.tenant_id AND search_keys.generation = next.generation`,
 };
 
-/** Locks heads until the transaction ends, and reads them. Either skips locked heads, or waits for all. */
+/** Whether to skip locked heads, or to wait for all of them. */
+export type HeadLock = keyof typeof locks;
+
+/** Locks heads until the transaction ends, and reads them. */
 export async function lockHeads(
   queries: Queries,
   tenants: readonly TenantId[],
-  patience: Exclude<Patience, "full">,
+  lock: HeadLock,
 ): Promise<ReadonlyMap<TenantId, StoredHead>> {
-  const { rows } = await queries.query(locks[patience], [textArray(tenants)]);
+  const { rows } = await queries.query(locks[lock], [textArray(tenants)]);
   return new Map(rows.map((row) => [row.tenant_id as TenantId, toHead(row)]));
 }
 

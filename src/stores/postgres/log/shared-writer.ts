@@ -4,17 +4,15 @@
  * its own transaction is left out.
  */
 import type { TenantId } from "../../../base/ids.ts";
-import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
+import { type BatchPlan, planBatch } from "../../../ledger/append/batch-plan.ts";
 import { edgeOf, edgeTiles } from "../../../ledger/append/edge-cache.ts";
 import type { Sequenced } from "../../../ledger/append/sequence.ts";
 import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
 import {
-  type BatchLeft,
-  type BatchOutcome,
+  type BatchFailure,
   type BatchResult,
-  type Foresee,
   type LogState,
-  type Patience,
+  type OnUncommitted,
   type TenantBatch,
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
@@ -39,6 +37,7 @@ import type { LogTools } from "./log-tools.ts";
 import { RowSender } from "./row-sender.ts";
 import {
   findKeptOfMany,
+  type HeadLock,
   indexesOfMany,
   lockHeads,
   type OwnRows,
@@ -61,31 +60,31 @@ interface Part {
   readonly edge: RightEdge | undefined;
 }
 
+/** Outcome of a batch; `held` if another process has locked the log. */
+export type SharedOutcome = BatchResult | BatchFailure | "held";
+
 /** Result of one attempt. Valid after its commit. */
 export interface SharedAppend {
-  /** By tenant; none for those outside the transaction. */
-  readonly outcomes: ReadonlyMap<TenantId, BatchOutcome>;
+  /** By tenant; none for those that need their own transaction. */
+  readonly outcomes: ReadonlyMap<TenantId, SharedOutcome>;
   readonly edges: readonly { readonly log: LogState; readonly edge: RightEdge; readonly search: SearchAddition }[];
   readonly logs: readonly LogState[];
 }
 
-const held: BatchLeft = { left: "held" };
-const apart: BatchLeft = { left: "apart" };
-
 export interface AppendingOptions {
-  readonly patience: Exclude<Patience, "full">;
+  readonly lock: HeadLock;
   readonly tools: LogTools;
-  readonly foresee: Foresee | undefined;
+  readonly onUncommitted: OnUncommitted | undefined;
 }
 
 /** One attempt, in the caller's transaction. */
 export async function appendOfMany(
   connection: PostgresConnection,
   batches: readonly TenantBatch[],
-  { patience, tools, foresee }: AppendingOptions,
+  { lock, tools, onUncommitted }: AppendingOptions,
 ): Promise<SharedAppend> {
-  const outcomes = new Map<TenantId, BatchOutcome>();
-  const parts = await takeParts(connection, batches, { patience, tools, outcomes });
+  const outcomes = new Map<TenantId, SharedOutcome>();
+  const parts = await takeParts(connection, batches, { lock, tools, outcomes });
   const [readTile, readAgain] = await Promise.all([
     readTilesOfMany(connection, parts.flatMap(tilesFor)),
     readToIndexOfMany(connection, toReadAgain(parts), maxBytesAgain),
@@ -120,41 +119,39 @@ export async function appendOfMany(
     addRegistrations(connection, registering),
   ]);
   // While the server writes.
-  if (foresee !== undefined) for (const outcome of outcomes.values()) if ("results" in outcome) foresee(outcome);
+  if (onUncommitted !== undefined)
+    for (const outcome of outcomes.values())
+      if (typeof outcome === "object" && "results" in outcome) onUncommitted(outcome);
   await writing;
   return { outcomes, edges: written, logs: [...written.map(({ log }) => log), ...touched] };
 }
 
 interface Taking {
-  readonly patience: Exclude<Patience, "full">;
+  readonly lock: HeadLock;
   readonly tools: LogTools;
   /** Receives the outcomes of batches that are left out. */
-  readonly outcomes: Map<TenantId, BatchOutcome>;
+  readonly outcomes: Map<TenantId, SharedOutcome>;
 }
 
 /** Locks the heads, and reads what the batches need. Notes why the others are left out. */
 async function takeParts(
   connection: PostgresConnection,
   batches: readonly TenantBatch[],
-  { patience, tools, outcomes }: Taking,
+  { lock, tools, outcomes }: Taking,
 ): Promise<readonly Part[]> {
-  const wanted = batches
-    .filter(({ tenantId }) => !tools.doubted.has(tenantId))
-    .map(({ tenantId, records }) => ({ tenantId, records: readBatch(records) }));
-  for (const { tenantId } of batches) outcomes.set(tenantId, apart);
-  const tenants = wanted.map(({ tenantId }) => tenantId);
+  const tenants = batches.map(({ tenantId }) => tenantId);
   // All are sent at once and answered in this order, so reads behind the locks see their state.
   const [heads, keptRows, indexes] = await Promise.all([
-    lockHeads(connection, tenants, patience),
-    findKeptOfMany(connection, wanted.flatMap(scopesOf)),
+    lockHeads(connection, tenants, lock),
+    findKeptOfMany(connection, batches.flatMap(scopesOf)),
     indexesOfMany(connection, tenants),
   ]);
   const kept = Map.groupBy(keptRows, ({ tenant_id }) => tenant_id as TenantId);
   const parts: Part[] = [];
-  for (const { tenantId, records } of wanted) {
+  for (const { tenantId, records } of batches) {
     const head = heads.get(tenantId);
     if (head === undefined) {
-      if (patience === "none" && tools.anchoring.hasLog(tenantId)) outcomes.set(tenantId, held);
+      if (lock === "skip" && tools.anchoring.hasLog(tenantId)) outcomes.set(tenantId, "held");
       continue;
     }
     // The log needs a handover, here or by another process, or its index of registrations is behind.
@@ -174,7 +171,7 @@ async function takeParts(
   return parts;
 }
 
-function scopesOf({ tenantId, records }: { readonly tenantId: TenantId; readonly records: readonly EncodedRecord[] }) {
+function scopesOf({ tenantId, records }: TenantBatch) {
   return records.flatMap(({ idempotency }) => (idempotency === undefined ? [] : [{ tenantId, ...idempotency }]));
 }
 

@@ -1,14 +1,14 @@
 /** Appends one tenant's batch to its log, inside the caller's transaction. */
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
-import { planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
+import { planBatch } from "../../../ledger/append/batch-plan.ts";
 import { shownOnly } from "../../../ledger/append/committed-record.ts";
 import { edgeOf, edgeTiles } from "../../../ledger/append/edge-cache.ts";
 import { type Sequenced, seedBytes } from "../../../ledger/append/sequence.ts";
 import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
 import type { BatchResult, LogState, TenantBatch, TimedLog } from "../../../ledger/ports/store.ts";
 import type { AppendableRecord, EncodedRecord } from "../../../ledger/record/record.ts";
-import { writeRecord } from "../../../ledger/record/record-text.ts";
+import { encodeRecord, readRecordText } from "../../../ledger/record/record-text.ts";
 import type { LogName } from "../../../ledger/tlog/log-name.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { leavesToRead, SearchTerms } from "../../search-backlog.ts";
@@ -26,8 +26,10 @@ import type { SqliteQueries } from "../queries.ts";
 import type { SqliteAnchor } from "./anchor.ts";
 import { KnownLogs, type SearchState } from "./known-logs.ts";
 
-/** A batch with its random bytes, drawn by the caller. */
-export interface SeededBatch extends TenantBatch {
+/** A batch on its way to the store's thread, with its random bytes, drawn by the caller. */
+export interface SeededBatch extends Omit<TenantBatch, "records"> {
+  /** Texts of the encoded records. */
+  readonly records: readonly string[];
   /** `seedBytes(records.length)` fresh random bytes. */
   readonly seed: Uint8Array;
 }
@@ -95,7 +97,7 @@ export class LogWriter {
    * `UnstorableError` if a record cannot be built, with an SQLite error otherwise.
    */
   async append({ tenantId, records, shown, seed }: SeededBatch, nowMs: number): Promise<AppendedBatch> {
-    const { result, log } = await this.#append(tenantId, readBatch(records), seed, nowMs);
+    const { result, log } = await this.#append(tenantId, records.map(readRecordText), seed, nowMs);
     return { result: { ...result, results: shownOnly(result.results, shown) }, log };
   }
 
@@ -106,7 +108,7 @@ export class LogWriter {
     { clock, random }: Machine,
   ): Promise<AppendedBatch> {
     const seed = random(new Uint8Array(seedBytes(records.length)));
-    return this.#append(tenantId, records.map(writeRecord), seed, clock.now());
+    return this.#append(tenantId, records.map(encodeRecord), seed, clock.now());
   }
 
   /** As `AdministeredStore.withHeadLock`, in separate transactions, which `transact` runs. */

@@ -11,7 +11,7 @@ import { canonicalText } from "../../../../src/ledger/record/canonical.ts";
 import { erasureRecord, rotationRecord } from "../../../../src/ledger/record/operator-records.ts";
 import type { GivenReceipt } from "../../../../src/ledger/record/receipt.ts";
 import type { AppendableRecord } from "../../../../src/ledger/record/record.ts";
-import { writeRecord } from "../../../../src/ledger/record/record-text.ts";
+import { encodeRecord } from "../../../../src/ledger/record/record-text.ts";
 import { seal } from "../../../../src/ledger/record/sealing.ts";
 import { hasTerms } from "../../../../src/ledger/search/search-terms.ts";
 import { formatVerifierKey, parseVerifierKey, signingKeyOf } from "../../../../src/ledger/tlog/note-keys.ts";
@@ -54,7 +54,7 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
     const seedOf = random(new Uint8Array(seedBytes(records.length)));
     const sequenced = sequence(
       logHead,
-      [writeRecord(first), ...rest.map(writeRecord)],
+      [encodeRecord(first), ...rest.map(encodeRecord)],
       clock.now(),
       seedOf,
       "ledger.example",

@@ -22,7 +22,7 @@ function temporaryFolder(): Record<string, string> {
 }
 
 /** Count what a module has done since it was loaded, put another in its place, or look at all objects of the process. */
-const isolated = ["policy/prepared-set", "policy/disagreement", "http/connection"].map(
+const isolated = ["enforce/artifacts", "policy/prepared-set", "policy/disagreement", "http/connection"].map(
   (name) => `test/unit/${name}.test.ts`,
 );
 
@@ -88,7 +88,6 @@ export default defineConfig({
           name: "long",
           include: ["test/{long,model}/**/*.test.ts", ...searches],
           env: { SVC_TEST_LONG: "on" },
-          isolate: false,
         },
       },
     ],

@@ -19,6 +19,7 @@ const tablesOfNobody: Readonly<Record<string, string>> = {
   store: "the identity of the store, and whether it can write",
   signing_keys: "public keys of the deployment",
   schema_migrations: "the version of the schema",
+  store_copy: "whether the store is being copied",
 };
 
 /** A row makes up to some hundred calls. */

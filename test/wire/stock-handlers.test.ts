@@ -1,14 +1,13 @@
 /**
- * Unary calls of every protocol against Connect's own handlers, over the same implementation, gate and rules: whatever is
+ * Unary calls of every protocol against Connect's stock plugin for fastify, over the same implementation, gate and rules: whatever is
  * sent, both answer the same. If Connect itself refuses a message, only the code is compared, because its words differ.
  */
 import { randomFillSync } from "node:crypto";
-import http2, { type ClientHttp2Session } from "node:http2";
-import type { AddressInfo } from "node:net";
+import type { ClientHttp2Session } from "node:http2";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
-import { type ConnectRouter, createContextValues, type HandlerContext, type Interceptor } from "@connectrpc/connect";
-import { connectNodeAdapter } from "@connectrpc/connect-node";
+import type { HandlerContext } from "@connectrpc/connect";
+import fastify, { type FastifyInstance } from "fastify";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { DiscoveryService, WhoAmIRequestSchema } from "../../gen/platform/sdk/v1/discovery_pb.ts";
@@ -19,17 +18,19 @@ import {
 } from "../../gen/platform/sdk/v1/protection_pb.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { ServiceError } from "../../src/base/errors.ts";
-import type { PrincipalId, RequestId, TenantId } from "../../src/base/ids.ts";
+import type { PrincipalId, TenantId } from "../../src/base/ids.ts";
 import { createBodyBudget } from "../../src/http/body-budget.ts";
+import { inboundOf } from "../../src/http/inbound-request.ts";
 import type { Listener } from "../../src/http/listener.ts";
-import { type Call, callerOf, callOf, kCall } from "../../src/transport/calls/call.ts";
-import { toConnectError, toServiceError } from "../../src/transport/calls/errors.ts";
+import { callerOf } from "../../src/transport/calls/call.ts";
+import { beginCall } from "../../src/transport/calls/lifecycle.ts";
 import { bind, servedMethods } from "../../src/transport/calls/methods.ts";
 import { createChain } from "../../src/transport/gate/chain.ts";
-import { createServer } from "../../src/transport/server.ts";
+import { createServer, type ServerOptions } from "../../src/transport/server.ts";
 import { frame, refusalInConnect, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
 import { type H2Answer, type H2Call, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
+import { registerStock } from "../harness/stock-plugin.ts";
 
 const service = "test";
 const maxBodyBytes = 4096;
@@ -73,47 +74,15 @@ const chain = createChain({
   },
 });
 
-/** Connect's handlers, with the gate and the checks where Connect has a place for them. */
-function stockRoutes(router: ConnectRouter): void {
-  const refusing = (thrown: unknown) => toConnectError(service, requestId as RequestId, toServiceError(thrown));
-  const checks: Interceptor = (next) => async (request) => {
-    if (request.stream) throw new Error("nothing streams here");
-    const { method, message, signal } = request;
-    try {
-      const call = callOf({ values: request.contextValues });
-      await chain.checks({ call, rpc: `${method.parent.name}/${method.name}`, desc: method.input, message, signal });
-      return await next(request);
-    } catch (thrown) {
-      throw refusing(thrown);
-    }
-  };
-  const options = {
-    interceptors: [checks],
-    readMaxBytes: maxBodyBytes,
-    jsonOptions: { ignoreUnknownFields: false },
-    requestGate: async (context: HandlerContext) => {
-      const headerValues = (name: string) => [context.requestHeader.get(name) ?? []].flat();
-      const call: Call = { requestId: requestId as RequestId, receivedAtMs: 0, headerValues };
-      const inbound = { headerValues, remoteAddress: "127.0.0.1", method: context.requestMethod, url: context.url };
-      context.values.set(kCall, call);
-      const rpc = `${context.service.name}/${context.method.name}`;
-      await chain.gate({ call, inbound, rpc, signal: context.signal }).catch((thrown) => {
-        throw refusing(thrown);
-      });
-    },
-  };
-  router.service(ProtectionService, protection, options);
-  router.service(DiscoveryService, discovery, options);
-}
-
 let ours: Listener;
-let stock: http2.Http2Server;
+let stock: FastifyInstance;
 let sessions: readonly [ours: ClientHttp2Session, stock: ClientHttp2Session];
 beforeAll(async () => {
   const addressOf = () => "127.0.0.1";
-  ours = await createServer({
+  const methods = servedMethods([bind(ProtectionService, protection), bind(DiscoveryService, discovery)]);
+  const options: ServerOptions = {
     service,
-    methods: servedMethods([bind(ProtectionService, protection), bind(DiscoveryService, discovery)]),
+    methods,
     ...chain,
     addressOf,
     tenantHeader: "x-svc-tenant-id",
@@ -132,16 +101,21 @@ beforeAll(async () => {
     clock: systemClock,
     random: (bytes) => randomFillSync(bytes),
     onAnswered: () => {},
-  });
+  };
+  ours = await createServer(options);
   const { port } = await ours.listen("127.0.0.1", 0);
-  stock = http2.createServer(connectNodeAdapter({ routes: stockRoutes, contextValues: () => createContextValues() }));
-  await new Promise<void>((resolve) => stock.listen(0, "127.0.0.1", resolve));
-  const urls = [port, (stock.address() as AddressInfo).port].map((each) => `http://127.0.0.1:${each}`);
+  stock = fastify({ http2: true }) as unknown as FastifyInstance;
+  stock.addHook("onRequest", async (request) => {
+    request.call = beginCall(request.raw.rawHeaders, options);
+    request.inbound = inboundOf(request.raw);
+  });
+  registerStock(stock, methods, options);
+  const urls = [`http://127.0.0.1:${port}`, await stock.listen({ host: "127.0.0.1", port: 0 })];
   sessions = (await Promise.all(urls.map((url) => h2Connect(url)))) as unknown as typeof sessions;
 });
 afterAll(async () => {
   await Promise.all(sessions.map(h2Close));
-  stock.close();
+  await stock.close();
   await ours.close(1_000);
 });
 

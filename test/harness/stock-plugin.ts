@@ -1,0 +1,59 @@
+/**
+ * Connect's stock plugin for fastify, which tests and measurements compare with: the gate and the checks are where
+ * Connect has a place for them.
+ */
+import { createContextKey, createContextValues, type Interceptor } from "@connectrpc/connect";
+import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
+import type { FastifyRequest } from "fastify";
+import { kCall } from "../../src/transport/calls/call.ts";
+import { toConnectError, toServiceError } from "../../src/transport/calls/errors.ts";
+import { route } from "../../src/transport/calls/exchange.ts";
+import { protocolOf } from "../../src/transport/calls/refusals.ts";
+import type { registerUnary } from "../../src/transport/connect/unary.ts";
+
+const kRequest = createContextKey<FastifyRequest | undefined>(undefined, { description: "request" });
+
+/** Serves unary methods as `registerUnary` does. Requests must have their call and their inbound request. */
+export const registerStock: typeof registerUnary = (app, methods, { service, gate, checks, limits, jsonTypes }) => {
+  const requestOf = ({ values }: { readonly values: ReturnType<typeof createContextValues> }): FastifyRequest => {
+    const request = values.get(kRequest);
+    if (request === undefined) throw new Error("call without a request");
+    return request;
+  };
+  /** Waits for the work, and throws a refusal of it in Connect's terms. */
+  const orRefuse = async <Result>({ call }: FastifyRequest, work: () => Promise<Result>): Promise<Result> => {
+    try {
+      return await work();
+    } catch (thrown) {
+      call.refusal = toServiceError(thrown);
+      throw toConnectError(service, call.requestId, call.refusal);
+    }
+  };
+  const checking: Interceptor = (next) => (asked) => {
+    if (asked.stream) throw new Error("nothing streams here");
+    const { method, message, signal } = asked;
+    const request = requestOf({ values: asked.contextValues });
+    return orRefuse(request, async () => {
+      const rpc = `${method.parent.name}/${method.name}`;
+      await checks({ call: request.call, rpc, desc: method.input, message, signal });
+      return next(asked);
+    });
+  };
+  app.register(fastifyConnectPlugin, {
+    contextValues: (request) => createContextValues().set(kRequest, request).set(kCall, request.call),
+    routes: (router) => {
+      for (const { rpc, spec } of methods)
+        router.rpc(spec.method, spec.impl, {
+          interceptors: [checking],
+          readMaxBytes: limits.maxBodyBytes(rpc),
+          jsonOptions: { ignoreUnknownFields: false, ...(jsonTypes && { registry: jsonTypes }) },
+          requestGate: (context) => {
+            const request = requestOf(context);
+            const { inbound, raw } = request;
+            const call = route(request, protocolOf(raw.headers["content-type"]), rpc);
+            return orRefuse(request, () => gate({ call, inbound, rpc, signal: context.signal }));
+          },
+        });
+    },
+  });
+};

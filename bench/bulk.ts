@@ -10,7 +10,6 @@
  * bench/bulk.ts --beside [--seconds 60] [--per-second 50]`
  */
 import { randomFillSync, randomUUID } from "node:crypto";
-import { mkdirSync } from "node:fs";
 import http from "node:http";
 import { join } from "node:path";
 import { createClient } from "@connectrpc/connect";
@@ -194,12 +193,11 @@ const gateways: GatewayProcess[] = [];
 try {
   const start = async (store: "SQLite" | "PostgreSQL") => {
     const dataDir = join(folder.path, store);
-    mkdirSync(dataDir);
     const url = store === "SQLite" ? undefined : await server.createDatabase();
     if (url !== undefined)
       await migratePostgres({ target: targetOf(url), random: (bytes: Uint8Array) => randomFillSync(bytes) });
     const env = { SVC_BULK: "on", ...(url !== undefined && { SVC_STORE: url }) };
-    const gateway = await startGatewayProcess({ issuer: tenants.issuer, dataDir, logFile: join(dataDir, "log"), env });
+    const gateway = await startGatewayProcess({ issuer: tenants.issuer, dataDir, env });
     gateways.push(gateway);
     return { store, gateway };
   };

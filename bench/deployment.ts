@@ -1,4 +1,5 @@
 /** The gateway as it is deployed (bundled) or as `npm start` runs it, with a token issuer. */
+import { mkdirSync } from "node:fs";
 import http from "node:http";
 import https from "node:https";
 import { join } from "node:path";
@@ -38,7 +39,8 @@ export function startBenchIssuer(): Promise<Issuer> {
 export interface GatewayOptions {
   readonly issuer: Pick<Issuer, "url">;
   readonly dataDir: string;
-  readonly logFile: string;
+  /** Default: in `dataDir`. */
+  readonly logFile?: string;
   readonly core?: number;
   readonly env?: Readonly<Record<string, string>>;
   /** Default: `built`. */
@@ -68,10 +70,11 @@ export async function builtProgram(): Promise<string> {
 
 /** Starts the gateway and waits until it is ready. */
 export async function startGatewayProcess(options: GatewayOptions): Promise<GatewayProcess> {
-  const { issuer, dataDir, logFile, core, env, nodeOptions = [], program = "built" } = options;
+  const { issuer, dataDir, core, env, nodeOptions = [], program = "built" } = options;
+  mkdirSync(dataDir, { recursive: true });
   const gateway = await startChild<GatewayAddresses>({
     command: [...startOptions, ...nodeOptions, program === "source" ? join(root, "src/main.js") : await builtProgram()],
-    logFile,
+    logFile: options.logFile ?? join(dataDir, "gateway.log"),
     ...(core !== undefined && { core }),
     env: {
       SVC_LISTEN: "127.0.0.1:0",

@@ -208,12 +208,7 @@ const issuer = await startIssuer({ tokenLifetimeSeconds: 86_400, clients: [clien
 let missed = 0;
 try {
   const [quiet, hot] = [await fetchToken(issuer, "quiet"), await fetchToken(issuer, "hot")];
-  const gateway = await startGatewayProcess({
-    issuer,
-    dataDir: join(directory, "data"),
-    logFile: join(directory, "gateway.log"),
-    core: serverCore,
-  });
+  const gateway = await startGatewayProcess({ issuer, dataDir: join(directory, "data"), core: serverCore });
   const { url, ops_url: opsUrl } = gateway.listening;
   const { restPath, json: body } = benchCall("protection-plan");
   const headersOf = (token: string) => ({ authorization: `Bearer ${token}`, "content-type": "application/json" });

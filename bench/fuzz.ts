@@ -4,7 +4,7 @@
  * answered. Fails if a gateway ends, logs an error, leaves a valid call unanswered, or grows.
  */
 import { openSync, readSync } from "node:fs";
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -57,13 +57,15 @@ export async function runFuzz(run: FuzzRun): Promise<FuzzReport> {
   const folder = await mkdtemp(join(tmpdir(), "svc-fuzz-"));
   const issuer = await startBenchIssuer();
   const gateways: GatewayProcess[] = [];
-  const logs = ["plain", "tls"].map((name) => join(folder, `${name}.log`));
   const problems: string[] = [];
   try {
     const [cert, key] = [join(certificates, "server.crt.pem"), join(certificates, "server.key.pem")];
     const tls = { SVC_TLS_CERT: cert, SVC_TLS_KEY: key, SVC_OPS_TLS_CERT: cert, SVC_OPS_TLS_KEY: key };
-    for (const [i, env] of [{}, tls].entries())
-      gateways.push(await startOne(issuer, folder, logs[i] as string, i, env));
+    const folders = { [join(folder, "plain")]: {}, [join(folder, "tls")]: tls };
+    for (const [dataDir, env] of Object.entries(folders)) {
+      const open = { SVC_BULK: "on", SVC_AUTHZEN: "on", ...env };
+      gateways.push(await startGatewayProcess({ issuer, dataDir, env: open }));
+    }
     const [plain, secured] = gateways.map(({ listening }) => listening) as [Addresses, Addresses];
     const authorization = `Bearer ${await fetchToken(issuer)}`;
     const share: Omit<FuzzShare, "first" | "step"> = {
@@ -83,7 +85,7 @@ export async function runFuzz(run: FuzzRun): Promise<FuzzReport> {
     );
     const residentMiB: number[][] = gateways.map(() => []);
     const total = () => sum(fuzzers.map(({ told }) => told.counts));
-    const complaints = logs.map(readComplaints);
+    const complaints = Object.keys(folders).map((dataDir) => readComplaints(join(dataDir, "gateway.log")));
     const startedAt = performance.now();
     while (problems.length === 0 && performance.now() - startedAt < run.minutes * 60_000) {
       await delay(pollIntervalMs);
@@ -116,18 +118,6 @@ export async function runFuzz(run: FuzzRun): Promise<FuzzReport> {
 }
 
 type Addresses = GatewayProcess["listening"];
-
-async function startOne(
-  issuer: Parameters<typeof startGatewayProcess>[0]["issuer"],
-  folder: string,
-  logFile: string,
-  number: number,
-  env: Readonly<Record<string, string>>,
-): Promise<GatewayProcess> {
-  const dataDir = join(folder, String(number));
-  await mkdir(dataDir);
-  return startGatewayProcess({ issuer, dataDir, logFile, env: { SVC_BULK: "on", SVC_AUTHZEN: "on", ...env } });
-}
 
 function portOf(url: string): number {
   return Number(new URL(url).port);

@@ -1,7 +1,7 @@
 /**
  * Overhead of the gateway: requests a second, and latencies, of three calls on REST and gRPC, beside a bare fastify
- * that sends the same answers, and on gRPC beside calls that go through fastify; then the time to be ready, and idle
- * memory, of the deployed program and from source. `--starts-only`: only the latter.
+ * that sends the same answers, and on gRPC beside Connect's stock plugin with the same gate, rules and handlers; then
+ * the time to be ready, and idle memory, of the deployed program and from source. `--starts-only`: only the latter.
  *
  * Servers are pinned to one core, load generators to another. A round measures all servers of a call in turn. The table
  * shows medians over the rounds, also of ratios, so that drift of the machine favours no server. On a machine with
@@ -58,7 +58,7 @@ interface Scenario {
 /** Rows of the table, one for each target. */
 async function measureScenario({ name, targets }: Scenario): Promise<Record<string, string | number>[]> {
   const results = await measureInTurn(targets, { seconds, rounds, warmUpSeconds });
-  const [bare, , routed] = results;
+  const [bare, , stock] = results;
   return results.map((own, at) => ({
     call: name,
     server: targets[at]?.name ?? "",
@@ -67,7 +67,7 @@ async function measureScenario({ name, targets }: Scenario): Promise<Record<stri
     "p99 ms": own.median(({ p99Ms }) => p99Ms).toFixed(2),
     "CPU µs each": Math.round(own.median(({ cpuMicrosEach }) => cpuMicrosEach)),
     ...(bare && { "of bare (by CPU)": own.of(bare) }),
-    ...(at === 1 && routed && { "of routed (by CPU)": own.of(routed) }),
+    ...(at === 1 && stock && { "of stock (by CPU)": own.of(stock) }),
   }));
 }
 
@@ -75,6 +75,7 @@ function scenarios(
   calls: readonly BenchCall[],
   bare: Child<Bare>,
   gateway: GatewayProcess,
+  stock: GatewayProcess,
   token: string,
 ): readonly Scenario[] {
   const { url, http2_url: http2Url } = bare.listening;
@@ -89,7 +90,7 @@ function scenarios(
         headers: { authorization: `Bearer ${token}`, ...(json && { "content-type": "application/json" }) },
         ...(json && { body: json }),
       });
-    // The usual form of the content type is served as a bare stream, other forms as requests of fastify.
+    // Calls with the usual form of the content type would not reach fastify, nor the stock plugin.
     const grpc = (url: string, type: string) => (seconds: number) =>
       loadHttp2({
         ...shared,
@@ -111,7 +112,7 @@ function scenarios(
         targets: [
           { name: "bare", load: grpc(http2Url, "application/grpc"), cpuMicros: bare.cpuMicros },
           { name: "gateway", load: grpc(gatewayUrl, "application/grpc"), cpuMicros: gateway.cpuMicros },
-          { name: "through fastify", load: grpc(gatewayUrl, "Application/grpc"), cpuMicros: gateway.cpuMicros },
+          { name: "stock plugin", load: grpc(stock.listening.url, "Application/grpc"), cpuMicros: stock.cpuMicros },
         ],
       },
     ];
@@ -158,15 +159,16 @@ async function measureStarts(issuer: Issuer): Promise<readonly Record<string, st
 function start(
   issuer: Issuer,
   name: string,
-  options: Pick<GatewayOptions, "core" | "program"> = {},
+  options: Pick<GatewayOptions, "core" | "program" | "nodeOptions"> = {},
 ): Promise<GatewayProcess> {
-  const files = { dataDir: join(directory, name), logFile: join(directory, `${name}.log`) };
-  return startGatewayProcess({ issuer, ...files, ...options });
+  return startGatewayProcess({ issuer, dataDir: join(directory, name), ...options });
 }
 
 async function measureCalls(issuer: Issuer): Promise<void> {
   const token = await fetchToken(issuer);
   const gateway = await start(issuer, "gateway", { core: serverCore });
+  const nodeOptions = ["--import", join(import.meta.dirname, "stock.ts")];
+  const stock = await start(issuer, "stock", { core: serverCore, program: "source", nodeOptions });
   const calls = benchCalls().filter(({ name }) => name.includes(options.only));
   const answers: Record<string, unknown> = {};
   for (const call of calls) {
@@ -183,10 +185,9 @@ async function measureCalls(issuer: Issuer): Promise<void> {
     core: serverCore,
   });
   const rows: Record<string, string | number>[] = [];
-  for (const scenario of scenarios(calls, bare, gateway, token)) rows.push(...(await measureScenario(scenario)));
-  await requireNoRefusals(gateway.listening.ops_url);
-  await bare.stop();
-  await gateway.stop();
+  for (const scenario of scenarios(calls, bare, gateway, stock, token)) rows.push(...(await measureScenario(scenario)));
+  for (const { listening } of [gateway, stock]) await requireNoRefusals(listening.ops_url);
+  for (const server of [bare, gateway, stock]) await server.stop();
   process.stdout.write(
     `${rounds} rounds of ${seconds} s, ${concurrency} requests in flight, Node ${process.version}\n`,
   );

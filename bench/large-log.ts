@@ -75,8 +75,7 @@ try {
   const env = { ...store.settings, SVC_LEDGER_ORIGIN: benchOrigin };
   const rows = [];
   for (const size of numbersOf(options.sizes)) {
-    const logFile = join(store.folder, "gateway.log");
-    const gateway = await startGatewayProcess({ issuer: tenants.issuer, dataDir: store.folder, logFile, env });
+    const gateway = await startGatewayProcess({ issuer: tenants.issuer, dataDir: store.folder, env });
     const leaves = await growTo(size, gateway.listening, tenants, store.folder).finally(() => gateway.stop());
     const out = join(store.folder, `export-${size}`);
     const exported = await measureCommand(env, "ledger", "export", "--tenant", "tenant-0", "--out", out);

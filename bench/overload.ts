@@ -97,12 +97,7 @@ const client = (tenantId: string) => ({
 const issuer = await startIssuer({ tokenLifetimeSeconds: 86_400, clients: [client("hot"), client("quiet")] });
 try {
   const [token, quiet] = [await fetchToken(issuer, "hot"), await fetchToken(issuer, "quiet")];
-  const gateway = await startGatewayProcess({
-    issuer,
-    dataDir: join(directory, "data"),
-    logFile: join(directory, "gateway.log"),
-    core: serverCore,
-  });
+  const gateway = await startGatewayProcess({ issuer, dataDir: join(directory, "data"), core: serverCore });
   const { url, ops_url: opsUrl } = gateway.listening;
   const { restPath, json, rpcPath, frame } = benchCall("protection-plan");
   const shared = { core: loadCore, directory, mayRefuse: true };

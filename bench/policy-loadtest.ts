@@ -65,7 +65,6 @@ async function beside<T>(
     const gateway = await startGatewayProcess({
       issuer: principals.issuer,
       dataDir: directory,
-      logFile: join(directory, "gateway.log"),
       env: { SVC_POLICY_DIR: policyDir, SVC_BULK: "on" },
       ...(core !== undefined && { core }),
     });

@@ -50,7 +50,6 @@ publish(0);
 const gateway = await startGatewayProcess({
   issuer: tenants.issuer,
   dataDir: directory,
-  logFile: join(directory, "gateway.log"),
   env: { SVC_POLICY_DIR: policyDir },
   nodeOptions: ["--import", `data:text/javascript,${encodeURIComponent(probe(turnFile))}`],
 });

@@ -98,7 +98,6 @@ async function measureBeside(binary: string, directory: string, issuer: Issuer, 
   const gateway = await startGatewayProcess({
     issuer,
     dataDir: join(directory, `data-${policies}`),
-    logFile: join(directory, `gateway-${policies}.log`),
     env: { SVC_POLICY_DIR: policyDir },
     ...(serverCore !== undefined && { core: serverCore }),
   });

@@ -52,7 +52,7 @@ import type { SigningKeysOfStore } from "./signing-keys.ts";
 const sharedLockTimeoutMs = 250;
 
 /** Records made in one turn of the event loop, so that a large group leaves turns to other calls. */
-const recordsAtOnce = 64;
+const recordsAtOnce = 16;
 
 /** Records of a batch that shares a transaction. Others would wait too long for a larger one. */
 const maxShared = 128;

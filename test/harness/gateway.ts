@@ -68,7 +68,15 @@ export interface RestAnswer {
   readonly body: any;
 }
 
-/** Makes one call on a JSON route; POST where there is a body. Throws where its answer is not in the document. */
+/** Sends a call again while the store has no time for it, as a client does: for calls with idempotency keys. */
+export async function restUntilServed(...call: Parameters<typeof rest>): Promise<RestAnswer> {
+  for (;;) {
+    const answer = await rest(...call);
+    if (answer.status !== 503) return answer;
+  }
+}
+
+/** Makes one call on a JSON route; POST if there is a body. Throws if its answer is not in the document. */
 export async function rest(
   url: string,
   {

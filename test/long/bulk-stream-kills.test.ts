@@ -15,7 +15,7 @@ import { EvidenceEventType } from "../../gen/platform/sdk/v1/common_pb.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
-import { rest } from "../harness/gateway.ts";
+import { rest, restUntilServed } from "../harness/gateway.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
 import { startPostgres } from "../harness/postgres.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
@@ -171,7 +171,7 @@ describe.each([
           resource: { kind: "record", id: String(sequence) },
         },
       }));
-      const { body } = await rest(`${service.url}/v1/bulk/evidence`, { token, body: { items } });
+      const { body } = await restUntilServed(`${service.url}/v1/bulk/evidence`, { token, body: { items } });
       const found = body.items.map(
         (item: { ingestion: { receipt: { leaf_index: number } } }) => item.ingestion.receipt.leaf_index,
       );

@@ -34,7 +34,11 @@ async function installForProduction(): Promise<readonly string[]> {
   const args = ["ci", "--omit=dev", "--workspaces=false", "--no-audit", "--no-fund"];
   await promisify(execFile)("npm", args, { cwd: elsewhere });
   const { packages } = JSON.parse(await readFile(join(elsewhere, "node_modules/.package-lock.json"), "utf8"));
-  const urls = Object.entries(packages as Readonly<Record<string, { version: string }>>).map(([path, { version }]) => {
+  // npm installs a compiler that a package names as an optional peer; the program does not need it.
+  const compiler = /^node_modules\/(?:@typescript\/)?typescript/;
+  const installed = Object.entries(packages as Readonly<Record<string, { version: string }>>);
+  const needed = installed.filter(([path]) => !compiler.test(path));
+  const urls = needed.map(([path, { version }]) => {
     const name = path.slice(path.lastIndexOf("node_modules/") + 13);
     return `pkg:npm/${name.replace("@", "%40")}@${version}`;
   });

@@ -14,7 +14,7 @@ import { EvidenceEventType, ProtectionOperation } from "../../gen/platform/sdk/v
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type Gateway, rest, restUntilServed, startGateway } from "../harness/gateway.ts";
 import { methodOn, requestFromRest, wireMethods } from "../harness/methods.ts";
 import { type TestStore, testStores } from "../harness/stores.ts";
 
@@ -74,7 +74,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
     event: { ...sampleOf("/v1/sdk/evidence"), resource: { kind: "record", id } },
   });
   const record = async (items: unknown[], headers: Record<string, string> = range) =>
-    (await rest(`${gateway.url}/v1/bulk/evidence`, { token, body: { items }, headers })).body;
+    (await restUntilServed(`${gateway.url}/v1/bulk/evidence`, { token, body: { items }, headers })).body;
 
   test.each(kinds)("%s: every protocol carries what verifies, and shorter than brief", async (path, single, holder) => {
     const item = () =>

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
-import { type Gateway, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
+import { type Gateway, type RestAnswer, rest, restUntilServed, startGateway } from "../harness/gateway.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { type TestStore, testStores } from "../harness/stores.ts";
 
@@ -36,7 +36,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
   });
 
   describe.each(kinds)("%s", (bulkRoute, route, member, holder) => {
-    const ask = (items: unknown[]) => rest(gateway.url + bulkRoute, { token, body: { items } });
+    const ask = (items: unknown[]) => restUntilServed(gateway.url + bulkRoute, { token, body: { items } });
     const itemOf = (id: string, idempotency_key: string = randomUUID(), more: object = {}) => ({
       idempotency_key,
       [member]: { ...sampleOf(route), resource: { ...sampleOf(route).resource, id }, ...more },

@@ -34,6 +34,7 @@ from svc_platform_client.enforce._data import digest_of
 from svc_platform_client.enforce._envelope import Header, encode_header, read_header
 from svc_platform_client.enforce._header import canonical
 from svc_platform_client.enforce._platform import receipt_json
+from svc_platform_client.enforce._signature import _statement
 
 Json = dict[str, Any]
 
@@ -331,9 +332,9 @@ def written_otherwise(proof: Proof, other: Proof, place: str) -> Proof:
     header, rest = header_of(proof)
     header[part_name][member] = header_of(other)[0][part_name][member]
     if "content_digest" in header["binding"]:
-        payload = base64.b64encode(canonical(header)).decode()
-        signature = {"keyid": header["key"]["reference"], "sig": base64.b64encode(bytes(64)).decode()}
-        payload_type = "application/vnd.svc-platform.detached-signature.v1+json"
+        payload = base64.b64encode(canonical(_statement(header))).decode()
+        signature = {"keyid": "", "sig": base64.b64encode(bytes(64)).decode()}
+        payload_type = "application/vnd.in-toto+json"
         artifact = canonical({"payload": payload, "payloadType": payload_type, "signatures": [signature]})
     else:
         artifact = encode_header(Header(header["binding"], header["key"])) + rest
@@ -348,7 +349,7 @@ def written_otherwise(proof: Proof, other: Proof, place: str) -> Proof:
 def header_of(proof: Proof) -> tuple[Json, bytes]:
     """The header, and what follows it."""
     if proof.artifact.startswith(b"{"):
-        return json.loads(base64.b64decode(json.loads(proof.artifact)["payload"])), b""
+        return json.loads(base64.b64decode(json.loads(proof.artifact)["payload"]))["predicate"], b""
     source = io.BytesIO(proof.artifact)
     header = read_header(source)
     return {"binding": dict(header.binding), "key": dict(header.key)}, source.read()

@@ -146,7 +146,7 @@ function errorsPage(): string {
 
 A refused call has a reason of this closed list: \`error.reason\` on JSON routes, \`google.rpc.ErrorInfo.reason\` on gRPC,
 gRPC-Web and Connect. The code is Connect's; the status is that of JSON routes. [Find out why a call was
-refused](../how-to/explain-a-refusal.md) goes through an example.
+refused](../how-to/explain-a-refusal.md) goes through the steps.
 
 | status | reason | when | what helps | code |
 |---|---|---|---|---|

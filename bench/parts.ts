@@ -3,13 +3,14 @@
  * and the reading of a JSON body. `node bench/parts.ts`.
  */
 import { hkdfSync, randomBytes } from "node:crypto";
-import { create, type DescMessage, fromJsonString, type Message, ScalarType, toJsonString } from "@bufbuild/protobuf";
+import { create, type DescMessage, fromJsonString, type Message, ScalarType } from "@bufbuild/protobuf";
 import fastJsonStringify from "fast-json-stringify";
 import { PlanProtectionRequestSchema, PlanProtectionResponseSchema } from "../gen/platform/sdk/v1/protection_pb.ts";
 import { deriveKeys } from "../src/ledger/record/hkdf.ts";
 import { publicServices } from "../src/transport/calls/methods.ts";
 import { readJson } from "../src/transport/codec/json-reader.ts";
 import { answerEncoder } from "../src/transport/rest/answer.ts";
+import { messageEncoder } from "../src/transport/rest/encode.ts";
 import { toByteText } from "../src/transport/rest/json-answer.ts";
 import { createRestRegistry } from "../src/transport/rest/registry.ts";
 import { printTable } from "./run.ts";
@@ -73,8 +74,7 @@ function schemaOf(value: unknown): object {
 
 const answerDesc = registry.message(PlanProtectionResponseSchema);
 const answer = sampleOf(answerDesc);
-const own = answerEncoder(answerDesc);
-const general = (message: Message) => toJsonString(answerDesc, message, { alwaysEmitImplicit: true });
+const [own, general] = [answerEncoder(answerDesc), messageEncoder(answerDesc)];
 const object: unknown = JSON.parse(general(answer));
 const stringify = fastJsonStringify(schemaOf(object));
 measure("an answer as text", {

@@ -2,7 +2,7 @@ import { ConnectError, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { readJson } from "../src/transport/codec/json-reader.ts";
-import { answerEncoder } from "../src/transport/rest/answer.ts";
+import { messageEncoder } from "../src/transport/rest/encode.ts";
 import { methodOf, registry } from "./calls.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of nine shapes are read here, by their members' names.
@@ -48,7 +48,7 @@ export function grpcCaller(): (call: Call) => Promise<Outcome> {
     const request = readJson(registry.message(method.input), Buffer.from(JSON.stringify(body ?? {})), "rest");
     try {
       const { message } = await transport.unary(method, undefined, callTimeoutMs, headers, request);
-      return JSON.parse(Buffer.from(answerEncoder(registry.message(method.output))(message), "latin1").toString());
+      return JSON.parse(messageEncoder(registry.message(method.output))(message));
     } catch (error) {
       // Only the service's own errors have details.
       return ConnectError.from(error).findDetails(ErrorInfoSchema)[0]?.reason;

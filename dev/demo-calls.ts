@@ -12,7 +12,7 @@ import {
 import { createGrpcTransport, createHttpClient } from "../clients/typescript/src/node.ts";
 import { publicServices } from "../src/transport/calls/methods.ts";
 import { readJson } from "../src/transport/codec/json-reader.ts";
-import { answerEncoder } from "../src/transport/rest/answer.ts";
+import { messageEncoder } from "../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../src/transport/rest/registry.ts";
 import { type SampleCall, sampleCalls } from "./requests.ts";
 import type { Stack } from "./stack.ts";
@@ -72,7 +72,7 @@ function callerOver(transport: Transport): Caller {
     if (method === undefined) throw new Error(`${rpc} is not a public method`);
     const request: Message = readJson(registry.message(method.input), Buffer.from(JSON.stringify(body ?? {})), "rest");
     const { message } = await transport.unary(method, undefined, 5_000, undefined, request);
-    return JSON.parse(Buffer.from(answerEncoder(registry.message(method.output))(message), "latin1").toString());
+    return JSON.parse(messageEncoder(registry.message(method.output))(message));
   };
 }
 

@@ -10,8 +10,8 @@ import {
 } from "@bufbuild/protobuf";
 import { http } from "../../gen/google/api/annotations_pb.ts";
 import { authzenServices, bulkServices, publicServices } from "../../src/transport/calls/methods.ts";
+import { messageEncoder } from "../../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../../src/transport/rest/registry.ts";
-import { messageEncoder } from "./message-encoder.ts";
 
 const registry = createRestRegistry(
   [...publicServices, ...bulkServices, ...authzenServices].flatMap(({ file }) => [file, ...file.dependencies]),

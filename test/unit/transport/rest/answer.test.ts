@@ -5,9 +5,9 @@ import { expect, test } from "vitest";
 import { type Receipt, ReceiptSchema } from "../../../../gen/platform/sdk/v1/common_pb.ts";
 import { publicServices } from "../../../../src/transport/calls/methods.ts";
 import { answerEncoder } from "../../../../src/transport/rest/answer.ts";
+import { messageEncoder } from "../../../../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../../../../src/transport/rest/registry.ts";
 import { messages } from "../../../harness/any-message.ts";
-import { messageEncoder } from "../../../harness/message-encoder.ts";
 import { wireMethods } from "../../../harness/methods.ts";
 
 const registry = createRestRegistry(publicServices.flatMap(({ file }) => [file, ...file.dependencies]));
@@ -56,6 +56,19 @@ test.each([
   expectAlike(receiptDesc, answerEncoder(receiptDesc), receipt);
 });
 
+test("no type of an answer is left to the general way", () => {
+  for (const { desc } of wireMethods) expectCompiled(registry.message(desc.output), create(desc.output));
+  expectCompiled(receiptDesc, create(ReceiptSchema, { proof: "—".repeat(200), record: "a".repeat(4000) }));
+});
+
+/** The general way looks at the name of a message's type, and the compiled one does not. */
+function expectCompiled(desc: DescMessage, message: Message): void {
+  const renamed = { ...message, $typeName: "another.Type" };
+  expect(() => messageEncoder(desc)(renamed)).toThrow();
+  const encode = answerEncoder(desc);
+  for (const time of ["first", "second"]) expect(encode(renamed), time).toBe(answerEncoder(desc)(message));
+}
+
 test("an answer with a member of another type fails as it did, and nothing of it stands in the next", () => {
   const encode = answerEncoder(receiptDesc);
   const proof = "—".repeat(40) + "a".repeat(100);
@@ -72,6 +85,10 @@ test("an answer with a member of another type fails as it did, and nothing of it
     expect(() => encodeWhoami({ ...create(whoami), caller: { scopes, ...caller } } as never)).toThrow();
 });
 
-test.each([StructSchema, BoolValueSchema, SourceCodeInfoSchema])("$typeName is in no answer", (desc) => {
-  expect(() => answerEncoder(desc)).toThrow("is not supported in answers");
+test("types of protobuf's own, with fields of other kinds, and within themselves, are written too", () => {
+  const struct = create(StructSchema, { fields: { a: { kind: { case: "stringValue", value: "—" } } } });
+  expectAlike(StructSchema, answerEncoder(StructSchema), struct);
+  expectAlike(BoolValueSchema, answerEncoder(BoolValueSchema), create(BoolValueSchema, { value: true }));
+  const info = create(SourceCodeInfoSchema, { location: [{ path: [1, 2], leadingComments: "—" }] });
+  expectAlike(SourceCodeInfoSchema, answerEncoder(SourceCodeInfoSchema), info);
 });

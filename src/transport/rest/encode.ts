@@ -1,4 +1,4 @@
-/** Encodes protobuf messages as text of the JSON routes by protobuf-es: what answers of the gateway are compared with. */
+/** Encodes protobuf messages as text of the JSON routes, in the gateway and in the client. */
 import {
   type DescMessage,
   type JsonObject,

@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
-import { fromBinary, type Message, toJsonString } from "@bufbuild/protobuf";
+import { fromBinary, fromJsonString, type Message, toJsonString } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import { encodeEnvelope } from "@connectrpc/connect/protocol";
@@ -40,7 +40,7 @@ import {
 } from "../calls/refusals.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "../codec/binary-records.ts";
 import { itemField, takeBinaryItems, takeJsonItems } from "../codec/items.ts";
-import { type MessageRules, readJson } from "../codec/json-reader.ts";
+import { decodeText, type MessageRules, readJson } from "../codec/json-reader.ts";
 import { frameEncoder } from "../grpc/encode.ts";
 import { encodeFrame, frameHeaderBytes, readOnly } from "../grpc/frame.ts";
 import { acceptedEncodings, type Decompress, decompressors } from "./compression.ts";
@@ -90,7 +90,17 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
       call.items = taken.items;
       message = taken.rest;
     }
-    return isJson ? readJson(input, message, "canonical", rulesOfInput) : readBinary(message);
+    if (!isJson) return readBinary(message);
+    return jsonTypes === undefined ? readJson(input, message, "canonical", rulesOfInput) : readAny(message);
+  };
+  /** Reads messages that contain `Any`, which the compiled reader does not support. */
+  const readAny = (bytes: Uint8Array): Message => {
+    const text = decodeText(bytes);
+    try {
+      return fromJsonString(input, text, jsonOptions);
+    } catch (cause) {
+      throw invalidMessage("decode", "message could not be decoded", { cause });
+    }
   };
   const readBinary = (bytes: Uint8Array): Message => {
     requireFewRecords(input, bytes);

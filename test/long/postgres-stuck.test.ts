@@ -16,7 +16,7 @@ const clock = manualClock();
 const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
 const timeoutMs = 3_500;
-/** On a busy machine too, work ends before this: a step with a time limit of its own would take as long again. */
+/** On a busy machine too, work ends before this: a step with a second time limit would take as long again. */
 const inTimeMs = (limitMs: number) => 1.9 * limitMs;
 const poolSize = 10;
 const refusal = { reason: "store_unavailable" };

@@ -35,7 +35,7 @@ export interface Row {
   readonly option?: readonly [flag: string, help: string];
 }
 
-/** Rows by name; a record within the record has rows of its own. */
+/** Rows by name; a nested record has a nested table. */
 export interface Rows {
   readonly [name: string]: Row | Rows;
 }

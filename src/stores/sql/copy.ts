@@ -182,7 +182,7 @@ const rowsEach = 256;
 
 async function copyTable(table: Table, { source, target, attempt, nowMs, onProgress = () => {} }: Copying) {
   const columns = Object.keys(table.columns);
-  // An opening is found by its entry, since kinds of store differ in the order of its own key.
+  // An opening is found by its entry, since the two databases order its key differently.
   const [from, key] =
     table.name === "openings"
       ? ["entries JOIN openings USING (tenant_id, record_id)", ["tenant_id", "leaf_index"]]

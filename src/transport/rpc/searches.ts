@@ -84,7 +84,7 @@ export function createSearches(
   };
 }
 
-/** A search as a question, with a placeholder for what it searches for. */
+/** A search as a question; the entity that is searched for has an empty id. */
 interface SearchAsked extends Asked {
   readonly page?: PageRequest | undefined;
 }

@@ -1,8 +1,8 @@
 /**
  * The detached signature: a DSSE envelope (https://github.com/secure-systems-lab/dsse) around an in-toto Statement about
  * the data, whose predicate is a header that names the decision; optionally inside a Sigstore bundle. It is canonical
- * JSON inside and outside, and what DSSE leaves unsigned is fixed or repeats the payload, so that every change is
- * detected. Signatures of the old form have the header alone as payload. docs/enforcement.md has the members.
+ * JSON inside and outside, and what DSSE leaves unsigned is fixed or repeats the payload, so that every change of what it
+ * says is detected. An ECDSA signature has a second valid value (r, n − s) for the same statement. Signatures of the old form have the header alone as payload. docs/enforcement.md has the members.
  */
 import { Digesting, readSmallFile } from "./data.ts";
 import { EnforcementError } from "./errors.ts";

@@ -115,15 +115,15 @@ export function additionOf(
   const isAllKnown = knownTo === before;
   const filledTo = isAllKnown ? Math.max(first, lastBoundary(index, size)) : knownTo;
   const own = isAllKnown ? terms.rowsOf(index, records) : [];
-  if (filledTo === first) {
-    const longer = packed && { generation, first, packed: Buffer.concat([packed, packTerms(first, own)]) };
-    return { segments: [], move: undefined, waiting: longer };
-  }
   const all = [...(packed ? [] : terms.rowsOf(index, read?.records ?? [])), ...own];
-  const left = all.filter(({ leafIndex }) => leafIndex >= filledTo);
   const damaged = packed === undefined ? (read?.damaged ?? []) : [];
   // A damaged leaf that still waits is read again: it may be repaired by then.
   const isLeftKnown = isAllKnown && !damaged.some((leafIndex) => leafIndex >= filledTo);
+  if (filledTo === first) {
+    const longer = Buffer.concat([packed ?? noTerms, packTerms(first, all)]);
+    return { segments: [], move: undefined, waiting: isLeftKnown ? { generation, first, packed: longer } : undefined };
+  }
+  const left = all.filter(({ leafIndex }) => leafIndex >= filledTo);
   return {
     segments: segmentsOf(index, { first, end: filledTo }, { packed: packed ?? noTerms, rows: all, damaged }),
     move: { generation, filledTo },

@@ -152,6 +152,15 @@ test("the newest leaves wait, and get into the index together, whichever replica
   expect((await segments()).length).toBeGreaterThan(1);
 }, 120_000);
 
+test("a batch written in parts continues from the waiting leaves that it has read", async () => {
+  const [first] = await append(1);
+  // Each round begins at another distance from the end of a segment.
+  for (let round = 0; round < 5; round++) {
+    const records = [...(await append(round % 2 === 0 ? 20 : 33, 1)), ...(await append(150, 0))];
+    await expectFound(first?.log ?? "", records.slice(-2));
+  }
+}, 20_000);
+
 test("appended one at a time, each term stands once in a segment", async () => {
   const records = [];
   for (let at = 0; at < 2 * segmentLeaves; at++) records.push(...(await append(1, at % 2)));

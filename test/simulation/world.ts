@@ -86,6 +86,8 @@ export class World {
   readonly #gateways: readonly Gateway[];
   readonly #witnesses: readonly SimulatedWitness[];
   readonly #open: Call[] = [];
+  /** The gateways of the calls that wait for an answer. */
+  readonly #asked = new Set<{ readonly process: Process }>();
   /** `calm`: it is to recover now. */
   #mode: "normal" | "older copy" | "swapped" | "calm" = "normal";
   #isOperating = false;
@@ -135,7 +137,8 @@ export class World {
 
   #tick(name: string, typicalMs: number, action: () => void): void {
     this.#machine.after(this.#machine.latencyMs(typicalMs), name, () => {
-      if (this.#mode !== "calm") action();
+      if (this.#mode === "calm") return;
+      action();
       this.#tick(name, typicalMs, action);
     });
   }
@@ -313,7 +316,10 @@ export class World {
   #hear(process: Process, call: Call, answer: ReturnType<ServiceLedger["append"]>): void {
     // A client that hears nothing asks again later; a gateway that lives says something.
     let isOpen = true;
+    const asked = { process };
+    this.#asked.add(asked);
     const giveUp = () => {
+      this.#asked.delete(asked);
       if (isOpen) this.#askLater(call);
       isOpen = false;
     };
@@ -326,6 +332,7 @@ export class World {
       this.#machine.after(this.#machine.latencyMs(), name, () => {
         cancel();
         if (this.#may("network") && this.#random.chance(0.05)) return giveUp();
+        this.#asked.delete(asked);
         isOpen = false;
         action();
       });
@@ -707,6 +714,8 @@ export class World {
     for (let waited = 0; this.#isOperating && waited < 20_000; waited++) await step();
     this.#machine.diskFaults = 0;
     for (const witness of this.#witnesses) witness.isDown = false;
+    // A gateway that lives answers every call, with a refusal at least.
+    while ([...this.#asked].some(({ process }) => process.isAlive)) await step();
     for (const gateway of this.#gateways) this.#kill(gateway);
     const waiting = new Set(this.#tenants.filter((tenantId) => tenantId !== this.#sick));
     const done = new Set<TenantId>();

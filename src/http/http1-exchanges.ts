@@ -16,8 +16,8 @@ export class Http1Exchanges {
   readonly #answers: OpenAnswers;
   readonly #refuseVersion: RawRefusals["onVersion"];
   readonly #addressOf: ((request: IncomingMessage) => string) | undefined;
-  /** Unfinished answers by connection, in order. */
-  readonly #open = new Map<Duplex, Set<ServerResponse>>();
+  /** Unfinished answers by connection, in order. An array holds on to none that is done: see `OpenAnswers`. */
+  readonly #open = new Map<Duplex, ServerResponse[]>();
   /** Answers whose connection would have stayed open if the server were not stopping. */
   readonly #closing = new WeakSet<ServerResponse>();
   /** Connections that close after the current answer or the next one. */
@@ -62,7 +62,7 @@ export class Http1Exchanges {
   /** The same for one connection. */
   leave(socket: Duplex): void {
     this.#leaving.add(socket);
-    const last = [...(this.#open.get(socket) ?? [])].at(-1);
+    const last = this.#open.get(socket)?.at(-1);
     if (last !== undefined) this.#closeAfter(last);
   }
 
@@ -70,12 +70,12 @@ export class Http1Exchanges {
     const { socket } = request;
     const addressOf = this.#addressOf;
     const open = this.#openOn(socket);
-    if (open.size >= maxPipelined) {
+    if (open.length >= maxPipelined) {
       socket.destroy();
       return false;
     }
     if (this.#draining || this.#leaving.has(socket)) {
-      const last = [...open].at(-1);
+      const last = open.at(-1);
       if (last !== undefined && this.#closing.has(last)) {
         // Nothing is served after an answer that announced the end.
         if (last.headersSent) return false;
@@ -83,22 +83,25 @@ export class Http1Exchanges {
       }
       this.#closeAfter(response);
     }
-    open.add(response);
-    response.once("close", () => open.delete(response));
+    open.push(response);
+    response.once("close", () => {
+      const at = open.indexOf(response);
+      if (at >= 0) open.splice(at, 1);
+    });
     this.#answers.add(response, () => socket.destroy(), addressOf && (() => addressOf(request)));
     Connection.current()?.begin(response);
     return true;
   }
 
-  #openOn(socket: Duplex): Set<ServerResponse> {
+  #openOn(socket: Duplex): ServerResponse[] {
     const known = this.#open.get(socket);
     if (known !== undefined) return known;
-    const open = new Set<ServerResponse>();
+    const open: ServerResponse[] = [];
     this.#open.set(socket, open);
     socket.once("close", () => {
       this.#open.delete(socket);
       // Node emits no event for queued answers, and a second one for current ones.
-      for (const response of open) {
+      for (const response of open.splice(0)) {
         response.destroy();
         response.emit("close");
       }

@@ -43,7 +43,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["lose what was told before the commit", "if (attempt === this.#attempt) return [...this.#results, ...results];", "if (attempt === this.#attempt) return results;"],
     ],
     "stores/sqlite/thread.ts": [
-      ["forget those that wait for a dead thread", "for (const { reject } of this.#pending.values()) reject(unavailable(cause));", ""],
+      ["forget those that wait for a dead thread", "for (const { reject } of this.#pending) reject(unavailable(cause));", ""],
     ],
   },
   "anchor and witnesses": {

@@ -39,6 +39,7 @@ interface CallsOptions {
 }
 
 interface Pending {
+  readonly id: number;
   readonly onPart: OnPart | undefined;
   resolve(result: unknown): void;
   reject(error: Error): void;
@@ -47,8 +48,11 @@ interface Pending {
 /** Calls on a thread over one port: numbered, answered in order, and rejected after a timeout. */
 class StoreCalls {
   readonly #options: CallsOptions;
-  /** In the order of the calls: the thread works on the first. */
-  readonly #pending = new Map<number, Pending>();
+  /**
+   * In the order of the calls: the thread works on the first. An array, since a Map with few entries would keep results
+   * alive: see `OpenAnswers`.
+   */
+  #pending: Pending[] = [];
   #watch: NodeJS.Timeout | undefined;
   #nextId = 0;
 
@@ -59,20 +63,21 @@ class StoreCalls {
   call(request: WorkerRequest, onPart?: OnPart): Promise<unknown> {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const id = this.#nextId++;
-    this.#pending.set(id, { resolve, reject, onPart });
-    if (this.#pending.size === 1) this.#watchFirst();
+    this.#pending.push({ id, resolve, reject, onPart });
+    if (this.#pending.length === 1) this.#watchFirst();
     this.#options.port.postMessage({ id, request });
     return promise;
   }
 
   receive(message: WorkerAnswer | WorkerPart): void {
-    const pending = this.#pending.get(message.id);
+    const at = this.#pending.findIndex(({ id }) => id === message.id);
+    const pending = this.#pending[at];
     if (pending === undefined) return;
     if (message.type === "part") {
       pending.onPart?.(message.part);
       return;
     }
-    this.#pending.delete(message.id);
+    this.#pending.splice(at, 1);
     this.#watchFirst();
     if (message.type === "result") pending.resolve(message.result);
     else {
@@ -84,20 +89,20 @@ class StoreCalls {
   /** The thread is gone: rejects all calls. */
   fail(cause: string): void {
     clearTimeout(this.#watch);
-    for (const { reject } of this.#pending.values()) reject(unavailable(cause));
-    this.#pending.clear();
+    for (const { reject } of this.#pending) reject(unavailable(cause));
+    this.#pending = [];
   }
 
   /** Starts the timeout of the first call. */
   #watchFirst(): void {
     clearTimeout(this.#watch);
-    const [first] = this.#pending.keys();
+    const [first] = this.#pending;
     if (first === undefined) return;
     const { responseTimeoutMs, onHang } = this.#options;
     this.#watch = setTimeout(() => {
       // An answer may have arrived while this thread was busy: it is read first.
       setImmediate(() => {
-        if (this.#pending.has(first)) onHang();
+        if (this.#pending[0] === first) onHang();
       });
     }, responseTimeoutMs);
   }

@@ -24,7 +24,7 @@ const maxLogs = 1_024;
 export class KnownLogs {
   readonly #logs = new LRUCache<TenantId, KnownLog & { readonly version: string }>({ max: maxLogs });
   /** As the current transaction has left them. */
-  readonly #pending = new Map<TenantId, KnownLog>();
+  #pending = new Map<TenantId, KnownLog>();
   /** Version of store and anchor in the current transaction; undefined if unknown. */
   #version: string | undefined;
 
@@ -34,7 +34,7 @@ export class KnownLogs {
    */
   begin(version: string): void {
     this.#version = version;
-    this.#pending.clear();
+    this.#pending = new Map();
   }
 
   /** Must be called when the transaction has ended, with whether it was committed and anchored. */
@@ -42,7 +42,8 @@ export class KnownLogs {
     const version = this.#version;
     if (isCommitted && version !== undefined)
       for (const [tenantId, log] of this.#pending) this.#logs.set(tenantId, { ...log, version });
-    this.#pending.clear();
+    // A cleared Map would keep them alive: see `OpenAnswers`.
+    this.#pending = new Map();
     this.#version = undefined;
   }
 

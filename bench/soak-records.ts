@@ -6,7 +6,7 @@ import { readConfig } from "../src/config/config.ts";
 import { systemFiles } from "../src/config/load.ts";
 import type { LogState } from "../src/ledger/ports/store.ts";
 import { storeBackend } from "../src/stores/backends.ts";
-import { openStoredRecord } from "../src/stores/stored-record.ts";
+import { openStoredRecord } from "../src/stores/sql/stored-record.ts";
 import type { Acknowledged, Called } from "./soak-callers.ts";
 
 export interface StoredCount {

@@ -7,7 +7,7 @@ import type { TenantId } from "../src/base/ids.ts";
 import { formatClientFile } from "../src/credentials/client-file.ts";
 import { hashSecret } from "../src/credentials/client-secret.ts";
 import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../src/stores/key-file.ts";
+import { readKeyFile } from "../src/stores/files/key-file.ts";
 import type { TestStore } from "../test/harness/stores.ts";
 import { benchOrigin, type GatewayProcess, startGatewayProcess } from "./deployment.ts";
 import { type Called, type SoakClient, startCallers } from "./soak-callers.ts";

@@ -5,7 +5,7 @@ import type { LedgerEvents, ServiceLedger } from "../ledger/append/ledger.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { storeBackend } from "../stores/backends.ts";
-import { KeyFileError } from "../stores/key-file.ts";
+import { KeyFileError } from "../stores/files/key-file.ts";
 import type { Machine, ServeConfig } from "./gateway.ts";
 
 export interface OpenedStores {

@@ -1,5 +1,5 @@
 /** All store backends. Each is loaded on first use: a driver takes memory, and time to start. */
-import type { StoreBackend, StoreSettings } from "./backend.ts";
+import type { StoreBackend, StoreSettings } from "./sql/backend.ts";
 
 /** Loads the backend that the settings name. Does not open the store. */
 export async function storeBackend(settings: StoreSettings): Promise<StoreBackend> {

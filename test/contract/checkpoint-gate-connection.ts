@@ -4,7 +4,7 @@ import {
   type ConnectionOptions,
   openConnection as openReal,
   type SqliteConnection,
-} from "../../src/stores/sqlite/connection.ts";
+} from "../../src/stores/files/connection.ts";
 
 /** The test's end of the gate. */
 export class CheckpointGate {

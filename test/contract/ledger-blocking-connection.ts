@@ -3,7 +3,7 @@ import {
   type ConnectionOptions,
   openConnection as openReal,
   type SqliteConnection,
-} from "../../src/stores/sqlite/connection.ts";
+} from "../../src/stores/files/connection.ts";
 
 /** Of the cells: how many searches have begun, and how many may go on. */
 const begun = 0;

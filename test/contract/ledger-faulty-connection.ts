@@ -4,7 +4,7 @@ import {
   openConnection as openReal,
   type SqliteConnection,
   type SqliteStatement,
-} from "../../src/stores/sqlite/connection.ts";
+} from "../../src/stores/files/connection.ts";
 
 /** What happens at the armed operation; once. `stall` never returns, nor does any commit from `stallCommits` on. */
 export const faults = {

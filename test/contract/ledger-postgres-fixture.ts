@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type PostgresTarget, parsePostgresUrl } from "../../src/base/postgres-url.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { openPostgresStores, type PostgresLedgerOptions } from "../../src/stores/postgres/open-ledger.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import type { PostgresServer } from "../harness/postgres.ts";

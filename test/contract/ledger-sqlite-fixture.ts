@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { openSqliteLedger, type SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
 import { openSqliteArchive } from "../../src/stores/sqlite/operators.ts";
 import type { StorePaths } from "../../src/stores/sqlite/paths.ts";

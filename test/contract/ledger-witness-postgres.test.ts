@@ -9,7 +9,7 @@ import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { parseNote } from "../../src/ledger/tlog/note.ts";
 import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { verifyConsistency } from "../../src/ledger/tlog/tree-verify.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { movingAddress } from "../harness/moving-address.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";

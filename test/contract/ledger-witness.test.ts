@@ -13,7 +13,7 @@ import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { parseNote } from "../../src/ledger/tlog/note.ts";
 import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { findCosignature, parseCosignerKey } from "../../src/ledger/witness/cosignature.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { startWitness, type TestWitness } from "../harness/witness.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";

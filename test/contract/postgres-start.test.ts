@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
-import { createKeyFile, readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
+import { createKeyFile, readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
 import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import { migrations } from "../../src/stores/postgres/schema/schema.ts";

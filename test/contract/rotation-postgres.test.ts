@@ -5,7 +5,7 @@ import { runCommandLine } from "../../src/cli/run.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
 import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";

@@ -10,8 +10,8 @@ import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { formatVerifierKey, parseVerifierKey, signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile, replaceKeyFile, type SigningKeys } from "../../src/stores/key-file.ts";
-import { KeyRing, RetiredKeyError } from "../../src/stores/key-ring.ts";
+import { readKeyFile, replaceKeyFile, type SigningKeys } from "../../src/stores/files/key-file.ts";
+import { KeyRing, RetiredKeyError } from "../../src/stores/sql/key-ring.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 
 type OpenLedger = Ledger & PublishedLogs;

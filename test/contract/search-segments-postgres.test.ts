@@ -16,7 +16,7 @@ import {
 } from "../../src/stores/postgres/operators.ts";
 import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import { leavesInSegments } from "../../src/stores/sql/search-segments.ts";
-import { segmentLeaves } from "../../src/stores/term-segment.ts";
+import { segmentLeaves } from "../../src/stores/sql/term-segment.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";

@@ -1,6 +1,6 @@
+import { openConnection } from "../../src/stores/files/connection.ts";
 import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import { removeFromSegments } from "../../src/stores/sql/search-segments.ts";
-import { openConnection } from "../../src/stores/sqlite/connection.ts";
 import { openSqliteArchive, openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
 import { SqliteQueries } from "../../src/stores/sqlite/queries.ts";
 import { seededRandom, tenant } from "./ledger-records.ts";

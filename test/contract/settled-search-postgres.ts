@@ -3,7 +3,7 @@ import { Client } from "pg";
 import type { PostgresTarget } from "../../src/base/postgres-url.ts";
 import { clientOptions } from "../../src/stores/postgres/connection/client-options.ts";
 import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
-import { type TermRow, unpackTerms } from "../../src/stores/term-segment.ts";
+import { type TermRow, unpackTerms } from "../../src/stores/sql/term-segment.ts";
 import { settleIn } from "./settled-search.ts";
 
 type Query = (sql: string) => Promise<Record<string, unknown>[]>;

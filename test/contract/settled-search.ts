@@ -1,13 +1,14 @@
 /** What search indexes have, and how they come to have all. */
-import { SearchTerms, segmentsOf } from "../../src/stores/search-backlog.ts";
+
+import { openConnection } from "../../src/stores/files/connection.ts";
 import { heads } from "../../src/stores/sql/log-rows.ts";
 import type { Transaction } from "../../src/stores/sql/queries.ts";
+import { SearchTerms, segmentsOf } from "../../src/stores/sql/search-backlog.ts";
 import { readToIndex } from "../../src/stores/sql/search-fill.ts";
 import { indexOf, moveIndex } from "../../src/stores/sql/search-index.ts";
 import { addSegments } from "../../src/stores/sql/search-segments.ts";
-import { openConnection } from "../../src/stores/sqlite/connection.ts";
+import { type TermRow, unpackTerms } from "../../src/stores/sql/term-segment.ts";
 import { SqliteQueries, transactOn } from "../../src/stores/sqlite/queries.ts";
-import { type TermRow, unpackTerms } from "../../src/stores/term-segment.ts";
 
 /** All that segments have, of all indexes of one tenant or of all, by leaf and term. */
 export function indexRows(

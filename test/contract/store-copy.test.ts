@@ -8,7 +8,7 @@ import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { requestDigest } from "../../src/ledger/record/record.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
 import {
   openPostgresAdministration,
   openPostgresArchive,
@@ -16,9 +16,9 @@ import {
 } from "../../src/stores/postgres/operators.ts";
 import { abandonCopy, copyStore } from "../../src/stores/sql/copy.ts";
 import type { StoreDatabase } from "../../src/stores/sql/queries.ts";
+import { migrateSqlite } from "../../src/stores/sqlite/migrate.ts";
 import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { openSqliteAdministration, openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
-import { migrateSqlite } from "../../src/stores/sqlite/schema/migrate.ts";
 import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
 import { erasing } from "../unit/cli/surroundings.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";

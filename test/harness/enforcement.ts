@@ -16,7 +16,7 @@ import { createHttpClient } from "../../clients/typescript/src/node.ts";
 import { defaultClient, type IssuerClient } from "../../dev/issuer.ts";
 import { type Stack, startStack } from "../../dev/stack.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { checkedPolicies } from "./checked-policies.ts";
 
 export interface EnforcementStack {

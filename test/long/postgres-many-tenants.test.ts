@@ -2,11 +2,11 @@
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
+import { encodeRecord } from "../../src/ledger/append/record-text.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
 import type { BatchLater, BatchResult, BatchWriter } from "../../src/ledger/ports/store.ts";
-import { encodeRecord } from "../../src/ledger/record/record-text.ts";
 import { bigintArray, byteaArray, integerArray, textArray } from "../../src/stores/postgres/connection/arrays.ts";
 import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";

@@ -5,7 +5,6 @@
 import { ServiceError } from "../../src/base/errors.ts";
 import type { RecordId, TenantId } from "../../src/base/ids.ts";
 import { planBatch } from "../../src/ledger/append/batch-plan.ts";
-import { committedRecords } from "../../src/ledger/append/committed-record.ts";
 import { EdgeCache, edgeOf } from "../../src/ledger/append/edge-cache.ts";
 import { ledgerOver, type ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { defaultAppenderLimits } from "../../src/ledger/append/limits.ts";
@@ -24,6 +23,7 @@ import {
   type TimedLog,
   UnstorableError,
 } from "../../src/ledger/ports/store.ts";
+import { committedRecords } from "../../src/ledger/record/committed-record.ts";
 import {
   type IdempotencyRow,
   idempotentResult,

@@ -18,7 +18,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "ledger/record/idempotency-record.ts": [
       ["take another payload for the same call", "return text.startsWith(prefix) ? text.slice(prefix.length) : undefined;", "return text.slice(prefix.length);"],
     ],
-    "stores/sqlite/log/log-writer.ts": [
+    "stores/sqlite/log-writer.ts": [
       ["write no tiles", ", upsertTiles(queries, tenantId, rows.tiles)];", "];"],
     ],
   },
@@ -73,16 +73,16 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["append under a retired key", "      this.#requireNewest(signingKey);\n      const results", "      const results"],
       ["publish under a retired key", "    this.#requireNewest(signingKey);\n    if (head", "    if (head"],
     ],
-    "stores/key-ring.ts": [
+    "stores/sql/key-ring.ts": [
       ["sign on with the old key", "    this.#signer = new LogSigner(found);\n    this.#problem", "    this.#problem"],
     ],
-    "stores/sqlite/schema/prepare.ts": [
+    "stores/sqlite/prepare.ts": [
       ["rotate without a leaf", "if (previous === undefined) return;", "if (previous !== current.publicKey) return;"],
     ],
     "ledger/tlog/signer.ts": [
       ["sign with the oldest key alone", "const signers = this.#keys.map((key) => noteSigner(origin, key));", "const signers = this.#keys.slice(-1).map((key) => noteSigner(origin, key));"],
     ],
-    "stores/sqlite/log/log-writer.ts": [
+    "stores/sqlite/log-writer.ts": [
       ["name the first key in new logs", "SELECT position, public_key FROM signing_keys ORDER BY position DESC LIMIT 1", "SELECT position, public_key FROM signing_keys ORDER BY position LIMIT 1"],
     ],
   },
@@ -107,7 +107,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
         'export const visibleOpening = openingIn("/*main.*/openings").replace(/CASE .* END AS opening/, "opening");',
       ],
     ],
-    "stores/sqlite/log/known-logs.ts": [
+    "stores/sqlite/known-logs.ts": [
       ["believe a head that another gateway moved", "return known !== undefined && known.version === this.#version ? known : undefined;", "return known;"],
       ["remember what was rolled back", "if (isCommitted && version !== undefined)", "if (version !== undefined)"],
       ["go on from the edge of another tree", "return known?.head.size === size && sameHash(known.head.root, root) ? known.edge : undefined;", "return known !== undefined && size > 0 && root.length > 0 && sameHash(root, root) ? known.edge : undefined;"],

@@ -13,7 +13,7 @@ import type { StoredEntry } from "../../src/ledger/ports/archive.ts";
 import type { RecordsAdministration } from "../../src/ledger/ports/records-administration.ts";
 import type { TimedLog } from "../../src/ledger/ports/store.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
 import { openSqliteAdministration, openSqliteArchive } from "../../src/stores/sqlite/operators.ts";
 import { storeIn } from "../contract/ledger-records.ts";
@@ -61,7 +61,7 @@ interface Copy {
 }
 
 const originPrefix = "ledger.example/logs";
-const connectionModule = new URL("../../src/stores/sqlite/connection.ts", import.meta.url);
+const connectionModule = new URL("../../src/stores/files/connection.ts", import.meta.url);
 
 export class SqliteStorage implements Storage {
   readonly #directory: string;

@@ -11,7 +11,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { defaultClient, type IssuerClient } from "../../dev/issuer.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { launchBrowser, openPage } from "../harness/browser.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { bundlerNames, type InstalledClient, installClient } from "./clients-typescript-archive.ts";

@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { dashboards } from "../../scripts/dashboards.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { createAuthority } from "../harness/certificates.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { startWitness, type TestWitness } from "../harness/witness.ts";

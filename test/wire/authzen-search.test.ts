@@ -10,7 +10,7 @@ import { defaultClient } from "../../dev/issuer.ts";
 import { AuthorizationService } from "../../gen/platform/authzen/v1/authorization_pb.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { wireClients } from "../harness/clients.ts";
 import { type Gateway, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";

@@ -14,7 +14,7 @@ import { PlanProtectionRequestSchema } from "../../gen/platform/sdk/v1/protectio
 import { bulkRoutes } from "../../src/domain/routes.ts";
 import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
 import { type Gateway, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";

@@ -12,7 +12,7 @@ import { BulkRecordService } from "../../gen/platform/bulk/v1/records_pb.ts";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import { EvidenceEventType, ProtectionOperation } from "../../gen/platform/sdk/v1/common_pb.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, restUntilServed, startGateway } from "../harness/gateway.ts";
 import { methodOn, requestFromRest, wireMethods } from "../harness/methods.ts";

@@ -16,7 +16,7 @@ import {
 import { createGrpcTransport, createHttpClient } from "../../clients/typescript/src/node.ts";
 import { verifyItem, verifyItems, verifyRange } from "../../clients/typescript/src/receipts.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 
 let gateway: Gateway;

@@ -9,7 +9,7 @@ import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { systemTimers, type Timers } from "../../src/base/timers.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { type H1Connection, h1Connect, h1Request } from "../harness/h1.ts";

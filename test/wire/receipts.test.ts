@@ -7,7 +7,7 @@ import { runCommandLine } from "../../src/cli/run.ts";
 import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
 import { type GivenReceipt, verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";

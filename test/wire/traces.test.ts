@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";

@@ -5,7 +5,7 @@ import { sampleCalls } from "../../dev/requests.ts";
 import { parseNote } from "../../src/ledger/tlog/note.ts";
 import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { parseCosignerKey } from "../../src/ledger/witness/cosignature.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { startWitness, type TestWitness } from "../harness/witness.ts";
 

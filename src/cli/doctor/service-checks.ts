@@ -12,7 +12,7 @@ import type { ConfigFor } from "../../config/uses.ts";
 import { describeUndone } from "../../ledger/audit/undone-erasures.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
-import { readKeyFile } from "../../stores/key-file.ts";
+import { readKeyFile } from "../../stores/files/key-file.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import { Refusal } from "../frame/output.ts";
 import { withArchive } from "../frame/store.ts";

@@ -9,7 +9,7 @@ import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { RecordsAdministration } from "../../ledger/ports/records-administration.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { storeBackend } from "../../stores/backends.ts";
-import { AnchorFileError, BackupTargetError } from "../../stores/errors.ts";
+import { AnchorFileError, BackupTargetError } from "../../stores/files/errors.ts";
 import type { Context } from "./command.ts";
 import { reasonProblems } from "./confirmation.ts";
 import { Refusal } from "./output.ts";

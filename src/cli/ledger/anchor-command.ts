@@ -38,7 +38,7 @@ export const ledgerAnchorCommand = command({
       throw new Refusal("SVC_STORE: beside PostgreSQL the next start makes a lost anchor file again");
     const paths = sqlitePaths(config.store.path, config);
     const { openSqliteArchive } = await import("../../stores/sqlite/operators.ts");
-    const { adoptAnchor, anchorIsThere } = await import("../../stores/sqlite/log/adopt-anchor.ts");
+    const { adoptAnchor, anchorIsThere } = await import("../../stores/sqlite/adopt-anchor.ts");
     const archive = openSqliteArchive(paths);
     try {
       const there = anchorIsThere(paths.path, paths.anchorPath);

@@ -2,7 +2,7 @@
 import type { LogState } from "../../ledger/ports/store.ts";
 import { LogSigner } from "../../ledger/tlog/signer.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
-import { KeyFileError, readKeyFile, type SigningKeys } from "../../stores/key-file.ts";
+import { KeyFileError, readKeyFile, type SigningKeys } from "../../stores/files/key-file.ts";
 import { Refusal } from "../frame/output.ts";
 import type { OpenedStore } from "../frame/store.ts";
 

@@ -1,7 +1,7 @@
 import { systemClock } from "../../base/clock.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { TimedLog } from "../../ledger/ports/store.ts";
-import { isAhead } from "../../stores/store-checks.ts";
+import { isAhead } from "../../stores/sql/store-checks.ts";
 import { command } from "../frame/command.ts";
 import { recordedStepFlags } from "../frame/confirmation.ts";
 import { withAdministration, withArchive } from "../frame/store.ts";

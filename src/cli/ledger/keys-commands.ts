@@ -9,7 +9,7 @@ import { formatVerifierKey, type SigningKey, signingKeyOf } from "../../ledger/t
 import { LogSigner } from "../../ledger/tlog/signer.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { formatTrustedKey } from "../../ledger/tlog/trusted-key.ts";
-import { createKeyFile, replaceKeyFile, type SigningKeys } from "../../stores/key-file.ts";
+import { createKeyFile, replaceKeyFile, type SigningKeys } from "../../stores/files/key-file.ts";
 import { type Context, command } from "../frame/command.ts";
 import { recordedStepFlags, type Step, type StepOptions, tellSecurity } from "../frame/confirmation.ts";
 import { Refusal } from "../frame/output.ts";

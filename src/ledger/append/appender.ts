@@ -18,11 +18,11 @@ import {
   UnsoundLogError,
   UnstorableError,
 } from "../ports/store.ts";
-import { encodeRecord } from "../record/record-text.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
 import { type Answer, answerBatch, answersOf, newestTree, storeFailure, unavailable } from "./answering.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
 import { batchOf, type Share, TenantQueues, type Waiting } from "./queues.ts";
+import { encodeRecord } from "./record-text.ts";
 
 /** Receives what happens to appends. Functions must return at once and not throw. */
 export interface AppendEvents {

@@ -1,9 +1,9 @@
 /** Idempotency records: payload digest and answer of a call, sealed with the opening of the call's record. */
 import type { RecordId } from "../../base/ids.ts";
-import { committedRecord } from "../append/committed-record.ts";
 import { type CommittedRecord, type NotAppended, UnsoundLogError } from "../ports/store.ts";
 import type { Tree } from "../tlog/tree.ts";
 import { type TreeHead, verifyConsistency } from "../tlog/tree-verify.ts";
+import { committedRecord } from "./committed-record.ts";
 import { parseLeaf } from "./leaf.ts";
 import type { EncodedIdempotency } from "./record.ts";
 import { open, openAnswer, sealAnswer } from "./sealing.ts";

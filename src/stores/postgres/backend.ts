@@ -1,7 +1,7 @@
 /** PostgreSQL, for the service and its commands. */
 import { systemClock } from "../../base/clock.ts";
 import type { PostgresTarget } from "../../base/postgres-url.ts";
-import type { StoreBackend, StoreSettings } from "../backend.ts";
+import type { StoreBackend, StoreSettings } from "../sql/backend.ts";
 
 export function postgresBackend(
   target: PostgresTarget,

@@ -8,10 +8,10 @@ import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
-import type { ServiceStores, StoreLogger } from "../backend.ts";
-import { KeyRing } from "../key-ring.ts";
+import type { SqliteAnchor } from "../files/anchor.ts";
+import type { ServiceStores, StoreLogger } from "../sql/backend.ts";
 import { findUndone } from "../sql/erasure.ts";
-import type { SqliteAnchor } from "../sqlite/log/anchor.ts";
+import { KeyRing } from "../sql/key-ring.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import type { ConnectionSettings } from "./connection/client-options.ts";
 import { ConnectionPool } from "./connection/pool.ts";

@@ -4,7 +4,7 @@ import { Client } from "pg";
 import { type Clock, systemClock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { systemTimers } from "../../base/timers.ts";
-import { IncompatibleStoreError } from "../errors.ts";
+import { IncompatibleStoreError } from "../files/errors.ts";
 import { findAnchorProblems } from "../sql/anchoring.ts";
 import { StoredArchive } from "../sql/archive.ts";
 import { readCopyState, requireServable } from "../sql/copy-state.ts";

@@ -3,7 +3,7 @@ import type { ProofUse } from "../../auth/replay-store.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { outsideConnections } from "../../base/outside-connections.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
-import { ProofBatches } from "../proof-batches.ts";
+import { ProofBatches } from "../sql/proof-batches.ts";
 import type { Transaction } from "../sql/queries.ts";
 import { givingBack, keyTenant, noteProofs, takeAttempts, takePortion } from "../sql/shared.ts";
 import type { ConnectionPool } from "./connection/pool.ts";

@@ -17,11 +17,11 @@ import type {
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
-import { upToDate } from "../found-registrations.ts";
+import type { SqliteAnchor } from "../files/anchor.ts";
+import { upToDate } from "../sql/found-registrations.ts";
 import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
 import type { Statement } from "../sql/queries.ts";
 import { StoreReader } from "../sql/reader.ts";
-import type { SqliteAnchor } from "../sqlite/log/anchor.ts";
 import { isLockTimeout, toError } from "./connection/errors.ts";
 import type { ConnectionPool } from "./connection/pool.ts";
 import type { LogWriter } from "./log/log-writer.ts";

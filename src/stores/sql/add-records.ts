@@ -1,12 +1,13 @@
 /** Adds a batch to a log's right edge, and says which rows store it. */
 
 import type { TenantId } from "../../base/ids.ts";
-import { committedRecords } from "../../ledger/append/committed-record.ts";
 import { type LogHead, type SealedEntry, type Sequenced, sequence } from "../../ledger/append/sequence.ts";
 import { type CommittedRecord, type LogState, UnstorableError } from "../../ledger/ports/store.ts";
+import { committedRecords } from "../../ledger/record/committed-record.ts";
 import type { EncodedRecord } from "../../ledger/record/record.ts";
 import { indexedRecords } from "../../ledger/search/search-terms.ts";
 import type { RightEdge, WrittenTile } from "../../ledger/tlog/right-edge.ts";
+import { type KeptCall, keptCall } from "./idempotency-records.ts";
 import {
   additionOf,
   type IndexGeneration,
@@ -14,8 +15,7 @@ import {
   type SearchAddition,
   type SearchTerms,
   type Waiting,
-} from "../search-backlog.ts";
-import { type KeptCall, keptCall } from "./idempotency-records.ts";
+} from "./search-backlog.ts";
 
 /** The search index of a log as it is before an append. */
 export interface LogIndex {

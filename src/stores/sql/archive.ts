@@ -20,18 +20,18 @@ import type { IdempotencyRow } from "../../ledger/record/idempotency-record.ts";
 import { rangeOfBlock } from "../../ledger/search/search-index.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
-import { DamagedError } from "../errors.ts";
-import { lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "../found-registrations.ts";
-import { SqliteAnchor } from "../sqlite/log/anchor.ts";
-import { orphanRow, orphanRowQueries } from "../store-checks.ts";
+import { SqliteAnchor } from "../files/anchor.ts";
+import { DamagedError } from "../files/errors.ts";
 import { findAnchorProblems } from "./anchoring.ts";
 import { allHolds, findUndone, type NotedErasure, previewErasure } from "./erasure.ts";
+import { lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "./found-registrations.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
 import { headOfTenant, isTimeAccepted, openingIn, readTiles, type StoredHead, visibleOpening } from "./log-rows.ts";
 import { type Database, type Queries, type Statement, translated } from "./queries.ts";
 import { consistencyProofOf, StoreReader, tileOf } from "./reader.ts";
 import { indexOf } from "./search-index.ts";
 import { emptiedSegments, rowsInSegments } from "./search-segments.ts";
+import { orphanRow, orphanRowQueries } from "./store-checks.ts";
 
 const entriesOf = (name: string, opening: string): Statement => ({
   name,

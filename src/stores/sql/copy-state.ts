@@ -1,5 +1,5 @@
 /** The part that a store has in a copy. Its source is sealed, and its target is not complete: neither is served. */
-import { IncompatibleStoreError } from "../errors.ts";
+import { IncompatibleStoreError } from "../files/errors.ts";
 import type { Queries, Row, Statement } from "./queries.ts";
 
 export interface CopyState {

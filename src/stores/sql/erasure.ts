@@ -13,10 +13,10 @@ import {
 import type { BatchResult } from "../../ledger/ports/store.ts";
 import { type ErasureOptions, erasureRecord, readErasure, unerasable } from "../../ledger/record/operator-records.ts";
 import type { AppendableRecord } from "../../ledger/record/record.ts";
-import { DamagedError } from "../errors.ts";
-import { openStoredRecord, readLeaf } from "../stored-record.ts";
+import { DamagedError } from "../files/errors.ts";
 import type { Queries, Row, Statement, Transaction } from "./queries.ts";
 import { removeFromSegments } from "./search-segments.ts";
+import { openStoredRecord, readLeaf } from "./stored-record.ts";
 import { tables } from "./tables.ts";
 
 const findRecords: Statement = {

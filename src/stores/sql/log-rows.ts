@@ -5,8 +5,8 @@ import { type LogName, logNameOf } from "../../ledger/tlog/log-name.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../ledger/tlog/tile-nodes.ts";
 import type { TileCoordinate } from "../../ledger/tlog/tiles.ts";
 import { Tree } from "../../ledger/tlog/tree.ts";
-import { acceptanceQuery, acceptanceValues } from "../store-checks.ts";
 import type { Queries, Row, Statement } from "./queries.ts";
+import { acceptanceQuery, acceptanceValues } from "./store-checks.ts";
 
 /** A head with the columns that only the writer needs. */
 export interface StoredHead extends TimedLog {

@@ -1,13 +1,13 @@
 /** Checks before a store may be written to, whatever its database: anchor, times and keys. */
 import type { RandomFill } from "../../base/ids.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
-import { IncompatibleStoreError } from "../errors.ts";
-import { makeKeys, readKeyFile, type SigningKeys } from "../key-file.ts";
-import type { SqliteAnchor } from "../sqlite/log/anchor.ts";
-import { aheadError, isAhead } from "../store-checks.ts";
+import type { SqliteAnchor } from "../files/anchor.ts";
+import { IncompatibleStoreError } from "../files/errors.ts";
+import { makeKeys, readKeyFile, type SigningKeys } from "../files/key-file.ts";
 import { findAnchorProblems, readStoreId } from "./anchoring.ts";
 import { heads, isTimeAccepted } from "./log-rows.ts";
 import type { Queries, Statement } from "./queries.ts";
+import { aheadError, isAhead } from "./store-checks.ts";
 
 const newestKey: Statement = {
   name: "newest_key",

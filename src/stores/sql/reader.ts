@@ -6,13 +6,13 @@ import type { LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import { encodeEntries, hashesOnLevel, type TileName, tileWidth } from "../../ledger/tlog/tiles.ts";
 import { type Hash, hashBytes } from "../../ledger/tlog/tree.ts";
-import { DamagedError } from "../errors.ts";
-import type { RegistrationsLook } from "../found-registrations.ts";
-import { openStoredRecord } from "../stored-record.ts";
+import { DamagedError } from "../files/errors.ts";
+import type { RegistrationsLook } from "./found-registrations.ts";
 import { headByName, heads, readCosignatures, readTiles, readTree, visibleOpening } from "./log-rows.ts";
 import type { Queries, Statement } from "./queries.ts";
 import { lookAtRegistrations } from "./registrations.ts";
 import { searchRecords } from "./search.ts";
+import { openStoredRecord } from "./stored-record.ts";
 
 const leavesOf: Statement = {
   name: "leaves",

@@ -11,7 +11,6 @@ import {
   type UndoneErasure,
 } from "../../ledger/ports/records-administration.ts";
 import { clockAcceptanceRecord, holdReleaseRecord } from "../../ledger/record/operator-records.ts";
-import { isAhead } from "../store-checks.ts";
 import {
   type AppendOwn,
   allHolds,
@@ -27,6 +26,7 @@ import {
 } from "./erasure.ts";
 import { headOfTenant, isTimeAccepted } from "./log-rows.ts";
 import { type Database, type Transaction, translated } from "./queries.ts";
+import { isAhead } from "./store-checks.ts";
 
 /** Work in a transaction that holds the lock of a tenant's log head. */
 export type WithHeadLock<Result> = (transaction: Transaction, append: AppendOwn) => Promise<Result>;

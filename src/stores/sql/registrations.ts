@@ -27,7 +27,7 @@ import {
   type RegistrationsLook,
   rowBytes,
   toRegistrationRow,
-} from "../found-registrations.ts";
+} from "./found-registrations.ts";
 import { lockHead, type StoredHead, visibleOpening } from "./log-rows.ts";
 import type { Database, Queries, Row, Statement, Transaction, Value } from "./queries.ts";
 import { tables } from "./tables.ts";

@@ -1,5 +1,5 @@
 /** The tables that every kind of store has. A driver adds its own, and translates types. */
-import { entryBytes, segmentLeaves } from "../term-segment.ts";
+import { entryBytes, segmentLeaves } from "./term-segment.ts";
 
 /** One step of the schema. Its version is its position, from 1. A released step never changes. */
 export interface Migration {

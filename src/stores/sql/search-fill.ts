@@ -3,10 +3,10 @@ import type { TenantId } from "../../base/ids.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { LeafRange } from "../../ledger/search/search-index.ts";
 import { type IndexedRecord, indexedTermsOf } from "../../ledger/search/search-terms.ts";
-import { DamagedError } from "../errors.ts";
-import { openStoredRecord } from "../stored-record.ts";
+import { DamagedError } from "../files/errors.ts";
 import { visibleOpening } from "./log-rows.ts";
 import type { Queries, Row, Statement } from "./queries.ts";
+import { openStoredRecord } from "./stored-record.ts";
 
 /** Sums the bytes of the records before a row, in the order of the answer, without reading them. */
 export const bytesBefore = (order: string) =>

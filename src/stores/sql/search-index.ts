@@ -1,7 +1,7 @@
 /** The rows of `search_keys`: one index of a log is in use, and another may be under construction. */
 import type { TenantId } from "../../base/ids.ts";
-import type { IndexGeneration, IndexMove, SearchAddition } from "../search-backlog.ts";
 import type { Queries, Row, Statement, Transaction } from "./queries.ts";
+import type { IndexGeneration, IndexMove, SearchAddition } from "./search-backlog.ts";
 import { addSegments } from "./search-segments.ts";
 import { tables } from "./tables.ts";
 

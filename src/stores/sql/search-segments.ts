@@ -1,10 +1,10 @@
 /** Segments of search indexes. */
 import type { TenantId } from "../../base/ids.ts";
 import { type LeafRange, storedTermBytes } from "../../ledger/search/search-index.ts";
-import type { Segment } from "../search-backlog.ts";
-import { bitBytes, entryBytes, segmentLeaves, type TermRow, unpackTerms, withoutLeaves } from "../term-segment.ts";
 import type { Queries, Row, Statement, Transaction } from "./queries.ts";
+import type { Segment } from "./search-backlog.ts";
 import { tables } from "./tables.ts";
+import { bitBytes, entryBytes, segmentLeaves, type TermRow, unpackTerms, withoutLeaves } from "./term-segment.ts";
 
 const within = `tenant_id = $1 AND first_leaf > $2::bigint - ${segmentLeaves} AND first_leaf < $3 AND end_leaf > $2`;
 const segmentsWithin: Statement = {

@@ -16,13 +16,13 @@ import {
   withDecision,
 } from "../../ledger/search/search-index.ts";
 import { hasTerms } from "../../ledger/search/search-terms.ts";
-import { DamagedError } from "../errors.ts";
-import type { IndexGeneration } from "../search-backlog.ts";
-import { openStoredRecord, readLeaf } from "../stored-record.ts";
+import { DamagedError } from "../files/errors.ts";
 import { headOfTenant, visibleOpening } from "./log-rows.ts";
 import type { Queries, Row, Statement } from "./queries.ts";
+import type { IndexGeneration } from "./search-backlog.ts";
 import { indexOf } from "./search-index.ts";
 import { leavesInSegments, rowsInSegments } from "./search-segments.ts";
+import { openStoredRecord, readLeaf } from "./stored-record.ts";
 
 /** A page ends after so many records, or blocks of the index, found or not: about 100 ms. */
 const maxSteps = 4_096;

@@ -2,7 +2,7 @@
 import { clockDifferenceMs } from "../../base/clock.ts";
 import type { TenantId } from "../../base/ids.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
-import type { ProofRow } from "../proof-batches.ts";
+import type { ProofRow } from "./proof-batches.ts";
 import type { Queries, Statement } from "./queries.ts";
 
 /**

@@ -1,6 +1,6 @@
 /** The embedded store, for the service and its commands. */
 import { existsSync } from "node:fs";
-import type { StoreBackend, StoreSettings } from "../backend.ts";
+import type { StoreBackend, StoreSettings } from "../sql/backend.ts";
 import { anchorPathOf } from "./paths.ts";
 
 /** How long a migration waits for a concurrent migration of the same file. */
@@ -27,8 +27,8 @@ export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anc
     },
     async migrate({ random, distributed }) {
       if (distributed) throw new Error("--distributed needs a database: a file is on one machine.");
-      const { migrateSqlite } = await import("./schema/migrate.ts");
-      const { migrations } = await import("./schema/schema.ts");
+      const { migrateSqlite } = await import("./migrate.ts");
+      const { migrations } = await import("./schema.ts");
       const applied = migrateSqlite({ path, random, busyTimeoutMs: migrationBusyTimeoutMs });
       return { version: migrations.length, applied };
     },

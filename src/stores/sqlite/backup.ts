@@ -12,12 +12,12 @@ import {
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { isFileError, syncDirectory } from "../../files/file-system.ts";
-import type { Backup } from "../backend.ts";
-import { BackupTargetError, IncompatibleStoreError } from "../errors.ts";
+import { openConnection, readStoreId } from "../files/connection.ts";
+import { BackupTargetError, IncompatibleStoreError } from "../files/errors.ts";
+import type { Backup } from "../sql/backend.ts";
 import { heads } from "../sql/log-rows.ts";
-import { openConnection, readStoreId } from "./connection.ts";
+import { requireSchema, requireUnsealed } from "./migrate.ts";
 import { SqliteQueries } from "./queries.ts";
-import { requireSchema, requireUnsealed } from "./schema/migrate.ts";
 
 const busyTimeoutMs = 10_000;
 

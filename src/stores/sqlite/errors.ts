@@ -1,8 +1,8 @@
 /** Classifies errors of SQLite for callers. */
 import { ServiceError } from "../../base/errors.ts";
 import { UnsoundLogError, UnstorableError } from "../../ledger/ports/store.ts";
-import { AnchorFileError, DamagedError, damaged, unavailable } from "../errors.ts";
-import { RetiredKeyError } from "../key-ring.ts";
+import { AnchorFileError, DamagedError, damaged, unavailable } from "../files/errors.ts";
+import { RetiredKeyError } from "../sql/key-ring.ts";
 import { StoreMovedError } from "./file-identity.ts";
 
 // Primary result codes, https://sqlite.org/rescode.html

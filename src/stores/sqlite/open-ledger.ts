@@ -9,12 +9,12 @@ import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
-import type { ServiceStores, StoreLogger } from "../backend.ts";
-import { KeyRing } from "../key-ring.ts";
+import type { ServiceStores, StoreLogger } from "../sql/backend.ts";
+import { KeyRing } from "../sql/key-ring.ts";
 import { type OpenedFile, openedFile } from "./file-identity.ts";
 import type { StorePaths } from "./paths.ts";
+import { prepareStore } from "./prepare.ts";
 import type { WorkerData } from "./protocol.ts";
-import { prepareStore } from "./schema/prepare.ts";
 import { openSqliteStore, type StoreThreads } from "./store.ts";
 import { LateThread, StoreThread, type ThreadLimits } from "./thread.ts";
 
@@ -88,7 +88,7 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
     anchorFile: openedFile(realAnchorPath),
     originPrefix,
     busyTimeoutMs: options.busyTimeoutMs ?? defaultBusyTimeoutMs,
-    connectionModule: (options.connection?.module ?? new URL("./connection.ts", import.meta.url)).href,
+    connectionModule: (options.connection?.module ?? new URL("../files/connection.ts", import.meta.url)).href,
     connectionData: options.connection?.data,
   };
   const limits = { ...defaultThreadLimits, ...options.threads };

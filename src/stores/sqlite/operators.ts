@@ -1,19 +1,19 @@
 /** An embedded store as operators' commands open it, with or without a running service. */
 import { existsSync, statSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
-import { IncompatibleStoreError } from "../errors.ts";
+import { anchorConnection, SqliteAnchor } from "../files/anchor.ts";
+import { openConnection as openReal, readStoreId, type SqliteConnection, sealing } from "../files/connection.ts";
+import { IncompatibleStoreError } from "../files/errors.ts";
 import { StoredArchive } from "../sql/archive.ts";
 import type { Purpose, StoreDatabase } from "../sql/queries.ts";
 import { type AdministeredStore, StoredRecordsAdministration } from "../sql/records-administration.ts";
 import type { IndexerOptions } from "../sql/search-indexer.ts";
-import { openConnection as openReal, readStoreId, type SqliteConnection, sealing } from "./connection.ts";
-import { hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
 import { toReported } from "./errors.ts";
-import { anchorConnection, SqliteAnchor } from "./log/anchor.ts";
-import { LogWriter } from "./log/log-writer.ts";
+import { LogWriter } from "./log-writer.ts";
+import { requireSchema, requireUnsealed } from "./migrate.ts";
+import { hideErased, readNotedErasures } from "./noted-erasures.ts";
 import type { StorePaths } from "./paths.ts";
 import { SqliteDatabase, SqliteQueries } from "./queries.ts";
-import { requireSchema, requireUnsealed } from "./schema/migrate.ts";
 
 /** How long to wait for other processes on the same files: a service under load releases its lock within a second. */
 const busyTimeoutMs = 10_000;

@@ -2,12 +2,13 @@
  * Runs the statements of `sql/` on an SQLite connection. Each statement ends before its promise is returned, so an
  * `await` resumes before any other event in the thread, and no other work runs between the statements of a transaction.
  */
+
+import { readStoreId, type SqliteConnection, type SqliteStatement, type SqliteValue } from "../files/connection.ts";
 import type { Answer, Database, Queries, Statement, Transaction, Value } from "../sql/queries.ts";
 import { StoreReader } from "../sql/reader.ts";
 import type { Table } from "../sql/tables.ts";
-import { readStoreId, type SqliteConnection, type SqliteStatement, type SqliteValue } from "./connection.ts";
-import { notedRegistrations } from "./erasure/noted-erasures.ts";
 import { toReported } from "./errors.ts";
+import { notedRegistrations } from "./noted-erasures.ts";
 
 interface Prepared {
   readonly statement: SqliteStatement;

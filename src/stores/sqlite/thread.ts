@@ -1,8 +1,8 @@
 /** Threads of the store: they are started on demand, serve calls, and are replaced when they die. */
 import { Worker } from "node:worker_threads";
 import { threadEnvironment } from "../../base/thread-environment.ts";
-import type { StoreLogger } from "../backend.ts";
-import { unavailable } from "../errors.ts";
+import { unavailable } from "../files/errors.ts";
+import type { StoreLogger } from "../sql/backend.ts";
 import { type StoreFailure, toError } from "./errors.ts";
 import type { OpenedFile } from "./file-identity.ts";
 import type {

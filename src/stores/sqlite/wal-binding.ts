@@ -4,8 +4,8 @@
  * lacks pages that were copied into the newer one before the log was restarted, and SQLite would not notice.
  */
 import { closeSync, existsSync, openSync, readFileSync, readSync, realpathSync } from "node:fs";
-import { IncompatibleStoreError } from "../errors.ts";
-import type { SqliteConnection, SqliteStatement } from "./connection.ts";
+import type { SqliteConnection, SqliteStatement } from "../files/connection.ts";
+import { IncompatibleStoreError } from "../files/errors.ts";
 
 /** Precedes the mark's digits, and occurs nowhere else in a store. */
 const magic = Buffer.from("d1c7a3f09b5e4c62-changes:");

@@ -1,12 +1,12 @@
 /** Entry point of the store's threads: opens the connection, then serves calls in order. */
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { anchorConnection, SqliteAnchor } from "../files/anchor.ts";
 import {
   type openConnection as OpenConnection,
   passiveCheckpoint,
   readStoreId,
   type SqliteConnection,
-} from "./connection.ts";
-import { hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
+} from "../files/connection.ts";
 import { describeFailure, isBusy, type StoreFailure } from "./errors.ts";
 import {
   type HeldFile,
@@ -17,7 +17,7 @@ import {
   requireInPlace,
   StoreMovedError,
 } from "./file-identity.ts";
-import { anchorConnection, SqliteAnchor } from "./log/anchor.ts";
+import { hideErased, readNotedErasures } from "./noted-erasures.ts";
 import { PartSender } from "./part-sender.ts";
 import type { NumberedRequest, WorkerAnswer, WorkerData, WorkerMessage } from "./protocol.ts";
 import { SqliteReader } from "./queries.ts";

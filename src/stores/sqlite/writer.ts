@@ -6,13 +6,13 @@ import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts"
 import type { BatchResult, LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
-import { RetiredKeyError } from "../key-ring.ts";
-import type { ProofRow } from "../proof-batches.ts";
+import type { SqliteAnchor } from "../files/anchor.ts";
+import { passiveCheckpoint, type SqliteConnection, type SqliteStatement } from "../files/connection.ts";
+import { RetiredKeyError } from "../sql/key-ring.ts";
 import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
+import type { ProofRow } from "../sql/proof-batches.ts";
 import { givingBack, noteProofs, takeAttempts, takePortion } from "../sql/shared.ts";
-import { passiveCheckpoint, type SqliteConnection, type SqliteStatement } from "./connection.ts";
-import type { SqliteAnchor } from "./log/anchor.ts";
-import { type AppendedBatch, LogWriter, type SeededBatch } from "./log/log-writer.ts";
+import { type AppendedBatch, LogWriter, type SeededBatch } from "./log-writer.ts";
 import type { PartSender } from "./part-sender.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
 import { countChange } from "./wal-binding.ts";

@@ -5,7 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import type { Receipt } from "../../../src/ledger/ports/ledger.ts";
-import { readKeyFile } from "../../../src/stores/key-file.ts";
+import { readKeyFile } from "../../../src/stores/files/key-file.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { seededRandom, storeIn } from "../../contract/ledger-records.ts";
 import { startWitness, type TestWitness } from "../../harness/witness.ts";

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parseCheckpoint } from "../../../src/ledger/tlog/checkpoint.ts";
 import { formatVerifierKey, signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
 import { LogSigner } from "../../../src/ledger/tlog/signer.ts";
-import { readKeyFile } from "../../../src/stores/key-file.ts";
+import { readKeyFile } from "../../../src/stores/files/key-file.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { givenOf, manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { settle } from "../../contract/settled-search.ts";

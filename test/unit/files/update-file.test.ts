@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { updateFile } from "../../../src/files/update-file.ts";
 import { signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
-import { createKeyFile, replaceKeyFile } from "../../../src/stores/key-file.ts";
+import { createKeyFile, replaceKeyFile } from "../../../src/stores/files/key-file.ts";
 
 let folder: string;
 let path: string;

@@ -3,9 +3,9 @@ import canonicalize from "canonicalize";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { JsonObject } from "../../../src/base/json.ts";
+import { encodeRecord, readRecordText } from "../../../src/ledger/append/record-text.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import { recordBytes } from "../../../src/ledger/record/record.ts";
-import { encodeRecord, readRecordText } from "../../../src/ledger/record/record-text.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 
 const makeRecord = recordMaker(manualClock(), seededRandom());

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { JsonValue } from "../../../src/base/json.ts";
+import { encodeRecord as written } from "../../../src/ledger/append/record-text.ts";
 import { type SealedEntry, seedBytes, sequence } from "../../../src/ledger/append/sequence.ts";
 import { canonicalText } from "../../../src/ledger/record/canonical.ts";
 import { leafBytes, parseLeaf } from "../../../src/ledger/record/leaf.ts";
-import { encodeRecord as written } from "../../../src/ledger/record/record-text.ts";
 import { open } from "../../../src/ledger/record/sealing.ts";
 import { maxLeafBytes } from "../../../src/ledger/tlog/tiles.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { requireSafeBlocks } from "../../../src/stores/sqlite/files.ts";
-import { aheadError, isAhead } from "../../../src/stores/store-checks.ts";
+import { requireSafeBlocks } from "../../../src/stores/files/database-file.ts";
+import { aheadError, isAhead } from "../../../src/stores/sql/store-checks.ts";
 import { tenant } from "../../contract/ledger-records.ts";
 
 const nowMs = Date.UTC(2026, 0, 2);

@@ -9,7 +9,7 @@ import {
   unpackTerms,
   withoutLeaf,
   withoutLeaves,
-} from "../../../src/stores/term-segment.ts";
+} from "../../../src/stores/sql/term-segment.ts";
 
 /** Of few bytes, so that one term stands across the entries of others. */
 const term = fc.constantFrom(0, 1, 255).map((byte) => new Uint8Array(16).fill(byte));

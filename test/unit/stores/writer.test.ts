@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { encodeRecord } from "../../../src/ledger/append/record-text.ts";
 import { seedBytes } from "../../../src/ledger/append/sequence.ts";
-import { encodeRecord } from "../../../src/ledger/record/record-text.ts";
-import { openConnection, type SqliteConnection } from "../../../src/stores/sqlite/connection.ts";
-import { anchorConnection, createAnchor, SqliteAnchor } from "../../../src/stores/sqlite/log/anchor.ts";
-import { migrateSqlite } from "../../../src/stores/sqlite/schema/migrate.ts";
+import { anchorConnection, createAnchor, SqliteAnchor } from "../../../src/stores/files/anchor.ts";
+import { openConnection, type SqliteConnection } from "../../../src/stores/files/connection.ts";
+import { migrateSqlite } from "../../../src/stores/sqlite/migrate.ts";
 import { SqliteWriter } from "../../../src/stores/sqlite/writer.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 

@@ -11,7 +11,7 @@ import type { StoreArchive } from "../../../src/ledger/ports/archive.ts";
 import type { RecordsAdministration } from "../../../src/ledger/ports/records-administration.ts";
 import { findReceipt, type GivenReceipt } from "../../../src/ledger/record/receipt.ts";
 import { storeBackend } from "../../../src/stores/backends.ts";
-import { readKeyFile } from "../../../src/stores/key-file.ts";
+import { readKeyFile } from "../../../src/stores/files/key-file.ts";
 import { type Outcome, type WireClient, wireClients } from "../../harness/clients.ts";
 import { type Gateway, startGateway } from "../../harness/gateway.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";

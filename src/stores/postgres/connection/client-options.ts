@@ -3,7 +3,7 @@
 import { type ClientBase, type ClientConfig, types } from "pg";
 import type { PostgresTarget, PostgresTls } from "../../../base/postgres-url.ts";
 import { readRegularFile } from "../../../files/file-system.ts";
-import { DamagedError, IncompatibleStoreError } from "../../errors.ts";
+import { DamagedError, IncompatibleStoreError } from "../../files/errors.ts";
 
 export interface ConnectionSettings {
   readonly target: PostgresTarget;

@@ -2,7 +2,7 @@
 import { DatabaseError } from "pg";
 import { ServiceError } from "../../../base/errors.ts";
 import { UnsoundLogError, UnstorableError } from "../../../ledger/ports/store.ts";
-import { DamagedError, damaged, IncompatibleStoreError, unavailable } from "../../errors.ts";
+import { DamagedError, damaged, IncompatibleStoreError, unavailable } from "../../files/errors.ts";
 
 /** An error of the store's own transaction code, not of driver or server. */
 export class TransactionError extends Error {

@@ -5,7 +5,7 @@ import { Client, Pool, type PoolClient } from "pg";
 import type { Clock } from "../../../base/clock.ts";
 import { outsideConnections } from "../../../base/outside-connections.ts";
 import type { Timers } from "../../../base/timers.ts";
-import type { StoreLogger } from "../../backend.ts";
+import type { StoreLogger } from "../../sql/backend.ts";
 import type { Answer, Queries, Statement } from "../../sql/queries.ts";
 import { Bulkhead } from "./bulkhead.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "./client-options.ts";

@@ -9,12 +9,12 @@ import type { LogState } from "../../../ledger/ports/store.ts";
 import type { EncodedRecord } from "../../../ledger/record/record.ts";
 import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { type Hash, sameHash } from "../../../ledger/tlog/tree.ts";
-import { SearchTerms, type Waiting } from "../../search-backlog.ts";
+import { anchorConnection, createAnchor, SqliteAnchor } from "../../files/anchor.ts";
 import { addRecords, type LogIndex, sequenceRecords } from "../../sql/add-records.ts";
 import { refuseUnsound } from "../../sql/anchoring.ts";
 import type { StoredHead } from "../../sql/log-rows.ts";
 import type { Queries } from "../../sql/queries.ts";
-import { anchorConnection, createAnchor, SqliteAnchor } from "../../sqlite/log/anchor.ts";
+import { SearchTerms, type Waiting } from "../../sql/search-backlog.ts";
 import type { SigningKeysOfStore } from "./signing-keys.ts";
 
 export interface LogToolsOptions {

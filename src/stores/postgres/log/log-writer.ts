@@ -2,6 +2,7 @@
 import type { TenantId } from "../../../base/ids.ts";
 import { type BatchPlan, planBatch } from "../../../ledger/append/batch-plan.ts";
 import { edgeOf, edgeTiles } from "../../../ledger/append/edge-cache.ts";
+import { encodeRecord } from "../../../ledger/append/record-text.ts";
 import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
 import {
   type BatchFailure,
@@ -15,10 +16,8 @@ import {
 } from "../../../ledger/ports/store.ts";
 import { rotationRecord } from "../../../ledger/record/operator-records.ts";
 import type { EncodedRecord } from "../../../ledger/record/record.ts";
-import { encodeRecord } from "../../../ledger/record/record-text.ts";
 import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
-import { type IndexGeneration, leavesToRead, type Waiting } from "../../search-backlog.ts";
 import type { AddedRows, LogIndex } from "../../sql/add-records.ts";
 import { findIdempotencyRecords, keepAnswers } from "../../sql/idempotency-records.ts";
 import { headByName, headOfTenant, lockHead, readTiles, type StoredHead } from "../../sql/log-rows.ts";
@@ -38,6 +37,7 @@ import {
   indexAllRegistrations,
   indexSomeRegistrations,
 } from "../../sql/registrations.ts";
+import { type IndexGeneration, leavesToRead, type Waiting } from "../../sql/search-backlog.ts";
 import { maxBytesAgain, readToIndex } from "../../sql/search-fill.ts";
 import { addSearch, beginIndex, indexOf } from "../../sql/search-index.ts";
 import { slowAfterMs, WriteSlots } from "../connection/bulkhead.ts";

@@ -1,7 +1,7 @@
 /** Which key signs the logs, according to the database, and the keys that this process has. */
 import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
-import type { KeyRing } from "../../key-ring.ts";
+import type { KeyRing } from "../../sql/key-ring.ts";
 import type { Queries, Statement } from "../../sql/queries.ts";
 
 const keysByPosition: Statement = {

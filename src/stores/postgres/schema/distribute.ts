@@ -1,5 +1,5 @@
 /** Distributes the tables over the nodes of a Citus cluster, so that all rows of a tenant are on one node. */
-import { IncompatibleStoreError } from "../../errors.ts";
+import { IncompatibleStoreError } from "../../files/errors.ts";
 import type { Queries, Row } from "../../sql/queries.ts";
 
 /** Tables by how Citus distributes them: see https://docs.citusdata.com/en/stable/develop/reference_ddl.html */

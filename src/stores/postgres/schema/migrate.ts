@@ -1,10 +1,10 @@
 /** Brings a database to this program's schema. */
 import { Client } from "pg";
 import type { RandomFill } from "../../../base/ids.ts";
-import { IncompatibleStoreError } from "../../errors.ts";
+import { IncompatibleStoreError } from "../../files/errors.ts";
 import type { Queries, Statement } from "../../sql/queries.ts";
 import type { Migration } from "../../sql/schema.ts";
-import { requireKnownVersion } from "../../store-checks.ts";
+import { requireKnownVersion } from "../../sql/store-checks.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "../connection/client-options.ts";
 import { queriesOf } from "../connection/connection.ts";
 import { distributeTables, isDistributed } from "./distribute.ts";

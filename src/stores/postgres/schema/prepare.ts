@@ -1,6 +1,6 @@
 /** Checks before a store may be written to: schema, anchor and key. */
 import type { Clock } from "../../../base/clock.ts";
-import type { SigningKeys } from "../../key-file.ts";
+import type { SigningKeys } from "../../files/key-file.ts";
 import { readCopyState, requireServable } from "../../sql/copy-state.ts";
 import { heads } from "../../sql/log-rows.ts";
 import { type Admission, admitKeys, checkAnchor, checkTimes } from "../../sql/prepare.ts";

@@ -1,6 +1,7 @@
 /** A log in memory, written and sealed as stores do, for packs to be made of. */
 import type { RecordId } from "../../../../src/base/ids.ts";
 import { formatBase64 } from "../../../../src/base/text-forms.ts";
+import { encodeRecord } from "../../../../src/ledger/append/record-text.ts";
 import { type LogHead, type SealedEntry, seedBytes, sequence } from "../../../../src/ledger/append/sequence.ts";
 import { packLines } from "../../../../src/ledger/pack/build.ts";
 import type { PackSource } from "../../../../src/ledger/pack/found.ts";
@@ -11,7 +12,6 @@ import { canonicalText } from "../../../../src/ledger/record/canonical.ts";
 import { erasureRecord, rotationRecord } from "../../../../src/ledger/record/operator-records.ts";
 import type { GivenReceipt } from "../../../../src/ledger/record/receipt.ts";
 import type { AppendableRecord } from "../../../../src/ledger/record/record.ts";
-import { encodeRecord } from "../../../../src/ledger/record/record-text.ts";
 import { seal } from "../../../../src/ledger/record/sealing.ts";
 import { hasTerms } from "../../../../src/ledger/search/search-terms.ts";
 import { formatVerifierKey, parseVerifierKey, signingKeyOf } from "../../../../src/ledger/tlog/note-keys.ts";

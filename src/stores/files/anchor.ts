@@ -1,11 +1,10 @@
 /** The anchor of an embedded store: a small separate file, beside the store or at the operator's path. */
 import { existsSync } from "node:fs";
-import type { RecordId, TenantId } from "../../../base/ids.ts";
-import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
-import type { LogState } from "../../../ledger/ports/store.ts";
-import { sameHash } from "../../../ledger/tlog/tree.ts";
-import { AnchorFileError, IncompatibleStoreError } from "../../errors.ts";
-import type { NotedErasure } from "../../sql/erasure.ts";
+import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { AnchoredLog } from "../../ledger/ports/anchor.ts";
+import type { LogState } from "../../ledger/ports/store.ts";
+import { sameHash } from "../../ledger/tlog/tree.ts";
+import type { NotedErasure } from "../sql/erasure.ts";
 import {
   type ConnectionOptions,
   inTransaction,
@@ -13,8 +12,9 @@ import {
   type SqliteConnection,
   type SqliteStatement,
   sealing,
-} from "../connection.ts";
-import { createDatabaseFile } from "../files.ts";
+} from "./connection.ts";
+import { createDatabaseFile } from "./database-file.ts";
+import { AnchorFileError, IncompatibleStoreError } from "./errors.ts";
 
 /** Marks the file as an anchor (`PRAGMA application_id`). */
 const applicationId = 0x53_50_41_32;

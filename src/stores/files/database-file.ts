@@ -2,7 +2,7 @@
 import { closeSync, existsSync, fsyncSync, openSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 import { isFileError, makeDirectory, syncDirectory } from "../../files/file-system.ts";
-import { IncompatibleStoreError } from "../errors.ts";
+import { IncompatibleStoreError } from "./errors.ts";
 
 /**
  * Creates the file (mode 0600) and its directories (0700) if they are missing; existing ones keep their modes. SQLite

@@ -1,13 +1,13 @@
 /** Brings a database file to this program's schema. */
-import type { RandomFill } from "../../../base/ids.ts";
-import { IncompatibleStoreError } from "../../errors.ts";
-import { copyState, requireServable, toCopyState } from "../../sql/copy-state.ts";
-import type { Migration } from "../../sql/schema.ts";
-import { requireKnownVersion } from "../../store-checks.ts";
-import { openConnection, type SqliteConnection } from "../connection.ts";
-import { createDatabaseFile } from "../files.ts";
-import { requireOwnLog } from "../wal-binding.ts";
+import type { RandomFill } from "../../base/ids.ts";
+import { openConnection, type SqliteConnection } from "../files/connection.ts";
+import { createDatabaseFile } from "../files/database-file.ts";
+import { IncompatibleStoreError } from "../files/errors.ts";
+import { copyState, requireServable, toCopyState } from "../sql/copy-state.ts";
+import type { Migration } from "../sql/schema.ts";
+import { requireKnownVersion } from "../sql/store-checks.ts";
 import { applicationId, migrations } from "./schema.ts";
+import { requireOwnLog } from "./wal-binding.ts";
 
 export interface MigrateOptions {
   readonly path: string;

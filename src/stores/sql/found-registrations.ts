@@ -1,10 +1,10 @@
 /** Reads registrations from rows of the index. */
-import type { RecordId } from "../base/ids.ts";
-import { storedArtifact, unreadableName } from "../ledger/artifacts/registration-index.ts";
-import { maxReliedOn, type Registration, registrationsOf } from "../ledger/artifacts/registrations.ts";
-import type { RegistrationRowOfLeaf, StoredEntry } from "../ledger/ports/archive.ts";
-import type { ArtifactRegistrations } from "../ledger/ports/registrations.ts";
-import { DamagedError } from "./errors.ts";
+import type { RecordId } from "../../base/ids.ts";
+import { storedArtifact, unreadableName } from "../../ledger/artifacts/registration-index.ts";
+import { maxReliedOn, type Registration, registrationsOf } from "../../ledger/artifacts/registrations.ts";
+import type { RegistrationRowOfLeaf, StoredEntry } from "../../ledger/ports/archive.ts";
+import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
+import { DamagedError } from "../files/errors.ts";
 import { openStoredRecord } from "./stored-record.ts";
 
 /** A row of the index that is relied on, with its record. */

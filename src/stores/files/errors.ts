@@ -1,5 +1,5 @@
 /** Errors common to all stores. */
-import { ServiceError } from "../base/errors.ts";
+import { ServiceError } from "../../base/errors.ts";
 
 /** Stored bytes that do not verify. */
 export class DamagedError extends Error {

@@ -3,11 +3,11 @@
  * connection's own commits are valid until another connection commits.
  */
 import { LRUCache } from "lru-cache";
-import type { TenantId } from "../../../base/ids.ts";
-import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
-import { sameHash } from "../../../ledger/tlog/tree.ts";
-import type { LogIndex } from "../../sql/add-records.ts";
-import type { StoredHead } from "../../sql/log-rows.ts";
+import type { TenantId } from "../../base/ids.ts";
+import type { RightEdge } from "../../ledger/tlog/right-edge.ts";
+import { sameHash } from "../../ledger/tlog/tree.ts";
+import type { LogIndex } from "../sql/add-records.ts";
+import type { StoredHead } from "../sql/log-rows.ts";
 
 /** The search index of a log, as an append leaves it. */
 export type SearchState = Omit<LogIndex, "read">;

@@ -1,7 +1,7 @@
 /** Checks that every kind of store shares. */
-import type { OrphanRow } from "../ledger/ports/archive.ts";
-import type { TimedLog } from "../ledger/ports/store.ts";
-import { IncompatibleStoreError } from "./errors.ts";
+import type { OrphanRow } from "../../ledger/ports/archive.ts";
+import type { TimedLog } from "../../ledger/ports/store.ts";
+import { IncompatibleStoreError } from "../files/errors.ts";
 
 /** Bound of the rows named per table. */
 const maxNamed = 16;

@@ -1,11 +1,11 @@
 /** Erasures that the anchor notes, and how readers are kept from erased records. */
 import { existsSync } from "node:fs";
-import { unerasable } from "../../../ledger/record/operator-records.ts";
-import type { NotedErasure } from "../../sql/erasure.ts";
-import type { Statement } from "../../sql/queries.ts";
-import { readLeaf } from "../../stored-record.ts";
-import { openConnection, readStoreId, type SqliteConnection } from "../connection.ts";
-import { SqliteAnchor } from "../log/anchor.ts";
+import { unerasable } from "../../ledger/record/operator-records.ts";
+import { SqliteAnchor } from "../files/anchor.ts";
+import { openConnection, readStoreId, type SqliteConnection } from "../files/connection.ts";
+import type { NotedErasure } from "../sql/erasure.ts";
+import type { Statement } from "../sql/queries.ts";
+import { readLeaf } from "../sql/stored-record.ts";
 
 const busyTimeoutMs = 10_000;
 

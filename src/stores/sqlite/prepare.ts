@@ -1,23 +1,23 @@
 /** Checks before a store may be written to: schema, anchor and key. */
 import { existsSync } from "node:fs";
-import type { Clock } from "../../../base/clock.ts";
-import type { RandomFill } from "../../../base/ids.ts";
-import type { UndoneErasure } from "../../../ledger/ports/records-administration.ts";
-import { rotationRecord } from "../../../ledger/record/operator-records.ts";
-import { originPrefixProblem } from "../../../ledger/tlog/log-name.ts";
-import { IncompatibleStoreError } from "../../errors.ts";
-import type { SigningKeys } from "../../key-file.ts";
-import { findUndone } from "../../sql/erasure.ts";
-import { heads } from "../../sql/log-rows.ts";
-import { admitKeys, checkAnchor, checkTimes } from "../../sql/prepare.ts";
-import { openConnection, readStoreId } from "../connection.ts";
-import { noteErasures } from "../erasure/noted-erasures.ts";
-import { requireSafeBlocks } from "../files.ts";
-import { anchorConnection, createAnchor, SqliteAnchor } from "../log/anchor.ts";
-import { LogWriter } from "../log/log-writer.ts";
-import type { StorePaths } from "../paths.ts";
-import { SqliteQueries, transactOn } from "../queries.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { RandomFill } from "../../base/ids.ts";
+import type { UndoneErasure } from "../../ledger/ports/records-administration.ts";
+import { rotationRecord } from "../../ledger/record/operator-records.ts";
+import { originPrefixProblem } from "../../ledger/tlog/log-name.ts";
+import { anchorConnection, createAnchor, SqliteAnchor } from "../files/anchor.ts";
+import { openConnection, readStoreId } from "../files/connection.ts";
+import { requireSafeBlocks } from "../files/database-file.ts";
+import { IncompatibleStoreError } from "../files/errors.ts";
+import type { SigningKeys } from "../files/key-file.ts";
+import { findUndone } from "../sql/erasure.ts";
+import { heads } from "../sql/log-rows.ts";
+import { admitKeys, checkAnchor, checkTimes } from "../sql/prepare.ts";
+import { LogWriter } from "./log-writer.ts";
 import { migrateSqlite, requireUnsealed } from "./migrate.ts";
+import { noteErasures } from "./noted-erasures.ts";
+import type { StorePaths } from "./paths.ts";
+import { SqliteQueries, transactOn } from "./queries.ts";
 
 export interface PrepareOptions extends StorePaths {
   /** Prefix of the origins of new logs. */

@@ -1,30 +1,30 @@
 /** Appends one tenant's batch to its log, inside the caller's transaction. */
-import type { Clock } from "../../../base/clock.ts";
-import type { RandomFill, TenantId } from "../../../base/ids.ts";
-import { planBatch } from "../../../ledger/append/batch-plan.ts";
-import { shownOnly } from "../../../ledger/append/committed-record.ts";
-import { edgeOf, edgeTiles } from "../../../ledger/append/edge-cache.ts";
-import { type Sequenced, seedBytes } from "../../../ledger/append/sequence.ts";
-import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
-import type { BatchResult, LogState, TenantBatch, TimedLog } from "../../../ledger/ports/store.ts";
-import type { AppendableRecord, EncodedRecord } from "../../../ledger/record/record.ts";
-import { encodeRecord, readRecordText } from "../../../ledger/record/record-text.ts";
-import type { LogName } from "../../../ledger/tlog/log-name.ts";
-import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
-import { leavesToRead, SearchTerms } from "../../search-backlog.ts";
-import { addRecords, sequenceRecords } from "../../sql/add-records.ts";
-import { refuseUnsound } from "../../sql/anchoring.ts";
-import { findIdempotencyRecords, type KnownScopes, keepAnswers } from "../../sql/idempotency-records.ts";
-import { headByName, headOfTenant, readTiles, type StoredHead } from "../../sql/log-rows.ts";
-import { advanceHead, insertHead, insertRecords, upsertTiles } from "../../sql/log-statements.ts";
-import type { WithHeadLock } from "../../sql/records-administration.ts";
-import { addRegistrations, followWithRegistrations, indexSomeRegistrations } from "../../sql/registrations.ts";
-import { maxBytesAgain, readToIndex } from "../../sql/search-fill.ts";
-import { addSearch, beginIndex, indexOf } from "../../sql/search-index.ts";
-import type { SqliteStatement } from "../connection.ts";
-import type { SqliteQueries } from "../queries.ts";
-import type { SqliteAnchor } from "./anchor.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { RandomFill, TenantId } from "../../base/ids.ts";
+import { planBatch } from "../../ledger/append/batch-plan.ts";
+import { edgeOf, edgeTiles } from "../../ledger/append/edge-cache.ts";
+import { encodeRecord, readRecordText } from "../../ledger/append/record-text.ts";
+import { type Sequenced, seedBytes } from "../../ledger/append/sequence.ts";
+import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
+import type { BatchResult, LogState, TenantBatch, TimedLog } from "../../ledger/ports/store.ts";
+import { shownOnly } from "../../ledger/record/committed-record.ts";
+import type { AppendableRecord, EncodedRecord } from "../../ledger/record/record.ts";
+import type { LogName } from "../../ledger/tlog/log-name.ts";
+import { RightEdge } from "../../ledger/tlog/right-edge.ts";
+import type { SqliteAnchor } from "../files/anchor.ts";
+import type { SqliteStatement } from "../files/connection.ts";
+import { addRecords, sequenceRecords } from "../sql/add-records.ts";
+import { refuseUnsound } from "../sql/anchoring.ts";
+import { findIdempotencyRecords, type KnownScopes, keepAnswers } from "../sql/idempotency-records.ts";
+import { headByName, headOfTenant, readTiles, type StoredHead } from "../sql/log-rows.ts";
+import { advanceHead, insertHead, insertRecords, upsertTiles } from "../sql/log-statements.ts";
+import type { WithHeadLock } from "../sql/records-administration.ts";
+import { addRegistrations, followWithRegistrations, indexSomeRegistrations } from "../sql/registrations.ts";
+import { leavesToRead, SearchTerms } from "../sql/search-backlog.ts";
+import { maxBytesAgain, readToIndex } from "../sql/search-fill.ts";
+import { addSearch, beginIndex, indexOf } from "../sql/search-index.ts";
 import { KnownLogs, type SearchState } from "./known-logs.ts";
+import type { SqliteQueries } from "./queries.ts";
 
 /** A batch on its way to the store's thread, with its random bytes, drawn by the caller. */
 export interface SeededBatch extends Omit<TenantBatch, "records"> {

@@ -1,6 +1,6 @@
 /** The schema, as one table of steps. */
-import { type Migration, sharedSchema } from "../../sql/schema.ts";
-import { markOf } from "../wal-binding.ts";
+import { type Migration, sharedSchema } from "../sql/schema.ts";
+import { markOf } from "./wal-binding.ts";
 
 /** Marks the file as ours (`PRAGMA application_id`), so that another program's database is never written to. */
 export const applicationId = 0x53_50_41_31;

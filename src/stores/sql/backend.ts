@@ -2,17 +2,17 @@
  * The ports that a store implements for the service and its commands. A new kind of store is a folder with a
  * `backend.ts`, and a case in `backends.ts`; the suites of `test/contract` test what all stores share.
  */
-import type { ReplayStore } from "../auth/replay-store.ts";
-import type { Clock } from "../base/clock.ts";
-import type { RandomFill } from "../base/ids.ts";
-import type { StoreLocation } from "../base/postgres-url.ts";
-import type { AttemptCounters, PortionCounters } from "../domain/ports.ts";
-import type { LedgerEvents, ServiceLedger } from "../ledger/append/ledger.ts";
-import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
-import type { StoreArchive } from "../ledger/ports/archive.ts";
-import type { RecordsAdministration } from "../ledger/ports/records-administration.ts";
-import type { LogState } from "../ledger/ports/store.ts";
-import type { Purpose, StoreDatabase } from "./sql/queries.ts";
+import type { ReplayStore } from "../../auth/replay-store.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { RandomFill } from "../../base/ids.ts";
+import type { StoreLocation } from "../../base/postgres-url.ts";
+import type { AttemptCounters, PortionCounters } from "../../domain/ports.ts";
+import type { LedgerEvents, ServiceLedger } from "../../ledger/append/ledger.ts";
+import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
+import type { StoreArchive } from "../../ledger/ports/archive.ts";
+import type { RecordsAdministration } from "../../ledger/ports/records-administration.ts";
+import type { LogState } from "../../ledger/ports/store.ts";
+import type { Purpose, StoreDatabase } from "./queries.ts";
 
 export interface StoreSettings {
   readonly store: StoreLocation;

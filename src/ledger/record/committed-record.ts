@@ -1,10 +1,10 @@
 import type { RecordId } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
+import type { Sequenced } from "../append/sequence.ts";
 import type { ShownOfRecord } from "../ports/ledger.ts";
 import type { BatchResult, CommittedRecord, LogState, StoredTree } from "../ports/store.ts";
 import { formatPath, formatPaths } from "../tlog/tlog-proof.ts";
 import { type Hash, leafHash, type Tree } from "../tlog/tree.ts";
-import type { Sequenced } from "./sequence.ts";
 
 export interface LoggedRecord {
   readonly recordId: RecordId;

@@ -2,7 +2,7 @@
  * Index entries of a few adjacent leaves, in one value: each term once, with its leaves. Most terms are in many
  * records, such as the caller, so an entry takes a tenth of a row.
  */
-import { storedTermBytes } from "../ledger/search/search-index.ts";
+import { storedTermBytes } from "../../ledger/search/search-index.ts";
 
 export interface TermRow {
   readonly leafIndex: number;

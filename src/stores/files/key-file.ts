@@ -2,18 +2,18 @@
 import { createPrivateKey } from "node:crypto";
 import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import type { RandomFill } from "../base/ids.ts";
+import type { RandomFill } from "../../base/ids.ts";
 import {
   isFileError,
   makeDirectory,
   NotRegularFileError,
   readRegularFile,
   syncDirectory,
-} from "../files/file-system.ts";
-import { keepReaders } from "../files/update-file.ts";
-import type { ErasureStatement } from "../ledger/ports/record.ts";
-import { isStatementText, maxOperatorLength, maxReasonLength } from "../ledger/record/operator-records.ts";
-import { type SigningKey, signingKey, signingKeyOf } from "../ledger/tlog/note-keys.ts";
+} from "../../files/file-system.ts";
+import { keepReaders } from "../../files/update-file.ts";
+import type { ErasureStatement } from "../../ledger/ports/record.ts";
+import { isStatementText, maxOperatorLength, maxReasonLength } from "../../ledger/record/operator-records.ts";
+import { type SigningKey, signingKey, signingKeyOf } from "../../ledger/tlog/note-keys.ts";
 
 /** A key, with the operator's statement from its rotation, for the record that hands the logs over. */
 export interface FileKey extends SigningKey {

@@ -1,9 +1,9 @@
 /** Opens stored records. */
 
-import type { StoredRecord } from "../ledger/ports/record.ts";
-import { type Leaf, parseLeaf } from "../ledger/record/leaf.ts";
-import { open } from "../ledger/record/sealing.ts";
-import { DamagedError } from "./errors.ts";
+import type { StoredRecord } from "../../ledger/ports/record.ts";
+import { type Leaf, parseLeaf } from "../../ledger/record/leaf.ts";
+import { open } from "../../ledger/record/sealing.ts";
+import { DamagedError } from "../files/errors.ts";
 
 /** Parses a stored leaf. Throws `DamagedError`, which names it as `what`, if it does not parse. */
 export function readLeaf(what: string, leaf: Uint8Array): Leaf {

@@ -1,6 +1,6 @@
 /** Batches DPoP replay checks: those that arrive while the writer is busy share the next commit. */
-import type { ProofUse } from "../auth/replay-store.ts";
-import { unavailable } from "./errors.ts";
+import type { ProofUse } from "../../auth/replay-store.ts";
+import { unavailable } from "../files/errors.ts";
 
 export interface ProofRow extends ProofUse {
   /** Milliseconds since the Unix epoch after which the use may be forgotten. */

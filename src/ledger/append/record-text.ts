@@ -4,9 +4,9 @@
  * breaks, so they are all other members as JSON, the request, the outcome, and the answer for retries, if there is one.
  */
 
+import { assertedCanonicalText, assertedJsonText } from "../record/canonical.ts";
+import type { AppendableRecord, EncodedIdempotency, EncodedRecord } from "../record/record.ts";
 import { contentTermsOf } from "../search/search-terms.ts";
-import { assertedCanonicalText, assertedJsonText } from "./canonical.ts";
-import type { AppendableRecord, EncodedIdempotency, EncodedRecord } from "./record.ts";
 
 /** Request and outcome are members of the record, so they are nested one level. */
 const depth = 1;

@@ -2,8 +2,8 @@
  * What an append adds to the search index of a log. The terms of one record would change pages all over the index, so
  * the newest leaves wait, and enter the index as a segment of up to 64. A search reads every waiting leaf.
  */
-import { indexedOf, type LeafRange, StoredTerms } from "../ledger/search/search-index.ts";
-import type { IndexedRecord } from "../ledger/search/search-terms.ts";
+import { indexedOf, type LeafRange, StoredTerms } from "../../ledger/search/search-index.ts";
+import type { IndexedRecord } from "../../ledger/search/search-terms.ts";
 import { mergeTerms, packTerms, segmentLeaves, type TermRow } from "./term-segment.ts";
 
 /** One build of an index, complete or under way. */

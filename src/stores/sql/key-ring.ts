@@ -2,15 +2,15 @@
  * The keys that a process signs checkpoints with. After another process has rotated them, this process takes the new
  * key from its file, or stops signing.
  */
-import { ServiceError } from "../base/errors.ts";
-import { securityFields } from "../base/security-events.ts";
-import { formatBase64 } from "../base/text-forms.ts";
-import type { ErasureStatement } from "../ledger/ports/record.ts";
-import type { Checkpoint } from "../ledger/tlog/checkpoint.ts";
-import { type CheckpointSigner, LogSigner } from "../ledger/tlog/signer.ts";
-import { sameHash } from "../ledger/tlog/tree.ts";
+import { ServiceError } from "../../base/errors.ts";
+import { securityFields } from "../../base/security-events.ts";
+import { formatBase64 } from "../../base/text-forms.ts";
+import type { ErasureStatement } from "../../ledger/ports/record.ts";
+import type { Checkpoint } from "../../ledger/tlog/checkpoint.ts";
+import { type CheckpointSigner, LogSigner } from "../../ledger/tlog/signer.ts";
+import { sameHash } from "../../ledger/tlog/tree.ts";
+import { readKeyFile, type SigningKeys } from "../files/key-file.ts";
 import type { StoreLogger } from "./backend.ts";
-import { readKeyFile, type SigningKeys } from "./key-file.ts";
 
 /** The log has been handed over to a later key than this process signs with. Nothing was stored. */
 export class RetiredKeyError extends Error {

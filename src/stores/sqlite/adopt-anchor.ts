@@ -1,19 +1,19 @@
 /** Makes a new anchor for a store that lost its own. The operator states that the store is the newest. */
 import { existsSync } from "node:fs";
-import type { Clock } from "../../../base/clock.ts";
-import type { RandomFill } from "../../../base/ids.ts";
-import type { ErasureStatement } from "../../../ledger/ports/record.ts";
-import type { LogState } from "../../../ledger/ports/store.ts";
-import { adoptionRecord } from "../../../ledger/record/operator-records.ts";
-import { sameHash } from "../../../ledger/tlog/tree.ts";
-import { IncompatibleStoreError } from "../../errors.ts";
-import { heads } from "../../sql/log-rows.ts";
-import { openConnection, readStoreId } from "../connection.ts";
-import { noteErasures } from "../erasure/noted-erasures.ts";
-import { SqliteQueries, transactOn } from "../queries.ts";
-import { requireSchema, requireUnsealed } from "../schema/migrate.ts";
-import { anchorConnection, createAnchor, SqliteAnchor } from "./anchor.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { RandomFill } from "../../base/ids.ts";
+import type { ErasureStatement } from "../../ledger/ports/record.ts";
+import type { LogState } from "../../ledger/ports/store.ts";
+import { adoptionRecord } from "../../ledger/record/operator-records.ts";
+import { sameHash } from "../../ledger/tlog/tree.ts";
+import { anchorConnection, createAnchor, SqliteAnchor } from "../files/anchor.ts";
+import { openConnection, readStoreId } from "../files/connection.ts";
+import { IncompatibleStoreError } from "../files/errors.ts";
+import { heads } from "../sql/log-rows.ts";
 import { LogWriter } from "./log-writer.ts";
+import { requireSchema, requireUnsealed } from "./migrate.ts";
+import { noteErasures } from "./noted-erasures.ts";
+import { SqliteQueries, transactOn } from "./queries.ts";
 
 export interface AdoptionOptions {
   readonly path: string;

@@ -10,7 +10,7 @@ import { ledgerOver, type ServiceLedger } from "../../src/ledger/append/ledger.t
 import { defaultAppenderLimits } from "../../src/ledger/append/limits.ts";
 import { seedBytes, sequence } from "../../src/ledger/append/sequence.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
-import type { StoredEntry } from "../../src/ledger/ports/archive.ts";
+import type { IdempotencyRow, StoredEntry } from "../../src/ledger/ports/archive.ts";
 import {
   type BatchFailure,
   type BatchOutcome,
@@ -24,11 +24,7 @@ import {
   UnstorableError,
 } from "../../src/ledger/ports/store.ts";
 import { committedRecords } from "../../src/ledger/record/committed-record.ts";
-import {
-  type IdempotencyRow,
-  idempotentResult,
-  sealIdempotencyRecord,
-} from "../../src/ledger/record/idempotency-record.ts";
+import { idempotentResult, sealIdempotencyRecord } from "../../src/ledger/record/idempotency-record.ts";
 import { parseLeaf } from "../../src/ledger/record/leaf.ts";
 import { open } from "../../src/ledger/record/sealing.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";

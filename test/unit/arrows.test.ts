@@ -60,3 +60,15 @@ test("imports do not go round in a circle, of types neither", () => {
   // Three leads to the circle, and is not on it.
   expect(judged(files)).toEqual([circle("one", "two"), circle("two", "one")]);
 });
+
+test("folders do not import each other, even if no file imports itself", () => {
+  const files = {
+    "cli/one/low.ts": "export type Low = string;",
+    "cli/one/high.ts": 'import type { Other } from "../two/other.ts";\nexport type High = Other;',
+    "cli/two/other.ts": 'import type { Low } from "../one/low.ts";\nexport type Other = Low;',
+  };
+  expect(judged(files)).toEqual([
+    { file: "cli/one/high.ts", line: 1, problem: "circle: cli/one → cli/two → cli/one" },
+    { file: "cli/two/other.ts", line: 1, problem: "circle: cli/two → cli/one → cli/two" },
+  ]);
+});

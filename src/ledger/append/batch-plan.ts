@@ -1,6 +1,12 @@
 /** Splits a batch into records to append and retries of calls that already have a result (idempotency). */
-import { type BatchResult, type CommittedRecord, type NotAppended, UnstorableError } from "../ports/store.ts";
-import type { EncodedIdempotency, EncodedRecord } from "../record/record.ts";
+import {
+  type BatchResult,
+  type CommittedRecord,
+  type EncodedIdempotency,
+  type EncodedRecord,
+  type NotAppended,
+  UnstorableError,
+} from "../ports/store.ts";
 
 export interface BatchPlan {
   readonly fresh: readonly EncodedRecord[];

@@ -2,8 +2,7 @@
 import type { TenantId } from "../../base/ids.ts";
 import type { Span } from "../../base/trace.ts";
 import type { Appended, ShownOfRecord } from "../ports/ledger.ts";
-import type { TenantBatch } from "../ports/store.ts";
-import type { EncodedRecord } from "../record/record.ts";
+import type { EncodedRecord, TenantBatch } from "../ports/store.ts";
 
 export interface Waiting {
   readonly record: EncodedRecord;

@@ -3,9 +3,8 @@
  * the log's head, only has to join texts. The lines of text are for a store in another thread: JSON text has no line
  * breaks, so they are all other members as JSON, the request, the outcome, and the answer for retries, if there is one.
  */
-
+import type { AppendableRecord, EncodedIdempotency, EncodedRecord } from "../ports/store.ts";
 import { assertedCanonicalText, assertedJsonText } from "../record/canonical.ts";
-import type { AppendableRecord, EncodedIdempotency, EncodedRecord } from "../record/record.ts";
 import { contentTermsOf } from "../search/search-terms.ts";
 
 /** Request and outcome are members of the record, so they are nested one level. */

@@ -4,7 +4,7 @@
  */
 import { createHmac } from "node:crypto";
 import type { JsonObject } from "../../base/json.ts";
-import type { EncodedRecord } from "../record/record.ts";
+import type { EncodedRecord } from "../ports/store.ts";
 import {
   countingRegistrations,
   maxReliedOn,

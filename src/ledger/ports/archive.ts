@@ -1,6 +1,5 @@
 /** Read-only access to a store for operators' commands, with or without a running service. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { IdempotencyRow } from "../record/idempotency-record.ts";
 import type { TileName } from "../tlog/tiles.ts";
 import type { SignableState } from "./anchor.ts";
 import type { RecordArchive } from "./ledger.ts";
@@ -25,6 +24,20 @@ export interface AuditedLog {
   entries(): AsyncIterable<StoredEntry>;
   /** Stored hashes of a tile; undefined if there is none. */
   tile(level: number, index: number): Promise<Uint8Array | undefined>;
+}
+
+/** A stored idempotency record, joined with its ledger record. */
+export interface IdempotencyRow {
+  readonly leafIndex: number;
+  /** Size of the tree in the first answer's receipt. */
+  readonly treeSize: number;
+  /** Sealed; null if it was erased, like the opening. */
+  readonly answer: Uint8Array | null;
+  readonly opening: Uint8Array | null;
+  readonly recordId: RecordId;
+  readonly leaf: Uint8Array;
+  /** Sealed. */
+  readonly record: Uint8Array;
 }
 
 /** Rows that belong to one log. All methods reject as a `StoreArchive` does. */

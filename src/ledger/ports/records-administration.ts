@@ -25,6 +25,12 @@ export interface ErasedRecord {
   readonly wasErased: boolean;
 }
 
+/** A record that the anchor notes as erased. */
+export interface NotedErasure {
+  readonly tenantId: TenantId;
+  readonly recordId: RecordId;
+}
+
 /** Why a record is not erased. */
 export type ErasureRefusal =
   /** The tenant has no such record. */

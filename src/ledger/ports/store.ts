@@ -1,13 +1,33 @@
 /** The ledger's interface to a store. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { EncodedRecord } from "../record/record.ts";
 import type { LogName } from "../tlog/log-name.ts";
 import type { TileName } from "../tlog/tiles.ts";
 import type { Hash } from "../tlog/tree.ts";
 import type { ShownOfRecord } from "./ledger.ts";
-import type { StoredRecord } from "./record.ts";
+import type { Idempotency, NewRecord, RecordCaller, RecordKind, StoredRecord } from "./record.ts";
 import type { RegistrationReader } from "./registrations.ts";
-import type { SearchPage, SearchQuery } from "./search.ts";
+import type { SearchPage, SearchQuery, SearchTerm } from "./search.ts";
+
+/** What the ledger can append: records of callers' and operators' actions. */
+export type AppendableRecord = Omit<NewRecord, "kind" | "caller"> & {
+  readonly kind: Exclude<RecordKind, "genesis">;
+  readonly caller: RecordCaller;
+};
+
+/** A record ready for sequencing: request and outcome are canonical JSON. */
+export interface EncodedRecord extends Omit<AppendableRecord, "request" | "outcome" | "idempotency"> {
+  /** Canonical JSON, like the outcome. */
+  readonly request: string;
+  readonly outcome: string;
+  readonly idempotency?: EncodedIdempotency;
+  /** Search terms besides the caller's; absent if there are none. */
+  readonly terms?: readonly SearchTerm[];
+  /** All of this as `readRecordText` reads it, cheap to pass to another thread. */
+  readonly text: string;
+}
+
+/** `Idempotency` with the answer as JSON text, which the store seals unread. */
+export type EncodedIdempotency = Omit<Idempotency, "answer"> & { readonly answer: string };
 
 /** Records of one tenant, in order. */
 export interface TenantBatch {

@@ -1,6 +1,5 @@
 import type { RecordId } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
-import type { Sequenced } from "../append/sequence.ts";
 import type { ShownOfRecord } from "../ports/ledger.ts";
 import type { BatchResult, CommittedRecord, LogState, StoredTree } from "../ports/store.ts";
 import { formatPath, formatPaths } from "../tlog/tlog-proof.ts";
@@ -15,6 +14,13 @@ export interface LoggedRecord {
   readonly record: Uint8Array;
 }
 
+/** Records of one write, in order; the genesis before `firstLeafIndex` if there is one. */
+interface LoggedBatch {
+  readonly firstLeafIndex: number;
+  readonly recordedAt: string;
+  readonly entries: readonly (Omit<LoggedRecord, "recordedAt"> & { readonly leafHash: Hash })[];
+}
+
 /** The material of a receipt: the record, and its audit path in the tree whose size and root are `stored`. */
 export function committedRecord(logged: LoggedRecord, tree: Tree, stored: StoredTree): CommittedRecord {
   const path = formatPath(tree.inclusionProof(logged.leafIndex));
@@ -23,7 +29,7 @@ export function committedRecord(logged: LoggedRecord, tree: Tree, stored: Stored
 
 /** The batch's own records, without the genesis. */
 export function committedRecords(
-  { entries, firstLeafIndex, recordedAt }: Sequenced,
+  { entries, firstLeafIndex, recordedAt }: LoggedBatch,
   tree: Tree,
   log: LogState,
 ): CommittedRecord[] {

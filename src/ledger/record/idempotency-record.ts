@@ -1,31 +1,16 @@
 /** Idempotency records: payload digest and answer of a call, sealed with the opening of the call's record. */
-import type { RecordId } from "../../base/ids.ts";
-import { type CommittedRecord, type NotAppended, UnsoundLogError } from "../ports/store.ts";
+import type { IdempotencyRow } from "../ports/archive.ts";
+import { type CommittedRecord, type EncodedIdempotency, type NotAppended, UnsoundLogError } from "../ports/store.ts";
 import type { Tree } from "../tlog/tree.ts";
 import { type TreeHead, verifyConsistency } from "../tlog/tree-verify.ts";
 import { committedRecord } from "./committed-record.ts";
 import { parseLeaf } from "./leaf.ts";
-import type { EncodedIdempotency } from "./record.ts";
 import { open, openAnswer, sealAnswer } from "./sealing.ts";
 
 /** Minimum time for which a retry is recognized. */
 export const idempotencyTtlMs = 24 * 60 * 60 * 1_000;
 /** Expired rows deleted with each insert: more than one, so that they do not accumulate; few, for speed. */
 export const purgedPerInsert = 4;
-
-/** A stored idempotency record, joined with its ledger record. */
-export interface IdempotencyRow {
-  readonly leafIndex: number;
-  /** Size of the tree in the first answer's receipt. */
-  readonly treeSize: number;
-  /** Sealed; null if it was erased, like the opening. */
-  readonly answer: Uint8Array | null;
-  readonly opening: Uint8Array | null;
-  readonly recordId: RecordId;
-  readonly leaf: Uint8Array;
-  /** Sealed. */
-  readonly record: Uint8Array;
-}
 
 /** Seals payload digest and answer with the opening of the call's record. */
 export function sealIdempotencyRecord({ payloadDigest, answer }: EncodedIdempotency, opening: Uint8Array): Uint8Array {

@@ -14,8 +14,7 @@ import type { JsonValue } from "../../base/json.ts";
 import { formatBase64, parseBase64 } from "../../base/text-forms.ts";
 import type { ErasureStatement, RecordKind, StoredRecord } from "../ports/record.ts";
 import type { LegalHold } from "../ports/records-administration.ts";
-import type { StoredTree, TimedLog } from "../ports/store.ts";
-import type { AppendableRecord } from "./record.ts";
+import type { AppendableRecord, StoredTree, TimedLog } from "../ports/store.ts";
 
 /** Kinds that are never erased, and why. */
 export const unerasable: Readonly<Partial<Record<RecordKind, string>>> = {

@@ -3,8 +3,8 @@ import { hash } from "node:crypto";
 import type { RecordId } from "../../base/ids.ts";
 import type { JsonObject } from "../../base/json.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
-import type { Idempotency, NewRecord, RecordCaller, RecordKind } from "../ports/record.ts";
-import type { SearchTerm } from "../ports/search.ts";
+import type { RecordKind } from "../ports/record.ts";
+import type { EncodedRecord } from "../ports/store.ts";
 import { canonicalText } from "./canonical.ts";
 
 /** What sequencing adds to a record, under the lock of the log's head. */
@@ -14,27 +14,6 @@ export interface LogPosition {
   /** RFC 3339 with milliseconds, UTC. */
   readonly recordedAt: string;
 }
-
-/** What the ledger can append: records of callers' and operators' actions. */
-export type AppendableRecord = Omit<NewRecord, "kind" | "caller"> & {
-  readonly kind: Exclude<RecordKind, "genesis">;
-  readonly caller: RecordCaller;
-};
-
-/** A record ready for sequencing: request and outcome are canonical JSON. */
-export interface EncodedRecord extends Omit<AppendableRecord, "request" | "outcome" | "idempotency"> {
-  /** Canonical JSON, like the outcome. */
-  readonly request: string;
-  readonly outcome: string;
-  readonly idempotency?: EncodedIdempotency;
-  /** Search terms besides the caller's; absent if there are none. */
-  readonly terms?: readonly SearchTerm[];
-  /** All of this as `readRecordText` reads it, cheap to pass to another thread. */
-  readonly text: string;
-}
-
-/** `Idempotency` with the answer as JSON text, which the store seals unread. */
-export type EncodedIdempotency = Omit<Idempotency, "answer"> & { readonly answer: string };
 
 type RecordSource = Omit<EncodedRecord, "kind"> & { readonly kind: RecordKind };
 

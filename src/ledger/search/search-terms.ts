@@ -6,7 +6,7 @@ import { canonicalCid } from "../artifacts/cid.ts";
 import { canonicalDigest } from "../artifacts/digest.ts";
 import type { RecordCaller, RecordKind, StoredRecord } from "../ports/record.ts";
 import type { SearchField, SearchTerm } from "../ports/search.ts";
-import type { EncodedRecord } from "../record/record.ts";
+import type { EncodedRecord } from "../ports/store.ts";
 
 /** The parts of a record with its terms. */
 export type TermSource = Pick<StoredRecord, "kind" | "record_id" | "request_id" | "caller" | "request" | "outcome">;

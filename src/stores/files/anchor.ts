@@ -2,9 +2,9 @@
 import { existsSync } from "node:fs";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { AnchoredLog } from "../../ledger/ports/anchor.ts";
+import type { NotedErasure } from "../../ledger/ports/records-administration.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
-import type { NotedErasure } from "../sql/erasure.ts";
 import {
   type ConnectionOptions,
   inTransaction,

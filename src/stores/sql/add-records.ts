@@ -1,10 +1,8 @@
 /** Adds a batch to a log's right edge, and says which rows store it. */
-
 import type { TenantId } from "../../base/ids.ts";
 import { type LogHead, type SealedEntry, type Sequenced, sequence } from "../../ledger/append/sequence.ts";
-import { type CommittedRecord, type LogState, UnstorableError } from "../../ledger/ports/store.ts";
+import { type CommittedRecord, type EncodedRecord, type LogState, UnstorableError } from "../../ledger/ports/store.ts";
 import { committedRecords } from "../../ledger/record/committed-record.ts";
-import type { EncodedRecord } from "../../ledger/record/record.ts";
 import { indexedRecords } from "../../ledger/search/search-terms.ts";
 import type { RightEdge, WrittenTile } from "../../ledger/tlog/right-edge.ts";
 import { type KeptCall, keptCall } from "./idempotency-records.ts";

@@ -6,6 +6,7 @@ import type {
   AnchorFinding,
   AuditedLog,
   Companions,
+  IdempotencyRow,
   OrphanRow,
   RegistrationRows,
   SearchRows,
@@ -13,17 +14,21 @@ import type {
   StoredEntry,
 } from "../../ledger/ports/archive.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
-import type { ErasurePreview, LegalHold, UndoneErasure } from "../../ledger/ports/records-administration.ts";
+import type {
+  ErasurePreview,
+  LegalHold,
+  NotedErasure,
+  UndoneErasure,
+} from "../../ledger/ports/records-administration.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type { LogState, StoredCosignature } from "../../ledger/ports/store.ts";
-import type { IdempotencyRow } from "../../ledger/record/idempotency-record.ts";
 import { rangeOfBlock } from "../../ledger/search/search-index.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
 import { SqliteAnchor } from "../files/anchor.ts";
 import { DamagedError } from "../files/errors.ts";
 import { findAnchorProblems } from "./anchoring.ts";
-import { allHolds, findUndone, type NotedErasure, previewErasure } from "./erasure.ts";
+import { allHolds, findUndone, previewErasure } from "./erasure.ts";
 import { lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "./found-registrations.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
 import { headOfTenant, isTimeAccepted, openingIn, readTiles, type StoredHead, visibleOpening } from "./log-rows.ts";

@@ -8,11 +8,11 @@ import {
   type ErasureRefusal,
   type LegalHold,
   maxErasedAtOnce,
+  type NotedErasure,
   type UndoneErasure,
 } from "../../ledger/ports/records-administration.ts";
-import type { BatchResult } from "../../ledger/ports/store.ts";
+import type { AppendableRecord, BatchResult } from "../../ledger/ports/store.ts";
 import { type ErasureOptions, erasureRecord, readErasure, unerasable } from "../../ledger/record/operator-records.ts";
-import type { AppendableRecord } from "../../ledger/record/record.ts";
 import { DamagedError } from "../files/errors.ts";
 import type { Queries, Row, Statement, Transaction } from "./queries.ts";
 import { removeFromSegments } from "./search-segments.ts";
@@ -257,12 +257,6 @@ const ofTenant: Statement = {
   text: `SELECT ${erasureColumns} FROM erasures WHERE tenant_id = $1 AND leaf_index > $2 AND ${isBackSql} = $3
           ORDER BY leaf_index LIMIT ${maxErasedAtOnce}`,
 };
-
-/** A record that the anchor notes as erased. */
-export interface NotedErasure {
-  readonly tenantId: TenantId;
-  readonly recordId: RecordId;
-}
 
 /**
  * Returns erased data that is in the store again, by tenant.

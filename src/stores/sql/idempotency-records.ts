@@ -1,15 +1,20 @@
 /** Idempotency records (table `kept_answers`). */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { SealedEntry } from "../../ledger/append/sequence.ts";
-import type { CommittedRecord, LogState, NotAppended } from "../../ledger/ports/store.ts";
+import type { IdempotencyRow } from "../../ledger/ports/archive.ts";
+import type {
+  CommittedRecord,
+  EncodedIdempotency,
+  EncodedRecord,
+  LogState,
+  NotAppended,
+} from "../../ledger/ports/store.ts";
 import {
-  type IdempotencyRow,
   idempotencyTtlMs,
   idempotentResult,
   purgedPerInsert,
   sealIdempotencyRecord,
 } from "../../ledger/record/idempotency-record.ts";
-import type { EncodedIdempotency, EncodedRecord } from "../../ledger/record/record.ts";
 import { nodesOfTiles, proofTiles } from "../../ledger/tlog/tile-nodes.ts";
 import { Tree } from "../../ledger/tlog/tree.ts";
 import { readTiles } from "./log-rows.ts";

@@ -14,7 +14,7 @@ import {
   unreadableName,
 } from "../../ledger/artifacts/registration-index.ts";
 import { maxReliedOnBytes } from "../../ledger/artifacts/registrations.ts";
-import type { EncodedRecord } from "../../ledger/record/record.ts";
+import type { EncodedRecord } from "../../ledger/ports/store.ts";
 import {
   foundByName,
   hexOf,

@@ -6,9 +6,15 @@ import { edgeOf, edgeTiles } from "../../ledger/append/edge-cache.ts";
 import { encodeRecord, readRecordText } from "../../ledger/append/record-text.ts";
 import { type Sequenced, seedBytes } from "../../ledger/append/sequence.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
-import type { BatchResult, LogState, TenantBatch, TimedLog } from "../../ledger/ports/store.ts";
+import type {
+  AppendableRecord,
+  BatchResult,
+  EncodedRecord,
+  LogState,
+  TenantBatch,
+  TimedLog,
+} from "../../ledger/ports/store.ts";
 import { shownOnly } from "../../ledger/record/committed-record.ts";
-import type { AppendableRecord, EncodedRecord } from "../../ledger/record/record.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import { RightEdge } from "../../ledger/tlog/right-edge.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";

@@ -1,9 +1,9 @@
 /** Erasures that the anchor notes, and how readers are kept from erased records. */
 import { existsSync } from "node:fs";
+import type { NotedErasure } from "../../ledger/ports/records-administration.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
 import { SqliteAnchor } from "../files/anchor.ts";
 import { openConnection, readStoreId, type SqliteConnection } from "../files/connection.ts";
-import type { NotedErasure } from "../sql/erasure.ts";
 import type { Statement } from "../sql/queries.ts";
 import { readLeaf } from "../sql/stored-record.ts";
 

@@ -6,10 +6,10 @@ import type {
   BatchOutcome,
   BatchResult,
   BatchWriter,
+  EncodedRecord,
   OnUncommitted,
   TenantBatch,
 } from "../../../src/ledger/ports/store.ts";
-import type { EncodedRecord } from "../../../src/ledger/record/record.ts";
 import type { Checkpoint } from "../../../src/ledger/tlog/checkpoint.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 

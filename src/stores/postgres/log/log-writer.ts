@@ -9,13 +9,13 @@ import {
   type BatchOutcome,
   type BatchResult,
   type CommittedRecord,
+  type EncodedRecord,
   type LogState,
   type OnUncommitted,
   type TenantBatch,
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
 import { rotationRecord } from "../../../ledger/record/operator-records.ts";
-import type { EncodedRecord } from "../../../ledger/record/record.ts";
 import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import type { AddedRows, LogIndex } from "../../sql/add-records.ts";

@@ -11,13 +11,14 @@ import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
 import {
   type BatchFailure,
   type BatchResult,
+  type EncodedIdempotency,
+  type EncodedRecord,
   type LogState,
   type OnUncommitted,
   type TenantBatch,
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
 import { idempotentResult } from "../../../ledger/record/idempotency-record.ts";
-import type { EncodedIdempotency, EncodedRecord } from "../../../ledger/record/record.ts";
 import type { LeafRange } from "../../../ledger/search/search-index.ts";
 import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../../ledger/tlog/tile-nodes.ts";

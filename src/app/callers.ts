@@ -6,13 +6,11 @@ import {
   type AuthenticatorEvent,
   type AuthenticatorOptions,
   createAuthenticator,
+  identityHeaderNames,
 } from "../auth/authenticator.ts";
-import type { MutualTlsRule, NoPossessionRule } from "../auth/confirmation.ts";
-import { createDpopNonces } from "../auth/dpop-proof.ts";
-import type { ProofOfPossessionRule } from "../auth/possession.ts";
+import { type MutualTlsRule, type NoPossessionRule, sessionPeer } from "../auth/confirmation.ts";
+import { createDpopNonces, type ProofOfPossessionRule } from "../auth/possession.ts";
 import type { ReplayStore } from "../auth/replay-store.ts";
-import { sessionPeer } from "../auth/session-peer.ts";
-import { identityHeaderNames } from "../auth/trusted-headers.ts";
 import type { TrustedIngress } from "../auth/trusted-ingress.ts";
 import { type DeclaredAttributes, undeclaredNames } from "../base/caller-attributes.ts";
 import type { Clock } from "../base/clock.ts";

@@ -1,7 +1,6 @@
 /** Who may read the logs on the operator listener: operators by their credentials, tenants by their own tokens. */
 import type { IncomingMessage } from "node:http";
-import type { Authenticator } from "../auth/authenticator.ts";
-import { matchTenantHeader, requireScopes } from "../auth/authorization.ts";
+import { type Authenticator, matchTenantHeader, requireScopes } from "../auth/authenticator.ts";
 import { inRealm, presentedScheme } from "../auth/challenge.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Timers } from "../base/timers.ts";

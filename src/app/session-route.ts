@@ -1,6 +1,6 @@
 /** The session route: client and key files become its methods, gate links and pages. */
 import { SessionService } from "../../gen/platform/sdk/v1/session_pb.ts";
-import type { SessionPeer } from "../auth/session-peer.ts";
+import type { SessionPeer } from "../auth/confirmation.ts";
 import {
   createSessionTokens,
   parseSessionKeys,

@@ -1,7 +1,8 @@
 /** Authenticates callers by access token, by trusted headers, or by both, as configured. */
 import type { Caller } from "../base/caller.ts";
-import type { TenantId } from "../base/ids.ts";
-import type { InboundRequest } from "../base/inbound-request.ts";
+import { ServiceError } from "../base/errors.ts";
+import { parsePrincipalId, parseTenantId, type TenantId } from "../base/ids.ts";
+import { canonicalText, type InboundRequest } from "../base/inbound-request.ts";
 import type { IssuerEntry } from "../base/issuers.ts";
 import {
   type AccessTokens,
@@ -12,9 +13,11 @@ import {
   type TokenIssuers,
   type TokenOptions,
 } from "./access-tokens.ts";
+import { insufficientScope, missingIdentity, refusedToken, type TokenScheme, underDpop } from "./challenge.ts";
+import { type AttributeHeaders, headerAttributes, scopesFromText } from "./claims.ts";
 import type { IntrospectionResult } from "./introspection.ts";
 import type { IssuerStatus } from "./issuer-keys.ts";
-import { callerFromHeaders, type IdentityHeaderRule } from "./trusted-headers.ts";
+import { isAuthenticatedIngress, type TrustedIngress } from "./trusted-ingress.ts";
 
 /** With both members, any `Authorization` header decides, good or bad; other calls use identity headers. */
 export interface AuthenticatorOptions {
@@ -34,7 +37,7 @@ export type AuthenticatorEvent =
   | { readonly type: "forwarded_certificate_ignored"; readonly remoteAddress: string }
   | { readonly type: "identity_headers_ignored"; readonly remoteAddress: string };
 
-export interface AuthenticatorDependencies
+interface AuthenticatorDependencies
   extends Omit<TokenDependencies, "onKeysFetched" | "onIntrospected" | "onOverreach" | "onCertificateIgnored"> {
   /** Must not throw. */
   readonly onEvent: (event: AuthenticatorEvent) => void;
@@ -113,4 +116,119 @@ function openAccessTokens(options: TokenOptions, dependencies: AuthenticatorDepe
     onOverreach: (issuer, tenantId) => onEvent({ type: "issuer_overreached", issuer, tenantId }),
     onCertificateIgnored: (remoteAddress) => onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),
   });
+}
+
+// The caller from headers of a trusted ingress, which has authenticated it in its own way.
+
+/** Names of the headers, lowercase. */
+interface IdentityHeaderNames {
+  readonly tenant: string;
+  readonly principal: string;
+  readonly subject: string;
+  /** Space separated. */
+  readonly scopes: string;
+}
+
+export interface IdentityHeaderRule {
+  readonly names: IdentityHeaderNames;
+  /** Absent: no attributes are read. */
+  readonly attributes?: AttributeHeaders;
+  /** The only peer whose headers count, over an authenticated hop. */
+  readonly ingress: TrustedIngress;
+}
+
+/** The names under a deployment's prefix, such as `x-svc-`. */
+export function identityHeaderNames(prefix: string): IdentityHeaderNames {
+  return {
+    tenant: `${prefix}tenant-id`,
+    principal: `${prefix}user-id`,
+    subject: `${prefix}subject`,
+    scopes: `${prefix}scopes`,
+  };
+}
+
+/** Longest list of scopes, in characters. */
+const maximumScopesLength = 4096;
+
+/**
+ * Derives the caller of this one call; nothing is kept from earlier calls of the connection. All four headers must be
+ * there exactly once and well formed; only scopes may be empty. Trailers are never read: they come after the decision.
+ * @param onIgnored called when another peer sends identity headers
+ * @throws ServiceError `missing_token` without identity headers of the ingress, `invalid_token` if they are not valid
+ */
+export function callerFromHeaders(inbound: InboundRequest, rule: IdentityHeaderRule, onIgnored: () => void): Caller {
+  const { names, ingress } = rule;
+  if (Object.values(names).every((name) => inbound.headerValues(name).length === 0)) throw missingIdentity();
+  if (!isAuthenticatedIngress(inbound, ingress)) {
+    onIgnored();
+    throw missingIdentity();
+  }
+  refuseTrailers(inbound, [...Object.values(names), ...Object.values(rule.attributes?.names ?? {})]);
+  const tenantId = parseTenantId(onlyValue(inbound, names.tenant));
+  if (tenantId === undefined)
+    throw refusedToken("invalid_token", "the tenant header is missing, repeated or malformed");
+  const principalId = parsePrincipalId(canonicalValue(inbound, names.principal));
+  if (principalId === undefined)
+    throw refusedToken("invalid_token", "the user header is missing, repeated or malformed");
+  // A subject follows the same rule as a principal.
+  const subject = parsePrincipalId(canonicalValue(inbound, names.subject));
+  if (subject === undefined)
+    throw refusedToken("invalid_token", "the subject header is missing, repeated or malformed");
+  const scopes = readScopes(inbound, names.scopes);
+  const attributes = rule.attributes && headerAttributes(inbound, rule.attributes);
+  return { tenantId, principalId, subject, authSource: "trusted_headers", scopes, ...attributes };
+}
+
+/** An ingress that announces one of the names as a trailer (RFC 9110 §6.6.2) forwards text of the caller. */
+function refuseTrailers(inbound: InboundRequest, names: readonly string[]): void {
+  const announced = inbound.headerValues("trailer").flatMap((value) => value.toLowerCase().split(","));
+  const forbidden = new Set(names);
+  if (announced.some((name) => forbidden.has(name.trim()))) {
+    throw refusedToken("invalid_token", "an identity header is announced as a trailer");
+  }
+}
+
+function readScopes(inbound: InboundRequest, name: string): readonly string[] {
+  const values = inbound.headerValues(name);
+  const [value] = values;
+  const fits = value !== undefined && values.length === 1 && value.length <= maximumScopesLength;
+  const scopes = fits && (value === "" || canonicalText(value) !== undefined) ? scopesFromText(value) : undefined;
+  if (scopes === undefined) throw refusedToken("invalid_token", "the scopes header is missing, repeated or malformed");
+  return scopes;
+}
+
+/** Returns the value if it is canonical; else the empty text, which is no valid id. */
+function canonicalValue(inbound: InboundRequest, name: string): string {
+  return canonicalText(onlyValue(inbound, name)) ?? "";
+}
+
+/** Returns the value of a header that is there once; else the empty text. */
+function onlyValue(inbound: InboundRequest, name: string): string {
+  const values = inbound.headerValues(name);
+  return values.length === 1 ? (values[0] as string) : "";
+}
+
+// Checks of what an authenticated caller may do.
+
+/**
+ * Refuses a caller without all of the scopes. Scopes are compared byte for byte; none implies another.
+ * @param scheme of the caller's token, for the challenge
+ * @throws ServiceError `missing_scope`, which names the required and the missing scopes
+ */
+export function requireScopes(caller: Caller, required: readonly string[], scheme: TokenScheme = "Bearer"): void {
+  const missing = required.filter((scope) => !caller.scopes.includes(scope));
+  if (missing.length === 0) return;
+  const refusal = insufficientScope(required, missing);
+  throw scheme === "DPoP" ? underDpop(refusal) : refusal;
+}
+
+/**
+ * Requires that every value of a tenant header equals the tenant of the credentials byte for byte (specification 5.5).
+ * The header may be absent. Two values joined by a comma equal no tenant.
+ * @param headerName lowercase
+ * @throws ServiceError `tenant_mismatch`
+ */
+export function matchTenantHeader(caller: Caller, inbound: InboundRequest, headerName: string): void {
+  if (inbound.headerValues(headerName).every((value) => value === caller.tenantId)) return;
+  throw new ServiceError("tenant_mismatch", "the tenant header differs from the tenant of the credentials");
 }

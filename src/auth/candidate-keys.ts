@@ -1,8 +1,13 @@
 import { type CryptoKey, createLocalJWKSet, errors, type JWK } from "jose";
 import { signatureAlgorithms } from "./challenge.ts";
-import type { TokenHeader } from "./token-claims.ts";
 
 export type KeySet = ReturnType<typeof createLocalJWKSet>;
+
+/** The members of a token's header that choose its key. */
+export interface TokenHeader {
+  readonly alg: string;
+  readonly kid?: string;
+}
 
 /** Most keys of a set that one token is checked against; the first ones are used. */
 const maximumCandidates = 8;

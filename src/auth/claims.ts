@@ -1,9 +1,17 @@
 /** Derives the caller from the claims of a verified access token. */
 import type { JWTPayload } from "jose";
 import type { AuthSource, Caller } from "../base/caller.ts";
+import {
+  type AttributeDeclaration,
+  type AttributeDeclarations,
+  type AttributeType,
+  type AttributeValue,
+  attributeValue,
+  type DeclaredAttributes,
+} from "../base/caller-attributes.ts";
 import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
+import { canonicalText, type InboundRequest } from "../base/inbound-request.ts";
 import type { IssuerEntry } from "../base/issuers.ts";
-import type { ReadAttributes } from "./attributes.ts";
 import { refusedToken } from "./challenge.ts";
 
 /** scope-token = 1*( %x21 / %x23-5B / %x5D-7E ) (RFC 6749 §3.3) */
@@ -62,4 +70,104 @@ function textClaim(payload: JWTPayload, name: string): string | undefined {
 
 function ownClaim(payload: JWTPayload, name: string): unknown {
   return Object.hasOwn(payload, name) ? payload[name] : undefined;
+}
+
+// The caller's attributes that the operator declares, read from credentials.
+
+export type CallerAttributes = Pick<Caller, "attributes" | "declaredAttributes">;
+
+/** Reads the declared attributes from claims. Throws as `callerFromClaims` does. */
+export type ReadAttributes = (payload: JWTPayload) => CallerAttributes;
+
+/** Reads attributes from the claims that their declarations name. */
+export function claimedAttributes(declared: DeclaredAttributes): ReadAttributes {
+  return (payload) =>
+    valuesOf(declared.current, "the access token carries no valid attribute", ({ claim }) => claimAt(payload, claim));
+}
+
+/** Reads attributes from the members of one claim. */
+export function attributesWithin(claim: string, declared: DeclaredAttributes): ReadAttributes {
+  return (payload) =>
+    valuesOf(declared.current, "the access token carries no valid attribute", (_, name) =>
+      claimAt(payload, [claim, name]),
+    );
+}
+
+/** Attributes that a trusted ingress forwards, and their headers. */
+export interface AttributeHeaders {
+  readonly declared: DeclaredAttributes;
+  /** Lowercase name of the header, by attribute. Attributes without a header are absent. */
+  readonly names: Readonly<Record<string, string>>;
+}
+
+/**
+ * Reads attributes from headers. Refuses a header that is there twice, required or not, because one of the two may come
+ * from an attacker.
+ * @throws ServiceError `invalid_token`
+ */
+export function headerAttributes(inbound: InboundRequest, { declared, names }: AttributeHeaders): CallerAttributes {
+  return valuesOf(declared.current, "no valid header for the attribute", ({ type }, name) => {
+    const header = Object.hasOwn(names, name) ? names[name] : undefined;
+    const values = header === undefined ? [] : inbound.headerValues(header);
+    // RFC 9110 §5.3: a proxy may join several with commas.
+    if (values.length > 1 || values[0]?.includes(","))
+      throw refusedToken("invalid_token", `more than one header for the attribute ${name}`);
+    return values[0] === undefined ? undefined : headerValue(type, values[0]);
+  });
+}
+
+/** @param refusal message if a required attribute is missing or has another type; its name follows */
+function valuesOf(
+  declaredAttributes: AttributeDeclarations,
+  refusal: string,
+  read: (declaration: AttributeDeclaration, name: string) => unknown,
+): CallerAttributes {
+  const declarations = Object.entries(declaredAttributes);
+  if (declarations.length === 0) return {};
+  const values: Record<string, AttributeValue> = {};
+  for (const [name, declaration] of declarations) {
+    const value = attributeValue(declaration.type, read(declaration, name));
+    if (value !== undefined) values[name] = value;
+    else if (declaration.required) throw refusedToken("invalid_token", `${refusal} ${name}`);
+  }
+  return { attributes: values, declaredAttributes };
+}
+
+/** Own members only: a claim may be named `__proto__`. */
+function claimAt(payload: JWTPayload, path: readonly string[]): unknown {
+  let value: unknown = payload;
+  for (const name of path) {
+    if (typeof value !== "object" || value === null || Array.isArray(value) || !Object.hasOwn(value, name)) {
+      return undefined;
+    }
+    value = (value as Readonly<Record<string, unknown>>)[name];
+  }
+  return value;
+}
+
+/** Parses a header value; the empty text is an empty set, and no value of other types. */
+function headerValue(type: AttributeType, text: string): unknown {
+  switch (type) {
+    case "text":
+      return percentDecoded(canonicalText(text));
+    case "set_of_text":
+      return text === "" ? [] : allOrNone(canonicalText(text)?.split(" ").map(percentDecoded));
+    case "whole_number":
+      return /^(?:0|-?[1-9]\d{0,15})$/.test(text) ? Number(text) : undefined;
+    case "yes_no":
+      return text === "true" ? true : text === "false" ? false : undefined;
+  }
+}
+
+function allOrNone(texts: readonly (string | undefined)[] | undefined): readonly string[] | undefined {
+  return texts?.every((text) => text !== undefined) ? texts : undefined;
+}
+
+/** Characters that a header cannot hold, and `%`, are percent-encoded in UTF-8 (RFC 3986 §2.1). */
+function percentDecoded(text: string | undefined): string | undefined {
+  try {
+    return text === undefined ? undefined : decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
 }

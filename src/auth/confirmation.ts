@@ -1,15 +1,19 @@
 /** Bindings of tokens to keys (`cnf`, RFC 7800 §3.1), and proof of possession by client certificate. */
-
 import { timingSafeEqual } from "node:crypto";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { parseThumbprint, thumbprintOf } from "../base/text-forms.ts";
 import { refusedToken } from "./challenge.ts";
-import { type ForwardedCertificateFormat, parseForwardedCertificate } from "./forwarded-certificate.ts";
-import { isFromIngress, type TrustedIngress } from "./trusted-ingress.ts";
+import {
+  callerAddress,
+  type ForwardedCertificateFormat,
+  isFromIngress,
+  parseForwardedCertificate,
+  type TrustedIngress,
+} from "./trusted-ingress.ts";
 
 /** Supported methods, in any deployment: RFC 8705 §3.1, RFC 9449 §6.1. */
 const understood = ["x5t#S256", "jkt"] as const;
-export type ConfirmationMethod = (typeof understood)[number];
+type ConfirmationMethod = (typeof understood)[number];
 
 interface KeyBinding {
   readonly method: ConfirmationMethod;
@@ -105,7 +109,7 @@ export function requireCertificate(inbound: InboundRequest, rule: MutualTlsRule)
  * by the TLS session alone.
  * @throws ServiceError `proof_of_possession_failed` if the forwarded value is malformed
  */
-export function presentedThumbprint(
+function presentedThumbprint(
   inbound: InboundRequest,
   rule: MutualTlsRule,
   onCertificateIgnored: OnCertificateIgnored,
@@ -125,6 +129,32 @@ export function presentedThumbprint(
 }
 
 /** 401: the call does not prove possession of the key. */
-export function refusedPossession(message: string): Error {
+function refusedPossession(message: string): Error {
   return refusedToken("proof_of_possession_failed", message);
+}
+
+// The peer that asks for a session, from the network alone, before a byte of the body is read.
+
+export interface SessionPeer {
+  /** From `callerAddress`. */
+  readonly address: string;
+  /** Base64url SHA-256 of the client certificate to bind the token to; undefined if it is not to be bound. */
+  readonly certificateThumbprint: string | undefined;
+}
+
+/**
+ * Reads the peer of a call. If tokens are bound to certificates, the peer must present one, as on any other call.
+ * @throws ServiceError `proof_of_possession_failed`
+ */
+export function sessionPeer(
+  inbound: InboundRequest,
+  ingress: TrustedIngress,
+  rule: NoPossessionRule | MutualTlsRule,
+  onCertificateIgnored: OnCertificateIgnored,
+): SessionPeer {
+  const address = callerAddress(inbound, ingress);
+  if (rule.mode === "none") return { address, certificateThumbprint: undefined };
+  const thumbprint = presentedThumbprint(inbound, rule, onCertificateIgnored);
+  if (thumbprint === undefined) throw refusedPossession("no client certificate of a trusted authority was presented");
+  return { address, certificateThumbprint: thumbprint.toString("base64url") };
 }

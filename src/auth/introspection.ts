@@ -1,5 +1,4 @@
 /** Opaque tokens: their issuer is asked about each (RFC 7662), within limits. */
-
 import { hash } from "node:crypto";
 import { request } from "node:https";
 import { Readable } from "node:stream";
@@ -9,14 +8,13 @@ import type { IntrospectionRule } from "../base/issuers.ts";
 import { createSemaphore } from "../base/semaphore.ts";
 import { issuerSilent, refusedToken } from "./challenge.ts";
 import { type FetchContext, fetchJsonObject } from "./issuer-documents.ts";
-import type { IssuerStatus } from "./issuer-keys.ts";
-import { createRefetchBudget, untilAborted } from "./refetch-budget.ts";
+import { createRefetchBudget, type IssuerStatus, untilAborted } from "./issuer-keys.ts";
 import type { Verification, Verify } from "./token-cache.ts";
-import { checkBegun, foreignTenant, judgeClaims, type TokenRules } from "./token-claims.ts";
+import { checkBegun, foreignTenant, judgeClaims, type TokenRules } from "./token-verifier.ts";
 
 const maximumBytes = 64 * 1024;
 
-export interface IntrospectionContext extends FetchContext {
+interface IntrospectionContext extends FetchContext {
   /** Content of the file, as UTF-8. */
   readonly readFile: (path: string) => Promise<string>;
 }
@@ -91,12 +89,12 @@ const retryAfterSeconds = 1;
 /** Outcome of a question, for metrics. `unasked`: a limit was reached. */
 export type IntrospectionResult = "active" | "inactive" | "failed" | "unasked";
 
-export interface IntrospectionDependencies extends IntrospectionContext {
+interface IntrospectionDependencies extends IntrospectionContext {
   readonly clock: { now(): number };
   readonly onAnswered: (result: IntrospectionResult) => void;
 }
 
-export interface Introspection {
+interface Introspection {
   readonly verify: Verify;
   /** Always ready. A failed question shows in the remark until one succeeds. */
   status(): IssuerStatus;

@@ -12,7 +12,7 @@ const maximumKeys = 64;
 const maximumNamed = 4;
 
 /** The usable keys of an issuer. */
-export interface PublishedKeys {
+interface PublishedKeys {
   readonly keys: readonly JWK[];
   /** Ids of signature keys that are left out. */
   readonly leftOutIds: readonly unknown[];
@@ -102,7 +102,7 @@ function isAllowed(url: URL, issuer: URL): boolean {
 }
 
 /** A request other than GET. */
-export interface FetchInit extends Pick<RequestInit, "method" | "body"> {
+interface FetchInit extends Pick<RequestInit, "method" | "body"> {
   readonly headers?: Readonly<Record<string, string>>;
   /** Longest answer. */
   readonly maximumBytes?: number;

@@ -5,7 +5,6 @@ import type { Clock } from "../base/clock.ts";
 import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";
 import { issuerUnavailable, refusedToken } from "./challenge.ts";
 import { discoverKeySetUrl, type FetchContext, fetchKeySet, parseIssuer } from "./issuer-documents.ts";
-import { createRefetchBudget, untilAborted } from "./refetch-budget.ts";
 
 /** Within this time a withdrawn key stops verifying, and a new `jwks_uri` is used. */
 const refreshIntervalMs = 5 * 60_000;
@@ -59,7 +58,7 @@ export interface IssuerKeys {
   close(): void;
 }
 
-export interface IssuerKeysDependencies extends Omit<FetchContext, "signal"> {
+interface IssuerKeysDependencies extends Omit<FetchContext, "signal"> {
   readonly clock: Clock;
   /** Uniform in [0, 1); spreads the fetches of replicas. */
   readonly random: () => number;
@@ -226,4 +225,49 @@ function late(): Error {
 
 function unknownKey(): Error {
   return refusedToken("invalid_token", "the access token is signed by an unknown key");
+}
+
+/**
+ * A bucket of `size` permits that refills `refillMs` after the first was taken. However many tokens with invented key
+ * ids arrive, the issuer sees at most `size` fetches per period.
+ */
+interface RefetchBudget {
+  /** Takes a permit; false if none is left. */
+  take(): boolean;
+  /** Milliseconds until the refill; at least 1. */
+  refillInMs(): number;
+}
+
+export function createRefetchBudget(size: number, refillMs: number, clock: Clock): RefetchBudget {
+  let left = size;
+  let firstTakenAtMs = 0;
+  return {
+    take() {
+      const now = clock.now();
+      // If the clock goes back, the period ends: an extra fetch is better than none for hours.
+      if (now - firstTakenAtMs >= refillMs || now < firstTakenAtMs) left = size;
+      if (left === 0) return false;
+      if (left === size) firstTakenAtMs = now;
+      left -= 1;
+      return true;
+    },
+    refillInMs: () => Math.min(refillMs, Math.max(1, firstTakenAtMs + refillMs - clock.now())),
+  };
+}
+
+/**
+ * Resolves as the work does; rejects with the refusal when the signal aborts first. The work continues for other
+ * callers.
+ * @param work never rejects
+ */
+export function untilAborted<T>(work: Promise<T>, signal: AbortSignal, refusal: () => Error): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(refusal());
+    if (signal.aborted) return onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    void work.then((value) => {
+      signal.removeEventListener("abort", onAbort);
+      resolve(value);
+    });
+  });
 }

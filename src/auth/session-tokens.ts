@@ -68,7 +68,7 @@ export interface SessionKeySource {
   readonly revision: number;
 }
 
-export interface SessionTokenOptions {
+interface SessionTokenOptions {
   /** `iss` of the tokens; differs from every issuer's. */
   readonly issuer: string;
   readonly audience: string;
@@ -77,7 +77,7 @@ export interface SessionTokenOptions {
   readonly random: RandomFill;
 }
 
-export interface SessionTokenGrant {
+interface SessionTokenGrant {
   readonly tenantId: TenantId;
   readonly clientId: string;
   readonly scopes: readonly string[];

@@ -47,7 +47,7 @@ export type Verify = (token: string, context: CallContext) => Promise<Verificati
 /** The same, but throws refusals. */
 export type RequireVerified = (token: string, context: CallContext) => Promise<VerifiedToken>;
 
-export interface TokenCacheOptions {
+interface TokenCacheOptions {
   readonly clock: Clock;
   /** Of the issuer's keys: a new value empties the cache, undefined disables it. */
   readonly keyRevision: () => number | undefined;

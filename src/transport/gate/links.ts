@@ -1,8 +1,7 @@
 /** The links of the gate, in the order of the chain. */
-
-import { requireScopes as assertScopes, matchTenantHeader } from "../../auth/authorization.ts";
+import { requireScopes as assertScopes, matchTenantHeader } from "../../auth/authenticator.ts";
 import { presentedScheme, refusedToken } from "../../auth/challenge.ts";
-import type { SessionPeer } from "../../auth/session-peer.ts";
+import type { SessionPeer } from "../../auth/confirmation.ts";
 import type { Caller } from "../../base/caller.ts";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import { traced } from "../../base/trace.ts";

@@ -1,6 +1,6 @@
 /** Decides the questions of one call, for all methods that have them: with scopes, quotas and turns of admission. */
 import type { HandlerContext } from "@connectrpc/connect";
-import { requireScopes } from "../../auth/authorization.ts";
+import { requireScopes } from "../../auth/authenticator.ts";
 import type { StopRule } from "../../domain/bulk.ts";
 import type { Decided } from "../../domain/decision.ts";
 import type { Evaluations, PathedQuestion } from "../../domain/evaluation.ts";

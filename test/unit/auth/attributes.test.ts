@@ -1,7 +1,7 @@
 import type { JWTPayload } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import * as reading from "../../../src/auth/attributes.ts";
-import { callerFromHeaders, identityHeaderNames } from "../../../src/auth/trusted-headers.ts";
+import { callerFromHeaders, identityHeaderNames } from "../../../src/auth/authenticator.ts";
+import * as reading from "../../../src/auth/claims.ts";
 import type { AttributeDeclarations, AttributeType, DeclaredAttributes } from "../../../src/base/caller-attributes.ts";
 import { parseNetwork } from "../../../src/base/network.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";

@@ -1,12 +1,11 @@
 import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { MutualTlsRule, NoPossessionRule } from "../../../src/auth/confirmation.ts";
-import { bindingOf } from "../../../src/auth/confirmation.ts";
-import type { ForwardedCertificateFormat } from "../../../src/auth/forwarded-certificate.ts";
+import { bindingOf, type MutualTlsRule, type NoPossessionRule } from "../../../src/auth/confirmation.ts";
 import { possessionMethod } from "../../../src/auth/possession.ts";
 import type { VerifiedToken } from "../../../src/auth/token-cache.ts";
 import { signatureLimits } from "../../../src/auth/token-verifier.ts";
+import type { ForwardedCertificateFormat } from "../../../src/auth/trusted-ingress.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import { systemClock } from "../../../src/base/clock.ts";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";

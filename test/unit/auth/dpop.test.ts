@@ -1,7 +1,6 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { DpopRule } from "../../../src/auth/dpop.ts";
-import { createDpopNonces } from "../../../src/auth/dpop-proof.ts";
+import { createDpopNonces, type DpopRule } from "../../../src/auth/possession.ts";
 import type { ReplayStore } from "../../../src/auth/replay-store.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { matchTenantHeader, requireScopes } from "../../../src/auth/authorization.ts";
+import { matchTenantHeader, requireScopes } from "../../../src/auth/authenticator.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { inboundOf, refusalOf } from "./world.ts";

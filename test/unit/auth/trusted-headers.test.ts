@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { callerFromHeaders, type IdentityHeaderRule, identityHeaderNames } from "../../../src/auth/trusted-headers.ts";
+import { callerFromHeaders, type IdentityHeaderRule, identityHeaderNames } from "../../../src/auth/authenticator.ts";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
 import { inboundOf, refusalOf } from "./world.ts";

@@ -2,8 +2,12 @@
 import { readFile } from "node:fs/promises";
 import { onTestFinished } from "vitest";
 import type { TokenOptions } from "../../../src/auth/access-tokens.ts";
-import { type Authenticator, type AuthenticatorEvent, createAuthenticator } from "../../../src/auth/authenticator.ts";
-import type { IdentityHeaderRule } from "../../../src/auth/trusted-headers.ts";
+import {
+  type Authenticator,
+  type AuthenticatorEvent,
+  createAuthenticator,
+  type IdentityHeaderRule,
+} from "../../../src/auth/authenticator.ts";
 import type { Clock } from "../../../src/base/clock.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";

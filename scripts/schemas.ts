@@ -5,7 +5,7 @@
 import { attributeTypes } from "../src/base/caller-attributes.ts";
 import { largestLimits, longestPeriodSeconds, quotaNames } from "../src/base/quotas.ts";
 import { artifactProfiles } from "../src/base/vocabulary.ts";
-import { maximumIssuers } from "../src/config/issuer-file.ts";
+import { maximumIssuers } from "../src/config/data-files.ts";
 import { type Setting, settings } from "../src/config/settings.ts";
 import { guidanceMembers } from "../src/policy/guidance/guidance.ts";
 import { referenceKinds } from "../src/policy/model/entity-types.ts";

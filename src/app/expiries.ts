@@ -1,8 +1,8 @@
 /** Reports age and expiry to operators: of the certificate and key files that settings name. */
 import { X509Certificate } from "node:crypto";
 import { stat } from "node:fs/promises";
+import type { ConfigFor } from "../config/config.ts";
 import { settings } from "../config/settings.ts";
-import type { ConfigFor } from "../config/uses.ts";
 import type { ExpiryMetrics, Validity } from "../telemetry/expiry-metrics.ts";
 
 const keyFileKeys = ["ledgerKey", "sessionKey", "dpopNonceKey", "tlsKey", "opsTlsKey"] as const;

@@ -5,9 +5,9 @@
 import { readFile, stat } from "node:fs/promises";
 import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
+import type { ConfigFor } from "../config/config.ts";
 import { fileProblems } from "../config/files.ts";
 import { settings } from "../config/settings.ts";
-import type { ConfigFor } from "../config/uses.ts";
 import { type FileRead, WatchedFiles } from "../files/watched-files.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";

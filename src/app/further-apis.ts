@@ -7,8 +7,8 @@ import { AuthorizationService } from "../../gen/platform/authzen/v1/authorizatio
 import { BulkDecisionService } from "../../gen/platform/bulk/v1/decisions_pb.ts";
 import { BulkRecordService } from "../../gen/platform/bulk/v1/records_pb.ts";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
-import type { FixedLimits } from "../config/limits.ts";
-import type { ConfigFor } from "../config/uses.ts";
+import type { ConfigFor } from "../config/config.ts";
+import type { FixedLimits } from "../config/settings.ts";
 import { createEvaluations } from "../domain/evaluation.ts";
 import { authzenRoutes, bulkRoutes, bulkStreams, type ScopeTable } from "../domain/routes.ts";
 import { authzenMetadata, authzenMetadataPath, createAuthzenDocument } from "../portal/openapi/authzen-document.ts";

@@ -2,8 +2,7 @@
 import * as fileSystem from "node:fs/promises";
 import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
-import type { FixedLimits } from "../config/limits.ts";
-import type { Config } from "../config/settings.ts";
+import type { Config, FixedLimits } from "../config/settings.ts";
 import type { Ledger } from "../ledger/ports/ledger.ts";
 import { checkBundleInThread } from "../policy/check/check-thread.ts";
 import { compileInTurns } from "../policy/engine/engine.ts";

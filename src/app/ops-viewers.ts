@@ -4,7 +4,7 @@ import { type Authenticator, matchTenantHeader, requireScopes } from "../auth/au
 import { inRealm, presentedScheme } from "../auth/challenge.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Timers } from "../base/timers.ts";
-import type { ConfigFor } from "../config/uses.ts";
+import type { ConfigFor } from "../config/config.ts";
 import { type OpsCredential, operatorOf, parseOpsCredentials } from "../credentials/ops-credentials.ts";
 import { inboundOf } from "../http/inbound-request.ts";
 import type { Viewer } from "../ops/ledger-access.ts";

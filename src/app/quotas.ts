@@ -1,5 +1,5 @@
 /** Quotas of tenants: the file that a setting names, and the counters that all replicas share. */
-import { parseQuotaFile } from "../config/quota-file.ts";
+import { parseQuotaFile } from "../config/data-files.ts";
 import type { PortionCounters } from "../domain/ports.ts";
 import { Quotas } from "../domain/quotas.ts";
 import type { Metrics } from "../telemetry/metrics.ts";

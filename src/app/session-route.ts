@@ -12,7 +12,7 @@ import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import type { FairSemaphore } from "../base/semaphore.ts";
-import type { ConfigFor } from "../config/uses.ts";
+import type { ConfigFor } from "../config/config.ts";
 import { parseClientFile, type RegisteredClient } from "../credentials/client-file.ts";
 import { FileSessionClients } from "../credentials/session-clients.ts";
 import type { AttemptCounters } from "../domain/ports.ts";

@@ -2,11 +2,11 @@
 import { build } from "../app/app.ts";
 import type { FirstPolicy } from "../app/first-policy.ts";
 import { logConsole, watchDefects } from "../app/unexpected.ts";
+import type { ConfigFor } from "../config/config.ts";
+import { openSecretFiles } from "../config/files.ts";
 import { startedByNpm, systemFiles } from "../config/load.ts";
-import { openSecretFiles } from "../config/secret-files.ts";
 import { settings } from "../config/settings.ts";
 import type { TracingRead } from "../config/tracing.ts";
-import type { ConfigFor } from "../config/uses.ts";
 import { startUpIsOver } from "../runtime/runtime.ts";
 
 export interface ServeOptions extends Exclude<TracingRead, { readonly problems: unknown }> {

@@ -1,10 +1,67 @@
-/** Turns the environment and the optional file into a frozen, typed configuration, or into all problems. */
+/**
+ * Turns the environment and the optional file into a frozen, typed configuration, or into all problems. A command
+ * validates its own settings and no others.
+ */
+import { isMap, isScalar, parseDocument, visit } from "yaml";
+import { issuerDefaultKeys } from "./data-files.ts";
 import { type Files, fileProblems } from "./files.ts";
 import { read } from "./schema.ts";
 import { type Config, type Key, type Setting, settings } from "./settings.ts";
-import { parseSettingsFile, type SettingsText } from "./settings-file.ts";
-import { type ConfigFor, keysOf, requiredKeysOf, type Use } from "./uses.ts";
 import { weaknesses } from "./weaknesses.ts";
+
+const keys = {
+  serve: Object.keys(settings) as Key[],
+  policy: ["keyReferences", "supportedProfiles"],
+  // Separate from the above, because a directory on the command line replaces it.
+  policy_directory: ["policyDir"],
+  migrate: ["store", "storePasswordFile"],
+  store: ["store", "storePasswordFile", "anchor"],
+  store_copy: ["storePasswordFile", "anchor", "ledgerKey"],
+  issuer: ["authMode", "oidcIssuer", "oidcIssuers", ...issuerDefaultKeys],
+  witnesses: ["witnesses"],
+  keys: ["ledgerKey"],
+  ledger: ["store", "storePasswordFile", "anchor", "ledgerKey"],
+  anchor: ["store", "anchor", "ledgerKey", "witnesses"],
+  clients: ["sessionClients"],
+  ops_credentials: ["opsCredentials"],
+} as const satisfies Record<string, readonly Key[]>;
+
+/** Settings that the command requires. */
+const requiredKeys = {
+  serve: ["policyDir", "ledgerOrigin"],
+  policy: [],
+  policy_directory: ["policyDir"],
+  migrate: [],
+  store: [],
+  store_copy: [],
+  issuer: [],
+  witnesses: [],
+  keys: [],
+  ledger: [],
+  anchor: [],
+  clients: ["sessionClients"],
+  ops_credentials: ["opsCredentials"],
+} as const satisfies Record<string, readonly Key[]>;
+
+/** Use of the configuration. */
+export type Use = keyof typeof keys;
+
+/** Keys that the command uses. */
+function keysOf(use: Use): readonly Key[] {
+  return keys[use];
+}
+
+/** Keys that must be set for the command. */
+export function requiredKeysOf(use: Use): readonly Key[] {
+  return requiredKeys[use];
+}
+
+/** A command's configuration: the settings that it uses, the required ones without `undefined`. */
+export type ConfigFor<U extends Use> = {
+  readonly [K in (typeof keys)[U][number]]: K extends (typeof requiredKeys)[U][number]
+    ? Exclude<Config[K], undefined>
+    : Config[K];
+};
 
 /** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -108,4 +165,43 @@ function editDistance(a: string, b: string): number {
     row = next;
   }
   return row[b.length] as number;
+}
+
+// The optional YAML file of settings.
+
+/** The unparsed file. */
+export interface SettingsText {
+  /** As the operator named it: problems of the file begin with it. */
+  readonly path: string;
+  readonly text: string;
+}
+
+/** The file's settings by name: a text, or a list or map of such. Or its problems: then its settings are unknown. */
+type SettingsFile =
+  | { readonly values: ReadonlyMap<string, unknown> }
+  | { readonly problems: readonly [string, ...string[]] };
+
+/**
+ * Parses YAML 1.2: one map. Scalars keep their spelling, so that `010` and `1.0` do not become 10 and 1; null is the
+ * empty text.
+ */
+function parseSettingsFile({ path, text }: SettingsText): SettingsFile {
+  const broken = (problem: string): SettingsFile => ({ problems: [`${path}: ${problem}`] });
+  const document = parseDocument(text, { stringKeys: true, merge: false });
+  const [error] = document.errors;
+  // The rest of the message quotes the file, which may contain secrets.
+  if (error !== undefined) return broken((error.message.split("\n", 1)[0] as string).replace(/:$/, ""));
+  const { contents } = document;
+  if (contents === null || (isScalar(contents) && contents.value === null)) return { values: new Map() };
+  if (!isMap(contents)) return broken("must be a map from setting to value");
+  visit(document, {
+    Scalar: (_, node) => {
+      node.value = node.value === null ? "" : (node.source ?? String(node.value));
+    },
+  });
+  try {
+    return { values: new Map(Object.entries(document.toJS({ maxAliasCount: 0 }) as object)) };
+  } catch {
+    return broken("must not use aliases");
+  }
 }

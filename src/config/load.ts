@@ -1,10 +1,9 @@
 /** The only module that reads the environment of the process. */
 import { readFileSync, statSync } from "node:fs";
 import { readRegularFile } from "../files/file-system.ts";
-import { type ReadOptions, type ReadResult, readConfig } from "./config.ts";
+import { type ReadOptions, type ReadResult, readConfig, type Use } from "./config.ts";
 import type { Files } from "./files.ts";
 import { readTracing, type TracingRead } from "./tracing.ts";
-import type { Use } from "./uses.ts";
 
 /** The real file system. */
 export const systemFiles: Files = {

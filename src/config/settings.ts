@@ -66,8 +66,7 @@ function optionalList<T>(
 
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 /** How a trusted ingress forwards the client certificate. */
-export const forwardedCertFormats = ["thumbprint", "pem", "der"] as const;
-export type ForwardedCertFormat = (typeof forwardedCertFormats)[number];
+const forwardedCertFormats = ["thumbprint", "pem", "der"] as const;
 
 export const settings = {
   listen: given("SVC_LISTEN", "127.0.0.1:8080", listenAddress, "host:port of the service; port 0: a free one"),
@@ -352,3 +351,32 @@ export type Config = {
 
 /** Name of a member of the configuration. */
 export type Key = keyof Config;
+
+// Limits that no setting changes.
+
+/** Limits that are the same in every deployment, in milliseconds. Tests use shorter ones. */
+export interface FixedLimits {
+  /** Polling interval of the policy directory. */
+  readonly policyPollMs: number;
+  /** For a request body to arrive. */
+  readonly bodyTimeoutMs: number;
+  /** For one call, whatever deadline it requests. */
+  readonly maxDeadlineMs: number;
+  /** For a caller to read an answer, and for a silent peer with an open stream to answer a PING. */
+  readonly answerTimeoutMs: number;
+  /** Idle time after which a stream of evidence or registrations ends. */
+  readonly bulkIdleTimeoutMs: number;
+  /**
+   * Request bodies in memory at once, in bytes; one tenant has half of it. Default: an eighth of the memory, 32 to 64
+   * MiB.
+   */
+  readonly bodyBudgetBytes?: number;
+}
+
+export const fixedLimits: FixedLimits = {
+  policyPollMs: 1_000,
+  bodyTimeoutMs: 10_000,
+  maxDeadlineMs: 30_000,
+  answerTimeoutMs: 30_000,
+  bulkIdleTimeoutMs: 60_000,
+};

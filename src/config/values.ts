@@ -6,11 +6,10 @@ import { isLoopbackHost, parseNetwork } from "../base/network.ts";
 import { parsePostgresUrl, type StoreLocation } from "../base/postgres-url.ts";
 import { parseThumbprint } from "../base/text-forms.ts";
 import { type KeyTransportMode, keyTransportModes, type SdkRoute, sdkRoutes } from "../base/vocabulary.ts";
-import { parseDataFile } from "./data-file.ts";
-import { mapOf, matching, members, oneOf, parsed, type Schema, text } from "./schema.ts";
+import { mapOf, matching, members, oneOf, parseDataFile, parsed, type Schema, text } from "./schema.ts";
 
 /** Address of a listener. */
-export interface ListenAddress {
+interface ListenAddress {
   /** Name or address, IPv6 without brackets. */
   readonly host: string;
   /** 0 to 65535; 0 lets the system choose. */
@@ -59,7 +58,7 @@ export const path = v.pipe(
 /**
  * An http or https URL without user information, query or fragment. Whether plain http is allowed is checked elsewhere.
  */
-export const httpUrl = v.pipe(
+const httpUrl = v.pipe(
   text,
   v.check((value) => /^https?:\/\/\S+$/.test(value) && URL.canParse(value), "must be an http or https URL"),
   v.check((value) => {
@@ -81,7 +80,7 @@ export function isGuarded(url: string): boolean {
 }
 
 /** An http URL off loopback is refused with this text. */
-export const mustUseHttps = "must use https: plain http is accepted on loopback only";
+const mustUseHttps = "must use https: plain http is accepted on loopback only";
 
 /** A base URL, without a trailing slash. */
 export const baseUrl = v.pipe(
@@ -209,7 +208,7 @@ export const witnesses = mapSetting(
 );
 
 /** Lowercase name of the header in which a trusted ingress sends an attribute of the caller, by attribute. */
-export type AttributeHeaders = Readonly<Record<string, string>>;
+type AttributeHeaders = Readonly<Record<string, string>>;
 
 /** Headers of HTTP itself, and those that callers and proxies use for other purposes. */
 const takenHeaders: readonly string[] = [
@@ -234,7 +233,7 @@ export const attributeHeaders = mapSetting(
 );
 
 /** What holds for the key references that match one pattern. */
-export interface KeyReferenceRule {
+interface KeyReferenceRule {
   /** Pattern of key references; `*` stands for any characters. */
   readonly pattern: string;
   readonly mode: KeyTransportMode;

@@ -9,12 +9,12 @@ const maxRecognized = 20_000;
 const tailLength = 32;
 
 /** Groups of callers without a known tenant. A tenant id never begins with a space. */
-export const unknownGroup = " unknown";
+const unknownGroup = " unknown";
 export const unauthenticatedGroup = " open";
 export const operatorGroup = " operators";
 export const probeGroup = " probes";
 
-export interface AccountsOptions {
+interface AccountsOptions {
   readonly addressOf: (inbound: InboundRequest) => string;
   /** Lowercase name of the header in which an ingress names the tenant. */
   readonly tenantHeader: string;

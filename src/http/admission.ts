@@ -14,7 +14,7 @@ import { operatorGroup, probeGroup } from "./accounts.ts";
 import { callerGone } from "./deadline.ts";
 
 /** What admission needs from the machine. */
-export interface AdmissionMachine {
+interface AdmissionMachine {
   /** Monotonic clock in milliseconds. */
   readonly nowMs: () => number;
   /** Event loop utilization since the last call, 0 to 1. */

@@ -6,8 +6,7 @@ import type { InboundRequest } from "../base/inbound-request.ts";
 import { type Accounts, operatorGroup, probeGroup, unauthenticatedGroup } from "./accounts.ts";
 import type { Admission, AdmissionTicket } from "./admission.ts";
 import { Connection } from "./connection.ts";
-import { inboundOf } from "./inbound-request.ts";
-import { pathOf } from "./request-target.ts";
+import { inboundOf, pathOf } from "./inbound-request.ts";
 import { boundUnreadBody, unreadBodyGraceMs } from "./unread-body.ts";
 
 /** Entry points by protocol. `start` is called when the call may run, or never. */
@@ -26,7 +25,7 @@ export interface Admit {
 }
 
 /** A complete answer. */
-export interface BareAnswer {
+interface BareAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;

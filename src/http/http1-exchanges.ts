@@ -1,10 +1,9 @@
 /** Tracks exchanges on HTTP/1.1 connections, which callers may pipeline. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { Connection } from "./connection.ts";
-import type { OpenAnswers } from "./open-answers.ts";
+import { Connection, type OpenAnswers } from "./connection.ts";
+import { canonicalize } from "./inbound-request.ts";
 import { type Http1Handler, invalidVersion, type RawRefusals } from "./raw-answer.ts";
-import { canonicalize } from "./request-target.ts";
 
 /**
  * Most requests in progress on one connection. Node stops reading while answers are not read, but serves all requests

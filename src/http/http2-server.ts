@@ -1,11 +1,9 @@
 /** Node's HTTP/2 server, with admission before anything else and an end for every session. */
 import http2 from "node:http2";
 import type { Admit } from "./admit.ts";
-import { Connection } from "./connection.ts";
-import type { InboundSource } from "./inbound-request.ts";
-import type { OpenAnswers } from "./open-answers.ts";
+import { Connection, type OpenAnswers } from "./connection.ts";
+import { canonicalTarget, type InboundSource } from "./inbound-request.ts";
 import type { Http1Handler } from "./raw-answer.ts";
-import { canonicalTarget } from "./request-target.ts";
 
 /**
  * Takes an HTTP/2 stream as it is, or returns false: the stream then becomes a request and a response for the handler,
@@ -17,7 +15,7 @@ export type StreamHandler = (
   rawHeaders: readonly string[],
 ) => boolean;
 
-export interface Http2ServerOptions {
+interface Http2ServerOptions {
   readonly handler: Http1Handler;
   readonly onStream?: StreamHandler;
   readonly admit: Admit;
@@ -68,7 +66,7 @@ const pollIntervalMs = 500;
 /** How long a closing session without open streams may last, in milliseconds. */
 const goodbyeMs = 2_000;
 
-export interface SessionLimits {
+interface SessionLimits {
   /** How long an idle session is kept, in milliseconds. */
   readonly idleTimeoutMs: number;
   /** How long a peer with open streams may be silent before a PING, and again after it, in milliseconds. */

@@ -5,14 +5,15 @@
  */
 import http from "node:http";
 import type http2 from "node:http2";
-import net, { type AddressInfo } from "node:net";
+import type { AddressInfo } from "node:net";
+import net from "node:net";
 import type { Duplex } from "node:stream";
-import tls, { type TLSSocket } from "node:tls";
+import type { TLSSocket } from "node:tls";
+import tls from "node:tls";
 import type { Admit } from "./admit.ts";
-import { type ConnectionOptions, confineConnections } from "./connection.ts";
+import { type ConnectionOptions, confineConnections, OpenAnswers } from "./connection.ts";
 import { Http1Exchanges } from "./http1-exchanges.ts";
 import { type AddressOf, createHttp2, Http2Sessions, type StreamHandler } from "./http2-server.ts";
-import { OpenAnswers } from "./open-answers.ts";
 import type { Http1Handler, RawRefusals } from "./raw-answer.ts";
 import { ReplaceableTls, type ReplaceableTlsOptions, serverTlsOptions, type TlsFiles } from "./replaceable-tls.ts";
 import { isLingering, TruthfulResponse } from "./unread-body.ts";

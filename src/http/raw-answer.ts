@@ -29,7 +29,7 @@ function endWithAnswer(socket: Duplex, status: string, headers: Readonly<Record<
   socket.end(`HTTP/1.1 ${status}\r\n${lines.join("")}\r\n${json}`);
 }
 
-export interface RawRefusalsOptions {
+interface RawRefusalsOptions {
   readonly clock: Clock;
   readonly random: RandomFill;
   /** Returns the body of a refusal. */

@@ -22,7 +22,7 @@ export function serverTlsOptions(files: TlsFiles): TlsOptions {
 }
 
 /** A connection whose client certificate is no longer trusted. */
-export interface DisownedConnection {
+interface DisownedConnection {
   readonly socket: TLSSocket;
   readonly connection: Connection | undefined;
 }

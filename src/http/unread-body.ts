@@ -97,7 +97,7 @@ function swallow(body: Readable): void {
  * version 8) lose the answer. It leaves a stream that was read in part half open for the life of the session, which
  * then cannot end.
  */
-export function boundUnreadStream(stream: ServerHttp2Stream, body: Readable = stream): void {
+function boundUnreadStream(stream: ServerHttp2Stream, body: Readable = stream): void {
   if (stream.endAfterHeaders) return;
   // Node emits this when all of the answer except its trailers has been written.
   stream.on("wantTrailers", () => {

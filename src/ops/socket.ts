@@ -1,9 +1,8 @@
 /** The server of the operator listener: plaintext or TLS, with the same rules as the service's. */
 import http from "node:http";
 import https from "node:https";
-import { confineConnections, type OnDefect } from "../http/connection.ts";
+import { confineConnections, type OnDefect, OpenAnswers } from "../http/connection.ts";
 import { Http1Exchanges } from "../http/http1-exchanges.ts";
-import { OpenAnswers } from "../http/open-answers.ts";
 import type { Http1Handler, RawRefusals } from "../http/raw-answer.ts";
 import { ReplaceableTls, serverTlsOptions, type TlsFiles } from "../http/replaceable-tls.ts";
 

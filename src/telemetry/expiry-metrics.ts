@@ -1,5 +1,4 @@
 /** Metrics of certificates and keys. All are points in time; alerts compute durations. */
-
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { Clock } from "../base/clock.ts";
 

@@ -31,10 +31,10 @@ const maxSpansPerTrace = 64;
 /** Default of the OpenTelemetry SDK specification. */
 const maxLinks = 128;
 
-export const ids = new RandomIdGenerator();
+const ids = new RandomIdGenerator();
 
 /** Attributes of the service, and the receiver of its spans. */
-export interface SpanSink {
+interface SpanSink {
   readonly resource: Resource;
   readonly scope: InstrumentationScope;
   /** Called with ended spans that are to be exported. */
@@ -42,7 +42,7 @@ export interface SpanSink {
 }
 
 /** Whether a trace is exported, by whether the caller was authenticated. */
-export interface Decisions {
+interface Decisions {
   readonly traceId: string;
   readonly ifStranger: boolean;
   readonly ifCaller: boolean;
@@ -53,12 +53,7 @@ export interface Decisions {
  *
  * @param parent the caller's span, if it sent one
  */
-export function callSpan(
-  sink: SpanSink,
-  decisions: Decisions,
-  parent: SpanContext | undefined,
-  waitedMs: number,
-): CallSpan {
+function callSpan(sink: SpanSink, decisions: Decisions, parent: SpanContext | undefined, waitedMs: number): CallSpan {
   const { traceId, ifStranger, ifCaller } = decisions;
   if (!ifStranger && !ifCaller) return new UnrecordedSpan(traceId);
   return new RecordedSpan(new Trace(sink, decisions, waitedMs), "", SpanKind.SERVER, parent, 0);

@@ -1,15 +1,15 @@
 /** The gateway's HTTP server: fastify's router for both kinds of connection, with the routes of every protocol. */
-import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import Fastify from "fastify";
 import { overloaded, ServiceError } from "../base/errors.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { Accounts } from "../http/accounts.ts";
 import { Admission, type AdmissionLimits, admissionMachine, defaultAdmissionLimits } from "../http/admission.ts";
 import { type Admit, type AdmitOptions, createAdmit, ticketOf } from "../http/admit.ts";
-import { headerProblem, inboundOf } from "../http/inbound-request.ts";
+import { headerProblem, inboundOf, pathOf } from "../http/inbound-request.ts";
 import { createListener, type Listener, type ListenerOptions } from "../http/listener.ts";
 import { noSchemas } from "../http/no-schemas.ts";
 import { expectationFailed, expectsMore, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
-import { pathOf } from "../http/request-target.ts";
 import { boundUnreadBody } from "../http/unread-body.ts";
 import { methodNotAllowed, toEnvelope, toServiceError } from "./calls/errors.ts";
 import { type AdapterOptions, isAnswered } from "./calls/exchange.ts";

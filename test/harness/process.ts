@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { FixedLimits } from "../../src/config/limits.ts";
+import type { FixedLimits } from "../../src/config/settings.ts";
 
 const root = join(import.meta.dirname, "../..");
 

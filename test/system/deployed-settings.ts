@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readConfig } from "../../src/config/config.ts";
-import { openSecretFiles } from "../../src/config/secret-files.ts";
+import { openSecretFiles } from "../../src/config/files.ts";
 import { createAuthority } from "../harness/certificates.ts";
 
 export interface Deployed {

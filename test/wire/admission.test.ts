@@ -11,7 +11,7 @@ import {
 import { systemClock } from "../../src/base/clock.ts";
 import { ServiceError } from "../../src/base/errors.ts";
 import type { PrincipalId, TenantId } from "../../src/base/ids.ts";
-import { createBodyBudget } from "../../src/http/body-budget.ts";
+import { createBodyBudget } from "../../src/http/body.ts";
 import type { Listener } from "../../src/http/listener.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";

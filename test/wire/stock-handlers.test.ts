@@ -7,7 +7,8 @@ import type { ClientHttp2Session } from "node:http2";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
 import type { HandlerContext } from "@connectrpc/connect";
-import fastify, { type FastifyInstance } from "fastify";
+import type { FastifyInstance } from "fastify";
+import fastify from "fastify";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { DiscoveryService, WhoAmIRequestSchema } from "../../gen/platform/sdk/v1/discovery_pb.ts";
@@ -19,7 +20,7 @@ import {
 import { systemClock } from "../../src/base/clock.ts";
 import { ServiceError } from "../../src/base/errors.ts";
 import type { PrincipalId, TenantId } from "../../src/base/ids.ts";
-import { createBodyBudget } from "../../src/http/body-budget.ts";
+import { createBodyBudget } from "../../src/http/body.ts";
 import { inboundOf } from "../../src/http/inbound-request.ts";
 import type { Listener } from "../../src/http/listener.ts";
 import { callerOf } from "../../src/transport/calls/call.ts";

@@ -1,5 +1,5 @@
 /** Findings of `doctor`. */
-import type { ConfigFor, Use } from "../../config/uses.ts";
+import type { ConfigFor, Use } from "../../config/config.ts";
 import type { Context } from "../frame/command.ts";
 import { Refusal } from "../frame/output.ts";
 

@@ -1,7 +1,7 @@
 /** The frame of every command: options, settings, answer, and exit code. */
 import { type Command, Option } from "commander";
+import type { ConfigFor, Use } from "../../config/config.ts";
 import { loadConfig } from "../../config/load.ts";
-import type { ConfigFor, Use } from "../../config/uses.ts";
 import { type Step, type StepOptions, takeStep } from "./confirmation.ts";
 import { type Answer, print, Refusal } from "./output.ts";
 import type { Terminal } from "./terminal.ts";

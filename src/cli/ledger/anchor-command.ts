@@ -1,7 +1,7 @@
 import { randomFillSync } from "node:crypto";
 import { systemClock } from "../../base/clock.ts";
 import { systemTimers } from "../../base/timers.ts";
-import type { ConfigFor } from "../../config/uses.ts";
+import type { ConfigFor } from "../../config/config.ts";
 import { auditLog } from "../../ledger/audit/audit.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { LogSigner } from "../../ledger/tlog/signer.ts";

@@ -7,8 +7,15 @@ import type { Readable } from "node:stream";
 import { create, type DescMessage, type Message, type Registry } from "@bufbuild/protobuf";
 import type { FastifyRequest } from "fastify";
 import type { InboundRequest } from "../../base/inbound-request.ts";
-import { admitBody, type BodyLimits, declaredBytes, prefixBytes, readBody } from "../../http/body.ts";
-import type { BodyBudget, BodyLease } from "../../http/body-budget.ts";
+import {
+  admitBody,
+  type BodyBudget,
+  type BodyLease,
+  type BodyLimits,
+  declaredBytes,
+  prefixBytes,
+  readBody,
+} from "../../http/body.ts";
 import { startDeadline, withinDeadline } from "../../http/deadline.ts";
 import type { Rules } from "../codec/validate.ts";
 import type { Call } from "./call.ts";

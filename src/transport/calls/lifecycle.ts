@@ -1,12 +1,10 @@
 /** Begin and end of a call, on every protocol: its id, its start time, and its report. */
-
 import type { Clock } from "../../base/clock.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../../base/ids.ts";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import type { AdmissionTicket } from "../../http/admission.ts";
 import { callerGone } from "../../http/deadline.ts";
-import { headerValues } from "../../http/inbound-request.ts";
-import { pathOf } from "../../http/request-target.ts";
+import { headerValues, pathOf } from "../../http/inbound-request.ts";
 import type { Tracing } from "../../telemetry/tracing.ts";
 import type { Call } from "./call.ts";
 

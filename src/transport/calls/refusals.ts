@@ -11,7 +11,7 @@ import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { trailerFlag, trailerSerialize } from "@connectrpc/connect/protocol-grpc-web";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Reason, ServiceError } from "../../base/errors.ts";
-import { pathOf } from "../../http/request-target.ts";
+import { pathOf } from "../../http/inbound-request.ts";
 import type { Call, Protocol } from "./call.ts";
 import { refusalHeaders, toConnectError, toEnvelope } from "./errors.ts";
 

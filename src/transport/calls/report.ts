@@ -2,9 +2,8 @@ import type { Clock } from "../../base/clock.ts";
 import type { ServiceError } from "../../base/errors.ts";
 import { securityOf } from "../../base/security-events.ts";
 import type { DecisionMade } from "../../domain/record.ts";
-import type { Logger } from "../../telemetry/logger.ts";
+import { describeCause, type Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
-import { describeCause } from "../../telemetry/serialize-error.ts";
 import type { Answered } from "./lifecycle.ts";
 
 /** Probes are frequent: a line for each would be most of the log. */

@@ -34,7 +34,7 @@ const [{ systemClock }, { createChain }, { createBodyBudget }, { createServer },
   await Promise.all([
     import("../../../src/base/clock.ts"),
     import("../../../src/transport/gate/chain.ts"),
-    import("../../../src/http/body-budget.ts"),
+    import("../../../src/http/body.ts"),
     import("../../../src/transport/server.ts"),
     import("./methods.ts"),
   ]);

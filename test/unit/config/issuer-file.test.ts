@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseTenantId } from "../../../src/base/ids.ts";
 import { overlapsOf, speaksFor, type TenantRule } from "../../../src/base/issuers.ts";
-import { maximumIssuers, parseIssuerFile } from "../../../src/config/issuer-file.ts";
+import { maximumIssuers, parseIssuerFile } from "../../../src/config/data-files.ts";
 import { must } from "../domain/world.ts";
 import { configOf, filesOf, goodEnvironment, problemsOf } from "./read.ts";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { parseQuotaFile } from "../../../src/config/quota-file.ts";
+import { parseQuotaFile } from "../../../src/config/data-files.ts";
 
 const requests = { limit: 6000, period_seconds: 60 };
 

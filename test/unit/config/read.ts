@@ -1,8 +1,6 @@
 /** Reads a configuration in tests: a complete good one, with what the test changes. */
-import { type Environment, readConfig } from "../../../src/config/config.ts";
+import { type ConfigFor, type Environment, readConfig, type SettingsText } from "../../../src/config/config.ts";
 import type { Files } from "../../../src/config/files.ts";
-import type { SettingsText } from "../../../src/config/settings-file.ts";
-import type { ConfigFor } from "../../../src/config/uses.ts";
 
 export const goodEnvironment: Environment = {
   SVC_OIDC_ISSUER: "https://issuer.example/realms/a",

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { openSecretFiles } from "../../../src/config/secret-files.ts";
+import { openSecretFiles } from "../../../src/config/files.ts";
 import { filesOf, problemsOf } from "./read.ts";
 
 /** Value of the setting for so many witnesses. */

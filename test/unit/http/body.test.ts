@@ -6,8 +6,7 @@ import { text } from "node:stream/consumers";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";
-import { readBody } from "../../../src/http/body.ts";
-import { type BodyLease, createBodyBudget } from "../../../src/http/body-budget.ts";
+import { type BodyLease, createBodyBudget, readBody } from "../../../src/http/body.ts";
 import type { Call } from "../../../src/transport/calls/call.ts";
 
 const lease: BodyLease = { holds: () => {}, release: () => {} };

@@ -1,7 +1,7 @@
 /** Answers that wait until their callers take them: for how long, how many, and how much of them. */
 import { EventEmitter } from "node:events";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { type AnswerLimits, type OpenAnswer, OpenAnswers } from "../../../src/http/open-answers.ts";
+import { type AnswerLimits, type OpenAnswer, OpenAnswers } from "../../../src/http/connection.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { canonicalTarget } from "../../../src/http/request-target.ts";
+import { canonicalTarget } from "../../../src/http/inbound-request.ts";
 
 test("however a path is encoded, its canonical form is one", () => {
   const character = fc.constantFrom(..."/abzAZ09-._~");

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { applyRules, scrub } from "../../../src/telemetry/scrub.ts";
+import { applyRules, scrub } from "../../../src/telemetry/logger.ts";
 
 /** What the rules are made of, in every spelling, and what stands beside it in a line. */
 const fragments = [

@@ -2,7 +2,7 @@ import { prepareRuntime } from "./runtime/runtime.ts";
 
 prepareRuntime();
 // Imported afterwards, so that the compile cache has it; without the commands that a service has no use for.
-const { programOf, runProgram, serveCommand } = await import("./cli/program.ts");
+const { programOf, runProgram, serveCommand } = await import("./cli/run.ts");
 const { processTerminal } = await import("./cli/frame/terminal.ts");
 
 const program = programOf(processTerminal, [serveCommand]);

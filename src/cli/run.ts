@@ -1,32 +1,36 @@
-/** All commands. */
-import type { Command } from "commander";
+/** All commands: parses the command line, runs the command and reports failures. */
+import { Command, CommanderError } from "commander";
+import packageFile from "../../package.json" with { type: "json" };
+import { loadTracing } from "../config/load.ts";
 import {
   clientsAddCommand,
   clientsListCommand,
   clientsRemoveCommand,
   clientsRotateCommand,
-} from "./clients-commands.ts";
+  operatorsAddCommand,
+  operatorsListCommand,
+  operatorsRemoveCommand,
+} from "./credentials-commands.ts";
 import { doctorCommand } from "./doctor/doctor-command.ts";
-import type { Terminal } from "./frame/terminal.ts";
-import { ledgerAnchorCommand } from "./ledger/anchor-command.ts";
-import { ledgerClockCommand } from "./ledger/clock-command.ts";
-import { ledgerEraseCommand } from "./ledger/erase-command.ts";
+import { type AnyCommand, command } from "./frame/command.ts";
+import { print, Refusal, type Terminal, visibleText } from "./frame/terminal.ts";
+import {
+  ledgerEraseCommand,
+  ledgerHoldListCommand,
+  ledgerHoldPlaceCommand,
+  ledgerHoldReleaseCommand,
+} from "./ledger/erasure-commands.ts";
 import { ledgerExportCommand } from "./ledger/export-command.ts";
-import { ledgerHoldListCommand, ledgerHoldPlaceCommand, ledgerHoldReleaseCommand } from "./ledger/hold-commands.ts";
 import { keysGenerateCommand, keysRotateCommand, keysShowCommand } from "./ledger/keys-commands.ts";
-import { ledgerPackCommand } from "./ledger/pack-command.ts";
-import { ledgerPackVerifyCommand } from "./ledger/pack-verify-command.ts";
-import { ledgerReapplyCommand } from "./ledger/reapply-command.ts";
-import { receiptVerifyCommand } from "./ledger/receipt-verify-command.ts";
+import { ledgerPackCommand, ledgerPackVerifyCommand } from "./ledger/pack-commands.ts";
+import { ledgerAnchorCommand, ledgerClockCommand, ledgerReapplyCommand } from "./ledger/recovery-commands.ts";
 import { ledgerReindexCommand } from "./ledger/reindex-command.ts";
 import { ledgerSearchCommand } from "./ledger/search-command.ts";
-import { ledgerVerifyCommand } from "./ledger/verify-command.ts";
-import { operatorsAddCommand, operatorsListCommand, operatorsRemoveCommand } from "./operators-commands.ts";
+import { ledgerVerifyCommand, receiptVerifyCommand } from "./ledger/verify-commands.ts";
 import { policyDiffCommand } from "./policy/diff-command.ts";
-import { policyCheckCommand, policySchemaCommand, policyTestCommand } from "./policy/directory-commands.ts";
+import { policyCheckCommand, policySchemaCommand, policyTestCommand } from "./policy/directory.ts";
 import { policyExplainCommand } from "./policy/explain-command.ts";
 import { policyReplayCommand } from "./policy/replay-command.ts";
-import { programOf, runProgram, serveCommand } from "./program.ts";
 import { migrateCommand, storeBackupCommand, storeCompactCommand, storeCopyCommand } from "./store-commands.ts";
 
 /**
@@ -53,3 +57,97 @@ export function commandsOf(terminal: Terminal): Command {
     ...[operatorsAddCommand, operatorsListCommand, operatorsRemoveCommand],
   ]);
 }
+
+/** Descriptions of the command groups. */
+const groups: Readonly<Record<string, string>> = {
+  policy: "check, test, explain and compare policy directories, and replay decisions",
+  store: "back up, compact and move a store",
+  keys: "make, rotate and show the keys that sign checkpoints",
+  ledger: "verify, export and search the evidence logs, pack evidence, erase and hold records, and verify receipts",
+  "ledger anchor": "the anchor of the store",
+  "ledger clock": "the times of the logs",
+  "ledger hold": "legal holds: what one covers is not erased",
+  "ledger receipt": "receipts",
+  clients: "register clients of the session route",
+  operators: "credentials of operators, who may read every log on the operator listener",
+};
+
+/** The program with these commands, in their groups. */
+export function programOf(terminal: Terminal, commands: readonly AnyCommand[]): Command {
+  const program: Command = new Command("svc-platform-api")
+    .description("Metadata-only control plane for data protection that is enforced locally")
+    .option("--config <file>", "YAML file of settings, for the command that follows")
+    .hook("preAction", (_program, action) => {
+      const { config } = program.opts<{ config?: string }>();
+      if (config !== undefined && action.getOptionValue("config") === undefined)
+        action.setOptionValueWithSource("config", config, "cli");
+    })
+    .version(packageFile.version, "-V, --version", "print the version of this program")
+    // An option belongs to the command that it follows: `pack` and `pack verify` have some of the same name.
+    .enablePositionalOptions()
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => terminal.out(visibleText(text)),
+      writeErr: (text) => terminal.err(visibleText(text)),
+    })
+    .showHelpAfterError("(--help says more)");
+  for (const { name, addTo } of commands) addTo(groupOf(program, name.split(" ").slice(0, -1)), terminal);
+  refuseRepeated(program);
+  return program;
+}
+
+/** The group with this path, created for its first command. */
+function groupOf(program: Command, path: readonly string[]): Command {
+  const within = (group: Command, name: string, at: number) =>
+    group.commands.find((each) => each.name() === name) ??
+    group.command(name).description(groups[path.slice(0, at + 1).join(" ")] ?? "");
+  return path.reduce(within, program);
+}
+
+/** Runs the command. Resolves when it is done; the terminal has its exit code. Never rejects. */
+export async function runProgram(program: Command, commandLine: readonly string[], terminal: Terminal): Promise<void> {
+  try {
+    await program.parseAsync([...commandLine], { from: "user" });
+  } catch (error) {
+    // Commander has printed the problem; asking for help is not a failure.
+    if (error instanceof CommanderError) return terminal.exitCode(error.exitCode);
+    // An unexpected failure.
+    const message = error instanceof Error ? error.message : String(error);
+    print({ problems: [message] }, commandLine.includes("--json"), terminal);
+  }
+}
+
+/**
+ * Refuses a repeated option that takes one value: Commander would silently use the last value for what was meant for
+ * both.
+ */
+function refuseRepeated(command: Command): void {
+  for (const option of command.options) {
+    // A repeatable option has its own parser; the parser of choices does not gather.
+    const gathers = option.variadic || (option.parseArg !== undefined && option.argChoices === undefined);
+    const takesOne = (option.required || option.optional) && !gathers;
+    let isGiven = false;
+    command.on(`option:${option.name()}`, () => {
+      if (isGiven && takesOne) command.error(`error: option '${option.flags}' is given twice`);
+      isGiven = true;
+    });
+  }
+  for (const each of command.commands) refuseRepeated(each);
+}
+
+/** Runs the service until a signal stops it. */
+export const serveCommand = command({
+  name: "serve",
+  says: "run the service until SIGTERM or SIGINT",
+  async run({ load }) {
+    const config = load("serve");
+    const traces = loadTracing();
+    if ("problems" in traces) throw new Refusal(traces.problems);
+    // Loaded here, so that other commands start faster, and policies are checked while the rest is loaded.
+    const { beginFirstPolicy } = await import("../app/first-policy.ts");
+    const { first } = await beginFirstPolicy(config);
+    const { serve } = await import("./serve.ts");
+    await serve({ config, policy: first, ...traces });
+    return undefined;
+  },
+});

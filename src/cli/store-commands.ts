@@ -9,11 +9,9 @@ import { storeBackend } from "../stores/backends.ts";
 import { compactStore } from "../stores/sql/compact.ts";
 import type { CopiedStore } from "../stores/sql/copy.ts";
 import type { StoreDatabase } from "../stores/sql/queries.ts";
-import { command } from "./frame/command.ts";
-import { loggedStepFlags, type Step } from "./frame/confirmation.ts";
-import { type Answer, Refusal } from "./frame/output.ts";
+import { command, loggedStepFlags, type Step } from "./frame/command.ts";
 import { inStore, logLine, logMembers } from "./frame/store.ts";
-import { createProgress } from "./frame/terminal.ts";
+import { type Answer, createProgress, Refusal } from "./frame/terminal.ts";
 
 /** Creates the store, or upgrades it to this program's schema. */
 export const migrateCommand = command({

@@ -1,7 +1,7 @@
 /** Files that are polled and reloaded together; changes take effect within seconds. */
 import type { Timers } from "../base/timers.ts";
 
-export interface FileState {
+interface FileState {
   readonly mtimeMs: number;
   readonly ctimeMs: number;
   readonly size: number;
@@ -11,7 +11,7 @@ export interface FileState {
 }
 
 /** The used part of `node:fs/promises`; follows links. Both reject with an error that has a `code`. */
-export interface WatchedFileSystem {
+interface WatchedFileSystem {
   stat(path: string): Promise<FileState>;
   readFile(path: string, encoding: "utf8"): Promise<string>;
 }
@@ -22,7 +22,7 @@ export interface FileRead {
   readonly permissions: number;
 }
 
-export interface WatchedFilesOptions<Content> {
+interface WatchedFilesOptions<Content> {
   readonly paths: readonly string[];
   /**
    * Parses the files, in the order of the paths, to one content; `current` is absent the first time. Throws if they are

@@ -7,8 +7,8 @@ import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/p
 import { CreateSessionRequestSchema, CreateSessionResponseSchema } from "../../gen/platform/sdk/v1/session_pb.ts";
 import type { AttributeValues } from "../../src/base/caller-attributes.ts";
 import type { TenantId } from "../../src/base/ids.ts";
-import { formatClientFile } from "../../src/credentials/client-file.ts";
 import type { SecretHash } from "../../src/credentials/client-secret.ts";
+import { formatClientFile } from "../../src/credentials/session-clients.ts";
 import { type Gateway, rest, startGateway } from "./gateway.ts";
 import { frame, refusalInTrailers } from "./grpc.ts";
 import { h2Call, h2Close, h2Connect } from "./h2.ts";

@@ -12,8 +12,8 @@ export const doctorCommand = command({
     "--timeout <seconds>": { says: "time for all of it, 1 to 300", parse: seconds, fallback: 10 },
   },
   async run({ options: { timeout }, load, terminal }) {
-    const { files, policy, runtime, settingsCheck } = await import("./machine-checks.ts");
-    const { issuer, store, witnesses } = await import("./service-checks.ts");
+    const { files, policy, runtime, settingsCheck } = await import("./checks.ts");
+    const { issuer, store, witnesses } = await import("./checks.ts");
     const deadline = new AbortController();
     const timer = setTimeout(() => deadline.abort(), timeout * 1_000);
     const { version } = packageFile;

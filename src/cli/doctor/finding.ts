@@ -1,7 +1,7 @@
 /** Findings of `doctor`. */
 import type { ConfigFor, Use } from "../../config/config.ts";
 import type { Context } from "../frame/command.ts";
-import { Refusal } from "../frame/output.ts";
+import { Refusal } from "../frame/terminal.ts";
 
 export interface Finding {
   /** The checked subject. */

@@ -1,5 +1,4 @@
 /** The store of a command, with or without a running service. */
-
 import { randomFillSync } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import { systemClock } from "../../base/clock.ts";
@@ -10,12 +9,11 @@ import type { RecordsAdministration } from "../../ledger/ports/records-administr
 import type { LogState } from "../../ledger/ports/store.ts";
 import { storeBackend } from "../../stores/backends.ts";
 import { AnchorFileError, BackupTargetError } from "../../stores/files/errors.ts";
-import type { Context } from "./command.ts";
-import { reasonProblems } from "./confirmation.ts";
-import { Refusal } from "./output.ts";
+import { type Context, reasonProblems } from "./command.ts";
+import { Refusal } from "./terminal.ts";
 
 /** The problem of a store that could not be used, with the name of its setting. */
-export function storeProblem(error: unknown): string {
+function storeProblem(error: unknown): string {
   const isTarget = error instanceof BackupTargetError;
   const setting = isTarget ? "--to" : error instanceof AnchorFileError ? "SVC_ANCHOR" : "SVC_STORE";
   return `${setting}: ${error instanceof Error ? error.message : String(error)}`;
@@ -93,13 +91,13 @@ export async function logOf(archive: StoreArchive, tenant: string | undefined): 
 }
 
 /** Names of tenants and records on the command line. */
-export interface Named {
+interface Named {
   readonly tenant?: string | undefined;
   readonly record?: readonly string[] | undefined;
   readonly reason?: string | undefined;
 }
 
-export interface Parsed {
+interface Parsed {
   readonly tenantId: TenantId | undefined;
   /** Each once, in the order given. */
   readonly recordIds: readonly RecordId[];

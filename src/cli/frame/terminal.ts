@@ -64,3 +64,78 @@ export function createProgress(terminal: Terminal): Progress {
     done: () => terminal.err(`${toLineStart}${eraseLine}`),
   };
 }
+
+// Output of commands: lines for a person, or one JSON document for a machine.
+
+export interface Answer {
+  /** For machines. */
+  readonly value?: Readonly<Record<string, unknown>>;
+  /** For people. */
+  readonly text?: string;
+  /** Reasons for failure; success if empty. */
+  readonly problems?: readonly string[];
+  /** Exit code if there are problems. Default 1. */
+  readonly exitCode?: number | undefined;
+}
+
+/** Ends a command that cannot do its work, with its problems as the answer. */
+export class Refusal extends Error {
+  override readonly name = "Refusal";
+  readonly answer: Answer;
+
+  constructor(problems: string | readonly string[], more: Omit<Answer, "problems"> = {}) {
+    const all = [problems].flat();
+    super(all.join("\n"));
+    this.answer = { ...more, problems: all };
+  }
+}
+
+/** Does work; turns errors into a Refusal that names the setting. */
+export function underSetting<Result>(setting: string, work: () => Result): Result {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    throw new Refusal(`${setting}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/**
+ * With `json`, prints everything to standard output as one object with `ok`, and with `problems` if it is false.
+ * Otherwise prints problems to standard error, one per line. Escapes terminal control sequences, because records, packs
+ * and policies are other people's text.
+ */
+export function print({ value = {}, text, problems = [], exitCode = 1 }: Answer, json: boolean, terminal: Terminal) {
+  const ok = problems.length === 0;
+  if (!ok) terminal.exitCode(exitCode);
+  const document = ok ? { ok, ...value } : { ok, ...value, problems };
+  if (json) return terminal.out(`${visibleText(JSON.stringify(document, undefined, 2))}\n`);
+  if (text !== undefined) terminal.out(`${visibleText(text)}\n`);
+  for (const problem of problems) terminal.err(`${visibleText(problem)}\n`);
+}
+
+/** Control characters, characters that change text direction, line separators of terminals, and lone surrogates. */
+const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+/**
+ * One line: characters that would control a terminal, end the line or reorder it are written as JSON escapes (RFC 8259
+ * §7), so that JSON within it keeps its value.
+ */
+export function visibleLine(line: string): string {
+  return line.replace(unseen, escaped);
+}
+
+/** The same for several lines: newlines and tabs are kept. */
+export function visibleText(text: string): string {
+  return text.replace(unseen, (character) =>
+    character === "\n" || character === "\t" ? character : escaped(character),
+  );
+}
+
+function escaped(character: string): string {
+  return Array.from({ length: character.length }, (_, i) => unitEscape(character.charCodeAt(i))).join("");
+}
+
+function unitEscape(unit: number): string {
+  return `\\u${unit.toString(16).padStart(4, "0")}`;
+}

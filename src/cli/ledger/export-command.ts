@@ -5,10 +5,9 @@ import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { allTiles, type TileName, tilePath } from "../../ledger/tlog/tiles.ts";
 import { command } from "../frame/command.ts";
-import { Refusal } from "../frame/output.ts";
 import { logOf, oneTenantFlag, withArchive } from "../frame/store.ts";
-import { createProgress, type Progress } from "../frame/terminal.ts";
-import { signed } from "./checkpoint.ts";
+import { createProgress, type Progress, Refusal } from "../frame/terminal.ts";
+import { signed } from "./keys-commands.ts";
 
 /** A log as a directory of files for public tools (C2SP tlog-tiles). */
 export const ledgerExportCommand = command({

@@ -9,12 +9,23 @@ import { formatVerifierKey, type SigningKey, signingKeyOf } from "../../ledger/t
 import { LogSigner } from "../../ledger/tlog/signer.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { formatTrustedKey } from "../../ledger/tlog/trusted-key.ts";
-import { createKeyFile, replaceKeyFile, type SigningKeys } from "../../stores/files/key-file.ts";
-import { type Context, command } from "../frame/command.ts";
-import { recordedStepFlags, type Step, type StepOptions, tellSecurity } from "../frame/confirmation.ts";
-import { Refusal } from "../frame/output.ts";
-import { withArchive } from "../frame/store.ts";
-import { ownKeys, readKeys } from "./checkpoint.ts";
+import {
+  createKeyFile,
+  KeyFileError,
+  readKeyFile,
+  replaceKeyFile,
+  type SigningKeys,
+} from "../../stores/files/key-file.ts";
+import {
+  type Context,
+  command,
+  recordedStepFlags,
+  type Step,
+  type StepOptions,
+  tellSecurity,
+} from "../frame/command.ts";
+import { type OpenedStore, withArchive } from "../frame/store.ts";
+import { Refusal } from "../frame/terminal.ts";
 
 export const keysGenerateCommand = command({
   name: "keys generate",
@@ -136,4 +147,57 @@ async function retiredKeys(archive: StoreArchive, head: LogState): Promise<reado
 
 function newKey(): SigningKey {
   return signingKeyOf(randomFillSync(new Uint8Array(32)));
+}
+
+// Checkpoints that commands sign.
+
+interface SignedState {
+  /** With the stored cosignatures of this tree. */
+  readonly checkpoint: string;
+  /** Its state: the requested one, or the newest before it that the anchor confirms. */
+  readonly head: LogState;
+  /** Verifier keys of the log, the current one first. */
+  readonly verifierKeys: readonly string[];
+}
+
+/**
+ * Signs the newest state, up to the given one, that may be signed; throws a Refusal if the anchor or the key does not
+ * allow it. Changes neither.
+ */
+export async function signed(opened: OpenedStore, committed: LogState): Promise<SignedState> {
+  const { archive } = opened;
+  const keys = await ownKeys(opened);
+  const signable = await archive.signable(committed);
+  if ("problem" in signable) throw new Refusal(signable.problem);
+  const { head } = signable;
+  const signer = new LogSigner(keys);
+  const cosignatures = (await archive.cosignatures())
+    .filter(({ tenantId, size, root }) => tenantId === head.tenantId && size === head.size && sameHash(root, head.root))
+    .map(({ line }) => line);
+  const checkpoint = signer.sign(head) + cosignatures.join("");
+  return { checkpoint, head, verifierKeys: signer.verifierKeys(head.origin) };
+}
+
+/**
+ * The keys of the file, of which one must be the store's newest: a service that rotates puts the next before it.
+ * Verifiers of the log would not accept a signature by other keys.
+ */
+async function ownKeys({ archive, keyPath }: OpenedStore): Promise<SigningKeys> {
+  const keys = readKeys(keyPath, "if no key ever signed here, `keys generate` makes it");
+  const newest = (await archive.signingKeys()).at(-1);
+  if (newest === undefined || keys.some(({ publicKey }) => sameHash(publicKey, newest))) return keys;
+  throw new Refusal(`${keyPath} does not have the key that signs the logs of this store.`);
+}
+
+/** The keys of the file; throws a Refusal if it is invalid. */
+export function readKeys(path: string, remedy?: string): SigningKeys {
+  let keys: SigningKeys | undefined;
+  try {
+    keys = readKeyFile(path);
+  } catch (error) {
+    if (error instanceof KeyFileError) throw new Refusal(error.message);
+    throw error;
+  }
+  if (keys === undefined) throw new Refusal(`${path} is missing${remedy === undefined ? "" : `; ${remedy}`}`);
+  return keys;
 }

@@ -5,9 +5,8 @@ import type { LogState } from "../../ledger/ports/store.ts";
 import { storeBackend } from "../../stores/backends.ts";
 import { StoredSearchIndexer } from "../../stores/sql/search-indexer.ts";
 import { command } from "../frame/command.ts";
-import type { Answer } from "../frame/output.ts";
 import { inStore, logsOf, withArchive } from "../frame/store.ts";
-import { createProgress } from "../frame/terminal.ts";
+import { type Answer, createProgress } from "../frame/terminal.ts";
 
 interface Rebuilt {
   readonly head: LogState;

@@ -3,8 +3,8 @@ import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { FoundRecord, SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import { command } from "../frame/command.ts";
-import { type Answer, Refusal } from "../frame/output.ts";
 import { logOf, oneTenantFlag, withArchive } from "../frame/store.ts";
+import { type Answer, Refusal } from "../frame/terminal.ts";
 import { readSearch, searchFlags, searchRefusal } from "./search-flags.ts";
 
 /** Finds records of a tenant; all criteria must match. */

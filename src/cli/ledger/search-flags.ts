@@ -1,6 +1,6 @@
 /** Options of commands that search for records. */
 import { parseSearch, type SearchCriteria, type SearchParameter } from "../../ledger/search/search-query.ts";
-import { Refusal } from "../frame/output.ts";
+import { Refusal } from "../frame/terminal.ts";
 
 /** Search options, and their parameters. */
 const terms = {

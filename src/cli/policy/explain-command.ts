@@ -1,11 +1,15 @@
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import { command } from "../frame/command.ts";
-import { type Answer, Refusal } from "../frame/output.ts";
+import { type Answer, Refusal } from "../frame/terminal.ts";
 import { askingCedar, compileDirectory } from "./directory.ts";
 import { explanationMembers, explanationText } from "./explanation-text.ts";
-import { lookUpNewestDecision, type NewestDecision, revisionWarnings } from "./in-force.ts";
 import { type Question, queryFlags, readQuestion } from "./query.ts";
-import { withRecordedDecision } from "./recorded-decision.ts";
+import {
+  lookUpNewestDecision,
+  type NewestDecision,
+  revisionWarnings,
+  withRecordedDecision,
+} from "./recorded-decision.ts";
 
 /** Explains an answer. A denial is not a failure of the command. */
 export const policyExplainCommand = command({

@@ -1,15 +1,16 @@
 /** A recorded decision, and the engine to evaluate it with. */
+import { existsSync } from "node:fs";
 import { parseRecordId, type RecordId, type TenantId } from "../../base/ids.ts";
 import type { Irreproducible } from "../../domain/replay.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { FoundRecord } from "../../ledger/ports/search.ts";
+import { parseLeaf } from "../../ledger/record/leaf.ts";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import type { EngineOptions } from "../../policy/engine/engine.ts";
 import type { Context } from "../frame/command.ts";
-import { type Answer, Refusal } from "../frame/output.ts";
 import { inStore, logOf, parseNames, withArchive } from "../frame/store.ts";
+import { type Answer, Refusal } from "../frame/terminal.ts";
 import { compileDirectory } from "./directory.ts";
-import { type NewestDecision, newestDecision } from "./in-force.ts";
 import type { Question } from "./query.ts";
 
 interface RecordedOptions {
@@ -30,7 +31,7 @@ const irreproducible: Readonly<Record<Irreproducible, string>> = {
   revision_refused: "the policy revision that decided does not compile any more",
 };
 
-export interface DecisionToExplain extends Question {
+interface DecisionToExplain extends Question {
   /** Of the directory if one is given, else of the revision that decided. */
   readonly engine: CompiledEngine;
   readonly newest: NewestDecision | undefined;
@@ -119,4 +120,63 @@ const maxNamed = 20;
 
 function lineOf({ recordId, recordedAt }: FoundRecord): string {
   return `${recordId} of ${recordedAt}`;
+}
+
+// The revision in force, as far as a store shows it.
+
+/** The newest decision of a tenant: its revision was in force then, and may still be. */
+export interface NewestDecision {
+  readonly policyRevision: string;
+  /** RFC 3339. */
+  readonly recordedAt: string;
+}
+
+/**
+ * Leaves that are read at once, from the end of the log, and their maximum in total: older ones are not significant.
+ */
+const blockLeaves = 256;
+const maxLeaves = 16_384;
+
+/** The tenant's newest decision; undefined if it has none, or none among its last `maxLeaves` records. */
+async function newestDecision(
+  archive: Pick<StoreArchive, "logs" | "entries">,
+  tenantId: TenantId,
+): Promise<NewestDecision | undefined> {
+  const head = (await archive.logs()).find((log) => log.tenantId === tenantId);
+  if (head === undefined) return undefined;
+  for (let end = head.size; end > Math.max(0, head.size - maxLeaves); end -= blockLeaves) {
+    let newest: NewestDecision | undefined;
+    for await (const { leaf } of archive.entries(head, Math.max(0, end - blockLeaves), end)) {
+      const { policy_revision: policyRevision, recorded_at: recordedAt } = parseLeaf(leaf);
+      if (policyRevision !== undefined) newest = { policyRevision, recordedAt };
+    }
+    if (newest !== undefined) return newest;
+  }
+  return undefined;
+}
+
+/** The same from the store of the settings, if there is one; or a text that describes the store's problem. */
+export async function lookUpNewestDecision(
+  { load }: Pick<Context, "load">,
+  tenantId: TenantId,
+): Promise<NewestDecision | string | undefined> {
+  const { store } = load("ledger");
+  if (store.kind === "sqlite" && !existsSync(store.path)) return undefined;
+  const looked = inStore(() => withArchive({ load }, ({ archive }) => newestDecision(archive, tenantId)));
+  return looked.catch((error: Refusal) => error.message);
+}
+
+/** Warnings for readers of an answer of this revision. */
+export function revisionWarnings(
+  revision: string,
+  tenantId: TenantId,
+  newest: NewestDecision | string | undefined,
+): readonly string[] {
+  if (newest === undefined) return [];
+  if (typeof newest === "string") return [`whether this revision is in force is not known: ${newest}`];
+  if (newest.policyRevision === revision) return [];
+  return [
+    `this revision is not in force: the newest decision of ${tenantId}, of ${newest.recordedAt}, ` +
+      `was made under ${newest.policyRevision}`,
+  ];
 }

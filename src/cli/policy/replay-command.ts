@@ -1,8 +1,8 @@
 import { parseRecordId } from "../../base/ids.ts";
 import type { Evaluated, OutcomeDifference, Replay } from "../../domain/replay.ts";
 import { command } from "../frame/command.ts";
-import { type Answer, Refusal } from "../frame/output.ts";
 import { inStore, logOf, oneTenantFlag, parseNames, withArchive } from "../frame/store.ts";
+import { type Answer, Refusal } from "../frame/terminal.ts";
 import { askingCedar, compileDirectory } from "./directory.ts";
 import { irreproducibleBecause } from "./recorded-decision.ts";
 

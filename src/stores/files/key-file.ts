@@ -5,12 +5,12 @@ import { dirname } from "node:path";
 import type { RandomFill } from "../../base/ids.ts";
 import {
   isFileError,
+  keepReaders,
   makeDirectory,
   NotRegularFileError,
   readRegularFile,
   syncDirectory,
 } from "../../files/file-system.ts";
-import { keepReaders } from "../../files/update-file.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import { isStatementText, maxOperatorLength, maxReasonLength } from "../../ledger/record/operator-records.ts";
 import { type SigningKey, signingKey, signingKeyOf } from "../../ledger/tlog/note-keys.ts";

@@ -2,8 +2,8 @@ import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { AttributeType } from "../../../src/base/caller-attributes.ts";
-import { parseClientFile } from "../../../src/credentials/client-file.ts";
 import { isSecret } from "../../../src/credentials/client-secret.ts";
+import { parseClientFile } from "../../../src/credentials/session-clients.ts";
 import { enter, erasing, leave, run as runCommand } from "./surroundings.ts";
 
 let directory: string;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { toJunit } from "../../../src/cli/policy/directory-commands.ts";
+import { toJunit } from "../../../src/cli/policy/directory.ts";
 import type { PolicyTestResult } from "../../../src/policy/engine/policy-tests.ts";
 
 test("text of any kind stays inside its attribute or element", () => {

@@ -1,7 +1,6 @@
 import { argon2Sync } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import { formatClientFile, parseClientFile } from "../../../src/credentials/client-file.ts";
 import {
   formatSecretHash,
   hashSecret,
@@ -9,7 +8,7 @@ import {
   newSecret,
   parseSecretHash,
 } from "../../../src/credentials/client-secret.ts";
-import { FileSessionClients } from "../../../src/credentials/session-clients.ts";
+import { FileSessionClients, formatClientFile, parseClientFile } from "../../../src/credentials/session-clients.ts";
 import { seededRandom } from "../../contract/ledger-records.ts";
 
 const random = seededRandom();

@@ -1,7 +1,7 @@
 /** What a report says of decisions and what cites them: its words, case by case. */
 import { describe, expect, test } from "vitest";
 import type { RecordId } from "../../../src/base/ids.ts";
-import { reportText } from "../../../src/cli/ledger/pack-text.ts";
+import { reportText } from "../../../src/cli/ledger/pack-commands.ts";
 import { type Lineage, LineageCollector, lineageOf } from "../../../src/domain/lineage/lineage.ts";
 import { type PackReport, packReport } from "../../../src/domain/lineage/report.ts";
 import type { Step } from "../../../src/domain/lineage/step.ts";

@@ -3,7 +3,7 @@ import { chmodSync, chownSync, mkdtempSync, rmSync, statSync, writeFileSync } fr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { updateFile } from "../../../src/files/update-file.ts";
+import { updateFile } from "../../../src/files/file-system.ts";
 import { signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
 import { createKeyFile, replaceKeyFile } from "../../../src/stores/files/key-file.ts";
 

@@ -1,6 +1,15 @@
+/** `ledger verify` and `receipt verify`, and the keys that a verification trusts. */
 import { readFileSync } from "node:fs";
 import { systemClock } from "../../base/clock.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
+import { answerDifferences } from "../../domain/lineage/answer-check.ts";
+import {
+  answerParts,
+  evaluationDifferences,
+  isOfEvaluation,
+  wholeDifferences,
+} from "../../domain/lineage/authzen-check.ts";
+import { cosignedMembers } from "../../domain/lineage/report.ts";
 import { type Audit, auditLog, type EarlierTree } from "../../ledger/audit/audit.ts";
 import { companionChecks, describeOrphans, PolicyCheck } from "../../ledger/audit/companions.ts";
 import type { AuditProblem } from "../../ledger/audit/finding.ts";
@@ -8,18 +17,21 @@ import { rotationProblem } from "../../ledger/audit/rotation-audit.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
-import { findReceipt, verifyReceipt } from "../../ledger/record/receipt.ts";
+import { findReceipt, type GivenReceipt, type VerifiedReceipt, verifyReceipt } from "../../ledger/record/receipt.ts";
 import { type LogVerifier, openCheckpoint, parseCheckpoint } from "../../ledger/tlog/checkpoint.ts";
 import { NoteError } from "../../ledger/tlog/note.ts";
 import { formatVerifierKey } from "../../ledger/tlog/note-keys.ts";
 import { parseTlogProof } from "../../ledger/tlog/tlog-proof.ts";
 import { openWithAny, parseTrustedKey } from "../../ledger/tlog/trusted-key.ts";
-import { requireQuorum } from "../../ledger/witness/cosignature.ts";
+import {
+  type Cosigned,
+  parseCosignerKey,
+  requireQuorum,
+  type WitnessQuorum,
+} from "../../ledger/witness/cosignature.ts";
 import { command, gather } from "../frame/command.ts";
-import { type Answer, Refusal } from "../frame/output.ts";
 import { logsOf, withArchive } from "../frame/store.ts";
-import { createProgress, type Terminal } from "../frame/terminal.ts";
-import { readTrust, type Trust, trustFlags } from "./trust-options.ts";
+import { type Answer, createProgress, Refusal, type Terminal } from "../frame/terminal.ts";
 
 /** Verifies every log of the store, and that it continues from its anchor. */
 export const ledgerVerifyCommand = command({
@@ -207,4 +219,172 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** Needs only the receipt and the trusted key. */
+export const receiptVerifyCommand = command({
+  name: "ledger receipt verify",
+  says: "check offline that a log holds exactly the record of a receipt, and that the answer says the same",
+  arguments: { "<file>": "a receipt as JSON, or an answer of the service that carries one" },
+  options: trustFlags(
+    "a trusted verifier key of the log: never from the receipt; several times if keys were rotated, a retired one with @ and the size that it counts up to",
+  ),
+  run({ options, args: [file = ""] }) {
+    const trust = requireTrust(options);
+    return verifyFile(read(file), trust);
+  },
+});
+
+interface Given {
+  /** Its place in the answer, such as `evaluations[2].`. */
+  readonly path: string;
+  readonly receipt: GivenReceipt;
+  /** The answer around it; absent if the file has only the receipt. */
+  readonly answer?: unknown;
+}
+
+interface File {
+  readonly answer: unknown;
+  readonly given: readonly [Given, ...Given[]];
+}
+
+function read(file: string): File {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(file)));
+  } catch (error) {
+    const isOfFile = error instanceof Error && "code" in error && error.code !== "ERR_ENCODING_INVALID_ENCODED_DATA";
+    const code = isOfFile ? ` (${String(error.code)})` : ": it is not JSON";
+    throw new Refusal(`${file}: cannot be read${code}`);
+  }
+  const parts = answerParts(answer);
+  const given = parts.flatMap(({ path, answer: part }): readonly Given[] => {
+    const receipt = findReceipt(part);
+    if (receipt === undefined) return [];
+    return [receipt === part ? { path, receipt } : { path, receipt, answer: part }];
+  });
+  const [first, ...others] = given;
+  if (first !== undefined && given.length === parts.length) return { answer, given: [first, ...others] };
+  const without = parts.find(({ answer: part }) => findReceipt(part) === undefined)?.path ?? "";
+  throw new Refusal(`${file}: ${without === "" ? "" : `${without.slice(0, -1)} `}holds no receipt`);
+}
+
+/** A verified receipt, and the differences between its record and the answer around it. */
+interface Checked extends VerifiedReceipt {
+  readonly path: string;
+  readonly receipt: GivenReceipt;
+  readonly cosigned: readonly Cosigned[];
+  readonly isCompared: boolean;
+  readonly differences: readonly string[];
+}
+
+function check({ path, receipt, answer }: Given, { keys, witnesses }: Trust): Checked {
+  const { checkpoint } = parseTlogProof(receipt.proof);
+  const verified = verifyReceipt(receipt, openWithAny(checkpoint, keys).verifier);
+  const cosigned = witnesses === undefined ? [] : requireQuorum(checkpoint, witnesses, systemClock.now());
+  const { record } = verified;
+  const isCompared = answer !== undefined && record !== undefined;
+  const compare = record !== undefined && isOfEvaluation(record) ? evaluationDifferences : answerDifferences;
+  const differences = isCompared ? compare(answer, record).map((member) => path + member) : [];
+  return { ...verified, path, receipt, cosigned, isCompared, differences };
+}
+
+function verifyFile({ answer, given }: File, trust: Trust): Answer {
+  let checked: readonly Checked[];
+  try {
+    checked = given.map((each) => check(each, trust));
+  } catch (error) {
+    if (!(error instanceof NoteError)) throw error;
+    throw new Refusal(error.message);
+  }
+  const records = checked.flatMap(({ record }) => record ?? []);
+  const isWhole = records.length === checked.length && checked.every(({ isCompared }) => isCompared);
+  const differences = [
+    ...checked.flatMap((each) => each.differences),
+    ...(isWhole ? wholeDifferences(answer, records) : []),
+  ];
+  if (differences.length > 0)
+    throw new Refusal([...new Set(differences)].map((path) => `the answer's ${path} is not what its record says`));
+  const [only, ...others] = checked.map(membersOf);
+  return {
+    value: others.length === 0 ? (only ?? {}) : { parts: [only, ...others] },
+    text: checked.map((each) => each.path + textOf(each)).join("\n"),
+  };
+}
+
+function membersOf({ record, receipt, isCompared, leafIndex, treeSize, root, cosigned }: Checked) {
+  return {
+    proves: record === undefined ? "position" : "record",
+    answer: isCompared ? "agrees" : "not_checked",
+    log_origin: receipt.log_origin,
+    leaf_index: leafIndex,
+    tree_size: treeSize,
+    root: formatBase64(root),
+    witnesses: cosignedMembers(cosigned),
+    record,
+  };
+}
+
+function textOf({ record, receipt, isCompared, leafIndex, treeSize }: Checked): string {
+  const position = `leaf ${leafIndex} of ${treeSize} in ${receipt.log_origin}`;
+  if (record === undefined) return `position only: ${position}; the receipt does not show which record that is`;
+  return (
+    `${position} is exactly this record:\n${JSON.stringify(record, undefined, 2)}\n` +
+    (isCompared ? "the answer says the same" : "only the receipt was checked: the file has no answer")
+  );
+}
+
+// Options that name the trusted keys of a verification.
+
+interface TrustOptions {
+  readonly key?: readonly string[];
+  readonly witness?: readonly string[];
+  readonly quorum?: string;
+}
+
+/** Trusted keys and witnesses. */
+interface Trust {
+  readonly keys: readonly LogVerifier[];
+  /** Undefined if no witness is required. */
+  readonly witnesses: WitnessQuorum | undefined;
+}
+
+/** `--key`, `--witness` and `--quorum`. */
+export function trustFlags(keySays: string) {
+  return {
+    "--key <vkey>": { says: keySays, parse: gather },
+    "--witness <vkey>": {
+      says: "a verifier key of a witness that must have cosigned the checkpoint; several times for several",
+      parse: gather,
+    },
+    "--quorum <count>": "number of witnesses that are enough (default: all)",
+  } as const;
+}
+
+/** Reads the options. Throws a Refusal with their problems. */
+function readTrust({ key = [], witness = [], quorum }: TrustOptions): Trust {
+  const keys = key.map(parseTrustedKey);
+  if (keys.includes(undefined))
+    throw new Refusal("--key: is not a verifier key (name+id+key, C2SP signed-note; @size behind a retired one)");
+  const witnesses = witness.map(parseCosignerKey);
+  if (witnesses.includes(undefined))
+    throw new Refusal("--witness: is not a verifier key of Ed25519 cosignatures (name+id+key, type 4)");
+  // One key under two names would count twice.
+  const publicKeys = witness.map((vkey) => vkey.slice(vkey.lastIndexOf("+")));
+  if (new Set(publicKeys).size < publicKeys.length) throw new Refusal("--witness: names a key twice");
+  if (quorum !== undefined && witness.length === 0) throw new Refusal("--quorum: needs --witness");
+  const count = quorum === undefined ? witness.length : Number(quorum);
+  if (quorum !== undefined && !(/^[1-9][0-9]*$/.test(quorum) && count <= witness.length))
+    throw new Refusal(`--quorum: must be 1 to ${witness.length}, the number of witnesses`);
+  return {
+    keys: keys as Trust["keys"],
+    witnesses: witness.length === 0 ? undefined : { witnesses: witnesses as WitnessQuorum["witnesses"], quorum: count },
+  };
+}
+
+/** The same for a command that has no other keys. */
+export function requireTrust(options: TrustOptions): Trust {
+  const trust = readTrust(options);
+  if (trust.keys.length === 0) throw new Refusal("--key: is required");
+  return trust;
 }

@@ -1,5 +1,5 @@
 /** `ledger pack`: evidence for an outsider, in one file. `ledger pack verify` is for the outsider. */
-import { rmSync } from "node:fs";
+import { createReadStream, rmSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { Readable } from "node:stream";
@@ -8,20 +8,26 @@ import { systemClock } from "../../base/clock.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { isMoment } from "../../base/text-forms.ts";
 import { parseTimestamp } from "../../base/timestamps.ts";
+import { type Lineage, LineageCollector } from "../../domain/lineage/lineage.ts";
+import { type PackReport, packReport } from "../../domain/lineage/report.ts";
+import type { Step } from "../../domain/lineage/step.ts";
 import { isFileError } from "../../files/file-system.ts";
 import { packLines } from "../../ledger/pack/build.ts";
 import { PackError } from "../../ledger/pack/format.ts";
 import type { PackSource } from "../../ledger/pack/found.ts";
 import type { PackField, PackSelection } from "../../ledger/pack/selection.ts";
+import { verifyPack } from "../../ledger/pack/verify.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { formOf } from "../../ledger/search/search-query.ts";
+import { NoteError } from "../../ledger/tlog/note.ts";
+import { requireQuorum } from "../../ledger/witness/cosignature.ts";
 import { parseBundleContent, tellsOfOthers } from "../../policy/load/bundle.ts";
 import { type Context, command } from "../frame/command.ts";
-import { type Answer, Refusal } from "../frame/output.ts";
 import { logOf, type OpenedStore, oneTenantFlag, withArchive } from "../frame/store.ts";
-import { createProgress } from "../frame/terminal.ts";
-import { signed } from "./checkpoint.ts";
+import { type Answer, createProgress, Refusal, visibleLine } from "../frame/terminal.ts";
+import { signed } from "./keys-commands.ts";
 import { flagName, searchRefusal } from "./search-flags.ts";
+import { requireTrust, trustFlags } from "./verify-commands.ts";
 
 /** Progress interval, in entries. */
 const progressEvery = 1_024;
@@ -206,4 +212,119 @@ function readRange({ from, to }: PackFlags): PackSelection {
 function moment(text: string): string {
   const ms = parseTimestamp(text);
   return ms === undefined ? text : new Date(ms).toISOString();
+}
+
+/** Needs only the pack and the trusted keys. */
+export const ledgerPackVerifyCommand = command({
+  name: "ledger pack verify",
+  says: "check offline that a log holds exactly what a pack says, and report what that is",
+  arguments: { "<file>": "a pack" },
+  options: trustFlags("a trusted verifier key of the log: never from the pack; several times if keys were rotated"),
+  async run({ options, args: [file = ""], terminal }) {
+    const { keys, witnesses } = requireTrust(options);
+    const progress = createProgress(terminal);
+    const lineage = new LineageCollector();
+    const shares = { records: 0, erased: 0, leavesOnly: 0 };
+    let entries = 0;
+    try {
+      const pack = await verifyPack(createReadStream(file), keys, (entry) => {
+        lineage.add(entry);
+        shares[entry.record !== undefined ? "records" : entry.erased ? "erased" : "leavesOnly"] += 1;
+        entries += 1;
+        if (entries % progressEvery === 0) progress.show(`${entries} entries, up to leaf ${entry.leafIndex}`);
+      });
+      const cosigned = witnesses === undefined ? [] : requireQuorum(pack.note, witnesses, systemClock.now());
+      const report = packReport(pack, shares, lineage.report(pack.range), cosigned);
+      return { value: report, text: reportText(report) };
+    } catch (error) {
+      if (error instanceof PackError || error instanceof NoteError) throw new Refusal(`${file}: ${error.message}`);
+      if (!(error instanceof Error && "code" in error)) throw error;
+      throw new Refusal(`${file}: cannot be read (${String(error.code)})`);
+    } finally {
+      progress.done();
+    }
+  },
+});
+
+// The report on a pack, for a person.
+
+/**
+ * The report as lines. Text of callers is shown without control characters, because it may be made to deceive a
+ * terminal.
+ */
+export function reportText(report: PackReport): string {
+  const { lineages, others } = report;
+  return [
+    `verified: ${count(report.records, "record")} of ${report.log}`,
+    "",
+    ...table([
+      ["tenant", report.tenant_id],
+      ["selection", selectionText(report.selection)],
+      ["erased", `${count(report.erased, "record")}, of which the leaf alone is left`],
+      ["log", `${count(report.tree_size, "leaf")}, the newest recorded at ${report.newest_recorded_at}`],
+      ["root", report.root],
+      ["signed by", `key ${report.key_id}`],
+      ...report.witnesses.map(({ name, cosigned_at }) => ["cosigned by", `${name}, ${cosigned_at}`] as const),
+      ["pack made", `${report.made_at}, according to its maker`],
+    ]),
+    ...(lineages === undefined ? tooMany : lineages.flatMap((lineage) => ["", ...lineageLines(lineage)])),
+    ...(others === undefined || others.length === 0 ? [] : ["", "other records", ...others.map(stepLine)]),
+    ...(report.policies.length === 0 ? [] : ["", "policy revisions that decided"]),
+    ...report.policies.map(({ revision, shown }) => `  ${revision}${shown ? "" : "  (its text is not in the pack)"}`),
+    "",
+    "proven",
+    ...report.proven.map((line) => `  + ${line}`),
+    "not proven",
+    ...report.not_proven.map((line) => `  - ${line}`),
+  ]
+    .map(visibleLine)
+    .join("\n");
+}
+
+const tooMany = ["", "too many records to put in order by artifact: packs of shorter ranges show that"];
+
+function lineageLines({ artifact_digests, cids, steps, remarks }: Lineage): readonly string[] {
+  const names = [...artifact_digests, ...cids.map((cid) => `CID ${cid}`)];
+  const marks = Map.groupBy(remarks, ({ leaf_index }) => leaf_index);
+  return [
+    names.length === 0 ? "no artifact named" : `artifact ${names.join(", ")}`,
+    ...steps.flatMap((step) => [
+      stepLine(step),
+      ...(marks.get(step.leaf_index) ?? []).map(({ message }) => `      ! ${message}`),
+    ]),
+  ];
+}
+
+function stepLine(step: Step): string {
+  const { leaf_index, recorded_at, kind, record_id, erased, operation, outcome, principal, subject } = step;
+  const what = [kind.replace("_", " "), operation, erased === true ? "ERASED" : outcome].filter(isGiven).join(" ");
+  const who = principal === undefined ? "" : `  by ${principal}${subject === principal ? "" : ` (${subject})`}`;
+  return `  ${recorded_at}  leaf ${leaf_index}  ${what}${who}  ${record_id}${citationText(step)}`;
+}
+
+function citationText({ kind, citation, decision_id, relied_on }: Step): string {
+  if (relied_on !== undefined)
+    return `  relies on ${relied_on.length === 0 ? "nothing registered" : relied_on.join(", ")}`;
+  if (kind === "decision" || citation === undefined || decision_id === undefined) return "";
+  return `  cites ${decision_id}: ${citation}`;
+}
+
+function selectionText(selection: PackReport["selection"]): string {
+  const { from, to, ...field } = selection;
+  const [name, value] = Object.entries(field)[0] ?? [];
+  if (name !== undefined) return `${name.replace("_", " ")} ${String(value)}`;
+  return `recorded ${[from && `from ${String(from)}`, to && `before ${String(to)}`].filter(isGiven).join(", ")}`;
+}
+
+function table(rows: readonly (readonly [name: string, value: string])[]): readonly string[] {
+  return rows.map(([name, value]) => `  ${name.padEnd(13)}${value}`);
+}
+
+function count(number: number, noun: "record" | "leaf"): string {
+  const plural = noun === "leaf" ? "leaves" : "records";
+  return `${number} ${number === 1 ? noun : plural}`;
+}
+
+function isGiven(text: unknown): text is string {
+  return typeof text === "string" && text !== "";
 }

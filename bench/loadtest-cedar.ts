@@ -4,7 +4,7 @@
  * resource in a scope. Features that those policies do not use throw: prohibitions in resource policies, and scopes
  * that require their parents' consent.
  */
-import type { AttributeType } from "../src/base/caller-attributes.ts";
+import type { AttributeType } from "../src/base/caller.ts";
 import type { Files } from "./policy-rules.ts";
 
 /** Definitions of a policy's variables, by name. */

@@ -5,10 +5,9 @@ import { maxBodyBytesOf } from "../src/app/gateway.ts";
 import { read } from "../src/config/schema.ts";
 import { type Config, settings } from "../src/config/settings.ts";
 import { createScopeTable } from "../src/domain/routes.ts";
-import { createAuthzenDocument } from "../src/portal/openapi/authzen-document.ts";
-import { createBulkDocument } from "../src/portal/openapi/bulk-document.ts";
-import type { Comments } from "../src/portal/openapi/comments.ts";
 import { createOpenApiDocument, type DocumentOptions } from "../src/portal/openapi/document.ts";
+import { createAuthzenDocument, createBulkDocument } from "../src/portal/openapi/further-documents.ts";
+import type { Comments } from "../src/portal/openapi/schemas.ts";
 import { authzenServices, bulkServices, publicServices, servedMethods } from "../src/transport/calls/methods.ts";
 
 /** Makes the document from the settings' defaults and the given comments. */

@@ -2,7 +2,7 @@
  * JSON Schemas of the files that operators and policy authors write, for editors: names, types and words from the tables
  * that the service reads the files by. The service checks more than a schema says.
  */
-import { attributeTypes } from "../src/base/caller-attributes.ts";
+import { attributeTypes } from "../src/base/caller.ts";
 import { largestLimits, longestPeriodSeconds, quotaNames } from "../src/base/quotas.ts";
 import { artifactProfiles } from "../src/base/vocabulary.ts";
 import { maximumIssuers } from "../src/config/data-files.ts";

@@ -1,8 +1,7 @@
 /** The composition root: turns a configuration into a running service. */
 import { randomFillSync, randomUUID } from "node:crypto";
 import { type Clock, systemClock } from "../base/clock.ts";
-import type { RandomFill } from "../base/ids.ts";
-import { bufferedRandom } from "../base/random.ts";
+import { bufferedRandom, type RandomFill } from "../base/ids.ts";
 import { systemTimers, type Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/config.ts";
 import { type FixedLimits, fixedLimits } from "../config/settings.ts";
@@ -11,19 +10,15 @@ import { runChecks } from "../ops/readiness.ts";
 import { createLogger, type Logger, type RootLogger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import type { Tracing, TracingSettings } from "../telemetry/tracing.ts";
-import { openCallers } from "./callers.ts";
-import { watchKeyFiles } from "./expiries.ts";
+import { issuerReadiness, openCallers } from "./callers.ts";
 import type { FirstPolicy } from "./first-policy.ts";
-import { FollowedFiles } from "./followed-files.ts";
+import { FollowedFiles, watchKeyFiles } from "./followed-files.ts";
 import { type App, buildInfo, programVersion, type ServeConfig } from "./gateway.ts";
-import { issuerReadiness } from "./issuers.ts";
 import { type LivePolicy, openLivePolicy } from "./live-policy.ts";
 import { createOperatorSide, policyReadiness } from "./operator-side.ts";
 import { openOpsViewers } from "./ops-viewers.ts";
-import { createPublicSide } from "./public-side.ts";
-import { openQuotas } from "./quotas.ts";
-import { type OpenedStores, openStores, storeReadiness } from "./stores.ts";
-import { witnessingOf } from "./witnessing.ts";
+import { createPublicSide, openQuotas } from "./public-side.ts";
+import { type OpenedStores, openStores, storeReadiness, witnessingOf } from "./stores.ts";
 
 /** The machine's facilities, which tests replace. */
 export interface Overrides {
@@ -159,7 +154,7 @@ async function tracingOf(
  * Resolves with both, after the revision in force is stored in the ledger. Rejects with the problems of the policies,
  * or else of the store, after closing both.
  */
-export async function policyAndStores(
+async function policyAndStores(
   openingPolicy: Promise<LivePolicy>,
   openingStores: Promise<OpenedStores>,
 ): Promise<readonly [LivePolicy, OpenedStores]> {

@@ -2,16 +2,20 @@
  * Files that a running service reloads when they change: certificates, keys, secrets and credential lists that settings
  * name. All are read, checked, put in force, logged and counted in the same way.
  */
+import { X509Certificate } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
+import { createSecureContext } from "node:tls";
+import type { Clock } from "../base/clock.ts";
 import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/config.ts";
 import { fileProblems } from "../config/files.ts";
 import { settings } from "../config/settings.ts";
 import { type FileRead, WatchedFiles } from "../files/watched-files.ts";
+import { contextOptions, type TlsFiles } from "../http/replaceable-tls.ts";
+import type { ExpiryMetrics, Validity } from "../telemetry/expiry-metrics.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { validityOf } from "./expiries.ts";
 
 type ServeConfig = ConfigFor<"serve">;
 
@@ -27,7 +31,7 @@ const keysOf = {
   oidc_issuers: ["oidcIssuers"],
 } as const satisfies Readonly<Record<string, readonly (keyof ServeConfig)[]>>;
 
-export type FollowedName = keyof typeof keysOf;
+type FollowedName = keyof typeof keysOf;
 
 /** Whether settings name files of this kind; those of client authorities may be missing. */
 export function isNamed(what: FollowedName, config: ServeConfig): boolean {
@@ -35,9 +39,9 @@ export function isNamed(what: FollowedName, config: ServeConfig): boolean {
 }
 
 /** Texts of files, in the order of their settings. */
-export type FileTexts = readonly string[];
+type FileTexts = readonly string[];
 
-export interface FollowedOptions<Content> {
+interface FollowedOptions<Content> {
   /** Throws if the texts are not valid together; `current` is absent the first time. */
   readonly parse: (texts: FileTexts, current: Content | undefined) => Content | Promise<Content>;
   /** Puts it in force, before it becomes `current`. Must not throw. */
@@ -59,7 +63,7 @@ export interface FileSource {
   follow<Content>(what: FollowedName, options: FollowedOptions<Content>): Promise<Followed<Content>>;
 }
 
-export interface FollowedFilesMachine {
+interface FollowedFilesMachine {
   readonly timers: Timers;
   readonly logger: Pick<Logger, "info" | "error">;
   readonly metrics: Pick<Metrics, "followed" | "reloaded" | "certificatesInForce">;
@@ -166,4 +170,82 @@ function reportCertificates(
 ): void {
   for (const [index, key] of keys.entries())
     if (certificates.includes(key)) metrics.certificatesInForce(settings[key].name, validityOf(texts[index] ?? ""));
+}
+
+// Reports age and expiry to operators: of the certificate and key files that settings name.
+
+const keyFileKeys = ["ledgerKey", "sessionKey", "dpopNonceKey", "tlsKey", "opsTlsKey"] as const;
+
+export function watchKeyFiles(
+  config: Pick<ConfigFor<"serve">, (typeof keyFileKeys)[number]>,
+  metrics: Pick<ExpiryMetrics, "watchKeyFiles">,
+): void {
+  const files = keyFileKeys.flatMap((key) => {
+    const path = config[key];
+    return path === undefined ? [] : [{ name: settings[key].name, path }];
+  });
+  metrics.watchKeyFiles(async () => {
+    const times = await Promise.all(files.map(async ({ name, path }) => [name, await writtenAtMs(path)] as const));
+    return new Map(times.flatMap(([name, time]) => (time === undefined ? [] : [[name, time]])));
+  });
+}
+
+/** The period in which all certificates of the PEM text are valid. Throws if one is invalid. */
+export function validityOf(pem: string): Validity {
+  const certificates = (pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []).map(
+    (text) => new X509Certificate(text),
+  );
+  return {
+    notBeforeMs: Math.max(...certificates.map(({ validFromDate }) => validFromDate.getTime())),
+    notAfterMs: Math.min(...certificates.map(({ validToDate }) => validToDate.getTime())),
+  };
+}
+
+/** Undefined if the file is absent or not accessible. */
+async function writtenAtMs(path: string): Promise<number | undefined> {
+  try {
+    return (await stat(path)).mtimeMs;
+  } catch {
+    return undefined;
+  }
+}
+
+// Certificates of the listeners, reloaded from their files.
+
+/** The listener. */
+type TlsOwner = "tls" | "ops_tls";
+
+/** Watched TLS files of a listener; absent if it is plaintext. `onChange` puts them in force, and must not throw. */
+export async function followTls(
+  owner: TlsOwner,
+  config: ServeConfig,
+  { files, clock }: { readonly files: FileSource; readonly clock: Clock },
+  onChange: (tls: TlsFiles) => void = () => {},
+): Promise<Followed<TlsFiles> | undefined> {
+  if (!isNamed(owner, config)) return undefined;
+  return files.follow(owner, { ...tlsContent(clock), onChange });
+}
+
+/**
+ * At startup a certificate outside its validity period is accepted, because the machine's clock may be wrong. As a
+ * replacement for a working one it is refused as a mistake.
+ */
+function tlsContent(clock: Clock): Omit<FollowedOptions<TlsFiles>, "onChange"> {
+  return {
+    parse([cert = "", key = "", clientCa], current) {
+      const tls: TlsFiles = { cert, key, clientCa };
+      createSecureContext(contextOptions(tls));
+      if (current === undefined) return tls;
+      const { validFromDate, validToDate } = new X509Certificate(cert);
+      if (validToDate.getTime() <= clock.now())
+        throw new Error(`the certificate expired on ${validToDate.toISOString()}`);
+      if (validFromDate.getTime() > clock.now())
+        throw new Error(`the certificate is not valid before ${validFromDate.toISOString()}`);
+      return tls;
+    },
+    describe({ cert }) {
+      const { fingerprint256, validToDate } = new X509Certificate(cert);
+      return { certificate_sha256: fingerprint256, not_after: validToDate.toISOString() };
+    },
+  };
 }

@@ -11,9 +11,13 @@ import type { ConfigFor } from "../config/config.ts";
 import type { FixedLimits } from "../config/settings.ts";
 import { createEvaluations } from "../domain/evaluation.ts";
 import { authzenRoutes, bulkRoutes, bulkStreams, type ScopeTable } from "../domain/routes.ts";
-import { authzenMetadata, authzenMetadataPath, createAuthzenDocument } from "../portal/openapi/authzen-document.ts";
-import { createBulkDocument } from "../portal/openapi/bulk-document.ts";
-import type { FurtherDocument } from "../portal/published.ts";
+import {
+  authzenMetadata,
+  authzenMetadataPath,
+  createAuthzenDocument,
+  createBulkDocument,
+} from "../portal/openapi/further-documents.ts";
+import type { FurtherDocument } from "../portal/pages.ts";
 import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "../transport/calls/methods.ts";
 import type { Rules } from "../transport/codec/validate.ts";
 import { fixed, type Page } from "../transport/rest/page.ts";

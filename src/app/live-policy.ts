@@ -1,8 +1,11 @@
 /** The policy of a running service, which watches its directory. */
 import * as fileSystem from "node:fs/promises";
+import type { Authenticator } from "../auth/authenticator.ts";
 import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
 import type { Config, FixedLimits } from "../config/settings.ts";
+import type { DomainStatus, LivePlatform } from "../domain/platform-domains.ts";
+import type { ServiceLedger } from "../ledger/append/ledger.ts";
 import type { Ledger } from "../ledger/ports/ledger.ts";
 import { checkBundleInThread } from "../policy/check/check-thread.ts";
 import { compileInTurns } from "../policy/engine/engine.ts";
@@ -12,11 +15,13 @@ import { readPolicyDirectory } from "../policy/load/directory.ts";
 import { describeProblem, type PolicyProblem, sortProblems } from "../policy/model/problem.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { authConfigurations } from "./callers.ts";
 import { type FirstPolicy, type FirstPolicySettings, readFirstPolicy } from "./first-policy.ts";
+import type { ServeConfig } from "./gateway.ts";
 
-export type PolicySettings = FirstPolicySettings & Pick<Config, "policyEvaluator"> & Pick<FixedLimits, "policyPollMs">;
+type PolicySettings = FirstPolicySettings & Pick<Config, "policyEvaluator"> & Pick<FixedLimits, "policyPollMs">;
 
-export interface LivePolicyMachine {
+interface LivePolicyMachine {
   readonly timers: Timers;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -101,7 +106,7 @@ async function firstEngine({ reading, checked }: FirstPolicy, { policyEvaluator:
 }
 
 /** An error that lists all problems. */
-export function policyRefused(problems: readonly PolicyProblem[]): Error {
+function policyRefused(problems: readonly PolicyProblem[]): Error {
   return new Error(`SVC_POLICY_DIR: the policy set is refused\n${problems.map(describeProblem).join("\n")}`);
 }
 
@@ -142,4 +147,50 @@ function report(event: ReloadEvent, { logger, metrics }: LivePolicyMachine): voi
       );
       break;
   }
+}
+
+// The platform's current status, as every answer shows it. Recomputed on change, not for each answer.
+
+/** Completes "the revision in force; a newer policy set …" if the newest set is not the one in force. */
+export const newerSet = { refused: "was refused", failed: "could not be loaded yet" } as const;
+
+const writable: DomainStatus = {
+  configured: true,
+  reason: "Records are written to the evidence ledger before they are answered.",
+};
+const notWritable: DomainStatus = { configured: false, reason: "The record store cannot be written now." };
+
+export function livePlatform(
+  config: ServeConfig,
+  authenticator: Pick<Authenticator, "issuerOf" | "status">,
+  policy: LivePolicy,
+  ledger: Pick<ServiceLedger, "writable">,
+): LivePlatform {
+  let newest: PolicyFacts | undefined;
+  return {
+    authMode: config.authMode,
+    authConfiguration: authConfigurations(config, authenticator),
+    policy() {
+      newest = policyFacts(policy, newest);
+      return newest.status;
+    },
+    ledger: () => (ledger.writable ? writable : notWritable),
+    managedKeyPatterns: config.keyReferences.length,
+  };
+}
+
+interface PolicyFacts {
+  readonly revision: string;
+  readonly newest: ReturnType<LivePolicy["status"]>["newest"];
+  readonly status: DomainStatus;
+}
+
+/** Returns `known` if it is still true. */
+function policyFacts({ engine, status }: LivePolicy, known: PolicyFacts | undefined): PolicyFacts {
+  const { revision } = engine;
+  const { newest } = status();
+  if (known?.revision === revision && known.newest === newest) return known;
+  const more = newest === "in_force" ? "" : `; a newer policy set ${newerSet[newest]}`;
+  const reason = `Policy revision ${revision} is in force${more}.`;
+  return { revision, newest, status: { configured: true, reason } };
 }

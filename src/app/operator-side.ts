@@ -3,15 +3,13 @@ import type { Timers } from "../base/timers.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import { createOpsListener, type OpsListener, type OpsListenerOptions } from "../ops/listener.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
-import type { FileSource } from "./followed-files.ts";
+import { type FileSource, followTls } from "./followed-files.ts";
 import { defectReport, type Machine, type ServeConfig } from "./gateway.ts";
-import { newerSet } from "./live-platform.ts";
-import type { LivePolicy } from "./live-policy.ts";
+import { type LivePolicy, newerSet } from "./live-policy.ts";
 import { type OpsViewers, servesLogs } from "./ops-viewers.ts";
-import { followTls } from "./tls.ts";
 
 /** Parts of the operator listener. The caller closes them. */
-export interface OperatorParts {
+interface OperatorParts {
   readonly checks: readonly ReadinessCheck[];
   readonly metrics: OpsListenerOptions["metrics"];
   readonly logs: PublishedLogs;

@@ -1,21 +1,24 @@
 /** The callers' side: the public methods over policy, ledger and authenticator, behind the public listener. */
 import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
+import { parseQuotaFile } from "../config/data-files.ts";
 import { createArtifactHasher } from "../domain/artifact-hasher.ts";
 import type { DecisionDependencies } from "../domain/decision.ts";
-import type { Quotas } from "../domain/quotas.ts";
+import type { PortionCounters } from "../domain/ports.ts";
+import { Quotas } from "../domain/quotas.ts";
 import { createScopeTable } from "../domain/routes.ts";
 import type { AdmissionLimits } from "../http/admission.ts";
 import type { ServiceLedger } from "../ledger/append/ledger.ts";
 import { keyReferenceAliases } from "../policy/guidance/key-references.ts";
-import { publishedPages } from "../portal/published.ts";
+import { publishedPages } from "../portal/pages.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { keepWithinQuotas, takeForBatch, takeForItems } from "../transport/gate/quota.ts";
+import type { ServedMethod } from "../transport/calls/methods.ts";
+import { keepWithinQuotas, type QuotaUse, takeForBatch, takeForItems } from "../transport/gate/quota.ts";
 import { createServer } from "../transport/server.ts";
 import { createHealthMonitor, type ReadinessSource } from "../transport/unauthenticated/health.ts";
 import type { Callers } from "./callers.ts";
-import type { FileSource } from "./followed-files.ts";
+import { type FileSource, followTls, isNamed } from "./followed-files.ts";
 import { furtherApis, healthNeedsOf, scopesByRpc } from "./further-apis.ts";
 import {
   healthNeeds,
@@ -26,13 +29,10 @@ import {
   serverOptions,
   unauthenticatedServices,
 } from "./gateway.ts";
-import { livePlatform } from "./live-platform.ts";
-import type { LivePolicy } from "./live-policy.ts";
-import { quotaUses } from "./quotas.ts";
-import { followTls } from "./tls.ts";
+import { type LivePolicy, livePlatform } from "./live-policy.ts";
 
 /** Parts of the public side. The caller closes them. */
-export interface PublicParts {
+interface PublicParts {
   readonly policy: LivePolicy;
   readonly ledger: ServiceLedger;
   readonly callers: Callers;
@@ -43,7 +43,7 @@ export interface PublicParts {
   readonly admission?: AdmissionLimits | undefined;
 }
 
-export interface PublicSide {
+interface PublicSide {
   readonly server: Awaited<ReturnType<typeof createServer>>;
   /** From now on, health checks report that it is not serving. */
   announceStop(): void;
@@ -133,4 +133,51 @@ function observeDecisions(metrics: Metrics, logger: Logger): NonNullable<Decisio
       logger.warn(fields, "a policy that alerts decided");
     }
   };
+}
+
+// Quotas of tenants: the file that a setting names, and the counters that all replicas share.
+
+/** Watches the file; undefined without a setting. Rejects, naming the setting, if it is invalid. */
+async function followQuotas(config: ServeConfig, files: FileSource) {
+  return isNamed("quotas", config)
+    ? files.follow("quotas", { parse: ([text = ""]) => parseQuotaFile(text) })
+    : undefined;
+}
+
+interface OpenedQuotas {
+  readonly quotas: Quotas;
+  /** Returns the unused portions. */
+  close(): Promise<void>;
+}
+
+interface QuotasMachine extends Pick<ConstructorParameters<typeof Quotas>[0], "clock" | "timers"> {
+  readonly metrics: Pick<Metrics, "quotaEvent">;
+  readonly files: FileSource;
+}
+
+/** Rejects as `followQuotas` does; undefined without quotas. */
+export async function openQuotas(
+  config: ServeConfig,
+  counters: PortionCounters,
+  { clock, timers, metrics, files }: QuotasMachine,
+): Promise<OpenedQuotas | undefined> {
+  const file = await followQuotas(config, files);
+  if (file === undefined) return undefined;
+  const quotas = new Quotas({
+    table: () => file.current,
+    counters,
+    clock,
+    timers,
+    onEvent: (quota, event) => metrics.quotaEvent(quota, event),
+  });
+  return { quotas, close: () => quotas.close() };
+}
+
+/** The quotas that calls of each method use. Only calls that change something are recorded. */
+function quotaUses(methods: readonly Pick<ServedMethod, "rpc" | "verb">[]): (rpc: string) => QuotaUse {
+  const recorded = new Set(methods.flatMap(({ rpc, verb }) => (verb === "POST" ? [rpc] : [])));
+  return (rpc) => ({
+    isRecorded: recorded.has(rpc),
+    isArtifact: rpc === "RegistrationService/RegisterArtifact",
+  });
 }

@@ -7,11 +7,11 @@ import {
   type SessionKeySource,
   type SessionKeys,
 } from "../auth/session-tokens.ts";
-import { type DeclaredAttributes, undeclaredNames } from "../base/caller-attributes.ts";
+import { type DeclaredAttributes, undeclaredNames } from "../base/caller.ts";
 import type { Clock } from "../base/clock.ts";
+import type { FairSemaphore } from "../base/fair-queue.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
-import type { FairSemaphore } from "../base/semaphore.ts";
 import type { ConfigFor } from "../config/config.ts";
 import { FileSessionClients, parseClientFile, type RegisteredClient } from "../credentials/session-clients.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
@@ -38,7 +38,7 @@ export const noSessionRoute: SessionRoute = { methods: [], withoutCredentials: n
 /** Concurrent secret checks, which use up to 64 MiB each, and waiting calls: of one party, and in total. */
 export const sessionSlots = { maximum: 2, maximumWaitingEach: 32, maximumWaiting: 256 };
 
-export interface SessionFiles {
+interface SessionFiles {
   readonly clients: Followed<readonly RegisteredClient[]>;
   readonly keys: Followed<SessionKeys>;
 }
@@ -76,7 +76,7 @@ export async function openSessionFiles(
   };
 }
 
-export interface SessionRouteOptions {
+interface SessionRouteOptions {
   /** `iss` and `aud` of the tokens. */
   readonly issuer: string;
   readonly audience: string;
@@ -109,10 +109,10 @@ export function createSessionRoute(options: SessionRouteOptions): SessionRoute {
 }
 
 /** Path of the public keys of session tokens, for services that verify them. */
-export const keySetPath = "/.well-known/jwks.json";
+const keySetPath = "/.well-known/jwks.json";
 
 /** The current public keys, as a JWK set (RFC 7517 §5, §8.5). */
-export function keySetPage(published: () => { readonly keys: readonly object[] }): Page {
+function keySetPage(published: () => { readonly keys: readonly object[] }): Page {
   return {
     path: keySetPath,
     content: () => ({ type: "application/jwk-set+json", body: JSON.stringify(published()) }),

@@ -4,13 +4,12 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { decodeJwt } from "jose";
-import { type Caller, noteExpiry } from "../base/caller.ts";
-import { type DeclaredAttributes, noDeclaredAttributes } from "../base/caller-attributes.ts";
+import { type Caller, type DeclaredAttributes, noDeclaredAttributes, noteExpiry } from "../base/caller.ts";
 import type { Clock } from "../base/clock.ts";
+import { createFairSemaphore, type FairSemaphore } from "../base/fair-queue.ts";
 import type { TenantId } from "../base/ids.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { everyTenant, type IssuerEntry, indistinctOf, overlapsOf, speaksFor } from "../base/issuers.ts";
-import { createFairSemaphore, type FairSemaphore } from "../base/semaphore.ts";
 import type { Timers } from "../base/timers.ts";
 import type { FindKeys } from "./candidate-keys.ts";
 import { readAccessToken, refusedToken } from "./challenge.ts";

@@ -1,14 +1,15 @@
 /** Derives the caller from the claims of a verified access token. */
 import type { JWTPayload } from "jose";
-import type { AuthSource, Caller } from "../base/caller.ts";
 import {
   type AttributeDeclaration,
   type AttributeDeclarations,
   type AttributeType,
   type AttributeValue,
+  type AuthSource,
   attributeValue,
+  type Caller,
   type DeclaredAttributes,
-} from "../base/caller-attributes.ts";
+} from "../base/caller.ts";
 import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
 import { canonicalText, type InboundRequest } from "../base/inbound-request.ts";
 import type { IssuerEntry } from "../base/issuers.ts";

@@ -10,10 +10,10 @@ import {
   type ProtectedHeaderParameters,
 } from "jose";
 import type { Clock } from "../base/clock.ts";
+import type { FairSemaphore } from "../base/fair-queue.ts";
 import { isCleanText } from "../base/ids.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { isLoopbackHost } from "../base/network.ts";
-import type { FairSemaphore } from "../base/semaphore.ts";
 import type { ProofOfPossession } from "../base/vocabulary.ts";
 import { rsaProblem } from "./candidate-keys.ts";
 import {

@@ -1,7 +1,7 @@
 /** Access tokens that the service issues for clients of the session route, and their keys. */
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import { calculateJwkThumbprint, createLocalJWKSet, type JSONWebKeySet, type JWK, SignJWT } from "jose";
-import type { AttributeValues } from "../base/caller-attributes.ts";
+import type { AttributeValues } from "../base/caller.ts";
 import type { Clock } from "../base/clock.ts";
 import { newRecordId, type RandomFill, type TenantId } from "../base/ids.ts";
 import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";

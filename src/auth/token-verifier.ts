@@ -3,9 +3,9 @@ import { type CryptoKey, decodeJwt, decodeProtectedHeader, errors, type JWTPaylo
 import type { AuthSource } from "../base/caller.ts";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
+import type { FairLimits, FairSemaphore } from "../base/fair-queue.ts";
 import type { TenantId } from "../base/ids.ts";
 import { type IssuerEntry, speaksFor } from "../base/issuers.ts";
-import type { FairLimits, FairSemaphore } from "../base/semaphore.ts";
 import type { FindKeys, TokenHeader } from "./candidate-keys.ts";
 import { refusedToken, signatureAlgorithms } from "./challenge.ts";
 import { callerFromClaims, type ReadAttributes } from "./claims.ts";

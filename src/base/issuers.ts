@@ -76,7 +76,7 @@ interface Claimed {
 }
 
 /** Two issuers with a common tenant. */
-export interface Overlap {
+interface Overlap {
   readonly issuers: readonly [string, string];
   /** The tenant, or a prefix followed by an asterisk. */
   readonly tenants: string;

@@ -27,7 +27,7 @@ export type StoreLocation =
   | { readonly kind: "postgres"; readonly target: PostgresTarget };
 
 /** Why the URL is invalid. Does not quote it: a URL may have a password. */
-export interface PostgresUrlProblem {
+interface PostgresUrlProblem {
   readonly problem: string;
 }
 

@@ -29,7 +29,7 @@ const names = [
 export type SecurityEvent = (typeof names)[number];
 export const securityEvents: readonly SecurityEvent[] = names;
 
-export type SecurityFields = { readonly category: "security"; readonly event: SecurityEvent };
+type SecurityFields = { readonly category: "security"; readonly event: SecurityEvent };
 
 /** Members of the event's log line. */
 export function securityFields(event: SecurityEvent): SecurityFields {

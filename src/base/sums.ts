@@ -1,7 +1,7 @@
 /** Named sums with maxima, such as bytes of bodies by tenant or connections by address. */
 
 /** Amounts are whole numbers. */
-export interface Sums {
+interface Sums {
   /** Adds the amount, or returns false if the sum would exceed the maximum. */
   add(name: string, amount: number, maximum: number): boolean;
   subtract(name: string, amount: number): void;

@@ -1,4 +1,6 @@
-import { outsideConnections } from "./outside-connections.ts";
+/** Delays, and work in short steps. */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { setImmediate } from "node:timers/promises";
 
 /** Delays; tests replace them. */
 export interface Timers {
@@ -15,3 +17,22 @@ export const systemTimers: Timers = {
     return () => clearTimeout(timer);
   },
 };
+
+/** Runs shared work outside of the connection that started it: its errors end no connection. */
+export const outsideConnections = AsyncLocalStorage.snapshot();
+
+export function atOnce<T>(steps: Generator<undefined, T>): T {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+/** Does one step per turn of the event loop. */
+export async function inTurns<T>(steps: Generator<undefined, T>): Promise<T> {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+    await setImmediate();
+  }
+}

@@ -16,7 +16,7 @@ export type EvidenceEventType = (typeof evidenceEventTypes)[number];
 
 /** Outcomes of events. `releasing` announces that plaintext is about to leave; another event has the result. */
 export const eventOutcomes = ["completed", "failed", "aborted", "refused", "releasing"] as const;
-export type EventOutcome = (typeof eventOutcomes)[number];
+type EventOutcome = (typeof eventOutcomes)[number];
 
 /** Parses an event's `outcome`, in any case. Except for `completed`, a reason may follow: `failed: no key`. */
 export function eventOutcome(text: string): EventOutcome | "unknown" {

@@ -3,7 +3,7 @@
  * running service reloads both within seconds.
  */
 import { randomFillSync } from "node:crypto";
-import type { AttributeValues } from "../base/caller-attributes.ts";
+import type { AttributeValues } from "../base/caller.ts";
 import { parseTenantId, type RandomFill } from "../base/ids.ts";
 import { hashSecret, newSecret } from "../credentials/client-secret.ts";
 import {

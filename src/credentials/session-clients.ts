@@ -6,7 +6,7 @@ import {
   anyAttributeValue,
   attributeValue,
   typeNames,
-} from "../base/caller-attributes.ts";
+} from "../base/caller.ts";
 import { parseTenantId, type TenantId } from "../base/ids.ts";
 import { defaultCost, formatSecretHash, isSecret, parseSecretHash, type SecretHash } from "./client-secret.ts";
 

@@ -1,17 +1,17 @@
 /** Hashes artifact objects in a thread of their own, so that no other caller waits for them. */
 import { Worker } from "node:worker_threads";
 import { invalidRequest, ServiceError } from "../base/errors.ts";
-import { outsideConnections } from "../base/outside-connections.ts";
-import { createFairSemaphore } from "../base/semaphore.ts";
+import { createFairSemaphore } from "../base/fair-queue.ts";
 import { localSums } from "../base/sums.ts";
 import { threadEnvironment } from "../base/thread-environment.ts";
+import { outsideConnections } from "../base/timers.ts";
 import type { Job, JobResult } from "./artifact-hasher-worker.ts";
 import type { ArtifactDigests, ArtifactHasher } from "./ports.ts";
 
 /** Largest object, decoded: 8 MiB. */
 export const maxObjectBytes = 8 * 1024 * 1024;
 
-export interface HasherOptions {
+interface HasherOptions {
   /** Characters of base64 that may wait or be at work, over all tenants. Default 64 Mi: 6 objects of full size. */
   readonly maxPendingChars?: number;
   /** The same for one tenant. Default 32 Mi: 3 objects of full size. */

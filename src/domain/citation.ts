@@ -6,10 +6,9 @@ import { type Span, traced } from "../base/trace.ts";
 import type { ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
 import { artifactNames } from "../ledger/artifacts/artifact-names.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
-import type { RecordingLedger } from "./deployment.ts";
+import { type RecordingLedger, servedOperation } from "./deployment.ts";
 import { reliedOnIds } from "./registered.ts";
 import { evaluationPath, routePath } from "./routes.ts";
-import { servedOperation } from "./support.ts";
 
 /** Recorded with the registration or event; lineage counts only `matched`. `erased`: nothing can be checked. */
 export type CitationResult = "matched" | "none" | "unknown" | "mismatch" | "denied" | "expired" | "erased";
@@ -30,7 +29,7 @@ export interface Citing {
   readonly operation: EvidenceEventType;
 }
 
-export interface CitationRules {
+interface CitationRules {
   readonly ledger: RecordingLedger;
   readonly nowMs: number;
   readonly maxAgeSeconds: number;

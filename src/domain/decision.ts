@@ -3,22 +3,25 @@ import type { Caller } from "../base/caller.ts";
 import { newRecordId, type RecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue, SnakeCase } from "../base/json.ts";
 import { type Span, traced } from "../base/trace.ts";
-import type { SdkRoute } from "../base/vocabulary.ts";
+import type { KeyAccessOperation, SdkRoute } from "../base/vocabulary.ts";
 import { artifactNames } from "../ledger/artifacts/artifact-names.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
 import type {
+  Claimed,
   Guidance,
   KeyTransportGuidance,
   Obligation,
+  PolicyAction,
   PolicyDecision,
   PolicyEngine,
   PolicyQuery,
 } from "../policy/model/decision.ts";
+import { claimedRows } from "../policy/model/input-table.ts";
 import { actionGroups } from "../policy/model/schema.ts";
 import type { DomainDependencies } from "./deployment.ts";
-import { type DecisionRequest, queryOf } from "./policy-query.ts";
 import { type CallIdentity, type DecisionMade, newRecord } from "./record.ts";
 import { lookUpRegistered, reliedOnMembers } from "./registered.ts";
+import type { EvaluationRequest, KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "./requests.ts";
 import { union } from "./routes.ts";
 
 export interface DecisionDependencies extends DomainDependencies {
@@ -181,4 +184,42 @@ function keyTransportOf({ keyTransport }: Guidance): JsonObject | undefined {
     raw_key_delivery_forbidden: true,
     stable_key_reference_preferred: keyTransport.stableKeyReferencePreferred,
   } satisfies Members<KeyTransportGuidance & { readonly rawKeyDeliveryForbidden: true }>;
+}
+
+// What the decision routes ask of policy, as a pure function of the recorded request.
+
+export type DecisionRequest =
+  | { readonly route: "protection-plan"; readonly request: ProtectionPlanRequest }
+  | { readonly route: "policy-resolve"; readonly request: PolicyResolveRequest }
+  | { readonly route: "key-access-plan"; readonly request: KeyAccessRequest }
+  | { readonly route: "evaluation"; readonly request: EvaluationRequest };
+
+/** The question without the caller. */
+type RequestQuery = Pick<PolicyQuery, "action" | "claimed" | "onBehalfOf" | "understoodObligations">;
+
+const keyActions: Readonly<Record<KeyAccessOperation, PolicyAction>> = {
+  wrap: "wrap",
+  unwrap: "unwrap",
+  rewrap: "rewrapKey",
+};
+
+/** Claimed inputs, each a member of the request by the same name, if the request has it. */
+const claimedNames = Object.keys(claimedRows) as readonly (keyof Claimed)[];
+
+/** Returns the action, the caller's claims as policies see them, and the obligations that the caller understands. */
+export function queryOf(asked: DecisionRequest): RequestQuery {
+  const { route, request } = asked;
+  const { content_digest, understood_obligations: understoodObligations } = request;
+  const claimed: Partial<Record<keyof Claimed, unknown>> = { content_digest_present: content_digest !== undefined };
+  const given: Partial<Claimed> = request;
+  for (const name of claimedNames) if (given[name] !== undefined) claimed[name] = given[name];
+  if (route === "protection-plan" && request.preferred_artifact_profile !== undefined)
+    claimed.artifact_profile = request.preferred_artifact_profile;
+  const onBehalfOf = route === "evaluation" ? request.on_behalf_of : undefined;
+  return {
+    action: route === "key-access-plan" ? keyActions[request.operation] : request.operation,
+    claimed: claimed as Claimed,
+    ...(onBehalfOf !== undefined && { onBehalfOf }),
+    ...(understoodObligations !== undefined && { understoodObligations }),
+  };
 }

@@ -11,7 +11,7 @@ import {
 } from "./platform-domains.ts";
 import { routes } from "./routes.ts";
 
-export interface Capabilities {
+interface Capabilities {
   readonly authMode: AuthMode;
   readonly authConfiguration: AuthConfiguration;
   readonly defaultRequiredScopes: readonly string[];
@@ -24,7 +24,7 @@ export interface Capabilities {
   }[];
 }
 
-export interface Bootstrap {
+interface Bootstrap {
   readonly authMode: AuthMode;
   readonly authConfiguration: AuthConfiguration;
   readonly enforcementModel: "embedded_local_library";

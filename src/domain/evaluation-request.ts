@@ -38,10 +38,10 @@ export interface Question {
 }
 
 /** Type of a subject that may be the caller itself. */
-export const ownSubjectType = "principal";
+const ownSubjectType = "principal";
 
 /** Whether the subject is the caller, compared byte for byte. */
-export function isAboutCaller({ subject }: Pick<Question, "subject">, caller: Caller): boolean {
+function isAboutCaller({ subject }: Pick<Question, "subject">, caller: Caller): boolean {
   return subject.type === ownSubjectType && subject.id === caller.principalId;
 }
 

@@ -1,18 +1,22 @@
 /** Answer of `evidence`. An event is never lost: it is recorded as sent, whether or not its citation matches. */
 import type { Violation } from "../base/errors.ts";
 import { newRecordId } from "../base/ids.ts";
-import { isZeroTime, parseTimestamp } from "../base/timestamps.ts";
+import { isZeroTime, parseTimestamp } from "../base/text-forms.ts";
 import { type ArtifactKind, type ArtifactProfile, type EvidenceEventType, eventOutcome } from "../base/vocabulary.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
-import { type AnswerTail, plaintextTransport } from "./answer.ts";
+import {
+  type AnswerTail,
+  cidWarnings,
+  citationWarnings,
+  digestWarnings,
+  plaintextTransport,
+  warnings,
+} from "./answer.ts";
 import { type Citation, cite } from "./citation.ts";
-import type { DomainDependencies } from "./deployment.ts";
-import { appendOnce } from "./idempotency.ts";
+import { type DomainDependencies, profileViolations, refuseViolations } from "./deployment.ts";
 import { platformDomains } from "./platform-domains.ts";
-import { type CallIdentity, newRecord } from "./record.ts";
+import { appendOnce, type CallIdentity, newRecord } from "./record.ts";
 import { type EvidenceRequest, type RequestSummary, summarize } from "./requests.ts";
-import { profileViolations, refuseViolations } from "./support.ts";
-import { cidWarnings, citationWarnings, digestWarnings, warnings } from "./warnings.ts";
 
 const futureToleranceMs = 5 * 60_000;
 

@@ -1,21 +1,25 @@
 /** Answer of `artifact-register`. */
-import { newRecordId } from "../base/ids.ts";
+import { invalidRequest } from "../base/errors.ts";
+import { newRecordId, type TenantId } from "../base/ids.ts";
 import type { ArtifactKind, ArtifactProfile, ProtectionOperation } from "../base/vocabulary.ts";
 import { registeredNames } from "../ledger/artifacts/artifact-names.ts";
+import { parseCid, rawCid } from "../ledger/artifacts/cid.ts";
+import { type HashName, hashOfDigest, isDigestOf } from "../ledger/artifacts/digest.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
-import type { AnswerTail } from "./answer.ts";
-import { stripLocator } from "./artifact-locator.ts";
-import { type DerivedArtifact, deriveArtifact } from "./artifact-object.ts";
+import { type AnswerTail, cidWarnings, citationWarnings, digestWarnings, warnings } from "./answer.ts";
 import { type Citation, cite } from "./citation.ts";
-import type { DomainDependencies } from "./deployment.ts";
-import { appendOnce } from "./idempotency.ts";
+import {
+  type DomainDependencies,
+  keyReferenceViolations,
+  operationViolations,
+  profileViolations,
+  refuseViolations,
+} from "./deployment.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { ArtifactHasher } from "./ports.ts";
-import { type CallIdentity, newRecord } from "./record.ts";
+import { appendOnce, type CallIdentity, newRecord } from "./record.ts";
 import { registeredBefore } from "./registered.ts";
 import { type RegistrationRequest, type RequestSummary, summarize } from "./requests.ts";
-import { keyReferenceViolations, operationViolations, profileViolations, refuseViolations } from "./support.ts";
-import { cidWarnings, citationWarnings, digestWarnings, warnings } from "./warnings.ts";
 
 export interface RegistrationAnswer extends AnswerTail {
   readonly requestSummary: RequestSummary & {
@@ -188,4 +192,118 @@ function registrationWarnings(
     ...(sent.artifact_locator === recorded.artifact_locator ? [] : [warnings.locatorStripped]),
     ...citationWarnings(citation.result),
   ];
+}
+
+// Compares the bytes of an artifact with what the caller states about them.
+
+interface DerivedArtifact {
+  /** CIDv1, raw, sha2-256, base32. */
+  readonly cid: string;
+  readonly sizeBytes: number;
+  readonly warnings: readonly string[];
+}
+
+/**
+ * Hashes the object and compares. A CID in any base is compared with the CIDv1 (codec raw) of the bytes; one of another
+ * version or codec identifies a structure over them, and is a mismatch. A value with an unsupported hash function is
+ * kept with a warning.
+ *
+ * @throws ServiceError `invalid_request` naming `artifact_digest` or `artifact_cid` if it is not the object's, and
+ *   whatever the hasher throws
+ */
+async function deriveArtifact(
+  hasher: ArtifactHasher,
+  tenantId: TenantId,
+  request: RegistrationRequest,
+  objectBase64: string,
+  signal: AbortSignal,
+): Promise<DerivedArtifact> {
+  const { artifact_digest, artifact_cid } = request;
+  const digestHash = hashOfDigest(artifact_digest);
+  const given = artifact_cid === undefined ? undefined : parseCid(artifact_cid);
+  if (artifact_cid !== undefined && given === undefined) throw mismatch("artifact_cid");
+  const asked = new Set<HashName>(["sha256"]);
+  if (digestHash !== undefined) asked.add(digestHash);
+  if (given?.hash !== undefined) asked.add(given.hash);
+
+  const { sizeBytes, digests } = await hasher.digest(tenantId, objectBase64, [...asked], signal);
+  const hexOf = (hash: HashName): string => {
+    const hex = digests.get(hash);
+    if (hex === undefined) throw new Error(`hasher left ${hash} out`);
+    return hex;
+  };
+  if (digestHash !== undefined && !isDigestOf(artifact_digest, hexOf(digestHash))) throw mismatch("artifact_digest");
+  // A CID of another codec identifies a structure, which is other content even if the hash is the same.
+  if (given !== undefined && !given.isRaw) throw mismatch("artifact_cid");
+  if (given?.hash !== undefined && given.hex !== hexOf(given.hash)) throw mismatch("artifact_cid");
+  return {
+    cid: rawCid(hexOf("sha256")),
+    sizeBytes,
+    warnings: [
+      ...(digestHash === undefined ? [warnings.notCompared("artifact_digest")] : []),
+      ...(given !== undefined && given.hash === undefined ? [warnings.notCompared("artifact_cid")] : []),
+    ],
+  };
+}
+
+function mismatch(field: "artifact_digest" | "artifact_cid"): Error {
+  return invalidRequest(field, "artifact.mismatch", `${field} is not that of artifact_object_b64`);
+}
+
+// Removes credentials from locators, such as `https://user:password@host/`, `…?X-Signature=…`, `…#access_token=…`.
+// Works on any text, URL or not, before it is recorded.
+
+/**
+ * Returns the locator without user information, query string, fragment and control characters; empty if nothing is
+ * left.
+ *
+ * Works on the text instead of a parsed URL: parsers disagree on what is malformed, and a credential must not survive
+ * because one of them gave up. So it removes too much rather than too little:
+ * - everything from the first `?` or `#` on, fragments included: presigned links and link-shared keys use them.
+ * - everything up to the last `@` (or `%40`) of a possible authority: the first segment, a segment after two or more
+ *   slashes (of either kind, anywhere, as in `jdbc:postgresql://user:pw@host/db`) or after `scheme:/`.
+ * - an authority that is not `host` or `host:port` afterwards: what follows its colon may be half of a password. Other
+ *   `@` are kept: `s3://bucket/jane@example.com.tdf` stays as it is.
+ *
+ * Idempotent.
+ */
+export function stripLocator(locator: string): string {
+  const bare = removeControls(locator);
+  const end = bare.search(/[?#]/);
+  const parts = (end === -1 ? bare : bare.slice(0, end)).split(/([\\/]+)/);
+  // Segments have even indexes, the slashes between them odd ones.
+  for (let i = 0; i < parts.length; i += 2) {
+    const segment = parts[i] ?? "";
+    if (i === 0) parts[i] = withoutUser(segment);
+    else if (isAuthorityPlace(parts, i)) parts[i] = hostOnly(withoutUser(segment));
+  }
+  return parts.join("").trim();
+}
+
+/** URL parsers ignore tabs and line breaks, so they could hide a scheme or a slash from the rules above. */
+function removeControls(text: string): string {
+  return Array.from(text)
+    .filter((character) => character > "\u001f" && character !== "\u007f")
+    .join("")
+    .trim();
+}
+
+function isAuthorityPlace(parts: readonly string[], index: number): boolean {
+  const before = parts[index - 2] ?? "";
+  const slashes = parts[index - 1] ?? "";
+  // The slashes around an empty segment count as one run.
+  if (slashes.length > 1 || (before === "" && index > 2)) return true;
+  const isDrive = index === 2 && /^[A-Za-z]:$/.test(before);
+  return before.endsWith(":") && !isDrive;
+}
+
+function withoutUser(segment: string): string {
+  const [plain, encoded] = [segment.lastIndexOf("@"), segment.lastIndexOf("%40")];
+  const end = Math.max(plain === -1 ? -1 : plain + 1, encoded === -1 ? -1 : encoded + 3);
+  return end === -1 ? segment : segment.slice(end);
+}
+
+/** Returns the empty text if the authority is not `host` or `host:port`. */
+function hostOnly(authority: string): string {
+  return /^(?:\[[0-9A-Fa-f:.%]*\]|[^:]*)(?::\d*)?$/.test(authority) ? authority : "";
 }

@@ -15,7 +15,7 @@ import type { SendableMember } from "../policy/guidance/annotations.ts";
 import type { Claimed, OnBehalfOf, PolicyAction } from "../policy/model/decision.ts";
 
 /** What every request says, workload and resource among it (specification, section 2.1). All of it is a claim. */
-export type Described = Omit<Claimed, "content_digest_present" | keyof OfRoute>;
+type Described = Omit<Claimed, "content_digest_present" | keyof OfRoute>;
 
 /** Claims of some routes only. */
 type OfRoute = Pick<Claimed, "artifact_profile" | "content_size_bytes" | "key_reference">;
@@ -87,7 +87,7 @@ export type EvidenceRequest = Described & {
 type MemberOf<Request> = Request extends unknown ? keyof Request : never;
 
 /** A recorded member of a request on the JSON routes. */
-export type RequestMember = MemberOf<
+type RequestMember = MemberOf<
   ProtectionPlanRequest | PolicyResolveRequest | KeyAccessRequest | RegistrationRequest | EvidenceRequest
 >;
 

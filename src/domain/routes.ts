@@ -2,7 +2,7 @@
 import { type SdkRoute, sdkRoutes } from "../base/vocabulary.ts";
 import type { PlatformDomainName } from "./platform-domains.ts";
 
-export interface Route {
+interface Route {
   readonly route: SdkRoute;
   /** Path of the JSON route; records have it for any protocol. */
   readonly path: `/v1/sdk/${SdkRoute}`;

@@ -1,16 +1,16 @@
 /** Exchanges a client's credentials for a short-lived access token (specification, section 4.5). */
 import { createHash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { AttributeValues } from "../base/caller-attributes.ts";
+import type { AttributeValues } from "../base/caller.ts";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
+import type { FairSemaphore } from "../base/fair-queue.ts";
 import type { TenantId } from "../base/ids.ts";
 import { addressBlocks } from "../base/network.ts";
-import type { FairSemaphore } from "../base/semaphore.ts";
 import type { AttemptCounters, AttemptLimit } from "./ports.ts";
 
 /** A client from the operator's registration. */
-export interface SessionClient {
+interface SessionClient {
   readonly tenantId: TenantId;
   readonly clientId: string;
   /** In order, without duplicates. */
@@ -19,23 +19,23 @@ export interface SessionClient {
   readonly attributes?: AttributeValues;
 }
 
-export interface SessionClients {
+interface SessionClients {
   /** Returns the client with this secret, or undefined. Time and memory do not depend on the result. */
   verify(tenantId: TenantId, clientId: string, secret: string): Promise<SessionClient | undefined>;
 }
 
-export interface SessionGrant extends SessionClient {
+interface SessionGrant extends SessionClient {
   /** Base64url SHA-256 of the client certificate to bind the token to; undefined for none. */
   readonly certificateThumbprint: string | undefined;
 }
 
-export interface SessionToken {
+interface SessionToken {
   readonly accessToken: string;
   readonly expiresInSeconds: number;
   readonly subject: string;
 }
 
-export interface SessionTokenSigner {
+interface SessionTokenSigner {
   sign(grant: SessionGrant): Promise<SessionToken>;
 }
 
@@ -62,14 +62,14 @@ export interface SessionRequest {
 }
 
 /** The caller as far as the network shows. */
-export interface SessionOrigin {
+interface SessionOrigin {
   /** Address, or /64 of IPv6, under which attempts are counted, besides the blocks around it. */
   readonly address: string;
   /** Base64url SHA-256 of the client certificate to bind the token to; undefined for none. */
   readonly certificateThumbprint: string | undefined;
 }
 
-export interface Session {
+interface Session {
   readonly accessToken: string;
   readonly expiresInSeconds: number;
   /** The granted part of the requested scopes, in the order of the request; may be empty. */
@@ -89,7 +89,7 @@ export interface Sessions {
   create(request: SessionRequest, origin: SessionOrigin, signal: AbortSignal): Promise<Session>;
 }
 
-export interface SessionDependencies {
+interface SessionDependencies {
   readonly clients: SessionClients;
   readonly counters: AttemptCounters;
   readonly signer: SessionTokenSigner;

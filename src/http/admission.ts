@@ -9,7 +9,7 @@
 import { performance } from "node:perf_hooks";
 import { overloaded } from "../base/errors.ts";
 import { type Account, FairQueue, type Waiter } from "../base/fair-queue.ts";
-import { outsideConnections } from "../base/outside-connections.ts";
+import { outsideConnections } from "../base/timers.ts";
 import { operatorGroup, probeGroup } from "./accounts.ts";
 import { callerGone } from "./deadline.ts";
 

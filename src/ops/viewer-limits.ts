@@ -1,8 +1,8 @@
 /** Concurrency limits for viewers of the logs, so that one viewer delays neither others nor the service. */
 import type { FastifyReply } from "fastify";
 import { ServiceError } from "../base/errors.ts";
+import { createFairSemaphore, type FairLimits } from "../base/fair-queue.ts";
 import type { TenantId } from "../base/ids.ts";
-import { createFairSemaphore, type FairLimits } from "../base/semaphore.ts";
 
 /** A tenant, or all viewers of every log. */
 export interface Party {

@@ -3,7 +3,7 @@ import { ExportResultCode } from "@opentelemetry/core";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import { defaultResource, resourceFromAttributes } from "@opentelemetry/resources";
 import { BatchSpanProcessor, type ReadableSpan, type SpanExporter } from "@opentelemetry/sdk-trace";
-import { outsideConnections } from "../base/outside-connections.ts";
+import { outsideConnections } from "../base/timers.ts";
 import type { Logger } from "./logger.ts";
 import { createBegin } from "./spans.ts";
 import type { SpanOutcome, Tracing, TracingSettings } from "./tracing.ts";

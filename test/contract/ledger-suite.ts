@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rootOfLeaves } from "../../clients/typescript/src/receipts/multi-proof.ts";
 import type { Clock } from "../../src/base/clock.ts";
 import { newRecordId, type RandomFill } from "../../src/base/ids.ts";
-import { proveRange } from "../../src/domain/range.ts";
+import { proveRange } from "../../src/domain/answer.ts";
 import type { LedgerEvents } from "../../src/ledger/append/ledger.ts";
 import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";

@@ -1,7 +1,7 @@
 /** Replicas on one database, whose only anchor is a witness. */
 import { parse } from "valibot";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { witnessingOf } from "../../src/app/witnessing.ts";
+import { witnessingOf } from "../../src/app/stores.ts";
 import { systemTimers, type Timers } from "../../src/base/timers.ts";
 import { witnesses as witnessSchema } from "../../src/config/values.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";

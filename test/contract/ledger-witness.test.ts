@@ -3,7 +3,7 @@ import { copyFileSync, rmSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { parse } from "valibot";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { type Witnessing, witnessingOf } from "../../src/app/witnessing.ts";
+import { type Witnessing, witnessingOf } from "../../src/app/stores.ts";
 import type { Timers } from "../../src/base/timers.ts";
 import { witnesses as witnessSchema } from "../../src/config/values.ts";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";

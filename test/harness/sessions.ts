@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { CreateSessionRequestSchema, CreateSessionResponseSchema } from "../../gen/platform/sdk/v1/session_pb.ts";
-import type { AttributeValues } from "../../src/base/caller-attributes.ts";
+import type { AttributeValues } from "../../src/base/caller.ts";
 import type { TenantId } from "../../src/base/ids.ts";
 import type { SecretHash } from "../../src/credentials/client-secret.ts";
 import { formatClientFile } from "../../src/credentials/session-clients.ts";

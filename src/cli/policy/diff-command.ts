@@ -2,9 +2,8 @@
 import { InvalidArgumentError } from "commander";
 import { systemClock } from "../../base/clock.ts";
 import { parseTenantId } from "../../base/ids.ts";
-import { parseDecimal } from "../../base/text-forms.ts";
-import { parseTimestamp } from "../../base/timestamps.ts";
-import type { RecordedChange, RecordedComparison } from "../../domain/recorded-differences.ts";
+import { parseDecimal, parseTimestamp } from "../../base/text-forms.ts";
+import type { RecordedChange, RecordedComparison } from "../../domain/replay.ts";
 import { compareBundles, type PolicyChange, type PolicyComparison } from "../../policy/diff/compare.ts";
 import type { Proof, ProofOutcome } from "../../policy/diff/prove.ts";
 import { unnamedTenant } from "../../policy/diff/side.ts";
@@ -108,7 +107,7 @@ async function compareRecords(
   return inStore(() =>
     withArchive(context, async ({ archive }) => {
       // Loaded here, so that other commands start faster.
-      const { compareRecorded } = await import("../../domain/recorded-differences.ts");
+      const { compareRecorded } = await import("../../domain/replay.ts");
       const tenants = tenantId === undefined ? (await archive.logs()).map((log) => log.tenantId) : [tenantId];
       return compareRecorded(archive, tenants, since, engines, (count) => {
         if (count % 1_000 === 0) progress.show(`${count} recorded decisions`);

@@ -1,6 +1,6 @@
 /** The question for `policy explain`: a file, or options. */
 import { readFile } from "node:fs/promises";
-import { type AttributeDeclarations, attributeProblems } from "../../base/caller-attributes.ts";
+import { type AttributeDeclarations, attributeProblems } from "../../base/caller.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import { place } from "../../policy/check/question.ts";
 import type { PolicyQuery } from "../../policy/model/decision.ts";

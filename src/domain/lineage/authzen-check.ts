@@ -6,7 +6,7 @@ import { evaluationPath } from "../routes.ts";
 type Json = Readonly<Record<string, unknown>>;
 
 /** A part of an answer that belongs to one record. */
-export interface AnswerPart {
+interface AnswerPart {
   /** Such as `evaluations[2].`; empty for the whole answer. */
   readonly path: string;
   readonly answer: unknown;

@@ -5,7 +5,7 @@ import { PackFacts, type Remark, remarksOn } from "./remarks.ts";
 import { type Step, stepOf } from "./step.ts";
 
 /** Packs with more records get no lineage, so that verification needs bounded memory: 0.1 GB. */
-export const maxLineageSteps = 100_000;
+const maxLineageSteps = 100_000;
 
 export interface Lineage {
   /** Digests and CIDs of the artifact. Empty for records that name none. */

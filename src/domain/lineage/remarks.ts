@@ -7,7 +7,7 @@ import { eventOutcome, eventOutcomes } from "../../base/vocabulary.ts";
 import type { CompleteRange } from "../../ledger/pack/range-check.ts";
 import type { Step } from "./step.ts";
 
-export type RemarkCode =
+type RemarkCode =
   /** No event evidences the decision, and the pack proves that: it has everything since, with nothing erased. */
   | "allowed_not_evidenced"
   /** No event in the pack evidences the decision; others may. */

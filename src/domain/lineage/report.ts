@@ -6,7 +6,7 @@ import type { Cosigned } from "../../ledger/witness/cosignature.ts";
 import type { LineageReport } from "./lineage.ts";
 
 /** Entries by what the pack has of them. */
-export interface Shares {
+interface Shares {
   readonly records: number;
   readonly erased: number;
   /** Leaves that only show their position and time. */

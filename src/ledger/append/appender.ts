@@ -2,11 +2,9 @@
  * Group commit. Callers queue per tenant; one write carries what many of them wait for, so that they share one durable
  * commit; each is answered only when that commit is confirmed.
  */
-
 import { overloaded, ServiceError } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
-import { outsideConnections } from "../../base/outside-connections.ts";
-import { systemTimers, type Timers } from "../../base/timers.ts";
+import { outsideConnections, systemTimers, type Timers } from "../../base/timers.ts";
 import { type Span, traced } from "../../base/trace.ts";
 import type { AnchoredLog, SharedAnchor } from "../ports/anchor.ts";
 import type { Appended } from "../ports/ledger.ts";

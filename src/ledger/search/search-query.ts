@@ -1,8 +1,6 @@
 /** Parses search criteria from command-line options or URL parameters. */
-
 import { parseRecordId } from "../../base/ids.ts";
-import { parseDecimal } from "../../base/text-forms.ts";
-import { parseTimestamp } from "../../base/timestamps.ts";
+import { parseDecimal, parseTimestamp } from "../../base/text-forms.ts";
 import { keyAccessOperations, protectionOperations } from "../../base/vocabulary.ts";
 import { digestOfText } from "../artifacts/digest.ts";
 import { contentFields, maxSearchLimit, type SearchField, type SearchQuery, searchFields } from "../ports/search.ts";

@@ -1,5 +1,5 @@
 /** A witness over HTTP: C2SP tlog-witness `add-checkpoint`. */
-import { createSemaphore } from "../../base/semaphore.ts";
+import { createSemaphore } from "../../base/fair-queue.ts";
 import type { Timers } from "../../base/timers.ts";
 import { parseCosignerKey } from "./cosignature.ts";
 import type { TrustedWitness } from "./witness-log.ts";

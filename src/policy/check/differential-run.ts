@@ -3,7 +3,7 @@
  * the policies compare with, of neighbouring values, and of random ones.
  */
 import type { PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
-import { atOnce } from "../../base/steps.ts";
+import { atOnce } from "../../base/timers.ts";
 import { type CedarRequest, type CedarRequestBuilder, cedarRequestBuilder } from "../evaluate/cedar-request.ts";
 import { CompiledSet, setIndexOf } from "../evaluate/compiled-set.ts";
 import type { EntitySource, EntityUse } from "../evaluate/entity-request.ts";

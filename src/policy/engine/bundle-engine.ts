@@ -1,5 +1,5 @@
 /** Decides queries with a compiled bundle: layers, key references, required scopes, understood obligations. */
-import type { AttributeDeclarations } from "../../base/caller-attributes.ts";
+import type { AttributeDeclarations } from "../../base/caller.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { utf8Text } from "../../base/text-forms.ts";
 import type { CheckedSet } from "../check/check.ts";

@@ -1,5 +1,5 @@
 /** Compiles a bundle to an engine. */
-import { atOnce, inTurns } from "../../base/steps.ts";
+import { atOnce, inTurns } from "../../base/timers.ts";
 import { type ComparedBundle, checkBundle, compareBundle, type IndexedBundle, indexed } from "../check/check.ts";
 import { EntityTable } from "../evaluate/entity-table.ts";
 import { identify, type PolicyBundle } from "../load/bundle.ts";

@@ -1,6 +1,6 @@
 /** The engine in force, replaceable at run time. */
 import { isDeepStrictEqual } from "node:util";
-import type { AttributeDeclarations, DeclaredAttributes } from "../../base/caller-attributes.ts";
+import type { AttributeDeclarations, DeclaredAttributes } from "../../base/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { PolicyAction, PolicyDecision, PolicyEngine, PolicyQuery } from "../model/decision.ts";
 import type { CompiledEngine } from "./bundle-engine.ts";

@@ -1,6 +1,6 @@
 /** Runs expected decisions against an engine. Pure: reads no file, keeps nothing. */
 import { isDeepStrictEqual } from "node:util";
-import { attributeProblems } from "../../base/caller-attributes.ts";
+import { attributeProblems } from "../../base/caller.ts";
 import { guidanceMembers } from "../guidance/guidance.ts";
 import { mergeObligations } from "../guidance/obligations.ts";
 import type { PolicyTest } from "../load/policy-test-file.ts";

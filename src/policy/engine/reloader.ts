@@ -8,8 +8,7 @@
  * progress. What was read is what is compiled; nothing is read a second time.
  */
 import { isDeepStrictEqual } from "node:util";
-import { inTurns } from "../../base/steps.ts";
-import type { Timers } from "../../base/timers.ts";
+import { inTurns, type Timers } from "../../base/timers.ts";
 import type { ComparedBundle } from "../check/check.ts";
 import { identify, type PolicyBundle } from "../load/bundle.ts";
 import type { PolicyReading } from "../load/directory.ts";

@@ -4,8 +4,8 @@
  */
 import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
-import { atOnce } from "../../base/steps.ts";
 import { utf8Text } from "../../base/text-forms.ts";
+import { atOnce } from "../../base/timers.ts";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import type { StrictnessOrders } from "../guidance/annotations.ts";
 import type { GuidanceDefaults } from "../guidance/guidance.ts";

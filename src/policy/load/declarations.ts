@@ -14,7 +14,7 @@ import {
   type AttributeDeclarations,
   type AttributeType,
   attributeTypes,
-} from "../../base/caller-attributes.ts";
+} from "../../base/caller.ts";
 import { type DeclaredEntities, referenceKinds } from "../model/entity-types.ts";
 import { principalMembers } from "../model/inputs.ts";
 import type { ManifestReader } from "./manifest-reader.ts";

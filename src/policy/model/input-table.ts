@@ -3,15 +3,14 @@
  * come the types of queries (`decision.ts`), the inputs and their checks (`inputs.ts`), the Cedar schema (`schema.ts`),
  * the parser of written questions (`query.ts`), options of `policy explain`, the samples that compare policies, the JSON
  * Schema of policy tests, and docs/reference/policy-inputs.md. A decision reads each claimed input from the member of
- * the request that has its name (`domain/policy-query.ts`).
+ * the request that has its name (`domain/decision.ts`).
  *
  * Attributes are tags of an entity of their own, because a Cedar record has fixed members; so no attribute can pose as
  * another input, and labels, being a set of their own, can pose as none. What the organisation knows
  * (`entity-references.ts`) is at further paths, made of these inputs and of nothing else that changes while a revision is
  * in force.
  */
-import { authSources } from "../../base/caller.ts";
-import type { AttributeType } from "../../base/caller-attributes.ts";
+import { type AttributeType, authSources } from "../../base/caller.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
 
 /** Type of a value; tags are texts with arbitrary names. */

@@ -1,6 +1,5 @@
 /** The inputs that the policies of a bundle can read: those of the table, and the declared ones. */
-import type { Caller } from "../../base/caller.ts";
-import type { AttributeDeclarations } from "../../base/caller-attributes.ts";
+import type { AttributeDeclarations, Caller } from "../../base/caller.ts";
 import type { PolicyQuery } from "./decision.ts";
 import { type EntityReference, entityReferences } from "./entity-references.ts";
 import type { DeclaredEntities } from "./entity-types.ts";

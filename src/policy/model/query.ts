@@ -4,8 +4,7 @@
  * optional). See `load/policy-test-file.ts`.
  */
 import { parseDocument } from "yaml";
-import type { Caller } from "../../base/caller.ts";
-import { type AttributeValues, anyAttributeValue } from "../../base/caller-attributes.ts";
+import { type AttributeValues, anyAttributeValue, type Caller } from "../../base/caller.ts";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
 import type { Claimed, OnBehalfOf, PolicyQuery, Registered } from "./decision.ts";
 import {

@@ -2,18 +2,23 @@
  * The OpenAPI document (3.1), made from the descriptors, rules, routes, scopes and errors that serve the traffic, so
  * that it describes exactly what is served.
  */
+import { stringify } from "yaml";
 import type { JsonObject } from "../../base/json.ts";
 import type { AuthMode, ProofOfPossession, SdkRoute } from "../../base/vocabulary.ts";
 import { routes, type ScopeTable } from "../../domain/routes.ts";
 import { createRestRegistry } from "../../transport/rest/registry.ts";
-import { type Comments, describeWithoutName, withHeaderPrefix } from "./comments.ts";
-import { answerHeaders, errorAnswers, errorSchemas } from "./error-answers.ts";
 import { type RouteExamples, routeExamples } from "./examples.ts";
-import { type DocumentedMethod, operation, tagOf } from "./operations.ts";
-import { headerParameters, headersOfRoute } from "./request-headers.ts";
-import { Schemas } from "./schemas.ts";
-import { createSecurity } from "./security.ts";
-import { SharedAnswers } from "./shared-answers.ts";
+import {
+  createSecurity,
+  type DocumentedMethod,
+  headerParameters,
+  headersOfRoute,
+  operation,
+  SharedAnswers,
+  tagOf,
+} from "./operations.ts";
+import { answerHeaders, errorAnswers, errorSchemas } from "./refusals.ts";
+import { type Comments, describeWithoutName, Schemas, withHeaderPrefix } from "./schemas.ts";
 
 export interface DocumentOptions {
   /** Must contain every public route; other methods are ignored. */
@@ -195,4 +200,29 @@ const sdkApi: Api = {
 /** Makes the document of the eight routes. */
 export function createOpenApiDocument(options: DocumentOptions): JsonObject {
   return createDocument(options, sdkApi);
+}
+
+// The OpenAPI document as JSON and as YAML.
+
+/** Makes the document; each form is made on first use. */
+export function documentTexts(
+  options: DocumentOptions,
+  create: (options: DocumentOptions) => JsonObject = createOpenApiDocument,
+): { readonly json: () => Buffer; readonly yaml: () => Buffer } {
+  const document = create(options);
+  return {
+    json: () => Buffer.from(toJsonText(document)),
+    yaml: () => Buffer.from(toYamlText(document)),
+  };
+}
+
+/** JSON, indented for readers. */
+export function toJsonText(document: JsonObject): string {
+  return `${JSON.stringify(document, null, 2)}\n`;
+}
+
+/** YAML of the same values. No aliases: many readers of OpenAPI do not follow them. */
+export function toYamlText(document: JsonObject): string {
+  // Through JSON, so that repeated values are written out and undefined ones omitted.
+  return stringify(JSON.parse(JSON.stringify(document)), { aliasDuplicateObjects: false, lineWidth: 110 });
 }

@@ -1,10 +1,9 @@
 /** The examples of the document: a payroll export protects a customer record. */
 import type { JsonObject } from "../../base/json.ts";
 import { artifactProfiles, protectionOperations, type SdkRoute } from "../../base/vocabulary.ts";
-import { plaintextTransport } from "../../domain/answer.ts";
+import { plaintextTransport, warnings } from "../../domain/answer.ts";
 import { platformDomainNames } from "../../domain/platform-domains.ts";
 import { routes, type ScopeTable } from "../../domain/routes.ts";
-import { warnings } from "../../domain/warnings.ts";
 
 /** An example of a request and its answer. */
 export interface RouteExample {

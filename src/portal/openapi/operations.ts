@@ -1,13 +1,14 @@
 /** One operation of the document: a route with its scopes, request, answer and refusals. */
+import { STATUS_CODES } from "node:http";
+import { isDeepStrictEqual } from "node:util";
 import type { JsonObject } from "../../base/json.ts";
+import type { AuthMode, ProofOfPossession, SdkRoute } from "../../base/vocabulary.ts";
 import type { UnarySpec } from "../../transport/calls/context.ts";
 import type { ServedMethod } from "../../transport/calls/methods.ts";
 import type { RestRegistry } from "../../transport/rest/registry.ts";
-import { type Comments, describeWithoutName } from "./comments.ts";
-import { rateLimitHeaders, requestIdHeader } from "./error-answers.ts";
 import type { RouteExample } from "./examples.ts";
-import type { Schemas } from "./schemas.ts";
-import type { SharedAnswers } from "./shared-answers.ts";
+import { rateLimitHeaders, requestIdHeader } from "./refusals.ts";
+import { type Comments, describeWithoutName, type Schemas } from "./schemas.ts";
 
 /** The parts of a served method that the document needs. */
 export type DocumentedMethod = Pick<ServedMethod, "rpc" | "verb" | "restPath"> & {
@@ -15,7 +16,7 @@ export type DocumentedMethod = Pick<ServedMethod, "rpc" | "verb" | "restPath"> &
 };
 
 /** Shared inputs of all operations. */
-export interface OperationContext {
+interface OperationContext {
   readonly comments: Comments;
   readonly registry: RestRegistry;
   readonly schemas: Schemas;
@@ -25,7 +26,7 @@ export interface OperationContext {
 }
 
 /** An operation's own parts, besides its messages. */
-export interface OperationTexts {
+interface OperationTexts {
   readonly summary: string;
   /** Scopes, default ones included. */
   readonly required: readonly string[];
@@ -98,4 +99,160 @@ function examplesOf(examples: readonly RouteExample[], pick: (example: RouteExam
   return Object.fromEntries(
     examples.map((example) => [example.name, { summary: example.summary, value: pick(example) }]),
   );
+}
+
+// Request headers that callers may send besides the body.
+
+/** Routes whose answers carry a receipt, and those of them that can be repeated under one key. */
+const recorded: ReadonlySet<SdkRoute> = new Set([
+  "protection-plan",
+  "policy-resolve",
+  "key-access-plan",
+  "artifact-register",
+  "evidence",
+]);
+const repeatable: ReadonlySet<SdkRoute> = new Set(["artifact-register", "evidence"]);
+
+/**
+ * The headers as components.
+ *
+ * @param headerPrefix lowercase prefix of the service's own headers
+ * @param options whether the routes are bulk ones, whose items have their own keys
+ */
+export function headerParameters(headerPrefix: string, { isBulk = false } = {}): JsonObject {
+  return {
+    ReceiptDetail: {
+      name: `${headerPrefix}receipt`,
+      in: "header",
+      description:
+        "How much of the receipt the answer carries: `full`, or `brief` without `leaf`, `opening` and `record`, which " +
+        `then proves a position only, ${isBulk ? "`range`, which is one proof for all items, " : ""}or \`none\`.`,
+      schema: {
+        type: "string",
+        enum: ["full", "brief", ...(isBulk ? ["range"] : []), "none"],
+        default: isBulk ? "brief" : "full",
+      },
+      "x-additive": true,
+    },
+    ...(!isBulk && { IdempotencyKey: idempotencyKey }),
+  };
+}
+
+const idempotencyKey = {
+  name: "Idempotency-Key",
+  in: "header",
+  description:
+    "Makes a call safe to repeat: under the same key, the same request gives the answer of the first time, receipt " +
+    "included. A key holds for one principal and one route, for 24 hours at least. Make it random.",
+  schema: { type: "string", minLength: 1, maxLength: 128, pattern: "^[\\x21-\\x7e]{1,128}$" },
+  example: "5f0c4f0e-6d0a-4a5e-9d3e-1f2f5e0b7a11",
+  "x-additive": true,
+};
+
+/** References to the headers that a route reads. */
+export function headersOfRoute(route: SdkRoute, { isBulk = false } = {}): readonly JsonObject[] {
+  return [
+    ...(recorded.has(route) ? [{ $ref: "#/components/parameters/ReceiptDetail" }] : []),
+    ...(repeatable.has(route) && !isBulk ? [{ $ref: "#/components/parameters/IdempotencyKey" }] : []),
+  ];
+}
+
+// Authentication of callers, as security schemes.
+
+const token =
+  "OAuth 2.0 access token as a JWT (RFC9068, verified as RFC8725 says) from the published issuer, obtained with the client " +
+  "credentials grant by a confidential client of the tenant. Tenant, principal, subject and scopes come from the " +
+  "token alone.";
+
+const bearer = { type: "http", scheme: "bearer", bearerFormat: "JWT" };
+
+/** Schemes by proof of possession. A call satisfies all of them at once. */
+const tokenSchemes: Readonly<Record<ProofOfPossession, Readonly<Record<string, JsonObject>>>> = {
+  mtls: {
+    bearer: {
+      ...bearer,
+      description:
+        `${token}\n\nThe token is bound to the client certificate that the caller presents in the TLS handshake ` +
+        "(RFC 8705): it carries the claim `cnf.x5t#S256`. The caller sends no header with its certificate; the " +
+        "trusted edge does.",
+    },
+    certificate: {
+      type: "mutualTLS",
+      description: "The client certificate that the token is bound to, presented at the TLS edge.",
+    },
+  },
+  dpop: {
+    dpop: {
+      type: "http",
+      scheme: "DPoP",
+      bearerFormat: "JWT",
+      description: `${token}\n\nThe token is bound to a key of the caller, who sends a proof with every call in the header \`DPoP\` (RFC 9449).`,
+    },
+  },
+  none: { bearer: { ...bearer, description: `${token}\n\nIn this deployment the token is bound to nothing.` } },
+};
+
+/** Security of a deployment. */
+interface Security {
+  readonly schemes: JsonObject;
+  /** Alternative requirements, the same for every route: tools expect scopes with OAuth 2.0 schemes only. */
+  readonly requirements: readonly JsonObject[];
+}
+
+/**
+ * Makes the schemes. If a trusted ingress names the caller, the caller itself sends no credentials that this document
+ * could describe: that alternative is the empty requirement.
+ */
+export function createSecurity(authMode: AuthMode, proofOfPossession: ProofOfPossession): Security {
+  const schemes = authMode === "trusted_headers" ? {} : tokenSchemes[proofOfPossession];
+  const tokens = Object.fromEntries(Object.keys(schemes).map((name) => [name, []]));
+  if (authMode === "bearer_token") return { schemes, requirements: [tokens] };
+  return { schemes, requirements: authMode === "trusted_headers" ? [{}] : [tokens, {}] };
+}
+
+// Identical error answers of several routes, stored once under `components`.
+
+/** Answers of one route by status. */
+type Answers = ReadonlyMap<number, JsonObject>;
+
+export class SharedAnswers {
+  /** The shared answers by name, such as `Unauthorized`. */
+  readonly components: JsonObject;
+  readonly #shared = new Map<number, JsonObject>();
+
+  /** Picks, for each status, the most frequent answer, if more than one route gives it. */
+  constructor(routes: readonly Answers[]) {
+    for (const status of new Set(routes.flatMap((answers) => [...answers.keys()]))) {
+      const [most, times] = mostFrequent(routes.flatMap((answers) => withStatus(answers, status)));
+      if (times > 1) this.#shared.set(status, most);
+    }
+    const named = [...this.#shared].sort(([a], [b]) => a - b).map(([status, answer]) => [nameOf(status), answer]);
+    this.components = Object.fromEntries(named) as JsonObject;
+  }
+
+  /** The answers of a route, with references in place of the shared ones. */
+  share(answers: Answers): JsonObject {
+    const entries = [...answers].map(([status, answer]) => [
+      status,
+      isDeepStrictEqual(this.#shared.get(status), answer)
+        ? { $ref: `#/components/responses/${nameOf(status)}` }
+        : answer,
+    ]);
+    return Object.fromEntries(entries) as JsonObject;
+  }
+}
+
+function withStatus(answers: Answers, status: number): JsonObject[] {
+  const answer = answers.get(status);
+  return answer === undefined ? [] : [answer];
+}
+
+function mostFrequent(answers: readonly JsonObject[]): [JsonObject, number] {
+  const counts = answers.map((answer) => answers.filter((other) => isDeepStrictEqual(answer, other)).length);
+  const most = Math.max(...counts);
+  return [answers[counts.indexOf(most)] as JsonObject, most];
+}
+
+function nameOf(status: number): string {
+  return (STATUS_CODES[status] ?? String(status)).replaceAll(/[^A-Za-z]/g, "");
 }

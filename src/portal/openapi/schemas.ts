@@ -1,13 +1,28 @@
 /** JSON Schemas of the messages, made from the descriptors that the JSON routes use. */
-import { type DescEnum, type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
+import {
+  type DescEnum,
+  type DescField,
+  type DescMessage,
+  getOption,
+  type MessageShape,
+  ScalarType,
+} from "@bufbuild/protobuf";
+import { reflect } from "@bufbuild/protobuf/reflect";
+import {
+  type FieldRules,
+  FieldRulesSchema,
+  field as fieldRules,
+  type MapRules,
+  MapRulesSchema,
+  type RepeatedRules,
+  RepeatedRulesSchema,
+} from "../../../gen/buf/validate/validate_pb.ts";
 import type { JsonObject, JsonValue } from "../../base/json.ts";
 import { isFree, isOpen } from "../../transport/codec/contract.ts";
-import { type Comments, describe, describeWithoutName } from "./comments.ts";
-import { type Keywords, translateRules } from "./rules.ts";
 import { messageKeywords, nullableMembers, omittedMembers, Vocabulary } from "./vocabulary.ts";
 
 /** Direction of a message. A message in both directions would need two schemas; there is none. */
-export type Direction = "request" | "response";
+type Direction = "request" | "response";
 
 type Schema = Record<string, JsonValue | undefined>;
 
@@ -199,4 +214,151 @@ function scalar(type: ScalarType, direction: Direction, rules: Keywords): Schema
     default:
       throw new Error(`scalar ${ScalarType[type]} is not supported on the JSON routes`);
   }
+}
+
+// `buf.validate` rules as JSON Schema keywords. A rule without a counterpart here is an error, and is never omitted.
+
+/** Keywords of a JSON Schema. */
+type Keywords = Readonly<Record<string, string | number>>;
+
+/** Rules of one field, translated. */
+interface TranslatedRules {
+  /** Whether the JSON routes refuse a request without the member. */
+  readonly required: boolean;
+  /** Keywords of the value itself; for a list or map, of the list or map. */
+  readonly own: Keywords;
+  /** Keywords of each item of a list, or each value of a map. */
+  readonly items: Keywords;
+  /** Keywords of each key of a map. */
+  readonly keys: Keywords;
+}
+
+/** Keyword for each rule of a scalar, by its name in `validate.proto`. */
+const scalarKeywords: Readonly<Record<string, string>> = {
+  "string.min_len": "minLength",
+  "string.max_len": "maxLength",
+  "string.pattern": "pattern",
+  "int64.gte": "minimum",
+  "int64.lte": "maximum",
+};
+
+const none: Keywords = {};
+
+/** Translates the rules of a field. Throws if a rule has no counterpart. */
+export function translateRules(field: DescField): TranslatedRules {
+  const rules = getOption(field, fieldRules);
+  const own = rules.type.case === "repeated" || rules.type.case === "map" ? none : scalarRules(field, rules);
+  const translated = { own, items: none, keys: none, ...containerRules(field, rules) };
+  return { ...translated, required: rules.required || Number(own.minLength ?? 0) > 0 };
+}
+
+function containerRules(field: DescField, rules: FieldRules): Partial<Omit<TranslatedRules, "required">> {
+  switch (rules.type.case) {
+    case "repeated":
+      return repeated(field, rules.type.value);
+    case "map":
+      return map(field, rules.type.value);
+    default:
+      return {};
+  }
+}
+
+function repeated(field: DescField, rules: RepeatedRules) {
+  allow(field, rules, RepeatedRulesSchema, ["max_items", "items"]);
+  return { own: { maxItems: Number(rules.maxItems) }, items: rules.items ? scalarRules(field, rules.items) : none };
+}
+
+function map(field: DescField, rules: MapRules) {
+  allow(field, rules, MapRulesSchema, ["max_pairs", "keys", "values"]);
+  return {
+    own: { maxProperties: Number(rules.maxPairs) },
+    keys: rules.keys ? scalarRules(field, rules.keys) : none,
+    items: rules.values ? scalarRules(field, rules.values) : none,
+  };
+}
+
+function scalarRules(field: DescField, rules: FieldRules): Keywords {
+  const kind = rules.type.case;
+  allow(field, rules, FieldRulesSchema, ["required", ...(kind === undefined ? [] : [kind])]);
+  if (kind === undefined) return none;
+  const keywords: Record<string, string | number> = {};
+  const reader = reflect(FieldRulesSchema, rules);
+  const kindField = FieldRulesSchema.fields.find(({ name }) => name === kind);
+  if (kindField?.fieldKind !== "message") throw new Error(`${field}: rules of kind ${kind} are not supported`);
+  const values = reader.get(kindField);
+  for (const rule of kindField.message.fields) {
+    if (!values.isSet(rule)) continue;
+    // The document's enumerations list the declared values, which is what this rule requires.
+    if (kind === "enum" && rule.name === "defined_only") continue;
+    const keyword = scalarKeywords[`${kind}.${rule.name}`];
+    if (keyword === undefined) throw new Error(`${field}: rule ${kind}.${rule.name} has no keyword`);
+    const value: unknown = values.get(rule);
+    keywords[keyword] = typeof value === "string" ? value : Number(value);
+  }
+  return keywords;
+}
+
+/** Throws if a rule other than the named ones is set. */
+function allow<Desc extends DescMessage>(
+  field: DescField,
+  rules: MessageShape<Desc>,
+  schema: Desc,
+  names: readonly string[],
+): void {
+  const reader = reflect(schema, rules);
+  const stray = schema.fields.find((rule) => reader.isSet(rule) && !names.includes(rule.name));
+  if (stray !== undefined) throw new Error(`${field}: rule ${stray.name} has no keyword`);
+}
+
+// Comments of the protobuf definitions, which are the API documentation, in the form for the OpenAPI document.
+
+/** Comment by full protobuf name, such as `platform.sdk.v1.Caller.tenant_id`. Generated code does not carry them. */
+export type Comments = Readonly<Record<string, string>>;
+
+/** Our own headers as the definitions write them, with the default prefix. */
+const writtenPrefix = /\bx-svc-/g;
+
+/** The comments with the deployment's own prefix in the names of headers. */
+export function withHeaderPrefix(comments: Comments, prefix: string): Comments {
+  const entries = Object.entries(comments).map(([name, text]) => [name, text.replace(writtenPrefix, prefix)]);
+  return Object.fromEntries(entries);
+}
+
+/** A parsed comment. */
+interface Description {
+  readonly description: string;
+  /** Values after `Example:`, in the type of the member. */
+  readonly examples: readonly JsonValue[];
+  /** Whether the member was added after the first version of the contract. */
+  readonly additive: boolean;
+}
+
+/**
+ * Parses the comment of a member, message, enumeration or value. Throws if there is none: everything must be
+ * documented.
+ */
+export function describe(comments: Comments, fullName: string, type: "text" | "number" = "text"): Description {
+  const comment = comments[fullName];
+  if (comment === undefined) throw new Error(`${fullName} has no comment`);
+  const examples: JsonValue[] = [];
+  const description = comment
+    // An example of a map entry, `key` = `value`, stays in the sentence, because it is not a value of the member.
+    .replace(/\s*Example: `([^`]+)`\.(?=\s|$)/g, (_all, text: string) => {
+      examples.push(type === "number" ? Number(text) : text);
+      return "";
+    })
+    .trim();
+  return { description, examples, additive: description.startsWith("Additive.") };
+}
+
+/**
+ * The comment of an RPC or message without its name: `WhoAmI returns the caller.` becomes `Returns the caller.`,
+ * because the JSON routes do not show the name.
+ */
+export function describeWithoutName(comments: Comments, fullName: string): string {
+  const { description } = describe(comments, fullName);
+  const name = fullName.slice(fullName.lastIndexOf(".") + 1);
+  if (!description.startsWith(`${name} `)) return description;
+  const rest = description.slice(name.length + 1);
+  return rest.charAt(0).toUpperCase() + rest.slice(1);
 }

@@ -1,7 +1,7 @@
 /** Short-lived state that replicas share. Each tenant's counters, and its proofs, have their own transactions. */
 import type { ProofUse } from "../../auth/replay-store.ts";
 import type { TenantId } from "../../base/ids.ts";
-import { outsideConnections } from "../../base/outside-connections.ts";
+import { outsideConnections } from "../../base/timers.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
 import { ProofBatches } from "../sql/proof-batches.ts";
 import type { Transaction } from "../sql/queries.ts";

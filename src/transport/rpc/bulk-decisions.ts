@@ -8,12 +8,10 @@ import {
   type ResolvePolicyRequest,
   ResolvePolicyRequestSchema,
 } from "../../../gen/platform/sdk/v1/protection_pb.ts";
-import type { DecisionMembers } from "../../domain/answer.ts";
+import type { DecisionMembers, ProvingLedger } from "../../domain/answer.ts";
 import type { BulkLedger, StopRule } from "../../domain/bulk.ts";
 import type { DecisionDependencies } from "../../domain/decision.ts";
-import { createKeyAccess } from "../../domain/key-access.ts";
-import { createProtection } from "../../domain/protection.ts";
-import type { ProvingLedger } from "../../domain/range.ts";
+import { createKeyAccess, createProtection } from "../../domain/protection.ts";
 import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "../../domain/requests.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
 import { answerBulk } from "./bulk.ts";

@@ -1,10 +1,10 @@
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { BulkRecordService, EventItem, RegistrationItem } from "../../../gen/platform/bulk/v1/records_pb.ts";
 import { ServiceError } from "../../base/errors.ts";
+import type { ProvingLedger } from "../../domain/answer.ts";
 import type { BulkLedger } from "../../domain/bulk.ts";
 import type { RecordingLedger } from "../../domain/deployment.ts";
 import { createEvidence, type EvidenceAnswer } from "../../domain/evidence.ts";
-import type { ProvingLedger } from "../../domain/range.ts";
 import type { CallIdentity } from "../../domain/record.ts";
 import {
   createRegistrations,

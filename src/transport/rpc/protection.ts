@@ -11,8 +11,14 @@ import {
   ResolvePolicyRequestSchema,
   type ResolvePolicyResponse,
 } from "../../../gen/platform/sdk/v1/protection_pb.ts";
-import type { KeyAccess, KeyAccessPlan } from "../../domain/key-access.ts";
-import type { PolicyResolution, PolicySummary, Protection, ProtectionPlan } from "../../domain/protection.ts";
+import type {
+  KeyAccess,
+  KeyAccessPlan,
+  PolicyResolution,
+  PolicySummary,
+  Protection,
+  ProtectionPlan,
+} from "../../domain/protection.ts";
 import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "../../domain/requests.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
 import { artifactProfile, keyAccessOperation, protectionOperation } from "./enums.ts";

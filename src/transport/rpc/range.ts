@@ -5,9 +5,8 @@ import type {
   RangeReceipt as RangeReceiptMessage,
 } from "../../../gen/platform/bulk/v1/common_pb.ts";
 import { ServiceError } from "../../base/errors.ts";
-import type { DecisionMembers } from "../../domain/answer.ts";
+import { type DecisionMembers, type ProvingLedger, proveRange } from "../../domain/answer.ts";
 import type { ItemResult } from "../../domain/bulk.ts";
-import { type ProvingLedger, proveRange } from "../../domain/range.ts";
 import { callOf } from "../calls/call.ts";
 import { forMessage } from "./messages.ts";
 

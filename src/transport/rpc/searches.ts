@@ -11,8 +11,7 @@ import type {
 import type { JsonObject } from "../../base/json.ts";
 import type { StopRule } from "../../domain/bulk.ts";
 import type { Decided } from "../../domain/decision.ts";
-import type { Evaluations } from "../../domain/evaluation.ts";
-import { candidateQuestions, type Searched, searchPage } from "../../domain/searches.ts";
+import { candidateQuestions, type Evaluations, type Searched, searchPage } from "../../domain/evaluation.ts";
 import { callOf } from "../calls/call.ts";
 import type { Asking } from "./asking.ts";
 import { receiptMessage } from "./messages.ts";

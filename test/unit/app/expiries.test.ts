@@ -3,7 +3,7 @@ import { mkdtemp, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { validityOf, watchKeyFiles } from "../../../src/app/expiries.ts";
+import { validityOf, watchKeyFiles } from "../../../src/app/followed-files.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
 
 const ofServer = join(import.meta.dirname, "../config/fixtures/server.crt.pem");

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { openIssuers } from "../../../src/app/callers.ts";
 import type { FileSource } from "../../../src/app/followed-files.ts";
-import { openIssuers } from "../../../src/app/issuers.ts";
 import { everyTenant } from "../../../src/base/issuers.ts";
 import { configOf } from "../config/read.ts";
 

@@ -2,7 +2,7 @@ import type { JWTPayload } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { callerFromHeaders, identityHeaderNames } from "../../../src/auth/authenticator.ts";
 import * as reading from "../../../src/auth/claims.ts";
-import type { AttributeDeclarations, AttributeType, DeclaredAttributes } from "../../../src/base/caller-attributes.ts";
+import type { AttributeDeclarations, AttributeType, DeclaredAttributes } from "../../../src/base/caller.ts";
 import { parseNetwork } from "../../../src/base/network.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
 import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";

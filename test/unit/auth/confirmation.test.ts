@@ -8,9 +8,9 @@ import { signatureLimits } from "../../../src/auth/token-verifier.ts";
 import type { ForwardedCertificateFormat } from "../../../src/auth/trusted-ingress.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import { systemClock } from "../../../src/base/clock.ts";
+import { createFairSemaphore } from "../../../src/base/fair-queue.ts";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
-import { createFairSemaphore } from "../../../src/base/semaphore.ts";
 import { thumbprintOf } from "../../../src/base/text-forms.ts";
 import { inboundOf, patient, refusalOf } from "./world.ts";
 

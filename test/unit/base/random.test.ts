@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bufferedRandom } from "../../../src/base/random.ts";
+import { bufferedRandom } from "../../../src/base/ids.ts";
 
 /** A source that counts: every byte of it is told apart from the 255 before it. */
 function counting() {

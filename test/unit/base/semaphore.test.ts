@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createFairSemaphore, createSemaphore } from "../../../src/base/semaphore.ts";
+import { createFairSemaphore, createSemaphore } from "../../../src/base/fair-queue.ts";
 
 const patient = new AbortController().signal;
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { isZeroTime, parseTimestamp } from "../../../src/base/timestamps.ts";
+import { isZeroTime, parseTimestamp } from "../../../src/base/text-forms.ts";
 
 test.each([
   ["1985-04-12T23:20:50.52Z", 482_196_050_520],

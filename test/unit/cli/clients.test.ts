@@ -1,7 +1,7 @@
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { AttributeType } from "../../../src/base/caller-attributes.ts";
+import type { AttributeType } from "../../../src/base/caller.ts";
 import { isSecret } from "../../../src/credentials/client-secret.ts";
 import { parseClientFile } from "../../../src/credentials/session-clients.ts";
 import { enter, erasing, leave, run as runCommand } from "./surroundings.ts";

@@ -1,7 +1,6 @@
 /** The three decision routes: what is answered, what is recorded, and in which order. */
 import { expect, test } from "vitest";
-import { createKeyAccess } from "../../../src/domain/key-access.ts";
-import { createProtection } from "../../../src/domain/protection.ts";
+import { createKeyAccess, createProtection } from "../../../src/domain/protection.ts";
 import type { KeyAccessRequest, ProtectionPlanRequest } from "../../../src/domain/requests.ts";
 import { createWorld, described, identity, sha256 } from "./world.ts";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { stripLocator } from "../../../src/domain/artifact-locator.ts";
+import { stripLocator } from "../../../src/domain/registration.ts";
 
 test.each([
   ["s3://archive/2026/cust-8841.tdf", "s3://archive/2026/cust-8841.tdf"],

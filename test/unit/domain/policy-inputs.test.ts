@@ -1,7 +1,7 @@
 /** The table of policy inputs: what cannot be made of its rows agrees with them. */
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { queryOf } from "../../../src/domain/policy-query.ts";
+import { queryOf } from "../../../src/domain/decision.ts";
 import type { EvaluationRequest } from "../../../src/domain/requests.ts";
 import { claimedRows, isRow, type Row, type Rows } from "../../../src/policy/model/input-table.ts";
 import { inputCatalogue } from "../../../src/policy/model/inputs.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { createFairSemaphore, type FairLimits } from "../../../src/base/fair-queue.ts";
 import type { TenantId } from "../../../src/base/ids.ts";
-import { createFairSemaphore, type FairLimits } from "../../../src/base/semaphore.ts";
 import type { AttemptLimit } from "../../../src/domain/ports.ts";
 import { createSessions, type SessionRequest } from "../../../src/domain/session.ts";
 

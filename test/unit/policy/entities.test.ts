@@ -1,7 +1,7 @@
 import { checkParseEntities, type Entities } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { atOnce } from "../../../src/base/steps.ts";
+import { atOnce } from "../../../src/base/timers.ts";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { joinEntities } from "../../../src/policy/check/entity-set.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";

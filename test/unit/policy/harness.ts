@@ -1,8 +1,7 @@
 /** Policy directories in memory, questions with defaults, and arbitrary questions. */
 import { posix } from "node:path";
 import fc from "fast-check";
-import { authSources, type Caller } from "../../../src/base/caller.ts";
-import type { AttributeDeclarations } from "../../../src/base/caller-attributes.ts";
+import { type AttributeDeclarations, authSources, type Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { artifactProfiles } from "../../../src/base/vocabulary.ts";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { landingPage, prefersJson } from "../../../src/portal/landing.ts";
+import { landingPage, prefersJson } from "../../../src/portal/pages.ts";
 
 test.each([
   [undefined, false],

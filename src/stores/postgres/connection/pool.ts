@@ -1,10 +1,8 @@
 /** The connection pool of a process: deadlines, cancellation, retries, and replacement of failed connections. */
-
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Client, Pool, type PoolClient } from "pg";
 import type { Clock } from "../../../base/clock.ts";
-import { outsideConnections } from "../../../base/outside-connections.ts";
-import type { Timers } from "../../../base/timers.ts";
+import { outsideConnections, type Timers } from "../../../base/timers.ts";
 import type { StoreLogger } from "../../sql/backend.ts";
 import type { Answer, Queries, Statement } from "../../sql/queries.ts";
 import { Bulkhead } from "./bulkhead.ts";

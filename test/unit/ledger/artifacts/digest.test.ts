@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { digestWarnings } from "../../../../src/domain/warnings.ts";
+import { digestWarnings } from "../../../../src/domain/answer.ts";
 import {
   digestOddities,
   hashNames,

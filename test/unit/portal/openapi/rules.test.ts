@@ -3,8 +3,7 @@ import { FieldOptionsSchema, FileDescriptorProtoSchema } from "@bufbuild/protobu
 import { expect, test } from "vitest";
 import { FieldRulesSchema, field as fieldRules } from "../../../../gen/buf/validate/validate_pb.ts";
 import { PlanProtectionRequestSchema } from "../../../../gen/platform/sdk/v1/protection_pb.ts";
-import { describe, describeWithoutName } from "../../../../src/portal/openapi/comments.ts";
-import { translateRules } from "../../../../src/portal/openapi/rules.ts";
+import { describe, describeWithoutName, translateRules } from "../../../../src/portal/openapi/schemas.ts";
 
 test("rules of the contract become keywords", () => {
   const { attributes, labels, contentSizeBytes, operation } = PlanProtectionRequestSchema.field;

@@ -1,10 +1,11 @@
-/** The OpenAPI document of the AuthZEN routes. */
+/** The OpenAPI documents of the AuthZEN routes and of `platform.bulk.v1`. */
 import type { JsonObject } from "../../base/json.ts";
-import { authzenRoutes } from "../../domain/routes.ts";
+import type { SdkRoute } from "../../base/vocabulary.ts";
+import { authzenRoutes, type BulkRoute, bulkRoutes } from "../../domain/routes.ts";
 import { type Api, createDocument, type DocumentOptions } from "./document.ts";
-import type { RouteExample } from "./examples.ts";
+import { type RouteExample, routeExamples, type World } from "./examples.ts";
 
-const summaries: Readonly<Record<string, string>> = {
+const authzenSummaries: Readonly<Record<string, string>> = {
   "AuthorizationService/Evaluate": "Decide on one question of an enforcement point",
   "AuthorizationService/EvaluateMany": "Decide on several questions of an enforcement point",
   "AuthorizationService/SearchSubjects": "Candidates that would be permitted an action",
@@ -91,7 +92,7 @@ function decisionOn(about: { readonly id: string } | { readonly name: string }, 
   return { decision_id: answer.context.decision_id, decision, ...about };
 }
 
-const introduction = `The OpenID AuthZEN Authorization API 1.0, for enforcement points that ask on behalf of others. The
+const authzenIntroduction = `The OpenID AuthZEN Authorization API 1.0, for enforcement points that ask on behalf of others. The
 rules of \`/v1/sdk/\` apply here: the same credentials, tenants, refusals and receipts.
 
 - The authenticated caller is the enforcement point. For a subject other than itself it needs the scope
@@ -101,20 +102,20 @@ rules of \`/v1/sdk/\` apply here: the same credentials, tenants, refusals and re
 - A search for subjects or resources asks only about the candidates in \`context.candidates\`, at most 1,000.
 - Unknown members are ignored.`;
 
-const api: Api = {
+const authzenApi: Api = {
   title: (service) => `${service}: enforcement points`,
   summary: "Questions in the terms of AuthZEN 1.0",
-  description: () => introduction,
+  description: () => authzenIntroduction,
   routes: authzenRoutes.map(({ rpc, path }) => {
     const examplesOfRoute = () => [examples[rpc] as RouteExample];
-    return { rpc, path, summary: summaries[rpc] as string, like: "policy-resolve", examples: examplesOfRoute };
+    return { rpc, path, summary: authzenSummaries[rpc] as string, like: "policy-resolve", examples: examplesOfRoute };
   }),
   isFurther: true,
 };
 
 /** Makes the document. */
 export function createAuthzenDocument(options: DocumentOptions): JsonObject {
-  return createDocument(options, api);
+  return createDocument(options, authzenApi);
 }
 
 export const authzenMetadataPath = "/.well-known/authzen-configuration";
@@ -126,4 +127,79 @@ export function authzenMetadata(publicUrl: string): Readonly<Record<string, stri
     policy_decision_point: base,
     ...Object.fromEntries(authzenRoutes.map(({ endpoint, path }) => [endpoint, `${base}${path}`])),
   };
+}
+
+const bulkSummaries: Readonly<Record<BulkRoute["rpc"], string>> = {
+  "BulkDecisionService/PlanProtections": "Decide on many operations and plan their local enforcement",
+  "BulkDecisionService/ResolvePolicies": "Resolve authorization and handling guidance for many operations",
+  "BulkDecisionService/PlanKeyAccesses": "Authorize the use of many keys",
+  "BulkRecordService/RecordEvents": "Record many evidence events",
+  "BulkRecordService/RegisterArtifacts": "Register the metadata of many protected artifacts",
+};
+
+const answerMembers = ["decision", "execution", "handling", "ingestion", "registration", "warnings"] as const;
+
+/** For items with their own key: the member that holds the body of the single route. */
+const itemMembers: Partial<Record<SdkRoute, string>> = { evidence: "event", "artifact-register": "registration" };
+
+/** The examples of the single route, as the items of one call. */
+function examplesOf({ single }: BulkRoute, world: World): readonly RouteExample[] {
+  const examples = routeExamples[single](world);
+  const { service, status, caller, platform_domains } = (examples[0] as RouteExample).answer;
+  const itemMember = itemMembers[single];
+  const keyOf = (position: number) => `5f0c4f0e-6d0a-4a5e-9d3e-1f2f5e0b7a1${position}`;
+  const items = examples.map(({ answer }, position) => {
+    const members = answerMembers.flatMap((name) => (answer[name] === undefined ? [] : [[name, answer[name]]]));
+    return {
+      outcome: "answered",
+      ...(itemMember !== undefined && { idempotency_key: keyOf(position) }),
+      ...Object.fromEntries(members),
+    };
+  });
+  const summary = "The questions of the single route's examples, and what became of each.";
+  const requests = examples.map(({ request = {} }, position) =>
+    itemMember === undefined ? request : { idempotency_key: keyOf(position), [itemMember]: request },
+  );
+  const request = { items: requests, ...(itemMember === undefined && { stop_on_first_deny: false }) };
+  return [
+    { name: "several", summary, request, answer: { service, status, caller, items, platform_domains } as JsonObject },
+  ];
+}
+
+function bulkIntroduction(headerPrefix: string): string {
+  return `Asks up to 1,000 questions of one kind in one call. The rules of \`/v1/sdk/\` apply here: the same
+credentials, tenants, scopes (those of the single route), refusals and receipts.
+
+- Items are answered in their order. An invalid item is refused by itself, with the error of its single route in
+  \`items[].error\`; the others are answered.
+- One durable commit carries all records of a call: if the store fails, the whole call is refused with 503, and no
+  item is answered.
+- Each event and registration has a key, which works like the header \`Idempotency-Key\` of the single route: a
+  retried call records nothing twice and gets the first answers again.
+- Limits and quotas count items: a call of 1,000 items uses 1,000 requests and, as far as they are answered, records.
+- \`${headerPrefix}receipt\` is \`brief\` unless the caller asks for \`full\`, \`none\`, or \`range\`:
+  then \`receipt\` of the answer is one proof for all of its items, and \`items[].leaf\` is the place of each.`;
+}
+
+const bulkApi: Api = {
+  title: (service) => `${service}: bulk`,
+  summary: "Many questions of one kind in one call",
+  description: bulkIntroduction,
+  routes: bulkRoutes.map((route) => {
+    const { rpc, path, single } = route;
+    return {
+      rpc,
+      path,
+      summary: bulkSummaries[rpc] as string,
+      like: single,
+      examples: (world) => examplesOf(route, world),
+    };
+  }),
+  isFurther: true,
+  isBulk: true,
+};
+
+/** Makes the document. */
+export function createBulkDocument(options: DocumentOptions): JsonObject {
+  return createDocument(options, bulkApi);
 }

@@ -146,13 +146,11 @@ class Enforcer:
         always does.
         `on_progress`: told after each piece; what it raises ends the operation.
         """
-        request = Request(purpose, labels, attributes or {}, replace, on_progress)
         with _enclosed():
-            _require_lists(labels=labels)
-            named = resource_of(resource)
+            request = _request(source, target, resource, purpose, labels, attributes, replace, on_progress)
             if _is_signature(profile):
-                return sign_data(self._context, request, source, target, named, key_reference, bundle)
-            return seal(self._context, request, source, target, named, key_reference, aead, with_content_digest)
+                return sign_data(self._context, request, key_reference, bundle)
+            return seal(self._context, request, key_reference, aead, with_content_digest)
 
     def open(
         self,
@@ -172,13 +170,11 @@ class Enforcer:
 
         `resource`: the one that is expected, anything else is refused; by default the one that the header names.
         """
-        request = Request(purpose, labels, attributes or {}, replace, on_progress)
         with _enclosed():
-            _require_lists(labels=labels)
-            expected = None if resource is None else resource_of(resource)
+            request = _request(source, target, resource, purpose, labels, attributes, replace, on_progress)
             if signature is not None:
-                return open_signed(self._context, request, source, target, signature, expected)
-            return unseal(self._context, request, source, target, expected)
+                return open_signed(self._context, request, signature)
+            return unseal(self._context, request)
 
     def rewrap(
         self,
@@ -198,12 +194,26 @@ class Enforcer:
         Puts the content key under another key; the payload and what it is bound to stay as they are. Of a detached
         signature, `source` is its path, and it is made anew with the new key.
         """
-        request = Request(purpose, labels, attributes or {}, replace, on_progress)
         with _enclosed():
-            _require_lists(labels=labels)
-            expected = None if resource is None else resource_of(resource)
+            request = _request(source, target, resource, purpose, labels, attributes, replace, on_progress)
             work = sign_anew if _is_signature(profile) else reseal
-            return work(self._context, request, source, target, new_key_reference, expected)
+            return work(self._context, request, new_key_reference)
+
+
+def _request(
+    source: Input,
+    target: Output,
+    resource: Mapping[str, str] | None,
+    purpose: str | None,
+    labels: Sequence[str],
+    attributes: Mapping[str, str] | None,
+    replace: bool,
+    on_progress: OnProgress | None,
+) -> Request:
+    """Raises `invalid` if labels or resource are malformed."""
+    _require_lists(labels=labels)
+    named = None if resource is None else resource_of(resource)
+    return Request(source, target, named, purpose, labels, attributes or {}, replace, on_progress)
 
 
 def _is_signature(profile: str) -> bool:

@@ -7,17 +7,19 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from .. import v1
-from ._data import Digesting, Input, Output, Sink, is_stream, sink_to
+from ._data import Digesting, Input, Output, Sink, Watched, digest_of, is_stream, opened, progress, sink_to, size_of
 from ._operation import Asked, Context, Permitted, Request, answered, no_delay
-from ._platform import OPERATIONS, PROFILES, Json, receipt_json
+from ._platform import ARTIFACT_KINDS, OPERATIONS, PROFILES, Json, receipt_json
 from ._receipts import MAX_CHAIN, read_receipts
 from ._spool import MAX_RECEIPTS_FILE, RECEIPTS_FORMAT, Pending, timestamp, write_receipts
+from ._streams import Readable
 from .errors import EnforcementError
+from .keys import Key
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,60 @@ def receipts_path_of(path: str | os.PathLike[str]) -> Path:
     return Path(f"{os.fspath(path)}.receipts.json")
 
 
-def produce(
-    context: Context, request: Request, target: Output, asked: Asked, make: Callable[[Permitted], Iterator[bytes]]
+@dataclass(frozen=True)
+class Content:
+    """Plaintext that is protected."""
+
+    source: Readable
+    size: int | None
+    """In bytes. None for a stream."""
+    permitted: Permitted
+    binding: Json
+
+
+def protect_content(
+    context: Context, request: Request, asked: Asked, with_digest: bool, make: Callable[[Content], Iterator[bytes]]
 ) -> Outcome:
+    """Encrypts plaintext under a decision. `with_digest` includes its SHA-256 in the question."""
+    if with_digest and is_stream(request.source):
+        raise EnforcementError("invalid", "a stream's digest is not known before it is read")
+    with opened(request.source) as file:
+        size = None if is_stream(request.source) else size_of(file)
+        count = progress(request.on_progress, None if size is None else size * (2 if with_digest else 1))
+        about: Json = {} if size is None else {"content_size_bytes": size}
+        if with_digest:
+            about["content_digest"] = digest_of(Watched(file, count)).digest()
+            file.seek(0)
+
+        def made(permitted: Permitted) -> Iterator[bytes]:
+            plaintext = Digesting()
+            looks = [plaintext.update] if with_digest else []
+            yield from make(Content(Watched(file, count, *looks), size, permitted, binding_of(asked, permitted)))
+            if with_digest and plaintext.digest() != about["content_digest"]:
+                raise EnforcementError("invalid", "the input changed while it was read")
+
+        return produce(context, request, replace(asked, about=about), made)
+
+
+def protecting(request: Request, profile: str, keys: Sequence[Key]) -> Asked:
+    """What is asked before data is protected with these keys."""
+    if request.resource is None:
+        raise EnforcementError("invalid", "the data has no resource")
+    labels = sorted(set(request.labels))
+    return Asked("protect", profile, request.resource, labels, [("wrap", key) for key in keys], {})
+
+
+def binding_of(asked: Asked, permitted: Permitted) -> Json:
+    """What an artifact of any profile is bound to."""
+    return {
+        "decision_id": permitted.plan.decision_id,
+        "labels": list(asked.labels),
+        "policy_revision": permitted.plan.policy_revision,
+        "resource": dict(asked.resource),
+    }
+
+
+def produce(context: Context, request: Request, asked: Asked, make: Callable[[Permitted], Iterator[bytes]]) -> Outcome:
     """Asks for permission, writes an artifact, registers it, puts its event on the ledger, then gives it its name."""
     permitted = context.permission(request, asked)
     decision_id = permitted.plan.decision_id
@@ -53,7 +106,7 @@ def produce(
     event = described | {"event_type": asked.operation, "decision_id": decision_id}
     with (
         context.evidence(event, permitted.tolerance) as evidence,
-        sink_to(target, request.replace) as sink,
+        sink_to(request.target, request.replace) as sink,
     ):
         artifact = Digesting()
         for piece in make(permitted):
@@ -62,12 +115,10 @@ def produce(
         sink.sync()
         named = _named(artifact.names(), asked, decision_id)
         registration = _register(context, asked, described, named)
-        return _complete(context, asked, target, sink, named, permitted, evidence, registration)
+        return _complete(context, asked, request.target, sink, named, permitted, evidence, registration)
 
 
-def access(
-    context: Context, request: Request, target: Output, asked: Asked, prepare: Callable[[], Iterator[bytes]]
-) -> Outcome:
+def access(context: Context, request: Request, asked: Asked, prepare: Callable[[], Iterator[bytes]]) -> Outcome:
     """
     Asks for permission to open an artifact, and releases what is in it. `prepare` does what comes before the first
     byte; its pieces end with an error unless they are what was protected.
@@ -80,16 +131,16 @@ def access(
     with context.evidence(event, permitted.tolerance) as evidence:
         pieces = prepare()
         # What a stream was given cannot be taken back, so that its event comes first.
-        if is_stream(target):
+        if is_stream(request.target):
             announced = context.spool.begin(event, permitted.tolerance)
             announced.settle({"outcome": "releasing"})
             if announced.send() is None and permitted.tolerance == 0:
                 raise no_delay()
-        with sink_to(target, request.replace) as sink:
+        with sink_to(request.target, request.replace) as sink:
             for piece in pieces:
                 sink.write(piece)
             sink.sync()
-            return _complete(context, asked, target, sink, named, permitted, evidence, None)
+            return _complete(context, asked, request.target, sink, named, permitted, evidence, None)
 
 
 def labels_of(binding: Mapping[str, Any], request: Request) -> list[str]:
@@ -97,9 +148,9 @@ def labels_of(binding: Mapping[str, Any], request: Request) -> list[str]:
     return sorted({*binding["labels"], *request.labels})
 
 
-def require_resource(binding: Mapping[str, Any], expected: Mapping[str, str] | None) -> None:
+def require_resource(binding: Mapping[str, Any], request: Request) -> None:
     """Raises `invalid` unless the artifact is of the resource that is expected, as far as one is."""
-    for member, text in (expected or {}).items():
+    for member, text in (request.resource or {}).items():
         if binding["resource"].get(member) != text:
             raise EnforcementError("invalid", "the artifact is of another resource")
 
@@ -131,12 +182,12 @@ def _named(names: Json, asked: Asked, decision_id: str) -> Json:
 
 def _register(context: Context, asked: Asked, described: Json, named: Json) -> v1.Registration:
     """Raises `not_permitted` where the registration does not stand."""
-    _, key = asked.keys[-1]
+    _, key = asked.keys[asked.named_key]
     request = v1.RegisterArtifactRequest(
         operation=OPERATIONS[asked.operation],
         workload=v1.WorkloadDescriptor(**described["workload"]),
         resource=v1.ResourceDescriptor(**described["resource"]),
-        artifact_kind=v1.ARTIFACT_KIND_DATA_OBJECT,
+        artifact_kind=ARTIFACT_KINDS[named["artifact_kind"]],
         artifact_profile=PROFILES[asked.profile],
         artifact_digest=named["artifact_digest"],
         artifact_cid=named["artifact_cid"],
@@ -189,8 +240,8 @@ def _receipts_of(
     """What is kept beside the output."""
     keys: Sequence[v1.KeyAccessDecision] = permitted.keys
     holders: dict[str, Any] = {"plan": permitted.plan, "key_access": keys[0]}
-    if len(keys) > 1:
-        holders["new_key_access"] = keys[1]
+    if asked.named_key > 0:
+        holders["new_key_access"] = keys[asked.named_key]
     holders |= {"registration": registration, "evidence": ingestion}
     previous = {} if asked.previous is None else {"previous": asked.previous}
     return {

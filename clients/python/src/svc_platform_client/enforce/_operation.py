@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from .. import v1
-from ._data import OnProgress
+from ._data import Input, OnProgress, Output
 from ._permission import (
     EVIDENCE_WITHIN,
     Decision,
@@ -37,6 +37,10 @@ _A = TypeVar("_A", v1.PlanProtectionResponse, v1.PlanKeyAccessResponse)
 class Request:
     """What every operation is given."""
 
+    source: Input
+    target: Output
+    resource: Mapping[str, str] | None
+    """Of what is protected. Otherwise the one that is expected; any other is refused."""
     purpose: str | None = None
     labels: Sequence[str] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -53,11 +57,16 @@ class Asked:
     resource: Mapping[str, str]
     labels: Sequence[str]
     keys: Sequence[tuple[str, Key]]
-    """Keys to be used, and for what; the last of them is the one that an artifact then names."""
+    """Keys to be used, and for what."""
     about: Json
     """artifact_digest, artifact_cid, content_digest, content_size_bytes: those that are known."""
     previous: Json | None = None
     """Receipts of the artifact that is rewrapped, which go along."""
+
+    @property
+    def named_key(self) -> int:
+        """Index of the key that an artifact then names: the first that wraps. 0 if nothing is made."""
+        return next((index for index, (operation, _) in enumerate(self.keys) if operation == "wrap"), 0)
 
 
 @dataclass(frozen=True)

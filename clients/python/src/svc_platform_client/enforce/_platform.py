@@ -28,6 +28,7 @@ PROFILES = {
     "envelope": v1.ARTIFACT_PROFILE_ENVELOPE,
     "detached_signature": v1.ARTIFACT_PROFILE_DETACHED_SIGNATURE,
 }
+ARTIFACT_KINDS = {"data_object": v1.ARTIFACT_KIND_DATA_OBJECT}
 
 
 class Platform(Protocol):
@@ -65,7 +66,7 @@ def evidence_request(event: Json) -> v1.RecordEvidenceRequest:
         if name in event:
             setattr(request, name, event[name])
     if "artifact_kind" in event:
-        request.artifact_kind = v1.ARTIFACT_KIND_DATA_OBJECT
+        request.artifact_kind = ARTIFACT_KINDS[event["artifact_kind"]]
     if "artifact_profile" in event:
         request.artifact_profile = PROFILES[event["artifact_profile"]]
     return request

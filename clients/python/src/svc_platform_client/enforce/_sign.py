@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-from ._artifacts import Outcome, access, labels_of, previous_of, produce, require_resource
+from ._artifacts import Outcome, access, binding_of, labels_of, previous_of, produce, protecting, require_resource
 from ._data import Input, Output, Watched, digest_of, is_stream, opened, pieces_of, progress, size_of, staged
 from ._operation import Asked, Context, Permitted, Request
+from ._platform import Json
 from ._signature import encode_signature, read_signature, require_content, require_signature
 from .errors import EnforcementError
 from .keys import SigningKey
@@ -19,51 +21,30 @@ PROFILE = "detached_signature"
 File = str | os.PathLike[str]
 
 
-def sign_data(
-    context: Context,
-    request: Request,
-    source: Input,
-    target: Output,
-    resource: Mapping[str, str],
-    key_reference: str | None,
-    is_bundle: bool,
-) -> Outcome:
-    """Signs data; `target` is the signature file."""
-    key, labels = _signer(context.signing_key(key_reference)), sorted(set(request.labels))
-    _require_other(target, [source])
+def sign_data(context: Context, request: Request, key_reference: str | None, is_bundle: bool) -> Outcome:
+    """Signs data; the target is the signature file."""
+    key, source = _signer(context.signing_key(key_reference)), request.source
+    _require_other(request.target, [source])
     with opened(source) as file:
         count = progress(request.on_progress, None if is_stream(source) else size_of(file))
         content = digest_of(Watched(file, count))
-    named = {"content_digest": content.digest(), "content_size_bytes": content.size}
-    asked = Asked("protect", PROFILE, resource, labels, [("wrap", key)], named)
+    named: Json = {"content_digest": content.digest(), "content_size_bytes": content.size}
+    asked = replace(protecting(request, PROFILE, [key]), about=named)
 
     def make(permitted: Permitted) -> Iterator[bytes]:
-        plan = permitted.plan
-        binding: dict[str, Any] = {
-            **named,
-            "decision_id": plan.decision_id,
-            "labels": labels,
-            "policy_revision": plan.policy_revision,
-            "resource": dict(resource),
-        }
+        binding = named | binding_of(asked, permitted)
         yield encode_signature(binding, permitted.keys[0].decision_id, key, is_bundle)
 
-    return produce(context, request, target, asked, make)
+    return produce(context, request, asked, make)
 
 
-def open_signed(
-    context: Context,
-    request: Request,
-    source: Input,
-    target: Output,
-    signature: File,
-    expected: Mapping[str, str] | None,
-) -> Outcome:
+def open_signed(context: Context, request: Request, signature: File) -> Outcome:
     """Verifies data, and gives out what is signed."""
+    source, target = request.source, request.target
     _require_other(target, [signature])
     signed = read_signature(signature)
     binding = signed.binding
-    require_resource(binding, expected)
+    require_resource(binding, request)
     key, labels = context.signing_key(signed.key["reference"]), labels_of(binding, request)
     about = signed.artifact | {"content_digest": binding["content_digest"]}
     asked = Asked("access", PROFILE, binding["resource"], labels, [("unwrap", key)], about)
@@ -83,34 +64,27 @@ def open_signed(
             copy = stack.enter_context(staged(verified, context.directory))
             return require_content(pieces_of(Watched(copy, count)), binding)
 
-        return access(context, request, target, asked, prepare)
+        return access(context, request, asked, prepare)
 
 
-def sign_anew(
-    context: Context,
-    request: Request,
-    source: Input,
-    target: Output,
-    new_key_reference: str,
-    expected: Mapping[str, str] | None,
-) -> Outcome:
+def sign_anew(context: Context, request: Request, new_key_reference: str) -> Outcome:
     """Signs anew, with another key, what a signature that verifies says. The data is not read."""
-    if is_stream(source):
+    if is_stream(request.source):
         raise EnforcementError("invalid", "a signature is read from a file")
-    signed = read_signature(cast(str, source))
+    signed = read_signature(cast(str, request.source))
     binding = signed.binding
-    require_resource(binding, expected)
+    require_resource(binding, request)
     old, new = context.signing_key(signed.key["reference"]), _signer(context.signing_key(new_key_reference))
     about = signed.artifact | {"content_digest": binding["content_digest"]}
     keys = [("rewrap", old), ("wrap", new)]
-    previous = previous_of(source, signed.artifact)
+    previous = previous_of(request.source, signed.artifact)
     asked = Asked("rewrap", PROFILE, binding["resource"], labels_of(binding, request), keys, about, previous)
 
     def make(permitted: Permitted) -> Iterator[bytes]:
         require_signature(signed, old)
         yield encode_signature(binding, permitted.keys[1].decision_id, new, signed.is_bundle)
 
-    return produce(context, request, target, asked, make)
+    return produce(context, request, asked, make)
 
 
 def _signer(key: SigningKey) -> SigningKey:

@@ -20,9 +20,9 @@ async function load(url: URL): Promise<{ readonly start: Start; readonly imports
       specifiers.push(specifier);
       return `const {${names.replaceAll(" as ", ": ")}} = imports["${specifier}"];`;
     })
-    .replaceAll("await import(connectionModule)", 'imports["./connection.ts"]');
+    .replaceAll("await import(connectionModule)", 'imports["../files/connection.ts"]');
   const modules = await Promise.all(
-    [...specifiers, "./connection.ts"].map(async (specifier) => {
+    [...specifiers, "../files/connection.ts"].map(async (specifier) => {
       if (specifier === "node:worker_threads") return [specifier, {}] as const;
       return [specifier, await import(specifier.startsWith(".") ? new URL(specifier, url).href : specifier)] as const;
     }),
@@ -102,12 +102,12 @@ export class Worker {
       return message === undefined ? undefined : { message };
     };
     const threads = { parentPort, workerData, receiveMessageOnPort };
-    const { openConnection, ...others } = imports["./connection.ts"] as {
+    const { openConnection, ...others } = imports["../files/connection.ts"] as {
       openConnection(...given: unknown[]): unknown;
     };
     // Whenever the thread opens a connection, it is the thread's own.
     const own = { ...others, openConnection: (...given: unknown[]) => this.#as(() => openConnection(...given)) };
-    const started = this.#as(() => start({ ...imports, "node:worker_threads": threads, "./connection.ts": own }));
+    const started = this.#as(() => start({ ...imports, "node:worker_threads": threads, "../files/connection.ts": own }));
     // Its first part, up to where it would wait for a module, is all there is.
     await started.catch((error: unknown) => {
       this.#emit("error", error);

@@ -5,8 +5,7 @@ import { heads } from "../../src/stores/sql/log-rows.ts";
 import type { Transaction } from "../../src/stores/sql/queries.ts";
 import { SearchTerms, segmentsOf } from "../../src/stores/sql/search-backlog.ts";
 import { readToIndex } from "../../src/stores/sql/search-fill.ts";
-import { indexOf, moveIndex } from "../../src/stores/sql/search-index.ts";
-import { addSegments } from "../../src/stores/sql/search-segments.ts";
+import { addSearch, indexOf } from "../../src/stores/sql/search-index.ts";
 import { type TermRow, unpackTerms } from "../../src/stores/sql/term-segment.ts";
 import { SqliteQueries, transactOn } from "../../src/stores/sqlite/queries.ts";
 
@@ -27,14 +26,9 @@ export async function settleIn(transaction: Transaction): Promise<void> {
     const index = await indexOf(transaction, tenantId);
     if (index === undefined) continue;
     const range = { first: index.filledTo, end: size };
-    const { records } = await readToIndex(transaction, tenantId, range, 2 ** 40);
-    const rows = new SearchTerms().rowsOf(index, records);
-    const segments = segmentsOf(index, range, { rows });
-    await addSegments(
-      transaction,
-      segments.map((segment) => ({ tenantId, ...segment })),
-    );
-    await moveIndex(transaction, tenantId, { generation: index.generation, filledTo: size });
+    const { records = [] } = (await readToIndex(transaction, [{ tenantId, ...range }], 2 ** 40)).get(tenantId) ?? {};
+    const segments = segmentsOf(index, range, { rows: new SearchTerms().rowsOf(index, records) });
+    await addSearch(transaction, [{ tenantId, segments, move: { generation: index.generation, filledTo: size } }]);
   }
 }
 

@@ -7,7 +7,7 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
 import type { BatchLater, BatchResult, BatchWriter } from "../../src/ledger/ports/store.ts";
-import { bigintArray, byteaArray, integerArray, textArray } from "../../src/stores/postgres/connection/arrays.ts";
+import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
 import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import { type CuttingProxy, cuttingProxy } from "../contract/cutting-proxy.ts";
@@ -264,14 +264,16 @@ test("arrays reach the server as they are", async () => {
   const bytes = [new Uint8Array(), new Uint8Array([0, 1, 255]), new Uint8Array(300).fill(92)];
   const numbers = [0, -1, 2 ** 31 - 1];
   const large = [...numbers, Number.MAX_SAFE_INTEGER];
-  const asked = async (type: string, value: Buffer) =>
-    (await client.query(`SELECT unnest($1::${type}[]) AS value`, [value])).rows.map(({ value }) => value);
+  const asked = async (type: string, values: readonly unknown[]) => {
+    const statement = { name: `values_${type}`, text: `SELECT unnest($1::${type}[]) AS value` };
+    return (await queriesOf(client).query(statement, [values])).rows.map(({ value }) => value);
+  };
   try {
-    expect(await asked("text", textArray(texts))).toEqual(texts);
-    expect(await asked("bytea", byteaArray(bytes))).toEqual(bytes.map((each) => Buffer.from(each)));
-    expect(await asked("integer", integerArray(numbers))).toEqual(numbers);
-    expect(await asked("bigint", bigintArray(large))).toEqual(large.map(String));
-    for (const empty of [textArray([]), byteaArray([])]) expect(await asked("text", empty).catch(() => [])).toEqual([]);
+    expect(await asked("text", [null, ...texts])).toEqual([null, ...texts]);
+    expect(await asked("bytea", [...bytes, null])).toEqual([...bytes.map((each) => Buffer.from(each)), null]);
+    expect(await asked("integer", numbers)).toEqual(numbers);
+    expect((await asked("bigint", large)).map(Number)).toEqual(large);
+    for (const type of ["text", "bytea"]) expect(await asked(type, [])).toEqual([]);
   } finally {
     await client.end();
   }

@@ -18,8 +18,8 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "ledger/record/idempotency-record.ts": [
       ["take another payload for the same call", "return text.startsWith(prefix) ? text.slice(prefix.length) : undefined;", "return text.slice(prefix.length);"],
     ],
-    "stores/sqlite/log-writer.ts": [
-      ["write no tiles", ", upsertTiles(queries, tenantId, rows.tiles)];", "];"],
+    "stores/sql/log-statements.ts": [
+      ["write no tiles", "tiles.map(({ level, index, hashes }) => [tenantId, level, index, hashes])", "tiles.slice(tiles.length).map(({ level, index, hashes }) => [tenantId, level, index, hashes])"],
     ],
   },
   "outcomes": {

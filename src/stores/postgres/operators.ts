@@ -75,7 +75,7 @@ export async function openPostgresArchive(options: PostgresArchiveOptions): Prom
       notedErasures: () => [],
       withNewest: withNow,
       // Commits an update of the head that changes nothing; after that a standby has all that this snapshot saw.
-      settle: (tenantId) => withNow((pool) => pool.transaction((connection) => touch(connection, tenantId))),
+      settle: (tenantId) => withNow((pool) => pool.transaction((connection) => touch(connection, [tenantId]))),
       clockMs: () => clockMs({ query }),
       toError,
       close: () => client.end(),

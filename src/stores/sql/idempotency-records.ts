@@ -1,13 +1,13 @@
 /** Idempotency records (table `kept_answers`). */
-import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { RecordId } from "../../base/ids.ts";
 import type { SealedEntry } from "../../ledger/append/sequence.ts";
 import type { IdempotencyRow } from "../../ledger/ports/archive.ts";
 import type {
   CommittedRecord,
   EncodedIdempotency,
-  EncodedRecord,
   LogState,
   NotAppended,
+  TenantBatch,
 } from "../../ledger/ports/store.ts";
 import {
   idempotencyTtlMs,
@@ -15,68 +15,81 @@ import {
   purgedPerInsert,
   sealIdempotencyRecord,
 } from "../../ledger/record/idempotency-record.ts";
-import { nodesOfTiles, proofTiles } from "../../ledger/tlog/tile-nodes.ts";
+import { nodesOfTiles, proofTiles, type TileReader } from "../../ledger/tlog/tile-nodes.ts";
 import { Tree } from "../../ledger/tlog/tree.ts";
-import { readTiles } from "./log-rows.ts";
-import type { Queries, Row, Statement, Transaction } from "./queries.ts";
+import { onRows, type Queries, queryRows, type Row, type TenantStatement, type Transaction, toRow } from "./queries.ts";
 import { tables } from "./tables.ts";
 
-const find: Statement = {
-  name: "find_kept",
-  text: `SELECT kept_answers.scope, entries.leaf_index, tree_size, kept_answers.sealed AS answer, record_id, leaf,
-                entries.sealed AS record, opening, erasure_leaf_index
-           FROM kept_answers
-           JOIN entries USING (tenant_id, leaf_index)
-           LEFT JOIN openings USING (tenant_id, record_id)
-           LEFT JOIN erasures USING (tenant_id, record_id)
-          WHERE tenant_id = $1 AND kept_answers.scope = ANY ($2::bytea[])`,
-};
-const purge: Statement = {
-  name: "purge_kept",
-  text: `DELETE FROM kept_answers WHERE tenant_id = $1 AND scope IN
-           (SELECT scope FROM kept_answers WHERE tenant_id = $1 AND kept_at_ms < $2 ORDER BY kept_at_ms LIMIT $3)`,
+const find = onRows(
+  "find_kept",
+  { scope: "bytea" },
+  (asked, tenant) => `
+    SELECT kept.tenant_id, kept.scope, entries.leaf_index, tree_size, kept.sealed AS answer, entries.record_id, leaf,
+           entries.sealed AS record, opening, erasure_leaf_index
+      FROM ${asked}
+      JOIN kept_answers kept ON kept.tenant_id = ${tenant} AND kept.scope = asked.scope
+      JOIN entries ON entries.tenant_id = ${tenant} AND entries.leaf_index = kept.leaf_index
+      LEFT JOIN openings ON openings.tenant_id = entries.tenant_id AND openings.record_id = entries.record_id
+      LEFT JOIN erasures ON erasures.tenant_id = entries.tenant_id AND erasures.record_id = entries.record_id`,
+);
+const purge: TenantStatement = {
+  ofOne: {
+    name: "purge_kept",
+    text: `DELETE FROM kept_answers WHERE tenant_id = $1 AND scope IN
+             (SELECT scope FROM kept_answers WHERE tenant_id = $1 AND kept_at_ms < $2 ORDER BY kept_at_ms LIMIT $3)`,
+  },
+  ofMany: {
+    name: "purge_kept_of_many",
+    text: `DELETE FROM kept_answers WHERE (tenant_id, scope) IN
+             (SELECT own.tenant_id, old.scope FROM unnest($1::text[]) AS own (tenant_id) CROSS JOIN LATERAL
+               (SELECT scope FROM kept_answers WHERE kept_answers.tenant_id = own.tenant_id AND kept_at_ms < $2
+                 ORDER BY kept_at_ms LIMIT $3) old)`,
+  },
 };
 
 /** Looks up the known result of a scope. */
 export type KnownScopes = (idempotency: EncodedIdempotency) => CommittedRecord | NotAppended | undefined;
 
+/** Reads what is kept under the scopes of batches, with the records, under the locks of the logs' heads. */
+export async function findKept(
+  queries: Queries,
+  batches: readonly Pick<TenantBatch, "tenantId" | "records">[],
+): Promise<readonly Row[]> {
+  const asked = batches.flatMap(({ tenantId, records }) =>
+    records.flatMap(({ idempotency }) =>
+      idempotency === undefined ? [] : [[tenantId, Buffer.from(idempotency.scope, "hex")] as const],
+    ),
+  );
+  return asked.length === 0 ? [] : (await queryRows(queries, find, asked)).rows;
+}
+
 /**
- * Looks up every scope of a batch, under the lock of the log's head, so that no other batch takes one meanwhile.
- * Rejects with `UnsoundLogError` if stored data does not verify.
- * @param locked the log's head; awaited only if a scope is known
+ * Looks up scopes in the rows that are kept of a tenant. Throws `UnsoundLogError` if stored data does not verify.
+ * @param readTile reads at least `tilesOfKept` of each row
  * @param isNoted whether the store's anchor notes the erasure of a record, which also counts after a backup restores
  *   the record
  */
-export async function findIdempotencyRecords(
-  queries: Queries,
-  tenantId: TenantId,
-  records: readonly EncodedRecord[],
-  locked: Promise<LogState | undefined>,
+export function knownScopes(
+  rows: readonly Row[],
+  head: LogState | undefined,
+  readTile: TileReader,
   isNoted: (recordId: RecordId) => boolean = () => false,
-): Promise<KnownScopes> {
-  const scopes = new Map<string, EncodedIdempotency>();
-  for (const { idempotency } of records) if (idempotency !== undefined) scopes.set(idempotency.scope, idempotency);
-  if (scopes.size === 0) return () => undefined;
-  const asked = [...scopes.keys()].map((scope) => Buffer.from(scope, "hex"));
-  const { rows } = await queries.query(find, [tenantId, asked]);
-  if (rows.length === 0) return () => undefined;
-  const head = await locked;
-  if (head === undefined) return () => undefined;
-  const known = new Map<string, KnownScopes>();
-  for (const row of rows) {
+): KnownScopes {
+  const byScope = new Map(rows.map((row) => [Buffer.from(row.scope as Uint8Array).toString("hex"), row]));
+  const nodes = nodesOfTiles(readTile);
+  return (idempotency) => {
+    const row = byScope.get(idempotency.scope);
+    if (row === undefined || head === undefined) return undefined;
     const kept = toIdempotencyRow(row);
     const isErased = row.erasure_leaf_index !== null || isNoted(kept.recordId);
     const stored = isErased ? { ...kept, opening: null } : kept;
-    const nodes = nodesOfTiles(await readTiles(queries, tenantId, tilesOfKept(stored, head.size)));
-    known.set(Buffer.from(row.scope as Uint8Array).toString("hex"), (idempotency) =>
-      idempotentResult(stored, idempotency, head, (size) => new Tree(size, nodes)),
-    );
-  }
-  return (idempotency) => known.get(idempotency.scope)?.(idempotency);
+    return idempotentResult(stored, idempotency, head, (size) => new Tree(size, nodes));
+  };
 }
 
 /** Lists the tiles that prove a kept call's record in its tree, and that tree in the log's newest. */
-export function tilesOfKept({ treeSize, leafIndex }: Pick<IdempotencyRow, "treeSize" | "leafIndex">, size: number) {
+export function tilesOfKept(row: Row, size: number) {
+  const { treeSize, leafIndex } = toIdempotencyRow(row);
   return [...proofTiles(treeSize, [leafIndex]), ...proofTiles(size, [treeSize - 1])];
 }
 
@@ -94,26 +107,22 @@ export function keptCall(idempotency: EncodedIdempotency, { leafIndex, opening }
   };
 }
 
-/** Returns the time before which kept answers may be removed. Milliseconds since the Unix epoch. */
-export function oldestKeptMs(nowMs: number): number {
-  return nowMs - idempotencyTtlMs;
-}
-
-/** Keeps the answers to the calls of a batch, and removes some expired ones. Under the lock of the head. */
+/** Keeps the answers to the calls of batches, and removes some expired ones. Under the locks of the heads. */
 export async function keepAnswers(
   transaction: Transaction,
-  tenantId: TenantId,
-  calls: readonly KeptCall[],
-  treeSize: number,
+  batches: readonly { readonly head: LogState; readonly calls: readonly KeptCall[] }[],
   nowMs: number,
 ): Promise<void> {
-  if (calls.length === 0) return;
+  const calling = batches.filter(({ calls }) => calls.length > 0);
+  if (calling.length === 0) return;
+  const rows = calling.flatMap(({ head: { tenantId, size }, calls }) =>
+    calls.map(({ scope, leafIndex, sealed }) => [tenantId, scope, leafIndex, size, nowMs, sealed]),
+  );
+  const tenants = calling.map(({ head }) => toRow(head.tenantId));
+  const perTenant = purgedPerInsert * Math.ceil(rows.length / calling.length);
   await Promise.all([
-    transaction.query(purge, [tenantId, oldestKeptMs(nowMs), purgedPerInsert * calls.length]),
-    transaction.insert(
-      tables.keptAnswers,
-      calls.map(({ scope, leafIndex, sealed }) => [tenantId, scope, leafIndex, treeSize, nowMs, sealed]),
-    ),
+    queryRows(transaction, purge, tenants, nowMs - idempotencyTtlMs, perTenant),
+    transaction.insert(tables.keptAnswers, rows),
   ]);
 }
 

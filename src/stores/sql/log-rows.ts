@@ -5,7 +5,7 @@ import { type LogName, logNameOf } from "../../ledger/tlog/log-name.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../ledger/tlog/tile-nodes.ts";
 import type { TileCoordinate } from "../../ledger/tlog/tiles.ts";
 import { Tree } from "../../ledger/tlog/tree.ts";
-import type { Queries, Row, Statement } from "./queries.ts";
+import { onRows, onTenants, type Queries, queryRows, type Row, type Statement, toRow } from "./queries.ts";
 import { acceptanceQuery, acceptanceValues } from "./store-checks.ts";
 
 /** A head with the columns that only the writer needs. */
@@ -18,14 +18,27 @@ export interface StoredHead extends TimedLog {
 
 export const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms, key_position, registered_to";
 const tenantOfName: Statement = { name: "tenant_of_name", text: "SELECT tenant_id FROM log_names WHERE name = $1" };
+const headsOf = `SELECT ${headColumns} FROM log_heads WHERE tenant_id = ANY ($1::text[])`;
 const headOf: Statement = { name: "head", text: `SELECT ${headColumns} FROM log_heads WHERE tenant_id = $1` };
 const allHeads: Statement = { name: "heads", text: `SELECT ${headColumns} FROM log_heads ORDER BY tenant_id` };
-const headUnderLock: Statement = { name: "lock_head", text: `${headOf.text} FOR UPDATE` };
-const tilesOf: Statement = {
-  name: "tiles",
-  text: `SELECT level, tile_index, hashes FROM tiles
-          WHERE tenant_id = $1 AND (level, tile_index) IN (SELECT * FROM unnest($2::integer[], $3::bigint[]))`,
+const locking = {
+  /** In one order, so that two waiting transactions never deadlock. */
+  wait: {
+    ofOne: { name: "lock_head", text: `${headOf.text} FOR UPDATE` },
+    ofMany: { name: "lock_heads", text: `${headsOf} ORDER BY tenant_id FOR UPDATE` },
+  },
+  skip: onTenants(
+    "lock_heads_or_skip",
+    (isOwn) => `SELECT ${headColumns} FROM log_heads WHERE ${isOwn} FOR UPDATE SKIP LOCKED`,
+  ),
 };
+const tilesOf = onRows(
+  "tiles",
+  { level: "integer", tile_index: "bigint" },
+  (asked, tenant) => `
+    SELECT tiles.tenant_id, tiles.level, tiles.tile_index, hashes FROM ${asked}
+      JOIN tiles ON tiles.tenant_id = ${tenant} AND tiles.level = asked.level AND tiles.tile_index = asked.tile_index`,
+);
 
 export async function headOfTenant(queries: Queries, tenantId: TenantId): Promise<StoredHead | undefined> {
   const [row] = (await queries.query(headOf, [tenantId])).rows;
@@ -34,8 +47,17 @@ export async function headOfTenant(queries: Queries, tenantId: TenantId): Promis
 
 /** Locks the head until the transaction ends, and reads it. */
 export async function lockHead(queries: Queries, tenantId: TenantId): Promise<StoredHead | undefined> {
-  const [row] = (await queries.query(headUnderLock, [tenantId])).rows;
-  return row && toHead(row);
+  return (await lockHeads(queries, [tenantId], "wait")).get(tenantId);
+}
+
+/** Locks heads until the transaction ends, and reads them. Waits for locked ones, or skips them. */
+export async function lockHeads(
+  queries: Queries,
+  tenants: readonly TenantId[],
+  how: keyof typeof locking,
+): Promise<ReadonlyMap<TenantId, StoredHead>> {
+  const { rows } = await queryRows(queries, locking[how], tenants.map(toRow));
+  return new Map(rows.map((row) => [row.tenant_id as TenantId, toHead(row)]));
 }
 
 /** Two statements, each on the rows of one key: the second stays on the tenant's node. */
@@ -51,17 +73,32 @@ export async function heads(queries: Queries): Promise<readonly StoredHead[]> {
   return (await queries.query(allHeads, [])).rows.map(toHead);
 }
 
-/** Reads tiles; a missing tile is undefined to the reader. */
+/** A tile of a tenant. */
+export interface OwnTile extends Pick<TileCoordinate, "level" | "index"> {
+  readonly tenantId: TenantId;
+}
+
+/** Reads tiles; a missing tile is undefined to the tenant's reader. */
+export async function readTilesOf(
+  queries: Queries,
+  asked: readonly OwnTile[],
+): Promise<(tenantId: TenantId) => TileReader> {
+  const places = asked.map(({ tenantId, level, index }) => [tenantId, level, index] as const);
+  const { rows } = places.length === 0 ? { rows: [] } : await queryRows(queries, tilesOf, places);
+  const hashes = new Map(
+    rows.map((row) => [`${row.tenant_id} ${row.level}/${row.tile_index}`, row.hashes as Uint8Array]),
+  );
+  return (tenantId) => (level, index) => hashes.get(`${tenantId} ${level}/${index}`);
+}
+
+/** As `readTilesOf`, of one tenant. */
 export async function readTiles(
   queries: Queries,
   tenantId: TenantId,
   tiles: readonly Pick<TileCoordinate, "level" | "index">[],
 ): Promise<TileReader> {
-  const levels = tiles.map(({ level }) => level);
-  const indices = tiles.map(({ index }) => index);
-  const { rows } = tiles.length === 0 ? { rows: [] } : await queries.query(tilesOf, [tenantId, levels, indices]);
-  const hashes = new Map(rows.map((row) => [`${row.level}/${row.tile_index}`, row.hashes as Uint8Array]));
-  return (level, index) => hashes.get(`${level}/${index}`);
+  const asked = tiles.map(({ level, index }) => ({ tenantId, level, index }));
+  return (await readTilesOf(queries, asked))(tenantId);
 }
 
 /**

@@ -1,10 +1,19 @@
-/** Statements of a batch: one per table, whatever the number of its records. Under the lock of the log's head. */
+/** What appends write, under the locks of logs' heads: one statement per table, whatever the number of rows. */
 import type { TenantId } from "../../base/ids.ts";
-import type { SealedEntry } from "../../ledger/append/sequence.ts";
-import type { LogState } from "../../ledger/ports/store.ts";
-import type { WrittenTile } from "../../ledger/tlog/right-edge.ts";
+import type { AddedRows } from "./add-records.ts";
+import { keepAnswers } from "./idempotency-records.ts";
 import type { StoredHead } from "./log-rows.ts";
-import type { Queries, Statement, Transaction } from "./queries.ts";
+import {
+  onTenants,
+  type Queries,
+  queryEach,
+  queryRows,
+  type Statement,
+  type TenantStatement,
+  type Transaction,
+  toRow,
+} from "./queries.ts";
+import { addSearch } from "./search-index.ts";
 import { tables } from "./tables.ts";
 
 const nameLog: Statement = {
@@ -16,16 +25,30 @@ const openLog: Statement = {
   text: `INSERT INTO log_heads (tenant_id, origin, size, root, last_recorded_at_ms, key_position, registered_to)
          VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
 };
-const passOn: Statement = { name: "pass_on_log", text: "UPDATE log_heads SET key_position = $2 WHERE tenant_id = $1" };
-const moveHead: Statement = {
-  name: "move_head",
-  text: `UPDATE log_heads SET size = $2, root = $3, last_recorded_at_ms = $4, registered_to = $5
-          WHERE tenant_id = $1 AND size = $6 AND root = $7`,
+/** Compare-and-swap of heads. */
+const moveHeads: TenantStatement = {
+  ofOne: {
+    name: "move_head",
+    text: `UPDATE log_heads SET size = $2, root = $3, last_recorded_at_ms = $4, key_position = $5, registered_to = $6
+            WHERE tenant_id = $1 AND size = $7 AND root = $8`,
+  },
+  ofMany: {
+    name: "move_heads",
+    text: `UPDATE log_heads
+              SET size = next.size, root = next.root, last_recorded_at_ms = next.recorded_at_ms,
+                  key_position = next.key_position, registered_to = next.registered_to
+             FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bigint[], $5::integer[], $6::bigint[],
+                         $7::bigint[], $8::bytea[])
+               AS next (tenant_id, size, root, recorded_at_ms, key_position, registered_to, size_before, root_before)
+            WHERE log_heads.tenant_id = next.tenant_id
+              AND log_heads.size = next.size_before AND log_heads.root = next.root_before`,
+  },
 };
-const touchHead: Statement = {
-  name: "touch_head",
-  text: "UPDATE log_heads SET last_recorded_at_ms = last_recorded_at_ms WHERE tenant_id = $1",
-};
+const touchHeads = onTenants(
+  "touch_heads",
+  (isOwn) => `UPDATE log_heads SET last_recorded_at_ms = last_recorded_at_ms WHERE ${isOwn}`,
+);
+
 /** Returns the statement that keeps the name of a new log, and its values. */
 export function namingLog(name: string, tenantId: TenantId): [Statement, readonly unknown[]] {
   return [nameLog, [name, tenantId]];
@@ -40,51 +63,57 @@ export async function insertHead(
   return (await queries.query(openLog, values)).count === 1;
 }
 
-/** Notes that the key at this position signs the log from its newest leaf on. */
-export async function passOnLog(queries: Queries, tenantId: TenantId, keyPosition: number): Promise<void> {
-  await queries.query(passOn, [tenantId, keyPosition]);
-}
-
-/** Compare-and-swap of the head. Resolves with false if the head has changed. */
-export async function advanceHead(
-  queries: Queries,
-  head: StoredHead,
-  log: LogState,
-  { lastRecordedAtMs, registeredTo }: Pick<StoredHead, "lastRecordedAtMs" | "registeredTo">,
-): Promise<boolean> {
-  const values = [log.tenantId, log.size, log.root, lastRecordedAtMs, registeredTo, head.size, head.root];
-  return (await queries.query(moveHead, values)).count === 1;
-}
-
 /** A write that changes nothing: its commit makes durable what was read before. */
-export async function touch(queries: Queries, tenantId: TenantId): Promise<void> {
-  await queries.query(touchHead, [tenantId]);
+export async function touch(queries: Queries, tenants: readonly TenantId[]): Promise<void> {
+  if (tenants.length > 0) await queryRows(queries, touchHeads, tenants.map(toRow));
 }
 
-export async function insertRecords(
-  transaction: Transaction,
-  tenantId: TenantId,
-  entries: readonly SealedEntry[],
-): Promise<void> {
-  await Promise.all([
+/** The rows of a tenant's append. */
+export interface OwnRows extends AddedRows {
+  /** The head before them; undefined if it was inserted with the new log. */
+  readonly before: StoredHead | undefined;
+  /** The head with them. */
+  readonly head: StoredHead;
+}
+
+/** Writes the rows of different tenants. Resolves with false if a head was moved meanwhile. */
+export async function writeRows(transaction: Transaction, all: readonly OwnRows[], nowMs: number): Promise<boolean> {
+  const moves = all.flatMap(({ before, head }) =>
+    before === undefined
+      ? []
+      : [
+          [
+            head.tenantId,
+            ...[head.size, head.root, head.lastRecordedAtMs, head.keyPosition, head.registeredTo],
+            ...[before.size, before.root],
+          ] as const,
+        ],
+  );
+  const [moved] = await Promise.all([
+    moves.length === 0 ? undefined : queryEach(transaction, moveHeads, moves),
     transaction.insert(
       tables.entries,
-      entries.map(({ leafIndex, recordId, leaf, sealed }) => [tenantId, leafIndex, recordId, leaf, sealed]),
+      all.flatMap(({ head: { tenantId }, entries }) =>
+        entries.map(({ leafIndex, recordId, leaf, sealed }) => [tenantId, leafIndex, recordId, leaf, sealed]),
+      ),
     ),
     transaction.insert(
       tables.openings,
-      entries.map(({ recordId, opening }) => [tenantId, recordId, opening]),
+      all.flatMap(({ head: { tenantId }, entries }) =>
+        entries.map(({ recordId, opening }) => [tenantId, recordId, opening]),
+      ),
+    ),
+    transaction.insert(
+      tables.tiles,
+      all.flatMap(({ head: { tenantId }, tiles }) =>
+        tiles.map(({ level, index, hashes }) => [tenantId, level, index, hashes]),
+      ),
+    ),
+    keepAnswers(transaction, all, nowMs),
+    addSearch(
+      transaction,
+      all.map(({ head: { tenantId }, search }) => ({ tenantId, ...search })),
     ),
   ]);
-}
-
-export function upsertTiles(
-  transaction: Transaction,
-  tenantId: TenantId,
-  tiles: readonly WrittenTile[],
-): Promise<void> {
-  return transaction.insert(
-    tables.tiles,
-    tiles.map(({ level, index, hashes }) => [tenantId, level, index, hashes]),
-  );
+  return (moved?.count ?? 0) === moves.length;
 }

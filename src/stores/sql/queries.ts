@@ -2,8 +2,9 @@
  * Interface of a driver to the statements of this folder. They are written once, in the dialect of PostgreSQL; the
  * driver of another database translates them (`sqlite/queries.ts`).
  */
+import type { TenantId } from "../../base/ids.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
-import type { Table } from "./tables.ts";
+import type { ColumnType, Table } from "./tables.ts";
 
 export type Row = Record<string, unknown>;
 export type Value = null | number | string | Uint8Array;
@@ -21,7 +22,7 @@ export interface Answer {
 
 /** Reads. All reject with an error of the driver. */
 export interface Queries {
-  /** @param values `Value`s, booleans, and arrays of one kind of `Value` for `= ANY` and `unnest` */
+  /** @param values `Value`s, booleans, and arrays of one kind of `Value`, whose type the text names: `$2::bytea[]` */
   query(statement: Statement, values: readonly unknown[]): Promise<Answer>;
 }
 
@@ -79,4 +80,76 @@ export async function translated<Result>(
   } catch (error) {
     throw toError(error);
   }
+}
+
+/** A statement on rows of one tenant, which a cluster runs on the tenant's node, and the same on rows of many. */
+export interface TenantStatement {
+  readonly ofOne: Statement;
+  /** For one server. */
+  readonly ofMany: Statement;
+}
+
+/** Makes a statement on all rows of tenants in a table. */
+export function onTenants(name: string, text: (isOwn: string) => string): TenantStatement {
+  return {
+    ofOne: { name, text: text("tenant_id = $1") },
+    ofMany: { name: `${name}_of_many`, text: text("tenant_id = ANY ($1::text[])") },
+  };
+}
+
+/**
+ * Makes a statement on the rows `asked`.
+ * @param columns of `asked`, beside the tenant
+ * @param text of the statement, given the table `asked` and the tenant of its rows
+ */
+export function onRows(
+  name: string,
+  columns: Readonly<Record<string, ColumnType>>,
+  text: (asked: string, tenant: string) => string,
+): TenantStatement {
+  const names = Object.keys(columns);
+  const arrays = Object.values(columns).map((type, at) => `$${at + 2}::${type}[]`);
+  const many = [["$1::text[]", ...arrays].join(", "), ["tenant_id", ...names].join(", ")];
+  return {
+    ofOne: { name, text: text(`unnest(${arrays.join(", ")}) AS asked (${names.join(", ")})`, "$1") },
+    ofMany: { name: `${name}_of_many`, text: text(`unnest(${many[0]}) AS asked (${many[1]})`, "asked.tenant_id") },
+  };
+}
+
+/** A row of values, the tenant first. */
+export type TenantRow = readonly [TenantId, ...Value[]];
+
+export const toRow = (tenantId: TenantId): TenantRow => [tenantId];
+
+/**
+ * Runs a statement with one array for each column of rows; the form for one tenant gets the tenant alone.
+ * @param further parameters behind the columns
+ */
+export function queryRows(
+  queries: Queries,
+  { ofOne, ofMany }: TenantStatement,
+  rows: readonly TenantRow[],
+  ...further: readonly unknown[]
+): Promise<Answer> {
+  const [tenants = [], ...columns] = columnsOf(rows);
+  const [first] = tenants;
+  return tenants.every((tenantId) => tenantId === first)
+    ? queries.query(ofOne, [first, ...columns, ...further])
+    : queries.query(ofMany, [tenants, ...columns, ...further]);
+}
+
+/** Runs a statement on one row for each tenant; the form for one tenant gets the values of its row. */
+export function queryEach(
+  queries: Queries,
+  { ofOne, ofMany }: TenantStatement,
+  rows: readonly TenantRow[],
+): Promise<Answer> {
+  const [first] = rows;
+  return rows.length === 1 && first !== undefined
+    ? queries.query(ofOne, first)
+    : queries.query(ofMany, columnsOf(rows));
+}
+
+function columnsOf(rows: readonly TenantRow[]): readonly (readonly Value[])[] {
+  return Array.from({ length: rows[0]?.length ?? 0 }, (_, at) => rows.map((row) => row[at] as Value));
 }

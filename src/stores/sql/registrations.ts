@@ -29,7 +29,20 @@ import {
   toRegistrationRow,
 } from "./found-registrations.ts";
 import { lockHead, type StoredHead, visibleOpening } from "./log-rows.ts";
-import type { Database, Queries, Row, Statement, Transaction, Value } from "./queries.ts";
+import {
+  type Database,
+  onRows,
+  onTenants,
+  type Queries,
+  queryRows,
+  type Row,
+  type Statement,
+  type TenantRow,
+  type TenantStatement,
+  type Transaction,
+  toRow,
+  type Value,
+} from "./queries.ts";
 import { tables } from "./tables.ts";
 
 const headWithKey: Statement = {
@@ -67,44 +80,30 @@ const lookAt: Statement = {
            FROM (${reliedOn("(SELECT $2::bytea AS artifact) AS asked", "$1")}) AS found ORDER BY leaf_index`,
 };
 /** Rows of whole artifacts, up to a page. Marks artifacts of later pages (`is_later`). */
-const reliedPage = (name: string, asked: string, tenant: string): Statement => ({
-  name,
-  text: `SELECT tenant_id, artifact, leaf_index, record_id, opening, is_cut, is_later, ${unless("is_cut OR is_later")}
-           FROM (SELECT sized.*, sum(bytes) OVER (ORDER BY tenant_id, artifact)
-                                 - sum(bytes) OVER (PARTITION BY tenant_id, artifact) >= ${pageBytes} AS is_later
-                   FROM (SELECT found.*, CASE WHEN is_cut THEN 0 ELSE ${bytes} END AS bytes
-                           FROM (${reliedOn(asked, tenant)}) AS found) AS sized) AS paged
-          ORDER BY tenant_id, artifact, leaf_index`,
-});
-const supersede = (where: string) => `UPDATE registered_artifacts SET relied_on = 0 WHERE relied_on = 1 AND ${where}`;
-/** For one tenant, so that a cluster finds its node; and for many on one server. */
-const statements = {
+const reliedPage = onRows(
+  "registrations",
+  { artifact: "bytea" },
+  (asked, tenant) => `
+    SELECT tenant_id, artifact, leaf_index, record_id, opening, is_cut, is_later, ${unless("is_cut OR is_later")}
+      FROM (SELECT sized.*, sum(bytes) OVER (ORDER BY tenant_id, artifact)
+                            - sum(bytes) OVER (PARTITION BY tenant_id, artifact) >= ${pageBytes} AS is_later
+              FROM (SELECT found.*, CASE WHEN is_cut THEN 0 ELSE ${bytes} END AS bytes
+                      FROM (${reliedOn(asked, tenant)}) AS found) AS sized) AS paged
+     ORDER BY tenant_id, artifact, leaf_index`,
+);
+const keysOf = onTenants("artifact_keys", (isOwn) => `SELECT tenant_id, key FROM artifact_keys WHERE ${isOwn}`);
+const supersede: TenantStatement = {
   ofOne: {
-    keys: { name: "artifact_key", text: "SELECT tenant_id, key FROM artifact_keys WHERE tenant_id = $1" },
-    page: reliedPage("registrations", "unnest($2::bytea[]) AS asked (artifact)", "$1"),
-    supersede: {
-      name: "supersede_registrations",
-      text: supersede("tenant_id = $1 AND (artifact, leaf_index) IN (SELECT * FROM unnest($2::bytea[], $3::bigint[]))"),
-    },
+    name: "supersede_registrations",
+    text: `UPDATE registered_artifacts SET relied_on = 0 WHERE relied_on = 1 AND tenant_id = $1
+              AND (artifact, leaf_index) IN (SELECT * FROM unnest($2::bytea[], $3::bigint[]))`,
   },
   ofMany: {
-    keys: {
-      name: "artifact_keys_of_many",
-      text: "SELECT tenant_id, key FROM artifact_keys WHERE tenant_id = ANY ($1::text[])",
-    },
-    page: reliedPage(
-      "registrations_of_many",
-      "unnest($1::text[], $2::bytea[]) AS asked (tenant_id, artifact)",
-      "asked.tenant_id",
-    ),
-    supersede: {
-      name: "supersede_registrations_of_many",
-      text: supersede(
-        "(tenant_id, artifact, leaf_index) IN (SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[]))",
-      ),
-    },
+    name: "supersede_registrations_of_many",
+    text: `UPDATE registered_artifacts SET relied_on = 0 WHERE relied_on = 1
+              AND (tenant_id, artifact, leaf_index) IN (SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[]))`,
   },
-} as const satisfies Record<string, Record<string, Statement>>;
+};
 /** One page of leaves. */
 const behind: Statement = {
   name: "registrations_behind",
@@ -173,22 +172,16 @@ export function addRegistrations(transaction: Transaction, batches: readonly Fre
 }
 
 /**
- * Indexes some of the missing leaves, and then returns the additions of an append: the end of the index, and the rows
- * to write beside the records. None of the batch, if more leaves are missing than one append indexes.
+ * Indexes some of the leaves that the index lacks, if any, in an append of some records. Resolves with the end of the
+ * index, which the append stores with the head, after its own registrations if the index is complete.
  */
-export async function followWithRegistrations(
+export function catchUpBeside(
   transaction: Transaction,
   head: StoredHead,
-  records: readonly EncodedRecord[],
-  sequenced: Sequenced,
-): Promise<{ readonly registeredTo: number; readonly write: () => Promise<void> }> {
-  const leaves = Math.max(leavesPerCatchUp, 2 * records.length);
-  const caughtUpTo = await catchUp(transaction, head, sequenced.artifactKey, leaves);
-  if (caughtUpTo < head.size) return { registeredTo: caughtUpTo, write: async () => {} };
-  return {
-    registeredTo: sequenced.head.size,
-    write: () => addRegistrations(transaction, [{ tenantId: head.tenantId, records, sequenced }]),
-  };
+  freshKey: Uint8Array,
+  records: number,
+): Promise<number> {
+  return catchUp(transaction, head, freshKey, Math.max(leavesPerCatchUp, 2 * records));
 }
 
 /**
@@ -259,12 +252,9 @@ async function index(transaction: Transaction, missing: readonly Missing[]): Pro
   const registering = missing.filter(
     ({ registrations, unreadable }) => unreadable.length > 0 || registrations.some(({ size }) => size > 0),
   );
-  const [first] = registering;
-  if (first === undefined) return;
-  const tenants = registering.map(({ tenantId }) => tenantId);
-  const isOfOne = registering.length === 1;
-  const { keys } = isOfOne ? statements.ofOne : statements.ofMany;
-  const { rows } = await transaction.query(keys, [isOfOne ? first.tenantId : tenants]);
+  if (registering.length === 0) return;
+  const tenants = registering.map(({ tenantId }) => toRow(tenantId));
+  const { rows } = await queryRows(transaction, keysOf, tenants);
   const known = new Map(rows.map(({ tenant_id, key }) => [tenant_id as TenantId, key as Uint8Array]));
   const keyless = registering.filter(({ tenantId }) => !known.has(tenantId));
   await transaction.insert(
@@ -286,11 +276,14 @@ type Asked = FreshRegistrations & { readonly tenantId: TenantId; readonly key: U
 
 /** Indexes registrations of some of the artifacts. Resolves with the others. */
 async function indexPage(transaction: Transaction, pending: readonly Asked[]): Promise<readonly Asked[]> {
-  const { page, supersede } = isOfOneTenant(pending) ? statements.ofOne : statements.ofMany;
-  const { rows } = await transaction.query(page, placeOf(pending));
+  const { rows } = await queryRows(
+    transaction,
+    reliedPage,
+    pending.map(({ tenantId, artifact }) => [tenantId, artifact]),
+  );
   const known = Map.groupBy(rows, (row) => nameOf(row.tenant_id as TenantId, row.artifact as Uint8Array));
   const later = pending.filter((one) => known.get(nameOf(one.tenantId, one.artifact))?.some(isLater));
-  const superseded: { tenantId: TenantId; artifact: Uint8Array; leafIndex: number }[] = [];
+  const superseded: TenantRow[] = [];
   const added: (readonly Value[])[] = [];
   for (const { tenantId, key, artifact, fresh } of pending.filter((one) => !later.includes(one))) {
     const relied = (known.get(nameOf(tenantId, artifact)) ?? []).map(toRegistrationRow);
@@ -300,11 +293,10 @@ async function indexPage(transaction: Transaction, pending: readonly Asked[]): P
     );
     for (const { leafIndex, isReliedOn } of change.added)
       added.push([tenantId, artifact, isReliedOn ? 1 : 0, leafIndex]);
-    for (const leafIndex of change.superseded) superseded.push({ tenantId, artifact, leafIndex });
+    for (const leafIndex of change.superseded) superseded.push([tenantId, artifact, leafIndex]);
   }
-  const leaves = superseded.map(({ leafIndex }) => leafIndex);
   await Promise.all([
-    superseded.length === 0 ? undefined : transaction.query(supersede, [...placeOf(superseded, pending), leaves]),
+    superseded.length === 0 ? undefined : queryRows(transaction, supersede, superseded),
     transaction.insert(tables.registeredArtifacts, added),
   ]);
   return later;
@@ -317,16 +309,4 @@ function isLater({ is_later }: Row): boolean {
 
 function nameOf(tenantId: TenantId, artifact: Uint8Array): string {
   return `${hexOf(artifact)} ${tenantId}`;
-}
-
-type Place = { readonly tenantId: TenantId; readonly artifact: Uint8Array };
-
-function isOfOneTenant(of: readonly Place[]): boolean {
-  return of.every(({ tenantId }) => tenantId === of[0]?.tenantId);
-}
-
-/** Tenants and artifacts, as parameters: one tenant, if all artifacts are its own. */
-function placeOf(of: readonly Place[], all = of): readonly [unknown, readonly Uint8Array[]] {
-  const tenants = isOfOneTenant(all) ? all[0]?.tenantId : of.map(({ tenantId }) => tenantId);
-  return [tenants, of.map(({ artifact }) => artifact)];
 }

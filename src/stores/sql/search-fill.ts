@@ -4,20 +4,26 @@ import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { LeafRange } from "../../ledger/search/search-index.ts";
 import { type IndexedRecord, indexedTermsOf } from "../../ledger/search/search-terms.ts";
 import { DamagedError } from "../files/errors.ts";
-import { visibleOpening } from "./log-rows.ts";
-import type { Queries, Row, Statement } from "./queries.ts";
+import { onRows, type Queries, queryRows, type Row } from "./queries.ts";
 import { openStoredRecord } from "./stored-record.ts";
 
-/** Sums the bytes of the records before a row, in the order of the answer, without reading them. */
-export const bytesBefore = (order: string) =>
-  `sum(length(sealed)) OVER (ORDER BY ${order}) - length(sealed) AS bytes_before`;
-const entriesOf: Statement = {
-  name: "entries_to_index",
-  text: `SELECT leaf_index, leaf, sealed, opening FROM
-           (SELECT entries.leaf_index, leaf, sealed, ${bytesBefore("entries.leaf_index")}, ${visibleOpening}
-             WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3) AS asked
-          WHERE bytes_before < $4 ORDER BY leaf_index`,
-};
+/** Leaf by leaf, so that the server's planner knows how few they are. */
+const entriesOf = onRows(
+  "entries_to_index",
+  { position: "bigint" },
+  (asked, tenant) => `
+    SELECT tenant_id, leaf_index, leaf, sealed, opening FROM
+           (SELECT entries.tenant_id, entries.leaf_index, leaf, sealed,
+                   CASE WHEN erasure_leaf_index IS NULL THEN opening END AS opening,
+                   sum(length(sealed)) OVER (ORDER BY entries.tenant_id, entries.leaf_index)
+                     - length(sealed) AS bytes_before
+              FROM ${asked}
+              JOIN entries ON entries.tenant_id = ${tenant} AND entries.leaf_index = asked.position
+              LEFT JOIN openings ON openings.tenant_id = entries.tenant_id AND openings.record_id = entries.record_id
+              LEFT JOIN erasures ON erasures.tenant_id = entries.tenant_id AND erasures.record_id = entries.record_id)
+           AS found
+     WHERE bytes_before < $3 ORDER BY tenant_id, leaf_index`,
+);
 /** Bound of the bytes of records that an append reads again; one record is always read. */
 export const maxBytesAgain = 4 * 1024 * 1024;
 
@@ -29,20 +35,33 @@ export interface ReadRecords {
   readonly damaged: readonly number[];
 }
 
-/** Reads records of adjacent leaves: all, or the first of them up to a bound of bytes. Without erased records. */
-export async function readToIndex(
-  queries: Queries,
-  tenantId: TenantId,
-  { first, end }: LeafRange,
-  maxBytes: number,
-): Promise<ReadRecords> {
-  return toRecords(first, (await queries.query(entriesOf, [tenantId, first, end, maxBytes])).rows);
+/** Adjacent leaves of a tenant. */
+export interface OwnRange extends LeafRange {
+  readonly tenantId: TenantId;
 }
 
-export function toRecords(first: number, rows: readonly Row[]): ReadRecords {
+/**
+ * Reads records of leaves: all, or the first of them up to a bound of bytes over all tenants. Without erased records. A
+ * tenant of whom nothing was read is missing.
+ */
+export async function readToIndex(
+  queries: Queries,
+  ranges: readonly OwnRange[],
+  maxBytes: number,
+): Promise<ReadonlyMap<TenantId, ReadRecords>> {
+  const leaves = ranges.flatMap(({ tenantId, first, end }) =>
+    Array.from({ length: end - first }, (_, position) => [tenantId, first + position] as const),
+  );
+  if (leaves.length === 0) return new Map();
+  const { rows } = await queryRows(queries, entriesOf, leaves, maxBytes);
+  const byTenant = Map.groupBy(rows, ({ tenant_id }) => tenant_id as TenantId);
+  return new Map([...byTenant].map(([tenantId, own]) => [tenantId, toRecords(own)]));
+}
+
+function toRecords(rows: readonly Row[]): ReadRecords {
   const read = rows.map((row) => ({ leafIndex: row.leaf_index as number, record: recordOf(row) }));
   return {
-    end: (read.at(-1)?.leafIndex ?? first - 1) + 1,
+    end: (read.at(-1)?.leafIndex ?? -1) + 1,
     records: read.flatMap(({ leafIndex, record }) =>
       typeof record === "string" ? [] : [{ leafIndex, terms: indexedTermsOf(record) }],
     ),

@@ -1,27 +1,52 @@
 /** The rows of `search_keys`: one index of a log is in use, and another may be under construction. */
 import type { TenantId } from "../../base/ids.ts";
-import type { Queries, Row, Statement, Transaction } from "./queries.ts";
-import type { IndexGeneration, IndexMove, SearchAddition } from "./search-backlog.ts";
+import {
+  onTenants,
+  type Queries,
+  queryEach,
+  queryRows,
+  type TenantStatement,
+  type Transaction,
+  toRow,
+} from "./queries.ts";
+import type { IndexGeneration, SearchAddition } from "./search-backlog.ts";
 import { addSegments } from "./search-segments.ts";
 import { tables } from "./tables.ts";
 
-export const indexColumns = "generation, key, filled_to";
-const servingKey: Statement = {
-  name: "serving_index",
-  text: `SELECT ${indexColumns} FROM search_keys WHERE tenant_id = $1 AND serves = 1`,
+const serving = onTenants(
+  "serving_index",
+  (isOwn) => `SELECT tenant_id, generation, key, filled_to FROM search_keys WHERE ${isOwn} AND serves = 1`,
+);
+const move: TenantStatement = {
+  ofOne: {
+    name: "move_search_key",
+    text: "UPDATE search_keys SET filled_to = $3 WHERE tenant_id = $1 AND generation = $2",
+  },
+  ofMany: {
+    name: "move_search_keys",
+    text: `UPDATE search_keys SET filled_to = next.filled_to
+             FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS next (tenant_id, generation, filled_to)
+            WHERE search_keys.tenant_id = next.tenant_id AND search_keys.generation = next.generation`,
+  },
 };
-const move: Statement = {
-  name: "move_search_key",
-  text: "UPDATE search_keys SET filled_to = $3 WHERE tenant_id = $1 AND generation = $2",
-};
+
 /** Returns the index of a log that is in use; undefined if there is none. */
 export async function indexOf(queries: Queries, tenantId: TenantId): Promise<IndexGeneration | undefined> {
-  const [row] = (await queries.query(servingKey, [tenantId])).rows;
-  return row && toIndex(row);
+  return (await indexesOf(queries, [tenantId])).get(tenantId);
 }
 
-export function toIndex({ generation, key, filled_to }: Row): IndexGeneration {
-  return { generation: generation as number, key: key as Uint8Array, filledTo: filled_to as number };
+/** Returns the indexes that are in use, by tenant. */
+export async function indexesOf(
+  queries: Queries,
+  tenants: readonly TenantId[],
+): Promise<ReadonlyMap<TenantId, IndexGeneration>> {
+  const { rows } = await queryRows(queries, serving, tenants.map(toRow));
+  return new Map(
+    rows.map(({ tenant_id, generation, key, filled_to }) => [
+      tenant_id as TenantId,
+      { generation: generation as number, key: key as Uint8Array, filledTo: filled_to as number },
+    ]),
+  );
 }
 
 /** Begins the index of a new log. */
@@ -33,26 +58,22 @@ export function beginIndex(
   return transaction.insert(tables.searchKeys, [[tenantId, generation, key, filledTo, 1]]);
 }
 
-export async function moveIndex(
-  queries: Queries,
-  tenantId: TenantId,
-  { generation, filledTo }: IndexMove,
-): Promise<void> {
-  await queries.query(move, [tenantId, generation, filledTo]);
+/** What an append adds to the index of a log. */
+interface OwnAddition extends Pick<SearchAddition, "segments" | "move"> {
+  readonly tenantId: TenantId;
 }
 
-/** Writes what an append adds to the index of a log. */
-export async function addSearch(
-  transaction: Transaction,
-  tenantId: TenantId,
-  { segments, move }: SearchAddition,
-): Promise<void> {
-  if (move === undefined) return;
+/** Writes what appends add to the indexes of logs, under the locks of their heads. */
+export async function addSearch(transaction: Transaction, additions: readonly OwnAddition[]): Promise<void> {
+  const moves = additions.flatMap(({ tenantId, move }) =>
+    move === undefined ? [] : [[tenantId, move.generation, move.filledTo] as const],
+  );
+  if (moves.length === 0) return;
   await Promise.all([
     addSegments(
       transaction,
-      segments.map((segment) => ({ tenantId, ...segment })),
+      additions.flatMap(({ tenantId, segments }) => segments.map((segment) => ({ tenantId, ...segment }))),
     ),
-    moveIndex(transaction, tenantId, move),
+    queryEach(transaction, move, moves),
   ]);
 }

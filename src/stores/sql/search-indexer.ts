@@ -135,12 +135,8 @@ export class StoredSearchIndexer {
     const isWhole = end === size;
     if ((await transaction.query(advance, [tenantId, generation, first, end, isWhole ? 1 : 0])).count !== 1)
       throw new RebuildError(`another rebuild of the index of tenant ${tenantId} was faster`);
-    const { records, erased, damaged } = await readToIndex(
-      transaction,
-      tenantId,
-      { first, end },
-      Number.MAX_SAFE_INTEGER,
-    );
+    const read = await readToIndex(transaction, [{ tenantId, first, end }], Number.MAX_SAFE_INTEGER);
+    const { records, erased, damaged } = read.get(tenantId) ?? { records: [], erased: 0, damaged: [] };
     const rows = this.#terms.rowsOf(rebuild, records);
     const segments = segmentsOf(rebuild, { first, end }, { rows });
     await addSegments(

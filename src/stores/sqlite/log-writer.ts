@@ -21,14 +21,14 @@ import type { SqliteAnchor } from "../files/anchor.ts";
 import type { SqliteStatement } from "../files/connection.ts";
 import { addRecords, sequenceRecords } from "../sql/add-records.ts";
 import { refuseUnsound } from "../sql/anchoring.ts";
-import { findIdempotencyRecords, type KnownScopes, keepAnswers } from "../sql/idempotency-records.ts";
+import { findKept, type KnownScopes, knownScopes, tilesOfKept } from "../sql/idempotency-records.ts";
 import { headByName, headOfTenant, readTiles, type StoredHead } from "../sql/log-rows.ts";
-import { advanceHead, insertHead, insertRecords, upsertTiles } from "../sql/log-statements.ts";
+import { insertHead, writeRows } from "../sql/log-statements.ts";
 import type { WithHeadLock } from "../sql/records-administration.ts";
-import { addRegistrations, followWithRegistrations, indexSomeRegistrations } from "../sql/registrations.ts";
+import { addRegistrations, catchUpBeside, indexSomeRegistrations } from "../sql/registrations.ts";
 import { leavesToRead, SearchTerms } from "../sql/search-backlog.ts";
 import { maxBytesAgain, readToIndex } from "../sql/search-fill.ts";
-import { addSearch, beginIndex, indexOf } from "../sql/search-index.ts";
+import { beginIndex, indexOf } from "../sql/search-index.ts";
 import { KnownLogs, type SearchState } from "./known-logs.ts";
 import type { SqliteQueries } from "./queries.ts";
 
@@ -150,10 +150,7 @@ export class LogWriter {
     const known = this.#known.current(tenantId);
     const head = known?.head ?? (await headOfTenant(queries, tenantId));
     if (known === undefined) await refuseUnsound(queries, tenantId, head, this.#anchor.find(tenantId));
-    const plan = planBatch(
-      batch,
-      batch.some(hasScope) ? await this.#findScopes(tenantId, batch, head) : () => undefined,
-    );
+    const plan = planBatch(batch, await this.#findScopes(tenantId, batch, head));
     if (plan.fresh.length === 0 && head !== undefined)
       return { result: { log: head.origin, results: plan.results([]) }, log: head };
     const edge = await this.#edgeOf(head);
@@ -163,26 +160,30 @@ export class LogWriter {
     const sequenced = sequenceRecords(head, plan.fresh, nowMs, ownSeed, this.#originPrefix, key);
     const { index, waiting } = known?.search ?? (await this.#searchOf(tenantId, sequenced));
     const range = leavesToRead({ index, size: edge.size, waiting }, plan.fresh.length);
-    const read = range && (await readToIndex(queries, tenantId, range, maxBytesAgain));
+    const read = range && (await readToIndex(queries, [{ tenantId, ...range }], maxBytesAgain)).get(tenantId);
     const adding = { tenantId, terms: this.#terms, index, waiting, read };
     const { log, committed, rows } = addRecords(plan.fresh, sequenced, edge, adding);
     const result: BatchResult = { log: log.origin, results: plan.results(committed) };
-    // Each call of a statement costs as much as a record of a small batch, so empty ones are skipped.
-    const writing = [insertRecords(queries, tenantId, rows.entries), upsertTiles(queries, tenantId, rows.tiles)];
-    if (rows.calls.length > 0) writing.push(keepAnswers(queries, tenantId, rows.calls, log.size, nowMs));
-    if (rows.search.move !== undefined) writing.push(addSearch(queries, tenantId, rows.search));
-    await Promise.all(writing);
-    const from = head ?? ((newest?.position ?? 0) as number);
-    const moved = await this.#moveHead(from, log, plan.fresh, sequenced);
+    const moved = await this.#register(head ?? ((newest?.position ?? 0) as number), log, plan.fresh, sequenced);
+    if (head === undefined) await insertHead(queries, moved);
+    if (!(await writeRows(queries, [{ ...rows, before: head, head: moved }], nowMs)))
+      throw new Error("The head of the log was moved by another writer.");
     const move = rows.search.move ?? {};
     const search = { index: index && { ...index, ...move }, waiting: rows.search.waiting };
     this.#known.note({ head: moved, edge, search });
     return { result, log };
   }
 
-  #findScopes(tenantId: TenantId, batch: readonly EncodedRecord[], head: StoredHead | undefined): Promise<KnownScopes> {
+  async #findScopes(
+    tenantId: TenantId,
+    records: readonly EncodedRecord[],
+    head: StoredHead | undefined,
+  ): Promise<KnownScopes> {
+    const rows = await findKept(this.#queries, [{ tenantId, records }]);
+    if (rows.length === 0 || head === undefined) return () => undefined;
+    const tiles = rows.flatMap((row) => tilesOfKept(row, head.size));
     const isNoted = this.#anchor.notesErasure.bind(this.#anchor, tenantId);
-    return findIdempotencyRecords(this.#queries, tenantId, batch, Promise.resolve(head), isNoted);
+    return knownScopes(rows, head, await readTiles(this.#queries, tenantId, tiles), isNoted);
   }
 
   async #edgeOf(head: StoredHead | undefined): Promise<RightEdge> {
@@ -199,36 +200,23 @@ export class LogWriter {
   }
 
   /**
-   * Moves the head, or opens it, with the batch's registrations.
-   * @param head or the position of the key that signs a new log
+   * Adds the batch's registrations, if the index is complete up to it. Resolves with the new head.
+   * @param before or the position of the key that signs a new log
    */
-  async #moveHead(
-    head: StoredHead | number,
+  async #register(
+    before: StoredHead | number,
     log: LogState,
     records: readonly EncodedRecord[],
     sequenced: Sequenced,
   ): Promise<StoredHead> {
     const { lastRecordedAtMs } = sequenced.head;
-    if (typeof head === "number") {
-      const opened = { ...log, lastRecordedAtMs, keyPosition: head, registeredTo: log.size };
-      await addRegistrations(this.#queries, [{ tenantId: log.tenantId, records, sequenced }]);
-      await insertHead(this.#queries, opened);
-      return opened;
+    const keyPosition = typeof before === "number" ? before : before.keyPosition;
+    const head = { ...log, lastRecordedAtMs, keyPosition, registeredTo: log.size };
+    if (typeof before !== "number" && before.registeredTo < before.size) {
+      const registeredTo = await catchUpBeside(this.#queries, before, sequenced.artifactKey, records.length);
+      if (registeredTo < before.size) return { ...head, registeredTo };
     }
-    const registeredTo = await this.#register(head, records, sequenced);
-    if (!(await advanceHead(this.#queries, head, log, { lastRecordedAtMs, registeredTo })))
-      throw new Error("The head of the log was moved by another writer.");
-    return { ...head, ...log, lastRecordedAtMs, registeredTo };
-  }
-
-  /** Resolves with the end of the index of registrations. */
-  async #register(head: StoredHead, records: readonly EncodedRecord[], sequenced: Sequenced): Promise<number> {
-    if (head.registeredTo === head.size && !records.some(({ kind }) => kind === "registration"))
-      return sequenced.head.size;
-    const { registeredTo, write } = await followWithRegistrations(this.#queries, head, records, sequenced);
-    await write();
-    return registeredTo;
+    await addRegistrations(this.#queries, [{ tenantId: log.tenantId, records, sequenced }]);
+    return head;
   }
 }
-
-const hasScope = ({ idempotency }: EncodedRecord) => idempotency !== undefined;

@@ -3,68 +3,77 @@
  * for binary elements, and as much work again on the server.
  */
 import { types } from "pg";
+import type { Statement, Value } from "../../sql/queries.ts";
+import type { ColumnType } from "../../sql/tables.ts";
 
 /** Bytes before the elements: dimensions, flags, type of the elements, their number, index of the first. */
 const headerBytes = 20;
-const oids = {
-  bytea: types.builtins.BYTEA,
-  text: types.builtins.TEXT,
-  int4: types.builtins.INT4,
-  int8: types.builtins.INT8,
+
+interface ElementType {
+  readonly oid: number;
+  sizeOf(value: never): number;
+  write(value: never, into: Buffer, at: number): void;
+}
+
+const elementTypes: Readonly<Record<ColumnType, ElementType>> = {
+  bytea: {
+    oid: types.builtins.BYTEA,
+    sizeOf: (value: Uint8Array) => value.length,
+    write: (value: Uint8Array, into, at) => into.set(value, at),
+  },
+  text: {
+    oid: types.builtins.TEXT,
+    sizeOf: (value: string) => Buffer.byteLength(value),
+    write: (value: string, into, at) => void into.write(value, at, "utf8"),
+  },
+  integer: {
+    oid: types.builtins.INT4,
+    sizeOf: () => 4,
+    write: (value: number, into, at) => void into.writeInt32BE(value, at),
+  },
+  // Of safe integers.
+  bigint: {
+    oid: types.builtins.INT8,
+    sizeOf: () => 8,
+    write: (value: number, into, at) => void into.writeBigInt64BE(BigInt(value), at),
+  },
 };
 
-export function byteaArray(values: readonly Uint8Array[]): Buffer {
-  return arrayOf(
-    oids.bytea,
-    values,
-    ({ length }) => length,
-    (value, into, at) => into.set(value, at),
-  );
+/** By the text of a statement: the type of each parameter that is an array. */
+const typesOfTexts = new Map<string, readonly (ColumnType | undefined)[]>();
+
+/** Encodes the values that are arrays, by the types in the statement's text, such as `$2::bytea[]`. */
+export function withArrays({ text }: Statement, values: readonly unknown[]): unknown[] {
+  if (!values.some(Array.isArray)) return [...values];
+  const types = typesOfTexts.get(text) ?? arrayTypes(text);
+  typesOfTexts.set(text, types);
+  return values.map((value, at) => (Array.isArray(value) ? encoded(types[at], value) : value));
 }
 
-export function textArray(values: readonly string[]): Buffer {
-  return arrayOf(oids.text, values, Buffer.byteLength, (value, into, at) => void into.write(value, at, "utf8"));
+function arrayTypes(text: string): readonly (ColumnType | undefined)[] {
+  const found: (ColumnType | undefined)[] = [];
+  for (const [, parameter, type] of text.matchAll(/\$(\d+)::(\w+)\[\]/g))
+    found[Number(parameter) - 1] = type as ColumnType;
+  return found;
 }
 
-export function integerArray(values: readonly number[]): Buffer {
-  return arrayOf(
-    oids.int4,
-    values,
-    () => 4,
-    (value, into, at) => void into.writeInt32BE(value, at),
-  );
-}
-
-/** A `bigint[]`, of safe integers. */
-export function bigintArray(values: readonly number[]): Buffer {
-  return arrayOf(
-    oids.int8,
-    values,
-    () => 8,
-    (value, into, at) => void into.writeBigInt64BE(BigInt(value), at),
-  );
-}
-
-function arrayOf<Value>(
-  oid: number,
-  values: readonly Value[],
-  sizeOf: (value: Value) => number,
-  write: (value: Value, into: Buffer, at: number) => void,
-): Buffer {
-  const sizes = values.map(sizeOf);
-  const bytes = Buffer.allocUnsafe(sizes.reduce((sum, size) => sum + 4 + size, headerBytes));
+function encoded(type: ColumnType | undefined, values: readonly Value[]): Buffer {
+  if (type === undefined) throw new TypeError("The statement does not state the type of an array.");
+  const { oid, sizeOf, write } = elementTypes[type];
+  const sizes = values.map((value) => (value === null ? -1 : sizeOf(value as never)));
+  const bytes = Buffer.allocUnsafe(sizes.reduce((sum, size) => sum + 4 + Math.max(0, size), headerBytes));
   bytes.writeInt32BE(values.length === 0 ? 0 : 1, 0);
-  bytes.writeInt32BE(0, 4);
+  bytes.writeInt32BE(sizes.includes(-1) ? 1 : 0, 4);
   bytes.writeInt32BE(oid, 8);
   if (values.length === 0) return bytes.subarray(0, 12);
   bytes.writeInt32BE(values.length, 12);
   bytes.writeInt32BE(1, 16);
   let at = headerBytes;
   values.forEach((value, position) => {
-    const size = sizes[position] ?? 0;
+    const size = sizes[position] as number;
     bytes.writeInt32BE(size, at);
-    write(value, bytes, at + 4);
-    at += 4 + size;
+    if (value !== null) write(value as never, bytes, at + 4);
+    at += 4 + Math.max(0, size);
   });
   return bytes;
 }

@@ -3,9 +3,19 @@
 import type { Duplex } from "node:stream";
 import type { ClientBase, PoolClient } from "pg";
 import type { Timers } from "../../../base/timers.ts";
-import type { Answer, Queries, Row, Statement, Transaction, Value } from "../../sql/queries.ts";
-import type { ColumnType, Table } from "../../sql/tables.ts";
-import { bigintArray, byteaArray, integerArray, textArray } from "./arrays.ts";
+import {
+  type Answer,
+  type Queries,
+  queryRows,
+  type Row,
+  type Statement,
+  type TenantRow,
+  type TenantStatement,
+  type Transaction,
+  type Value,
+} from "../../sql/queries.ts";
+import type { Table } from "../../sql/tables.ts";
+import { withArrays } from "./arrays.ts";
 import { CalledOffError, isInFailedTransaction, UnknownOutcomeError } from "./errors.ts";
 
 /** Time limit of the work, and so of its commit. */
@@ -118,8 +128,8 @@ function socketOf(client: ClientBase): Duplex {
 /** Queries on a connection outside the pool. */
 export function queriesOf(client: ClientBase): Transaction {
   const queries: Queries = {
-    async query({ name, text }, values) {
-      const { rows, rowCount } = await client.query<Row>({ name, text, values: [...values] });
+    async query(statement, values) {
+      const { rows, rowCount } = await client.query<Row>({ ...statement, values: withArrays(statement, values) });
       return { rows, count: rowCount ?? 0 };
     },
   };
@@ -132,37 +142,28 @@ export function queriesOf(client: ClientBase): Transaction {
  * copy stream, which hides the cause of an error. On one server the rows may be of many tenants.
  */
 async function insertRows(queries: Queries, table: Table, rows: readonly (readonly Value[])[]): Promise<void> {
-  const [first] = rows;
-  if (first === undefined) return;
-  const isOfOne = rows.every(([tenantId]) => tenantId === first[0]);
-  const arrays = Object.values(table.columns).map((type, position) =>
-    isOfOne && position === 0 ? first[0] : arrayOf(type, rows, position),
-  );
-  await queries.query(insertion(table, isOfOne), arrays);
+  if (rows.length > 0) await queryRows(queries, insertionInto(table), rows as readonly TenantRow[]);
 }
 
-function insertion({ name, columns, onConflict = "" }: Table, isOfOne: boolean): Statement {
-  const known = insertions.get(`${name} ${isOfOne}`);
+function insertionInto(table: Table): TenantStatement {
+  const { name, columns, onConflict = "" } = table;
+  const known = insertions.get(table);
   if (known !== undefined) return known;
-  const arrays = Object.values(columns).map((type, position) => `$${position + 1}::${type}[]`);
-  const rows = isOfOne
-    ? `SELECT head.tenant_id, row.* FROM log_heads head, unnest(${arrays.slice(1).join(", ")}) AS row
-        WHERE head.tenant_id = $1`
-    : `SELECT * FROM unnest(${arrays.join(", ")})`;
-  const statement = {
-    name: `insert_${name}${isOfOne ? "" : "_of_many"}`,
-    text: `INSERT INTO ${name} (${Object.keys(columns).join(", ")}) ${rows} ${onConflict}`,
+  const into = `INSERT INTO ${name} (${Object.keys(columns).join(", ")})`;
+  const [tenants, ...arrays] = Object.values(columns).map((type, at) => `$${at + 1}::${type}[]`);
+  const insertion = {
+    ofOne: {
+      name: `insert_${name}`,
+      text: `${into} SELECT head.tenant_id, row.* FROM log_heads head, unnest(${arrays.join(", ")}) AS row
+              WHERE head.tenant_id = $1 ${onConflict}`,
+    },
+    ofMany: {
+      name: `insert_${name}_of_many`,
+      text: `${into} SELECT * FROM unnest(${[tenants, ...arrays].join(", ")}) ${onConflict}`,
+    },
   };
-  insertions.set(`${name} ${isOfOne}`, statement);
-  return statement;
+  insertions.set(table, insertion);
+  return insertion;
 }
 
-/** Two per table at most. */
-const insertions = new Map<string, Statement>();
-
-function arrayOf(type: ColumnType, rows: readonly (readonly Value[])[], position: number): Buffer {
-  const values = rows.map((row) => row[position]);
-  if (type === "bytea") return byteaArray(values as Uint8Array[]);
-  if (type === "text") return textArray(values as string[]);
-  return type === "integer" ? integerArray(values as number[]) : bigintArray(values as number[]);
-}
+const insertions = new Map<Table, TenantStatement>();

@@ -47,5 +47,5 @@ export async function prepareStore(options: PrepareOptions): Promise<SigningKeys
  */
 export async function handOverLogs(pool: ConnectionPool, writer: LogWriter, position: number): Promise<void> {
   const older = (await heads(pool)).filter(({ keyPosition }) => keyPosition < position);
-  for (const { tenantId } of older) await writer.handOver(tenantId);
+  for (const { tenantId } of older) await writer.confirm(tenantId);
 }

@@ -1,0 +1,352 @@
+/**
+ * Appends the batches of one tenant, or of many, in the caller's transaction, under the locks of the logs' heads. One
+ * statement per table carries the rows of several batches.
+ */
+import type { TenantId } from "../../../base/ids.ts";
+import { planBatch } from "../../../ledger/append/batch-plan.ts";
+import { edgeOf, edgeTiles } from "../../../ledger/append/edge-cache.ts";
+import { encodeRecord } from "../../../ledger/append/record-text.ts";
+import type { Sequenced } from "../../../ledger/append/sequence.ts";
+import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
+import {
+  type BatchFailure,
+  type BatchResult,
+  type CommittedRecord,
+  type EncodedRecord,
+  type LogState,
+  type OnUncommitted,
+  type TenantBatch,
+  UnstorableError,
+} from "../../../ledger/ports/store.ts";
+import { rotationRecord } from "../../../ledger/record/operator-records.ts";
+import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
+import { nodesOfTiles, proofTiles, type TileReader } from "../../../ledger/tlog/tile-nodes.ts";
+import { Tree } from "../../../ledger/tlog/tree.ts";
+import { DamagedError } from "../../files/errors.ts";
+import type { LogIndex } from "../../sql/add-records.ts";
+import { requireSound } from "../../sql/anchoring.ts";
+import { findKept, knownScopes, tilesOfKept } from "../../sql/idempotency-records.ts";
+import { lockHeads, type OwnTile, readTilesOf, type StoredHead } from "../../sql/log-rows.ts";
+import { insertHead, type OwnRows, touch, writeRows } from "../../sql/log-statements.ts";
+import type { Row } from "../../sql/queries.ts";
+import { addRegistrations, catchUpBeside, type FreshBatch } from "../../sql/registrations.ts";
+import { type IndexGeneration, leavesToRead, type ReadAgain, type Waiting } from "../../sql/search-backlog.ts";
+import { maxBytesAgain, type OwnRange, readToIndex } from "../../sql/search-fill.ts";
+import { beginIndex, indexesOf } from "../../sql/search-index.ts";
+import type { PostgresConnection } from "../connection/connection.ts";
+import { ConflictError, toError } from "../connection/errors.ts";
+import type { LogTools } from "./log-tools.ts";
+
+/** Records of a batch that is made in one turn of the event loop, and shares a transaction. */
+export const maxShared = 128;
+/** Records of a larger batch that are made in one turn. */
+const recordsAtOnce = 16;
+/** Records sent at once, so that the server writes them while others are sealed. */
+const recordsSentAtOnce = 64;
+
+/**
+ * How to take locked heads: skip them, or wait. `apart` waits for the head of one tenant, and does for its log what
+ * others should not wait for: hand it over to a newer key, and complete its index of registrations.
+ */
+export type Taking = "skip" | "wait" | "apart";
+
+/** Outcome of a batch; `held` if another process has locked the log. */
+export type PartOutcome = BatchResult | BatchFailure | "held";
+
+/** A tenant's part of the transaction, under the lock of its head. */
+export interface Part extends Omit<LogIndex, "read"> {
+  readonly tenantId: TenantId;
+  /** Empty if only the log's state is to become durable. */
+  readonly records: readonly EncodedRecord[];
+  /** Undefined for a log that begins with this batch. */
+  readonly head: StoredHead | undefined;
+  /** First records of a new log, which has its name already. */
+  readonly begun?: Sequenced;
+  /** What is kept under the batch's scopes. */
+  readonly kept?: readonly Row[];
+}
+
+/** Result of one attempt. Valid after its commit. */
+export interface Appended {
+  /** By tenant; none for those that were left out. */
+  readonly outcomes: ReadonlyMap<TenantId, PartOutcome>;
+  /** Every log, as it is now. */
+  readonly logs: readonly LogState[];
+  readonly grown: readonly Grown[];
+}
+
+/** A log to which records were added. */
+interface Grown extends Pick<LogIndex, "waiting"> {
+  readonly log: StoredHead;
+  readonly edge: RightEdge;
+}
+
+export interface AppendingOptions {
+  readonly taking: Taking;
+  readonly tools: LogTools;
+  readonly onUncommitted?: OnUncommitted | undefined;
+}
+
+/** Locks the heads of existing logs, and appends. Leaves out those that need their own transaction, and missing logs. */
+export async function appendBatches(
+  connection: PostgresConnection,
+  batches: readonly TenantBatch[],
+  options: AppendingOptions,
+): Promise<Appended> {
+  const { taking, tools } = options;
+  const tenants = batches.map(({ tenantId }) => tenantId);
+  // All are sent at once and answered in this order, so reads behind the locks see their state.
+  const [heads, keptRows, indexes] = await Promise.all([
+    lockHeads(connection, tenants, taking === "skip" ? "skip" : "wait"),
+    findKept(connection, batches),
+    indexesOf(connection, tenants),
+  ]);
+  const kept = Map.groupBy(keptRows, ({ tenant_id }) => tenant_id as TenantId);
+  const held = new Map<TenantId, PartOutcome>();
+  const parts: Part[] = [];
+  for (const { tenantId, records } of batches) {
+    const head = heads.get(tenantId);
+    if (head === undefined) {
+      if (taking === "skip" && tools.anchoring.hasLog(tenantId)) held.set(tenantId, "held");
+      continue;
+    }
+    if (taking === "apart") await tools.keys?.followLog(connection, head.keyPosition);
+    else if (isBehind(head, tools)) continue;
+    parts.push({
+      tenantId,
+      records,
+      head,
+      index: indexes.get(tenantId),
+      waiting: tools.waiting.of(head),
+      kept: kept.get(tenantId) ?? [],
+    });
+  }
+  const appended = await appendParts(connection, parts, options);
+  return { ...appended, outcomes: new Map([...held, ...appended.outcomes]) };
+}
+
+/** Whether the log needs a handover, here or by another process, or its index of registrations is incomplete. */
+function isBehind({ keyPosition, registeredTo, size }: StoredHead, { keys }: LogTools): boolean {
+  return (keys !== undefined && keyPosition !== keys.position) || registeredTo !== size;
+}
+
+/** Makes a record for every key after the log's own, which hands the log to the next key. */
+function handoverOf({ tenantId, keyPosition }: StoredHead, { keys, clock, random }: LogTools): EncodedRecord[] {
+  if (keys === undefined) return [];
+  return Array.from({ length: Math.max(0, keys.position - keyPosition) }, (_, at) => {
+    const next = keyPosition + at + 1;
+    const keysOfStep = { previous: keys.at(next - 1), current: keys.at(next), statement: keys.statementAt(next) };
+    return encodeRecord(rotationRecord(tenantId, { ...keysOfStep, clock, random }));
+  });
+}
+
+/** Appends to logs whose heads are locked, or that begin. Throws if a batch of one tenant cannot be appended. */
+export async function appendParts(
+  connection: PostgresConnection,
+  parts: readonly Part[],
+  { taking, tools, onUncommitted }: AppendingOptions,
+): Promise<Appended> {
+  const opened = parts.map((part) => ({
+    ...part,
+    handover: part.head === undefined ? [] : handoverOf(part.head, tools),
+    anchored: tools.anchoring.anchored(part.tenantId),
+    edge: part.head && tools.edges.take(part.head),
+  }));
+  const [readTile, readAgain] = await Promise.all([
+    readTilesOf(connection, opened.flatMap(tilesFor)),
+    readToIndex(connection, toReadAgain(opened), maxBytesAgain),
+  ]);
+  const outcomes = new Map<TenantId, PartOutcome>();
+  const logs: LogState[] = [];
+  const grown: Grown[] = [];
+  const unchanged: TenantId[] = [];
+  const registering: FreshBatch[] = [];
+  const appending = new Appending(connection, tools);
+  for (const part of opened) {
+    const { tenantId } = part;
+    try {
+      const added = await appending.add(part, readAgain.get(tenantId), readTile(tenantId));
+      outcomes.set(tenantId, added.result);
+      logs.push(added.log);
+      if (added.edge === undefined) unchanged.push(tenantId);
+      else grown.push({ log: added.log, edge: added.edge, waiting: added.waiting });
+      if (added.registering !== undefined) registering.push(added.registering);
+    } catch (error) {
+      // Caused by this batch alone; nothing of it was sent.
+      const isOfBatch = error instanceof UnstorableError || error instanceof DamagedError;
+      if (taking === "apart" || !isOfBatch) throw error;
+      outcomes.set(tenantId, { error: toError(error) });
+    }
+  }
+  const writing = Promise.all([
+    appending.written(),
+    // Their answers were read from another process's commit, which may not be durable yet.
+    touch(connection, unchanged),
+    addRegistrations(connection, registering),
+  ]);
+  // While the server writes.
+  if (onUncommitted !== undefined)
+    for (const outcome of outcomes.values())
+      if (typeof outcome === "object" && "results" in outcome) onUncommitted(outcome);
+  await writing;
+  return { outcomes, logs, grown };
+}
+
+/** Number of the batch's records that are made in one turn. */
+export function turnOf(batch: readonly EncodedRecord[]): number {
+  return batch.length > maxShared ? recordsAtOnce : batch.length;
+}
+
+/** A part with what was read for it. */
+interface OpenedPart extends Part {
+  /** Records that hand the log over to newer keys, before the batch. */
+  readonly handover: readonly EncodedRecord[];
+  readonly anchored: AnchoredLog | undefined;
+  /** From the cache. */
+  readonly edge: RightEdge | undefined;
+}
+
+/** Tiles to read for a part: of its edge, if the cache has none, and of older trees. */
+function tilesFor({ tenantId, records, handover, head, kept = [], anchored, edge }: OpenedPart): readonly OwnTile[] {
+  if (head === undefined) return [];
+  const isGrowing = handover.length + records.length > 0;
+  const isGrown = anchored !== undefined && anchored.size < head.size;
+  const tiles = [
+    ...(isGrowing ? edgeTiles(head, edge) : []),
+    ...(isGrown ? proofTiles(anchored.size) : []),
+    ...kept.flatMap((row) => tilesOfKept(row, head.size)),
+  ];
+  const own = new Map(tiles.map(({ level, index }) => [`${level}/${index}`, { tenantId, level, index }]));
+  return [...own.values()];
+}
+
+/** Bound of the leaves per write whose records are read again for search indexes. The others wait. */
+const maxReadAgain = 1_024;
+
+function toReadAgain(parts: readonly OpenedPart[]): readonly OwnRange[] {
+  let leaves = 0;
+  return parts.flatMap(({ tenantId, head, index, waiting, records, handover }) => {
+    if (head === undefined) return [];
+    const range = leavesToRead({ index, size: head.size, waiting }, handover.length + records.length);
+    leaves += range === undefined ? 0 : range.end - range.first;
+    return range === undefined || leaves > maxReadAgain ? [] : [{ tenantId, ...range }];
+  });
+}
+
+interface Added {
+  readonly result: BatchResult;
+  readonly log: StoredHead;
+  /** Undefined if nothing was added, as what follows. */
+  readonly edge?: RightEdge;
+  readonly waiting?: Waiting | undefined;
+  readonly registering?: FreshBatch | undefined;
+}
+
+/** Makes the rows of parts, and sends them while those of others are made. */
+class Appending {
+  readonly #connection: PostgresConnection;
+  readonly #tools: LogTools;
+  readonly #sent: Promise<void>[] = [];
+  #unsent: OwnRows[] = [];
+  #unsentRecords = 0;
+
+  constructor(connection: PostgresConnection, tools: LogTools) {
+    this.#connection = connection;
+    this.#tools = tools;
+  }
+
+  /** Rejects with `UnsoundLogError` or `UnstorableError` if the tenant's batch cannot be appended. */
+  async add(part: OpenedPart, read: ReadAgain | undefined, readTile: TileReader): Promise<Added> {
+    const { tenantId, records, handover, kept = [], head, anchored } = part;
+    requireSound(anchored, head, (size) => new Tree(size, nodesOfTiles(readTile)).root());
+    const plan = planBatch(records, knownScopes(kept, head, readTile));
+    const fresh = [...handover, ...plan.fresh];
+    if (fresh.length === 0 && head !== undefined) {
+      if (part.edge !== undefined) this.#tools.edges.put(tenantId, part.edge, head.root);
+      return { result: { log: head.origin, results: plan.results([]) }, log: head };
+    }
+    const edge = head === undefined ? new RightEdge() : edgeOf(head, part.edge, readTile);
+    const { committed, ...added } = await this.#addAll({ ...part, read }, fresh, edge);
+    const results = plan.results(committed.slice(handover.length));
+    return { ...added, edge, result: { log: added.log.origin, results } };
+  }
+
+  /** Resolves when all rows are written. Rejects with `ConflictError` if a head was moved. */
+  async written(): Promise<void> {
+    this.#send();
+    await Promise.all(this.#sent);
+  }
+
+  /** Adds records in one turn, or more than these in several, so that other calls have theirs in between. */
+  async #addAll(part: OpenedPart & LogIndex, fresh: readonly EncodedRecord[], edge: RightEdge) {
+    const { tenantId } = part;
+    const { keys } = this.#tools;
+    const atOnce = turnOf(fresh);
+    const first = part.begun ?? this.#tools.sequence(part.head, fresh.slice(0, atOnce));
+    const registeredTo = await this.#catchUp(part.head, first, fresh.length);
+    const keyPosition = keys?.position ?? part.head?.keyPosition ?? 0;
+    const committed: CommittedRecord[] = [];
+    let log = part.head;
+    let { index, waiting, read }: LogIndex = part;
+    for (let from = 0; from < fresh.length; from += atOnce) {
+      if (from > 0) await this.#turn();
+      const records = fresh.slice(from, from + atOnce);
+      const sequenced = from === 0 ? first : this.#tools.sequence(log, records);
+      const added = this.#tools.addRecords(records, sequenced, edge, { tenantId, index, waiting, read });
+      const { lastRecordedAtMs } = sequenced.head;
+      const head = { ...added.log, lastRecordedAtMs, keyPosition, registeredTo: registeredTo ?? added.log.size };
+      if (log === undefined) await this.#begin(head, index);
+      this.#add({ ...added.rows, before: log, head }, records.length);
+      committed.push(...added.committed);
+      log = head;
+      index = index && { ...index, ...added.rows.search.move };
+      waiting = added.rows.search.waiting;
+      read = undefined;
+    }
+    // If the index of registrations lacks earlier leaves, these follow later.
+    const registering = registeredTo === undefined ? { tenantId, records: fresh, sequenced: first } : undefined;
+    return { log: log as StoredHead, waiting, registering, committed };
+  }
+
+  /** Resolves with the end of the log's index of registrations if it lacks leaves; undefined if it is complete. */
+  async #catchUp(head: StoredHead | undefined, { artifactKey }: Sequenced, records: number) {
+    if (head === undefined || head.registeredTo === head.size) return undefined;
+    const registeredTo = await catchUpBeside(this.#connection, head, artifactKey, records);
+    return registeredTo === head.size ? undefined : registeredTo;
+  }
+
+  async #begin(head: StoredHead, index: IndexGeneration | undefined): Promise<void> {
+    const isOurs = await insertHead(this.#connection, head);
+    if (!isOurs) throw new ConflictError("The log was opened by another writer.");
+    if (index !== undefined) await beginIndex(this.#connection, head.tenantId, index);
+  }
+
+  #add(rows: OwnRows, records: number): void {
+    // Before the addition: the last rows are sent with the other tables.
+    if (this.#unsentRecords >= recordsSentAtOnce) this.#send();
+    this.#unsent.push(rows);
+    this.#unsentRecords += records;
+  }
+
+  /** Sends what was made. Resolves when the server has written what was sent before. */
+  async #turn(): Promise<void> {
+    const before = this.#sent.at(-1);
+    this.#send();
+    await before;
+  }
+
+  #send(): void {
+    if (this.#unsent.length === 0) return;
+    const sent = this.#write(this.#unsent);
+    // If other rows fail, this rejection is unused.
+    sent.catch(() => {});
+    this.#sent.push(sent);
+    this.#unsent = [];
+    this.#unsentRecords = 0;
+  }
+
+  async #write(rows: readonly OwnRows[]): Promise<void> {
+    if (!(await writeRows(this.#connection, rows, this.#tools.clock.now())))
+      throw new ConflictError("The head of a log was moved by another writer.");
+  }
+}

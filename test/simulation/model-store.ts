@@ -178,7 +178,7 @@ class ModelStore implements LedgerStore {
         if (replacements === this.#storage.replacements && machine.processes.size > 0)
           this.#attempt(() => this.#transact(batches, undefined).commit());
       });
-      return this.#later("given up", () => batches.map(() => ({ error: unavailable(), isLate: true })), 500);
+      return this.#later("given up", () => batches.map(() => ({ error: unavailable() })), 500);
     }
     return this.#later("write", () => {
       const { outcomes, commit } = this.#transact(batches, onUncommitted);
@@ -197,7 +197,7 @@ class ModelStore implements LedgerStore {
       commit();
       return outcomes[0] as BatchResult | BatchFailure;
     };
-    return this.#later("write later", work, 400).catch((error: unknown) => ({ error, isLate: true }));
+    return this.#later("write later", work, 400).catch((error: unknown) => ({ error }));
   }
 
   #attempt(work: () => void): void {

@@ -290,7 +290,7 @@ export class Appender {
     given: BatchOutcome | undefined,
     write: Write & { readonly since: Since },
   ): Promise<void> {
-    const { tenantId, waiting } = share;
+    const { waiting } = share;
     let outcome = given;
     if (outcome !== undefined && "later" in outcome) {
       outcome = await outcome.later;
@@ -299,10 +299,7 @@ export class Appender {
     if (outcome === undefined) return refuse(waiting, storeFailure(new Error("The store left a batch unanswered.")));
     if ("results" in outcome) return this.#answer(share, outcome, write);
     if (outcome.error instanceof UnstorableError) return this.#halve(share, outcome.error);
-    const refusal = storeFailure(outcome.error);
-    refuse(waiting, refusal);
-    // Records that arrived meanwhile have waited as well, and would wait as long again.
-    if (outcome.isLate === true) refuse(this.#queues.drain(tenantId), refusal);
+    refuse(waiting, storeFailure(outcome.error));
   }
 
   #answer(share: Share, result: BatchResult, { early, since, span }: Write & { readonly since: Since }): void {

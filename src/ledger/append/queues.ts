@@ -124,16 +124,13 @@ export class TenantQueues {
     if (queue !== undefined) this.#ready.add(queue);
   }
 
-  /** Empties every queue, or one tenant's, and returns what waited. */
-  drain(tenantId?: TenantId): readonly Waiting[] {
-    const one = tenantId === undefined ? undefined : this.#queues.get(tenantId);
-    const drained = tenantId === undefined ? [...this.#queues.values()] : one === undefined ? [] : [one];
-    for (const queue of drained) {
-      this.#count(queue, -queue.queuedBytes);
-      this.#queues.delete(queue.tenantId);
-      this.#ready.delete(queue);
-    }
-    return drained.flatMap(({ waiting }) => waiting);
+  /** Empties every queue, and returns what waited. */
+  drain(): readonly Waiting[] {
+    const drained = [...this.#queues.values()].flatMap(({ waiting }) => waiting);
+    this.#queues.clear();
+    this.#ready.clear();
+    this.#queuedBytes = 0;
+    return drained;
   }
 
   /** Removes a record, if it is still queued. */
@@ -143,7 +140,9 @@ export class TenantQueues {
     if (queue === undefined || at < 0) return;
     queue.waiting.splice(at, 1);
     this.#count(queue, -record.sizeBytes);
-    if (queue.waiting.length === 0) this.drain(tenantId);
+    if (queue.waiting.length > 0) return;
+    this.#queues.delete(tenantId);
+    this.#ready.delete(queue);
   }
 
   #count(queue: TenantQueue, bytes: number): void {

@@ -78,8 +78,6 @@ export interface BatchResult {
 export interface BatchFailure {
   /** `UnstorableError` because of the data: nothing was stored. Any other error: it may still have become durable. */
   readonly error: unknown;
-  /** Whether it timed out: batches queued behind it for the same tenant have waited as long. */
-  readonly isLate?: boolean;
 }
 
 /** A batch that the store writes apart from the others, which would have waited for it. */

@@ -86,15 +86,16 @@ test("a batch that the store writes later is answered by its own outcome", async
   expect(writes).toEqual([["alice 2", "bob 1"]]);
 });
 
-test("a batch that failed later, and late, refuses what waits behind it", async () => {
+test("a batch that failed later refuses its own callers, and what waits behind it is written", async () => {
   const down = new ServiceError("store_unavailable", "down");
   const later = Promise.withResolvers<BatchFailure>();
-  const appender = new Appender({ write: async () => [{ later: later.promise }] }, signer);
+  const outcomes: BatchOutcome[] = [{ later: later.promise }, { error: new UnstorableError("bad") }];
+  const appender = new Appender({ write: async () => outcomes.splice(0, 1) }, signer);
   const first = appender.append(makeRecord(tenant("alice")));
   await new Promise(setImmediate);
   const results = Promise.allSettled([first, appender.append(makeRecord(tenant("alice")))]);
-  later.resolve({ error: down, isLate: true });
-  expect(await results).toMatchObject(Array(2).fill({ status: "rejected", reason: down }));
+  later.resolve({ error: down });
+  expect(await results).toMatchObject([{ reason: down }, { reason: { reason: "internal" } }]);
 });
 
 test("a batch that is written later delays no other tenant, and closing waits for it", async () => {

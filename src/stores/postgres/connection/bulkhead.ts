@@ -21,39 +21,6 @@ interface Waiting {
   readonly admit: () => void;
 }
 
-/** Slots of writes. A write that becomes slow gives its slot to the next: the bulkhead bounds slow work. */
-export class WriteSlots {
-  readonly #timers: Timers;
-  readonly #waiting: (() => void)[] = [];
-  #free: number;
-
-  constructor(slots: number, timers: Timers) {
-    this.#free = slots;
-    this.#timers = timers;
-  }
-
-  /** Does work in its turn. Settles as the work does. */
-  async run<Result>(work: () => Promise<Result>): Promise<Result> {
-    if (this.#free > 0) this.#free -= 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    let isHeld = true;
-    const leave = () => {
-      if (!isHeld) return;
-      isHeld = false;
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#free += 1;
-      else next();
-    };
-    const cancel = this.#timers.after(slowAfterMs, leave);
-    try {
-      return await work();
-    } finally {
-      cancel();
-      leave();
-    }
-  }
-}
-
 export class Bulkhead {
   readonly #options: BulkheadOptions;
   /** Keys whose last work was slow, oldest first. */

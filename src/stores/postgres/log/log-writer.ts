@@ -1,4 +1,6 @@
 /** Appends batches to logs: which of them share a transaction, what is retried, and how unknown outcomes are settled. */
+
+import { createSemaphore, type Semaphore } from "../../../base/fair-queue.ts";
 import type { TenantId } from "../../../base/ids.ts";
 import { planBatch } from "../../../ledger/append/batch-plan.ts";
 import { encodeRecord } from "../../../ledger/append/record-text.ts";
@@ -18,7 +20,7 @@ import { namingLog } from "../../sql/log-statements.ts";
 import type { WithHeadLock } from "../../sql/records-administration.ts";
 import { indexAllRegistrations, indexSomeRegistrations } from "../../sql/registrations.ts";
 import { indexOf } from "../../sql/search-index.ts";
-import { slowAfterMs, WriteSlots } from "../connection/bulkhead.ts";
+import { slowAfterMs } from "../connection/bulkhead.ts";
 import type { PostgresConnection } from "../connection/connection.ts";
 import { isConnectionLost, isLockTimeout, toError, UnknownOutcomeError } from "../connection/errors.ts";
 import { type ConnectionPool, ofMany } from "../connection/pool.ts";
@@ -45,17 +47,19 @@ export interface LogWriterOptions extends LogToolsOptions {
   readonly isDistributed?: boolean;
 }
 
+const neverAborted = new AbortController().signal;
+
 const nothing: Appended = { outcomes: new Map(), logs: [], grown: [] };
 
 export class LogWriter {
   readonly #pool: ConnectionPool;
   readonly #tools: LogTools;
-  readonly #slots: WriteSlots;
+  readonly #apart: Semaphore;
   readonly #isDistributed: boolean;
 
   constructor({ pool, maxApart = 1, isDistributed = false, ...tools }: LogWriterOptions) {
     this.#pool = pool;
-    this.#slots = new WriteSlots(maxApart, pool.timers);
+    this.#apart = createSemaphore(maxApart, Number.POSITIVE_INFINITY);
     this.#isDistributed = isDistributed;
     this.#tools = new LogTools(tools);
   }
@@ -66,17 +70,15 @@ export class LogWriter {
    * one tenant. So one stuck log never blocks the others. Rejects if no batch was stored.
    */
   async write(batches: readonly TenantBatch[], onUncommitted?: OnUncommitted): Promise<readonly BatchOutcome[]> {
-    const startedMs = performance.now();
     const shared = this.#isDistributed ? [] : batches.filter((batch) => this.#mayShare(batch));
     const { outcomes } = await this.#append(shared, "skip", onUncommitted).catch((reason: unknown) => {
       const error = toError(reason);
       // Nothing was stored, or all callers are answered without another attempt.
       if (error instanceof UnstorableError || isConnectionLost(reason)) throw error;
-      const failure = { error, isLate: performance.now() - startedMs > slowAfterMs };
-      return { outcomes: new Map<TenantId, PartOutcome>(shared.map(({ tenantId }) => [tenantId, failure])) };
+      return { outcomes: new Map<TenantId, PartOutcome>(shared.map(({ tenantId }) => [tenantId, { error }])) };
     });
     const held = batches.filter(({ tenantId }) => outcomes.get(tenantId) === "held");
-    const again = held.length < 2 ? undefined : this.#slots.run(() => this.#append(held, "wait", onUncommitted));
+    const again = held.length < 2 ? undefined : this.#inTurn(() => this.#append(held, "wait", onUncommitted));
     // Each batch of these reports the failure.
     again?.catch(() => {});
     return batches.map((batch) => {
@@ -97,16 +99,29 @@ export class LogWriter {
     again: Promise<Appended> | undefined,
     onUncommitted: OnUncommitted | undefined,
   ): Promise<BatchResult | BatchFailure> {
-    const startedMs = performance.now();
     const apart = () => this.#append([batch], "apart", onUncommitted);
     try {
       const shared = (await again)?.outcomes.get(batch.tenantId);
       if (typeof shared === "object") return shared;
-      const { outcomes } = await this.#slots.run(() => this.#pool.together(apart, batch.endsAtMs));
+      const { outcomes } = await this.#inTurn(() => this.#pool.together(apart, batch.endsAtMs));
       return outcomes.get(batch.tenantId) as BatchResult;
     } catch (reason) {
-      return { error: toError(reason), isLate: performance.now() - startedMs > slowAfterMs };
+      return { error: toError(reason) };
     }
+  }
+
+  /** Does work in its turn. Slow work lets the next begin. Settles as the work does. */
+  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      const untilSlow = async () => {
+        const slow = Promise.withResolvers<void>();
+        const cancel = this.#pool.timers.after(slowAfterMs, slow.resolve);
+        const working = work();
+        working.then(resolve, reject);
+        await Promise.race([working.catch(() => {}), slow.promise]).finally(cancel);
+      };
+      this.#apart.run(untilSlow, neverAborted).catch(reject);
+    });
   }
 
   /**

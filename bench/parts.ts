@@ -6,7 +6,7 @@ import { hkdfSync, randomBytes } from "node:crypto";
 import { create, type DescMessage, fromJsonString, type Message, ScalarType } from "@bufbuild/protobuf";
 import fastJsonStringify from "fast-json-stringify";
 import { PlanProtectionRequestSchema, PlanProtectionResponseSchema } from "../gen/platform/sdk/v1/protection_pb.ts";
-import { deriveKeys } from "../src/ledger/record/hkdf.ts";
+import { deriveKeys } from "../src/ledger/record/sealing.ts";
 import { publicServices } from "../src/transport/calls/methods.ts";
 import { readJson } from "../src/transport/codec/json-reader.ts";
 import { answerEncoder } from "../src/transport/rest/answer.ts";

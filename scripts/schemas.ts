@@ -8,7 +8,7 @@ import { artifactProfiles } from "../src/base/vocabulary.ts";
 import { maximumIssuers } from "../src/config/data-files.ts";
 import { type Setting, settings } from "../src/config/settings.ts";
 import { guidanceMembers } from "../src/policy/guidance/guidance.ts";
-import { referenceKinds } from "../src/policy/model/entity-types.ts";
+import { referenceKinds } from "../src/policy/model/entities.ts";
 import {
   claimedRows,
   isRow,

@@ -4,7 +4,7 @@ import { parseRecordId, recordIdTimeMs } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
 import { type Span, traced } from "../base/trace.ts";
 import type { ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
-import { artifactNames } from "../ledger/artifacts/artifact-names.ts";
+import { artifactNames } from "../ledger/artifacts/registrations.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import { type RecordingLedger, servedOperation } from "./deployment.ts";
 import { reliedOnIds } from "./registered.ts";

@@ -4,7 +4,7 @@ import { newRecordId, type RecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue, SnakeCase } from "../base/json.ts";
 import { type Span, traced } from "../base/trace.ts";
 import type { KeyAccessOperation, SdkRoute } from "../base/vocabulary.ts";
-import { artifactNames } from "../ledger/artifacts/artifact-names.ts";
+import { artifactNames } from "../ledger/artifacts/registrations.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
 import type {
   Claimed,

@@ -2,9 +2,9 @@
 import { invalidRequest } from "../base/errors.ts";
 import { newRecordId, type TenantId } from "../base/ids.ts";
 import type { ArtifactKind, ArtifactProfile, ProtectionOperation } from "../base/vocabulary.ts";
-import { registeredNames } from "../ledger/artifacts/artifact-names.ts";
 import { parseCid, rawCid } from "../ledger/artifacts/cid.ts";
 import { type HashName, hashOfDigest, isDigestOf } from "../ledger/artifacts/digest.ts";
+import { registeredNames } from "../ledger/artifacts/registrations.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
 import { type AnswerTail, cidWarnings, citationWarnings, digestWarnings, warnings } from "./answer.ts";
 import { type Citation, cite } from "./citation.ts";

@@ -3,12 +3,11 @@ import { isDeepStrictEqual } from "node:util";
 import type { AttributeValues } from "../base/caller.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
-import { artifactNames } from "../ledger/artifacts/artifact-names.ts";
+import { artifactNames } from "../ledger/artifacts/registrations.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { RecordArchive } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
-import type { CompiledEngine } from "../policy/engine/bundle-engine.ts";
-import { compilePolicyBundle, type EngineOptions } from "../policy/engine/engine.ts";
+import { type CompiledEngine, compilePolicyBundle, type EngineOptions } from "../policy/engine/engine.ts";
 import { parseBundleContent } from "../policy/load/bundle.ts";
 import {
   type DifferenceKind,

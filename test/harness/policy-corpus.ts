@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type EntityJson, policyToJson, schemaToJson, type TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
-import { tooDeepAt } from "../../src/policy/check/nesting.ts";
+import { tooDeepAt } from "../../src/policy/check/check-set.ts";
 import type { CedarRequest } from "../../src/policy/evaluate/cedar-request.ts";
 import {
   type Applying,

@@ -1,6 +1,6 @@
 /** Policies and requests at random with what Cedar makes of them, and whether an evaluator makes the same of them. */
 import { type PolicyJson, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
-import { scopeActions } from "../../src/policy/check/policy-tree.ts";
+import { scopeActions } from "../../src/policy/check/reads.ts";
 import type { CedarRequest } from "../../src/policy/evaluate/cedar-request.ts";
 import * as compiledSet from "../../src/policy/evaluate/compiled-set.ts";
 import { type Diagnosis, PreparedSet } from "../../src/policy/evaluate/prepared-set.ts";

@@ -7,7 +7,7 @@ import type { OpenSharedAnchor } from "../../src/ledger/ports/anchor.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { parseCosignerKey } from "../../src/ledger/witness/cosignature.ts";
-import { parseWitnessSize, type WitnessAnswer } from "../../src/ledger/witness/witness-protocol.ts";
+import { parseWitnessSize, type WitnessAnswer } from "../../src/ledger/witness/witness-log.ts";
 import { Witnesses } from "../../src/ledger/witness/witnesses.ts";
 import { recordMaker, tenant } from "../contract/ledger-records.ts";
 import { type WitnessCore, witnessCore } from "../harness/witness.ts";

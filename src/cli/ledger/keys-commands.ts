@@ -2,7 +2,7 @@
 import { randomFillSync } from "node:crypto";
 import { existsSync } from "node:fs";
 import { formatBase64 } from "../../base/text-forms.ts";
-import { findRotations } from "../../ledger/audit/rotation-audit.ts";
+import { findRotations } from "../../ledger/audit/audit.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { formatVerifierKey, type SigningKey, signingKeyOf } from "../../ledger/tlog/note-keys.ts";

@@ -11,10 +11,8 @@ import { type Lineage, LineageCollector } from "../../domain/lineage/lineage.ts"
 import { type PackReport, packReport } from "../../domain/lineage/report.ts";
 import type { Step } from "../../domain/lineage/step.ts";
 import { isFileError } from "../../files/file-system.ts";
-import { packLines } from "../../ledger/pack/build.ts";
-import { PackError } from "../../ledger/pack/format.ts";
-import type { PackSource } from "../../ledger/pack/found.ts";
-import type { PackField, PackSelection } from "../../ledger/pack/selection.ts";
+import { type PackSource, packLines } from "../../ledger/pack/build.ts";
+import { PackError, type PackField, type PackSelection } from "../../ledger/pack/format.ts";
 import { verifyPack } from "../../ledger/pack/verify.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { formOf } from "../../ledger/search/search-query.ts";

@@ -10,10 +10,14 @@ import {
   wholeDifferences,
 } from "../../domain/lineage/authzen-check.ts";
 import { cosignedMembers } from "../../domain/lineage/report.ts";
-import { type Audit, auditLog, type EarlierTree } from "../../ledger/audit/audit.ts";
+import {
+  type Audit,
+  type AuditProblem,
+  auditLog,
+  type EarlierTree,
+  rotationProblem,
+} from "../../ledger/audit/audit.ts";
 import { companionChecks, describeOrphans, PolicyCheck } from "../../ledger/audit/companions.ts";
-import type { AuditProblem } from "../../ledger/audit/finding.ts";
-import { rotationProblem } from "../../ledger/audit/rotation-audit.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";

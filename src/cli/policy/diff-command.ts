@@ -4,11 +4,15 @@ import { systemClock } from "../../base/clock.ts";
 import { parseTenantId } from "../../base/ids.ts";
 import { parseDecimal, parseTimestamp } from "../../base/text-forms.ts";
 import type { RecordedChange, RecordedComparison } from "../../domain/replay.ts";
-import { compareBundles, type PolicyChange, type PolicyComparison } from "../../policy/diff/compare.ts";
+import {
+  compareBundles,
+  type PolicyChange,
+  type PolicyComparison,
+  type PolicySummary,
+} from "../../policy/diff/compare.ts";
 import type { Proof, ProofOutcome } from "../../policy/diff/prove.ts";
 import { unnamedTenant } from "../../policy/diff/side.ts";
-import type { PolicySummary } from "../../policy/diff/summary.ts";
-import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
+import type { CompiledEngine } from "../../policy/engine/engine.ts";
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import type { PolicyDecision } from "../../policy/model/decision.ts";
 import type { WrittenQuestion } from "../../policy/model/query.ts";

@@ -2,8 +2,12 @@
 import * as fileSystem from "node:fs/promises";
 import { writeFile } from "node:fs/promises";
 import { loadPolicyDirectory } from "../../policy/check/check.ts";
-import type { CompiledEngine, CompiledPolicy } from "../../policy/engine/bundle-engine.ts";
-import { compilePolicyBundle, type EngineOptions } from "../../policy/engine/engine.ts";
+import {
+  type CompiledEngine,
+  type CompiledPolicy,
+  compilePolicyBundle,
+  type EngineOptions,
+} from "../../policy/engine/engine.ts";
 import { type PolicyTestReport, type PolicyTestResult, runPolicyTests } from "../../policy/engine/policy-tests.ts";
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import { loadPolicyTests, readPolicyDirectory } from "../../policy/load/directory.ts";

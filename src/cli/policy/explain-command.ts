@@ -1,4 +1,4 @@
-import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
+import type { CompiledEngine } from "../../policy/engine/engine.ts";
 import { command } from "../frame/command.ts";
 import { type Answer, Refusal } from "../frame/terminal.ts";
 import { askingCedar, compileDirectory } from "./directory.ts";

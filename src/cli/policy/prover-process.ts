@@ -7,7 +7,7 @@ import {
   type ProverRequest,
   parseAnswer,
   parseHead,
-} from "../../policy/diff/prover-wire.ts";
+} from "../../policy/diff/statements.ts";
 import { cedarVersion } from "../../policy/model/cedar.ts";
 
 export interface ProverOptions {

@@ -1,6 +1,5 @@
 /** The history of each artifact in a pack, in order. */
-import type { CheckedEntry } from "../../ledger/pack/entry-check.ts";
-import type { CompleteRange } from "../../ledger/pack/range-check.ts";
+import type { CheckedEntry, CompleteRange } from "../../ledger/pack/entry-checks.ts";
 import { PackFacts, type Remark, remarksOn } from "./remarks.ts";
 import { type Step, stepOf } from "./step.ts";
 

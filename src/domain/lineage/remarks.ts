@@ -4,7 +4,7 @@
  * docs/reference/ledger-formats.md defines the words.
  */
 import { eventOutcome, eventOutcomes } from "../../base/vocabulary.ts";
-import type { CompleteRange } from "../../ledger/pack/range-check.ts";
+import type { CompleteRange } from "../../ledger/pack/entry-checks.ts";
 import type { Step } from "./step.ts";
 
 type RemarkCode =

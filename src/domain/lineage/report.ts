@@ -1,6 +1,6 @@
 /** Report of a verified pack, for machines and for `ledger pack verify`. */
 import { formatBase64 } from "../../base/text-forms.ts";
-import { isTimeRange, selectionMembers } from "../../ledger/pack/selection.ts";
+import { isTimeRange, selectionMembers } from "../../ledger/pack/format.ts";
 import type { VerifiedPack } from "../../ledger/pack/verify.ts";
 import type { Cosigned } from "../../ledger/witness/cosignature.ts";
 import type { LineageReport } from "./lineage.ts";

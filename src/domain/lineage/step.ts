@@ -1,7 +1,6 @@
 /** A record as a step in the history of an artifact. */
 import { eventOutcome } from "../../base/vocabulary.ts";
-import type { CheckedEntry } from "../../ledger/pack/entry-check.ts";
-import { decisionOf } from "../../ledger/pack/item-check.ts";
+import { type CheckedEntry, decisionOf } from "../../ledger/pack/entry-checks.ts";
 import type { RecordKind, StoredRecord } from "../../ledger/ports/record.ts";
 import { reliedOnIds } from "../registered.ts";
 import { evaluationPath, routePath } from "../routes.ts";

@@ -44,7 +44,7 @@ const algorithms: ReadonlyMap<number, string> = new Map<number, string>([
   [0xb220, "blake2b-256"],
 ]);
 
-export interface CidHash {
+interface CidHash {
   /** Whether it is a CIDv1 of codec raw, which identifies the bytes and not a structure over them. */
   readonly isRaw: boolean;
   /** Absent if it is not supported. */

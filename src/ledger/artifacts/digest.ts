@@ -18,7 +18,7 @@ export const hashNames = [
 ] as const;
 export type HashName = (typeof hashNames)[number];
 
-export interface Digest {
+interface Digest {
   /** `[a-z0-9][a-z0-9+._-]*` */
   readonly algorithm: string;
   readonly value: string;
@@ -65,7 +65,7 @@ export function parseDigest(text: string): Digest | undefined {
 }
 
 /** A value that is not hexadecimal of its algorithm's length, or a broken algorithm. */
-export type DigestOddity = "not_hex" | "weak";
+type DigestOddity = "not_hex" | "weak";
 
 /** Returns what is unusual about a digest; nothing for an unknown algorithm. */
 export function digestOddities(text: string): readonly DigestOddity[] {

@@ -40,7 +40,7 @@ export const registrationMark: Uint8Array = Buffer.from('"kind":"registration"')
 export type KnownRegistration = Registration | "unreadable";
 
 /** Changes of one artifact's rows. */
-export interface IndexChange {
+interface IndexChange {
   /** Leaves that count, and whether they are relied on. */
   readonly added: readonly { readonly leafIndex: number; readonly isReliedOn: boolean }[];
   /** Leaves that are no longer relied on. */

@@ -2,18 +2,15 @@
  * Walks a whole log, leaf by leaf, for its operator, and reports the first problem. Memory: one tile per level, and the
  * ids of erased records up to their erasure, for a log of any size.
  */
-
 import type { AuditedLog, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
 import { type Leaf, parseLeaf } from "../record/leaf.ts";
+import { readErasure, readFirstKey, readRotation, unerasable } from "../record/operator-records.ts";
 import { open } from "../record/sealing.ts";
 import { RightEdge, type WrittenTile } from "../tlog/right-edge.ts";
 import { tileWidth } from "../tlog/tiles.ts";
 import { type Hash, hashBytes, leafHash, sameHash } from "../tlog/tree.ts";
-import { ErasureAudit } from "./audit-erasures.ts";
-import { type AuditProblem, Finding, orFinding, orThrow } from "./finding.ts";
-import { type LogRotation, RotationAudit } from "./rotation-audit.ts";
 
 export interface Audit {
   readonly leaves: number;
@@ -43,7 +40,7 @@ export interface RecordCheck {
   end(): Promise<void>;
 }
 
-export interface AuditOptions {
+interface AuditOptions {
   readonly onProgress?: (leaves: number) => void;
   /** Trees that the log must extend. */
   readonly earlier?: readonly EarlierTree[];
@@ -167,4 +164,170 @@ function checkHead(head: LogState, edge: RightEdge): void {
   if (head.size !== edge.size)
     throw new Finding(`the head says ${head.size} leaves; there are ${edge.size}`, edge.size);
   if (!sameHash(head.root, edge.tree().root())) throw new Finding("the head's root is not that of its leaves");
+}
+
+// Compares a log's unreadable records with its erasures, leaf by leaf.
+
+/** Keeps only unreadable records without their erasure yet: an erasure comes after its record. */
+class ErasureAudit {
+  readonly #lost = new Map<string, number>();
+  #erased = 0;
+
+  /** Records that the log declares erased. */
+  get erased(): number {
+    return this.#erased;
+  }
+
+  /** Takes the next leaf, with its record if that opens. Returns the problem. */
+  next(
+    { leafIndex, recordId }: StoredEntry,
+    { kind }: Leaf,
+    record: StoredRecord | undefined,
+  ): AuditProblem | undefined {
+    if (record === undefined) {
+      if (unerasable[kind] !== undefined)
+        return { leafIndex, message: `leaf ${leafIndex} of kind ${kind} cannot be opened, and is never erased` };
+      this.#lost.set(recordId, leafIndex);
+      return undefined;
+    }
+    return kind === "erasure" ? this.#account(record, leafIndex) : undefined;
+  }
+
+  /** Returns the problem after the last leaf. */
+  end(): AuditProblem | undefined {
+    const [first] = this.#lost.values();
+    if (first === undefined) return undefined;
+    const count = this.#lost.size === 1 ? "1 record" : `${this.#lost.size} records`;
+    return {
+      leafIndex: first,
+      message: `${count} cannot be opened, and no leaf erased them: the first is leaf ${first}`,
+    };
+  }
+
+  #account(record: StoredRecord, erasureIndex: number): AuditProblem | undefined {
+    const said = readErasure(record);
+    if (said === undefined)
+      return { leafIndex: erasureIndex, message: `leaf ${erasureIndex} does not say what it erases` };
+    const { recordId, leafIndex } = said;
+    const lost = this.#lost.get(recordId);
+    if (lost === undefined)
+      return { leafIndex, message: `leaf ${leafIndex} was erased by leaf ${erasureIndex}, and can still be opened` };
+    if (lost !== leafIndex)
+      return { leafIndex: erasureIndex, message: `leaf ${erasureIndex} names the wrong leaf for what it erases` };
+    this.#lost.delete(recordId);
+    this.#erased += 1;
+    return undefined;
+  }
+}
+
+// Checks the rotations of a log: each key hands over to the next, and the last one signs.
+
+interface LogRotation {
+  /** Index of its leaf, which is the size of the largest tree that the old key alone may have signed. */
+  readonly leafIndex: number;
+  /** 32 bytes, like the other. */
+  readonly current: Uint8Array;
+  readonly previous: Uint8Array;
+}
+
+export class RotationAudit {
+  readonly #rotations: LogRotation[] = [];
+  #firstKey: Uint8Array | undefined;
+
+  /** Key in the genesis record; undefined in logs from before it was recorded. */
+  get firstKey(): Uint8Array | undefined {
+    return this.#firstKey;
+  }
+
+  get rotations(): readonly LogRotation[] {
+    return this.#rotations;
+  }
+
+  /** Takes the record of the next leaf. Returns the problem. */
+  next(leafIndex: number, record: StoredRecord | undefined): AuditProblem | undefined {
+    if (record?.kind === "genesis") {
+      const firstKey = readFirstKey(record);
+      if (firstKey === "malformed") return { leafIndex, message: "the genesis record names an invalid key" };
+      this.#firstKey = firstKey;
+    }
+    if (record?.kind !== "key_rotation") return undefined;
+    const keys = readRotation(record);
+    if (keys === undefined) return { leafIndex, message: `leaf ${leafIndex} does not name its keys` };
+    const last = this.#rotations.at(-1);
+    if (last === undefined && this.#firstKey !== undefined && !sameHash(this.#firstKey, keys.previous))
+      return { leafIndex, message: `leaf ${leafIndex} retires another key than the one that the genesis record names` };
+    if (last !== undefined && !sameHash(last.current, keys.previous))
+      return {
+        leafIndex,
+        message: `leaf ${leafIndex} retires another key than the one that leaf ${last.leafIndex} brought`,
+      };
+    this.#rotations.push({ leafIndex, ...keys });
+    return undefined;
+  }
+}
+
+/** Finds the rotations of a log by its leaves, and checks nothing else. Throws if one cannot be read. */
+export async function findRotations(entries: AsyncIterable<StoredEntry>): Promise<readonly LogRotation[]> {
+  const audit = new RotationAudit();
+  for await (const { leafIndex, leaf, sealed, opening } of entries) {
+    const { kind, commitment } = parseLeaf(leaf);
+    if (kind !== "key_rotation") continue;
+    if (opening === undefined) throw new Error(`leaf ${leafIndex} of kind key_rotation cannot be opened`);
+    const record = JSON.parse(Buffer.from(open(sealed, opening, commitment)).toString("utf8")) as StoredRecord;
+    const problem = audit.next(leafIndex, record);
+    if (problem !== undefined) throw new Error(problem.message);
+  }
+  return audit.rotations;
+}
+
+/**
+ * Compares the rotations of a log with the keys that have signed the store's logs, up to the key that this log was
+ * rotated to. A log that was opened later begins with a later key. Returns the problem.
+ */
+export function rotationProblem(
+  { rotations, firstKey }: { readonly rotations: readonly LogRotation[]; readonly firstKey?: Uint8Array | undefined },
+  signingKeys: readonly Uint8Array[],
+): AuditProblem | undefined {
+  // The rotation of a log to the newest key may be pending.
+  if (firstKey !== undefined && !signingKeys.some((key) => sameHash(key, firstKey)))
+    return { leafIndex: 0, message: "the genesis record names a key that never signed for this store" };
+  const first = signingKeys.length - 1 - rotations.length;
+  const wrong = rotations.find(({ current, previous }, position) => {
+    const [from, to] = [signingKeys[first + position], signingKeys[first + position + 1]];
+    return from === undefined || to === undefined || !sameHash(from, previous) || !sameHash(to, current);
+  });
+  if (wrong === undefined) return undefined;
+  const { leafIndex } = wrong;
+  return { leafIndex, message: `leaf ${leafIndex} hands over to a key that is not the next one of the store` };
+}
+
+// A problem that an audit found.
+
+export interface AuditProblem {
+  /** Index of the first wrong leaf, or of the first leaf of a wrong tile; undefined for the whole log. */
+  readonly leafIndex?: number;
+  readonly message: string;
+}
+
+/** Ends a walk with a problem. */
+class Finding extends Error {
+  readonly problem: AuditProblem;
+  constructor(message: string, leafIndex?: number) {
+    super(message);
+    this.problem = { message, ...(leafIndex !== undefined && { leafIndex }) };
+  }
+}
+
+/** Ends the walk if there is a problem. */
+function orThrow(problem: AuditProblem | undefined): void {
+  if (problem !== undefined) throw new Finding(problem.message, problem.leafIndex);
+}
+
+/** Reads, or ends the walk with a problem of the leaf. */
+function orFinding<Value>(read: () => Value, leafIndex: number, problem: string): Value {
+  try {
+    return read();
+  } catch {
+    throw new Finding(`leaf ${leafIndex} ${problem}`, leafIndex);
+  }
 }

@@ -1,10 +1,31 @@
 /** Creates packs. */
+import { createHash, type Hash as Digest } from "node:crypto";
+import { isCleanText } from "../../base/ids.ts";
+import { formatBase64 } from "../../base/text-forms.ts";
+import type { StoreArchive, StoredEntry } from "../ports/archive.ts";
+import type { StoredRecord } from "../ports/record.ts";
+import { type FoundRecord, maxSearchLimit, type SearchField, type SearchQuery } from "../ports/search.ts";
 import type { LogState } from "../ports/store.ts";
 import { parseLeaf } from "../record/leaf.ts";
 import { readErasure } from "../record/operator-records.ts";
-import { entryAt, erasuresOf, everyFound, findLeaves, openRecord, type PackSource } from "./found.ts";
-import { isTimeRange, type PackSelection, type TimeRange } from "./selection.ts";
-import { type PackRequest, PackWriter, type Shown } from "./writer.ts";
+import { open } from "../record/sealing.ts";
+import { leafHash, sameHash } from "../tlog/tree.ts";
+import { decisionOf, maxLinkedRecords } from "./entry-checks.ts";
+import {
+  contentAddress,
+  formatLine,
+  isLinked,
+  isTimeRange,
+  maxLineBytes,
+  PackError,
+  type PackField,
+  type PackLine,
+  type PackSelection,
+  packFormat,
+  selectionMembers,
+  type TimeRange,
+} from "./format.ts";
+import { GrowingTree, type SubtreeReader, subtreeReader, subtreesBetween } from "./subtrees.ts";
 
 /**
  * Yields the lines of a pack, each with its newline. Memory is constant for a time range; for other selections it holds
@@ -68,4 +89,239 @@ async function firstLeafFrom(source: PackSource, head: LogState, from: string): 
   for await (const { leafIndex } of everyFound(source, head, undefined, { fromMs: Date.parse(from), limit: 1 }))
     return leafIndex;
   return head.size;
+}
+
+// Writes the lines of a pack.
+
+interface PackRequest {
+  /** The packed state; the source must hold it. */
+  readonly head: LogState;
+  /** Its signed checkpoint. */
+  readonly checkpoint: string;
+  readonly selection: PackSelection;
+  /** Milliseconds since the Unix epoch. */
+  readonly nowMs: number;
+  /** Called for each policy revision whose stored text is left out, with the reason. */
+  readonly onUnshown?: (revision: string, reason: string) => void;
+}
+
+/** An entry, and whether more than its leaf is shown. */
+interface Shown {
+  readonly entry: StoredEntry;
+  readonly shows: "record" | "leaf";
+}
+
+/** Keeps the state that the next line needs, and a digest of earlier lines. Its methods throw PackErrors. */
+class PackWriter {
+  readonly #source: PackSource;
+  readonly #request: PackRequest;
+  readonly #subtree: SubtreeReader;
+  readonly #tree = new GrowingTree();
+  readonly #digest: Digest = createHash("sha256");
+  readonly #revisions = new Set<string>();
+  #entries = 0;
+
+  constructor(source: PackSource, request: PackRequest) {
+    this.#source = source;
+    this.#request = request;
+    this.#subtree = subtreeReader(source.log(request.head));
+  }
+
+  /** Index of the last entry; -1 before the first. */
+  get newest(): number {
+    return this.#tree.size - 1;
+  }
+
+  header(): string {
+    const { head, checkpoint, selection, nowMs } = this.#request;
+    return this.#line({
+      type: "header",
+      format: packFormat,
+      checkpoint,
+      made_at: new Date(nowMs).toISOString(),
+      selection: selectionMembers(selection),
+      tenant_id: head.tenantId,
+    });
+  }
+
+  /** The line of an entry, after that of its policy revision if that is new. */
+  async entry({ entry, shows }: Shown): Promise<readonly string[]> {
+    const { leafIndex } = entry;
+    const leaf = textOf(entry.leaf, leafIndex);
+    const revision = shows === "leaf" ? undefined : parseLeaf(entry.leaf).policy_revision;
+    const policies = revision === undefined ? [] : await this.#policy(revision);
+    const gap = await this.#gapBefore(leafIndex);
+    this.#tree.append(leafHash(entry.leaf));
+    this.#entries += 1;
+    const material = shows === "leaf" ? {} : materialOf(entry);
+    const line = this.#line({
+      type: "entry",
+      leaf_index: leafIndex,
+      leaf,
+      ...(gap.length > 0 && { gap }),
+      ...material,
+    });
+    return [...policies, line];
+  }
+
+  end(): string {
+    const { size, root } = this.#request.head;
+    if (this.#tree.size !== size || !sameHash(this.#tree.root(), root))
+      throw new PackError("the store's leaves and tiles do not lead to the log's root: verify the log");
+    return formatLine({ type: "end", entries: this.#entries, sha256: this.#digest.digest("hex") });
+  }
+
+  /** The line of a revision that was not written yet. A text that verifiers would refuse is left out. */
+  async #policy(revision: string): Promise<readonly string[]> {
+    if (this.#revisions.has(revision)) return [];
+    this.#revisions.add(revision);
+    const content = await this.#source.policyRevision(revision);
+    const problem = content === undefined ? undefined : textProblem(content, revision);
+    if (problem !== undefined) this.#request.onUnshown?.(revision, problem);
+    const isShown = content !== undefined && problem === undefined;
+    return [this.#line({ type: "policy", revision, ...(isShown && { content }) })];
+  }
+
+  async #gapBefore(leafIndex: number): Promise<readonly string[]> {
+    const gap: string[] = [];
+    for (const subtree of subtreesBetween(this.#tree.size, leafIndex)) {
+      const hash = await this.#subtree(subtree);
+      gap.push(formatBase64(hash));
+      this.#tree.append(hash, subtree.height);
+    }
+    return gap;
+  }
+
+  #line(line: PackLine): string {
+    const text = formatLine(line);
+    this.#digest.update(text, "utf8");
+    return text;
+  }
+}
+
+function textProblem(content: string, revision: string): string | undefined {
+  if (contentAddress(content) !== revision) return "the text in the store is not that of the revision: verify the log";
+  if (!isCleanText(content)) return "the text cannot be written in canonical JSON";
+  // As a member of a line it needs escapes.
+  const lineBytes = Buffer.byteLength(JSON.stringify({ content, revision, type: "policy" })) + 1;
+  return lineBytes > maxLineBytes ? "the text is too long for a pack" : undefined;
+}
+
+function materialOf(entry: StoredEntry): { readonly opening: string; readonly record: string } | { erased: true } {
+  if (entry.opening === undefined) return { erased: true };
+  return { opening: formatBase64(entry.opening), record: textOf(openBytes(entry), entry.leafIndex) };
+}
+
+/** The bytes as text, exactly. */
+function textOf(bytes: Uint8Array, leafIndex: number): string {
+  const text = Buffer.from(bytes).toString("utf8");
+  if (Buffer.compare(Buffer.from(text, "utf8"), bytes) !== 0)
+    throw new PackError(`leaf ${leafIndex} or its record is not UTF-8: verify the log`);
+  return text;
+}
+
+// Finds the leaves of a pack by value.
+
+/** The store of a pack. It must be a snapshot, as a `StoreArchive` is. */
+export type PackSource = Pick<StoreArchive, "entries" | "log" | "policyRevision" | "search">;
+
+/**
+ * Indices of the leaves of the selection, in order: records with the value; for linked selections, the decisions that
+ * these cite and everything that cites those, but no further; and the erasures of erased ones. Rejects with a PackError
+ * if nothing is found, or too much is linked.
+ */
+async function findLeaves(
+  source: PackSource,
+  head: LogState,
+  selection: { readonly field: PackField; readonly value: string },
+): Promise<readonly number[]> {
+  const leaves = new Set<number>();
+  const erased = new Map<string, number>();
+  const decisions = new Set<string>();
+  const take = ({ leafIndex, recordId, erased: isErased }: FoundRecord) => {
+    leaves.add(leafIndex);
+    if (isErased) erased.set(recordId, leafIndex);
+  };
+  const followed = isLinked(selection);
+  for await (const found of everyFound(source, head, selection)) {
+    take(found);
+    if (!followed || found.erased) continue;
+    const decision = decisionOf(await recordAt(source, head, found.leafIndex));
+    if (decision !== undefined) decisions.add(decision);
+  }
+  if (selection.field === "decision_id") decisions.add(selection.value);
+  for (const value of decisions) {
+    // By id too: an erased decision can only be found by its id.
+    for await (const found of everyFound(source, head, { field: "record_id", value })) take(found);
+    for await (const found of everyFound(source, head, { field: "decision_id", value })) take(found);
+    if (leaves.size > maxLinkedRecords)
+      throw new PackError(`more than ${maxLinkedRecords} records are linked: choose a time range`);
+  }
+  if (leaves.size === 0) throw new PackError("nothing is found");
+  if (erased.size > 0)
+    for await (const { leafIndex } of erasuresOf(source, head, Math.min(...erased.values()), new Set(erased.keys())))
+      leaves.add(leafIndex);
+  return [...leaves].sort((a, b) => a - b);
+}
+
+/** Pages of a search, one after the other, without leaves beyond the packed head. */
+async function* everyFound(
+  source: PackSource,
+  { tenantId, size }: LogState,
+  term: { readonly field: SearchField; readonly value: string } | undefined,
+  query: Partial<SearchQuery> = {},
+): AsyncGenerator<FoundRecord> {
+  const terms = term === undefined ? [] : [term];
+  let after: number | undefined;
+  do {
+    const start = after === undefined ? {} : { after };
+    const { found, next } = await source.search({ tenantId, terms, limit: maxSearchLimit, ...query, ...start });
+    yield* found.filter(({ leafIndex }) => leafIndex < size);
+    after = next;
+  } while (after !== undefined);
+}
+
+/**
+ * The erasures, from a leaf on, of the records with these ids, which are removed when found; the walk ends with the
+ * last of them. Rejects with a PackError if one has none: it was lost.
+ */
+async function* erasuresOf(
+  source: PackSource,
+  head: LogState,
+  first: number,
+  recordIds: Set<string>,
+): AsyncGenerator<StoredEntry> {
+  if (recordIds.size === 0) return;
+  for await (const entry of source.entries(head, first, head.size)) {
+    if (parseLeaf(entry.leaf).kind !== "erasure") continue;
+    const said = readErasure(openRecord(entry));
+    if (said === undefined || !recordIds.delete(said.recordId)) continue;
+    yield entry;
+    if (recordIds.size === 0) return;
+  }
+  throw new PackError(`the record ${[...recordIds][0]} cannot be opened, and no leaf erased it: verify the log`);
+}
+
+async function recordAt(source: PackSource, head: LogState, leafIndex: number): Promise<StoredRecord> {
+  return openRecord(await entryAt(source, head, leafIndex));
+}
+
+/** Rejects with a PackError if the log has no such leaf. */
+async function entryAt(source: PackSource, head: LogState, leafIndex: number): Promise<StoredEntry> {
+  for await (const entry of source.entries(head, leafIndex, leafIndex + 1)) return entry;
+  throw new PackError(`leaf ${leafIndex} is missing from the store: verify the log`);
+}
+
+/** The record of an entry that was not erased. Throws a PackError if it does not verify. */
+function openRecord(entry: StoredEntry): StoredRecord {
+  return JSON.parse(Buffer.from(openBytes(entry)).toString("utf8")) as StoredRecord;
+}
+
+/** Bytes of the record of an entry that was not erased. Throws a PackError if it does not verify. */
+function openBytes({ leafIndex, leaf, sealed, opening }: StoredEntry): Uint8Array {
+  try {
+    return open(sealed, opening ?? new Uint8Array(0), parseLeaf(leaf).commitment);
+  } catch (cause) {
+    throw new PackError(`leaf ${leafIndex} does not open its record: verify the log`, { cause });
+  }
 }

@@ -4,8 +4,9 @@
  */
 import { createHash } from "node:crypto";
 import type { JsonObject } from "../../base/json.ts";
+import { isMoment } from "../../base/text-forms.ts";
+import type { SearchField } from "../ports/search.ts";
 import { assertedCanonicalText, canonicalText } from "../record/canonical.ts";
-import { parseSelection } from "./selection.ts";
 
 export class PackError extends Error {
   override readonly name = "PackError";
@@ -141,4 +142,110 @@ function parseJson(text: string): Readonly<Record<string, unknown>> {
     // Reported below.
   }
   throw new PackError("is no JSON object");
+}
+
+// Selection of a pack.
+
+/** Fields for selection by value. */
+const packFields = [
+  "artifact_digest",
+  "cid",
+  "decision_id",
+  "principal",
+  "on_behalf_of",
+] as const satisfies SearchField[];
+
+export type PackField = (typeof packFields)[number];
+
+/**
+ * A complete time range; or everything with one value. For an artifact or a decision, this includes the decisions that
+ * its records cite, and all that cites those.
+ */
+export type PackSelection = TimeRange | { readonly field: PackField; readonly value: string };
+
+/** At least one end is given. RFC 3339 with milliseconds, UTC, as in records. */
+export interface TimeRange {
+  /** First moment of the range. */
+  readonly from?: string;
+  /** First moment after the range. */
+  readonly to?: string;
+}
+
+export function isTimeRange(selection: PackSelection): selection is TimeRange {
+  return !("field" in selection);
+}
+
+/** Whether a selection includes records that decisions link to it. */
+export function isLinked(selection: PackSelection): boolean {
+  return !isTimeRange(selection) && selection.field !== "principal" && selection.field !== "on_behalf_of";
+}
+
+/** The selection for a pack's header. */
+export function selectionMembers(selection: PackSelection): JsonObject {
+  return isTimeRange(selection) ? { ...selection } : { [selection.field]: selection.value };
+}
+
+/** Parses the result of `selectionMembers`; undefined for anything else. */
+export function parseSelection(members: unknown): PackSelection | undefined {
+  if (typeof members !== "object" || members === null || Array.isArray(members)) return undefined;
+  const values: Readonly<Record<string, unknown>> = { ...members };
+  const names = Object.keys(values);
+  const [name = ""] = names;
+  const field = packFields.find((candidate) => candidate === name);
+  const value = values[name];
+  if (field !== undefined) {
+    const isOne = names.length === 1 && typeof value === "string" && value !== "";
+    return isOne ? { field, value } : undefined;
+  }
+  const isRange = names.length > 0 && names.every((end) => (end === "from" || end === "to") && isMoment(values[end]));
+  return isRange ? (values as TimeRange) : undefined;
+}
+
+// Splits a stream of bytes into lines.
+
+export interface NumberedLine {
+  /** From 1. */
+  readonly number: number;
+  /** Without its newline. */
+  readonly text: string;
+  readonly bytes: Uint8Array;
+}
+
+const newline = 0x0a;
+
+/**
+ * Lines of UTF-8 that each end with a newline. Memory: the longest line and one chunk. Rejects with a PackError at a
+ * line of more than `maxBytes`, newline included, at one that is not UTF-8, and if the last newline is missing.
+ */
+export async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<NumberedLine> {
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  let parts: Uint8Array[] = [];
+  let length = 0;
+  let number = 1;
+  for await (const chunk of chunks) {
+    let begin = 0;
+    for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, begin)) {
+      parts.push(chunk.subarray(begin, end));
+      length += end - begin;
+      if (length >= maxBytes) refuse(number, "is too long");
+      const bytes = Buffer.concat(parts, length);
+      yield { number, bytes, text: decode(decoder, bytes, number) };
+      number += 1;
+      parts = [];
+      length = 0;
+      begin = end + 1;
+    }
+    parts.push(chunk.subarray(begin));
+    length += chunk.length - begin;
+    if (length >= maxBytes) refuse(number, "is too long");
+  }
+  if (length > 0) throw new PackError(`line ${number}: is cut off`);
+}
+
+function decode(decoder: TextDecoder, bytes: Uint8Array, number: number): string {
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    return refuse(number, "is not UTF-8");
+  }
 }

@@ -3,7 +3,6 @@
  * Adjacent leaves need no hash between them, so a range of any length in a tree of size m needs only about 2 log m
  * hashes besides its leaves.
  */
-
 import type { AuditedLog } from "../ports/archive.ts";
 import { rootOf } from "../tlog/tile-nodes.ts";
 import { tileHeight, tileWidth } from "../tlog/tiles.ts";
@@ -11,7 +10,7 @@ import { emptyRoot, type Hash, hashBytes, nodeHash } from "../tlog/tree.ts";
 import { PackError } from "./format.ts";
 
 /** The subtree of leaves `index * 2^height` to `(index + 1) * 2^height - 1`. */
-export interface Subtree {
+interface Subtree {
   readonly height: number;
   readonly index: number;
 }

@@ -6,23 +6,31 @@ import type { Checkpoint, LogVerifier } from "../tlog/checkpoint.ts";
 import { NoteError } from "../tlog/note.ts";
 import { hashBytes, leafHash, sameHash } from "../tlog/tree.ts";
 import { openWithAny } from "../tlog/trusted-key.ts";
-import { type CheckedEntry, checkEntry } from "./entry-check.ts";
+import {
+  type CheckedEntry,
+  type CompleteRange,
+  checkEntry,
+  checkRotation,
+  ErasureClaims,
+  ItemCheck,
+  RangeCheck,
+} from "./entry-checks.ts";
 import {
   contentAddress,
+  isTimeRange,
+  linesOf,
   maxLineBytes,
+  type NumberedLine,
   type PackEnd,
   type PackEntry,
   PackError,
   type PackHeader,
   type PackPolicy,
+  type PackSelection,
   parseLine,
+  parseSelection,
   refuse,
 } from "./format.ts";
-import { ItemCheck } from "./item-check.ts";
-import { linesOf, type NumberedLine } from "./lines.ts";
-import { checkRotation, ErasureClaims } from "./log-checks.ts";
-import { type CompleteRange, RangeCheck } from "./range-check.ts";
-import { isTimeRange, type PackSelection, parseSelection } from "./selection.ts";
 import { GrowingTree, subtreesBetween } from "./subtrees.ts";
 
 /** What a verified pack proves, besides its entries. */

@@ -17,7 +17,7 @@ export type ArtifactRegistrations = readonly FoundRegistration[] | "erased" | "t
 
 export interface RegistrationReader {
   /**
-   * Finds this tenant's registrations by the names of artifacts (`artifacts/artifact-names.ts`): one result for each
+   * Finds this tenant's registrations by the names of artifacts (`artifacts/registrations.ts`): one result for each
    * name, in order. Sees everything that was acknowledged before the call, by any process. Rejects with
    * `store_unavailable` if the store cannot be read, with `internal` if a result is damaged.
    */

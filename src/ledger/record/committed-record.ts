@@ -1,3 +1,4 @@
+/** Records as their receipts need them. */
 import type { RecordId } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import type { ShownOfRecord } from "../ports/ledger.ts";
@@ -5,7 +6,7 @@ import type { BatchResult, CommittedRecord, LogState, StoredTree } from "../port
 import { formatPath, formatPaths } from "../tlog/tlog-proof.ts";
 import { type Hash, leafHash, type Tree } from "../tlog/tree.ts";
 
-export interface LoggedRecord {
+interface LoggedRecord {
   readonly recordId: RecordId;
   readonly leafIndex: number;
   readonly recordedAt: string;

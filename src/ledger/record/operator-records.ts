@@ -26,7 +26,7 @@ export const unerasable: Readonly<Partial<Record<RecordKind, string>>> = {
   hold_release: "it records since when the held records could be erased",
 };
 
-export interface ErasureTarget {
+interface ErasureTarget {
   readonly recordId: RecordId;
   readonly leafIndex: number;
   readonly kind: RecordKind;
@@ -106,7 +106,7 @@ export function holdReleaseRecord(
 }
 
 /** Rotation of a log's signing key. */
-export interface Rotation extends Pick<ErasureOptions, "clock" | "random"> {
+interface Rotation extends Pick<ErasureOptions, "clock" | "random"> {
   /** New public key. 32 bytes, like the other. */
   readonly current: Uint8Array;
   readonly previous: Uint8Array;
@@ -143,7 +143,7 @@ function readKey(value: JsonValue | undefined): Uint8Array | undefined {
 }
 
 /** Adoption of a log's state without an anchor that confirms it. */
-export interface Adoption extends StoredTree, ErasureOptions {
+interface Adoption extends StoredTree, ErasureOptions {
   readonly tenantId: TenantId;
 }
 

@@ -28,7 +28,7 @@ const defaultLimit = 100;
 const maxValueLength = 2_048;
 
 /** Why a parameter is refused; follows its name. */
-export interface SearchProblem {
+interface SearchProblem {
   readonly parameter: SearchParameter;
   readonly message: string;
 }

@@ -9,7 +9,7 @@ import type { SearchField, SearchTerm } from "../ports/search.ts";
 import type { EncodedRecord } from "../ports/store.ts";
 
 /** The parts of a record with its terms. */
-export type TermSource = Pick<StoredRecord, "kind" | "record_id" | "request_id" | "caller" | "request" | "outcome">;
+type TermSource = Pick<StoredRecord, "kind" | "record_id" | "request_id" | "caller" | "request" | "outcome">;
 
 /** The index entries of the record at one leaf index. */
 export interface IndexedRecord {
@@ -18,7 +18,7 @@ export interface IndexedRecord {
 }
 
 /** Positions of a batch's records: in order from `firstLeafIndex` on, after the genesis if there is one. */
-export interface SequencedBatch {
+interface SequencedBatch {
   readonly firstLeafIndex: number;
   readonly entries: readonly { readonly leafIndex: number }[];
 }

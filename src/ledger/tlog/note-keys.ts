@@ -71,7 +71,7 @@ export function parseVerifierKey(vkey: string): NoteVerifier | undefined {
 }
 
 /** A named Ed25519 public key for signatures of one type. */
-export interface NamedKey {
+interface NamedKey {
   readonly name: string;
   /** 8 hexadecimal digits. */
   readonly keyId: string;

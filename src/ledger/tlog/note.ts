@@ -1,5 +1,4 @@
 /** Signed notes, C2SP signed-note: a text, an empty line, and signature lines (`— name base64(key id, signature)`). */
-
 import { formatBase64, parseBase64 } from "../../base/text-forms.ts";
 import type { NoteSigner, NoteVerifier } from "./note-keys.ts";
 import { isKeyName } from "./note-keys.ts";
@@ -17,7 +16,7 @@ export interface NoteSignature {
   readonly signature: Uint8Array;
 }
 
-export interface Note {
+interface Note {
   /** With its final newline. */
   readonly text: string;
   readonly signatures: readonly NoteSignature[];

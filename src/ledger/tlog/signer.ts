@@ -1,5 +1,4 @@
 /** Signs checkpoints with the deployment's key, under the name of each log. */
-
 import { LRUCache } from "lru-cache";
 import { type Checkpoint, signCheckpoint } from "./checkpoint.ts";
 import { formatVerifierKey, type NoteSigner, noteSigner, type SigningKey } from "./note-keys.ts";
@@ -45,7 +44,7 @@ export class LogSigner implements CheckpointSigner {
 }
 
 /** Source of known cosignature lines of exactly this tree. */
-export interface CosignatureSource {
+interface CosignatureSource {
   cosignatures(checkpoint: Checkpoint): string;
 }
 

@@ -1,5 +1,4 @@
 /** Inclusion proofs as text, C2SP tlog-proof v1: index, audit path and checkpoint, verifiable offline. */
-
 import { formatBase64, parseBase64, parseDecimal } from "../../base/text-forms.ts";
 import { type Checkpoint, openCheckpoint, parseCheckpoint } from "./checkpoint.ts";
 import { maxNoteBytes, NoteError } from "./note.ts";
@@ -11,7 +10,7 @@ const header = "c2sp.org/tlog-proof@v1";
 /** The path in a tree of 2^53 leaves is no longer. */
 const maxPathLength = 53;
 
-export interface TlogProof {
+interface TlogProof {
   /** Index of the leaf, from 0. */
   readonly index: number;
   readonly path: readonly Hash[];
@@ -85,7 +84,7 @@ function member<Value>(line: string, name: string, parse: (text: string) => Valu
   return value;
 }
 
-export interface Proven {
+interface Proven {
   readonly index: number;
   readonly checkpoint: Checkpoint;
 }

@@ -2,7 +2,6 @@
  * Trusted keys of a log. A retired key counts only for trees without the leaf of its rotation: `VKEY@SIZE`, with the
  * index of that leaf, which is the size of the largest tree without it.
  */
-
 import { parseDecimal } from "../../base/text-forms.ts";
 import { type Checkpoint, type LogVerifier, openCheckpoint, requireBound } from "./checkpoint.ts";
 import { NoteError, openNote, parseNote } from "./note.ts";
@@ -23,7 +22,7 @@ export function formatTrustedKey(vkey: string, maxTreeSize: number): string {
   return `${vkey}@${maxTreeSize}`;
 }
 
-export interface OpenedCheckpoint {
+interface OpenedCheckpoint {
   readonly checkpoint: Checkpoint;
   readonly verifier: LogVerifier;
 }

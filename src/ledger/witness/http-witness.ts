@@ -2,10 +2,9 @@
 import { createSemaphore } from "../../base/fair-queue.ts";
 import type { Timers } from "../../base/timers.ts";
 import { parseCosignerKey } from "./cosignature.ts";
-import type { TrustedWitness } from "./witness-log.ts";
-import { parseWitnessSize, type WitnessAnswer, type WitnessClient } from "./witness-protocol.ts";
+import { parseWitnessSize, type TrustedWitness, type WitnessAnswer, type WitnessClient } from "./witness-log.ts";
 
-export interface HttpWitnessOptions {
+interface HttpWitnessOptions {
   /** Submission prefix, with or without a trailing slash. */
   readonly url: string;
   readonly fetch: typeof globalThis.fetch;
@@ -13,7 +12,7 @@ export interface HttpWitnessOptions {
 }
 
 /** For one exchange, from connecting to the last byte of the answer. Milliseconds. */
-export const exchangeTimeoutMs = 2_000;
+const exchangeTimeoutMs = 2_000;
 /** Signatures of a few keys of any C2SP type have less than 16 KiB. */
 const maxAnswerBytes = 16 * 1024;
 /** Concurrent exchanges with one witness, and exchanges that wait: a deployment has a log per tenant. */
@@ -23,7 +22,7 @@ const maxWaiting = 1_000_000;
 /** Content type of a 409 with a size (C2SP tlog-witness, "add-checkpoint"). */
 const sizeType = "text/x.tlog.size";
 
-export function httpWitness({ url, fetch, timers }: HttpWitnessOptions): WitnessClient {
+function httpWitness({ url, fetch, timers }: HttpWitnessOptions): WitnessClient {
   const target = `${url.replace(/\/+$/, "")}/add-checkpoint`;
   const slots = createSemaphore(maxExchanges, maxWaiting);
   const never = new AbortController().signal;
@@ -83,7 +82,7 @@ function describe(error: unknown): string {
 }
 
 /** A configured witness. */
-export interface NamedWitness {
+interface NamedWitness {
   /** Verifier key of its cosignatures (C2SP vkey, type 4). */
   readonly key: string;
   /** Submission prefix (C2SP tlog-witness). */

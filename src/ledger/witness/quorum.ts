@@ -7,7 +7,7 @@ import type { LedgerStore, LogState, StoredTree } from "../ports/store.ts";
 import { logNameOf } from "../tlog/log-name.ts";
 import type { WitnessLog } from "./witness-log.ts";
 
-export interface WitnessQuorumContext extends Pick<LedgerStore, "head"> {
+interface WitnessQuorumContext extends Pick<LedgerStore, "head"> {
   readonly quorum: number;
   readonly awaited: boolean;
   readonly timers: Timers;

@@ -1,13 +1,14 @@
 /** One log at one witness: the newest cosigned tree, and submission of newer checkpoints. */
 import type { Clock } from "../../base/clock.ts";
+import { parseDecimal } from "../../base/text-forms.ts";
 import { type Span, traced } from "../../base/trace.ts";
 import { type LedgerStore, type LogState, type StoredTree, UnsoundLogError } from "../ports/store.ts";
 import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
 import { type LogName, logNameOf } from "../tlog/log-name.ts";
-import { sameHash } from "../tlog/tree.ts";
+import { formatPath } from "../tlog/tlog-proof.ts";
+import { type Hash, sameHash } from "../tlog/tree.ts";
 import { verifyConsistency } from "../tlog/tree-verify.ts";
 import { type CosignatureVerifier, findCosignature } from "./cosignature.ts";
-import { formatAddCheckpoint, type WitnessAnswer, type WitnessClient } from "./witness-protocol.ts";
 
 export interface TrustedWitness {
   readonly verifier: CosignatureVerifier;
@@ -21,7 +22,7 @@ export interface WitnessLogSource extends Pick<LedgerStore, "head" | "consistenc
 }
 
 /** A tree that a witness has cosigned. */
-export interface CosignedTree extends StoredTree {
+interface CosignedTree extends StoredTree {
   /** Line of the note, with its newline. */
   readonly line: string;
 }
@@ -203,4 +204,35 @@ export class WitnessLog {
 
 export function isTree(cosigned: CosignedTree | undefined, { size, root }: StoredTree): cosigned is CosignedTree {
   return cosigned !== undefined && cosigned.size === size && sameHash(cosigned.root, root);
+}
+
+// Texts of C2SP tlog-witness `add-checkpoint`, and the interface to its transport.
+
+/** Body of a request: the size that the witness knows, a consistency proof from there, and the signed checkpoint. */
+function formatAddCheckpoint(oldSize: number, proof: readonly Hash[], checkpoint: string): string {
+  return `old ${oldSize}\n${formatPath(proof)}\n${checkpoint}`;
+}
+
+/** The size in the body of a 409: a decimal number and a newline. Undefined for any other text. */
+export function parseWitnessSize(body: string): number | undefined {
+  return body.endsWith("\n") ? parseDecimal(body.slice(0, -1)) : undefined;
+}
+
+export type WitnessAnswer =
+  /** Signature lines, not verified. */
+  | { readonly kind: "cosigned"; readonly lines: string }
+  /** The witness's newest cosigned size, which differs from the request's. */
+  | { readonly kind: "conflict"; readonly size: number }
+  /** The proof does not lead from the witness's cosigned tree to the request's. */
+  | { readonly kind: "inconsistent" }
+  /** The witness does not know this log, or its signing key. */
+  | { readonly kind: "unknown_log" }
+  | { readonly kind: "untrusted_key" };
+
+export interface WitnessClient {
+  /**
+   * Sends the body of an `add-checkpoint`. Resolves in bounded time; rejects with an Error, with a message for the
+   * operator, if the witness cannot be reached or violates the protocol.
+   */
+  addCheckpoint(body: string): Promise<WitnessAnswer>;
 }

@@ -1,14 +1,35 @@
 /** Checks the policies of one set: each by itself, their ids, their types. */
-import type { DetailedError, PolicyJson, PolicyToJsonAnswer, ValidationAnswer } from "@cedar-policy/cedar-wasm/nodejs";
+import type {
+  DetailedError,
+  Effect,
+  PolicyJson,
+  PolicyToJsonAnswer,
+  TypeAndId,
+  ValidationAnswer,
+} from "@cedar-policy/cedar-wasm/nodejs";
+import type { EntityUse } from "../evaluate/entity-request.ts";
+import { programOf } from "../evaluate/program.ts";
+import { type AnnotatedGuidance, type AnnotationRules, parseGuidance } from "../guidance/annotations.ts";
+import { inputsOfObligations } from "../guidance/obligations.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { cedar } from "../model/cedar.ts";
-import { inputCatalogue } from "../model/inputs.ts";
+import { type PolicyAction, reservedIds } from "../model/decision.ts";
+import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 import { indexOfByte, lineAt, type PolicyProblem, type PolicyStatement, splitPolicies } from "../model/problem.ts";
-import { type CheckedPolicy, type PolicyReading, readPolicy } from "./check-policy.ts";
-import { tooDeepAt } from "./nesting.ts";
+import { countsOnBehalfOf } from "./delegation.ts";
+import {
+  entitiesNamed,
+  entityUse,
+  foreignPrincipalIds,
+  inputsRead,
+  isUnconditional,
+  joinInputs,
+  namedActions,
+  scopeActions,
+} from "./reads.ts";
 
 /** Checked policies of a part of a set. Policies with problems may be missing. */
-export interface CheckedPart {
+interface CheckedPart {
   readonly policies: readonly CheckedPolicy[];
   readonly problems: readonly PolicyProblem[];
 }
@@ -138,13 +159,13 @@ function syntaxProblem(file: string, source: string, statement: PolicyStatement,
 }
 
 /** Returns the type errors of the policies of one set. */
-export type TypeChecker = (policies: readonly CheckedPolicy[]) => readonly PolicyProblem[];
+type TypeChecker = (policies: readonly CheckedPolicy[]) => readonly PolicyProblem[];
 
 /**
  * Type errors, and warnings too: a policy that can never apply, or text made to look like other text, is a mistake.
  * Cedar checks each policy by itself, so a text without errors has none in any set.
  */
-export function typeChecker(schema: string): TypeChecker {
+function typeChecker(schema: string): TypeChecker {
   const good = new Set<string>();
   return (policies) => {
     const fresh = policies.filter(({ text }) => !good.has(text));
@@ -186,4 +207,155 @@ function typeProblems(policies: readonly CheckedPolicy[], schema: string): reado
 
 function lineWithin(error: DetailedError, text: string): number {
   return lineAt(text, indexOfByte(text, error.sourceLocations?.[0]?.start ?? 0));
+}
+
+// Checks a policy by itself: syntax, annotations, id.
+
+/** What a policy's text says. Cedar's tree is not kept, because it is ten times the size of this. */
+interface PolicyContent {
+  /** Value of `@id`. */
+  readonly id: string;
+  readonly effect: Effect;
+  /** Actions that its scope allows. */
+  readonly actions: ReadonlySet<PolicyAction>;
+  /** Whether it decides every question about its actions. */
+  readonly unconditional: boolean;
+  /** Whether it counts in questions about another subject than the caller; see `delegation.ts`. */
+  readonly countsOnBehalfOf: boolean;
+  readonly description?: string;
+  readonly guidance: AnnotatedGuidance;
+  /** Names of the inputs that it reads, in conditions (see `reads.ts`) and for its obligations. */
+  readonly reads: readonly string[];
+  /** Actions and groups that it names; see `namedActions`. */
+  readonly namedActions: readonly string[];
+  /** Its use of the organisation's entities, and the entities that it names. */
+  readonly entities: EntityUse & { readonly named: readonly TypeAndId[] };
+  /** JSON of its `Program`. */
+  readonly program: string;
+}
+
+/** A parsed policy with its location. Its id is unique in the set. */
+export interface CheckedPolicy extends PolicyContent {
+  /** File, and line of its first token. */
+  readonly file: string;
+  readonly line: number;
+  readonly text: string;
+}
+
+type PolicyReading =
+  /** The text does not parse as one policy. */
+  | { readonly errors: readonly DetailedError[] }
+  /** Problems have no location yet. A policy with problems may be absent. */
+  | {
+      readonly errors?: never;
+      readonly policy?: PolicyContent;
+      readonly problems: readonly Pick<PolicyProblem, "message" | "hint">[];
+    };
+
+const idPattern = /^[a-z0-9][a-z0-9._-]{0,127}$/;
+
+/** Reads one policy from Cedar's parse of its text. */
+function readPolicy(parsed: PolicyToJsonAnswer, rules: AnnotationRules, catalogue: InputCatalogue): PolicyReading {
+  if (parsed.type === "failure") return { errors: parsed.errors };
+  const tree = parsed.json;
+  // An annotation without a value is null, although its type excludes that.
+  const annotations = (tree.annotations ?? {}) as Readonly<Record<string, string | null>>;
+  const { id } = annotations;
+  const { guidance, problems: misguided } = parseGuidance(tree.effect, annotations, rules, catalogue);
+  const problems = [
+    ...misguided.map((message) => ({ message })),
+    ...foreignPrincipalIds(tree).map((message) => ({ message, hint: 'write Principal::"<tenant>/<principal>"' })),
+  ];
+  if (typeof id !== "string" || !idPattern.test(id) || reservedIds.includes(id)) {
+    const message = typeof id === "string" ? `@id(${JSON.stringify(id)}) cannot be used` : "the policy has no @id";
+    const hint = `lowercase letters, digits, and . _ -; not ${reservedIds.join(", ")}`;
+    return { problems: [...problems, { message, hint }] };
+  }
+  return { policy: contentOf(id, tree, annotations.description, guidance, catalogue), problems };
+}
+
+function contentOf(
+  id: string,
+  tree: PolicyJson,
+  description: string | null | undefined,
+  guidance: AnnotatedGuidance,
+  catalogue: InputCatalogue,
+): PolicyContent {
+  return {
+    id,
+    effect: tree.effect,
+    actions: scopeActions(tree),
+    unconditional: isUnconditional(tree),
+    countsOnBehalfOf: countsOnBehalfOf(tree),
+    ...(typeof description === "string" && { description }),
+    guidance,
+    reads: joinInputs([inputsRead(tree, catalogue), inputsOfObligations(guidance.obligations ?? [])], catalogue),
+    namedActions: namedActions(tree),
+    entities: { ...entityUse(tree, catalogue), named: entitiesNamed(tree) },
+    program: JSON.stringify(programOf(tree)),
+  };
+}
+
+// How deeply a policy is nested, determined before Cedar parses it.
+
+/** Most nested brackets; Cedar's parser recurses several times for each. */
+const maxBrackets = 32;
+/** Most nested brackets and operators; Cedar's evaluator recurses once for each. */
+const maxNesting = 200;
+
+const token = /"(?:[^"\\]|\\[\s\S])*"|\/\/[^\r\n]*|[([{]|[)\]}]|&&|\|\||[-+*!.,]|\b(?:if|then|else|when|unless)\b/g;
+
+/** Operators that are open between two brackets, by precedence. */
+interface Level {
+  ifs: number;
+  ors: number;
+  ands: number;
+  sums: number;
+  members: number;
+}
+
+/**
+ * Index of the text at which a policy exceeds the nesting limits; undefined if it never does. The engine's stack is
+ * small and cannot be guarded from here: an overflow breaks the engine for every later question.
+ */
+export function tooDeepAt(text: string): number | undefined {
+  const levels: Level[] = [closed()];
+  let within = 0;
+  let clauses = 0;
+  for (const { 0: found, index } of text.matchAll(token)) {
+    const level = levels.at(-1) as Level;
+    if ("([{".includes(found)) {
+      within += depthOf(level);
+      levels.push(closed());
+    } else if (")]}".includes(found)) {
+      if (levels.length === 1) continue;
+      levels.pop();
+      within -= depthOf(levels.at(-1) as Level);
+    } else if (found === "when" || found === "unless") {
+      // Cedar joins clauses like `&&`, each nested in the others. Elsewhere these are names.
+      if (levels.length === 1 && clauses++ > 0) level.ands += 1;
+    } else note(level, found);
+    const brackets = levels.length - 1;
+    if (brackets > maxBrackets || within + brackets + depthOf(levels.at(-1) as Level) > maxNesting) return index;
+  }
+  return undefined;
+}
+
+function closed(): Level {
+  return { ifs: 0, ors: 0, ands: 0, sums: 0, members: 0 };
+}
+
+function depthOf({ ifs, ors, ands, sums, members }: Level): number {
+  return ifs + ors + ands + sums + members;
+}
+
+/** An operator ends those that bind more tightly. */
+function note(level: Level, found: string): void {
+  if (found === ".") level.members += 1;
+  else if ("-+*!".includes(found)) Object.assign(level, { sums: level.sums + 1, members: 0 });
+  else if (found === "&&") Object.assign(level, { ands: level.ands + 1, sums: 0, members: 0 });
+  else if (found === "||") Object.assign(level, { ors: level.ors + 1, ands: 0, sums: 0, members: 0 });
+  else if (found === "if") level.ifs += 1;
+  else if (found === "then" || found === "else") Object.assign(level, { ...closed(), ifs: level.ifs });
+  else if (found === ",") Object.assign(level, closed());
 }

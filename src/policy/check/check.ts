@@ -4,16 +4,15 @@ import { mergeGuidance } from "../guidance/guidance.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { type PolicyFileSystem, type PolicySettings, readEntries } from "../load/directory.ts";
 import { cedar } from "../model/cedar.ts";
-import { describeUid } from "../model/entity-values.ts";
+import { describeUid } from "../model/entities.ts";
 import { type PolicyProblem, sortProblems } from "../model/problem.ts";
 import { policyActions } from "../model/schema.ts";
-import type { CheckedPolicy } from "./check-policy.ts";
-import { SetChecker } from "./check-set.ts";
+import { type CheckedPolicy, SetChecker } from "./check-set.ts";
 import { DifferentialRun } from "./differential-run.ts";
-import { type JoinedEntities, joinEntities } from "./entity-set.ts";
+import { type JoinedEntities, joinEntities } from "./entities.ts";
 
 /** Policies of each set by name, and all problems. */
-export interface CheckedBundle {
+interface CheckedBundle {
   readonly sets: ReadonlyMap<string, readonly CheckedPolicy[]>;
   readonly problems: readonly PolicyProblem[];
   /** The organisation's entities, as `joinEntities` writes them. Absent if the bundle declares none. */
@@ -144,7 +143,7 @@ function certainConflicts(policies: readonly CheckedPolicy[], bundle: PolicyBund
 }
 
 /** A valid bundle, or all problems of the directory. */
-export type LoadedPolicy =
+type LoadedPolicy =
   | {
       readonly bundle: PolicyBundle;
       /** Paths of other, harmless entries of the directory. Sorted. */

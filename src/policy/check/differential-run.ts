@@ -14,13 +14,10 @@ import { leftToCedar } from "../evaluate/values.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 import { policyActions } from "../model/schema.ts";
-import type { CheckedPolicy } from "./check-policy.ts";
-import { parsedPolicy } from "./check-set.ts";
-import { joinUses } from "./entity-use.ts";
+import { type CheckedPolicy, parsedPolicy } from "./check-set.ts";
 import { queryFor, questionOf } from "./question.ts";
-import { joinInputs } from "./reads.ts";
-import { merged, nameOf, numbers, type Value, variablesOf } from "./samples.ts";
-import { Comparisons, type KnownEntities } from "./terms.ts";
+import { joinInputs, joinUses } from "./reads.ts";
+import { Comparisons, type KnownEntities, merged, nameOf, numbers, type Value, variablesOf } from "./terms.ts";
 
 /** Policies in one call to Cedar: most of a call's cost is the request. */
 const policiesTogether = 20;
@@ -163,7 +160,7 @@ interface InputsRead {
 /** Effect of a policy on a request: it applies, or could not be evaluated. */
 type Does = "applies" | "fails" | "nothing";
 
-export interface Disagreement {
+interface Disagreement {
   readonly position: number;
   readonly cedar: Does;
   readonly compiled: Does;

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { PolicyQuery } from "../model/decision.ts";
 import { type DeclaredInputs, inputCatalogue } from "../model/inputs.ts";
 import { parseQuery, type WrittenQuestion } from "../model/query.ts";
-import type { Value, Variable } from "./samples.ts";
+import type { Value, Variable } from "./terms.ts";
 
 /** A text that no policy names. */
 export const usualText = "anything-else";

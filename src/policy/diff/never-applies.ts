@@ -1,9 +1,8 @@
 /** Finds policies that no request can meet, although they type-check. */
 import { checkBundle } from "../check/check.ts";
-import type { CheckedPolicy } from "../check/check-policy.ts";
+import type { CheckedPolicy } from "../check/check-set.ts";
 import { queryFor, questionOf } from "../check/question.ts";
-import { merged, type Value, variablesOf } from "../check/samples.ts";
-import type { Comparisons } from "../check/terms.ts";
+import { type Comparisons, merged, type Value, variablesOf } from "../check/terms.ts";
 import { cedarRequestBuilder } from "../evaluate/cedar-request.ts";
 import { PreparedSet } from "../evaluate/prepared-set.ts";
 import type { PolicyBundle } from "../load/bundle.ts";

@@ -14,8 +14,6 @@ import type { PolicyAction } from "../model/decision.ts";
 import type { WrittenQuestion } from "../model/query.ts";
 import { policyActions } from "../model/schema.ts";
 import { decideBoth, keyOf, type PolicyChange } from "./compare.ts";
-import type { Counterexample, ProverOutcome, ProverQuestion, ProverRequest } from "./prover-wire.ts";
-import { questionIn, type RequestDomain, requestDomain } from "./request-domain.ts";
 import {
   comparisonsOf,
   hasSameGuidance,
@@ -27,7 +25,17 @@ import {
   tenantGroups,
   unnamedTenant,
 } from "./side.ts";
-import { type StatementPair, statementPairs } from "./statements.ts";
+import {
+  type Counterexample,
+  type ProverOutcome,
+  type ProverQuestion,
+  type ProverRequest,
+  questionIn,
+  type RequestDomain,
+  requestDomain,
+  type StatementPair,
+  statementPairs,
+} from "./statements.ts";
 
 /** Asks the prover; a question without an answer is undecided. Does not reject. */
 export type AskProver = (request: ProverRequest) => Promise<ProverOutcome>;

@@ -2,16 +2,14 @@
 import { isDeepStrictEqual } from "node:util";
 import type { TenantId } from "../../base/ids.ts";
 import { checkBundle } from "../check/check.ts";
-import type { CheckedPolicy } from "../check/check-policy.ts";
-import { parsedPolicy } from "../check/check-set.ts";
+import { type CheckedPolicy, parsedPolicy } from "../check/check-set.ts";
 import { Comparisons, type KnownEntities } from "../check/terms.ts";
-import type { CompiledEngine } from "../engine/bundle-engine.ts";
-import { compilePolicyBundle } from "../engine/engine.ts";
+import { type CompiledEngine, compilePolicyBundle } from "../engine/engine.ts";
 import type { Evaluator } from "../engine/engine-sets.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
 import type { Layer, PolicyAction } from "../model/decision.ts";
-import type { EntityUid } from "../model/entity-values.ts";
+import type { EntityUid } from "../model/entities.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 
 /** Represents every tenant that neither bundle names. */

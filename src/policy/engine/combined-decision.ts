@@ -1,5 +1,5 @@
 /** Combines the results of both layers. Key references, scopes and understood obligations are checked afterwards. */
-import type { CheckedPolicy } from "../check/check-policy.ts";
+import type { CheckedPolicy } from "../check/check-set.ts";
 import type { SetResult } from "../evaluate/prepared-set.ts";
 import type { AnnotatedGuidance, PolicyGuidance, StrictnessOrders } from "../guidance/annotations.ts";
 import { mergeGuidance } from "../guidance/guidance.ts";

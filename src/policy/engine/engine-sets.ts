@@ -3,7 +3,7 @@
  * Cedar if necessary; Cedar's sets are prepared on first use.
  */
 import type { CheckedSet } from "../check/check.ts";
-import type { CheckedPolicy } from "../check/check-policy.ts";
+import type { CheckedPolicy } from "../check/check-set.ts";
 import type { CedarRequest } from "../evaluate/cedar-request.ts";
 import { CompiledSet, resultOf } from "../evaluate/compiled-set.ts";
 import { type Counting, everyPolicy, PreparedSet, type SetResult } from "../evaluate/prepared-set.ts";
@@ -21,7 +21,7 @@ export type EvaluateLayers = (request: CedarRequest | undefined, isOnBehalfOf: b
 /** Evaluator: the compiled policies; Cedar alone; or both, in which case Cedar's answer counts. */
 export type Evaluator = "compiled" | "cedar" | "both";
 
-export interface EngineSetsOptions {
+interface EngineSetsOptions {
   readonly evaluator: Evaluator;
   /** Names of sets that only Cedar evaluates, because the compiled policies were found to differ from it. */
   readonly onCedar: ReadonlySet<string>;

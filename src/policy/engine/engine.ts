@@ -1,14 +1,42 @@
-/** Compiles a bundle to an engine. */
+/** Compiles a bundle to an engine, which decides queries: layers, key references, required scopes, obligations. */
+import type { AttributeDeclarations } from "../../base/caller.ts";
+import type { TenantId } from "../../base/ids.ts";
+import { utf8Text } from "../../base/text-forms.ts";
 import { atOnce, inTurns } from "../../base/timers.ts";
-import { type ComparedBundle, checkBundle, compareBundle, type IndexedBundle, indexed } from "../check/check.ts";
+import {
+  type CheckedSet,
+  type ComparedBundle,
+  checkBundle,
+  compareBundle,
+  type IndexedBundle,
+  indexed,
+} from "../check/check.ts";
+import type { CheckedPolicy } from "../check/check-set.ts";
+import type { CedarRequest } from "../evaluate/cedar-request.ts";
+import type { EntitySource } from "../evaluate/entity-request.ts";
 import { EntityTable } from "../evaluate/entity-table.ts";
-import { identify, type PolicyBundle } from "../load/bundle.ts";
-import { inputCatalogue } from "../model/inputs.ts";
+import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
+import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-references.ts";
+import { type BundleIdentity, identify, type PolicyBundle } from "../load/bundle.ts";
+import { otherTenants } from "../load/manifest.ts";
+import {
+  keyReferenceOfAnotherTenant,
+  noPolicySet,
+  type Obligation,
+  obligationNotUnderstood,
+  type PolicyAction,
+  type PolicyDecision,
+  type PolicyEngine,
+  type PolicyQuery,
+  reasonOf,
+  requiredScopeMissing,
+} from "../model/decision.ts";
+import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 import type { PolicyProblem } from "../model/problem.ts";
-import { BundleEngine, type CompiledEngine } from "./bundle-engine.ts";
-import type { LayerSet } from "./combined-decision.ts";
+import type { CombinedDecision, LayerSet } from "./combined-decision.ts";
 import { EngineSets, type Evaluator } from "./engine-sets.ts";
-import { type PlansByAction, plansOf } from "./plan.ts";
+import { type Explanation, explain } from "./explanation.ts";
+import { DecisionCache, type Plan, type PlansByAction, plansOf } from "./plan.ts";
 
 export interface EngineOptions {
   /** Cached decisions: 0 for none, which changes no answer. Default 10,000, about 20 MB when full. */
@@ -20,7 +48,7 @@ export interface EngineOptions {
 }
 
 /** An engine, or all problems of its bundle. */
-export type CompiledBundle =
+type CompiledBundle =
   | { readonly engine: CompiledEngine; readonly problems?: never }
   | { readonly engine?: never; readonly problems: readonly PolicyProblem[] };
 
@@ -67,4 +95,200 @@ function* compile(
   }
   const parts = { bundle, identity, policies: sets, sets: engineSets, plans, catalogue, source, cachedDecisions };
   return { engine: new BundleEngine(parts) };
+}
+
+/** A policy of a compiled bundle, for tests and explanations. */
+export type CompiledPolicy = Pick<
+  CheckedPolicy,
+  "id" | "file" | "line" | "text" | "effect" | "description" | "reads" | "countsOnBehalfOf"
+> & { readonly set: string };
+
+/** An engine for one bundle. It belongs to the thread that compiled it. */
+export interface CompiledEngine extends PolicyEngine {
+  /** Text from which this engine can be compiled again: see `parseBundleContent`. Its hash is the revision. */
+  readonly content: string;
+  /** The same in UTF-8, in shared memory. */
+  readonly contentBytes: Uint8Array;
+  /** All policies, by set and in the order of the files. */
+  readonly policies: readonly CompiledPolicy[];
+  /** Caller attributes that the bundle declares, by name. */
+  readonly callerAttributes: AttributeDeclarations;
+  /** Entities of the organisation; undefined if the bundle declares none. */
+  readonly entities: EntitySource | undefined;
+  /** Folder of the tenant's set in a layer; undefined if the tenant has none. */
+  setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined;
+  /** Explains the decision. Slower than deciding. */
+  explain(query: PolicyQuery): Explanation;
+  /** Releases Cedar's sets, whose memory others can reuse. Later decisions are denials. Idempotent. */
+  release(): void;
+}
+
+interface EngineParts {
+  readonly bundle: PolicyBundle;
+  readonly identity: BundleIdentity;
+  /** Checked policies, by name of their set. */
+  readonly policies: ReadonlyMap<string, CheckedSet>;
+  readonly sets: EngineSets;
+  /** By name of the tenant's set. */
+  readonly plans: ReadonlyMap<string, PlansByAction>;
+  /** Inputs that the bundle's policies can read. */
+  readonly catalogue: InputCatalogue;
+  /** Entities of the organisation; undefined if the bundle declares none. */
+  readonly source: EntitySource | undefined;
+  /** 0 for none. */
+  readonly cachedDecisions: number;
+}
+
+class BundleEngine implements CompiledEngine {
+  readonly revision: string;
+  readonly contentBytes: Uint8Array;
+  readonly #bundle: PolicyBundle;
+  readonly #policies: EngineParts["policies"];
+  readonly #sets: EngineSets;
+  readonly #plans: EngineParts["plans"];
+  readonly #catalogue: InputCatalogue;
+  readonly entities: EntitySource | undefined;
+  readonly #cache: DecisionCache<CombinedDecision> | undefined;
+  readonly #lookUpKeyReference: (tenant: TenantId, reference: string) => KeyReferenceStatus;
+
+  constructor({ bundle, identity, policies, sets, plans, catalogue, source, cachedDecisions }: EngineParts) {
+    this.#bundle = bundle;
+    this.contentBytes = identity.content;
+    this.revision = identity.revision;
+    this.#policies = policies;
+    this.#sets = sets;
+    this.#plans = plans;
+    this.#catalogue = catalogue;
+    this.entities = source;
+    this.#cache = cachedDecisions > 0 ? new DecisionCache(cachedDecisions) : undefined;
+    this.#lookUpKeyReference = keyReferenceLookup(bundle.keyReferences);
+  }
+
+  get content(): string {
+    return utf8Text(this.contentBytes);
+  }
+
+  get policies(): readonly CompiledPolicy[] {
+    return [...this.#policies].flatMap(([set, { policies }]) => policies.map((policy) => ({ ...policy, set })));
+  }
+
+  get callerAttributes(): AttributeDeclarations {
+    return this.#bundle.callerAttributes ?? {};
+  }
+
+  setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined {
+    const { platform, tenants } = this.#bundle.manifest;
+    if (layer === "platform") return platform;
+    return Object.hasOwn(tenants, tenant) ? tenants[tenant] : tenants[otherTenants];
+  }
+
+  explain(query: PolicyQuery): Explanation {
+    const { layers = [] } = this.#planOf(query) ?? {};
+    const isOnBehalfOf = query.onBehalfOf !== undefined;
+    const evaluate = (set: string, request: CedarRequest | undefined) =>
+      this.#sets.evaluate(set, request, isOnBehalfOf);
+    return explain(layers, evaluate, query, this.decide(query), this.#catalogue, this.entities);
+  }
+
+  decide(query: PolicyQuery): PolicyDecision {
+    const plan = this.#planOf(query);
+    if (plan === undefined) return this.#deny(query, [reasonOf("platform", noPolicySet)], []);
+    const combined = this.#combine(plan, query);
+    const status = this.#keyReferenceStatus(query);
+    if (status === "another_tenant") {
+      const reason = reasonOf("platform", keyReferenceOfAnotherTenant);
+      const reasons = combined.allow ? [reason] : [...combined.reasons, reason].sort();
+      return this.#deny(query, reasons, plan.inputs, combined.allow ? undefined : combined);
+    }
+    if (!combined.allow) return this.#deny(query, combined.reasons, plan.inputs, combined);
+    const required = combined.guidance.lists.required_scopes ?? [];
+    if (!required.every((scope) => query.caller.scopes.includes(scope))) {
+      const guidance = { scalars: {}, lists: { required_scopes: required } };
+      return this.#deny(query, [reasonOf("platform", requiredScopeMissing)], plan.inputs, { guidance });
+    }
+    const unknown = notUnderstood(combined.obligations, query);
+    if (unknown.length > 0) {
+      const warning = [`the request does not say that it understands ${unknown.join(", ")}`];
+      const reasons = [reasonOf("platform", obligationNotUnderstood)];
+      return this.#deny(query, reasons, plan.inputs, { guidance: { scalars: {}, lists: { warning } } });
+    }
+    return {
+      allow: true,
+      reasons: combined.reasons,
+      policyRevision: this.revision,
+      inputs: plan.inputs,
+      guidance: guidanceOfAllow(query, combined.guidance, this.#bundle.guidance, status),
+      obligations: combined.obligations,
+      alerts: combined.guidance.lists.alert ?? [],
+    };
+  }
+
+  readsRegistered(query: Pick<PolicyQuery, "caller" | "action">): boolean {
+    return this.#planOf(query)?.readsRegistered ?? false;
+  }
+
+  actionNamed(name: string): PolicyAction | undefined {
+    const { actions = {} } = this.#bundle;
+    return Object.hasOwn(actions, name) ? actions[name] : undefined;
+  }
+
+  get actionNames(): readonly string[] {
+    return Object.keys(this.#bundle.actions ?? {}).sort();
+  }
+
+  release(): void {
+    this.#sets.release();
+    this.#cache?.clear();
+  }
+
+  #planOf({ caller, action }: Pick<PolicyQuery, "caller" | "action">): Plan | undefined {
+    const set = this.setOf("tenant", caller.tenantId);
+    return set === undefined ? undefined : this.#plans.get(set)?.[action];
+  }
+
+  #combine(plan: Plan, query: PolicyQuery): CombinedDecision {
+    const key = this.#cache === undefined ? "" : plan.key(query);
+    const known = this.#cache?.get(key);
+    if (known !== undefined) return known;
+    const evaluations = plan.evaluate(plan.buildRequest(query), query.onBehalfOf !== undefined);
+    const inputOf = (input: string) => this.#catalogue.reader(input)(query);
+    const combined = plan.combine(evaluations, inputOf);
+    if (!combined.failed) this.#cache?.set(key, combined);
+    return combined;
+  }
+
+  #keyReferenceStatus({ caller, claimed }: PolicyQuery): KeyReferenceStatus {
+    return claimed.key_reference === undefined
+      ? "unmanaged"
+      : this.#lookUpKeyReference(caller.tenantId, claimed.key_reference);
+  }
+
+  #deny(
+    query: PolicyQuery,
+    reasons: readonly string[],
+    inputs: readonly string[],
+    { guidance, obligations = [] }: Pick<CombinedDecision, "guidance"> & Partial<CombinedDecision> = nothing,
+  ): PolicyDecision {
+    return {
+      allow: false,
+      reasons,
+      policyRevision: this.revision,
+      inputs,
+      guidance: guidanceOfDeny(query, guidance, this.#bundle.guidance),
+      obligations,
+      alerts: guidance.lists.alert ?? [],
+    };
+  }
+}
+
+const nothing = { guidance: { scalars: {}, lists: {} } };
+
+/** Ids of the obligations that the caller does not claim to understand. */
+function notUnderstood(
+  obligations: readonly Obligation[],
+  { understoodObligations = [] }: PolicyQuery,
+): readonly string[] {
+  if (obligations.length === 0) return [];
+  const ids = new Set(obligations.map(({ id }) => id));
+  return [...ids].filter((id) => !understoodObligations.includes(id));
 }

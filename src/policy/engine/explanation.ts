@@ -1,8 +1,7 @@
 /** Explains a decision by layer: which policies applied and which decided. */
 import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
-import type { CheckedPolicy } from "../check/check-policy.ts";
-import { joinUses } from "../check/entity-use.ts";
-import { inputsRead } from "../check/reads.ts";
+import type { CheckedPolicy } from "../check/check-set.ts";
+import { inputsRead, joinUses } from "../check/reads.ts";
 import { type CedarRequest, fullRequestBuilder } from "../evaluate/cedar-request.ts";
 import { type Condition, neededFor, unmetConditions } from "../evaluate/conditions.ts";
 import type { EntitySource } from "../evaluate/entity-request.ts";

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { AttributeDeclarations, DeclaredAttributes } from "../../base/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { PolicyAction, PolicyDecision, PolicyEngine, PolicyQuery } from "../model/decision.ts";
-import type { CompiledEngine } from "./bundle-engine.ts";
+import type { CompiledEngine } from "./engine.ts";
 
 const none: AttributeDeclarations = {};
 

@@ -1,7 +1,6 @@
 /** What is compiled for an action before any query. */
 import { LRUCache } from "lru-cache";
-import { joinUses } from "../check/entity-use.ts";
-import { joinInputs } from "../check/reads.ts";
+import { joinInputs, joinUses } from "../check/reads.ts";
 import { type CedarRequestBuilder, cedarRequestBuilder } from "../evaluate/cedar-request.ts";
 import type { EntitySource } from "../evaluate/entity-request.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
@@ -79,7 +78,7 @@ export function* plansOf(
  */
 
 /** Compiles the cache key of a query: scope, then the value of every named input. Equal keys mean equal inputs. */
-export function keyMaker(
+function keyMaker(
   scope: string,
   inputNames: readonly string[],
   catalogue: InputCatalogue,

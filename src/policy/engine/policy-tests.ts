@@ -5,7 +5,7 @@ import { guidanceMembers } from "../guidance/guidance.ts";
 import { mergeObligations } from "../guidance/obligations.ts";
 import type { PolicyTest } from "../load/policy-test-file.ts";
 import { type Layer, type Obligation, type PolicyDecision, reasonOf } from "../model/decision.ts";
-import type { CompiledEngine, CompiledPolicy } from "./bundle-engine.ts";
+import type { CompiledEngine, CompiledPolicy } from "./engine.ts";
 
 export interface PolicyTestResult {
   readonly test: PolicyTest;

@@ -13,8 +13,7 @@ import type { ComparedBundle } from "../check/check.ts";
 import { identify, type PolicyBundle } from "../load/bundle.ts";
 import type { PolicyReading } from "../load/directory.ts";
 import { type PolicyProblem, sortProblems } from "../model/problem.ts";
-import type { CompiledEngine } from "./bundle-engine.ts";
-import { compileInTurns, type EngineOptions } from "./engine.ts";
+import { type CompiledEngine, compileInTurns, type EngineOptions } from "./engine.ts";
 
 /** Result of a change of the directory. */
 export type ReloadEvent =
@@ -30,7 +29,7 @@ export type PolicyStatus =
   | { readonly newest: "in_force" | "failed"; readonly problems?: never }
   | { readonly newest: "refused"; readonly problems: readonly PolicyProblem[] };
 
-export interface ReloaderOptions {
+interface ReloaderOptions {
   /** Reads the directory; `before` is the previous reading, as for `readPolicyDirectory`. Does not reject. */
   read(before: PolicyReading | undefined): Promise<PolicyReading>;
   /** Checks a bundle. Rejects if that is not possible now. */

@@ -80,7 +80,7 @@ export function fullRequestBuilder(catalogue: InputCatalogue, known?: KnownEntit
 }
 
 /** Entities of the organisation, and what policies use of them. */
-export interface KnownEntities {
+interface KnownEntities {
   readonly source?: EntitySource | undefined;
   readonly use: EntityUse;
 }

@@ -1,9 +1,14 @@
 /** The referenced entities in a request to Cedar. */
 import type { CedarValueJson, EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import type { PolicyQuery } from "../model/decision.ts";
-import { type EntityReference, type LabelSummary, labelSummaries } from "../model/entity-references.ts";
-import { type DeclaredEntities, readEntitySchema } from "../model/entity-types.ts";
-import { keyOf } from "../model/entity-values.ts";
+import {
+  type DeclaredEntities,
+  type EntityReference,
+  keyOf,
+  type LabelSummary,
+  labelSummaries,
+  readEntitySchema,
+} from "../model/entities.ts";
 import type { InputCatalogue } from "../model/inputs.ts";
 import type { EntityTable, KnownEntity } from "./entity-table.ts";
 
@@ -24,7 +29,7 @@ export interface EntitySource {
 }
 
 /** Members that policies read, and the entities behind them. */
-export interface EntityMembers {
+interface EntityMembers {
   readonly members: readonly {
     readonly path: string;
     readonly value: (query: PolicyQuery) => CedarValueJson | undefined;

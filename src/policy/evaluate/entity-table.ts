@@ -1,7 +1,7 @@
 /** The entities of an engine, kept as text until a request refers to them, because most are never used. */
 import type { CedarValueJson, EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { LRUCache } from "lru-cache";
-import { type EntityUid, keyOf } from "../model/entity-values.ts";
+import { type EntityUid, keyOf } from "../model/entities.ts";
 
 /** An entity with all of its ancestors. */
 export interface KnownEntity {

@@ -7,7 +7,7 @@ import type { Binary, Expression } from "./program.ts";
 import type { Paths, Scene, Slot } from "./scene.ts";
 import { areEqual, EntityValue, evaluationFailed, leftToCedar, RecordValue, SetValue, type Value } from "./values.ts";
 
-export type Evaluate = (scene: Scene) => Value;
+type Evaluate = (scene: Scene) => Value;
 
 /** Compiles a condition; a result other than a boolean fails. */
 export function compileCondition(expression: Expression, paths: Paths): (scene: Scene) => boolean {

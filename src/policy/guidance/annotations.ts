@@ -82,7 +82,7 @@ const sendableMembers: readonly string[] = [...recordedMembers, ...Object.keys(c
   .sort();
 
 /** Identifiers to which a caller can bind a decision. */
-export const bindableIdentifiers = [
+const bindableIdentifiers = [
   ...["artifact_cid", "artifact_digest", "artifact_merkle_root_cid", "content_digest", "decision_id"],
   ...["key_reference", "policy_revision", "resource_id"],
 ];
@@ -94,7 +94,7 @@ function refuse(rule: string): never {
   throw new RangeError(rule);
 }
 
-export const word: Parse<string> = (text) =>
+const word: Parse<string> = (text) =>
   /^[a-z][a-z0-9_]{0,63}$/.test(text) ? text : refuse("be one word of lowercase letters, digits and underscores");
 
 const profile: Parse<string> = (text, { supportedProfiles }) =>

@@ -187,7 +187,7 @@ export const guidanceDefaults: GuidanceDefaults = {
  * So the order of the policies does not matter, and repeating guidance changes nothing.
  */
 
-export interface MergedGuidance {
+interface MergedGuidance {
   readonly guidance: PolicyGuidance;
   /** Scalars whose values differ without an order; they are left out of `guidance`. */
   readonly conflicts: readonly ScalarName[];

@@ -99,7 +99,7 @@ function matches(literals: readonly string[], text: string): boolean {
 /** A managed transport, or `none` if the caller holds the key itself. */
 export type KeyTransportChoice = "none" | ManagedKeyTransport;
 
-export interface ManagedKeyTransport {
+interface ManagedKeyTransport {
   readonly mode: KeyTransportMode;
   /** Origin of the key material, such as `kms`. */
   readonly origin: string;

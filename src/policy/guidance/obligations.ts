@@ -20,7 +20,7 @@ export interface ObligationTemplate {
 }
 
 /** Inputs that parameters may use. */
-export interface ObligationRules {
+interface ObligationRules {
   readonly catalogue: InputCatalogue;
   /** Members of `registered` that may be disclosed to callers, such as `attributes.owner`. */
   readonly disclosable?: readonly string[];

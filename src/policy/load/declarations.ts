@@ -15,7 +15,7 @@ import {
   type AttributeType,
   attributeTypes,
 } from "../../base/caller.ts";
-import { type DeclaredEntities, referenceKinds } from "../model/entity-types.ts";
+import { type DeclaredEntities, referenceKinds } from "../model/entities.ts";
 import { principalMembers } from "../model/inputs.ts";
 import type { ManifestReader } from "./manifest-reader.ts";
 

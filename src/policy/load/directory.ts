@@ -13,7 +13,7 @@
 import { join, sep } from "node:path";
 import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
 import { defaultKeyReferences, type KeyReferenceRule } from "../guidance/key-references.ts";
-import type { DeclaredEntities } from "../model/entity-types.ts";
+import type { DeclaredEntities } from "../model/entities.ts";
 import type { DeclaredInputs } from "../model/inputs.ts";
 import { type PolicyProblem, sortProblems } from "../model/problem.ts";
 import { engineVersion, isSchemaCopy, schemaFor } from "../model/schema.ts";
@@ -305,7 +305,7 @@ function unreadable(error: unknown): string {
  */
 
 /** An entry of the directory, or of a folder that is read, that is not read itself. */
-export interface UnreadEntry {
+interface UnreadEntry {
   /** Folder that is read, such as `default`; undefined for the directory itself. */
   readonly folder?: string;
   readonly name: string;
@@ -318,10 +318,10 @@ const document =
   /^(?:readme|licen[cs]e|notice|changelog|codeowners)(?:[-_]\w+)*(?:\.[a-z]{2}(?:-[a-z]{2})?)?(?:\.(?:md|txt|rst|adoc|html))?$/i;
 
 /** Names of files with expected decisions. They decide nothing, so they are read only when they are run. */
-export const testFile = /^[^.].*\.ya?ml$/;
+const testFile = /^[^.].*\.ya?ml$/;
 
 /** Paths of harmless entries, and a problem for every other one. */
-export function judgeUnread(found: readonly UnreadEntry[]): {
+function judgeUnread(found: readonly UnreadEntry[]): {
   readonly ignored: readonly string[];
   readonly problems: readonly PolicyProblem[];
 } {

@@ -37,7 +37,7 @@ import { type GuidanceDefaults, guidanceDefaults } from "../guidance/guidance.ts
 import { type KeyTransportChoice, parseKeyTransport } from "../guidance/key-references.ts";
 import { scalarInput } from "../guidance/obligations.ts";
 import type { PolicyAction } from "../model/decision.ts";
-import { principalReference } from "../model/entity-references.ts";
+import { principalReference } from "../model/entities.ts";
 import { type DeclaredInputs, inputCatalogue } from "../model/inputs.ts";
 import type { PolicyProblem } from "../model/problem.ts";
 import { policyActions } from "../model/schema.ts";
@@ -45,7 +45,7 @@ import { type EntitiesMember, readCallerAttributes, readDeclaredEntities } from 
 import { ManifestReader } from "./manifest-reader.ts";
 
 /** Content of a manifest, with its guidance merged over the defaults. */
-export interface Manifest {
+interface Manifest {
   /** Name of the platform's set. */
   readonly platform: string;
   /** Name of each tenant's set, by tenant id; `*` for the others. */

@@ -7,7 +7,7 @@
  *
  * Attributes are tags of an entity of their own, because a Cedar record has fixed members; so no attribute can pose as
  * another input, and labels, being a set of their own, can pose as none. What the organisation knows
- * (`entity-references.ts`) is at further paths, made of these inputs and of nothing else that changes while a revision is
+ * (`entities.ts`) is at further paths, made of these inputs and of nothing else that changes while a revision is
  * in force.
  */
 import { type AttributeType, authSources } from "../../base/caller.ts";

@@ -1,8 +1,7 @@
 /** The inputs that the policies of a bundle can read: those of the table, and the declared ones. */
 import type { AttributeDeclarations, Caller } from "../../base/caller.ts";
 import type { PolicyQuery } from "./decision.ts";
-import { type EntityReference, entityReferences } from "./entity-references.ts";
-import type { DeclaredEntities } from "./entity-types.ts";
+import { type DeclaredEntities, type EntityReference, entityReferences } from "./entities.ts";
 import {
   claimedRows,
   isRow,

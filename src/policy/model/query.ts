@@ -141,7 +141,7 @@ function parseTags(value: unknown, what: string): Readonly<Record<string, string
 }
 
 /** Parsers of what a person wrote. Each returns the typed value, or throws a RangeError with the reason. */
-export type Members = Readonly<Record<string, unknown>>;
+type Members = Readonly<Record<string, unknown>>;
 
 export function members(value: unknown, what: string, known?: readonly string[]): Members {
   if (typeof value !== "object" || value === null || Array.isArray(value))

@@ -8,7 +8,7 @@
  */
 import { cedarVersion } from "./cedar.ts";
 import type { PolicyAction } from "./decision.ts";
-import { type ReferenceTypes, referenceTypes } from "./entity-references.ts";
+import { type ReferenceTypes, referenceTypes } from "./entities.ts";
 import {
   claimedRows,
   isRow,

@@ -5,9 +5,8 @@
 import { existsSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
-import { auditLog } from "../../ledger/audit/audit.ts";
+import { auditLog, rotationProblem } from "../../ledger/audit/audit.ts";
 import { describeOrphans } from "../../ledger/audit/companions.ts";
-import { rotationProblem } from "../../ledger/audit/rotation-audit.ts";
 import { describeUndone } from "../../ledger/audit/undone-erasures.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { askProver, type ProverOptions } from "../../../src/cli/policy/prover-process.ts";
-import type { ProverRequest } from "../../../src/policy/diff/prover-wire.ts";
+import type { ProverRequest } from "../../../src/policy/diff/statements.ts";
 import { listenForHanging } from "../../harness/hanging.ts";
 import { type ProverBehaviour, standInProver } from "../../harness/prover.ts";
 

@@ -5,7 +5,7 @@ import { reportText } from "../../../src/cli/ledger/pack-commands.ts";
 import { type Lineage, LineageCollector, lineageOf } from "../../../src/domain/lineage/lineage.ts";
 import { type PackReport, packReport } from "../../../src/domain/lineage/report.ts";
 import type { Step } from "../../../src/domain/lineage/step.ts";
-import type { PackSelection } from "../../../src/ledger/pack/selection.ts";
+import type { PackSelection } from "../../../src/ledger/pack/format.ts";
 import { type MemoryLog, memoryLog, moment } from "../ledger/pack/memory-log.ts";
 import { verifyText } from "../ledger/pack/packs.ts";
 import { decision, evidence, registration } from "../ledger/pack/records.ts";

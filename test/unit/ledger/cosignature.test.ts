@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { formatSignature, parseNote } from "../../../src/ledger/tlog/note.ts";
 import { cosignatureType, formatVerifierKey, keyIdOf, signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
 import { cosignedText, findCosignature, parseCosignerKey } from "../../../src/ledger/witness/cosignature.ts";
-import { parseWitnessSize } from "../../../src/ledger/witness/witness-protocol.ts";
+import { parseWitnessSize } from "../../../src/ledger/witness/witness-log.ts";
 
 const good = <Value>(value: Value | undefined): Value => {
   if (value === undefined) throw new Error("malformed");

@@ -1,7 +1,7 @@
 import { hkdfSync } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { deriveKeys } from "../../../src/ledger/record/hkdf.ts";
+import { deriveKeys } from "../../../src/ledger/record/sealing.ts";
 
 const secrets = fc.uint8Array({ minLength: 32, maxLength: 32 });
 const infos = fc.array(fc.uint8Array({ maxLength: 63 }), { minLength: 1, maxLength: 4 });

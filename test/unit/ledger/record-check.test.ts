@@ -1,8 +1,12 @@
 /** Leaves and records of exactly their members; and what of a receipt changes without being noticed. */
 import { describe, expect, test } from "vitest";
 import { canonicalText } from "../../../src/ledger/record/canonical.ts";
-import { type GivenReceipt, verifyReceipt } from "../../../src/ledger/record/receipt.ts";
-import { readExactLeaf, readExactRecord } from "../../../src/ledger/record/record-check.ts";
+import {
+  type GivenReceipt,
+  readExactLeaf,
+  readExactRecord,
+  verifyReceipt,
+} from "../../../src/ledger/record/receipt.ts";
 import { memoryLog } from "./pack/memory-log.ts";
 import { decision } from "./pack/records.ts";
 

@@ -1,7 +1,7 @@
 /** Which keys the records of a log say to have signed it, one after the other. */
 import { expect, test } from "vitest";
 import { formatBase64 } from "../../../src/base/text-forms.ts";
-import { RotationAudit, rotationProblem } from "../../../src/ledger/audit/rotation-audit.ts";
+import { RotationAudit, rotationProblem } from "../../../src/ledger/audit/audit.ts";
 import type { StoredRecord } from "../../../src/ledger/ports/record.ts";
 
 const keys = [0, 1, 2].map((fill) => new Uint8Array(32).fill(fill)) as [Uint8Array, Uint8Array, Uint8Array];

@@ -11,8 +11,7 @@ import {
 } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { namedActions, scopeActions } from "../../../src/policy/check/policy-tree.ts";
-import { inputsRead, joinInputs } from "../../../src/policy/check/reads.ts";
+import { inputsRead, joinInputs, namedActions, scopeActions } from "../../../src/policy/check/reads.ts";
 import { cedarRequestBuilder, fullRequestBuilder } from "../../../src/policy/evaluate/cedar-request.ts";
 import { PreparedSet, type SetResult } from "../../../src/policy/evaluate/prepared-set.ts";
 import type { PolicyQuery } from "../../../src/policy/model/decision.ts";

@@ -2,7 +2,7 @@
 import { type Expr, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { CompiledEngine } from "../../../src/policy/engine/bundle-engine.ts";
+import type { CompiledEngine } from "../../../src/policy/engine/engine.ts";
 import { expressionText, neededFor } from "../../../src/policy/evaluate/conditions.ts";
 import { ask, engineOf, openFiles, queries } from "./harness.ts";
 import { conditions, overflowing } from "./pool.ts";

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { atOnce } from "../../../src/base/timers.ts";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
-import { joinEntities } from "../../../src/policy/check/entity-set.ts";
+import { joinEntities } from "../../../src/policy/check/entities.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { EntityTable } from "../../../src/policy/evaluate/entity-table.ts";
 import { bundleContent, parseBundleContent, revisionOf } from "../../../src/policy/load/bundle.ts";

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import type { CompiledEngine } from "../../../src/policy/engine/bundle-engine.ts";
+import type { CompiledEngine } from "../../../src/policy/engine/engine.ts";
 import { ask, engineOf, openFiles, permitAll } from "./harness.ts";
 import { overflowing } from "./pool.ts";
 

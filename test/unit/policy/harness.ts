@@ -5,8 +5,7 @@ import { type AttributeDeclarations, authSources, type Caller } from "../../../s
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { artifactProfiles } from "../../../src/base/vocabulary.ts";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
-import type { CompiledEngine } from "../../../src/policy/engine/bundle-engine.ts";
-import { compilePolicyBundle, type EngineOptions } from "../../../src/policy/engine/engine.ts";
+import { type CompiledEngine, compilePolicyBundle, type EngineOptions } from "../../../src/policy/engine/engine.ts";
 import type { PolicyFileSystem, PolicySettings } from "../../../src/policy/load/directory.ts";
 import type { Claimed, OnBehalfOf, PolicyAction, PolicyQuery, Registered } from "../../../src/policy/model/decision.ts";
 import { describeProblem } from "../../../src/policy/model/problem.ts";

@@ -1,6 +1,6 @@
 /** Policies that would run over the engine's stack, which breaks it for every later question, are refused unread. */
 import { describe, expect, test } from "vitest";
-import { tooDeepAt } from "../../../src/policy/check/nesting.ts";
+import { tooDeepAt } from "../../../src/policy/check/check-set.ts";
 import { ask, engineOf, openFiles, problemsOf } from "./harness.ts";
 
 const kind = "context.claimed.resource.kind";

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { proveEqual } from "../../../src/policy/diff/prove.ts";
-import type { ProverRequest } from "../../../src/policy/diff/prover-wire.ts";
+import type { ProverRequest } from "../../../src/policy/diff/statements.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import { type Files, memoryFileSystem, openFiles } from "./harness.ts";
 

@@ -7,14 +7,9 @@ import { base256emoji } from "multiformats/bases/base256emoji";
 import { CID } from "multiformats/cid";
 import { create as createMultihash } from "multiformats/hashes/digest";
 import { describe, expect, test } from "vitest";
-import {
-  artifactNames,
-  nameOfCid,
-  nameOfDigest,
-  registeredNames,
-} from "../../../../src/ledger/artifacts/artifact-names.ts";
 import { rawCid } from "../../../../src/ledger/artifacts/cid.ts";
-import { hashNames, isDigestOf } from "../../../../src/ledger/artifacts/digest.ts";
+import { canonicalDigest, hashNames, isDigestOf } from "../../../../src/ledger/artifacts/digest.ts";
+import { artifactNames, nameOfCid, registeredNames } from "../../../../src/ledger/artifacts/registrations.ts";
 
 const hex = createHash("sha256").update("an artifact").digest("hex");
 const bytes = Buffer.from(hex, "hex");
@@ -30,7 +25,7 @@ describe("one name for every spelling of a digest", () => {
     ["base64", `sha256:${bytes.toString("base64")}`],
     ["base64 without padding", `sha256:${bytes.toString("base64").replace(/=+$/, "")}`],
     ["base64url", `sha256:${bytes.toString("base64url")}`],
-  ])("%s", (_, digest) => expect(nameOfDigest(digest)).toBe(`sha256:${hex}`));
+  ])("%s", (_, digest) => expect(canonicalDigest(digest)).toBe(`sha256:${hex}`));
 
   test.each([
     ["base32", cid.toString()],
@@ -47,14 +42,14 @@ test("a CID of the bytes has their digest's name also where that hash cannot be 
     [0xb220, "blake2b-256"],
   ] as const) {
     const named = CID.createV1(0x55, createMultihash(code, bytes));
-    expect(nameOfCid(named.toString())).toBe(nameOfDigest(`${algorithm}:${hex}`));
+    expect(nameOfCid(named.toString())).toBe(canonicalDigest(`${algorithm}:${hex}`));
   }
 });
 
 test("what is no known hash is called as it is written", () => {
   for (const text of ["sha256:integration-full-plaintext", `sha256:${hex}00`, "x:Ab", `x:${hex.toUpperCase()}`])
-    expect(nameOfDigest(text)).toBe(text);
-  expect(nameOfDigest("sha-256:Not-Hex")).toBe("sha256:Not-Hex");
+    expect(canonicalDigest(text)).toBe(text);
+  expect(canonicalDigest("sha-256:Not-Hex")).toBe("sha256:Not-Hex");
   expect(nameOfCid("no cid")).toBe("cid:no cid");
 });
 
@@ -74,8 +69,8 @@ test("digests have one name exactly where one is taken for the other", () => {
     fc.property(fc.uint8Array(), fc.uint8Array(), fc.constantFrom(...hashNames), spelled, (one, other, name, spell) => {
       const [first, second] = [one, other].map((data) => createHash(name).update(data).digest()) as [Buffer, Buffer];
       const digest = `${name}:${spell(first)}`;
-      expect(nameOfDigest(digest)).toBe(nameOfDigest(`${name}:${first.toString("hex")}`));
-      const isSame = nameOfDigest(digest) === nameOfDigest(`${name}:${second.toString("hex")}`);
+      expect(canonicalDigest(digest)).toBe(canonicalDigest(`${name}:${first.toString("hex")}`));
+      const isSame = canonicalDigest(digest) === canonicalDigest(`${name}:${second.toString("hex")}`);
       expect(isSame).toBe(isDigestOf(digest, second.toString("hex")));
     }),
   );

@@ -1,6 +1,6 @@
 /** Packs taken apart and put together again, as a forger would do. */
 import { createHash } from "node:crypto";
-import type { CheckedEntry } from "../../../../src/ledger/pack/entry-check.ts";
+import type { CheckedEntry } from "../../../../src/ledger/pack/entry-checks.ts";
 import { formatLine, type PackLine, parseLine } from "../../../../src/ledger/pack/format.ts";
 import { type VerifiedPack, verifyPack } from "../../../../src/ledger/pack/verify.ts";
 import type { NoteVerifier } from "../../../../src/ledger/tlog/note-keys.ts";

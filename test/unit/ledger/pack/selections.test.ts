@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type { RecordId } from "../../../../src/base/ids.ts";
 import { LineageCollector } from "../../../../src/domain/lineage/lineage.ts";
 import { packReport } from "../../../../src/domain/lineage/report.ts";
-import { parseSelection, selectionMembers } from "../../../../src/ledger/pack/selection.ts";
+import { parseSelection, selectionMembers } from "../../../../src/ledger/pack/format.ts";
 import { type MemoryLog, memoryLog, moment } from "./memory-log.ts";
 import { linesIn, sealLines, verifyText } from "./packs.ts";
 import { decision, evidence, registration } from "./records.ts";

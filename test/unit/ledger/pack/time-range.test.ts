@@ -1,7 +1,7 @@
 /** Packs of a time range: what they show, and that nothing can be left out or put in. */
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { CheckedEntry } from "../../../../src/ledger/pack/entry-check.ts";
+import type { CheckedEntry } from "../../../../src/ledger/pack/entry-checks.ts";
 import type { PackEntry, PackLine } from "../../../../src/ledger/pack/format.ts";
 import { type MemoryLog, memoryLog, moment } from "./memory-log.ts";
 import { linesIn, sealLines, verifyText } from "./packs.ts";

@@ -1,0 +1,230 @@
+/** Checks of a pack's entries: each by itself, against the selection, and against what records state about the log. */
+import { parseBase64 } from "../../base/text-forms.ts";
+import type { StoredRecord } from "../ports/record.ts";
+import type { Leaf } from "../record/leaf.ts";
+import { readErasure, readRotation, unerasable } from "../record/operator-records.ts";
+import { readExactLeaf, readExactRecord, recordDisagreement } from "../record/receipt.ts";
+import { openingBytes, verifyCommitment } from "../record/sealing.ts";
+import { hasTerms, searchTermsOf } from "../search/search-terms.ts";
+import { openCheckpoint } from "../tlog/checkpoint.ts";
+import { NoteError } from "../tlog/note.ts";
+import { ed25519Type, formatVerifierKey, keyIdOf, type NoteVerifier, parseVerifierKey } from "../tlog/note-keys.ts";
+import { isLinked, type PackEntry, PackError, type PackField, refuse, type TimeRange } from "./format.ts";
+
+/** An entry whose leaf commits to its record. The leaf's position is proven with the whole pack. */
+export interface CheckedEntry {
+  /** Line of the pack, from 1. */
+  readonly line: number;
+  readonly leafIndex: number;
+  readonly leaf: Leaf;
+  /** Exact bytes of the leaf. */
+  readonly leafBytes: Uint8Array;
+  /** Undefined if it was erased, or if the leaf is shown for its position or time alone. */
+  readonly record: StoredRecord | undefined;
+  readonly erased: boolean;
+}
+
+/** The log and tenant that a pack's records must have. */
+interface PackOwner {
+  readonly origin: string;
+  readonly tenantId: string;
+}
+
+/** Checks an entry by itself. Throws a PackError that names the line. */
+export function checkEntry(entry: PackEntry, line: number, owner: PackOwner): CheckedEntry {
+  const { leaf_index: leafIndex, opening, record: recordText, erased = false } = entry;
+  const name = `leaf ${leafIndex}`;
+  const bytes = Buffer.from(entry.leaf, "utf8");
+  const leaf = readExactLeaf(bytes) ?? refuse(line, `${name} is malformed`);
+  if ((leaf.kind === "genesis") !== (leafIndex === 0)) refuse(line, `${name} cannot be of kind ${leaf.kind}`);
+  if ((opening === undefined) !== (recordText === undefined)) refuse(line, `${name} has a record or an opening alone`);
+  if (erased && recordText !== undefined) refuse(line, `${name} is said to be erased, and has a record`);
+  if (erased && unerasable[leaf.kind] !== undefined) refuse(line, `${name} is of a kind that is never erased`);
+  const checked = { line, leafIndex, leaf, leafBytes: bytes, erased };
+  if (recordText === undefined || opening === undefined) return { ...checked, record: undefined };
+  const openingOf = parseBase64(opening);
+  const recordBytes = Buffer.from(recordText, "utf8");
+  const commits = openingOf?.length === openingBytes && verifyCommitment(recordBytes, openingOf, leaf.commitment);
+  if (!commits) refuse(line, `${name} does not commit to its record`);
+  const record = readExactRecord(recordBytes) ?? refuse(line, `the record of ${name} is malformed`);
+  const problem = foreign(record, owner) ?? recordDisagreement(record, leaf);
+  if (problem !== undefined) refuse(line, `the record of ${name} ${problem}`);
+  return { ...checked, record };
+}
+
+function foreign({ tenant_id: tenantId, log }: StoredRecord, owner: PackOwner): string | undefined {
+  if (tenantId !== owner.tenantId) return "is of another tenant";
+  return log === owner.origin ? undefined : "is of another log";
+}
+
+// Checks that each entry matches a selection by value. A pack cannot prove that one complete.
+
+/** Most records of a linked selection, which are kept in memory until the end. */
+export const maxLinkedRecords = 100_000;
+
+/** The decision that a record is or cites. */
+export function decisionOf(record: StoredRecord): string | undefined {
+  return searchTermsOf(record).find(({ field }) => field === "decision_id")?.value;
+}
+
+/** An entry that belongs to the selection only if this decision does. */
+interface Linked {
+  readonly line: number;
+  readonly leafIndex: number;
+  readonly decision: string | undefined;
+}
+
+export class ItemCheck {
+  readonly #selection: { readonly field: PackField; readonly value: string };
+  readonly #size: number;
+  readonly #linked: Linked[] = [];
+  /** Decisions that the selected records are or cite. */
+  readonly #decisions = new Set<string>();
+
+  constructor(selection: { readonly field: PackField; readonly value: string }, size: number) {
+    this.#selection = selection;
+    this.#size = size;
+    if (selection.field === "decision_id") this.#decisions.add(selection.value);
+  }
+
+  /** Takes the next entry; `erases` if it erases a record that the pack declared erased. Throws a PackError. */
+  next(entry: CheckedEntry, erases: boolean): void {
+    const { line, leafIndex, leaf, record, erased } = entry;
+    if (record === undefined && !erased) {
+      if (leafIndex !== this.#size - 1) refuse(line, `leaf ${leafIndex} shows nothing`);
+      return;
+    }
+    const decision = record === undefined ? leaf.record_id : decisionOf(record);
+    if (record !== undefined && hasTerms(record, [this.#selection])) {
+      if (decision !== undefined && isLinked(this.#selection)) this.#decisions.add(decision);
+    } else if (!erases) {
+      this.#linked.push({ line, leafIndex, decision });
+    }
+    if (Math.max(this.#linked.length, this.#decisions.size) > maxLinkedRecords)
+      refuse(line, `more than ${maxLinkedRecords} records are linked`);
+  }
+
+  /** Throws a PackError if an entry does not belong to the selection. */
+  end(): void {
+    for (const { line, leafIndex, decision } of this.#linked)
+      if (decision === undefined || !this.#decisions.has(decision))
+        throw new PackError(`line ${line}: the record of leaf ${leafIndex} is not of the selection`);
+  }
+}
+
+// Checks whether a pack has everything of a time range.
+
+/** The leaves of a complete range. */
+export interface CompleteRange {
+  /** Index of its first leaf; undefined if it has none. */
+  readonly firstLeafIndex: number | undefined;
+  readonly leaves: number;
+  /** Whether a leaf after the range is shown. If not, the log may still get records of that time. */
+  readonly closed: boolean;
+}
+
+/**
+ * Checks that the leaves of the range have no gap, each with its record or erased; that the leaf to their left, unless
+ * they begin the log, is older than the range; and that the one to their right, unless they end it, is younger. Times
+ * never go back within a log, so no other leaf is in the range. Everything after the right neighbour must be the last
+ * leaf or an erasure of a shown record.
+ */
+export class RangeCheck {
+  readonly #range: TimeRange;
+  readonly #size: number;
+  /** Index of the newest entry up to the right neighbour. */
+  #newest: number | undefined;
+  #first: number | undefined;
+  #leaves = 0;
+  #closed = false;
+
+  constructor(range: TimeRange, size: number) {
+    this.#range = range;
+    this.#size = size;
+  }
+
+  /** Takes the next entry; `erases` if it erases a record that the pack declared erased. Throws a PackError. */
+  next(entry: CheckedEntry, erases: boolean): void {
+    const { line, leafIndex, leaf, record, erased } = entry;
+    const { from, to } = this.#range;
+    const isBefore = from !== undefined && leaf.recorded_at < from;
+    const isAfter = to !== undefined && leaf.recorded_at >= to;
+    if (isBefore && this.#newest !== undefined) refuse(line, `leaf ${leafIndex} is one too many before the range`);
+    if (!isBefore && !this.#closed && leafIndex !== (this.#newest ?? -1) + 1)
+      refuse(line, `leaf ${(this.#newest ?? -1) + 1} is left out`);
+    this.#newest = leafIndex;
+    if (isBefore || isAfter) {
+      if (erased || (record !== undefined && !erases))
+        refuse(line, `the record of leaf ${leafIndex} is not of the range`);
+      const isNeeded = !this.#closed || erases || leafIndex === this.#size - 1;
+      if (!isNeeded) refuse(line, `leaf ${leafIndex} is not of the range`);
+      this.#closed ||= isAfter;
+      return;
+    }
+    if (record === undefined && !erased) refuse(line, `leaf ${leafIndex} is of the range, and its record is left out`);
+    this.#first ??= leafIndex;
+    this.#leaves += 1;
+  }
+
+  /** Returns the result after the log's last leaf. */
+  end(): CompleteRange {
+    return { firstLeafIndex: this.#first, leaves: this.#leaves, closed: this.#closed };
+  }
+}
+
+// Checks of what a pack's records state about the log: erased records and retired keys.
+
+/** Most erased records that may wait for their erasure. */
+const maxClaims = 100_000;
+
+export class ErasureClaims {
+  readonly #open = new Map<string, CheckedEntry>();
+
+  /** Takes the next entry. Returns whether it erases a record that the pack declared erased. Throws a PackError. */
+  next(entry: CheckedEntry): boolean {
+    const { line, leaf, leafIndex, record, erased } = entry;
+    if (erased) this.#open.set(leaf.record_id, entry);
+    if (this.#open.size > maxClaims) refuse(line, `more than ${maxClaims} erased records are without their erasure`);
+    if (record?.kind !== "erasure") return false;
+    const said = readErasure(record) ?? refuse(line, `leaf ${leafIndex} does not say what it erases`);
+    const claim = this.#open.get(said.recordId);
+    if (claim === undefined) return false;
+    if (claim.leafIndex !== said.leafIndex) refuse(line, `leaf ${leafIndex} names the wrong leaf for what it erases`);
+    return this.#open.delete(said.recordId);
+  }
+
+  /** Throws a PackError if a record was declared erased without showing its erasure. */
+  end(): void {
+    const [first] = this.#open.values();
+    if (first === undefined) return;
+    throw new PackError(
+      `line ${first.line}: leaf ${first.leafIndex} is said to be erased, and no erasure of it is shown`,
+    );
+  }
+}
+
+/**
+ * Checks that the trusted key may have signed a checkpoint with this rotation: after its rotation an old key counts
+ * only beside the new one. Throws a PackError. A stolen old key can sign a tree without the rotation, which no pack can
+ * show: verifiers that know of the rotation must not trust the old key for later trees.
+ */
+export function checkRotation({ line, leafIndex, record }: CheckedEntry, verifier: NoteVerifier, note: string): void {
+  if (record?.kind !== "key_rotation") return;
+  const keys = readRotation(record);
+  if (keys === undefined) refuse(line, `leaf ${leafIndex} does not name its keys`);
+  else if (
+    keyIdOf(verifier.name, keys.previous, ed25519Type) === verifier.keyId &&
+    !isSignedBy(note, verifier.name, keys.current)
+  )
+    refuse(line, `leaf ${leafIndex} replaced the key ${verifier.keyId}, which signed alone`);
+}
+
+function isSignedBy(note: string, origin: string, publicKey: Uint8Array): boolean {
+  const verifier = parseVerifierKey(formatVerifierKey(origin, publicKey));
+  try {
+    return verifier !== undefined && openCheckpoint(note, verifier).origin === origin;
+  } catch (error) {
+    if (error instanceof NoteError) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,381 @@
+/**
+ * Types of the organisation's entities, from the operator's Cedar schema: one namespace of entity types and common
+ * types, which may refer to `Principal`. Cedar parses the schema; this file has the result by full name.
+ */
+import type { CedarValueJson, DetailedError, SchemaJson } from "@cedar-policy/cedar-wasm/nodejs";
+import { cedar } from "./cedar.ts";
+import { indexOfByte, lineAt, type PolicyProblem } from "./problem.ts";
+
+/** How requests refer to entities. */
+export const referenceKinds = ["labels", "application", "key_reference", "principal"] as const;
+type ReferenceKind = (typeof referenceKinds)[number];
+
+/** Entity declarations and files of a policy directory. */
+export interface DeclaredEntities {
+  /** Name and text of the operator's schema. */
+  readonly schemaFile: string;
+  readonly schema: string;
+  /** Text of each file of entities, by name. */
+  readonly files: Readonly<Record<string, string>>;
+  /** Full names of the types whose entities requests refer to. */
+  readonly references: Readonly<Partial<Record<ReferenceKind, string>>>;
+}
+
+type ValueType =
+  | { readonly kind: "text" | "whole_number" | "yes_no" }
+  | { readonly kind: "extension"; readonly constructor: string }
+  | { readonly kind: "entity"; readonly type: string }
+  | { readonly kind: "set"; readonly of: ValueType }
+  | { readonly kind: "record"; readonly members: Members };
+
+/** Members of a record or an entity, by name. */
+type Members = ReadonlyMap<string, { readonly type: ValueType; readonly required: boolean }>;
+
+export interface EntityType {
+  readonly members: Members;
+  /** Full names of the types that its parents may have. */
+  readonly parents: ReadonlySet<string>;
+  readonly tags?: ValueType;
+  /** All ids, if the schema lists them. Such entities are in no file. */
+  readonly ids?: ReadonlySet<string>;
+}
+
+export interface EntitySchema {
+  readonly namespace: string;
+  /** By full name. */
+  readonly types: ReadonlyMap<string, EntityType>;
+}
+
+/** The schema, or all problems of it and of the types that the manifest names. */
+type EntitySchemaReading =
+  | { readonly schema: EntitySchema; readonly problems?: never }
+  | { readonly schema?: never; readonly problems: readonly PolicyProblem[] };
+
+const known = new WeakMap<DeclaredEntities, EntitySchemaReading>();
+
+/** Parses the declared schema, and caches the result by declaration. Does not throw. */
+export function readEntitySchema(declared: DeclaredEntities): EntitySchemaReading {
+  const reading = known.get(declared) ?? read(declared);
+  known.set(declared, reading);
+  return reading;
+}
+
+function read({ schemaFile: file, schema: text, references }: DeclaredEntities): EntitySchemaReading {
+  // The service's types that the schema may refer to are appended, so that line numbers stay.
+  const answer = cedar().schemaToJsonWithResolvedTypes(`${text}\nentity Principal;`);
+  if (answer.type === "failure") return { problems: answer.errors.map((error) => schemaProblem(file, text, error)) };
+  const { "": ours, ...namespaces } = answer.json;
+  const [namespace = "", ...others] = Object.keys(namespaces);
+  const isOne = namespace !== "" && others.length === 0 && Object.keys(ours?.entityTypes ?? {}).length === 1;
+  if (!isOne || Object.keys(ours?.commonTypes ?? {}).length > 0 || Object.keys(ours?.actions ?? {}).length > 0) {
+    const hint = "write namespace Org { … } around everything, with a name of your own";
+    return { problems: [{ file, message: "must declare one namespace, and nothing outside it", hint }] };
+  }
+  const definition = namespaces[namespace] as SchemaJson<string>[string];
+  if (Object.keys(definition.actions).length > 0) {
+    const hint = "the service knows the actions; declare entity types and common types";
+    return { problems: [{ file, message: "declares actions", hint }] };
+  }
+  const types = new Map<string, EntityType>();
+  for (const [name, type] of Object.entries(definition.entityTypes)) {
+    types.set(`${namespace}::${name}`, entityTypeOf(type as RawEntityType, namespace, definition.commonTypes ?? {}));
+  }
+  const problems = Object.entries(references).flatMap(([kind, type]): readonly PolicyProblem[] => {
+    const found = types.get(type);
+    if (found !== undefined && found.ids === undefined) return [];
+    const names = [...types].filter(([, { ids }]) => ids === undefined).map(([name]) => name);
+    const hint = `name one of ${names.join(", ")}`;
+    return [{ file, message: `entities.${kind} is ${type}, which is not an entity type of ${namespace}`, hint }];
+  });
+  return problems.length > 0 ? { problems } : { schema: { namespace, types } };
+}
+
+function schemaProblem(file: string, text: string, { message, help, sourceLocations }: DetailedError): PolicyProblem {
+  const [at] = sourceLocations ?? [];
+  const hint = help ?? at?.label;
+  return {
+    file,
+    line: Math.min(lineAt(text, indexOfByte(text, at?.start ?? 0)), lineAt(text, text.length)),
+    message: message.replace(/^(?:failed to parse schema from string: )?(?:error parsing schema: )?/, ""),
+    ...(typeof hint === "string" && { hint }),
+  };
+}
+
+/** Types in Cedar's resolved form. */
+interface RawType {
+  readonly type: string;
+  readonly name?: string;
+  readonly element?: RawType;
+  readonly attributes?: Readonly<Record<string, RawType & { readonly required?: boolean }>>;
+}
+interface RawEntityType {
+  readonly memberOfTypes?: readonly string[];
+  readonly shape?: RawType;
+  readonly tags?: RawType;
+  readonly enum?: readonly string[];
+}
+type CommonTypes = Readonly<Record<string, unknown>>;
+
+function entityTypeOf(raw: RawEntityType, namespace: string, common: CommonTypes): EntityType {
+  const shape = raw.shape === undefined ? undefined : valueTypeOf(raw.shape, namespace, common);
+  return {
+    members: shape?.kind === "record" ? shape.members : new Map(),
+    parents: new Set(raw.memberOfTypes),
+    ...(raw.tags !== undefined && { tags: valueTypeOf(raw.tags, namespace, common) }),
+    ...(raw.enum !== undefined && { ids: new Set(raw.enum) }),
+  };
+}
+
+const plainTypes: Readonly<Record<string, ValueType>> = {
+  String: { kind: "text" },
+  Long: { kind: "whole_number" },
+  Bool: { kind: "yes_no" },
+  Boolean: { kind: "yes_no" },
+  decimal: { kind: "extension", constructor: "decimal" },
+  ipaddr: { kind: "extension", constructor: "ip" },
+  datetime: { kind: "extension", constructor: "datetime" },
+  duration: { kind: "extension", constructor: "duration" },
+};
+
+/** Cedar refuses recursive common types. */
+function valueTypeOf(raw: RawType, namespace: string, common: CommonTypes): ValueType {
+  const within = (type: RawType) => valueTypeOf(type, namespace, common);
+  if (raw.type === "Set") return { kind: "set", of: within(raw.element as RawType) };
+  if (raw.type === "Entity") return { kind: "entity", type: raw.name as string };
+  if (raw.type === "Record") {
+    const members = Object.entries(raw.attributes ?? {}).map(
+      ([name, type]) => [name, { type: within(type), required: type.required !== false }] as const,
+    );
+    return { kind: "record", members: new Map(members) };
+  }
+  const name = (raw.type === "Extension" ? raw.name : raw.type.replace(/^__cedar::/, "")) as string;
+  const plain = Object.hasOwn(plainTypes, name) ? plainTypes[name] : undefined;
+  return plain ?? within(common[name.slice(`${namespace}::`.length)] as RawType);
+}
+
+// Reads values of entities by the types of the schema, and writes them with explicit types, because Cedar evaluates
+// without a schema. Cedar's own check of a hundred thousand entities takes seconds, this one a tenth; a test compares
+// the two.
+
+/** An entity: full name of its type, and id. */
+export type EntityUid = readonly [type: string, id: string];
+
+/** Key of an entity in maps and lists. Different entities have different keys. */
+export function keyOf(type: string, id: string): string {
+  return JSON.stringify([type, id]);
+}
+
+/** In Cedar's syntax: `Org::Label::"secret"`. */
+export function describeUid([type, id]: EntityUid): string {
+  return `${type}::${JSON.stringify(id)}`;
+}
+
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** The reason why a value does not have its type. */
+export class WrongValue extends Error {}
+
+/** Collected while an entity is read. */
+export interface ReadingNotes {
+  members: number;
+  /** Entities that values refer to. */
+  readonly references: EntityUid[];
+  /** Whether there are values that only Cedar can parse, such as dates. */
+  hasExtensions: boolean;
+}
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Converts the value to explicit form. Throws a WrongValue. */
+export function readValue(type: ValueType, value: unknown, what: string, notes: ReadingNotes): CedarValueJson {
+  switch (type.kind) {
+    case "text":
+      return readText(value, what);
+    case "yes_no":
+      if (typeof value !== "boolean") throw new WrongValue(`${what} must be true or false`);
+      return value;
+    case "whole_number":
+      if (!Number.isSafeInteger(value)) throw new WrongValue(`${what} must be a whole number within ±(2^53 − 1)`);
+      return (value as number) + 0;
+    case "set":
+      if (!Array.isArray(value)) throw new WrongValue(`${what} must be a list`);
+      return value.map((item) => readValue(type.of, item, `an item of ${what}`, notes));
+    case "record":
+      if (!isObject(value)) throw new WrongValue(`${what} must be an object`);
+      return readMembers(type.members, value, what, notes);
+    case "entity": {
+      const [of, id] = readUid(value, what, notes);
+      if (of !== type.type) throw new WrongValue(`${what} must be of type ${type.type}, and is of ${of}`);
+      notes.references.push([of, id]);
+      return { __entity: { type: of, id } };
+    }
+    case "extension":
+      notes.hasExtensions = true;
+      return { __extn: { fn: type.constructor, arg: readExtension(type.constructor, value, what, notes) } };
+  }
+}
+
+/** Names with a special meaning in Cedar's records. */
+const escapes: readonly string[] = ["__entity", "__extn", "__expr"];
+
+/** Converts members of a record or an entity. Throws a WrongValue. */
+export function readMembers(
+  members: Members,
+  value: JsonObject,
+  what: string,
+  notes: ReadingNotes,
+): Record<string, CedarValueJson> {
+  const read: [string, CedarValueJson][] = [];
+  for (const [name, given] of Object.entries(value)) {
+    const member = escapes.includes(name) ? undefined : members.get(name);
+    if (member === undefined) throw new WrongValue(`${what} has ${name}, which the schema does not have there`);
+    notes.members++;
+    read.push([name, readValue(member.type, given, `${what}.${name}`, notes)]);
+  }
+  for (const [name, { required }] of members) {
+    if (required && !Object.hasOwn(value, name)) throw new WrongValue(`${what} has no ${name}, which is required`);
+  }
+  return Object.fromEntries(read);
+}
+
+/** Parses `{"type": …, "id": …}`, possibly within `__entity`. Throws a WrongValue. */
+export function readUid(value: unknown, what: string, notes: ReadingNotes): EntityUid {
+  const isEscaped = isObject(value) && Object.hasOwn(value, "__entity");
+  const uid = isEscaped ? value.__entity : value;
+  if (!isObject(uid) || typeof uid.type !== "string" || typeof uid.id !== "string" || Object.keys(uid).length > 2) {
+    throw new WrongValue(`${what} must be an entity: {"type": "…", "id": "…"}`);
+  }
+  notes.members += isEscaped ? 3 : 2;
+  return [readText(uid.type, what), readText(uid.id, what)];
+}
+
+export function readText(value: unknown, what: string): string {
+  if (typeof value !== "string") throw new WrongValue(`${what} must be text`);
+  if (!value.isWellFormed()) throw new WrongValue(`${what} has half of a surrogate pair`);
+  return value;
+}
+
+/** Parses text, or `{"fn": …, "arg": "…"}`, possibly within `__extn`. Cedar checks the text later. */
+function readExtension(fn: string, value: unknown, what: string, notes: ReadingNotes): string {
+  if (!isObject(value)) return readText(value, what);
+  const isEscaped = Object.hasOwn(value, "__extn");
+  const call = isEscaped ? value.__extn : value;
+  if (!isObject(call) || call.fn !== fn || Object.keys(call).length > 2) {
+    throw new WrongValue(`${what} must be a text for ${fn}`);
+  }
+  notes.members += isEscaped ? 3 : 2;
+  return readText(call.arg, what);
+}
+
+// Paths at which policies read entities of the organisation. Each reference is made of inputs, and present if a file
+// has the entity; that of labels is always present, as a set:
+//
+// | as policies read it                               | is                                                  | made of                |
+// |---------------------------------------------------|-----------------------------------------------------|------------------------|
+// | `context.claimed.label_set`                       | `LabelSet`, in every label and all that those are in | `labels`               |
+// | `context.claimed.workload.application_entity` ?   | the application                                     | `workload.application` |
+// | `context.claimed.key_entity` ?                    | the key                                             | `key_reference`        |
+// | `context.registered.label_set`, `.label_set_ever`, `.application_entity` ?, `.key_entity` ? | the same of what was registered | `registered.…` |
+// | `principal.entity` ?                              | the caller, by `<tenant>/<principal>`               | the principal's id     |
+
+export interface EntityReference {
+  /** Path under which policies read it. */
+  readonly path: string;
+  readonly kind: ReferenceKind;
+  /** Full type name of the referenced entities. */
+  readonly type: string;
+  /** Names of the inputs that it is made of. */
+  readonly reads: readonly string[];
+}
+
+const rows: readonly Omit<EntityReference, "type">[] = [
+  { path: "context.claimed.label_set", kind: "labels", reads: ["labels"] },
+  { path: "context.claimed.workload.application_entity", kind: "application", reads: ["workload.application"] },
+  { path: "context.claimed.key_entity", kind: "key_reference", reads: ["key_reference"] },
+  { path: "context.registered.label_set", kind: "labels", reads: ["registered.labels"] },
+  { path: "context.registered.label_set_ever", kind: "labels", reads: ["registered.labels_ever"] },
+  { path: "context.registered.application_entity", kind: "application", reads: ["registered.application"] },
+  { path: "context.registered.key_entity", kind: "key_reference", reads: ["registered.key_reference"] },
+  { path: "principal.entity", kind: "principal", reads: ["caller.tenant_id", "caller.principal_id"] },
+];
+
+/** Member of the principal for its reference; no attribute may have this name. */
+export const principalReference = "entity";
+
+/** The references of a directory. */
+export function entityReferences(declared: DeclaredEntities | undefined): readonly EntityReference[] {
+  return rows.flatMap((row) => {
+    const type = declared?.references[row.kind];
+    return type === undefined ? [] : [{ ...row, type }];
+  });
+}
+
+/** Summary of one attribute over a set of labels. */
+export interface LabelSummary {
+  /** Name of the member of the set. */
+  readonly name: string;
+  /** Name of the attribute. */
+  readonly of: string;
+  readonly kind: "max" | "min" | "all";
+}
+
+/** The largest and the smallest of each whole number, and all of each text. */
+export function labelSummaries(schema: EntitySchema, labelType: string): readonly LabelSummary[] {
+  const members = [...(schema.types.get(labelType)?.members ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
+  return members.flatMap(([of, { type }]) => kindsOf(type).map((kind) => ({ name: `${kind}_${of}`, of, kind })));
+}
+
+function kindsOf(type: ValueType): readonly LabelSummary["kind"][] {
+  if (type.kind === "whole_number") return ["max", "min"];
+  const isText = type.kind === "text" || (type.kind === "set" && type.of.kind === "text");
+  return isText ? ["all"] : [];
+}
+
+/** Parts of the schema that references add. Empty if there are none. */
+export interface ReferenceTypes {
+  readonly ofPrincipal: string;
+  readonly ofWorkload: string;
+  readonly ofClaimed: string;
+  readonly ofRegistered: string;
+  readonly declarations: string;
+}
+
+/** An invalid schema adds nothing; its problems are reported elsewhere. */
+export function referenceTypes(declared: DeclaredEntities | undefined): ReferenceTypes {
+  const { schema } = declared === undefined ? {} : readEntitySchema(declared);
+  if (declared === undefined || schema === undefined) {
+    return { ofPrincipal: "", ofWorkload: "", ofClaimed: "", ofRegistered: "", declarations: "" };
+  }
+  const { labels, application, key_reference: key, principal } = declared.references;
+  const ofKey = key === undefined ? "" : `  "key_entity"?: ${key},\n`;
+  const ofApplication = application === undefined ? "" : `  "application_entity"?: ${application},\n`;
+  const sets = (...names: readonly string[]) =>
+    labels === undefined ? "" : names.map((name) => `  "${name}": LabelSet,\n`).join("");
+  return {
+    ofPrincipal: principal === undefined ? "" : `  "${principalReference}"?: ${principal},\n`,
+    ofWorkload: application === undefined ? "" : `, "application_entity"?: ${application}`,
+    ofClaimed: `${sets("label_set")}${ofKey}`,
+    ofRegistered: `${sets("label_set", "label_set_ever")}${ofApplication}${ofKey}`,
+    declarations: `${labels === undefined ? "" : labelSetType(schema, labels)}\n${declared.schema.trimEnd()}\n`,
+  };
+}
+
+function labelSetType(schema: EntitySchema, label: string): string {
+  const members = labelSummaries(schema, label).map(
+    ({ name, kind }) => `  ${JSON.stringify(name)}?: ${kind === "all" ? "Set<String>" : "Long"},\n`,
+  );
+  return `
+// Labels together. They are in all that any of them is in.
+entity LabelSet in [${label}] = {
+  // Those that the organisation knows, and whether there are others.
+  "known": Set<${label}>,
+  "unknown": Bool,
+  // What all of them are, or are in. Empty if one is unknown.
+  "common": Set<${label}>,
+  // Of their attributes: the largest and the smallest number, and all texts. Absent if one of them is unknown; numbers
+  // also if none of them has one.
+${members.join("")}};
+`;
+}

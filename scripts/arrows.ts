@@ -73,7 +73,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   "transport/codec": {
     knows: ["base", "domain", "gen"],
-    packages: ["@bufbuild/protobuf", "@bufbuild/protovalidate", "@connectrpc/connect", "node:module"],
+    packages: ["@bufbuild/protobuf"],
   },
   ops: {
     knows: ["base", "http", "ledger/ports", "ledger/search/search-query.ts", "telemetry"],

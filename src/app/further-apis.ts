@@ -2,7 +2,7 @@
  * APIs beside the SDK's. Each has its own package or paths, document and setting. If it is off, it has no route and no
  * page, and reflection and health do not mention it.
  */
-import type { DescMessage, DescService } from "@bufbuild/protobuf";
+import type { DescService } from "@bufbuild/protobuf";
 import { AuthorizationService } from "../../gen/platform/authzen/v1/authorization_pb.ts";
 import { BulkDecisionService } from "../../gen/platform/bulk/v1/decisions_pb.ts";
 import { BulkRecordService } from "../../gen/platform/bulk/v1/records_pb.ts";
@@ -19,7 +19,6 @@ import {
 } from "../portal/openapi/further-documents.ts";
 import type { FurtherDocument } from "../portal/pages.ts";
 import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "../transport/calls/methods.ts";
-import type { Rules } from "../transport/codec/validate.ts";
 import { fixed, type Page } from "../transport/rest/page.ts";
 import { createAuthorizationService } from "../transport/rpc/authorization.ts";
 import { type BulkDecisionDependencies, createBulkDecisionService } from "../transport/rpc/bulk-decisions.ts";
@@ -38,10 +37,8 @@ export interface FurtherApi {
   readonly requiredScopes: ReadonlyMap<string, readonly string[]>;
   /** Its services, with the readiness checks that each needs. */
   readonly services: ReadonlyMap<DescService, readonly string[] | "all">;
-  /** Its streaming services, created when the rules of requests exist. */
-  readonly streams?: (rules: Rules) => readonly ServiceBinding[];
-  /** Request types of those streams. */
-  readonly streamRequests?: readonly DescMessage[];
+  /** Its streaming services. */
+  readonly streams?: readonly ServiceBinding[];
   /** Pages that need no credentials, besides its document. */
   readonly pages: readonly Page[];
 }
@@ -87,11 +84,7 @@ function authzenApi(
   };
 }
 
-function bulkApi(
-  service: string,
-  dependencies: BulkDependencies,
-  streaming: Omit<BulkStreamOptions, "rules">,
-): FurtherApi {
+function bulkApi(service: string, dependencies: BulkDependencies, streaming: BulkStreamOptions): FurtherApi {
   const { scopes } = dependencies.deployment;
   return {
     document: { name: "bulk", create: createBulkDocument },
@@ -99,8 +92,7 @@ function bulkApi(
       bind(BulkDecisionService, createBulkDecisionService(service, dependencies)),
       bind(BulkRecordService, createBulkRecordService(service, dependencies)),
     ]),
-    streams: (rules) => [bind(BulkStreamService, createBulkStreamService(dependencies, { rules, ...streaming }))],
-    streamRequests: BulkStreamService.methods.map(({ input }) => input),
+    streams: [bind(BulkStreamService, createBulkStreamService(dependencies, streaming))],
     requiredScopes: new Map([...bulkRoutes, ...bulkStreams].map(({ rpc, single }) => [rpc, scopes.required(single)])),
     services: new Map<DescService, readonly string[] | "all">([
       [BulkDecisionService, "all"],

@@ -1,7 +1,7 @@
 import { totalmem } from "node:os";
 import { performance } from "node:perf_hooks";
 import { getHeapStatistics } from "node:v8";
-import { create, type DescService } from "@bufbuild/protobuf";
+import type { DescService } from "@bufbuild/protobuf";
 import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -40,7 +40,6 @@ import {
   servedMethods,
 } from "../transport/calls/methods.ts";
 import { createReport } from "../transport/calls/report.ts";
-import { itemField } from "../transport/codec/items.ts";
 import { type ChainOptions, createChain } from "../transport/gate/chain.ts";
 import { settleQuotas } from "../transport/gate/quota.ts";
 import { createDiscoveryService } from "../transport/rpc/discovery.ts";
@@ -154,15 +153,8 @@ export function serverOptions(
     ),
   );
   const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress, onMalformed);
-  const chain = createChain({
-    headerPrefix: config.headerPrefix,
-    ...chainOptions,
-    warmUp: [
-      ...methods.flatMap(({ spec: { method } }) => [method.input, itemField(method.input)?.message ?? []].flat()),
-      ...apis.flatMap(({ streamRequests = [] }) => streamRequests),
-    ].map((desc) => ({ desc, sample: create(desc) })),
-  });
-  const streamServices = apis.flatMap(({ streams }) => streams?.(chain.rules) ?? []);
+  const chain = createChain({ headerPrefix: config.headerPrefix, ...chainOptions });
+  const streamServices = apis.flatMap(({ streams = [] }) => streams);
   const streamDescs = streamServices.map(({ desc }) => desc);
   const endSpan = tracing && createCallSpans(methods, streamDescs, config.tlsCert === undefined ? "http" : "https");
   return {

@@ -1,26 +1,23 @@
 /** What each protocol makes of a request body before the handler sees it. */
-import { create, fromBinary, type Message } from "@bufbuild/protobuf";
+import { fromBinary, type Message } from "@bufbuild/protobuf";
 import { invalidRequests, ServiceError } from "../../src/base/errors.ts";
 import { authzenServices, publicServices } from "../../src/transport/calls/methods.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "../../src/transport/codec/binary-records.ts";
 import { readJson } from "../../src/transport/codec/json-reader.ts";
-import { createRules } from "../../src/transport/codec/validate.ts";
+import { rulesOf } from "../../src/transport/codec/rules.ts";
 import { createRestRegistry } from "../../src/transport/rest/registry.ts";
-import { authzenMethods, type WireMethod, wireMethods } from "./methods.ts";
+import type { WireMethod } from "./methods.ts";
 
 const registry = createRestRegistry(
   [...publicServices, ...authzenServices].flatMap(({ file }) => [file, ...file.dependencies]),
-);
-const rules = createRules(
-  [...wireMethods, ...authzenMethods].map(({ desc }) => ({ desc: desc.input, sample: create(desc.input) })),
 );
 
 /** The JSON of the JSON routes, canonical JSON, and protobuf. */
 export type Spelling = "rest" | "canonical" | "binary";
 
 const reads: Readonly<Record<Spelling, (method: WireMethod, body: Buffer) => Message>> = {
-  rest: ({ desc }, body) => readJson(registry.message(desc.input), body, "rest", (read) => rules(desc.input, read)),
-  canonical: ({ desc: { input } }, body) => readJson(input, body, "canonical", (read) => rules(input, read)),
+  rest: ({ desc }, body) => readJson(registry.message(desc.input), body, "rest"),
+  canonical: ({ desc: { input } }, body) => readJson(input, body, "canonical"),
   binary: ({ desc: { input } }, body) => {
     requireFewRecords(input, body);
     try {
@@ -34,7 +31,7 @@ const reads: Readonly<Record<Spelling, (method: WireMethod, body: Buffer) => Mes
 /** The refusal of a body; undefined for that of a good request. */
 export function refusalOf(spelling: Spelling, method: WireMethod, body: Buffer): ServiceError | undefined {
   try {
-    const violations = rules(method.desc.input, reads[spelling](method, body));
+    const violations = rulesOf(method.desc.input)(reads[spelling](method, body));
     return violations.length === 0 ? undefined : invalidRequests(violations);
   } catch (error) {
     if (error instanceof ServiceError) return error;

@@ -65,7 +65,6 @@ beforeAll(async () => {
   const chain = createChain({
     headerPrefix: "x-svc-",
     requiredScopes: () => [],
-    warmUp: [],
     verifier: {
       async authenticate(inbound) {
         const [, tenant = ""] = /^Bearer (hot|cool|new)$/.exec(inbound.headerValues("authorization")[0] ?? "") ?? [];

@@ -63,7 +63,6 @@ const discovery = {
 const chain = createChain({
   headerPrefix: "x-svc-",
   requiredScopes: () => [],
-  warmUp: [],
   verifier: {
     async authenticate(inbound) {
       if (inbound.headerValues("authorization")[0] !== "Bearer good")

@@ -17,7 +17,6 @@ import {
   readBody,
 } from "../../http/body.ts";
 import { startDeadline, withinDeadline } from "../../http/deadline.ts";
-import type { Rules } from "../codec/validate.ts";
 import type { Call } from "./call.ts";
 import { CallContext } from "./context.ts";
 import { toServiceError } from "./errors.ts";
@@ -64,7 +63,6 @@ export interface AdapterOptions {
   readonly service: string;
   readonly gate: Gate;
   readonly checks: Checks;
-  readonly rules: Rules;
   readonly limits: TransportLimits;
   /** Types that `Any` may hold in JSON; none if absent. */
   readonly jsonTypes?: Registry;

@@ -9,6 +9,7 @@ import { DiscoveryService } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
 import { EvidenceService } from "../../../gen/platform/sdk/v1/evidence_pb.ts";
 import { ProtectionService } from "../../../gen/platform/sdk/v1/protection_pb.ts";
 import { RegistrationService } from "../../../gen/platform/sdk/v1/registration_pb.ts";
+import { rulesOf } from "../codec/rules.ts";
 import type { UnarySpec } from "./context.ts";
 
 export interface ServiceBinding {
@@ -31,10 +32,14 @@ export interface ServedMethod {
   readonly restPath: string;
 }
 
-/** Lists the methods of the services. Throws if a method is not unary or its annotation is neither GET nor POST. */
+/**
+ * Lists the methods of the services. Throws if a method is not unary, its annotation is neither GET nor POST, or its
+ * request has rules that cannot be checked.
+ */
 export function servedMethods(services: readonly ServiceBinding[]): ServedMethod[] {
   return services.flatMap(({ desc, impl }) =>
     desc.methods.map(unary).map((method) => {
+      rulesOf(method.input);
       const spec: UnarySpec = { kind: "unary", method, impl: implementation(method, impl) };
       return {
         rpc: `${desc.name}/${method.name}`,

@@ -7,8 +7,8 @@ import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { invalidRequests, ServiceError } from "../../base/errors.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "./binary-records.ts";
 import { itemLimit } from "./contract.ts";
-import { decodeText, endOfString, type MessageRules, notJson, readJson } from "./json-reader.ts";
-import type { Rules } from "./validate.ts";
+import { decodeText, endOfString, notJson, readJson } from "./json-reader.ts";
+import { rulesOf } from "./rules.ts";
 
 export interface ItemSource {
   readonly count: number;
@@ -21,14 +21,6 @@ export interface TakenItems {
   readonly items: ItemSource;
 }
 
-export interface ItemRules {
-  readonly rules: Rules;
-  /** Size of one item as sent. */
-  readonly maxBytes: number;
-  /** Reads the text of an item in the spelling of the JSON routes; absent for protobuf's own. */
-  readonly readText?: (text: string, rules: MessageRules) => Message;
-}
-
 type MessageListField = DescField & { readonly fieldKind: "list"; readonly listKind: "message" };
 
 /** Returns the items field of a bulk request; undefined for other requests. */
@@ -39,12 +31,20 @@ export function itemField(desc: DescMessage): MessageListField | undefined {
   );
 }
 
-/** Takes items out of a JSON message. Throws `invalid_request` if there are none, or too many. */
-export function takeJsonItems(field: MessageListField, body: Uint8Array, itemRules: ItemRules): TakenItems {
+/**
+ * Takes items out of a JSON message. Throws `invalid_request` if there are none, or too many.
+ *
+ * @param maxBytes size of one item as sent
+ * @param readText reads the text of an item in the spelling of the JSON routes; absent for protobuf's own
+ */
+export function takeJsonItems(
+  field: MessageListField,
+  body: Uint8Array,
+  maxBytes: number,
+  readText = (text: string) => readJson(field.message, text, "canonical"),
+): TakenItems {
   const { rest, texts } = splitItems(field, decodeText(body));
   requireSome(field, texts.length);
-  const { rules, maxBytes } = itemRules;
-  const { readText = (text, rules) => readJson(field.message, text, "canonical", rules) } = itemRules;
   return {
     rest: Buffer.from(rest),
     items: {
@@ -52,18 +52,14 @@ export function takeJsonItems(field: MessageListField, body: Uint8Array, itemRul
       read: (index) => {
         const text = texts[index] as string;
         if (Buffer.byteLength(text) > maxBytes) throw itemTooLarge();
-        return held(
-          field,
-          readText(text, (message) => rules(field.message, message)),
-          rules,
-        );
+        return held(field, readText(text));
       },
     },
   };
 }
 
 /** Takes items out of a binary message. Throws as `takeJsonItems`. */
-export function takeBinaryItems(field: MessageListField, body: Uint8Array, { rules, maxBytes }: ItemRules): TakenItems {
+export function takeBinaryItems(field: MessageListField, body: Uint8Array, maxBytes: number): TakenItems {
   const { rest, items } = splitRecords(field, body);
   requireSome(field, items.length);
   return {
@@ -74,7 +70,7 @@ export function takeBinaryItems(field: MessageListField, body: Uint8Array, { rul
         const bytes = items[index] as Uint8Array;
         if (bytes.byteLength > maxBytes) throw itemTooLarge();
         requireFewRecords(field.message, bytes);
-        return held(field, readBinary(field.message, bytes), rules);
+        return held(field, readBinary(field.message, bytes));
       },
     },
   };
@@ -88,8 +84,8 @@ function readBinary(desc: DescMessage, bytes: Uint8Array): Message {
   }
 }
 
-function held({ message: desc }: MessageListField, message: Message, rules: Rules): Message {
-  const violations = rules(desc, message);
+function held({ message: desc }: MessageListField, message: Message): Message {
+  const violations = rulesOf(desc)(message);
   if (violations.length > 0) throw invalidRequests(violations);
   return message;
 }

@@ -9,12 +9,10 @@ import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { invalidRequests, maxViolations, type ServiceError, type Violation } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
 import { checkFree, isFree, isOpen, itemLimit, uncleanText, wrongType } from "./contract.ts";
+import { rulesOf } from "./rules.ts";
 
 /** `rest`: the spelling of the JSON routes, for descriptors of their registry; `canonical`: protobuf's own. */
 export type Spelling = "rest" | "canonical";
-
-/** Returns the violations of the rules in the protobuf definitions. */
-export type MessageRules = (message: Message) => readonly Violation[];
 
 /** Texts, commas and brackets in a body. The largest valid request has about 600. */
 const maxTokens = 2048;
@@ -27,22 +25,15 @@ const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  * Reads a request. Throws `invalid_request` with every fault of the JSON and the broken rules of its readable members,
  * in the order of the body; those of absent members come last in their object. A member with a fault is reported for
  * that alone. Does not check the rules of a message without faults.
- *
- * @param rules absent to report faults of the JSON only
  */
-export function readJson(
-  desc: DescMessage,
-  body: Uint8Array | string,
-  spelling: Spelling,
-  rules: MessageRules = () => [],
-): Message {
+export function readJson(desc: DescMessage, body: Uint8Array | string, spelling: Spelling): Message {
   const text = typeof body === "string" ? body : decodeText(body);
   const reading = new Reading(desc, text);
   const message = reading.run(spelling);
   if (message !== undefined && reading.faults.length === 0) return message;
   const order: Order = new Map();
   const again = new Reading(desc, text, order);
-  throw invalidRequests(explain(again.run(spelling), again, order, rules));
+  throw invalidRequests(explain(desc, again.run(spelling), again, order));
 }
 
 /** Returns the text of a body. Throws `invalid_request` if it is not UTF-8. */
@@ -594,10 +585,10 @@ function printable(member: string): string {
 
 /** Returns the violations of a body with faults. */
 function explain(
+  desc: DescMessage,
   message: Message | undefined,
   { faults, isPartial }: Reading,
   order: Order,
-  rules: MessageRules,
 ): readonly Violation[] {
   const counted = faults.filter((fault) => fault !== undefined);
   const [twice, others] = [true, false].map((isTwice) =>
@@ -612,7 +603,7 @@ function explain(
     found.push(fault);
   }
   if (isPartial) return found;
-  return inOrder([...found, ...rules(message).filter(({ field }) => !named.has(field))], order);
+  return inOrder([...found, ...rulesOf(desc)(message).filter(({ field }) => !named.has(field))], order);
 }
 
 function inOrder(violations: readonly Violation[], order: Order): Violation[] {

@@ -40,7 +40,7 @@ import {
 } from "../calls/refusals.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "../codec/binary-records.ts";
 import { itemField, takeBinaryItems, takeJsonItems } from "../codec/items.ts";
-import { decodeText, type MessageRules, readJson } from "../codec/json-reader.ts";
+import { decodeText, readJson } from "../codec/json-reader.ts";
 import { frameEncoder } from "../grpc/encode.ts";
 import { encodeFrame, frameHeaderBytes, readOnly } from "../grpc/frame.ts";
 import { acceptedEncodings, type Decompress, decompressors } from "./compression.ts";
@@ -74,24 +74,23 @@ export type UnaryCarrier = (request: UnaryRequest) => Promise<Written>;
 
 export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): UnaryCarrier {
   const { rpc, spec } = method;
-  const { service, limits, rules, jsonTypes } = options;
+  const { service, limits, jsonTypes } = options;
   const { input, output } = spec.method;
   const maxBytes = limits.maxBodyBytes(rpc);
   const items = itemField(input);
   const toFrame = frameEncoder(output);
-  const rulesOfInput: MessageRules = (message) => rules(input, message);
   const jsonOptions = jsonTypes === undefined ? {} : { registry: jsonTypes };
 
   const read = (bytes: Uint8Array, isJson: boolean, call: Call): Message => {
     let message = bytes;
     if (items !== undefined) {
       const take = isJson ? takeJsonItems : takeBinaryItems;
-      const taken = take(items, bytes, { rules, maxBytes: maxItemBytes(limits, rpc) });
+      const taken = take(items, bytes, maxItemBytes(limits, rpc));
       call.items = taken.items;
       message = taken.rest;
     }
     if (!isJson) return readBinary(message);
-    return jsonTypes === undefined ? readJson(input, message, "canonical", rulesOfInput) : readAny(message);
+    return jsonTypes === undefined ? readJson(input, message, "canonical") : readAny(message);
   };
   /** Reads messages that contain `Any`, which the compiled reader does not support. */
   const readAny = (bytes: Uint8Array): Message => {

@@ -2,11 +2,9 @@
  * The ordered list of what every call passes, on every protocol. The gate runs on the headers alone, before a byte of
  * the body is read. The checks run on the message, before the handler.
  */
-import type { DescMessage, Message } from "@bufbuild/protobuf";
 import type { Call } from "../calls/call.ts";
 import type { Checks } from "../calls/exchange.ts";
 import { createGate, type Gate, type GateLink } from "../calls/gate.ts";
-import { createRules, type Rules } from "../codec/validate.ts";
 import { createChecks } from "./checks.ts";
 import { authenticate, authenticateStill, type CredentialVerifier, matchTenant, requireScopes } from "./links.ts";
 
@@ -22,8 +20,6 @@ export interface ChainOptions {
   readonly itemQuotas?: ((rpc: string, call: Call, signal: AbortSignal) => Promise<void>) | undefined;
   /** Methods without credentials, by `Service/Method`, with the links that replace the gate's. Default: none. */
   readonly withoutCredentials?: ReadonlyMap<string, readonly GateLink[]>;
-  /** Requests whose rules are compiled at start-up. */
-  readonly warmUp: readonly { readonly desc: DescMessage; readonly sample: Message }[];
 }
 
 export interface Chain {
@@ -31,8 +27,6 @@ export interface Chain {
   /** Gate for a stream that is open: detects credentials that were revoked or count for less since it began. */
   readonly gateStill: Gate;
   readonly checks: Checks;
-  /** The rules of messages, for adapters that explain unreadable requests. */
-  readonly rules: Rules;
 }
 
 export function createChain(options: ChainOptions): Chain {
@@ -42,12 +36,10 @@ export function createChain(options: ChainOptions): Chain {
     ...allowed,
     ...(options.quotas === undefined ? [] : [options.quotas]),
   ]);
-  const rules = createRules(options.warmUp);
   const open = new Map([...(options.withoutCredentials ?? [])].map(([rpc, links]) => [rpc, createGate(links)]));
   return {
     gate: (context) => (open.get(context.rpc) ?? guarded)(context),
     gateStill: createGate([authenticateStill(options.verifier), ...allowed]),
-    checks: createChecks({ ...options, rules }),
-    rules,
+    checks: createChecks(options),
   };
 }

@@ -2,22 +2,21 @@
 import { invalidRequests, ServiceError } from "../../base/errors.ts";
 import type { Call, ReceiptDetail } from "../calls/call.ts";
 import type { Checks } from "../calls/exchange.ts";
-import type { Rules } from "../codec/validate.ts";
+import { rulesOf } from "../codec/rules.ts";
 
 export interface ChecksOptions {
   /** Lowercase prefix of our own headers, such as `x-svc-`. */
   readonly headerPrefix: string;
-  readonly rules: Rules;
   /** Enforces quotas for the items of bulk calls; absent if there are none. */
   readonly itemQuotas?: ((rpc: string, call: Call, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
 /** Returns the checks in their order: call options, rules of the message, quotas of its items. */
-export function createChecks({ headerPrefix, rules, itemQuotas }: ChecksOptions): Checks {
+export function createChecks({ headerPrefix, itemQuotas }: ChecksOptions): Checks {
   const readOptions = readCallOptions(headerPrefix);
   return ({ call, rpc, desc, message, signal }) => {
     readOptions(call);
-    const violations = rules(desc, message);
+    const violations = rulesOf(desc)(message);
     if (violations.length > 0) throw invalidRequests(violations);
     return call.items === undefined ? undefined : itemQuotas?.(rpc, call, signal);
   };

@@ -18,7 +18,7 @@ import {
 } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
 import { itemField, takeJsonItems } from "../codec/items.ts";
-import { type MessageRules, readJson } from "../codec/json-reader.ts";
+import { readJson } from "../codec/json-reader.ts";
 import { answerEncoder, itemsEncoder } from "./answer.ts";
 import { type ByteText, refuse, sendJson } from "./json-answer.ts";
 import { createRestRegistry } from "./registry.ts";
@@ -31,20 +31,17 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
   ]);
   for (const method of methods) {
     const input = registry.message(method.spec.method.input);
-    const rules: MessageRules = (message) => options.rules(method.spec.method.input, message);
     const items = itemField(method.spec.method.input);
     const output = registry.message(method.spec.method.output);
     const encode = items === undefined ? answerEncoder(output) : itemsEncoder(output);
     const item = items && registry.message(items.message);
     const decode = (body: Uint8Array, call: Call): Message => {
-      if (items === undefined || item === undefined) return readJson(input, body, "rest", rules);
-      const taken = takeJsonItems(items, body, {
-        rules: options.rules,
-        maxBytes: maxItemBytes(options.limits, method.rpc),
-        readText: (text, itemRules) => readJson(item, text, "rest", itemRules),
-      });
+      if (items === undefined || item === undefined) return readJson(input, body, "rest");
+      const taken = takeJsonItems(items, body, maxItemBytes(options.limits, method.rpc), (text) =>
+        readJson(item, text, "rest"),
+      );
       call.items = taken.items;
-      return readJson(input, taken.rest, "rest", rules);
+      return readJson(input, taken.rest, "rest");
     };
     app.route({
       method: method.verb === "GET" ? ["GET", "HEAD"] : "POST",

@@ -1,4 +1,4 @@
-import type { DescMessage, Message } from "@bufbuild/protobuf";
+import type { Message } from "@bufbuild/protobuf";
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { EventItem, RegistrationItem } from "../../../gen/platform/bulk/v1/records_pb.ts";
 import {
@@ -15,7 +15,7 @@ import type { RecordingLedger } from "../../domain/deployment.ts";
 import type { CallIdentity } from "../../domain/record.ts";
 import { type Call, callerOf, callOf } from "../calls/call.ts";
 import { type Inlet, kInlet, kStillAllowed, kStopping } from "../calls/inlet.ts";
-import type { Rules } from "../codec/validate.ts";
+import { type Rules, rulesOf } from "../codec/rules.ts";
 import type { SettleItems } from "../gate/quota.ts";
 import { itemMembers, pause, shownBy } from "./bulk.ts";
 import {
@@ -28,7 +28,6 @@ import {
 import { identityOf, receiptDetailOf } from "./messages.ts";
 
 export interface BulkStreamOptions {
-  readonly rules: Rules;
   readonly clock: Clock;
   /** Milliseconds without an item after which a stream ends. */
   readonly idleTimeoutMs: number;
@@ -43,6 +42,9 @@ interface Numbered<Item> extends Message {
   readonly item?: Item | undefined;
 }
 
+const eventRules = rulesOf(StreamEventsRequestSchema);
+const registrationRules = rulesOf(StreamRegistrationsRequestSchema);
+
 /** The bulk stream service: items are handled as in `platform.bulk.v1.BulkRecordService`. */
 export function createBulkStreamService(
   dependencies: BulkRecordDependencies,
@@ -51,13 +53,8 @@ export function createBulkStreamService(
   const { ledger } = dependencies;
   return {
     async *streamEvents(requests, context) {
-      const batches = acknowledged(
-        requests,
-        context,
-        StreamEventsRequestSchema,
-        ledger,
-        options,
-        (item: EventItem, identity, own) => recordEvent({ ...dependencies, ledger: own }, identity, item),
+      const batches = acknowledged(requests, context, eventRules, ledger, options, (item: EventItem, identity, own) =>
+        recordEvent({ ...dependencies, ledger: own }, identity, item),
       );
       for await (const batch of batches)
         yield {
@@ -72,9 +69,13 @@ export function createBulkStreamService(
     },
     async *streamRegistrations(requests, context) {
       const { signal } = context;
-      const desc = StreamRegistrationsRequestSchema;
-      const batches = acknowledged(requests, context, desc, ledger, options, (item: RegistrationItem, identity, own) =>
-        register({ ...dependencies, ledger: own }, identity, item, signal),
+      const batches = acknowledged(
+        requests,
+        context,
+        registrationRules,
+        ledger,
+        options,
+        (item: RegistrationItem, identity, own) => register({ ...dependencies, ledger: own }, identity, item, signal),
       );
       for await (const batch of batches)
         yield {
@@ -99,7 +100,7 @@ interface Settled<Request, Answer> {
 async function* acknowledged<Item, Request extends Numbered<Item>, Answer>(
   requests: AsyncIterable<Request>,
   context: HandlerContext,
-  desc: DescMessage,
+  rules: Rules,
   ledger: BulkRecordDependencies["ledger"],
   options: BulkStreamOptions,
   handle: (item: Item, identity: CallIdentity, own: RecordingLedger) => Promise<Answer>,
@@ -132,7 +133,7 @@ async function* acknowledged<Item, Request extends Numbered<Item>, Answer>(
     const results = await handleAll(ledger, identityOf(context), {
       count: batch.length,
       handle: async (index, identity, own) =>
-        handle(itemOf<Item, Request>(batch[index] as Request, desc, options.rules), identity, own),
+        handle(itemOf<Item, Request>(batch[index] as Request, rules), identity, own),
       shown: shownBy[receiptDetailOf(call)],
       pause: (until) => pause(call, until),
     });
@@ -144,8 +145,8 @@ async function* acknowledged<Item, Request extends Numbered<Item>, Answer>(
 }
 
 /** Throws `invalid_request`, which names members by their paths in the item. */
-function itemOf<Item, Request extends Numbered<Item>>(request: Request, desc: DescMessage, rules: Rules): Item {
-  const violations = rules(desc, request);
+function itemOf<Item, Request extends Numbered<Item>>(request: Request, rules: Rules): Item {
+  const violations = rules(request);
   if (violations.length > 0)
     throw invalidRequests(
       violations.map(({ field, ...others }) => ({ field: field.replace(/^item\./, ""), ...others })),

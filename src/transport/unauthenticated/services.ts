@@ -32,7 +32,7 @@ export function registerUnauthenticated(
 ): void {
   const { service, limits, bodies, stopping, addressOf } = options;
   const maxBodyBytes = () => maxMessageBytes;
-  const open = { gate: async () => {}, checks: () => {}, rules: () => [] };
+  const open = { gate: async () => {}, checks: () => {} };
   registerUnary(app, services.flatMap(unaryMethods), { service, bodies, ...open, limits: { ...limits, maxBodyBytes } });
   // Watches and conversations have separate limits.
   const kinds = [

@@ -13,7 +13,6 @@ function chainOf(authenticate: () => Promise<Caller>) {
     headerPrefix: "x-svc-",
     verifier: { authenticate, authenticateStill: authenticate },
     requiredScopes: () => ["platform-api.access"],
-    warmUp: [],
   });
 }
 
@@ -61,7 +60,6 @@ describe("gate", () => {
       verifier: { authenticate: refused, authenticateStill: refused },
       requiredScopes: () => [],
       withoutCredentials: new Map([["S/Open", [({ rpc }) => void passed.push(rpc)]]]),
-      warmUp: [],
     });
     await gate({ ...contextOf("tenant-b"), rpc: "S/Open" });
     for (const rpc of ["S/M", "S/open", "S/Open ", "constructor"]) {

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { publicServices, servedMethods } from "../../../../src/transport/calls/methods.ts";
 import { readJson } from "../../../../src/transport/codec/json-reader.ts";
-import { createRules } from "../../../../src/transport/codec/validate.ts";
+import { rulesOf } from "../../../../src/transport/codec/rules.ts";
 import { createRestRegistry } from "../../../../src/transport/rest/registry.ts";
 import { openApiDocument, validatorOf } from "../../../harness/openapi.ts";
 
@@ -19,13 +19,12 @@ const methods = servedMethods(
 const registry = createRestRegistry([
   ...new Set(methods.flatMap(({ spec }) => [spec.method.input.file, ...spec.method.input.file.dependencies])),
 ]);
-const rules = createRules([]);
 
 /** Whether the service takes the body, as far as the body alone decides. */
 async function isTaken(method: (typeof methods)[number], body: string): Promise<boolean> {
   try {
     const message = readJson(registry.message(method.spec.method.input), body, "rest");
-    return rules(method.spec.method.input, message).length === 0;
+    return rulesOf(method.spec.method.input)(message).length === 0;
   } catch (error) {
     if ((error as { reason?: string }).reason === "invalid_request") return false;
     throw error;

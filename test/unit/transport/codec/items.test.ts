@@ -7,24 +7,17 @@ import { BulkDecisionService } from "../../../../gen/platform/bulk/v1/decisions_
 import { PlanProtectionRequestSchema } from "../../../../gen/platform/sdk/v1/protection_pb.ts";
 import { ServiceError } from "../../../../src/base/errors.ts";
 import { itemField, takeJsonItems } from "../../../../src/transport/codec/items.ts";
-import { createRules } from "../../../../src/transport/codec/validate.ts";
 
 const field = itemField(BulkDecisionService.method.planProtections.input);
 if (field === undefined) throw new Error("a bulk request has items");
-
-const rules = createRules([]);
 
 /** What was read: the texts of the items, and of what is left, as far as they are JSON. */
 function taken(text: string): { items: unknown[]; rest: unknown } | "not JSON" {
   const read: unknown[] = [];
   try {
-    const { items, rest } = takeJsonItems(field as NonNullable<typeof field>, Buffer.from(text), {
-      rules,
-      maxBytes: 1e6,
-      readText: (item) => {
-        read.push(JSON.parse(item));
-        return create(PlanProtectionRequestSchema);
-      },
+    const { items, rest } = takeJsonItems(field as NonNullable<typeof field>, Buffer.from(text), 1e6, (item) => {
+      read.push(JSON.parse(item));
+      return create(PlanProtectionRequestSchema);
     });
     for (let i = 0; i < items.count; i++) {
       try {

@@ -303,15 +303,21 @@ function readByLibrary(desc: DescMessage, body: Buffer, spelling: Spelling): Mes
   }
 }
 
-/** Rules that are no part of protobuf JSON. */
+/** Rules that are no part of protobuf JSON. Those of the definitions are checked once there is a fault. */
 const ownRules = new Set([
   "enum.defined_only",
+  "int64.gte_lte",
   "json.depth",
   "json.max_items",
   "json.type",
   "map.max_pairs",
   "repeated.max_items",
+  "required",
   "string.clean",
+  "string.max_len",
+  "string.min_len",
+  "string.pattern",
+  "string.rfc3339",
 ]);
 
 describe.each(["rest", "canonical"] as const)("%s", (spelling) => {

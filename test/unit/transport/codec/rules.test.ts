@@ -1,0 +1,204 @@
+/** The rules of requests against protovalidate, whose words and order they have. */
+
+import { isDeepStrictEqual } from "node:util";
+import {
+  clone,
+  create,
+  createFileRegistry,
+  type DescField,
+  type DescMessage,
+  getOption,
+  type Message,
+  ScalarType,
+  setExtension,
+} from "@bufbuild/protobuf";
+import { type Path, type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
+import {
+  FieldOptionsSchema,
+  FileDescriptorProtoSchema,
+  SourceCodeInfoSchema,
+  StructSchema,
+} from "@bufbuild/protobuf/wkt";
+import { createValidator } from "@bufbuild/protovalidate";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  type FieldRules,
+  FieldRulesSchema,
+  field as fieldRules,
+  Ignore,
+  Int64RulesSchema,
+} from "../../../../gen/buf/validate/validate_pb.ts";
+import { EventItemSchema, RegistrationItemSchema } from "../../../../gen/platform/bulk/v1/records_pb.ts";
+import { BulkStreamService } from "../../../../gen/platform/bulk/v1/streams_pb.ts";
+import { WorkloadDescriptorSchema } from "../../../../gen/platform/sdk/v1/common_pb.ts";
+import { maxViolations, type Violation } from "../../../../src/base/errors.ts";
+import { rulesOf } from "../../../../src/transport/codec/rules.ts";
+import { authzenMethods, methodOn, requestFromRest, wireMethods } from "../../../harness/methods.ts";
+import { attributes, labels, members, mostly, requestTypes, samples, textsOf } from "../requests.ts";
+
+const validator = createValidator({ regexMatch: (pattern, text) => new RegExp(pattern, "u").test(text) });
+const types = [
+  ...requestTypes,
+  ...authzenMethods.map(({ desc }) => desc.input),
+  ...BulkStreamService.methods.map(({ input }) => input),
+  EventItemSchema,
+  RegistrationItemSchema,
+];
+
+function messages(desc: DescMessage): fc.Arbitrary<Message> {
+  return members(desc, ({ localName }) => localName, arbitraryOf).map((init) => create(desc, init as never));
+}
+
+const free = mostly(
+  fc.constant<object>({ a: "b" }),
+  fc.dictionary(fc.constantFrom("a", "\0"), fc.constantFrom("b", 2 ** 53, 1)),
+);
+const manyTexts = fc.constantFrom(1024, 1025).map((count) => Array.from({ length: count }, (_, i) => `${i}`));
+
+function arbitraryOf(field: DescField): fc.Arbitrary<unknown> {
+  switch (field.fieldKind) {
+    case "message":
+      return field.message.typeName === StructSchema.typeName ? free : messages(field.message);
+    case "enum":
+      return mostly(fc.constantFrom(...field.enum.values.map(({ number }) => number)), fc.constantFrom(0, -1, 300));
+    case "scalar":
+      if (field.scalar === ScalarType.BOOL) return fc.boolean();
+      return field.scalar === ScalarType.INT64
+        ? mostly(fc.constantFrom(0n, 48213n, 2n ** 53n - 1n), fc.constantFrom(-1n, 2n ** 53n, 2n ** 63n - 1n))
+        : mostly(textsOf(field), fc.constantFrom("x".repeat(5000), "😀".repeat(2500), "\ud800".repeat(4097)));
+    case "list":
+      if (field.listKind === "message") return fc.array(messages(field.message), { maxLength: 3 });
+      return mostly(labels, manyTexts);
+    case "map":
+      return mostly(
+        attributes,
+        manyTexts.map((keys) => Object.fromEntries(keys.map((key) => [key, ""]))),
+      );
+  }
+}
+
+/** Path in the names of the JSON routes; positions for the keys of maps. */
+function pathOf(path: Path, root: ReflectMessage, forKey: boolean): string {
+  let value: unknown = root;
+  return path.reduce((text, segment) => {
+    if (segment.kind === "field") {
+      value = (value as ReflectMessage).get(segment);
+      return text === "" ? segment.name : `${text}.${segment.name}`;
+    }
+    if (segment.kind === "list_sub") {
+      value = (value as { get(index: number): unknown }).get(segment.index);
+      return `${text}[${segment.index}]`;
+    }
+    if (segment.kind !== "map_sub") throw new Error("no such path");
+    const position = [...(value as ReadonlyMap<unknown, unknown>).keys()].indexOf(segment.key);
+    return `${text}[${position}].${forKey ? "key" : "value"}`;
+  }, "");
+}
+
+function byProtovalidate(desc: DescMessage, message: Message): Violation[] {
+  const result = validator.validate(desc, message);
+  if (result.kind === "error") throw result.error;
+  return (result.violations ?? []).map(({ field, ruleId, message: text, forKey }) => ({
+    field: pathOf(field, reflect(desc, message), forKey),
+    rule: ruleId,
+    message: text,
+  }));
+}
+
+/** Clears optional members that are empty. */
+function clearEmpty(message: ReflectMessage): void {
+  for (const field of message.fields.filter((member) => message.isSet(member))) {
+    const value: unknown = message.get(field);
+    if (field.message !== undefined && field.message.typeName !== StructSchema.typeName) {
+      const held = field.fieldKind === "list" ? [...(value as Iterable<ReflectMessage>)] : [value as ReflectMessage];
+      for (const inner of held) clearEmpty(inner);
+    }
+    if (field.proto.proto3Optional && (value === "" || (field.fieldKind === "enum" && value === 0)))
+      message.clear(field);
+  }
+}
+
+const ownRules: readonly string[] = ["string.clean", "json.type"];
+/** Long texts and lists are refused for their sizes alone, which are then among the violations of content. */
+const sizeRules: readonly string[] = ["string.max_len", "repeated.max_items", "map.max_pairs"];
+
+function isExcessive(value: unknown): boolean {
+  if (typeof value === "string") return value.length > 4096;
+  if (typeof value !== "object" || value === null) return false;
+  return Object.keys(value).length > 1024 || Object.entries(value).flat().some(isExcessive);
+}
+
+/** What the handler checks. It comes last. */
+const formatRule = "string.rfc3339";
+
+describe.each(types.map((desc) => [desc.name, desc] as const))("%s", (_, desc) => {
+  test("the violations are protovalidate's, after those of content", () => {
+    const [counts, rules] = [{ good: 0, broken: 0 }, rulesOf(desc)];
+    const property = fc.property(messages(desc), (message) => {
+      const twin = structuredClone(message);
+      const found = rules(message);
+      clearEmpty(reflect(desc, twin));
+      expect(message).toEqual(twin);
+      const expected = byProtovalidate(desc, twin);
+      counts[found.length === 0 ? "good" : "broken"]++;
+      const content = found.filter(({ rule }) => ownRules.includes(rule));
+      const others = found.filter(({ rule }) => !ownRules.includes(rule) && rule !== formatRule);
+      const broken = expected.slice(0, maxViolations);
+      const onlySizes = others.length > 0 && others.every(({ rule }) => sizeRules.includes(rule));
+      if (onlySizes && isExcessive(message) && !isDeepStrictEqual(others, broken)) {
+        const named = new Set(expected.map(({ field, rule }) => `${field} ${rule}`));
+        expect(others.filter(({ field, rule }) => !named.has(`${field} ${rule}`))).toEqual([]);
+        return;
+      }
+      expect(others).toEqual(broken);
+      const hasSizes = others.some(({ rule }) => sizeRules.includes(rule));
+      if (!hasSizes) expect(found.slice(0, content.length)).toEqual(content);
+    });
+    fc.assert(property, { numRuns: 1000 });
+    if (desc.fields.length > 0) expect(Math.min(counts.good, counts.broken)).toBeGreaterThan(10);
+  });
+});
+
+test("ordinary requests have no violations", () => {
+  for (const { desc, body } of samples) {
+    const method = wireMethods.find((candidate) => candidate.desc.input === desc);
+    expect(rulesOf(desc)(requestFromRest(method ?? methodOn(""), body))).toEqual([]);
+  }
+});
+
+test("types with fields of other kinds are refused", () => {
+  for (const desc of [StructSchema, SourceCodeInfoSchema, FieldRulesSchema])
+    expect(() => rulesOf(desc)).toThrow(TypeError);
+});
+
+/** The type of `environment`, an optional text, with other rules. */
+function typeWith(change: (rules: FieldRules) => void): DescMessage {
+  const { file, name, field } = WorkloadDescriptorSchema;
+  const proto = clone(FileDescriptorProtoSchema, file.proto);
+  const changed = proto.messageType
+    .find((message) => message.name === name)
+    ?.field.find((member) => member.name === field.environment.name);
+  const rules = clone(FieldRulesSchema, getOption(field.environment, fieldRules));
+  change(rules);
+  if (changed === undefined) throw new Error("no such field");
+  changed.options = create(FieldOptionsSchema);
+  setExtension(changed.options, fieldRules, rules);
+  const registry = createFileRegistry(proto, (path) => file.dependencies.find((other) => other.proto.name === path));
+  return registry.getMessage(WorkloadDescriptorSchema.typeName) as DescMessage;
+}
+
+test("a rule that is not checked refuses the type", () => {
+  const changes: ((rules: FieldRules) => void)[] = [
+    ({ type }) => Object.assign(type.value ?? {}, { prefix: "x" }),
+    ({ type }) => Object.assign(type.value ?? {}, { minBytes: 1n }),
+    (rules) => Object.assign(rules, { celExpression: ["this != ''"] }),
+    (rules) => Object.assign(rules, { ignore: Ignore.ALWAYS }),
+    (rules) => Object.assign(rules, { type: { case: "int64", value: create(Int64RulesSchema) } }),
+    (rules) => Object.assign(rules, { $unknown: [{ no: 5000, wireType: 0, data: new Uint8Array([1]) }] }),
+  ];
+  for (const change of changes) expect(() => rulesOf(typeWith(change))).toThrow(TypeError);
+  const required = rulesOf(typeWith((rules) => Object.assign(rules, { required: true })));
+  const message = create(WorkloadDescriptorSchema, { application: "a", environment: "" });
+  expect(required(message)).toEqual([{ field: "environment", rule: "required", message: "value is required" }]);
+});

@@ -17,9 +17,11 @@ from svc_platform_client.enforce import (
     KeyProvider,
     LocalKey,
     LocalSigningKey,
+    LocalTdfKey,
     Platform,
     Profile,
     SigningKey,
+    TdfKey,
     TransitKey,
 )
 
@@ -48,7 +50,11 @@ class PermissivePlatform:
                 v1.PROTECTION_OPERATION_ACCESS,
                 v1.PROTECTION_OPERATION_REWRAP,
             ],
-            supported_artifact_profiles=[v1.ARTIFACT_PROFILE_ENVELOPE, v1.ARTIFACT_PROFILE_DETACHED_SIGNATURE],
+            supported_artifact_profiles=[
+                v1.ARTIFACT_PROFILE_ENVELOPE,
+                v1.ARTIFACT_PROFILE_DETACHED_SIGNATURE,
+                v1.ARTIFACT_PROFILE_TDF,
+            ],
         )
 
     def plan_protection(self, request: v1.PlanProtectionRequest, /) -> v1.PlanProtectionResponse:
@@ -91,11 +97,12 @@ class PermissivePlatform:
         return v1.RecordEvidenceResponse(ingestion=v1.Ingestion(accepted=True))
 
 
-def keys_of(given: dict[str, Any]) -> list[KeyProvider | SigningKey]:
-    """Keys as tests in other languages write them: local (hex by reference), signers (JWKs), transit."""
+def keys_of(given: dict[str, Any]) -> list[KeyProvider | SigningKey | TdfKey]:
+    """Keys as tests in other languages write them: local (hex by reference), signers and tdf (JWKs), transit."""
     return [
         *(LocalKey(reference, bytes.fromhex(key)) for reference, key in given.get("local", {}).items()),
         *(LocalSigningKey(jwk["kid"], jwk) for jwk in given.get("signers", [])),
+        *(LocalTdfKey(jwk["kid"], jwk, url=jwk["kas_url"]) for jwk in given.get("tdf", [])),
         *(
             TransitKey(it["address"], token=partial(str, it["token"]), key=it["key"], reference=it["reference"])
             for it in given.get("transit", [])
@@ -122,6 +129,7 @@ def carried_out(request: dict[str, Any], platform: Platform) -> dict[str, str]:
         platform,
         application="test",
         keys=keys_of(request["keys"]),
+        attribute_namespace="example.com",
         spool_directory=request["spool"],
         log_keys=request.get("log_keys"),
     )
@@ -137,9 +145,19 @@ def carried_out(request: dict[str, Any], platform: Platform) -> dict[str, str]:
                 purpose="audit",
                 labels=["b", "a"],
                 aead=request.get("aead", "AES256_GCM_HKDF_1MB"),
+                tdf_keys=request.get("tdf_keys"),
+                segment_hash=request.get("segment_hash", "HS256"),
             )
         elif request["operation"] == "open":
-            outcome = enforcer.open(source, target, signature=request.get("signature"), purpose="audit")
+            outcome = enforcer.open(
+                source,
+                target,
+                signature=request.get("signature"),
+                profile=profile,
+                allow_foreign=request.get("allow_foreign", False),
+                resource={"kind": "test"} if request.get("allow_foreign") else None,
+                purpose="audit",
+            )
         else:
             outcome = enforcer.rewrap(
                 source, target, profile=profile, new_key_reference=request["new_key_reference"], purpose="audit"

@@ -25,6 +25,7 @@ from svc_platform_client.enforce import (
     LocalKey,
     LocalSigningKey,
     SigningKey,
+    TdfKey,
     create_key_file,
     create_public_key_file,
     create_signing_key_file,
@@ -54,7 +55,7 @@ def platform() -> PermissivePlatform:
     return PermissivePlatform()
 
 
-def enforcer(platform: PermissivePlatform, folder: Path, *keys: KeyProvider | SigningKey) -> Enforcer:
+def enforcer(platform: PermissivePlatform, folder: Path, *keys: KeyProvider | SigningKey | TdfKey) -> Enforcer:
     own = keys or tuple(LocalSigningKey(jwk["kid"], jwk) for jwk in STATEMENTS["keys"])
     return Enforcer(platform, application="test", keys=own, spool_directory=folder / "spool")
 

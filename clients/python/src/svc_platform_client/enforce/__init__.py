@@ -18,15 +18,17 @@ from ._data import Input, OnProgress, Output
 from ._header import resource_of
 from ._operation import Context, Request
 from ._permission import ObligationHandler
-from ._platform import Platform
+from ._platform import PROFILES, Platform
 from ._seal import reseal, seal, unseal
 from ._sign import open_signed, sign_anew, sign_data
 from ._spool import Spool
+from ._tdf import References, open_tdf, protect_tdf, rewrap_tdf
 from ._trust import TrustedLog
 from .errors import EnforcementError, Failure, failure_of_system
-from .key_files import create_key_file, create_public_key_file, create_signing_key_file, key_file
-from .keys import Key, KeyProvider, LocalKey, SigningKey, require_reference
+from .key_files import create_key_file, create_public_key_file, create_signing_key_file, create_tdf_key_file, key_file
+from .keys import Key, KeyProvider, LocalKey, SigningKey, TdfKey, require_reference
 from .signing_keys import LocalSigningKey
+from .tdf_keys import LocalTdfKey
 from .transit import TransitKey
 from .verify import VerifiedArtifact, VerifiedOrigin, VerifiedRecord, verify_artifact
 
@@ -39,6 +41,7 @@ __all__ = [
     "KeyProvider",
     "LocalKey",
     "LocalSigningKey",
+    "LocalTdfKey",
     "ObligationHandler",
     "OnProgress",
     "Outcome",
@@ -46,6 +49,7 @@ __all__ = [
     "Platform",
     "Profile",
     "SigningKey",
+    "TdfKey",
     "TransitKey",
     "VerifiedArtifact",
     "VerifiedOrigin",
@@ -53,13 +57,13 @@ __all__ = [
     "create_key_file",
     "create_public_key_file",
     "create_signing_key_file",
+    "create_tdf_key_file",
     "key_file",
     "receipts_path_of",
     "verify_artifact",
 ]
 
-Profile = Literal["envelope", "detached_signature"]
-_PROFILES = ("envelope", "detached_signature")
+Profile = Literal["envelope", "detached_signature", "tdf"]
 
 
 class Enforcer:
@@ -72,7 +76,8 @@ class Enforcer:
         application: str,
         environment: str | None = None,
         component: str | None = None,
-        keys: Sequence[KeyProvider | SigningKey],
+        keys: Sequence[KeyProvider | SigningKey | TdfKey],
+        attribute_namespace: str | None = None,
         spool_directory: str | os.PathLike[str],
         log_keys: Sequence[str] | None = None,
         caller: v1.Caller | None = None,
@@ -84,6 +89,7 @@ class Enforcer:
         """
         `client`: a PlatformClient whose answers carry whole receipts.
         `keys`: the first that fits is what protects, unless told otherwise.
+        `attribute_namespace`: of TDF attributes, such as `example.com`: labels become attribute values in it.
         `spool_directory`: on a local disk, where evidence waits.
         `log_keys`: with them, an answer is none unless its receipt shows that the log holds it, as the answer to what
         was asked.
@@ -104,6 +110,7 @@ class Enforcer:
             platform=client,
             workload={name: text for name, text in workload.items() if text is not None},
             keys=tuple(keys),
+            attribute_namespace=attribute_namespace,
             spool=Spool(directory, client, log, now),
             directory=directory / "passing",
             log=log,
@@ -131,26 +138,37 @@ class Enforcer:
         attributes: Mapping[str, str] | None = None,
         aead: str = "AES256_GCM_HKDF_1MB",
         bundle: bool = False,
+        tdf_keys: References | None = None,
+        segment_hash: Literal["HS256", "GMAC"] = "HS256",
         with_content_digest: bool = False,
         replace: bool = False,
         on_progress: OnProgress | None = None,
     ) -> Outcome:
         """
-        Turns plaintext into a registered envelope; or signs data, which stays as it is, and `target` is the signature.
+        Turns plaintext into a registered envelope or TDF; or signs data, which stays as it is, and `target` is the
+        signature.
 
         `resource`: kind, and id and mime_type where there are any.
         `key_reference`: of the key that wraps or signs; the first one that does where it is absent.
         `aead`: of an envelope; `AES256_GCM_HKDF_4KB` for what is opened in small parts.
         `bundle`: writes a detached signature as a Sigstore bundle.
+        `tdf_keys`: references of the keys of a TDF. The payload key is split into as many shares as there are lists;
+        all are needed, and any key of a list gives its share. Default: one share, of the key of `key_reference`.
+        `segment_hash`: of a TDF. With `HS256` the manifest determines the payload; `GMAC` is faster.
         `with_content_digest`: names the plaintext's SHA-256 in the question; the file is then read twice. A signature
         always does.
         `on_progress`: told after each piece; what it raises ends the operation.
         """
         with _enclosed():
             request = _request(source, target, resource, purpose, labels, attributes, replace, on_progress)
-            if _is_signature(profile):
-                return sign_data(self._context, request, key_reference, bundle)
-            return seal(self._context, request, key_reference, aead, with_content_digest)
+            match _profile_of(profile):
+                case "envelope":
+                    return seal(self._context, request, key_reference, aead, with_content_digest)
+                case "detached_signature":
+                    return sign_data(self._context, request, key_reference, bundle)
+                case "tdf":
+                    with_digest = with_content_digest
+                    return protect_tdf(self._context, request, key_reference, tdf_keys, segment_hash, with_digest)
 
     def open(
         self,
@@ -158,6 +176,8 @@ class Enforcer:
         target: Output,
         *,
         signature: str | os.PathLike[str] | None = None,
+        profile: Profile = "envelope",
+        allow_foreign: bool = False,
         resource: Mapping[str, str] | None = None,
         purpose: str | None = None,
         labels: Sequence[str] = (),
@@ -166,15 +186,24 @@ class Enforcer:
         on_progress: OnProgress | None = None,
     ) -> Outcome:
         """
-        Turns an envelope into plaintext again; or with a `signature` releases the data that it signs, once verified.
+        Turns an envelope or TDF into plaintext again; or with a `signature` releases the data that it signs, once
+        verified.
 
+        `profile`: what the source is; its content must not decide this.
+        `allow_foreign`: opens a TDF that no assertion binds to a decision, too; it needs `resource`.
         `resource`: the one that is expected, anything else is refused; by default the one that the header names.
         """
         with _enclosed():
             request = _request(source, target, resource, purpose, labels, attributes, replace, on_progress)
             if signature is not None:
                 return open_signed(self._context, request, signature)
-            return unseal(self._context, request)
+            match _profile_of(profile):
+                case "envelope":
+                    return unseal(self._context, request)
+                case "detached_signature":
+                    raise EnforcementError("invalid", "signed data is opened with its signature")
+                case "tdf":
+                    return open_tdf(self._context, request, allow_foreign)
 
     def rewrap(
         self,
@@ -183,6 +212,7 @@ class Enforcer:
         *,
         new_key_reference: str,
         profile: Profile = "envelope",
+        tdf_keys: References | None = None,
         resource: Mapping[str, str] | None = None,
         purpose: str | None = None,
         labels: Sequence[str] = (),
@@ -192,12 +222,18 @@ class Enforcer:
     ) -> Outcome:
         """
         Puts the content key under another key; the payload and what it is bound to stay as they are. Of a detached
-        signature, `source` is its path, and it is made anew with the new key.
+        signature, `source` is its path, and it is made anew with the new key. `tdf_keys`: as for `protect`, in place of
+        `new_key_reference`.
         """
         with _enclosed():
             request = _request(source, target, resource, purpose, labels, attributes, replace, on_progress)
-            work = sign_anew if _is_signature(profile) else reseal
-            return work(self._context, request, new_key_reference)
+            match _profile_of(profile):
+                case "envelope":
+                    return reseal(self._context, request, new_key_reference)
+                case "detached_signature":
+                    return sign_anew(self._context, request, new_key_reference)
+                case "tdf":
+                    return rewrap_tdf(self._context, request, new_key_reference, tdf_keys)
 
 
 def _request(
@@ -216,10 +252,11 @@ def _request(
     return Request(source, target, named, purpose, labels, attributes or {}, replace, on_progress)
 
 
-def _is_signature(profile: str) -> bool:
-    if profile not in _PROFILES:
-        raise EnforcementError("invalid", f"there is no profile {profile} here: {', '.join(_PROFILES)}")
-    return profile == "detached_signature"
+def _profile_of(profile: Profile) -> Profile:
+    """Raises `invalid` if there is no such profile."""
+    if profile not in PROFILES:
+        raise EnforcementError("invalid", f"there is no profile {profile} here: {', '.join(PROFILES)}")
+    return profile
 
 
 @contextmanager

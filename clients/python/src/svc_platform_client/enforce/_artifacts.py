@@ -38,6 +38,8 @@ class Outcome:
     Of an envelope: whether its header commits to the content key. One of the old form does not, nor does what is
     rewrapped of it.
     """
+    is_foreign: bool | None = None
+    """Of an opened TDF: whether it lacks our assertion, so that no decision is proven."""
 
 
 def receipts_path_of(path: str | os.PathLike[str]) -> Path:
@@ -57,9 +59,14 @@ class Content:
 
 
 def protect_content(
-    context: Context, request: Request, asked: Asked, with_digest: bool, make: Callable[[Content], Iterator[bytes]]
+    context: Context,
+    request: Request,
+    asked: Asked,
+    with_digest: bool,
+    make: Callable[[Content], Iterator[bytes]],
+    named_by: Digesting | None = None,
 ) -> Outcome:
-    """Encrypts plaintext under a decision. `with_digest` includes its SHA-256 in the question."""
+    """Encrypts plaintext under a decision, as `produce` does. `with_digest`: the question names its SHA-256."""
     if with_digest and is_stream(request.source):
         raise EnforcementError("invalid", "a stream's digest is not known before it is read")
     with opened(request.source) as file:
@@ -77,7 +84,7 @@ def protect_content(
             if with_digest and plaintext.digest() != about["content_digest"]:
                 raise EnforcementError("invalid", "the input changed while it was read")
 
-        return produce(context, request, replace(asked, about=about), made)
+        return produce(context, request, replace(asked, about=about), made, named_by)
 
 
 def protecting(request: Request, profile: str, keys: Sequence[Key]) -> Asked:
@@ -98,8 +105,17 @@ def binding_of(asked: Asked, permitted: Permitted) -> Json:
     }
 
 
-def produce(context: Context, request: Request, asked: Asked, make: Callable[[Permitted], Iterator[bytes]]) -> Outcome:
-    """Asks for permission, writes an artifact, registers it, puts its event on the ledger, then gives it its name."""
+def produce(
+    context: Context,
+    request: Request,
+    asked: Asked,
+    make: Callable[[Permitted], Iterator[bytes]],
+    named_by: Digesting | None = None,
+) -> Outcome:
+    """
+    Asks for permission, writes an artifact, registers it, puts its event on the ledger, then gives it its name.
+    `named_by`: is given by `make` the bytes whose digest names the artifact. Default: all of them.
+    """
     permitted = context.permission(request, asked)
     decision_id = permitted.plan.decision_id
     described = context.describe(request, asked)
@@ -108,9 +124,10 @@ def produce(context: Context, request: Request, asked: Asked, make: Callable[[Pe
         context.evidence(event, permitted.tolerance) as evidence,
         sink_to(request.target, request.replace) as sink,
     ):
-        artifact = Digesting()
+        artifact = named_by or Digesting()
         for piece in make(permitted):
-            artifact.update(piece)
+            if named_by is None:
+                artifact.update(piece)
             sink.write(piece)
         sink.sync()
         named = _named(artifact.names(), asked, decision_id)
@@ -176,8 +193,9 @@ def previous_of(source: Input, names: Json) -> Json | None:
 
 
 def _named(names: Json, asked: Asked, decision_id: str) -> Json:
-    kind = {"artifact_kind": "data_object", "artifact_profile": asked.profile, "decision_id": decision_id}
-    return names | kind
+    """What the digest is of: of a TDF, its manifest."""
+    kind = "tdf_manifest" if asked.profile == "tdf" else "data_object"
+    return names | {"artifact_kind": kind, "artifact_profile": asked.profile, "decision_id": decision_id}
 
 
 def _register(context: Context, asked: Asked, described: Json, named: Json) -> v1.Registration:

@@ -23,7 +23,7 @@ from ._platform import KEY_OPERATIONS, OPERATIONS, PROFILES, Json, Platform
 from ._spool import Pending, Spool
 from ._trust import TrustedLog
 from .errors import EnforcementError, failure_of_system
-from .keys import Key, KeyProvider, SigningKey
+from .keys import Key, KeyProvider, SigningKey, TdfKey
 
 _USED_ROUTES = ("protection-plan", "key-access-plan", "artifact-register", "evidence")
 _MAX_ATTRIBUTES = 64
@@ -82,7 +82,8 @@ class Permitted:
 class Context:
     platform: Platform
     workload: Json
-    keys: Sequence[KeyProvider | SigningKey]
+    keys: Sequence[KeyProvider | SigningKey | TdfKey]
+    attribute_namespace: str | None
     spool: Spool
     directory: Path
     """For what is only passing through."""
@@ -106,6 +107,13 @@ class Context:
     def signing_key(self, reference: str | None) -> SigningKey:
         """The same, of those that sign."""
         return _key_of([cast(SigningKey, key) for key in self.keys if hasattr(key, "verify")], reference)
+
+    def tdf_key(self, reference: str | None) -> TdfKey:
+        """The same, of those that wrap shares of a TDF's payload key."""
+        return _key_of(self.tdf_keys(), reference)
+
+    def tdf_keys(self) -> list[TdfKey]:
+        return [cast(TdfKey, key) for key in self.keys if hasattr(key, "wrap_share")]
 
     def permission(self, request: Request, asked: Asked) -> Permitted:
         """Everything that must say yes before anything is done; a refusal is itself evidence."""

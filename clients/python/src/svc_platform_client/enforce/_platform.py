@@ -27,8 +27,9 @@ KEY_OPERATIONS = {
 PROFILES = {
     "envelope": v1.ARTIFACT_PROFILE_ENVELOPE,
     "detached_signature": v1.ARTIFACT_PROFILE_DETACHED_SIGNATURE,
+    "tdf": v1.ARTIFACT_PROFILE_TDF,
 }
-ARTIFACT_KINDS = {"data_object": v1.ARTIFACT_KIND_DATA_OBJECT}
+ARTIFACT_KINDS = {"data_object": v1.ARTIFACT_KIND_DATA_OBJECT, "tdf_manifest": v1.ARTIFACT_KIND_TDF_MANIFEST}
 
 
 class Platform(Protocol):

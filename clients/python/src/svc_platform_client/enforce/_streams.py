@@ -54,7 +54,7 @@ def encrypt(
     cipher = _cipher(key, salt, associated_data)
     yield bytes([_HEADER]) + salt + prefix
     size = SEGMENT_SIZES[aead] - _TAG
-    for index, segment, is_last in _segments(source, size - _HEADER, size):
+    for index, segment, is_last in segments_of(source, size - _HEADER, size):
         yield cipher.encrypt(_nonce(prefix, index, is_last), segment, None)
 
 
@@ -66,7 +66,7 @@ def decrypt(source: Readable, aead: str, key: bytes | bytearray, associated_data
     salt, prefix = header[1 : 1 + _SALT], header[1 + _SALT :]
     cipher = _cipher(key, salt, associated_data)
     size = SEGMENT_SIZES[aead]
-    for index, segment, is_last in _segments(source, size - _HEADER, size):
+    for index, segment, is_last in segments_of(source, size - _HEADER, size):
         if len(segment) < _TAG:
             raise _not_authentic()
         try:
@@ -89,7 +89,7 @@ def _not_authentic() -> EnforcementError:
     return EnforcementError("not_authentic", "the artifact is not as it was protected")
 
 
-def _segments(source: Readable, first: int, other: int) -> Iterator[tuple[int, bytes, bool]]:
+def segments_of(source: Readable, first: int, other: int) -> Iterator[tuple[int, bytes, bool]]:
     """Cuts into segments of exact sizes. Only the end of the source tells which is the last; it may be empty."""
     index, segment = 0, read_exactly(source, first)
     while following := read_exactly(source, other):

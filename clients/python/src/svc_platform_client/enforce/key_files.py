@@ -9,13 +9,15 @@ import stat
 from pathlib import Path
 from typing import Any, Literal
 
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from ._files import create_file
 from .errors import EnforcementError
 from .keys import KEY_SIZE, LocalKey, require_reference
 from .signing_keys import LocalSigningKey, decode_base64url, encode_base64url
+from .tdf_keys import LocalTdfKey
 
 File = str | os.PathLike[str]
 
@@ -30,51 +32,65 @@ def create_signing_key_file(
     path: File, reference: str | None = None, algorithm: Literal["EdDSA", "ES256"] = "EdDSA"
 ) -> None:
     """The same with a key that signs: Ed25519, of type `OKP` (RFC 8037), or ECDSA with P-256, of type `EC`."""
-    jwk = {"alg": algorithm, "kid": reference or _new_reference()}
-    if algorithm == "EdDSA":
-        private = Ed25519PrivateKey.generate()
-        d, x = private.private_bytes_raw(), private.public_key().public_bytes_raw()
-        jwk |= {"kty": "OKP", "crv": "Ed25519", "x": encode_base64url(x), "d": encode_base64url(d)}
-    else:
-        secret = ec.generate_private_key(ec.SECP256R1()).private_numbers()
-        numbers = {"x": secret.public_numbers.x, "y": secret.public_numbers.y, "d": secret.private_value}
-        jwk |= {"kty": "EC", "crv": "P-256"}
-        jwk |= {name: encode_base64url(number.to_bytes(32, "big")) for name, number in numbers.items()}
+    jwk = OKPAlgorithm.to_jwk(Ed25519PrivateKey.generate(), as_dict=True) if algorithm == "EdDSA" else _new_ec()
+    _create(path, jwk | {"alg": algorithm, "kid": reference or _new_reference()})
+
+
+def create_tdf_key_file(
+    path: File, url: str, reference: str | None = None, algorithm: Literal["RSA-OAEP", "ECDH-ES"] = "RSA-OAEP"
+) -> None:
+    """The same with a TDF key: RSA of 2,048 bits, or ECDH with P-256. The file has the KAS's address as `kas_url`."""
+    jwk = (
+        RSAAlgorithm.to_jwk(rsa.generate_private_key(65_537, 2048), as_dict=True)
+        if algorithm == "RSA-OAEP"
+        else _new_ec()
+    )
+    jwk |= {"alg": algorithm, "kid": reference or _new_reference(), "kas_url": url}
+    LocalTdfKey(jwk["kid"], jwk, url=url)
     _create(path, jwk)
 
 
-def create_public_key_file(signing_key_path: File, path: File, format: Literal["jwk", "pem"] = "jwk") -> None:  # noqa: A002
+def _new_ec() -> dict[str, Any]:
+    return ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP256R1()), as_dict=True)
+
+
+_PUBLIC = ("kty", "crv", "x", "y", "n", "e", "alg", "kid", "kas_url")
+
+
+def create_public_key_file(private_key_path: File, path: File, format: Literal["jwk", "pem"] = "jwk") -> None:  # noqa: A002
     """
-    Makes the key file of those who verify: the public half of one that signs, as a JWK, or in PEM for other programs.
-    Raises `invalid`, or `exists`.
+    Makes a key file with the public half of a signing key, for verifiers, or of a TDF key, for writers; as a JWK, or in
+    PEM for other programs. Raises `invalid`, or `exists`.
     """
-    jwk = _read(signing_key_path)
-    key = _key_of(jwk, signing_key_path)
-    if not isinstance(key, LocalSigningKey):
-        raise EnforcementError("invalid", f"{signing_key_path} has no public half")
+    jwk = _read(private_key_path)
+    key = _key_of(jwk, private_key_path)
+    if isinstance(key, LocalKey):
+        raise EnforcementError("invalid", f"{private_key_path} has no public half")
     if format == "pem":
         create_file(Path(path), key.public_pem())
     else:
-        _create(path, {name: value for name, value in jwk.items() if name != "d"})
+        _create(path, {name: value for name, value in jwk.items() if name in _PUBLIC})
 
 
-def key_file(path: File) -> LocalKey | LocalSigningKey:
+def key_file(path: File) -> LocalKey | LocalSigningKey | LocalTdfKey:
     """The key of a key file. Raises `invalid` where it is none, or others than the owner may read a secret."""
     return _key_of(_read(path), path)
 
 
-def _key_of(jwk: dict[str, Any], path: File) -> LocalKey | LocalSigningKey:
-    kid = jwk.get("kid")
+def _key_of(jwk: dict[str, Any], path: File) -> LocalKey | LocalSigningKey | LocalTdfKey:
+    kid, url = jwk.get("kid"), jwk.get("kas_url")
     try:
         if isinstance(kid, str) and kid:
             require_reference(kid)
             if jwk.get("kty") == "OKP" or (jwk.get("kty"), jwk.get("alg")) == ("EC", "ES256"):
                 return LocalSigningKey(kid, jwk)
+            if isinstance(url, str) and jwk.get("alg") in ("RSA-OAEP", "ECDH-ES"):
+                return LocalTdfKey(kid, jwk, url=url)
             if jwk.get("kty") == "oct":
                 return LocalKey(kid, decode_base64url(jwk.get("k")))
     except ValueError:
         pass
-    message = f"{path} is no key file: a JWK with kid, of type oct with 32 bytes of k, or one that signs"
+    message = f"{path} is no key file: a JWK with kid, of type oct with 32 bytes of k, one that signs, or one of a KAS"
     raise EnforcementError("invalid", message)
 
 
@@ -91,13 +107,13 @@ def _read(path: File) -> dict[str, Any]:
             raise ValueError("no object")
     except (OSError, ValueError, RecursionError) as error:
         raise EnforcementError("invalid", f"{path} is no key file that can be read") from error
-    is_public = jwk.get("kty") in ("OKP", "EC") and "d" not in jwk
+    is_public = jwk.get("kty") in ("OKP", "EC", "RSA") and "d" not in jwk
     if not is_public and stat.S_IMODE(mode) & 0o077:
         raise EnforcementError("invalid", f"{path} is readable by others than its owner: make it 0600")
     return jwk
 
 
-def _create(path: File, jwk: dict[str, str]) -> None:
+def _create(path: File, jwk: dict[str, Any]) -> None:
     require_reference(jwk["kid"])
     create_file(Path(path), f"{json.dumps(jwk)}\n".encode())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Mapping
 from typing import Literal, Protocol
 
 from cryptography.exceptions import InvalidTag
@@ -56,6 +57,32 @@ class SigningKey(Key, Protocol):
 
     def verify(self, message: bytes, signature: bytes) -> bool:
         """Whether the signature is this key's over the message. Raises `unavailable` where that cannot be said."""
+
+
+class TdfKey(Key, Protocol):
+    """Wraps shares of a TDF's payload key for the key access service (KAS) that has the private key."""
+
+    @property
+    def type(self) -> str:
+        """`wrapped`: RSA-OAEP with SHA-1. `ec-wrapped`: ECDH, HKDF-SHA-256 and AES-256-GCM."""
+
+    @property
+    def url(self) -> str:
+        """Address of the service; readers without the private key ask there."""
+
+    @property
+    def kid(self) -> str:
+        """Name of the key at the service."""
+
+    @property
+    def can_unwrap(self) -> bool:
+        """Whether the private half can be used here."""
+
+    def wrap_share(self, share: bytes) -> Mapping[str, str]:
+        """`wrappedKey` of the key access object, and for `ec-wrapped` `ephemeralPublicKey`."""
+
+    def unwrap_share(self, access: Mapping[str, str]) -> bytes:
+        """The share of a key access object. Raises `not_authentic`, or `unavailable`."""
 
 
 class LocalKey:

@@ -24,6 +24,7 @@ from ._envelope import read_header
 from ._platform import Json
 from ._receipts import MAX_CHAIN, is_receipts, read_receipts
 from ._signature import DetachedSignature, read_signature, require_content, require_signature
+from ._tdf import read_tdf, require_statement
 from .errors import EnforcementError
 from .keys import SigningKey
 
@@ -33,7 +34,7 @@ Kind = Literal["artifact", "opened"]
 
 _RULES: Json = TABLE["artifact"]
 _OPERATIONS: Mapping[str, Sequence[str]] = {"artifact": ("protect", "rewrap"), "opened": ("access",)}
-_PROFILES = ("envelope", "detached_signature")
+_PROFILES = ("envelope", "detached_signature", "tdf")
 
 
 @dataclass(frozen=True)
@@ -130,9 +131,12 @@ def verify_artifact(
     links = _links_of(found, keys_of_log)
     if kind == "opened":
         return _verify_opened(artifact, links)
-    measured = _signature_parts(artifact, data, keys) if is_signature else _envelope_parts(artifact)
-    verified = _verify_links(links, measured)
-    return verified if is_signature else replace(verified, is_key_committed="key_commitment" in measured["binding"])
+    if is_signature:
+        return _verify_links(links, _signature_parts(artifact, data, keys))
+    if found["artifact_profile"] == "tdf":
+        return _verify_links(links, _tdf_parts(artifact))
+    measured = _envelope_parts(artifact)
+    return replace(_verify_links(links, measured), is_key_committed="key_commitment" in measured["binding"])
 
 
 @dataclass(frozen=True)
@@ -189,6 +193,14 @@ def _envelope_parts(path: File) -> Json:
         file.seek(0)
         header = read_header(file)
     return _parts(header.binding, header.key, names)
+
+
+def _tdf_parts(path: File) -> Json:
+    """What the manifest of a TDF says of its decision and its first key, and its digest."""
+    with opened(path) as file:
+        found = read_tdf(file)
+    statement = require_statement(found)
+    return _parts(statement["binding"], statement["keys"][0], found.names)
 
 
 def _signature_parts(path: File, data: File | None, keys: Sequence[SigningKey] | None) -> Json:

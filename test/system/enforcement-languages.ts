@@ -8,6 +8,7 @@ import {
   type LocalProfile,
   localKey,
   localSigningKey,
+  localTdfKey,
   type Platform,
   type StreamingAead,
   transitKey,
@@ -51,6 +52,7 @@ export interface Keys {
   /** Wrapping keys of the process by reference, in hex. */
   readonly local?: Readonly<Record<string, string>>;
   readonly signers?: readonly (Readonly<Record<string, unknown>> & { readonly kid: string })[];
+  readonly tdf?: readonly (Readonly<Record<string, unknown>> & { readonly kid: string; readonly kas_url: string })[];
   readonly transit?: readonly {
     readonly address: string;
     readonly token: string;
@@ -70,6 +72,11 @@ export interface Work {
   readonly signature?: string;
   readonly new_key_reference?: string;
   readonly aead?: StreamingAead;
+  /** Of a TDF: references of the keys of each share. */
+  readonly tdf_keys?: readonly (readonly string[])[];
+  readonly segment_hash?: "HS256" | "GMAC";
+  /** Whether a TDF of another program may be opened. */
+  readonly allow_foreign?: boolean;
   /** Whether the platform plans the keys as ones that it manages. */
   readonly is_managed?: boolean;
   /** Default: a platform that allows everything. */
@@ -111,23 +118,34 @@ export function pythonProgram<Answer>(name: string, input: object): Promise<Answ
 async function inTypeScript(work: Work): Promise<Ended> {
   const { operation, source: input, target: output, profile = "envelope", new_key_reference = "" } = work;
   const { signature, aead = "AES256_GCM_HKDF_1MB" } = work;
-  const { local = {}, signers = [], transit = [] } = work.keys;
+  const { tdf_keys, segment_hash, allow_foreign = false } = work;
+  const { local = {}, signers = [], tdf = [], transit = [] } = work.keys;
   const enforcer = createEnforcer({
     client: platformFor(work),
     workload: { application: "test" },
     keys: [
       ...Object.entries(local).map(([reference, key]) => localKey(reference, Buffer.from(key, "hex"))),
       ...signers.map((jwk) => localSigningKey(jwk.kid, jwk)),
+      ...tdf.map((jwk) => localTdfKey(jwk.kid, jwk, { url: jwk.kas_url })),
       ...transit.map(({ token, ...options }) => transitKey({ ...options, token: () => token })),
     ],
     spoolDirectory: work.spool,
+    attributeNamespace: "example.com",
     ...(work.log_keys !== undefined && { logKeys: work.log_keys }),
   });
   const resource = { kind: "test", id: "Ünï\u2028 \u{1f512}" };
   const named = { input, output, purpose: "audit" };
   const operations = {
-    protect: () => enforcer.protect({ ...named, profile, resource, labels: ["b", "a"], aead }),
-    open: () => enforcer.open({ ...named, ...(signature !== undefined && { signature }) }),
+    protect: () =>
+      enforcer.protect({
+        ...{ ...named, profile, resource, labels: ["b", "a"], aead },
+        tdf: { ...(tdf_keys && { keys: tdf_keys }), ...(segment_hash && { segmentHash: segment_hash }) },
+      }),
+    open: () =>
+      enforcer.open({
+        ...{ ...named, profile, ...(signature !== undefined && { signature }) },
+        ...(allow_foreign && { allowForeign: true, resource: { kind: "test" } }),
+      }),
     rewrap: () => enforcer.rewrap({ ...named, profile, newKeyReference: new_key_reference }),
   };
   try {

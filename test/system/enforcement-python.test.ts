@@ -19,8 +19,15 @@ const keys = {
     ...generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" }),
     kid,
   })),
+  tdf: Object.entries({
+    rsa: generateKeyPairSync("rsa", { modulusLength: 2048 }),
+    ec: generateKeyPairSync("ec", { namedCurve: "P-384" }),
+  }).map(([kid, { privateKey }]) => ({
+    ...privateKey.export({ format: "jwk" }),
+    ...{ kid, kas_url: "https://kas.example.com" },
+  })),
 };
-const newKeys = { envelope: "local-new", detached_signature: "signer-new" } as const;
+const newKeys = { envelope: "local-new", detached_signature: "signer-new", tdf: "ec" } as const;
 let folder: string;
 const at = (name: string) => join(folder, name);
 
@@ -89,6 +96,34 @@ test.each(pairs)("$from signs, $to verifies, signs again, and is verified", asyn
     const other = { operation: "open", source: at("other"), signature: at("anew"), target: at("no") } as const;
     expect(await run(name)(other)).toEqual(notAuthentic);
   }
+  expect(existsSync(at("no"))).toBe(false);
+});
+
+const segmentBytes = 2_097_152;
+const tdfCases = pairs.flatMap((pair) => [
+  { ...pair, size: 0, tdf_keys: [["rsa"]], segment_hash: "GMAC" } as const,
+  { ...pair, size: segmentBytes, tdf_keys: [["rsa"], ["ec"]], segment_hash: "HS256" } as const,
+  { ...pair, size: segmentBytes + 1, tdf_keys: [["ec", "rsa"]], segment_hash: "GMAC" } as const,
+]);
+
+test.each(tdfCases)("$from makes a TDF of $size bytes for $tdf_keys, $to opens and rewraps it", async (it) => {
+  const [here, there] = [run(it.from), run(it.to)];
+  const { tdf_keys, segment_hash } = it;
+  const plaintext = randomBytes(it.size);
+  writeFileSync(at("plain"), plaintext);
+  const profile = "tdf";
+  const making = { profile, tdf_keys, segment_hash, source: at("plain"), target: at("sealed") } as const;
+  const sealed = await here({ operation: "protect", ...making });
+  expect(sealed).toHaveProperty("artifact_digest");
+  const opening = { operation: "open", profile, source: at("sealed") } as const;
+  expect(await there({ ...opening, target: at("opened") })).toEqual(sealed);
+  expect(readFileSync(at("opened")).equals(plaintext)).toBe(true);
+  const rewrapped = await there({ operation: "rewrap", profile, source: at("sealed"), target: at("rewrapped") });
+  const again = { ...opening, source: at("rewrapped"), target: at("again") };
+  expect(await here(again)).toEqual(rewrapped);
+  expect(readFileSync(at("again")).equals(plaintext)).toBe(true);
+  changeByte("sealed", 60);
+  for (const name of languageNames) expect(await run(name)({ ...opening, target: at("no") })).toEqual(notAuthentic);
   expect(existsSync(at("no"))).toBe(false);
 });
 

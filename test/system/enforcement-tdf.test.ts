@@ -1,6 +1,9 @@
-/** TDF files across programs: the OpenTDF Go SDK, with its strict schema, opens ours, and makes files that open here. */
+/**
+ * TDF files across programs: the OpenTDF Go SDK, with its strict schema, opens what the packages for TypeScript and Python
+ * make, and makes files that open in both.
+ */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
+import { generateKeyPairSync, type KeyObject, randomBytes, randomUUID } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +11,7 @@ import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createEnforcer, type Enforcer, localTdfKey } from "../../clients/typescript/src/enforce/index.ts";
 import { permissivePlatform } from "../harness/permissive-platform.ts";
+import { buildLanguages, languages, type Work } from "./enforcement-languages.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "opentdf-"));
 const at = (name: string) => join(folder, name);
@@ -22,6 +26,7 @@ const profile = "tdf";
 let program: ChildProcess;
 let lines: AsyncIterator<string>;
 let enforcer: Enforcer;
+let inPython: (work: Omit<Work, "keys" | "spool" | "profile">) => ReturnType<typeof languages.Python>;
 
 async function answer(): Promise<{ readonly address: string; readonly error?: string }> {
   return JSON.parse((await lines.next()).value);
@@ -33,6 +38,7 @@ function ask(job: object) {
 }
 
 beforeAll(async () => {
+  buildLanguages();
   const cwd = join(import.meta.dirname, "opentdf");
   const env = { ...process.env, GOTOOLCHAIN: "go1.26.10" };
   execFileSync("go", ["build", "-o", at("opentdf"), "."], { cwd, env, stdio: "inherit" });
@@ -42,12 +48,15 @@ beforeAll(async () => {
   program = spawn(at("opentdf"), [at("keys.json")], { stdio: ["pipe", "pipe", "ignore"] });
   lines = createInterface({ input: program.stdout as NonNullable<typeof program.stdout> })[Symbol.asyncIterator]();
   const { address: url } = await answer();
+  const tdf = Object.entries(pairs).map(([kid, { privateKey }]) => ({
+    ...privateKey.export({ format: "jwk" }),
+    ...{ kid, kas_url: url },
+  }));
+  inPython = (work) => languages.Python({ ...work, profile, keys: { tdf }, spool: at("python-spool") });
   enforcer = createEnforcer({
     client: permissivePlatform(),
     workload: { application: "test" },
-    keys: Object.entries(pairs).map(([kid, { privateKey }]) =>
-      localTdfKey(kid, { ...privateKey.export({ format: "jwk" }) }, { url }),
-    ),
+    keys: tdf.map((jwk) => localTdfKey(jwk.kid, jwk, { url })),
     spoolDirectory: at("spool"),
     attributeNamespace: "example.com",
   });
@@ -63,13 +72,15 @@ const seal = (tdf: object) =>
     ...{ input: at("plain"), output: at("sealed"), replace: true },
   });
 
-describe.each<[string, { keys: string[][]; segmentHash?: "GMAC" }]>([
+const forms: readonly [string, { keys: string[][]; segmentHash?: "GMAC" }][] = [
   ["RSA", { keys: [["r1"]] }],
   ["EC", { keys: [["e1"]] }],
   ["shares", { keys: [["r1"], ["e1"]] }],
   ["alternatives", { keys: [["gone", "r2"], ["e1"]] }],
   ["GMAC", { keys: [["r1"]], segmentHash: "GMAC" }],
-])("%s", (_, tdf) => {
+];
+
+describe.each(forms)("%s", (_, tdf) => {
   test.each(sizes)("%i bytes that are protected here open there", async (sizeBytes) => {
     const plain = randomBytes(sizeBytes);
     writeFileSync(at("plain"), plain);
@@ -77,6 +88,20 @@ describe.each<[string, { keys: string[][]; segmentHash?: "GMAC" }]>([
     expect(await ask({ operation: "open", source: at("sealed"), target: at("out") })).toEqual({});
     expect(readFileSync(at("out")).equals(plain)).toBe(true);
   });
+});
+
+test.each(
+  forms.flatMap(([form, tdf], i) =>
+    [i === 0 ? 50_000_000 : 0, segmentBytes + i - 2].map((sizeBytes) => ({ form, sizeBytes, ...tdf })),
+  ),
+)("$form: $sizeBytes bytes that are protected in Python open there", async ({ sizeBytes, keys, segmentHash }) => {
+  const plain = randomBytes(sizeBytes);
+  writeFileSync(at("plain"), plain);
+  const form = { tdf_keys: keys, ...(segmentHash && { segment_hash: segmentHash }) };
+  const target = at(`python-${randomUUID()}`);
+  expect(await inPython({ operation: "protect", ...form, source: at("plain"), target })).not.toHaveProperty("failure");
+  expect(await ask({ operation: "open", source: target, target: at("out") })).toEqual({});
+  expect(readFileSync(at("out")).equals(plain)).toBe(true);
 });
 
 test("what is rewrapped here opens there, and what lacks a share does not", async () => {
@@ -104,4 +129,8 @@ test.each(
   await expect(enforcer.open(request)).rejects.toMatchObject({ failure: "not_authentic" });
   expect(await enforcer.open({ ...request, allowForeign: true })).toMatchObject({ isForeign: true });
   expect(readFileSync(at("out")).equals(plain)).toBe(true);
+  const target = at(`python-${randomUUID()}`);
+  const opening = { operation: "open", source: at("theirs"), target, allow_foreign: true } as const;
+  expect(await inPython(opening)).not.toHaveProperty("failure");
+  expect(readFileSync(target).equals(plain)).toBe(true);
 });

@@ -27,7 +27,11 @@ const signers = ["signer-old", "signer-new"].map((kid) => ({
   ...generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" }),
   kid,
 }));
-const keys = { local: { "local-old": "00".repeat(32), "local-new": "11".repeat(32) }, signers };
+const tdf = ["tdf-old", "tdf-new"].map((kid) => ({
+  ...generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ format: "jwk" }),
+  ...{ kid, kas_url: "https://kas.example.com" },
+}));
+const keys = { local: { "local-old": "00".repeat(32), "local-new": "11".repeat(32) }, signers, tdf };
 const client = defaultClient();
 let stack: EnforcementStack;
 let logKey: string;
@@ -69,6 +73,11 @@ async function makeAll(name: LanguageName): Promise<void> {
   const anew = { source: own("sig"), target: own("anew"), new_key_reference: "signer-new" };
   await run({ operation: "rewrap", profile, ...anew });
   await run({ operation: "open", source: at("plain"), signature: own("anew"), target: own("verified") });
+  const tdfKeys = { profile: "tdf", tdf_keys: [["tdf-old"], ["tdf-new"]] } as const;
+  await run({ operation: "protect", ...tdfKeys, source: at("plain"), target: own("tdf") });
+  const rewrapping = { profile: "tdf", new_key_reference: "tdf-new" } as const;
+  await run({ operation: "rewrap", ...rewrapping, source: own("tdf"), target: own("retdf") });
+  await run({ operation: "open", profile: "tdf", source: own("tdf"), target: own("untdf") });
 }
 
 interface Asked {
@@ -115,6 +124,9 @@ const made = [
   ["sig", "protect", ["plan", "key_access", "registration", "evidence"]],
   ["anew", "rewrap", ["plan", "key_access", "new_key_access", "registration", "evidence"]],
   ["verified", "access", ["plan", "key_access", "evidence"]],
+  ["tdf", "protect", ["plan", "key_access", "registration", "evidence"]],
+  ["retdf", "rewrap", ["plan", "key_access", "new_key_access", "registration", "evidence"]],
+  ["untdf", "access", ["plan", "key_access", "evidence"]],
 ] as const;
 
 test.each(languageNames)("both show what %s made", async (name) => {
@@ -206,6 +218,10 @@ test("both refuse a changed artifact, another log, and malformed receipts", asyn
   writeFileSync(at("changed"), readFileSync(at("Python-sealed")).fill(0, 200, 201));
   const asked = { artifact: at("changed"), log_keys: [logKey] };
   expect(await shown(asked)).toEqual({ failure: "not_authentic" });
+  copyFileSync(receiptsPathOf(at("TypeScript-tdf")), receiptsPathOf(at("changed")));
+  copyFileSync(at("Python-tdf"), at("changed"));
+  expect(await shown(asked)).toEqual({ failure: "not_authentic" });
+  copyFileSync(receiptsPathOf(at("Python-sealed")), receiptsPathOf(at("changed")));
   expect(await shown({ ...asked, artifact: at("Python-sealed"), log_keys: [] })).toEqual({ failure: "not_authentic" });
   for (const text of ["", "[]", "null", '{"format":"svc-platform-receipts/v1"}']) {
     writeFileSync(receiptsPathOf(at("changed")), text);

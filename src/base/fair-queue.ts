@@ -105,7 +105,7 @@ function toEnd<V>(map: Map<string, V>, key: string, value: V): void {
 }
 
 /** Bounds expensive work: a number of concurrent calls and of waiting ones; more are refused. */
-interface Semaphore {
+export interface Semaphore {
   /**
    * Does the work in its turn, and settles as it does.
    * @param signal if aborted while it waits, the work is not done, and the call rejects with the signal's reason

@@ -70,8 +70,8 @@ async function viewerOf(
     throw new ServiceError("missing_token", "operator credentials or an access token are required", { challenge });
   }
   const [, token] = values.length === 1 ? (bearer.exec(values[0] ?? "") ?? []) : [];
-  if (token !== undefined && operatorOf(operators, token) !== undefined)
-    return { tenantId: undefined, presented: true, contentRefusal: undefined };
+  const operator = token === undefined ? undefined : operatorOf(operators, token);
+  if (operator !== undefined) return { tenantId: undefined, operator, presented: true, contentRefusal: undefined };
   // Identity headers name no operator, and no tenant here: they identify calls, not people who read logs.
   if (config.authMode === "trusted_headers")
     throw new ServiceError("invalid_token", "the credentials are not an operator's", {
@@ -82,7 +82,8 @@ async function viewerOf(
     matchTenantHeader(caller, inbound, `${config.headerPrefix}tenant-id`);
     requireScopes(caller, config.defaultRequiredScopes, presentedScheme(inbound));
     const contentRefusal = refusalOf(() => requireScopes(caller, [searchScope], presentedScheme(inbound)));
-    return { tenantId: caller.tenantId, presented: true, contentRefusal };
+    const { tenantId, principalId } = caller;
+    return { tenantId, principalId, presented: true, contentRefusal };
   } catch (error) {
     throw inRealm(realm, error);
   }

@@ -24,6 +24,7 @@ const names = [
   "credentials_changed",
   "credentials_not_taken",
   "records_erased",
+  "ledger_searched",
 ] as const;
 
 export type SecurityEvent = (typeof names)[number];

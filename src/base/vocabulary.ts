@@ -52,3 +52,6 @@ export const sdkRoutes = [
   "evidence",
 ] as const;
 export type SdkRoute = (typeof sdkRoutes)[number];
+
+/** Recorded path of AuthZEN questions, for any of the AuthZEN routes. */
+export const evaluationPath = "/access/v1/evaluation";

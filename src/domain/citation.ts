@@ -3,12 +3,12 @@ import type { Caller } from "../base/caller.ts";
 import { parseRecordId, recordIdTimeMs } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
 import { type Span, traced } from "../base/trace.ts";
-import type { ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
+import { type ArtifactProfile, type EvidenceEventType, evaluationPath } from "../base/vocabulary.ts";
 import { artifactNames } from "../ledger/artifacts/registrations.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
+import { reliedOnIds } from "../ledger/search/summary.ts";
 import { type RecordingLedger, servedOperation } from "./deployment.ts";
-import { reliedOnIds } from "./registered.ts";
-import { evaluationPath, routePath } from "./routes.ts";
+import { routePath } from "./routes.ts";
 
 /** Recorded with the registration or event; lineage counts only `matched`. `erased`: nothing can be checked. */
 export type CitationResult = "matched" | "none" | "unknown" | "mismatch" | "denied" | "expired" | "erased";

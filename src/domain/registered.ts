@@ -4,7 +4,6 @@
  * alike.
  */
 import { ServiceError } from "../base/errors.ts";
-import type { RecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
 import { traced } from "../base/trace.ts";
 import type { ArtifactProfile } from "../base/vocabulary.ts";
@@ -156,12 +155,6 @@ function judge(record: StoredRecord) {
 /** In a decision's record: ids of what it relied on, not the content. */
 export function reliedOnMembers(reliedOn: LookedUp["reliedOn"]): readonly JsonObject[] {
   return reliedOn.map(({ recordId, leafIndex }) => ({ leaf_index: leafIndex, record_id: recordId }));
-}
-
-/** Ids of the registrations that a recorded decision relied on; undefined if none were looked up. */
-export function reliedOnIds({ registered }: JsonObject): readonly RecordId[] | undefined {
-  if (!Array.isArray(registered)) return undefined;
-  return registered.map((one: JsonValue) => objectOf(one).record_id as RecordId);
 }
 
 function objectOf(value: JsonValue | undefined): JsonObject {

@@ -3,10 +3,12 @@ import { isDeepStrictEqual } from "node:util";
 import type { AttributeValues } from "../base/caller.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
+import { evaluationPath } from "../base/vocabulary.ts";
 import { artifactNames } from "../ledger/artifacts/registrations.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { RecordArchive } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
+import { reliedOnIds } from "../ledger/search/summary.ts";
 import { type CompiledEngine, compilePolicyBundle, type EngineOptions } from "../policy/engine/engine.ts";
 import { parseBundleContent } from "../policy/load/bundle.ts";
 import {
@@ -18,8 +20,8 @@ import {
 } from "../policy/model/decision.ts";
 import { engineVersion } from "../policy/model/schema.ts";
 import { type DecisionRequest, decisionOutcome, queryOf } from "./decision.ts";
-import { registeredOf, reliedOnIds } from "./registered.ts";
-import { evaluationPath, routes } from "./routes.ts";
+import { registeredOf } from "./registered.ts";
+import { routes } from "./routes.ts";
 
 /** A member of the outcome that differs from the record. */
 export interface OutcomeDifference {

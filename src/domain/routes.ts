@@ -1,5 +1,5 @@
 /** The table of the eight public routes, which the scope gate enforces and `capabilities` prints. */
-import { type SdkRoute, sdkRoutes } from "../base/vocabulary.ts";
+import { evaluationPath, type SdkRoute, sdkRoutes } from "../base/vocabulary.ts";
 import type { PlatformDomainName } from "./platform-domains.ts";
 
 interface Route {
@@ -30,9 +30,6 @@ export const routes: readonly Route[] = sdkRoutes.map((route) => {
 export function routePath(route: SdkRoute): Route["path"] {
   return `/v1/sdk/${route}`;
 }
-
-/** Recorded path of AuthZEN questions, for any of the AuthZEN routes. */
-export const evaluationPath = "/access/v1/evaluation";
 
 /** Routes of records: the eight public ones, or an AuthZEN question. */
 export type RecordedRoute = SdkRoute | "evaluation";

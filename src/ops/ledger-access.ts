@@ -2,7 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
-import type { TenantId } from "../base/ids.ts";
+import type { PrincipalId, TenantId } from "../base/ids.ts";
 import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
@@ -12,6 +12,9 @@ import type { ViewerLimits } from "./viewer-limits.ts";
 export interface Viewer {
   /** Tenant whose log it may see; undefined for every log. */
   readonly tenantId: TenantId | undefined;
+  /** Name of an operator, or the principal of a tenant's token; both undefined without credentials. */
+  readonly operator?: string;
+  readonly principalId?: PrincipalId;
   /** Whether it showed credentials, rather than being trusted for its address. */
   readonly presented: boolean;
   /** Refusal of a search by request content; undefined if it is allowed. */

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import { admitViewers, type ServedLogs, type Viewer, viewerOfRequest } from "./ledger-access.ts";
-import { addSearchRoute, type Query, refuseOthers } from "./search-route.ts";
+import { addSearchRoute, type Query, refuseOthers, type SearchRouteOptions } from "./search-route.ts";
 import { createViewerLimits, type ViewerLimits } from "./viewer-limits.ts";
 
 /** Tiles never change and may be cached; answers that depend on the viewer are private. */
@@ -20,16 +20,16 @@ interface OfLog {
  */
 export function addLedgerRoutes(
   server: FastifyInstance,
-  serviceName: string,
+  options: SearchRouteOptions,
   served: ServedLogs,
   noteRefusal: () => void,
 ): void {
   const viewerLimits = createViewerLimits();
   server.register(async (scope) => {
     admitViewers(scope, served, viewerLimits, noteRefusal);
-    addListRoute(scope, serviceName, served.logs, viewerLimits);
+    addListRoute(scope, options.serviceName, served.logs, viewerLimits);
     addLogRoutes(scope, served.logs, viewerLimits);
-    addSearchRoute(scope, serviceName, served.logs, viewerLimits);
+    addSearchRoute(scope, options, served.logs, viewerLimits);
   });
 }
 

@@ -99,7 +99,7 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
     return reply.header("content-type", contentType).send(body);
   });
   if (options.logs !== undefined)
-    addLedgerRoutes(server, serviceName, options.logs, refusalLog(options.logger, options.timers));
+    addLedgerRoutes(server, options, options.logs, refusalLog(options.logger, options.timers));
   refuseTheRest(server, options, methodsOf);
   return {
     async listen({ host, port }) {

@@ -1,13 +1,17 @@
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
+import { securityFields } from "../base/security-events.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import {
   isContentParameter,
   openParameters,
+  pageMembers,
   parseSearch,
   type SearchCriteria,
   searchParameters,
 } from "../ledger/search/search-query.ts";
+import type { Logger } from "../telemetry/logger.ts";
 import { viewerOfRequest } from "./ledger-access.ts";
 import type { ViewerLimits } from "./viewer-limits.ts";
 
@@ -19,65 +23,66 @@ interface OfLog {
 const maxBodyBytes = 64 * 1024;
 
 /**
- * Adds `GET` and `POST /ledger/<name>/search`: positions of the matching records, in the order of the log; `next`, if
- * present, is the `after` of the next page. Searches for the content of requests need the body of a POST, a JSON
- * object, and an operator or the scope that allows them.
+ * Adds `GET` and `POST /ledger/<name>/search`: positions of the matching records, in the order of the log or the newest
+ * first; `next`, if present, is the `after` of the next page. Searches for the content of requests, summaries and counts
+ * need the body of a POST, a JSON object, and an operator or the scope that allows them. Each search is logged:
+ * who searched which log, and by which parameters, without their values.
  */
 export function addSearchRoute(
   scope: FastifyInstance,
-  serviceName: string,
+  { serviceName, clock, logger }: SearchRouteOptions,
   logs: PublishedLogs,
   viewerLimits: ViewerLimits,
 ): void {
-  const answer = async (name: string, criteria: SearchCriteria, run: Turned) => {
-    const page = await run(() => logs.search(name, criteria));
+  const answer = async (request: FastifyRequest<OfLog>, reply: FastifyReply, given: Members) => {
+    const { log } = request.params;
+    const viewer = viewerOfRequest(request);
+    const { contentRefusal } = viewer;
+    if (contentRefusal !== undefined && Object.keys(given).some(isContentParameter)) throw contentRefusal;
+    const criteria = parse(given, clock.now());
+    const who = { operator: viewer.operator, tenant_id: viewer.tenantId, principal_id: viewer.principalId };
+    const fields = { ...who, remote_address: request.ip, log, fields: Object.keys(given) };
+    const page = await viewerLimits.search(viewer, reply, () => {
+      logger.info({ ...securityFields("ledger_searched"), ...fields }, "a log is searched");
+      return logs.search(log, criteria);
+    });
     if (page === undefined) throw new ServiceError("no_route", "there is no such log");
-    const { found, next } = page;
-    return {
-      service: serviceName,
-      log: name,
-      found: found.map(({ leafIndex, recordId, kind, recordedAt, erased }) => ({
-        leaf_index: leafIndex,
-        record_id: recordId,
-        kind,
-        recorded_at: recordedAt,
-        erased,
-      })),
-      ...(next !== undefined && { next }),
-    };
+    if (page.ambiguous !== undefined)
+      throw new ServiceError("invalid_request", `several records have an id that begins with ${page.ambiguous}`);
+    return { service: serviceName, log, ...pageMembers(page) };
   };
   scope.addContentTypeParser("application/json", { parseAs: "buffer", bodyLimit: maxBodyBytes }, (_, body, done) =>
     done(null, body),
   );
-  scope.get<OfLog & { Querystring: Query }>("/ledger/:log/search", async (request, reply) => {
-    const criteria = readQuery(request.query);
-    return answer(request.params.log, criteria, (work) => viewerLimits.search(viewerOfRequest(request), reply, work));
-  });
-  scope.post<OfLog & { Querystring: Query }>("/ledger/:log/search", async (request, reply) => {
+  scope.get<OfLog & { Querystring: Query }>("/ledger/:log/search", (request, reply) =>
+    answer(request, reply, readQuery(request.query)),
+  );
+  scope.post<OfLog & { Querystring: Query }>("/ledger/:log/search", (request, reply) => {
     refuseOthers(request.query, []);
-    const members = readMembers(request);
-    const { contentRefusal } = viewerOfRequest(request);
-    if (contentRefusal !== undefined && Object.keys(members).some(isContentParameter)) throw contentRefusal;
-    return answer(request.params.log, parse(members), (work) =>
-      viewerLimits.search(viewerOfRequest(request), reply, work),
-    );
+    return answer(request, reply, readMembers(request));
   });
 }
 
-type Turned = <Result>(work: () => Promise<Result>) => Promise<Result>;
+export interface SearchRouteOptions {
+  readonly serviceName: string;
+  readonly clock: Clock;
+  readonly logger: Pick<Logger, "info">;
+}
 
-function readQuery(query: Query): SearchCriteria {
+type Members = Readonly<Record<string, string>>;
+
+function readQuery(query: Query): Members {
   if (Object.keys(query).some(isContentParameter))
     throw new ServiceError("invalid_request", "send personal values in the body of a POST, not in the URL");
   refuseOthers(query, openParameters);
   // A repeated parameter is a list.
   if (Object.values(query).some((value) => typeof value !== "string"))
     throw new ServiceError("invalid_request", "a parameter is given twice");
-  return parse(query as Readonly<Record<string, string>>);
+  return query as Members;
 }
 
-/** Reads a flat object of strings and numbers. */
-function readMembers({ body, headers }: FastifyRequest): Readonly<Record<string, string>> {
+/** Reads a flat object of strings, numbers and booleans. */
+function readMembers({ body, headers }: FastifyRequest): Members {
   const type = headers["content-type"] ?? "";
   if (!(body instanceof Uint8Array) || !/^application\/json *(; *charset="?utf-8"?)?$/i.test(type))
     throw new ServiceError("unsupported_media_type", "the body must be application/json");
@@ -87,7 +92,7 @@ function readMembers({ body, headers }: FastifyRequest): Readonly<Record<string,
   refuseOthers(members, searchParameters);
   return Object.fromEntries(
     Object.entries(members).map(([name, value]) => {
-      if (typeof value === "string" || typeof value === "number") return [name, String(value)];
+      if (["string", "number", "boolean"].includes(typeof value)) return [name, String(value)];
       throw new ServiceError("invalid_request", `${name} must be a string or a number`);
     }),
   );
@@ -112,8 +117,8 @@ function parseObject(body: Uint8Array): Query {
   return value as Query;
 }
 
-function parse(given: Readonly<Record<string, string>>): SearchCriteria {
-  const criteria = parseSearch(given);
+function parse(given: Members, nowMs: number): SearchCriteria {
+  const criteria = parseSearch(given, nowMs);
   if ("limit" in criteria) return criteria;
   throw new ServiceError(
     "invalid_request",

@@ -192,6 +192,12 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
             for (const [position, query] of searches.entries()) {
               expect(await readAll(search, query)).toEqual(expected[position]);
               expect(await readAll(search, { ...query, limit: 1_000 })).toEqual(expected[position]);
+              expect(await readAll(search, { ...query, newest: true })).toEqual(expected[position]?.toReversed());
+              const { counted, size } = await search({ ...query, countBy: "principal" });
+              const mine = known.filter(matches(query));
+              expect([counted?.records, size]).toEqual([mine.length, known.length]);
+              for (const { value, records } of counted?.values ?? [])
+                expect(mine.filter(({ record }) => record?.caller.principal_id === value)).toHaveLength(records);
             }
           };
           await check(served);
@@ -210,8 +216,11 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       await append(tenant("bob"));
       const [, { recordId } = { recordId: "" }] = await fixture.rows("alice");
       const query = { terms: [{ field: "record_id" as const, value: recordId }], limit: 10 };
-      expect(await withArchive((search) => search({ ...query, tenantId: tenant("carol") }))).toEqual({ found: [] });
-      expect(await served({ ...query, tenantId: tenant("bob") })).toEqual({ found: [] });
+      expect(await withArchive((search) => search({ ...query, tenantId: tenant("carol") }))).toEqual({
+        found: [],
+        size: 0,
+      });
+      expect(await served({ ...query, tenantId: tenant("bob") })).toEqual({ found: [], size: 2 });
       expect((await served({ ...query, tenantId: alice })).found).toHaveLength(1);
     });
 
@@ -241,6 +250,125 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       expect(await ask([byId])).toMatchObject([{ recordId, leafIndex, kind: "evidence", erased: true }]);
       expect(await ask([byId, term])).toEqual([]);
       expect(await ask([])).toHaveLength(2);
+    });
+
+    test("a summary says what a record says, and an erased one has none", async () => {
+      const request = {
+        operation: "access",
+        workload: { application: "payroll" },
+        resource: { kind: "customer", id: "cust-1" },
+        purpose: "audit",
+        labels: ["pii"],
+        artifact_digest: "sha256:a",
+      };
+      const outcome = { allow: false, reasons: ["tenant/b"], alerts: ["break-glass"] };
+      const denied = await append(alice, { request, outcome });
+      const event = await append(alice, {
+        kind: "evidence",
+        request: { event_type: "access", outcome: "partial", decision_id: denied.recordId },
+        outcome: { citation: "denied" },
+      });
+      const erased = await append(alice);
+      await fixture.deleteOpening("alice", erased.recordId);
+      const { found } = await served({ tenantId: alice, terms: [], limit: 3, newest: true, summary: true });
+      const caller = { principal: "principal-1", subject: "subject-1" };
+      expect(found.map(({ recordId, summary }) => [recordId, summary])).toEqual([
+        [erased.recordId, undefined],
+        [
+          event.recordId,
+          {
+            ...caller,
+            operation: "access",
+            outcome: "partial",
+            unknown_outcome: true,
+            citation: "denied",
+            decision_id: denied.recordId,
+          },
+        ],
+        [
+          denied.recordId,
+          {
+            ...caller,
+            application: "payroll",
+            operation: "access",
+            resource: { kind: "customer", id: "cust-1" },
+            purpose: "audit",
+            labels: ["pii"],
+            artifact_digest: "sha256:a",
+            outcome: "denied",
+            reasons: ["tenant/b"],
+            alerts: ["break-glass"],
+            decision_id: denied.recordId,
+          },
+        ],
+      ]);
+    });
+
+    test("an allowed decision says what arrived of its evidence, from the index and from leaves that wait", async () => {
+      const told = { allow: true, guidance: { evidence_expected: [] } };
+      const decided = await Promise.all(
+        [{}, {}, {}, {}, { outcome: told }, { route: "/access/v1/evaluation" }].map((changes) =>
+          append(alice, changes),
+        ),
+      );
+      const [done, failed, announced, missing] = decided.map(({ recordId }) => recordId);
+      const cite = (decision_id: string | undefined, word?: string, citation = "matched") =>
+        append(alice, { kind: "evidence", request: { decision_id, outcome: word }, outcome: { citation } });
+      await cite(failed, "failed: no key");
+      await cite(announced, "releasing");
+      await cite(missing, "completed", "expired");
+      const fill = (count: number) =>
+        Promise.all(Array.from({ length: count }, () => append(alice, { kind: "registration" })));
+      await fill(300);
+      await cite(done, "completed");
+      const ask = async (newest: boolean) => {
+        const query = { tenantId: alice, terms: [{ field: "outcome" as const, value: "allow" }], limit: 9 };
+        const { found } = await served({ ...query, newest, summary: true });
+        return Object.fromEntries(found.map(({ recordId, summary }) => [recordId, summary?.evidence]));
+      };
+      const codes = ["evidenced", "failed", "outcome_unknown", "missing", "not_expected", "not_expected"];
+      const expected = Object.fromEntries(decided.map(({ recordId }, at) => [recordId, codes[at]]));
+      expect(await ask(false)).toEqual(expected);
+      await fixture.settle();
+      expect(await ask(true)).toEqual(expected);
+      await fixture.loseKeys("alice");
+      expect(await ask(true)).toEqual(expected);
+    });
+
+    test("a record is found by the beginning of its id, unless several begin so", async () => {
+      const { recordId } = await append(alice);
+      clock.nowMs += 3_600_000;
+      const [one, two] = [await append(alice), await append(alice)];
+      const ask = (field: SearchField, value: string) =>
+        served({ tenantId: alice, terms: [{ field, value }], limit: 9 });
+      for (const field of ["record_id", "decision_id"] as const) {
+        expect((await ask(field, recordId.slice(0, 20))).found[0]).toMatchObject({ recordId });
+        expect((await ask(field, two.recordId.slice(0, 30))).found).toMatchObject([{ recordId: two.recordId }]);
+        const several = one.recordId.slice(0, 8);
+        expect(await ask(field, several)).toMatchObject({ found: [], ambiguous: several });
+        expect((await ask(field, "ffffffff-ffff")).found).toEqual([]);
+      }
+    });
+
+    test("records are counted by reason, resource, application and day", async () => {
+      const request = { workload: { application: "payroll" }, resource: { kind: "customer", id: "cust-1" } };
+      await append(alice, { request, outcome: { allow: true, reasons: ["a", "b"] } });
+      await append(alice, { request, outcome: { allow: true, reasons: ["b"] } });
+      const { recordId } = await append(alice);
+      await fixture.deleteOpening("alice", recordId);
+      const count = async (countBy: NonNullable<SearchQuery["countBy"]>) =>
+        (await served({ tenantId: alice, terms: [], limit: 1, countBy })).counted;
+      expect(await count("reason")).toEqual({
+        records: 4,
+        values: [
+          { value: "b", records: 2 },
+          { value: "a", records: 1 },
+        ],
+      });
+      expect(await count("resource")).toEqual({ records: 4, values: [{ value: "cust-1", records: 2 }] });
+      expect(await count("application")).toEqual({ records: 4, values: [{ value: "payroll", records: 2 }] });
+      const day = new Date(clock.nowMs).toISOString().slice(0, 10);
+      expect(await count("day")).toEqual({ records: 4, values: [{ value: day, records: 4 }] });
     });
 
     test("a record that was changed behind the ledger is not shown as found", async () => {
@@ -282,7 +410,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
         const rows = await fixture.countTerms("alice");
         expect(await fixture.countTerms("alice", damaged.leafIndex)).toBe(0);
         const byItself = [{ field: "decision_id" as const, value: damaged.recordId }];
-        expect(await served({ tenantId: alice, terms: byItself, limit: 1 })).toEqual({ found: [] });
+        expect(await served({ tenantId: alice, terms: byItself, limit: 1 })).toMatchObject({ found: [] });
         expect(await rebuild(alice)).toEqual(seen);
         expect(await fixture.countTerms("alice")).toBe(rows);
       });
@@ -472,7 +600,8 @@ async function readAll(search: Search, query: SearchQuery): Promise<readonly Fou
   do {
     const page = await search(next === undefined ? query : { ...query, after: next });
     expect(page.found.length).toBeLessThanOrEqual(query.limit);
-    if (next !== undefined) expect(page.next ?? Infinity).toBeGreaterThan(next);
+    const isOnward = (later: number, earlier: number) => (query.newest === true ? later < earlier : later > earlier);
+    if (next !== undefined && page.next !== undefined) expect(isOnward(page.next, next)).toBe(true);
     found.push(...page.found);
     next = page.next;
   } while (next !== undefined);

@@ -291,6 +291,10 @@ describe("search", () => {
 
   test.each([
     ["limit=0", "limit must be 1 to 1000"],
+    ["newest=1", "newest must be true or false"],
+    ["last=1w", "last must be a number of minutes, hours or days"],
+    ["last=1d&from=2026-01-01T00:00:00Z", "last must not be given with from"],
+    ["summary=true", "in the body of a POST"],
     ["limit=1001", "limit must be 1 to 1000"],
     ["after=-1&from=yesterday", "from must be an RFC 3339 time, such as 2026-01-31T00:00:00Z; after must be the index"],
     ["cid=", "cid must be 1 to 2048 characters of text"],
@@ -364,6 +368,40 @@ describe("search", () => {
         expect(anonymous.headers["www-authenticate"]).toBe('Bearer realm="ledger"');
       },
     );
+
+    test("a summary and counts say what was recorded, and the log who asked for it, without the values", async () => {
+      const resource = { kind: "customer", id: "cust-secret" };
+      const record_id = await record(local, "one", { resource, event_type: "access" });
+      const { json } = await post('{"resource_id":"cust-secret","newest":true,"summary":true}', operatorToken);
+      expect(json.tree_size).toBeGreaterThan(1);
+      expect(json.found).toMatchObject([
+        { record_id, kind: "evidence", summary: { principal: "one", operation: "access", resource, citation: "none" } },
+      ]);
+      const counted = await post('{"resource_id":"cust-secret","count_by":"principal"}', operatorToken);
+      expect(counted.json).toMatchObject({
+        found: [],
+        counted: { records: 1, values: [{ value: "one", records: 1 }] },
+      });
+      const plain = await tokenWith("platform-api.access");
+      for (const body of ['{"summary":true}', '{"count_by":"day"}']) {
+        expect((await post(body, plain)).json.error.reason).toBe("missing_scope");
+        expect((await post(body)).json.error.reason).toBe("missing_token");
+      }
+      const events = local.logged
+        .filter((line) => line.includes('"event":"ledger_searched"'))
+        .map((line) => JSON.parse(line));
+      expect(events.at(-1)).toMatchObject({
+        category: "security",
+        operator: "olga",
+        log,
+        fields: ["resource_id", "count_by"],
+      });
+      await search("limit=1");
+      await post("{}", plain);
+      const logged = local.logged.filter((line) => line.includes('"event":"ledger_searched"'));
+      expect(JSON.parse(logged.at(-1) ?? "")).toMatchObject({ tenant_id: "tenant-a", principal_id: "one", fields: [] });
+      expect(logged.join()).not.toContain("cust-secret");
+    });
 
     test("what a URL may ask for, a body may too", async () => {
       const plain = await tokenWith("platform-api.access");

@@ -56,14 +56,14 @@ async function search(archive: StoreArchive, query: SearchQuery, withRecords: bo
 /** A page with as many records as there are, up to the limit: the store's own pages may be shorter. */
 async function fullPage(archive: StoreArchive, query: SearchQuery): Promise<SearchPage> {
   const found: FoundRecord[] = [];
-  let next = query.after;
+  let [next, size] = [query.after, 0];
   do {
     const after = next === undefined ? {} : { after: next };
     const page = await archive.search({ ...query, ...after, limit: query.limit - found.length });
     found.push(...page.found);
-    next = page.next;
+    ({ next, size } = page);
   } while (next !== undefined && found.length < query.limit);
-  return { found, ...(next !== undefined && { next }) };
+  return { found, size, ...(next !== undefined && { next }) };
 }
 
 async function recordOf(

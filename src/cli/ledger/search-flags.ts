@@ -1,4 +1,5 @@
 /** Options of commands that search for records. */
+import { systemClock } from "../../base/clock.ts";
 import { parseSearch, type SearchCriteria, type SearchParameter } from "../../ledger/search/search-query.ts";
 import { Refusal } from "../frame/terminal.ts";
 
@@ -62,6 +63,7 @@ export function readSearch(options: PageCriteria): SearchCriteria | readonly str
     Object.fromEntries(
       Object.entries(flags).map(([flag, parameter]) => [parameter, options[flag as keyof PageCriteria]]),
     ),
+    systemClock.now(),
   );
   return "limit" in criteria ? criteria : criteria.map(({ parameter, message }) => `${flagOf(parameter)}: ${message}`);
 }

@@ -76,7 +76,7 @@ async function recordedQuestion(text: string): Promise<Question | undefined> {
   if (sealed === undefined) throw new RangeError("the receipt has no record: it shows a position only");
   const { recordedQuery } = await import("../../domain/replay.ts");
   const record = sealed as unknown as StoredRecord;
-  const { reliedOnIds } = await import("../../domain/registered.ts");
+  const { reliedOnIds } = await import("../../ledger/search/summary.ts");
   try {
     const query = recordedQuery(record);
     const reliedOn = query === undefined ? [] : (reliedOnIds(record.outcome) ?? []);

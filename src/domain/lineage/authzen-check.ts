@@ -1,7 +1,7 @@
 /** Compares an AuthZEN answer with the records that its receipts prove. */
 import { isDeepStrictEqual } from "node:util";
+import { evaluationPath } from "../../base/vocabulary.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
-import { evaluationPath } from "../routes.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 

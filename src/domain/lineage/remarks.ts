@@ -3,8 +3,10 @@
  * pack shows: if records outside of it could explain a gap, it says so.
  * docs/reference/ledger-formats.md defines the words.
  */
-import { eventOutcome, eventOutcomes } from "../../base/vocabulary.ts";
+import { eventOutcomes } from "../../base/vocabulary.ts";
 import type { CompleteRange } from "../../ledger/pack/entry-checks.ts";
+import type { EvidenceCode } from "../../ledger/ports/search.ts";
+import { ArrivedEvidence } from "../../ledger/search/summary.ts";
 import type { Step } from "./step.ts";
 
 type RemarkCode =
@@ -38,17 +40,10 @@ export interface Remark {
   readonly message: string;
 }
 
-/** What an event reports about its decision. Of several, the latest in this order counts. */
-const words = ["announced", "failed", "unclear", "done"] as const;
-type Word = (typeof words)[number];
-
 /** Facts of the whole pack. They do not depend on the artifact, so lineages cannot disagree. */
 export class PackFacts {
   readonly #decisions = new Map<string, Step>();
-  /** Decisions with a matched event, and the combined report of their events. */
-  readonly #evidenced = new Map<string, Word>();
-  /** Decisions with a matched, accepted registration. */
-  readonly #registered = new Set<string>();
+  readonly #arrived = new ArrivedEvidence();
   /** Leaf of the last erased event; its citation is lost. */
   #lastErasedEvent = -1;
   readonly #range: CompleteRange | undefined;
@@ -64,25 +59,21 @@ export class PackFacts {
     return id === undefined ? undefined : this.#decisions.get(id);
   }
 
+  /** What arrived of the evidence of an allowed decision. */
+  evidence(decision: Step): EvidenceCode {
+    return this.#arrived.of(decision.record_id, decision, this.#unseen(decision.leaf_index) === undefined);
+  }
+
   /** Remarks on the evidence of an allowed decision; none if it is evidenced, or needs no evidence. */
   onAllowed(decision: Step): readonly Remark[] {
-    const { record_id: id, leaf_index: leafIndex } = decision;
-    const said = this.#evidenced.get(id);
-    // A question about policy permits no act: it needs evidence once something was registered under it.
-    const isExpected = decision.expects_evidence !== false || this.#registered.has(id);
-    if (said === "done" || (said === undefined && !isExpected)) return [];
-    if (said === "failed")
-      return [
-        remark("allowed_evidence_failed", decision, "allowed; every event shown that matches it reports a failure"),
-      ];
-    if (said !== undefined)
-      return [
-        remark("allowed_outcome_unknown", decision, "allowed; no event shown that matches it says that it was done"),
-      ];
-    const gap = this.#unseen(leafIndex);
-    if (gap === undefined)
-      return [remark("allowed_not_evidenced", decision, "allowed, and no event of the log evidences it so far")];
-    return [remark("allowed_evidence_not_shown", decision, `allowed; no event shown evidences it, but ${gap}`)];
+    const code = this.evidence(decision);
+    if (code === "evidenced" || code === "not_expected") return [];
+    if (code === "not_shown") {
+      const gap = this.#unseen(decision.leaf_index);
+      return [remark("allowed_evidence_not_shown", decision, `allowed; no event shown evidences it, but ${gap}`)];
+    }
+    const [named, message] = onEvidence[code];
+    return [remark(named, decision, message)];
   }
 
   /** Why an event after this leaf may exist outside the pack; undefined if none can. */
@@ -93,24 +84,17 @@ export class PackFacts {
   }
 
   #take(step: Step): void {
-    const { kind, decision_id: cited, citation, leaf_index: leafIndex } = step;
-    if (kind === "decision") this.#decisions.set(step.record_id, step);
-    if (kind === "evidence" && step.erased === true) this.#lastErasedEvent = leafIndex;
-    if (cited === undefined || citation !== "matched") return;
-    if (kind === "registration" && step.outcome === "accepted") this.#registered.add(cited);
-    if (kind !== "evidence" || step.operation === "deny") return;
-    const said = [wordOf(step), this.#evidenced.get(cited)];
-    this.#evidenced.set(cited, words.findLast((word) => said.includes(word)) as Word);
+    if (step.kind === "decision") this.#decisions.set(step.record_id, step);
+    if (step.kind === "evidence" && step.erased === true) this.#lastErasedEvent = step.leaf_index;
+    this.#arrived.take(step.kind, step);
   }
 }
 
-function wordOf({ outcome = "recorded", unknown_outcome: isUnknown }: Step): Word {
-  const word = eventOutcome(outcome);
-  if (isUnknown === true) return "unclear";
-  // Without a recorded word the event's type decides.
-  if (word === "completed" || outcome === "recorded") return "done";
-  return word === "releasing" ? "announced" : word === "unknown" ? "unclear" : "failed";
-}
+const onEvidence = {
+  failed: ["allowed_evidence_failed", "allowed; every event shown that matches it reports a failure"],
+  outcome_unknown: ["allowed_outcome_unknown", "allowed; no event shown that matches it says that it was done"],
+  missing: ["allowed_not_evidenced", "allowed, and no event of the log evidences it so far"],
+} as const;
 
 /** Remarks on the steps of one artifact, in order. Takes linear time. */
 export function remarksOn(steps: readonly Step[], facts: PackFacts): readonly Remark[] {

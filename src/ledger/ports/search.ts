@@ -56,11 +56,21 @@ export interface SearchQuery {
   readonly fromMs?: number;
   /** Records before this time. Milliseconds since the Unix epoch. */
   readonly toMs?: number;
-  /** Records after this index: `next` of the previous page. */
+  /** Newest records first. */
+  readonly newest?: boolean;
+  /** Records after this index, in the order of the search: `next` of the previous page. */
   readonly after?: number;
   /** Most records of a page: 1 to `maxSearchLimit`. */
   readonly limit: number;
+  /** Whether results have a summary. */
+  readonly summary?: boolean;
+  /** Counts the records instead of listing them. */
+  readonly countBy?: Counting;
 }
+
+/** What records can be counted by: caller, deciding policy, id of the resource, workload's application, day in UTC. */
+export const countings = ["principal", "reason", "resource", "application", "day"] as const;
+export type Counting = (typeof countings)[number];
 
 export const maxSearchLimit = 1_000;
 
@@ -73,11 +83,76 @@ export interface FoundRecord {
   readonly recordedAt: string;
   /** Only the leaf is left: the record is found by its id and time only. */
   readonly erased: boolean;
+  /** Absent unless asked for, and if the record was erased. */
+  readonly summary?: RecordSummary;
 }
 
-/** Records in the order of the log. */
+/**
+ * What arrived of the evidence of an allowed decision: an event that says it was done; only failures; no known outcome;
+ * no event, although policy expects one; no event, and none expected; no event among those that were looked at.
+ */
+export const evidenceCodes = [
+  "evidenced",
+  "failed",
+  "outcome_unknown",
+  "missing",
+  "not_expected",
+  "not_shown",
+] as const;
+export type EvidenceCode = (typeof evidenceCodes)[number];
+
+/** What a record says, in the names of JSON. Members without a value are absent. */
+export interface RecordSummary {
+  readonly principal?: string;
+  readonly subject?: string;
+  /** The workload's application. */
+  readonly application?: string;
+  /** Operation that was requested or done: `protect`, `access`, `rewrap`, `wrap`, `unwrap`, `deny`. */
+  readonly operation?: string;
+  readonly resource?: { readonly kind?: string; readonly id?: string };
+  readonly purpose?: string;
+  readonly labels?: readonly string[];
+  /** Names of the artifact in the record. */
+  readonly artifact_digest?: string;
+  readonly cids?: readonly string[];
+  /** Decision: `allowed` or `denied`; registration: `accepted` or `refused`; event: its `outcome`. */
+  readonly outcome?: string;
+  /** True for an event whose `outcome` is not in `eventOutcomes`. */
+  readonly unknown_outcome?: true;
+  /** Decision: the policies that decided. */
+  readonly reasons?: readonly string[];
+  /** Decision: alerts of the policies that decided. */
+  readonly alerts?: readonly string[];
+  /** Result of the citation when the record was made. */
+  readonly citation?: string;
+  /** Id of this decision, or of the cited one. */
+  readonly decision_id?: string;
+  /** Decision: ids of the registrations that it relied on. Absent if none were looked up. */
+  readonly relied_on?: readonly string[];
+  /** Allowed decision: whether its policy expects evidence. */
+  readonly expects_evidence?: boolean;
+  /** Allowed decision: what arrived of its evidence. */
+  readonly evidence?: EvidenceCode;
+  /** Reason that an operator gave, such as for an erasure. */
+  readonly reason?: string;
+}
+
+/** Number of matching records. */
+export interface Counted {
+  readonly records: number;
+  /** By value, most records first. A record with several reasons counts for each; one without any, for none. */
+  readonly values: readonly { readonly value: string; readonly records: number }[];
+}
+
+/** Records in the order of the log, or the newest first. */
 export interface SearchPage {
   readonly found: readonly FoundRecord[];
+  /** Of the leaves of this page, if it counts; the counts of all pages add up. */
+  readonly counted?: Counted;
+  /** Number of leaves of the log. */
+  readonly size: number;
+  /** Beginning of an id that several records have; nothing is found then. */
+  readonly ambiguous?: string;
   /**
    * Value of `after` for the next page; undefined on the last. A page with `next` may have fewer records than the
    * limit, even none: the search stops after a while, so that it delays no others.

@@ -3,18 +3,31 @@ import { parseRecordId } from "../../base/ids.ts";
 import { parseDecimal, parseTimestamp } from "../../base/text-forms.ts";
 import { keyAccessOperations, protectionOperations } from "../../base/vocabulary.ts";
 import { digestOfText } from "../artifacts/digest.ts";
-import { contentFields, maxSearchLimit, type SearchField, type SearchQuery, searchFields } from "../ports/search.ts";
+import {
+  type Counting,
+  contentFields,
+  countings,
+  maxSearchLimit,
+  type SearchField,
+  type SearchPage,
+  type SearchQuery,
+  searchFields,
+} from "../ports/search.ts";
 import { searchedOutcomes } from "./search-terms.ts";
+import { defined } from "./summary.ts";
 
 /** Names of the parameters, each allowed once. */
-export const searchParameters = [...searchFields, "from", "to", "after", "limit"] as const;
+export const searchParameters = [
+  ...searchFields,
+  ...(["from", "to", "last", "newest", "after", "limit", "summary", "count_by"] as const),
+] as const;
 
 /** Parameters that are open to every viewer of the log, and allowed in a URL. */
 export const openParameters = searchParameters.filter((parameter) => !isContentParameter(parameter));
 
-/** Whether the parameter is about the content of requests: its values are for operators, and must not be in a URL. */
+/** Whether the parameter is about the content of requests, which is for operators, and must not be in a URL. */
 export function isContentParameter(parameter: string): boolean {
-  return (contentFields as ReadonlySet<string>).has(parameter);
+  return parameter === "summary" || parameter === "count_by" || (contentFields as ReadonlySet<string>).has(parameter);
 }
 
 export type SearchParameter = (typeof searchParameters)[number];
@@ -34,11 +47,13 @@ interface SearchProblem {
 }
 
 /**
- * Parses a search. Times are RFC 3339: `from` is inclusive, `to` is not; `after` is the `next` of the previous page;
- * `limit` is 1 to 1,000, default 100.
+ * Parses a search. Times are RFC 3339: `from` is inclusive, `to` is not; `last` is a time before now, such as `7d`;
+ * `newest` and `summary` are `true` or `false`; `after` is the `next` of the previous page; `limit` is 1 to 1,000,
+ * default 100. A record's id may be cut to its first 8 characters or more.
  */
 export function parseSearch(
   asked: Readonly<Partial<Record<SearchParameter, string | undefined>>>,
+  nowMs: number,
 ): SearchCriteria | readonly SearchProblem[] {
   const problems: SearchProblem[] = [];
   const read = <Value>(
@@ -57,18 +72,42 @@ export function parseSearch(
     return value === undefined ? [] : [{ field, value }];
   });
   const time = "must be an RFC 3339 time, such as 2026-01-31T00:00:00Z";
-  const fromMs = read("from", parseTimestamp, time);
+  const lastMs = read("last", parseDuration, "must be a number of minutes, hours or days, such as 90m, 12h or 7d");
+  if (lastMs !== undefined && asked.from !== undefined)
+    problems.push({ parameter: "last", message: "must not be given with from" });
+  const fromMs = read("from", parseTimestamp, time) ?? (lastMs === undefined ? undefined : nowMs - lastMs);
   const toMs = read("to", parseTimestamp, time);
+  const newest = read("newest", parseFlag, "must be true or false");
   const after = read("after", parseDecimal, "must be the index of a leaf");
   const limit = read("limit", parseLimit, `must be 1 to ${maxSearchLimit}`) ?? defaultLimit;
+  const summary = read("summary", parseFlag, "must be true or false");
+  const countBy = read("count_by", parseCounting, `must be one of ${countings.join(", ")}`);
   if (problems.length > 0) return problems;
-  return {
-    terms,
-    limit,
-    ...(fromMs !== undefined && { fromMs }),
-    ...(toMs !== undefined && { toMs }),
-    ...(after !== undefined && { after }),
-  };
+  return { terms, limit, ...defined({ fromMs, toMs, newest, after, summary, countBy }) };
+}
+
+const minutesOf: Readonly<Record<string, number>> = { m: 1, h: 60, d: 24 * 60 };
+
+/** In milliseconds. */
+function parseDuration(text: string): number | undefined {
+  const [, count, unit = ""] = /^([1-9][0-9]{0,4})([mhd])$/.exec(text) ?? [];
+  return count === undefined ? undefined : Number(count) * (minutesOf[unit] ?? 0) * 60_000;
+}
+
+function parseFlag(text: string): boolean | undefined {
+  return text === "true" ? true : text === "false" ? false : undefined;
+}
+
+function parseCounting(text: string): Counting | undefined {
+  return countings.find((counting) => counting === text);
+}
+
+const idForm = "00000000-0000-0000-0000-000000000000";
+
+/** Whether the text is the beginning of a record's id, of 8 characters at least, and not the whole. */
+export function isIdPrefix(text: string): boolean {
+  const isLike = text.replaceAll(/[0-9a-f]/g, "0") === idForm.slice(0, text.length);
+  return isLike && text.length >= 8 && text.length < idForm.length;
 }
 
 function parseValue(text: string): string | undefined {
@@ -87,8 +126,8 @@ const anyText: ValueForm = { parse: parseValue, message: `must be 1 to ${maxValu
 /** Values that no record can have are refused: they would find nothing, as if nothing had been recorded. */
 const forms: Readonly<Partial<Record<SearchField, ValueForm>>> = {
   record_id: {
-    parse: (text) => parseRecordId(text.toLowerCase()),
-    message: "must be a record id, such as 01890a5d-ac96-774b-bcce-b302099a8057",
+    parse: (text) => (isIdPrefix(text.toLowerCase()) ? text.toLowerCase() : parseRecordId(text.toLowerCase())),
+    message: "must be a record id, such as 01890a5d-ac96-774b-bcce-b302099a8057, or its first 8 characters or more",
   },
   artifact_digest: {
     parse: (text) => parseValue(digestOfText(text) ?? ""),
@@ -117,4 +156,22 @@ export function formOf(field: SearchField): ValueForm {
 function parseLimit(text: string): number | undefined {
   const limit = parseDecimal(text);
   return limit !== undefined && limit >= 1 && limit <= maxSearchLimit ? limit : undefined;
+}
+
+/** The members of a page in JSON, of `ledger search` and of a search over HTTP alike. */
+export function pageMembers({ found, counted, size, next }: SearchPage) {
+  const rows = found.map(({ leafIndex, recordId, kind, recordedAt, erased, summary }) => ({
+    leaf_index: leafIndex,
+    record_id: recordId,
+    kind,
+    recorded_at: recordedAt,
+    erased,
+    ...(summary !== undefined && { summary }),
+  }));
+  return {
+    tree_size: size,
+    found: rows,
+    ...(counted !== undefined && { counted }),
+    ...(next !== undefined && { next }),
+  };
 }

@@ -4,7 +4,16 @@ import { type LeafRange, storedTermBytes } from "../../ledger/search/search-inde
 import type { Queries, Row, Statement, Transaction } from "./queries.ts";
 import type { Segment } from "./search-backlog.ts";
 import { tables } from "./tables.ts";
-import { bitBytes, entryBytes, segmentLeaves, type TermRow, unpackTerms, withoutLeaves } from "./term-segment.ts";
+import {
+  bitBytes,
+  entryBytes,
+  leavesOfTerms,
+  nameOfTerm,
+  segmentLeaves,
+  type TermRow,
+  unpackTerms,
+  withoutLeaves,
+} from "./term-segment.ts";
 
 const within = `tenant_id = $1 AND first_leaf > $2::bigint - ${segmentLeaves} AND first_leaf < $3 AND end_leaf > $2`;
 const segmentsWithin: Statement = {
@@ -109,6 +118,25 @@ function leavesOfRow(row: Row, terms: number): readonly number[] {
   return Array.from({ length: (row.end_leaf as number) - first }, (_, position) => position)
     .filter((position) => Boolean(row.is_emptied) || bits.every(has(position)))
     .map((position) => first + position);
+}
+
+/** Returns the leaves that any of the terms finds or may find, in order. Reads the segments, once for all terms. */
+export async function leavesOfAny(
+  queries: Queries,
+  tenantId: TenantId,
+  { first, end, generation }: Look,
+  terms: readonly Uint8Array[],
+): Promise<readonly number[]> {
+  const wanted = new Set(terms.map(nameOfTerm));
+  return (await queries.query(segmentsWithin, [tenantId, first, end])).rows
+    .map(toSegment)
+    .filter((segment) => segment.generation === generation)
+    .flatMap((segment) =>
+      segment.terms.length > 0
+        ? leavesOfTerms(segment.first, segment.terms, wanted)
+        : Array.from({ length: segment.end - segment.first }, (_, position) => segment.first + position),
+    )
+    .filter((leafIndex) => leafIndex >= first && leafIndex < end);
 }
 
 /** Returns the index rows of a range of leaves. */

@@ -1,6 +1,8 @@
 /** Finds records by their terms and their time. */
 import type { TenantId } from "../../base/ids.ts";
+import type { StoredRecord } from "../../ledger/ports/record.ts";
 import {
+  type Counted,
   type FoundRecord,
   type SearchPage,
   type SearchQuery,
@@ -15,13 +17,15 @@ import {
   StoredTerms,
   withDecision,
 } from "../../ledger/search/search-index.ts";
+import { isIdPrefix } from "../../ledger/search/search-query.ts";
 import { hasTerms } from "../../ledger/search/search-terms.ts";
+import { ArrivedEvidence, countedValues, summaryOf, sumOf } from "../../ledger/search/summary.ts";
 import { DamagedError } from "../files/errors.ts";
 import { headOfTenant, visibleOpening } from "./log-rows.ts";
 import type { Queries, Row, Statement } from "./queries.ts";
 import type { IndexGeneration } from "./search-backlog.ts";
 import { indexOf } from "./search-index.ts";
-import { leavesInSegments, rowsInSegments } from "./search-segments.ts";
+import { leavesInSegments, leavesOfAny, rowsInSegments } from "./search-segments.ts";
 import { openStoredRecord, readLeaf } from "./stored-record.ts";
 
 /** A page ends after so many records, or blocks of the index, found or not: about 100 ms. */
@@ -29,6 +33,9 @@ const maxSteps = 4_096;
 /** Steps of a block with segments; its bytes may count as more. */
 const stepsOfSegments = 4;
 const bytesOfStep = 25_000;
+/** Leaves after a decision that usually have its evidence; and most leaves of a page's search for evidence. */
+const nearLeaves = 2 * blockLeaves;
+const maxEvidenceLeaves = 256 * blockLeaves;
 /** Blocks of one read of the index, and records of one read. */
 const blocksEach = 64;
 const recordsEach = 256;
@@ -46,6 +53,17 @@ const indexOfRecord: Statement = {
   name: "index_of_record",
   text: "SELECT leaf_index FROM entries WHERE tenant_id = $1 AND record_id = $2",
 };
+const lastErasedEvent: Statement = {
+  name: "last_erased_event",
+  text: `SELECT max(erasures.leaf_index) AS leaf_index FROM erasures JOIN entries USING (tenant_id, record_id)
+          WHERE tenant_id = $1 AND position($2::bytea IN leaf) > 0`,
+};
+const leafOfEvidence = Buffer.from('"kind":"evidence"');
+/** Two show that a prefix is not unique. */
+const idsFrom: Statement = {
+  name: "record_ids_from",
+  text: "SELECT record_id FROM entries WHERE tenant_id = $1 AND record_id >= $2 ORDER BY record_id LIMIT 2",
+};
 /** Result of reading the index. */
 interface Look {
   /** Indices of leaves of the range whose records may have all of the terms, in order. */
@@ -60,46 +78,94 @@ type Candidates = (range: LeafRange) => Promise<Look>;
  * against the record; without an index every record is read: slow, and correct. Rejects with `DamagedError` if a record
  * on the way does not verify.
  */
-export async function searchRecords(queries: Queries, query: SearchQuery): Promise<SearchPage> {
-  const { tenantId, terms } = query;
-  const range = await rangeOf(queries, query);
+export async function searchRecords(queries: Queries, asked: SearchQuery): Promise<SearchPage> {
+  const { tenantId } = asked;
+  const size = (await headOfTenant(queries, tenantId))?.size ?? 0;
+  const terms = await withWholeIds(queries, asked);
+  if (typeof terms === "string") return { found: [], size, ambiguous: terms };
+  const query = { ...asked, terms };
+  const range = await rangeOf(queries, query, size);
   const index = await indexOf(queries, tenantId);
-  return pageOf(queries, query, range, await candidatesIn(queries, tenantId, terms, index));
+  const page = await pageOf(queries, query, range, await candidatesIn(queries, tenantId, query.terms, index));
+  if (query.summary !== true) return { ...page, size };
+  return { ...page, size, found: await withEvidence({ queries, tenantId, index, size }, page.found) };
+}
+
+/** Completes the ids of records of which only the beginning is given; returns that of several records. */
+async function withWholeIds(
+  queries: Queries,
+  { tenantId, terms }: SearchQuery,
+): Promise<readonly SearchTerm[] | string> {
+  const whole: SearchTerm[] = [];
+  for (const { field, value } of terms) {
+    const isCut = (field === "record_id" || field === "decision_id") && isIdPrefix(value);
+    const { rows } = isCut ? await queries.query(idsFrom, [tenantId, value]) : { rows: [] };
+    const [id, other] = rows.map(({ record_id }) => record_id as string).filter((each) => each.startsWith(value));
+    if (other !== undefined) return value;
+    whole.push({ field, value: id ?? value });
+  }
+  return whole;
 }
 
 async function pageOf(
   queries: Queries,
-  { tenantId, terms, limit }: SearchQuery,
+  { tenantId, terms, limit, newest = false, summary = false, countBy }: SearchQuery,
   range: LeafRange,
   candidatesOf: Candidates,
-): Promise<SearchPage> {
+): Promise<Omit<SearchPage, "size">> {
   const found: FoundRecord[] = [];
+  const counts: Counted[] = [];
+  const pageTo = (next?: number) => ({
+    found,
+    ...(countBy !== undefined && { counted: sumOf(counts) }),
+    ...(next !== undefined && { next }),
+  });
+  const isOpened = summary || (countBy !== undefined && countBy !== "day");
   let steps = 0;
-  for (let { first } = range; first < range.end; ) {
-    if (steps >= maxSteps) return { found, next: first - 1 };
-    const end = Math.min(range.end, (blockOf(first) + blocksEach) * blockLeaves);
-    const look = await candidatesOf({ first, end });
-    for (let at = 0; at < look.leaves.length; at += recordsEach) {
-      const part = look.leaves.slice(at, at + recordsEach);
-      const entries = await readEntries(queries, tenantId, part);
-      for (const leafIndex of part) {
-        if (steps >= maxSteps || found.length === limit) return { found, next: leafIndex - 1 };
+  for (let rest = range; rest.first < rest.end; ) {
+    if (steps >= maxSteps) return pageTo(newest ? rest.end : rest.first - 1);
+    const part = newest ? lastPart(rest) : firstPart(rest);
+    const look = await candidatesOf(part);
+    const leaves = newest ? look.leaves.toReversed() : look.leaves;
+    for (let at = 0; at < leaves.length; at += recordsEach) {
+      const some = leaves.slice(at, at + recordsEach);
+      const entries = await readEntries(queries, tenantId, some);
+      for (const leafIndex of some) {
+        if (steps >= maxSteps || found.length === limit) return pageTo(newest ? leafIndex + 1 : leafIndex - 1);
         steps += 1;
-        found.push(...verified(leafIndex, entries.get(leafIndex), terms));
+        const match = verified(leafIndex, entries.get(leafIndex), terms, isOpened);
+        if (match === undefined) continue;
+        const { place, record } = match;
+        if (countBy !== undefined) counts.push(countOf(countedValues(countBy, place, record)));
+        else found.push(summary && record !== undefined ? { ...place, summary: summaryOf(record) } : place);
       }
     }
     steps += look.steps;
-    first = end;
+    rest = newest ? { first: rest.first, end: part.first } : { first: part.end, end: rest.end };
   }
-  return { found };
+  return pageTo();
+}
+
+function countOf(values: readonly string[]): Counted {
+  return { records: 1, values: values.map((value) => ({ value, records: 1 })) };
+}
+
+/** The part of a range that one read of the index covers. */
+function firstPart({ first, end }: LeafRange): LeafRange {
+  return { first, end: Math.min(end, (blockOf(first) + blocksEach) * blockLeaves) };
+}
+
+function lastPart({ first, end }: LeafRange): LeafRange {
+  return { first: Math.max(first, (blockOf(end - 1) + 1 - blocksEach) * blockLeaves), end };
 }
 
 /** Returns the range of the query's leaves; a record id leaves one at most. */
-async function rangeOf(queries: Queries, query: SearchQuery): Promise<LeafRange> {
-  const { tenantId, terms, fromMs, toMs, after = -1 } = query;
-  const size = (await headOfTenant(queries, tenantId))?.size ?? 0;
-  let first = Math.max(after + 1, fromMs === undefined ? 0 : await firstFrom(queries, tenantId, size, fromMs));
+async function rangeOf(queries: Queries, query: SearchQuery, size: number): Promise<LeafRange> {
+  const { tenantId, terms, fromMs, toMs, after, newest } = query;
+  let first = fromMs === undefined ? 0 : await firstFrom(queries, tenantId, size, fromMs);
   let end = toMs === undefined ? size : await firstFrom(queries, tenantId, size, toMs);
+  if (after !== undefined && newest === true) end = Math.min(end, after);
+  else if (after !== undefined) first = Math.max(first, after + 1);
   for (const { value } of terms.filter(({ field }) => field === "record_id")) {
     const [row] = (await queries.query(indexOfRecord, [tenantId, value])).rows;
     const leafIndex = (row?.leaf_index as number | undefined) ?? -1;
@@ -157,20 +223,108 @@ async function readEntries(
   return new Map(rows.map((row) => [row.leaf_index as number, row]));
 }
 
-/** Returns the record if it has the terms. An erased record has only its id. */
-function verified(leafIndex: number, row: Row | undefined, terms: readonly SearchTerm[]): readonly FoundRecord[] {
+/** A log, and its index if there is one. */
+interface IndexedLog {
+  readonly queries: Queries;
+  readonly tenantId: TenantId;
+  readonly index: IndexGeneration | undefined;
+  readonly size: number;
+}
+
+/** Adds to each allowed decision what arrived of its evidence. */
+async function withEvidence(log: IndexedLog, found: readonly FoundRecord[]): Promise<readonly FoundRecord[]> {
+  const { queries, tenantId } = log;
+  const decisions = found.filter(({ summary }) => summary?.expects_evidence !== undefined);
+  if (decisions.length === 0) return found;
+  const arrived = new ArrivedEvidence();
+  /** Decisions without evidence so far, in the order of the log. */
+  const open = new Map(decisions.toSorted(byLeaf).map((each) => [each.recordId, each]));
+  let [leavesLeft, recordsLeft, isComplete] = [maxEvidenceLeaves, maxSteps, true];
+  for (const range of evidenceRanges(open, log.size)) {
+    const leaves = await citingLeaves(log, range, [...open.keys()]);
+    leavesLeft -= range.end - range.first;
+    recordsLeft -= leaves.length;
+    isComplete = leavesLeft >= 0 && recordsLeft >= 0;
+    if (!isComplete) break;
+    for (let at = 0; at < leaves.length; at += recordsEach)
+      for (const [leafIndex, row] of await readEntries(queries, tenantId, leaves.slice(at, at + recordsEach))) {
+        const match = verified(leafIndex, row, [], true);
+        if (match?.record !== undefined) arrived.take(match.place.kind, summaryOf(match.record));
+      }
+    for (const [id, { summary = {} }] of open) if (arrived.of(id, summary, false) === "evidenced") open.delete(id);
+  }
+  // An erased event lost its citation.
+  const [erased] = (await queries.query(lastErasedEvent, [tenantId, leafOfEvidence])).rows;
+  const lastErased = (erased?.leaf_index as number | null | undefined) ?? -1;
+  return found.map((each) => {
+    const { summary, recordId, leafIndex } = each;
+    if (summary?.expects_evidence === undefined) return each;
+    const evidence = arrived.of(recordId, summary, isComplete && leafIndex > lastErased);
+    return { ...each, summary: { ...summary, evidence } };
+  });
+}
+
+/** Ranges where evidence may be, the likely ones first. Ends when every decision has its evidence. */
+function* evidenceRanges(open: ReadonlyMap<string, FoundRecord>, size: number): Generator<LeafRange> {
+  const near: LeafRange[] = [];
+  for (const { leafIndex } of open.values()) {
+    const last = near.at(-1);
+    const [first, end] = [leafIndex + 1, Math.min(size, leafIndex + 1 + nearLeaves)];
+    if (last !== undefined && first <= last.end) near[near.length - 1] = { first: last.first, end };
+    else near.push({ first, end });
+  }
+  for (const range of near) if (open.size > 0) yield* partsOf(range);
+  const [oldest] = open.values();
+  if (oldest !== undefined) yield* partsOf({ first: oldest.leafIndex + 1 + nearLeaves, end: size });
+}
+
+function* partsOf({ first, end }: LeafRange): Generator<LeafRange> {
+  for (let part = firstPart({ first, end }); part.first < end; part = firstPart({ first: part.end, end })) yield part;
+}
+
+/** Leaves of a range that may cite one of the decisions. */
+async function citingLeaves(
+  { queries, tenantId, index }: IndexedLog,
+  { first, end }: LeafRange,
+  decisionIds: readonly string[],
+): Promise<readonly number[]> {
+  const filledTo = index?.filledTo ?? 0;
+  const waiting = everyLeaf({ first: Math.max(first, filledTo), end });
+  if (index === undefined || first >= filledTo) return waiting;
+  const stored = new StoredTerms().under(index.key);
+  const terms = decisionIds.map((value) => stored({ field: "decision_id", value }));
+  const look = { first, end, generation: index.generation };
+  return [...(await leavesOfAny(queries, tenantId, look, terms)), ...waiting];
+}
+
+function byLeaf(one: FoundRecord, other: FoundRecord): number {
+  return one.leafIndex - other.leafIndex;
+}
+
+interface Match {
+  readonly place: FoundRecord;
+  /** Undefined if it was erased, and if it is not needed. */
+  readonly record: StoredRecord | undefined;
+}
+
+/**
+ * Returns the record of a leaf if it has the terms. An erased record has only its id.
+ * @param isOpened whether the record is needed, not only its place
+ */
+function verified(
+  leafIndex: number,
+  row: Row | undefined,
+  terms: readonly SearchTerm[],
+  isOpened: boolean,
+): Match | undefined {
   if (row === undefined) throw new DamagedError(`leaf ${leafIndex} is missing`);
   const leaf = row.leaf as Uint8Array;
   const { record_id: recordId, kind, recorded_at: recordedAt } = readLeaf(`leaf ${leafIndex}`, leaf);
-  const members = { leafIndex, recordId, kind, recordedAt };
-  if (row.opening === null) {
-    const isFound = terms.every(({ field, value }) => field === "record_id" && value === recordId);
-    return isFound ? [{ ...members, erased: true }] : [];
-  }
-  const record = () =>
-    openStoredRecord(`record ${recordId}`, leaf, row.sealed as Uint8Array, row.opening as Uint8Array);
-  const isFound = terms.every(({ field }) => field === "record_id") || hasTerms(record(), terms);
-  return isFound ? [{ ...members, erased: false }] : [];
+  const place = { leafIndex, recordId, kind, recordedAt, erased: row.opening === null };
+  const isById = terms.every(({ field, value }) => field === "record_id" && value === recordId);
+  if (row.opening === null || (isById && !isOpened)) return isById ? { place, record: undefined } : undefined;
+  const record = openStoredRecord(`record ${recordId}`, leaf, row.sealed as Uint8Array, row.opening as Uint8Array);
+  return isById || hasTerms(record, terms) ? { place, record } : undefined;
 }
 
 /** Returns the index of the first leaf from a time on. Times never go back within a log. */

@@ -66,12 +66,18 @@ export function mergeTerms(packed: Uint8Array): Uint8Array {
   return merged.subarray(0, end);
 }
 
-/** Returns the leaves of a term, each once, in order. */
-export function leavesOfTerm(firstLeaf: number, packed: Uint8Array, term: Uint8Array): readonly number[] {
+/** A term as a key of sets: strings of one byte a character are hashed fastest. */
+export function nameOfTerm(term: Uint8Array): string {
+  return Buffer.from(term.buffer, term.byteOffset, storedTermBytes).toString("latin1");
+}
+
+/** Returns the leaves of any of the terms, each once, in order. */
+export function leavesOfTerms(firstLeaf: number, packed: Uint8Array, names: ReadonlySet<string>): readonly number[] {
   const bytes = Buffer.from(packed.buffer, packed.byteOffset, packed.length);
   const leaves = new Set<number>();
-  for (let at = bytes.indexOf(term); at !== -1; at = bytes.indexOf(term, at + 1))
-    if (at % entryBytes === 0) for (const position of positionsAt(packed, at)) leaves.add(firstLeaf + position);
+  for (let at = 0; at < packed.length; at += entryBytes)
+    if (names.has(bytes.toString("latin1", at, at + storedTermBytes)))
+      for (const position of positionsAt(packed, at)) leaves.add(firstLeaf + position);
   return [...leaves].sort((one, other) => one - other);
 }
 

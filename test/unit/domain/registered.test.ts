@@ -3,10 +3,11 @@ import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { RecordId } from "../../../src/base/ids.ts";
 import { createProtection } from "../../../src/domain/protection.ts";
-import { registeredOf, reliedOnIds, whatIsKnown } from "../../../src/domain/registered.ts";
+import { registeredOf, whatIsKnown } from "../../../src/domain/registered.ts";
 import { createRegistrations } from "../../../src/domain/registration.ts";
 import type { StoredRecord } from "../../../src/ledger/ports/record.ts";
 import type { ArtifactRegistrations, FoundRegistration } from "../../../src/ledger/ports/registrations.ts";
+import { reliedOnIds } from "../../../src/ledger/search/summary.ts";
 import { createWorld, described, identity, sha256 } from "./world.ts";
 
 const digest = `sha256:${sha256("artifact")}`;

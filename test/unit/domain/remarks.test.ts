@@ -154,8 +154,19 @@ describe("an allowed decision, leaf 1, with a registration, leaf 2, is", () => {
   });
 });
 
-describe.each(["/v1/sdk/policy-resolve", "/access/v1/evaluation"])("a question to %s", (route) => {
-  const question = (allow: boolean) => ({ ...decision(allow), route });
+test.each(["/v1/sdk/protection-plan", "/v1/sdk/policy-resolve", "/v1/sdk/key-access-plan"])(
+  "an allowed decision of %s is followed by evidence, unless its policy expects none",
+  async (route) => {
+    const log = memoryLog();
+    const decided = { ...decision(true), route };
+    log.append(decided);
+    log.append({ ...decided, outcome: { ...decided.outcome, guidance: { evidence_expected: [] } } });
+    expect(await remarks(log)).toEqual(["1 allowed_not_evidenced", ""]);
+  },
+);
+
+describe("an AuthZEN question", () => {
+  const question = (allow: boolean) => ({ ...decision(allow), route: "/access/v1/evaluation" });
 
   test("is none that must be followed by anything", async () => {
     const log = memoryLog();
@@ -170,12 +181,6 @@ describe.each(["/v1/sdk/policy-resolve", "/access/v1/evaluation"])("a question t
     log.append(registration({ decision: asked }));
     expect(await remarks(log)).toEqual(["1 allowed_not_evidenced"]);
     event(log, asked);
-    expect(await remarks(log)).toEqual([""]);
-  });
-
-  test("and so is a decision that was told to expect no evidence", async () => {
-    const log = memoryLog();
-    log.append({ ...decision(true), outcome: { ...decision(true).outcome, guidance: { evidence_expected: [] } } });
     expect(await remarks(log)).toEqual([""]);
   });
 });

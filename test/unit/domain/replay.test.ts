@@ -248,7 +248,10 @@ describe("a decision about an artifact whose registrations were not looked up", 
     const archive = {
       find: (tenantId: TenantId, recordId: RecordId) => ledger.find(tenantId, recordId),
       policyRevision: async () => engine.content,
-      search: async () => ({ found: ids.map((recordId) => ({ recordId, kind: "decision", erased: false })) as never }),
+      search: async () => ({
+        size: ids.length,
+        found: ids.map((recordId) => ({ recordId, kind: "decision", erased: false })) as never,
+      }),
     };
     return { archive, engine, ids };
   }

@@ -107,6 +107,7 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
       });
       const last = looked.at(-1)?.leafIndex ?? entries.length;
       return {
+        size: entries.length,
         found: found.map(({ leafIndex, recordId, leaf, opening }) => ({
           leafIndex,
           recordId,

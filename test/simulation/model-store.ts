@@ -313,6 +313,7 @@ class ModelStore implements LedgerStore {
   check = () => this.#later("check", () => {});
   close = () => this.#later("close", () => {});
   registrations = async () => [];
+  proven = async () => "unknown" as const;
   tile = async () => undefined;
   search(): never {
     throw new Error("The model store does not search.");

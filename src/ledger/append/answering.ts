@@ -1,7 +1,7 @@
 /** Resolves the pending appends of a batch, with signed receipts. */
 import { ServiceError } from "../../base/errors.ts";
 import type { JsonObject } from "../../base/json.ts";
-import type { Appended } from "../ports/ledger.ts";
+import type { Appended, Receipt } from "../ports/ledger.ts";
 import type { BatchResult, CommittedRecord, NotAppended, StoredTree } from "../ports/store.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
 import { formatTlogProof } from "../tlog/tlog-proof.ts";
@@ -35,17 +35,22 @@ const conflicts: Readonly<Record<NotAppended, string>> = {
 };
 
 function appended(log: string, committed: CommittedRecord, checkpoint: string): Appended {
-  const { recordId, leafIndex, recordedAt, tree, leafHash, path, leaf, opening, record, earlierAnswer } = committed;
-  const proof = formatTlogProof(leafIndex, path, checkpoint);
-  const receipt = { recordId, logOrigin: log, leafIndex, treeSize: tree.size, leafHash, proof, leaf, opening, record };
+  const { recordId, leafIndex, recordedAt, earlierAnswer } = committed;
   return {
     recordId,
     log,
     leafIndex,
     recordedAt,
-    receipt,
+    receipt: receiptOf(log, committed, checkpoint),
     ...(earlierAnswer !== undefined && { earlierAnswer: JSON.parse(earlierAnswer) as JsonObject }),
   };
+}
+
+/** The receipt of a committed record under the signed checkpoint of its tree. */
+export function receiptOf(logOrigin: string, committed: CommittedRecord, checkpoint: string): Receipt {
+  const { recordId, leafIndex, tree, leafHash, path, leaf, opening, record } = committed;
+  const proof = formatTlogProof(leafIndex, path, checkpoint);
+  return { recordId, logOrigin, leafIndex, treeSize: tree.size, leafHash, proof, leaf, opening, record };
 }
 
 /** Signs each tree once: the records of a batch share theirs. */

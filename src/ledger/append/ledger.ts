@@ -2,10 +2,11 @@
 import { ServiceError } from "../../base/errors.ts";
 import type { SharedAnchor } from "../ports/anchor.ts";
 import type { Ledger, PublishedLogs } from "../ports/ledger.ts";
-import { type LedgerStore, UnsoundLogError } from "../ports/store.ts";
-import { logNameOf, parseLogName } from "../tlog/log-name.ts";
+import { type LedgerStore, type LogState, UnsoundLogError } from "../ports/store.ts";
+import { type LogName, logNameOf, parseLogName } from "../tlog/log-name.ts";
 import { type CheckpointSigner, cosigning } from "../tlog/signer.ts";
 import { parseTilePath } from "../tlog/tiles.ts";
+import { receiptOf } from "./answering.ts";
 import { type AppendEvents, Appender } from "./appender.ts";
 import { GroupRooms, QueuedGroup } from "./group.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
@@ -63,6 +64,15 @@ export function ledgerOver(
     const name = parseLogName(text);
     return name === undefined ? undefined : (await store.log(name))?.tenantId;
   };
+  /** The newest state that may be signed; undefined if there is no such log. */
+  const signableHead = async (name: LogName): Promise<LogState | undefined> => {
+    const head = await store.head(name).catch((cause: unknown) => {
+      if (!(cause instanceof UnsoundLogError)) throw cause;
+      throw new ServiceError("store_unavailable", "The log cannot be signed.", { retryAfterSeconds: 1, cause });
+    });
+    if (head !== undefined) await anchor?.confirm(head);
+    return head;
+  };
   return {
     get writable() {
       return isWritable;
@@ -106,16 +116,17 @@ export function ledgerOver(
       const tenantId = await tenantOf(text);
       return tenantId === undefined ? undefined : store.search({ ...query, tenantId });
     },
+    async receipt(text, recordId) {
+      const name = parseLogName(text);
+      const head = name === undefined ? undefined : await signableHead(name);
+      if (name === undefined || head === undefined) return "unknown";
+      const proven = await store.proven(name, head, recordId);
+      return typeof proven === "string" ? proven : receiptOf(head.origin, proven, signer.sign(head));
+    },
     async checkpoint(text) {
       const name = parseLogName(text);
-      if (name === undefined) return undefined;
-      const head = await store.head(name).catch((cause: unknown) => {
-        if (!(cause instanceof UnsoundLogError)) throw cause;
-        throw new ServiceError("store_unavailable", "The log cannot be signed.", { retryAfterSeconds: 1, cause });
-      });
-      if (head === undefined) return undefined;
-      await anchor?.confirm(head);
-      return signer.sign(head);
+      const head = name === undefined ? undefined : await signableHead(name);
+      return head && signer.sign(head);
     },
     async tile(text, path) {
       const name = parseLogName(text);

@@ -128,6 +128,11 @@ export interface PublishedLogs {
   tenantOf(name: string): Promise<TenantId | undefined>;
   /** Finds records of a log; undefined if there is no such log. Rejects with `internal` if one is damaged. */
   search(name: string, query: Omit<SearchQuery, "tenantId">): Promise<SearchPage | undefined>;
+  /**
+   * A full receipt of a record under the newest signed state. `unknown` if the log has no such record, or there is no
+   * such log. Rejects with `internal` if the record is damaged.
+   */
+  receipt(name: string, recordId: RecordId): Promise<Receipt | "unknown" | "erased">;
   /** The newest signed state; undefined if there is no such log. */
   checkpoint(name: string): Promise<string | undefined>;
   /** Hashes or entries of a committed tile, by the path after `tile/`; undefined if there is none. */

@@ -153,6 +153,11 @@ export interface LedgerStore extends BatchWriter, CosignatureStore, Registration
   /** Sees everything whose `write` resolved before the call. Rejects with `internal` if the record is damaged. */
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased">;
   /**
+   * Finds a record with its audit path in a committed tree of the log. `unknown` if the tree does not hold it. Rejects
+   * as `find` does.
+   */
+  proven(name: LogName, tree: StoredTree, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased">;
+  /**
    * Finds records of a tenant; an empty page if it has no log. Sees everything whose `write` resolved before the call.
    * Rejects with `internal` if it reads damaged rows.
    */

@@ -8,10 +8,12 @@ import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts"
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type {
   BatchOutcome,
+  CommittedRecord,
   LedgerStore,
   LogState,
   OnUncommitted,
   StoredCosignature,
+  StoredTree,
   TenantBatch,
 } from "../../ledger/ports/store.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
@@ -71,6 +73,10 @@ export class PostgresStore implements LedgerStore {
 
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
     return this.#translated(() => this.#reader.find(tenantId, recordId));
+  }
+
+  proven(name: LogName, tree: StoredTree, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased"> {
+    return this.#translated(() => this.#reader.proven(name, tree, recordId));
   }
 
   registrations(tenantId: TenantId, names: readonly string[]): Promise<readonly ArtifactRegistrations[]> {

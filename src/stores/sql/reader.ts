@@ -2,7 +2,8 @@
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
-import type { LogState, StoredCosignature } from "../../ledger/ports/store.ts";
+import type { CommittedRecord, LogState, StoredCosignature, StoredTree } from "../../ledger/ports/store.ts";
+import { committedRecord } from "../../ledger/record/committed-record.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import { encodeEntries, hashesOnLevel, type TileName, tileWidth } from "../../ledger/tlog/tiles.ts";
 import { type Hash, hashBytes } from "../../ledger/tlog/tree.ts";
@@ -12,7 +13,7 @@ import { headByName, heads, readCosignatures, readTiles, readTree, visibleOpenin
 import type { Queries, Statement } from "./queries.ts";
 import { lookAtRegistrations } from "./registrations.ts";
 import { searchRecords } from "./search.ts";
-import { openStoredRecord } from "./stored-record.ts";
+import { openStoredBytes, openStoredRecord, readLeaf } from "./stored-record.ts";
 
 const leavesOf: Statement = {
   name: "leaves",
@@ -21,9 +22,16 @@ const leavesOf: Statement = {
 /** One statement is one snapshot: an erasure in between cannot show half of itself. */
 const findRecord: Statement = {
   name: "find_record",
-  text: `SELECT leaf, sealed, ${visibleOpening}
+  text: `SELECT entries.leaf_index, leaf, sealed, ${visibleOpening}
           WHERE tenant_id = $1 AND record_id = $2`,
 };
+
+interface EntryRow {
+  readonly leaf_index: number;
+  readonly leaf: Uint8Array;
+  readonly sealed: Uint8Array;
+  readonly opening: Uint8Array;
+}
 
 export interface ReadDatabase extends Queries {
   /** Reads a tenant's rows in one snapshot. */
@@ -46,8 +54,21 @@ export class StoreReader {
     const [row] = (await this.#database.query(findRecord, [tenantId, recordId])).rows;
     if (row === undefined) return "unknown";
     if (row.opening === null) return "erased";
-    const { leaf, sealed, opening } = row as { leaf: Uint8Array; sealed: Uint8Array; opening: Uint8Array };
+    const { leaf, sealed, opening } = row as unknown as EntryRow;
     return openStoredRecord(`record ${recordId}`, leaf, sealed, opening);
+  }
+
+  async proven(name: LogName, tree: StoredTree, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased"> {
+    const head = await headByName(this.#database, name);
+    const [row] = head === undefined ? [] : (await this.#database.query(findRecord, [head.tenantId, recordId])).rows;
+    if (head === undefined || row === undefined || (row.leaf_index as number) >= tree.size) return "unknown";
+    if (row.opening === null) return "erased";
+    const what = `record ${recordId}`;
+    const { leaf_index: leafIndex, leaf, sealed, opening } = row as unknown as EntryRow;
+    const record = openStoredBytes(what, leaf, sealed, opening);
+    const recordedAt = readLeaf(what, leaf).recorded_at;
+    const logged = { recordId, leafIndex, recordedAt, leaf, opening, record };
+    return committedRecord(logged, await readTree(this.#database, head.tenantId, tree.size, [leafIndex]), tree);
   }
 
   /** In one snapshot: a rebuild that ends meanwhile would remove the index that the search reads. */

@@ -17,10 +17,13 @@ export function openStoredRecord(
   sealed: Uint8Array,
   opening: Uint8Array,
 ): StoredRecord {
-  return orDamaged(what, () => {
-    const record = open(sealed, opening, parseLeaf(leaf).commitment);
-    return JSON.parse(Buffer.from(record).toString("utf8")) as StoredRecord;
-  });
+  const record = openStoredBytes(what, leaf, sealed, opening);
+  return orDamaged(what, () => JSON.parse(Buffer.from(record).toString("utf8")) as StoredRecord);
+}
+
+/** Opens a sealed record as `openStoredRecord` does, and returns its exact bytes. */
+export function openStoredBytes(what: string, leaf: Uint8Array, sealed: Uint8Array, opening: Uint8Array): Uint8Array {
+  return orDamaged(what, () => open(sealed, opening, parseLeaf(leaf).commitment));
 }
 
 function orDamaged<Value>(what: string, read: () => Value): Value {

@@ -64,6 +64,7 @@ function storeOver({ threads, clock, random, keys }: SqliteStoreOptions): Sqlite
       return results;
     },
     find: reader.find,
+    proven: reader.proven,
     registrations: (tenantId, names) =>
       upToDate(
         () => reader.lookAtRegistrations(tenantId, names),

@@ -157,7 +157,7 @@ const route = /\/v1\/sdk|protection-plan|policy-resolve|key-access-plan|artifact
 const loaders = ["stores/sqlite/worker.ts"];
 
 /** Files outside of `src` that any room may import. */
-const besides = ["package.json"];
+const besides = ["package.json", "console/dist/index.html"];
 
 export interface Breach {
   /** Path below `src`. */

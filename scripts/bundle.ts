@@ -2,7 +2,7 @@
  * Bundles the service with the packages that it imports, so that a start reads and links dozens of files instead of
  * several hundred and strips no types. Dynamic imports stay separate files.
  */
-import { readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { type Plugin, rolldown } from "rolldown";
 import { root } from "./packages.ts";
@@ -13,6 +13,18 @@ export const unbundled = ["@cedar-policy/cedar-wasm", "swagger-ui-dist"];
 const optional = ["pg-native"];
 
 const source = join(root, "src");
+/** The console's document, which `npm run build --prefix console` makes with its assets. */
+const consolePage = join(root, "console/dist/index.html");
+const consoleAbsent = `new URL("file:///console-not-built/index.html")`;
+
+/** Names of the console's files, relative to the folder of its document; none if it is not built. */
+export function consoleFiles(): readonly string[] {
+  const folder = dirname(consolePage);
+  if (!existsSync(consolePage)) return [];
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map((entry) => relative(folder, join(entry.parentPath, entry.name)));
+}
+
 const ownFile = /new URL\("(\.[^"]+)", import\.meta\.url\)/g;
 
 /**
@@ -25,9 +37,18 @@ const filesByUrl: Plugin = {
     if (!id.startsWith(source)) return;
     const changed = code.replaceAll(ownFile, (_, path: string) => {
       const file = resolve(dirname(id), path);
+      const emit = (from: string, place: { name?: string; fileName?: string }) =>
+        this.emitFile({ type: "asset", ...place, source: readFileSync(from) });
+      if (file === consolePage) {
+        const names = consoleFiles();
+        // Without its files the service says that the console is not built.
+        if (names.length === 0) return consoleAbsent;
+        const references = names.map((name) => emit(join(dirname(file), name), { fileName: `console/${name}` }));
+        return `new URL(import.meta.ROLLUP_FILE_URL_${references[names.indexOf(basename(file))]})`;
+      }
       const reference = file.endsWith(".ts")
         ? this.emitFile({ type: "chunk", id: file, name: relative(source, file).slice(0, -3).replaceAll("/", "-") })
-        : this.emitFile({ type: "asset", name: basename(file), source: readFileSync(file) });
+        : emit(file, { name: basename(file) });
       return `new URL(import.meta.ROLLUP_FILE_URL_${reference})`;
     });
     // A path relative to the source in any other form would not be found from the bundle.

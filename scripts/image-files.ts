@@ -6,6 +6,7 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { copy, writeAppFiles } from "./app-files.ts";
+import { consoleFiles } from "./bundle.ts";
 import { billOfMaterials } from "./image-bom.ts";
 import { type Library, librariesOf } from "./image-libraries.ts";
 import { productionPackages, root } from "./packages.ts";
@@ -14,6 +15,7 @@ const nodePackage = `node-linux-${process.arch}`;
 /** Writes the file system into the folder, which must be empty or absent. */
 export async function writeImageFiles(folder: string): Promise<void> {
   if (existsSync(folder) && readdirSync(folder).length > 0) throw new Error(`${folder} is not empty`);
+  if (consoleFiles().length === 0) throw new Error("console/dist is absent: npm run build makes it");
   const app = join(folder, "app");
   const packages = productionPackages();
   await writeAppFiles(app);

@@ -75,7 +75,10 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
     quotas: quotas?.quotas,
   });
   const { server } = publicSide;
-  const ops = await createOperatorSide(config, machine, { checks, metrics, logs: ledger, viewers, hold: server.admit });
+  const ops = await createOperatorSide(config, machine, {
+    ...{ checks, metrics, logs: ledger, viewers, hold: server.admit },
+    policy: policy.engine,
+  });
   return {
     logger,
     reload: async () => void (await Promise.all([files.reload(), policy.reload()])),

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
-import type { PrincipalId, TenantId } from "../base/ids.ts";
+import type { PrincipalId, RecordId, TenantId } from "../base/ids.ts";
 import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
@@ -28,6 +28,13 @@ export interface ServedLogs {
    * `proof_of_possession_failed`, `missing_scope`, each with a challenge, or `tenant_mismatch`.
    */
   readonly viewerOf: (request: IncomingMessage) => Promise<Viewer>;
+  /**
+   * Explains a recorded decision under the policies in force, as members of an answer. Rejects with `no_route` if there
+   * is no such decision.
+   */
+  readonly explain: (tenantId: TenantId, recordId: RecordId) => Promise<object>;
+  /** The built document of the console, which reads the logs. */
+  readonly consolePage: URL;
 }
 
 const decorator = "viewer";
@@ -57,6 +64,14 @@ export function admitViewers(
 /** The viewer of a request, in a scope of `admitViewers`. */
 export function viewerOfRequest(request: FastifyRequest): Viewer {
   return request.getDecorator<Viewer>(decorator);
+}
+
+/** Logs who looks into which log, and by which parameters, without their values. */
+export function noteSearch(logger: Pick<Logger, "info">, request: FastifyRequest, fields: readonly string[]): void {
+  const { operator, tenantId, principalId } = viewerOfRequest(request);
+  const { log } = request.params as { readonly log?: string };
+  const who = { operator, tenant_id: tenantId, principal_id: principalId, remote_address: request.ip };
+  logger.info({ ...securityFields("ledger_searched"), ...who, log, fields }, "a log is searched");
 }
 
 const refusalWindowMs = 60_000;

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import { admitViewers, type ServedLogs, type Viewer, viewerOfRequest } from "./ledger-access.ts";
+import { addRecordRoutes } from "./record-routes.ts";
 import { addSearchRoute, type Query, refuseOthers, type SearchRouteOptions } from "./search-route.ts";
 import { createViewerLimits, type ViewerLimits } from "./viewer-limits.ts";
 
@@ -15,8 +16,8 @@ interface OfLog {
 
 /**
  * Adds `GET /ledger` (names, origins, sizes, verifier keys) and, below `/ledger/<name>/`: `checkpoint`, `tile/<L>/<N>`
- * and `tile/entries/<N>` with or without `.p/<W>`, `consistency?from=<size>&to=<size>`, and `search`. Anything beyond
- * the log's size is a 404. Every request passes `admitViewers`, which calls `noteRefusal`.
+ * and `tile/entries/<N>` with or without `.p/<W>`, `consistency?from=<size>&to=<size>`, `search`, `record/<id>` and
+ * `explanation/<id>`. Anything beyond the log's size is a 404. Every request passes `admitViewers`, which calls `noteRefusal`.
  */
 export function addLedgerRoutes(
   server: FastifyInstance,
@@ -30,6 +31,7 @@ export function addLedgerRoutes(
     addListRoute(scope, options.serviceName, served.logs, viewerLimits);
     addLogRoutes(scope, served.logs, viewerLimits);
     addSearchRoute(scope, options, served.logs, viewerLimits);
+    addRecordRoutes(scope, options, served, viewerLimits);
   });
 }
 

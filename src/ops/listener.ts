@@ -12,6 +12,7 @@ import { expectationFailed, expectsMore, type Http1Handler } from "../http/raw-a
 import type { TlsFiles } from "../http/replaceable-tls.ts";
 import { describeCause, type Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { addConsoleRoutes } from "./console-routes.ts";
 import { refusalLog, type ServedLogs } from "./ledger-access.ts";
 import { addLedgerRoutes } from "./ledger-routes.ts";
 import { type ReadinessCheck, runChecks } from "./readiness.ts";
@@ -49,7 +50,7 @@ export interface OpsListener {
 /**
  * Creates the listener. `GET /livez` is 200 while the process answers at all. `GET /readyz` runs every check and is 200
  * if all pass, else 503; concurrent requests share one run. `GET /metrics` is the Prometheus text format. The logs, if
- * served, are below `/ledger`.
+ * served, are below `/ledger`, and the console below `/console`.
  */
 export function createOpsListener(options: OpsListenerOptions): OpsListener {
   const { serviceName } = options;
@@ -98,8 +99,10 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
     const { contentType, body } = await exposition();
     return reply.header("content-type", contentType).send(body);
   });
-  if (options.logs !== undefined)
+  if (options.logs !== undefined) {
     addLedgerRoutes(server, options, options.logs, refusalLog(options.logger, options.timers));
+    addConsoleRoutes(server, options.logs.consolePage);
+  }
   refuseTheRest(server, options, methodsOf);
   return {
     async listen({ host, port }) {

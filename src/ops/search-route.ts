@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
-import { securityFields } from "../base/security-events.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import {
   isContentParameter,
@@ -12,7 +11,7 @@ import {
   searchParameters,
 } from "../ledger/search/search-query.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { viewerOfRequest } from "./ledger-access.ts";
+import { noteSearch, viewerOfRequest } from "./ledger-access.ts";
 import type { ViewerLimits } from "./viewer-limits.ts";
 
 interface OfLog {
@@ -40,10 +39,8 @@ export function addSearchRoute(
     const { contentRefusal } = viewer;
     if (contentRefusal !== undefined && Object.keys(given).some(isContentParameter)) throw contentRefusal;
     const criteria = parse(given, clock.now());
-    const who = { operator: viewer.operator, tenant_id: viewer.tenantId, principal_id: viewer.principalId };
-    const fields = { ...who, remote_address: request.ip, log, fields: Object.keys(given) };
     const page = await viewerLimits.search(viewer, reply, () => {
-      logger.info({ ...securityFields("ledger_searched"), ...fields }, "a log is searched");
+      noteSearch(logger, request, Object.keys(given));
       return logs.search(log, criteria);
     });
     if (page === undefined) throw new ServiceError("no_route", "there is no such log");

@@ -1,8 +1,9 @@
 import type { CompiledEngine } from "../../policy/engine/engine.ts";
+import { explanationMembers } from "../../policy/engine/explanation.ts";
 import { command } from "../frame/command.ts";
 import { type Answer, Refusal } from "../frame/terminal.ts";
 import { askingCedar, compileDirectory } from "./directory.ts";
-import { explanationMembers, explanationText } from "./explanation-text.ts";
+import { explanationText } from "./explanation-text.ts";
 import { type Question, queryFlags, readQuestion } from "./query.ts";
 import {
   lookUpNewestDecision,

@@ -1,40 +1,14 @@
-/** An explanation, for machines and for people. */
-import type { ExplainedLayer, ExplainedPolicy, Explanation, UnmetCondition } from "../../policy/engine/explanation.ts";
-import type { AnnotatedGuidance } from "../../policy/guidance/annotations.ts";
+/** An explanation for people. */
+import {
+  annotationsOf,
+  type ExplainedLayer,
+  type ExplainedPolicy,
+  type Explanation,
+  type UnmetCondition,
+} from "../../policy/engine/explanation.ts";
 import { describeGuidance } from "../../policy/guidance/guidance.ts";
-import { formatObligation } from "../../policy/guidance/obligations.ts";
 import type { Obligation } from "../../policy/model/decision.ts";
 import type { InputValue } from "../../policy/model/inputs.ts";
-
-export function explanationMembers({ decision, layers }: Explanation) {
-  return {
-    allow: decision.allow,
-    policy_revision: decision.policyRevision,
-    reasons: decision.reasons,
-    inputs: decision.inputs,
-    guidance: describeGuidance(decision.guidance),
-    obligations: decision.obligations,
-    alerts: decision.alerts,
-    layers: layers.map(({ policies, ...layer }) => ({
-      ...layer,
-      policies: policies.map(({ guidance, inputs, unmet, ...rest }) => ({
-        ...rest,
-        inputs: valuesOf(inputs),
-        annotations: annotationsOf(guidance),
-        unmet: unmet.map((condition) => ({ ...condition, inputs: valuesOf(condition.inputs) })),
-      })),
-    })),
-  };
-}
-
-function annotationsOf({ scalars, lists, obligations }: AnnotatedGuidance) {
-  return { ...scalars, ...lists, ...(obligations && { obligation: obligations.map(formatObligation) }) };
-}
-
-/** Absent values as null, because JSON has no other. */
-function valuesOf(inputs: Readonly<Record<string, InputValue>>) {
-  return Object.fromEntries(Object.entries(inputs).map(([name, value]) => [name, value ?? null]));
-}
 
 export function explanationText({ decision, layers }: Explanation): string {
   const guidance = Object.entries(describeGuidance(decision.guidance));

@@ -7,6 +7,8 @@ import { type Condition, neededFor, unmetConditions } from "../evaluate/conditio
 import type { EntitySource } from "../evaluate/entity-request.ts";
 import type { SetResult } from "../evaluate/prepared-set.ts";
 import type { AnnotatedGuidance } from "../guidance/annotations.ts";
+import { describeGuidance } from "../guidance/guidance.ts";
+import { formatObligation } from "../guidance/obligations.ts";
 import type { Layer, PolicyAction, PolicyDecision, PolicyQuery } from "../model/decision.ts";
 import type { InputCatalogue, InputValue } from "../model/inputs.ts";
 import type { LayerSet } from "./combined-decision.ts";
@@ -148,3 +150,34 @@ const readsNobody: UnmetCondition = {
   state: "fails",
   inputs: {},
 };
+
+/** An explanation as JSON, with absent values as null. */
+export function explanationMembers({ decision, layers }: Explanation) {
+  return {
+    allow: decision.allow,
+    policy_revision: decision.policyRevision,
+    reasons: decision.reasons,
+    inputs: decision.inputs,
+    guidance: describeGuidance(decision.guidance),
+    obligations: decision.obligations,
+    alerts: decision.alerts,
+    layers: layers.map(({ policies, ...layer }) => ({
+      ...layer,
+      policies: policies.map(({ guidance, inputs, unmet, ...rest }) => ({
+        ...rest,
+        inputs: valuesOf(inputs),
+        annotations: annotationsOf(guidance),
+        unmet: unmet.map((condition) => ({ ...condition, inputs: valuesOf(condition.inputs) })),
+      })),
+    })),
+  };
+}
+
+/** Annotations of a policy, as its author wrote them. */
+export function annotationsOf({ scalars, lists, obligations }: AnnotatedGuidance) {
+  return { ...scalars, ...lists, ...(obligations && { obligation: obligations.map(formatObligation) }) };
+}
+
+function valuesOf(inputs: Readonly<Record<string, InputValue>>) {
+  return Object.fromEntries(Object.entries(inputs).map(([name, value]) => [name, value ?? null]));
+}

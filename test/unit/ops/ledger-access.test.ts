@@ -21,7 +21,12 @@ async function start(viewerOf: ServedLogs["viewerOf"], served: PublishedLogs = l
     serviceName: "svc",
     checks: [],
     metrics: { expose: async () => ({ contentType: "text/plain", body: "" }) },
-    logs: { logs: served, viewerOf },
+    logs: {
+      logs: served,
+      viewerOf,
+      explain: async () => ({}),
+      consolePage: new URL("./absent/index.html", import.meta.url),
+    },
     loopback: true,
     logger: createLogger({
       level: "info",

@@ -1,0 +1,142 @@
+/** The routes of the operator listener that the console is made of: its files, records with receipts, explanations. */
+import { existsSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fromJson } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { verifyReceipt } from "../../clients/typescript/src/receipts.ts";
+import { defaultClient } from "../../dev/issuer.ts";
+import { sampleCalls } from "../../dev/requests.ts";
+import { ReceiptSchema } from "../../gen/platform/sdk/v1/common_pb.ts";
+import { formatOpsCredentials, hashOpsToken } from "../../src/credentials/ops-credentials.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+
+const operatorToken = Buffer.alloc(32, 9).toString("base64url");
+const scopes = ["platform-api.access", "evidence.write", "ledger.search"];
+const clients = ["tenant-a", "tenant-b"].map((tenantId) => ({
+  ...defaultClient(),
+  clientId: tenantId,
+  tenantId,
+  scopes: [...defaultClient().scopes, "ledger.search"],
+}));
+
+let directory: string;
+let gateway: Gateway;
+let log: string;
+let key: string;
+let decisionId: string;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "console-routes-"));
+  const credentials = join(directory, "operators");
+  await writeFile(credentials, formatOpsCredentials([{ name: "olga", hash: hashOpsToken(operatorToken) }]), {
+    mode: 0o600,
+  });
+  gateway = await startGateway({ issuer: { clients }, env: { SVC_OPS_CREDENTIALS: credentials } });
+  const plan = sampleCalls().find(({ route }) => route.endsWith("/protection-plan"));
+  for (const { clientId } of clients) {
+    const token = await gateway.token({ clientId });
+    const { body } = await rest(`${gateway.url}${plan?.route}`, { token, body: plan?.body });
+    if (clientId === "tenant-a") decisionId = body.decision.decision_id;
+  }
+  const { logs } = (await get("/ledger", operatorToken)).body;
+  ({
+    name: log,
+    verifier_keys: [key],
+  } = logs.find(({ tenant_id }: { tenant_id: string }) => tenant_id === "tenant-a"));
+});
+afterAll(async () => {
+  await gateway?.stop();
+  await rm(directory, { recursive: true });
+});
+
+async function get(path: string, token?: string) {
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const response = await fetch(gateway.opsUrl + path, { headers });
+  const text = await response.text();
+  const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
+  // biome-ignore lint/suspicious/noExplicitAny: tests read members of many shapes, and fail where they are not there.
+  return { status: response.status, headers: response.headers, text, body: (isJson ? JSON.parse(text) : {}) as any };
+}
+
+describe("a record", () => {
+  test("comes with a full receipt under the newest checkpoint, which verifies", async () => {
+    for (const token of [operatorToken, await gateway.token({ clientId: "tenant-a" })]) {
+      const { status, body } = await get(`/ledger/${log}/record/${decisionId}`, token);
+      expect([status, body.erased]).toEqual([200, false]);
+      const { record, leafIndex } = await verifyReceipt(fromJson(ReceiptSchema, body.receipt), key);
+      expect(leafIndex).toBe(1);
+      expect(record).toMatchObject({ kind: "decision", record_id: decisionId, tenant_id: "tenant-a" });
+    }
+  });
+
+  test("is not there for another tenant, under another log, or if it never was", async () => {
+    const stranger = await gateway.token({ clientId: "tenant-b" });
+    const { body } = await get("/ledger", stranger);
+    const unknown = "01890a5d-ac96-774b-bcce-b302099a8057";
+    for (const path of [
+      `/ledger/${log}/record/${decisionId}`,
+      `/ledger/${log}/explanation/${decisionId}`,
+      `/ledger/${body.logs[0].name}/record/${decisionId}`,
+    ])
+      expect([path, (await get(path, stranger)).status]).toEqual([path, 404]);
+    for (const id of [unknown, "x", "%00"])
+      for (const kind of ["record", "explanation"])
+        expect((await get(`/ledger/${log}/${kind}/${id}`, operatorToken)).status).toBe(404);
+  });
+
+  test("is shown to nobody without credentials, and to no tenant without the scope", async () => {
+    const unscoped = await gateway.token({ clientId: "tenant-a", scope: scopes.slice(0, 2).join(" ") });
+    for (const kind of ["record", "explanation"]) {
+      expect((await get(`/ledger/${log}/${kind}/${decisionId}`)).status).toBe(401);
+      expect((await get(`/ledger/${log}/${kind}/${decisionId}`, unscoped)).status).toBe(403);
+    }
+  });
+});
+
+describe("an explanation", () => {
+  test("says under the policies in force which of them decided, and what they read", async () => {
+    const { status, body } = await get(`/ledger/${log}/explanation/${decisionId}`, operatorToken);
+    expect(status).toBe(200);
+    expect(body.recorded_revision).toBe(body.current_revision);
+    expect(body.explanation.allow).toBe(true);
+    expect(body.explanation.inputs.length).toBeGreaterThan(0);
+    expect(body.explanation.layers.map(({ layer }: { layer: string }) => layer)).toEqual(["platform", "tenant"]);
+  });
+
+  test("is not for tenants, because it names policies of the platform", async () => {
+    const own = await gateway.token({ clientId: "tenant-a" });
+    const { status, body } = await get(`/ledger/${log}/explanation/${decisionId}`, own);
+    expect([status, body.error.message]).toEqual([404, "explanations are for operators"]);
+  });
+});
+
+describe("the files of the console", () => {
+  const isBuilt = existsSync(join(import.meta.dirname, "../../console/dist/index.html"));
+
+  test.each(["/console", "/console/logs/x/ledger", "/console/verify"])(
+    "%s is the document, or says how to build it",
+    async (path) => {
+      const { status, headers, text, body } = await get(path);
+      if (!isBuilt)
+        return expect([status, body.error.message]).toEqual([404, expect.stringContaining("npm run build")]);
+      expect([status, headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+      expect(text).toContain('<div id="console">');
+      expect(text).not.toMatch(/<script(?![^>]* src=)/);
+      const policy = headers.get("content-security-policy");
+      for (const part of ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "trusted-types 'none'"])
+        expect(policy).toContain(part);
+      return undefined;
+    },
+  );
+
+  test.each(["..%2Findex.html", "%2e%2e%2f%2e%2e%2fpackage.json", ".env", "a.map", "x.js%00", "absent-1.js"])(
+    "no other file is served: %s",
+    async (name) => {
+      const { status, text } = await get(`/console/assets/${name}`);
+      expect(status).toBe(404);
+      expect(text).not.toContain("svc-platform-console");
+    },
+  );
+});

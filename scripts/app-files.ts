@@ -4,7 +4,7 @@
  */
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { bundleService, unbundled } from "./bundle.ts";
+import { bundleService, consoleFiles, unbundled } from "./bundle.ts";
 import { type InstalledPackage, productionPackages, root } from "./packages.ts";
 
 /** Files that only compilers and debuggers read. */
@@ -14,7 +14,8 @@ const notice = /^(?:licen[cs]e|notice|copying|copyright|authors)/i;
 
 /** Writes the program into the folder: `main.js`, `cli.js` and what they need. Replaces an earlier one. */
 export async function writeAppFiles(folder: string): Promise<void> {
-  for (const name of ["assets", "chunks", "licenses"]) rmSync(join(folder, name), { recursive: true, force: true });
+  for (const name of ["assets", "chunks", "console", "licenses"])
+    rmSync(join(folder, name), { recursive: true, force: true });
   await bundleService(folder);
   const { name, version, type } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   writeFileSync(join(folder, "package.json"), `${JSON.stringify({ name, version, type, private: true })}\n`);
@@ -28,6 +29,16 @@ export async function writeAppFiles(folder: string): Promise<void> {
       copy(join(root, installed.path), join(folder, installed.path));
     }
   }
+  addConsoleNotices(join(folder, "licenses"));
+}
+
+/** The console's files contain its dependencies: their licences go with them. */
+function addConsoleNotices(licenses: string): void {
+  if (consoleFiles().length === 0) return;
+  const { packages } = JSON.parse(readFileSync(join(root, "console/package-lock.json"), "utf8"));
+  const { dependencies } = packages[""] as { readonly dependencies: Readonly<Record<string, string>> };
+  for (const [name, version] of Object.entries(dependencies))
+    addNotices({ path: join("console/node_modules", name), name, version }, licenses);
 }
 
 /**

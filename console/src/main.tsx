@@ -1,0 +1,162 @@
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { LocationProvider, Route, Router, useLocation } from "preact-iso";
+import { type Log, signIn, signOut } from "./api.ts";
+import { useTitle } from "./hooks.ts";
+import { ArtifactPage } from "./pages/artifact.tsx";
+import { LedgerPage } from "./pages/ledger.tsx";
+import { OverviewPage } from "./pages/overview.tsx";
+import { RecordPage } from "./pages/record.tsx";
+import { SystemPage } from "./pages/system.tsx";
+import { VerifyPage } from "./pages/verify.tsx";
+import { Failure, paths, type Session, SessionContext, useSession } from "./parts.tsx";
+
+function Console() {
+  const [logs, setLogs] = useState<readonly Log[]>();
+  const [notice, setNotice] = useState<string>();
+  const { path, route } = useLocation();
+  // Only the first path of the log is known here; a page below it has its own link.
+  const [, ofPath] = /^\/console\/logs\/([^/]+)/.exec(path) ?? [];
+  const [lastLog, setLastLog] = useState<string>();
+  useEffect(() => setLastLog((last) => ofPath ?? last), [ofPath]);
+  const current = ofPath ?? lastLog ?? logs?.[0]?.name;
+  const leave = (why?: string) => {
+    signOut();
+    setLogs(undefined);
+    setNotice(why);
+  };
+  const session: Session | undefined = logs && { logs, signOut: () => leave("You are signed out.") };
+  const enter = async (token: string) => {
+    setLogs(await signIn(token, () => leave("The credentials expired or were revoked: sign in again.")));
+    setNotice(undefined);
+  };
+  const isOpen = path === "/console/verify";
+  return (
+    <SessionContext.Provider value={session}>
+      <a class="skip" href="#content">
+        Skip to the content
+      </a>
+      <header>
+        <strong>Console</strong>
+        <nav aria-label="Pages">
+          {session !== undefined && current !== undefined && (
+            <>
+              <PageLink href={paths.overview(current)} text="Overview" />
+              <PageLink href={paths.ledger(current)} text="Ledger" />
+            </>
+          )}
+          <PageLink href="/console/verify" text="Verify" />
+          {session !== undefined && <PageLink href="/console/system" text="System" />}
+        </nav>
+        {session !== undefined && current !== undefined && (
+          <label class="log">
+            <span>Tenant</span>
+            <select value={current} onChange={(event) => route(paths.overview(event.currentTarget.value))}>
+              {session.logs.every(({ name }) => name !== current) && <option value={current}>not yours</option>}
+              {session.logs.map(({ name, tenant_id }) => (
+                <option key={name} value={name}>
+                  {tenant_id}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+        {session !== undefined && (
+          <button type="button" onClick={session.signOut}>
+            Sign out
+          </button>
+        )}
+      </header>
+      <main id="content" tabIndex={-1}>
+        {session === undefined && !isOpen ? (
+          <SignIn notice={notice} enter={enter} />
+        ) : (
+          <Router>
+            <Route path="/console/verify" component={VerifyPage} />
+            <Route path="/console/system" component={SystemPage} />
+            <Route path="/console/logs/:log" component={OverviewPage} />
+            <Route path="/console/logs/:log/ledger" component={LedgerPage} />
+            <Route path="/console/logs/:log/artifact" component={ArtifactPage} />
+            <Route path="/console/logs/:log/records/:id" component={RecordPage} />
+            <Route path="/console" component={FirstPage} />
+            <Route default component={NoPage} />
+          </Router>
+        )}
+      </main>
+    </SessionContext.Provider>
+  );
+}
+
+function PageLink({ href, text }: { readonly href: string; readonly text: string }) {
+  const isCurrent = useLocation().path === href;
+  return (
+    <a href={href} {...(isCurrent && { "aria-current": "page" as const })}>
+      {text}
+    </a>
+  );
+}
+
+function SignIn({ notice, enter }: { readonly notice: string | undefined; enter(token: string): Promise<void> }) {
+  useTitle("Sign in");
+  const [error, setError] = useState<Error>();
+  const [isBusy, setBusy] = useState(false);
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    const token = new FormData(event.currentTarget as HTMLFormElement).get("token");
+    setBusy(true);
+    await enter(String(token).trim()).catch(setError);
+    setBusy(false);
+  };
+  return (
+    <form class="sign-in" onSubmit={submit}>
+      <h1>Sign in</h1>
+      {notice !== undefined && <p class="note">{notice}</p>}
+      {/* One-time codes are kept by no password manager, and neither is this. */}
+      <label>
+        <span>Operator token, or an access token with the scope ledger.search</span>
+        <input name="token" type="password" autocomplete="off" required spellcheck={false} />
+      </label>
+      <button type="submit" disabled={isBusy}>
+        Sign in
+      </button>
+      {error !== undefined && <Failure error={error} />}
+      <p class="quiet">
+        The token stays in the memory of this page: a reload forgets it. Make one with <code>operators add</code>.{" "}
+        <a href="/console/verify">Verify</a> needs none.
+      </p>
+    </form>
+  );
+}
+
+/** The first log's overview, or what to do if there is none. */
+function FirstPage() {
+  useTitle("Console");
+  const { logs } = useSession();
+  const { route } = useLocation();
+  const first = logs[0]?.name;
+  useEffect(() => {
+    if (first !== undefined) route(paths.overview(first), true);
+  }, [first]);
+  return <p class="note">{first === undefined ? "There is no log yet: a tenant's first call makes it." : ""}</p>;
+}
+
+function NoPage() {
+  useTitle("No such page");
+  return (
+    <>
+      <h1>There is no such page</h1>
+      <p>
+        <a href="/console">To the first page</a>
+      </p>
+    </>
+  );
+}
+
+const root = document.getElementById("console");
+if (root !== null)
+  render(
+    <LocationProvider scope="/console">
+      <Console />
+    </LocationProvider>,
+    root,
+  );

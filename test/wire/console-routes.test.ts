@@ -71,6 +71,13 @@ describe("a record", () => {
     }
   });
 
+  test("leaves a line in the log: who read it, and not which it was", async () => {
+    await get(`/ledger/${log}/record/${decisionId}`, operatorToken);
+    const line = gateway.logged.findLast((text) => text.includes("ledger_searched")) ?? "{}";
+    expect(JSON.parse(line)).toMatchObject({ operator: "olga", log, fields: ["record_id"] });
+    expect(line).not.toContain(decisionId);
+  });
+
   test("is not there for another tenant, under another log, or if it never was", async () => {
     const stranger = await gateway.token({ clientId: "tenant-b" });
     const { body } = await get("/ledger", stranger);

@@ -1,15 +1,21 @@
 /** `npm run dev`: runs a control plane on this machine and prints commands to paste. */
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { formatOpsCredentials, hashOpsToken } from "../src/credentials/ops-credentials.ts";
 import { createLogger } from "../src/telemetry/logger.ts";
 import { defaultClient } from "./issuer.ts";
 import { readableLog } from "./readable-log.ts";
 import { sampleCalls } from "./requests.ts";
+import { recordSamples } from "./sample-records.ts";
 import { startStack } from "./stack.ts";
 
 const dataDir = resolve("data/dev");
 const secretPath = join(dataDir, "client-secret");
+const operatorPath = join(dataDir, "operator-token");
+const operatorsPath = join(dataDir, "operators");
+/** A first start records something to look at. */
+const isFirst = !existsSync(join(dataDir, "platform.db"));
 const shownSettings = "data/dev/settings.yaml";
 const ports = {
   PORT: Number(process.env.PORT ?? 8080),
@@ -26,6 +32,10 @@ const stack = await start().catch((error: unknown) => {
 });
 
 const { url, opsUrl, issuer } = stack;
+if (isFirst) await recordSamples({ url, token: await stack.token() });
+const consoleLine = existsSync("console/dist/index.html")
+  ? `${opsUrl}/console  sign in with ${keptSecret(operatorPath)}`
+  : "not built: npm run console";
 const [client] = issuer.clients;
 if (client === undefined) throw new Error("the issuer has no client");
 
@@ -45,6 +55,7 @@ process.stdout.write(`
 service    ${url}
 explorer   ${url}/explorer
 operator   ${opsUrl}/readyz  ${opsUrl}/metrics
+console    ${consoleLine}
 issuer     ${issuer.url}
 tenant     ${client.tenantId}, principal ${client.principalId}
 
@@ -73,7 +84,7 @@ Its ledger, in another terminal:
   npm run cli -- --config ${shownSettings} ledger search
   npm run cli -- --config ${shownSettings} ledger verify
 
-Ctrl-C stops everything. Records and the client's secret stay in data/dev. Each call is a line from here on.
+Ctrl-C stops everything. Records, the client's secret and the operator's token stay in data/dev. Each call is a line from here on.
 
 `);
 await stop.promise;
@@ -87,7 +98,7 @@ function start() {
     port: ports.PORT,
     opsPort: ports.OPS_PORT,
     issuer: { port: ports.ISSUER_PORT, clients },
-    env: optional(process.env),
+    env: { ...optional(process.env), SVC_OPS_CREDENTIALS: writeOperators() },
     overrides: { logger: createLogger({ level: "info", serviceName: "svc-platform-api", destination: output }) },
   });
 }
@@ -97,11 +108,18 @@ function optional({ SVC_BULK, SVC_AUTHZEN }: NodeJS.ProcessEnv) {
   return { SVC_BULK, SVC_AUTHZEN };
 }
 
+/** One operator, whose token signs in to the console; the one of the previous run. */
+function writeOperators(): string {
+  const hash = hashOpsToken(keptSecret(operatorPath));
+  writeFileSync(operatorsPath, formatOpsCredentials([{ name: "dev", hash }]), { mode: 0o600 });
+  return operatorsPath;
+}
+
 /** The secret of the previous run, so that a pasted token command keeps working. */
 function keptSecret(path: string): string {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   try {
-    writeFileSync(path, randomBytes(24).toString("base64url"), { mode: 0o600, flag: "wx" });
+    writeFileSync(path, randomBytes(32).toString("base64url"), { mode: 0o600, flag: "wx" });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }

@@ -169,32 +169,47 @@ export function Rows({ log, rows }: { readonly log: string; readonly rows: reado
 }
 
 function RecordRow({ log, row }: { readonly log: string; readonly row: Row }) {
-  const { summary = {} } = row;
-  const why = summary.reasons?.join(", ") ?? summary.reason ?? summary.citation ?? "";
+  const { summary = {}, kind, erased } = row;
   return (
     <tr>
-      <td data-name="Time">
+      <Cell name="Time">
         <a href={paths.record(log, row.record_id)}>
           <Time at={row.recorded_at} />
         </a>
-      </td>
-      <td data-name="Who">
+      </Cell>
+      <Cell name="Who">
         {summary.principal}
         {summary.application !== undefined && <span class="quiet"> {summary.application}</span>}
-      </td>
-      <td data-name="Did">
-        {summary.operation} <span class="quiet">{row.kind.replaceAll("_", " ")}</span>
-      </td>
-      <td data-name="What">
-        <What log={log} row={row} />
-      </td>
-      <td data-name="Result">
-        {row.erased ? <span class="result plain">erased</span> : summary.outcome && <Result word={summary.outcome} />}
-      </td>
-      <td data-name="Why">{why}</td>
-      <td data-name="Evidence">{summary.evidence !== undefined && <Result word={summary.evidence} />}</td>
+      </Cell>
+      <Cell name="Did">
+        {summary.operation} <span class="quiet">{kind.replaceAll("_", " ")}</span>
+      </Cell>
+      <Cell name="What">
+        {summary.resource || summary.artifact_digest || summary.cids ? <What log={log} row={row} /> : null}
+      </Cell>
+      <Cell name="Result">
+        {erased ? <Result word="erased" /> : summary.outcome !== undefined && <Result word={summary.outcome} />}
+      </Cell>
+      <Cell name="Why">{whyOf(row)}</Cell>
+      <Cell name="Evidence">{summary.evidence !== undefined && <Result word={summary.evidence} />}</Cell>
     </tr>
   );
+}
+
+/** On a narrow screen a cell shows its name, and none if it is empty. */
+function Cell(props: { readonly name: string; readonly children: ComponentChildren }) {
+  return (
+    <td data-name={props.name}>
+      <span>{props.children}</span>
+    </td>
+  );
+}
+
+function whyOf({ kind, erased, summary = {} }: Row): string {
+  const { reasons = [], outcome, citation, reason } = summary;
+  if (kind === "decision" && !erased && reasons.length === 0)
+    return outcome === "denied" ? "no policy permits it" : "reasons withheld";
+  return reasons.length > 0 ? reasons.join(", ") : (reason ?? (citation === undefined ? "" : `citation ${citation}`));
 }
 
 function What({ log, row }: { readonly log: string; readonly row: Row }) {

@@ -196,6 +196,7 @@ test("the credentials are kept nowhere, and wrong ones are refused", async () =>
 test("credentials that are no longer accepted end the session", async () => {
   const { page } = await openPage(browser);
   await signIn(page);
+  await page.waitForSelector(".tile");
   const refused = { status: 401, json: { error: { message: "the credentials are not an operator's" } } };
   await page.route("**/ledger/*/search", (route) => route.fulfill(refused));
   await page.click("nav >> text=Ledger");

@@ -156,6 +156,11 @@ function Chart(props: { readonly days: readonly string[]; readonly allowed: Coun
 /** In seconds. */
 const halfDay = 43_200;
 
+/** Month and day of a time in seconds. */
+function dayOf(seconds: number): string {
+  return new Date(seconds * 1_000).toISOString().slice(5, 10);
+}
+
 function bars(align: -1 | 1): Pick<uPlot.Series, "paths"> {
   const paths = uPlot.paths.bars?.({ size: [0.4, 40], align });
   return paths === undefined ? {} : { paths };
@@ -168,8 +173,8 @@ function plot(element: HTMLElement, names: readonly string[], allowed: number[],
   const series = (label: string, tone: string, align: -1 | 1): uPlot.Series => ({
     label,
     stroke: color(tone),
-    fill: color(`${tone}-fill`),
-    width: 1,
+    fill: color(tone),
+    width: 0,
     points: { show: false },
     ...bars(align),
   });
@@ -183,8 +188,12 @@ function plot(element: HTMLElement, names: readonly string[], allowed: number[],
       width: element.clientWidth,
       height: 220,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1_000), "UTC"),
-      series: [{ value: "{YYYY}-{MM}-{DD}" }, series("Allowed", "--good", -1), series("Denied", "--bad", 1)],
-      axes: [axis, { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6] }],
+      legend: { live: false },
+      series: [{ label: "Day" }, series("Allowed", "--good", -1), series("Denied", "--bad", 1)],
+      axes: [
+        { ...axis, values: (_, splits) => splits.map(dayOf) },
+        { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6] },
+      ],
       scales: {
         x: { range: (_, min, max) => [min - halfDay, max + halfDay] },
         y: { range: (_, _min, max) => [0, Math.max(1, max * 1.1)] },

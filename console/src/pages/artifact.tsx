@@ -92,7 +92,9 @@ function History(props: { readonly log: Log; readonly rows: readonly Row[]; read
                   <Time at={row.recorded_at} />
                 </th>
                 {lanes.map((lane) => (
-                  <td key={lane}>{laneOf(row) === lane && <Event log={log} row={row} />}</td>
+                  <td key={lane} data-name={lane}>
+                    {laneOf(row) === lane && <Event log={log} row={row} />}
+                  </td>
                 ))}
               </tr>
             ))}

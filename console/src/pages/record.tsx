@@ -63,7 +63,9 @@ function Checked({ log, id, receipt }: { readonly log: Log; readonly id: string;
           {(proven) => <Proof proven={proven} isOwn={own !== ""} />}
         </Show>
         {loaded.state === "failed" && (
-          <p>The receipt does not verify, so nothing that it claims is shown. Report this to the operator of the log.</p>
+          <p>
+            The receipt does not verify, so nothing that it claims is shown. Report this to the operator of the log.
+          </p>
         )}
         <form
           onSubmit={(event) => {

@@ -112,10 +112,12 @@ function memberCheck(field: DescField): Check {
   const empty = field.fieldKind === "enum" ? 0 : "";
   return (message, found) => {
     const value = (message as Values)[localName];
-    const isAbsent = isOptional && (value === undefined || value === empty);
-    if (isAbsent && value !== undefined) clearField(message as Message, field);
-    if (required && !isFieldSet(message as Message, field)) found.push(broken("required", "value is required", name));
-    else if (!isAbsent) checkIn(check, value, found, name);
+    if (isOptional && value === empty) clearField(message as Message, field);
+    const isAbsent = isOptional
+      ? value === undefined || value === empty
+      : required && !isFieldSet(message as Message, field);
+    if (!isAbsent) checkIn(check, value, found, name);
+    else if (required) found.push(broken("required", "value is required", name));
   };
 }
 

@@ -3,7 +3,7 @@
  * `verify`, the output that `sign` made, too.
  */
 
-import { createEnforcer, localKey, localSigningKey } from "../../clients/typescript/src/enforce/index.ts";
+import { createEnforcer, localKey, localSigningKey, localTdfKey } from "../../clients/typescript/src/enforce/index.ts";
 import { permissivePlatform } from "./permissive-platform.ts";
 
 const [operation, input = "", output = "", signature = ""] = process.argv.slice(2);
@@ -20,7 +20,20 @@ const enforcer = createEnforcer({
       x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
       d: "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A",
     }),
+    // RFC 7515 appendix A.3.1.
+    localTdfKey(
+      "local-tdf",
+      {
+        kty: "EC",
+        crv: "P-256",
+        x: "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+        y: "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0",
+        d: "jpsQnnGQmL-YBIffH1136cspYG6-0iY7X1fCE9-E9LI",
+      },
+      { url: "https://kas.example.com" },
+    ),
   ],
+  attributeNamespace: "example.com",
   spoolDirectory: `${output}.spool`,
 });
 const startedAt = performance.now();
@@ -28,6 +41,9 @@ if (operation === "protect") await enforcer.protect({ input, output, resource: {
 else if (operation === "sign")
   await enforcer.protect({ profile: "detached_signature", input, output, resource: { kind: "test" } });
 else if (operation === "verify") await enforcer.open({ input, output, signature });
+else if (operation === "tdf-protect")
+  await enforcer.protect({ profile: "tdf", input, output, resource: { kind: "test" } });
+else if (operation === "tdf-open") await enforcer.open({ profile: "tdf", input, output });
 else if (operation === "open") await enforcer.open({ input, output });
 else await enforcer.rewrap({ input, output, newKeyReference: "local-new" });
 const elapsedMs = performance.now() - startedAt;

@@ -76,6 +76,8 @@ export interface AccessTokens {
   authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
   /** See `Authenticator.authenticateStill`. */
   authenticateStill(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
+  /** See `Authenticator.holderOf`. */
+  holderOf(token: string, signal: AbortSignal): Promise<Caller>;
   readonly issuers: Omit<TokenIssuers, "verify">;
 }
 
@@ -115,6 +117,12 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
     authenticate: (inbound, signal) => callerBy(possession.confirm, inbound, signal),
     authenticateStill: (inbound, signal) =>
       callerBy((_token, verified) => possession.confirmStill(verified, inbound), inbound, signal),
+    async holderOf(token, signal) {
+      if (token.length > maximumTokenBytes) throw refusedToken("invalid_token", "the access token is too long");
+      const { caller, binding } = await verify(token, { signal, mayVerify: async () => {} });
+      if (binding === "unclear") throw refusedToken("invalid_token", "the access token is not valid", "token cnf");
+      return caller;
+    },
     issuers,
   };
 }
@@ -129,6 +137,8 @@ export interface TokenIssuers {
   /** The issuer that is responsible for the tenant, and whether its keys are there; undefined if there is none. */
   ofTenant(tenantId: TenantId): { readonly entry: IssuerEntry; readonly issuerReady: boolean } | undefined;
   statuses(): readonly NamedStatus[];
+  /** Token endpoint of an issuer; undefined while it is unknown. */
+  tokenEndpointOf(issuer: string): string | undefined;
   /** Starts to fetch keys. Call once. */
   start(): void;
   /**
@@ -273,6 +283,7 @@ function openIssuers(
         if (speaksFor(entry.tenants, tenantId)) return { entry, issuerReady: status().issuerReady };
       return undefined;
     },
+    tokenEndpointOf: (issuer) => current.get(issuer)?.keys?.tokenEndpoint(),
     statuses: () => [...current].map(([issuer, { status }]) => ({ issuer, ...status() })),
     start() {
       isStarted = true;

@@ -53,10 +53,17 @@ export interface Authenticator {
   authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
   /** Checks an open stream's credentials again, which may have been revoked. DPoP proofs are not checked again. */
   authenticateStill(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
+  /**
+   * Verifies an access token that an authenticated caller received from its holder. Does NOT check possession of a
+   * bound key, which is the caller's duty.
+   * @throws ServiceError `invalid_token`, `expired_token`, `issuer_unavailable`
+   */
+  holderOf(token: string, signal: AbortSignal): Promise<Caller>;
   /** Whether tokens of any issuer can be verified now. */
   status(): IssuerStatus;
   /** As `TokenIssuers.ofTenant`. */
   readonly issuerOf: TokenIssuers["ofTenant"];
+  readonly tokenEndpointOf: TokenIssuers["tokenEndpointOf"];
   /** Replaces the issuers, as `TokenIssuers.replace` does. Does nothing if access tokens are not accepted. */
   replaceIssuers(issuers: readonly IssuerEntry[]): void;
   /** Starts to fetch the issuers' keys in the background and retries until they are there. Call once. */
@@ -82,6 +89,11 @@ export function createAuthenticator(
         ? { issuerReady: false, detail: "access tokens are not accepted" }
         : statusOfAll(issuers.statuses()),
     issuerOf: (tenantId: TenantId) => issuers?.ofTenant(tenantId),
+    tokenEndpointOf: (issuer: string) => issuers?.tokenEndpointOf(issuer),
+    holderOf: async (token: string, signal: AbortSignal) => {
+      if (accessTokens === undefined) throw refusedToken("invalid_token", "access tokens are not accepted");
+      return accessTokens.holderOf(token, signal);
+    },
     replaceIssuers: (entries: readonly IssuerEntry[]) => issuers?.replace(entries),
     start: () => issuers?.start(),
     close: () => issuers?.close(),

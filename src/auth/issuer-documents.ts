@@ -42,22 +42,28 @@ export function parseIssuer(issuer: string): URL {
   return url;
 }
 
+/** What an issuer's discovery document says. */
+export interface Discovered {
+  readonly keySetUrl: URL;
+  readonly tokenEndpoint: string | undefined;
+}
+
 /**
  * Discovers the URL of the issuer's keys (OpenID Connect Discovery §4): the document's `issuer` must equal the
  * configured one byte for byte (§4.3), and keys come over https unless both are on loopback.
  * @throws Error that describes the problem
  */
-export async function discoverKeySetUrl(issuer: string, context: FetchContext): Promise<URL> {
+export async function discover(issuer: string, context: FetchContext): Promise<Discovered> {
   const location = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
   const document = await fetchJsonObject(new URL(location), "discovery document", context);
   if (document.issuer !== issuer) throw new Error("the discovery document names another issuer");
-  const keySetUrl = document.jwks_uri;
+  const { jwks_uri: keySetUrl, token_endpoint: tokenEndpoint } = document;
   if (typeof keySetUrl !== "string" || !URL.canParse(keySetUrl)) {
     throw new Error("the discovery document has no valid jwks_uri");
   }
   const url = new URL(keySetUrl);
   if (!isAllowed(url, parseIssuer(issuer))) throw new Error("the issuer's jwks_uri is not https");
-  return url;
+  return { keySetUrl: url, tokenEndpoint: typeof tokenEndpoint === "string" ? tokenEndpoint : undefined };
 }
 
 /**

@@ -4,7 +4,7 @@ import { LRUCache } from "lru-cache";
 import type { Clock } from "../base/clock.ts";
 import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";
 import { issuerUnavailable, refusedToken } from "./challenge.ts";
-import { discoverKeySetUrl, type FetchContext, fetchKeySet, parseIssuer } from "./issuer-documents.ts";
+import { discover, type FetchContext, fetchKeySet, parseIssuer } from "./issuer-documents.ts";
 
 /** Within this time a withdrawn key stops verifying, and a new `jwks_uri` is used. */
 const refreshIntervalMs = 5 * 60_000;
@@ -52,6 +52,8 @@ export interface IssuerKeys {
    */
   readonly find: FindKeys;
   status(): IssuerStatus;
+  /** Token endpoint of the newest discovery document; undefined before the first. */
+  tokenEndpoint(): string | undefined;
   /** A number that changes with the keys; undefined while none are usable. */
   revision(): number | undefined;
   /** Stops fetching. Idempotent. */
@@ -73,6 +75,7 @@ interface HeldKeys {
   readonly published: string;
   readonly remark: string | undefined;
   readonly count: number;
+  readonly tokenEndpoint: string | undefined;
   readonly fetchedAtMs: number;
 }
 
@@ -96,7 +99,8 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
 
   async function load(): Promise<void> {
     const context = { ...dependencies, signal: closing.signal };
-    const { keys, leftOutIds, remark } = await fetchKeySet(await discoverKeySetUrl(issuer, context), context);
+    const { keySetUrl, tokenEndpoint } = await discover(issuer, context);
+    const { keys, leftOutIds, remark } = await fetchKeySet(keySetUrl, context);
     if (keys.length === 0) {
       // An empty key set is not an outage: the issuer has withdrawn its keys.
       held = undefined;
@@ -111,6 +115,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
       published,
       remark,
       count: keys.length,
+      tokenEndpoint,
       fetchedAtMs: clock.now(),
     };
   }
@@ -185,6 +190,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
 
   return {
     status,
+    tokenEndpoint: () => held?.tokenEndpoint,
     revision: () => (usable() ? revision : undefined),
     start() {
       void refresh();

@@ -8,7 +8,7 @@ import * as fileSystem from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import packageFile from "../../../package.json" with { type: "json" };
 import { askIssuer } from "../../auth/introspection.ts";
-import { discoverKeySetUrl, fetchKeySet } from "../../auth/issuer-documents.ts";
+import { discover, fetchKeySet } from "../../auth/issuer-documents.ts";
 import { parseSessionKeys } from "../../auth/session-tokens.ts";
 import { systemClock } from "../../base/clock.ts";
 import { createSemaphore } from "../../base/fair-queue.ts";
@@ -216,7 +216,8 @@ async function lookAtIssuer(
 type Exchange = Parameters<typeof fetchKeySet>[1];
 
 async function lookAtKeys(found: Findings, name: string, context: Exchange): Promise<void> {
-  const { keys, remark } = await fetchKeySet(await discoverKeySetUrl(name, context), context);
+  const { keySetUrl } = await discover(name, context);
+  const { keys, remark } = await fetchKeySet(keySetUrl, context);
   const counted = `${name} publishes ${keys.length === 0 ? "no" : keys.length} signature keys`;
   const detail = remark === undefined ? counted : `${counted}; ${remark}`;
   if (keys.length === 0) found.failed(detail);

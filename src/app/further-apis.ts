@@ -21,9 +21,10 @@ import type { FurtherDocument } from "../portal/pages.ts";
 import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "../transport/calls/methods.ts";
 import { fixed, type Page } from "../transport/rest/page.ts";
 import { createAuthorizationService } from "../transport/rpc/authorization.ts";
+import type { TakeItems } from "../transport/rpc/bulk.ts";
 import { type BulkDecisionDependencies, createBulkDecisionService } from "../transport/rpc/bulk-decisions.ts";
-import { type BulkRecordDependencies, createBulkRecordService } from "../transport/rpc/bulk-records.ts";
-import { type BulkStreamOptions, createBulkStreamService, type TakeItems } from "../transport/rpc/bulk-streams.ts";
+import { type BulkStreamOptions, createBulkStreamService } from "../transport/rpc/bulk-streams.ts";
+import { type BulkRecordDependencies, createBulkRecordService } from "../transport/rpc/records.ts";
 import type { HealthMonitorOptions } from "../transport/unauthenticated/health.ts";
 
 type BulkDependencies = BulkDecisionDependencies & BulkRecordDependencies;

@@ -43,17 +43,15 @@ import { createReport } from "../transport/calls/report.ts";
 import { type ChainOptions, createChain } from "../transport/gate/chain.ts";
 import { settleQuotas } from "../transport/gate/quota.ts";
 import { createDiscoveryService } from "../transport/rpc/discovery.ts";
-import { createEvidenceService } from "../transport/rpc/evidence.ts";
 import { createProtectionService } from "../transport/rpc/protection.ts";
-import { createRegistrationService } from "../transport/rpc/registration.ts";
+import { createEvidenceService, createRegistrationService } from "../transport/rpc/records.ts";
 import type { ServerOptions } from "../transport/server.ts";
 import {
   createHealthService,
   type HealthMonitor,
   type HealthMonitorOptions,
 } from "../transport/unauthenticated/health.ts";
-import { type Catalog, createCatalog } from "../transport/unauthenticated/reflection-catalog.ts";
-import { createReflectionService } from "../transport/unauthenticated/reflection-service.ts";
+import { type Catalog, createCatalog, createReflectionService } from "../transport/unauthenticated/reflection.ts";
 import { ingressOf } from "./callers.ts";
 import type { FurtherApi } from "./further-apis.ts";
 

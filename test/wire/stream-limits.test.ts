@@ -4,7 +4,7 @@ import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
-import { conversationLimits, watchLimits } from "../../src/transport/connect/stream-limits.ts";
+import { conversationLimits, watchLimits } from "../../src/transport/connect/streams.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 
 let gateway: Gateway;

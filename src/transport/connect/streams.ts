@@ -16,6 +16,9 @@ import type { Compression, UniversalHandler, UniversalHandlerOptions } from "@co
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ServiceError } from "../../base/errors.ts";
+import type { InboundRequest } from "../../base/inbound-request.ts";
+import { neighbourhood } from "../../base/network.ts";
+import { localSums } from "../../base/sums.ts";
 import { bodyTooLarge } from "../../http/body.ts";
 import { abortRefusal, callerGone, deadlinePassed, startDeadline } from "../../http/deadline.ts";
 import { resetWithAnswer } from "../../http/unread-body.ts";
@@ -28,10 +31,14 @@ import {
   undeclaredCompression,
   wrongMessageCount,
 } from "../calls/errors.ts";
-import { answeredByHook, route } from "../calls/exchange.ts";
+import { type AdapterOptions, answeredByHook, route } from "../calls/exchange.ts";
+import type { Gate } from "../calls/gate.ts";
+import { Inlet, kInlet, kStillAllowed, kStopping } from "../calls/inlet.ts";
 import { answerHeaders } from "../calls/lifecycle.ts";
 import { implementation, type ServiceBinding } from "../calls/methods.ts";
 import { protocolOf, type RefusedWith, sendRpcRefusal } from "../calls/refusals.ts";
+import { binaryOptions } from "../codec/binary-records.ts";
+import { readCallOptions } from "../gate/checks.ts";
 import { decompressors } from "./compression.ts";
 import { timeoutOf } from "./unary.ts";
 
@@ -39,7 +46,7 @@ import { timeoutOf } from "./unary.ts";
 const maxStreamMs = 86_400_000;
 
 /** A stream whose headers are in. */
-export interface OpeningStream {
+interface OpeningStream {
   readonly request: FastifyRequest;
   readonly call: Call;
   readonly rpc: string;
@@ -54,7 +61,7 @@ export interface OpeningStream {
   onEnd(work: () => void): void;
 }
 
-export interface StreamsOptions {
+interface StreamsOptions {
   readonly service: string;
   /** Whether the method is one of those to serve. Default: all streams. */
   readonly isKind?: (method: DescMethod) => boolean;
@@ -267,4 +274,114 @@ async function* endInTime<T>(
 
 function isPast(signal: AbortSignal): boolean {
   return signal.aborted && abortRefusal(signal) === deadlinePassed;
+}
+
+// Streams of authenticated callers. They pass the gate, and their memory is bounded and counted like that of bodies.
+
+/** An agent needs one per channel; a shared address has many agents. */
+const streamLimits: StreamLimits = { perConnection: 16, perAddress: 256, perNeighbourhood: 512, inAll: 1024 };
+/** Bytes that are read and not settled; each stream reserves these and one more message. */
+const windowBytes = 256 * 1024;
+const maxItems = 256;
+
+/** Refuses unknown members, and text that is not UTF-8. Connect reads `textDecoder`, though its types lack it. */
+const strictJson = {
+  ignoreUnknownFields: false,
+  textDecoder: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }),
+};
+
+interface BulkStreamsOptions extends Pick<AdapterOptions, "service" | "gate" | "limits" | "bodies"> {
+  readonly headerPrefix: string;
+  /** Passed again whenever a message arrives on a stream. */
+  readonly gateStill: Gate;
+  readonly stopping: AbortSignal;
+  /** Returns the address of a call, as `callerAddress` does. */
+  readonly addressOf: (inbound: InboundRequest) => string;
+}
+
+export function bulkStreams(options: BulkStreamsOptions): StreamsOptions {
+  const { service, gate, gateStill, limits, bodies, stopping, headerPrefix, addressOf } = options;
+  const readOptions = readCallOptions(headerPrefix);
+  const enter = streamLimiter(streamLimits, addressOf);
+  return {
+    service,
+    handlerOptions: { binaryOptions, jsonOptions: strictJson },
+    maxMessageBytes: limits.maxBodyBytes,
+    acceptsCompression: false,
+    async open({ request, call, rpc, values, body, signal, onEnd }) {
+      const { inbound } = request;
+      await gate({ call, inbound, rpc, signal });
+      // A stream mostly waits for its caller, and takes a turn for each message.
+      call.ticket?.park();
+      readOptions(call);
+      onEnd(enter(request));
+      const lease = bodies.lease(call, inbound);
+      lease.holds(windowBytes + limits.maxBodyBytes(rpc));
+      onEnd(lease.release);
+      const inlet = new Inlet<unknown>({ maxItems, maxBytes: windowBytes });
+      values.set(kInlet, inlet).set(kStopping, stopping);
+      values.set(kStillAllowed, () => gateStill({ call, inbound, rpc, signal }));
+      return inlet.body(body);
+    },
+  };
+}
+
+// Limits the open streams of callers, each of which holds memory.
+
+interface StreamLimits {
+  /** Of one caller on one connection. A connection of the ingress carries many callers. */
+  readonly perConnection: number;
+  /** Of one address; an IPv6 /64 counts as one address. */
+  readonly perAddress: number;
+  /** Of addresses that one party probably holds: IPv4 /24, IPv6 /48. */
+  readonly perNeighbourhood: number;
+  readonly inAll: number;
+}
+
+/** Watches: one per channel of a client is enough. */
+export const watchLimits: StreamLimits = { perConnection: 16, perAddress: 64, perNeighbourhood: 256, inAll: 1024 };
+/** Conversations are short. */
+export const conversationLimits: StreamLimits = { perConnection: 4, perAddress: 16, perNeighbourhood: 64, inAll: 256 };
+
+/** Counts a stream. Returns the function to call at its end. */
+type StreamLimiter = (request: FastifyRequest) => () => void;
+
+/**
+ * Refuses streams beyond the limits: `rate_limited` if the caller has too many, `overloaded` if all callers together
+ * have.
+ *
+ * @param addressOf returns the address of a call, as `callerAddress` does
+ */
+export function streamLimiter(limits: StreamLimits, addressOf: (inbound: InboundRequest) => string): StreamLimiter {
+  const open = localSums();
+  const ofConnections = localSums();
+  return (request) => {
+    const address = addressOf(request.inbound);
+    const shares = [
+      [ofConnections, `${connectionNumber(request)} ${address}`, limits.perConnection],
+      [open, address, limits.perAddress],
+      [open, neighbourhood(address), limits.perNeighbourhood],
+      [open, "all", limits.inAll],
+    ] as const;
+    const full = shares.findIndex(([sums, name, limit]) => !sums.add(name, 1, limit));
+    const taken = full === -1 ? shares : shares.slice(0, full);
+    const leave = () => {
+      for (const [sums, name] of taken) sums.subtract(name, 1);
+    };
+    if (full === -1) return leave;
+    leave();
+    const reason = full === shares.length - 1 ? "overloaded" : "rate_limited";
+    throw new ServiceError(reason, "too many streams are open", { retryAfterSeconds: 1 });
+  };
+}
+
+const numbers = new WeakMap<object, number>();
+let connections = 0;
+
+function connectionNumber({ raw }: FastifyRequest): number {
+  const { stream, socket } = raw as { stream?: { session?: object } } & typeof raw;
+  const connection = stream?.session ?? socket;
+  const number = numbers.get(connection) ?? ++connections;
+  numbers.set(connection, number);
+  return number;
 }

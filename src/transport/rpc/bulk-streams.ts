@@ -13,19 +13,12 @@ import { invalidRequests, overloaded, ServiceError } from "../../base/errors.ts"
 import { handleAll, type ItemResult } from "../../domain/bulk.ts";
 import type { RecordingLedger } from "../../domain/deployment.ts";
 import type { CallIdentity } from "../../domain/record.ts";
-import { type Call, callerOf, callOf } from "../calls/call.ts";
+import { callerOf, callOf } from "../calls/call.ts";
 import { type Inlet, kInlet, kStillAllowed, kStopping } from "../calls/inlet.ts";
 import { type Rules, rulesOf } from "../codec/rules.ts";
-import type { SettleItems } from "../gate/quota.ts";
-import { itemMembers, pause, shownBy } from "./bulk.ts";
-import {
-  type BulkRecordDependencies,
-  eventMembers,
-  recordEvent,
-  register,
-  registrationMembers,
-} from "./bulk-records.ts";
+import { itemMembers, pause, shownBy, type TakeItems } from "./bulk.ts";
 import { identityOf, receiptDetailOf } from "./messages.ts";
+import { type BulkRecordDependencies, eventMembers, recordEvent, register, registrationMembers } from "./records.ts";
 
 export interface BulkStreamOptions {
   readonly clock: Clock;
@@ -33,9 +26,6 @@ export interface BulkStreamOptions {
   readonly idleTimeoutMs: number;
   readonly takeItems: TakeItems;
 }
-
-/** Takes quota for items; resolves with a function that settles how many were recorded. */
-export type TakeItems = (call: Call, count: number, signal: AbortSignal) => Promise<SettleItems>;
 
 interface Numbered<Item> extends Message {
   readonly sequence: bigint;

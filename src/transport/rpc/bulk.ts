@@ -1,19 +1,27 @@
 /** What the services of `platform.bulk.v1` share. */
 import type { Message } from "@bufbuild/protobuf";
 import type { HandlerContext } from "@connectrpc/connect";
-import { type ItemError, ItemOutcome } from "../../../gen/platform/bulk/v1/common_pb.ts";
+import {
+  type ItemError,
+  ItemOutcome,
+  type RangeLeaf as RangeLeafMessage,
+  type RangeReceipt as RangeReceiptMessage,
+} from "../../../gen/platform/bulk/v1/common_pb.ts";
+import { requireScopes } from "../../auth/authenticator.ts";
 import { ServiceError } from "../../base/errors.ts";
-import type { ProvingLedger } from "../../domain/answer.ts";
-import { type BulkCall, type BulkLedger, handleAll, type ItemResult } from "../../domain/bulk.ts";
-import type { DecisionDependencies } from "../../domain/decision.ts";
+import { type DecisionMembers, type ProvingLedger, proveRange } from "../../domain/answer.ts";
+import { type BulkCall, type BulkLedger, handleAll, type ItemResult, type StopRule } from "../../domain/bulk.ts";
+import type { Decided, DecisionDependencies } from "../../domain/decision.ts";
 import type { RecordingLedger } from "../../domain/deployment.ts";
+import type { Evaluations, PathedQuestion } from "../../domain/evaluation.ts";
 import { platformDomains } from "../../domain/platform-domains.ts";
 import type { CallIdentity } from "../../domain/record.ts";
+import type { EvaluationRequest } from "../../domain/requests.ts";
 import { type Call, callerOf, callOf, type ReceiptDetail } from "../calls/call.ts";
-import { envelope, identityOf, platformDomainMessages, receiptDetailOf } from "./messages.ts";
-import { type RangedReceipt, rangeMembers } from "./range.ts";
+import type { SettleItems } from "../gate/quota.ts";
+import { envelope, forMessage, identityOf, platformDomainMessages, receiptDetailOf } from "./messages.ts";
 
-export type HandleItem<Answer> = (
+type HandleItem<Answer> = (
   item: Message,
   identity: CallIdentity,
   ledger: RecordingLedger,
@@ -75,7 +83,7 @@ async function inTurns<Answer, Made>(
 }
 
 /** How one kind of item is handled and answered. */
-export interface BulkKind<Answer, Members> {
+interface BulkKind<Answer, Members> {
   readonly handle: HandleItem<Answer>;
   readonly receiptOf: (answer: Answer) => RangedReceipt;
   /** Members of an item's message. */
@@ -83,7 +91,7 @@ export interface BulkKind<Answer, Members> {
   readonly stopsAfter?: BulkCall<Answer>["stopsAfter"];
 }
 
-export interface BulkDependencies extends Pick<DecisionDependencies, "live"> {
+interface BulkDependencies extends Pick<DecisionDependencies, "live"> {
   readonly ledger: BulkLedger & ProvingLedger;
 }
 
@@ -136,3 +144,85 @@ function itemError({ code, reason, message, details }: ServiceError): ItemError 
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
   };
 }
+
+// One receipt for a whole bulk call, if the caller asks for it.
+
+type RangedReceipt = DecisionMembers["receipt"];
+
+interface RangeMembers {
+  /** Leaf of each item's record, in order; undefined if it has none. */
+  readonly leaves: readonly (RangeLeafMessage | undefined)[];
+  readonly receipt: RangeReceiptMessage | undefined;
+}
+
+/** Proves the records of the results. All is undefined if the caller did not ask for a range receipt. */
+async function rangeMembers<Answer>(
+  context: HandlerContext,
+  ledger: ProvingLedger,
+  results: readonly ItemResult<Answer>[],
+  receiptOf: (answer: Answer) => RangedReceipt,
+): Promise<RangeMembers> {
+  if (callOf(context).receiptDetail !== "range") return { leaves: [], receipt: undefined };
+  const receipts = results.map((result) => (result && "answer" in result ? receiptOf(result.answer) : undefined));
+  const proof = await proveRange(
+    ledger,
+    receipts.filter((receipt) => receipt !== undefined),
+  );
+  return {
+    leaves: receipts.map((receipt) => receipt && leafMessage(receipt)),
+    receipt: proof && {
+      $typeName: "platform.bulk.v1.RangeReceipt",
+      ...forMessage(proof),
+      treeSize: BigInt(proof.treeSize),
+    },
+  };
+}
+
+function leafMessage({ recordId, leafIndex, leafHash, opening }: RangedReceipt): RangeLeafMessage {
+  if (opening === undefined) throw new ServiceError("internal", "a receipt without its opening");
+  return { $typeName: "platform.bulk.v1.RangeLeaf", recordId, leafIndex: BigInt(leafIndex), leafHash, opening };
+}
+
+// Decides the questions of one call, for all methods that have them: with scopes, quotas and turns of admission.
+
+export interface AskingOptions {
+  readonly takeItems: TakeItems;
+}
+
+export interface Asking {
+  /** Rejects as `Evaluations.prepare`. */
+  prepare(questions: readonly PathedQuestion[], context: HandlerContext): Promise<readonly EvaluationRequest[]>;
+  /**
+   * Evaluates the questions if the caller has the scopes for all of them. `stopsAfter` may end the evaluation early.
+   *
+   * @throws ServiceError `missing_scope`, `rate_limited`, or as `Evaluations.evaluate`
+   */
+  decide(
+    requests: readonly EvaluationRequest[],
+    context: HandlerContext,
+    stopsAfter?: StopRule,
+  ): Promise<readonly Decided[]>;
+}
+
+export function createAsking(evaluations: Evaluations, { takeItems }: AskingOptions): Asking {
+  return {
+    prepare: (questions, context) => evaluations.prepare(callerOf(context), questions, () => pause(callOf(context))),
+    async decide(requests, context, stopsAfter) {
+      const identity = identityOf(context);
+      // Check the scopes of all questions before the first is evaluated.
+      const isDpop = /^dpop /i.test(context.requestHeader.get("authorization") ?? "");
+      requireScopes(identity.caller, evaluations.scopesFor(identity.caller, requests), isDpop ? "DPoP" : "Bearer");
+      const call = callOf(context);
+      if (requests.length === 0) call.recordedItems = 0;
+      // The call itself was counted as one of them.
+      const others = requests.length - 1;
+      const settle = others > 0 ? await takeItems(call, others, context.signal) : undefined;
+      const answers = await evaluations.evaluate(identity, requests, (until) => pause(call, until), stopsAfter);
+      settle?.(answers.length - 1, answers.length - 1);
+      return answers;
+    },
+  };
+}
+
+/** Takes quota for items; resolves with a function that settles how many were recorded. */
+export type TakeItems = (call: Call, count: number, signal: AbortSignal) => Promise<SettleItems>;

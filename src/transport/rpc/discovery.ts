@@ -2,8 +2,7 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import type { DiscoveryService } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
 import type { Discovery } from "../../domain/discovery.ts";
 import { callerOf } from "../calls/call.ts";
-import { artifactProfile, authMode, protectionOperation } from "./enums.ts";
-import { envelope, forMessage } from "./messages.ts";
+import { artifactProfile, authMode, envelope, forMessage, protectionOperation } from "./messages.ts";
 
 /** The discovery service over its domain. `service` is the name in every answer. */
 export function createDiscoveryService(service: string, discovery: Discovery): ServiceImpl<typeof DiscoveryService> {

@@ -1,19 +1,34 @@
 /** Messages that several answers contain, built complete so that protobuf-es does not copy them. */
-
-import type { Message } from "@bufbuild/protobuf";
+import type { DescEnum, Message } from "@bufbuild/protobuf";
 import type { HandlerContext } from "@connectrpc/connect";
-import type {
-  Caller as CallerMessage,
-  KeyTransport as KeyTransportMessage,
-  PlatformDomain as PlatformDomainMessage,
-  Receipt as ReceiptMessage,
+import type * as pb from "../../../gen/platform/sdk/v1/common_pb.ts";
+import {
+  ArtifactKindSchema,
+  ArtifactProfileSchema,
+  type Caller as CallerMessage,
+  EvidenceEventTypeSchema,
+  KeyAccessOperationSchema,
+  type KeyTransport as KeyTransportMessage,
+  type PlatformDomain as PlatformDomainMessage,
+  ProtectionOperationSchema,
+  type Receipt as ReceiptMessage,
 } from "../../../gen/platform/sdk/v1/common_pb.ts";
+import { AuthModeSchema, type AuthMode as PbAuthMode } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
 import type { Obligation as ObligationMessage } from "../../../gen/platform/sdk/v1/protection_pb.ts";
 import type { Caller } from "../../base/caller.ts";
+import {
+  artifactKinds,
+  artifactProfiles,
+  authModes,
+  evidenceEventTypes,
+  keyAccessOperations,
+  protectionOperations,
+} from "../../base/vocabulary.ts";
 import type { DecisionMembers, KeyTransport } from "../../domain/answer.ts";
 import type { PlatformDomain } from "../../domain/platform-domains.ts";
 import type { CallIdentity } from "../../domain/record.ts";
 import { type Call, callerOf, callOf, type ReceiptDetail } from "../calls/call.ts";
+import { enumNames } from "../codec/normal-form.ts";
 
 export function keyTransportMessage(transport: KeyTransport | undefined): KeyTransportMessage | undefined {
   if (transport === undefined) return undefined;
@@ -81,7 +96,7 @@ export function receiptMessage(context: HandlerContext, receipt: Receipt): Recei
 }
 
 /** The members that every answer begins with (specification, section 2.3), and the caller. */
-export interface Envelope {
+interface Envelope {
   readonly service: string;
   readonly status: "ready" | "ok";
   readonly caller: CallerMessage;
@@ -104,11 +119,47 @@ export function identityOf(context: HandlerContext): CallIdentity {
 }
 
 /** Init shapes of protobuf-es have mutable arrays; the domain's are readonly. */
-export type Mutable<T> = T extends string | number | boolean | bigint | undefined | Message
+type Mutable<T> = T extends string | number | boolean | bigint | undefined | Message
   ? T
   : { -readonly [Key in keyof T]: Mutable<T[Key]> };
 
 /** Casts the domain's answer for a message that is only encoded. */
 export function forMessage<T>(value: T): Mutable<T> {
   return value as Mutable<T>;
+}
+
+// Maps the domain's words to the numbers of enumerations in the protobuf definitions.
+
+type Numbers<Word extends string, Value extends number> = Readonly<Record<Word, Value>>;
+
+export const artifactKind = numbers<(typeof artifactKinds)[number], pb.ArtifactKind>(ArtifactKindSchema, artifactKinds);
+export const artifactProfile = numbers<(typeof artifactProfiles)[number], pb.ArtifactProfile>(
+  ArtifactProfileSchema,
+  artifactProfiles,
+);
+export const authMode = numbers<(typeof authModes)[number], PbAuthMode>(AuthModeSchema, authModes);
+export const evidenceEventType = numbers<(typeof evidenceEventTypes)[number], pb.EvidenceEventType>(
+  EvidenceEventTypeSchema,
+  evidenceEventTypes,
+);
+export const keyAccessOperation = numbers<(typeof keyAccessOperations)[number], pb.KeyAccessOperation>(
+  KeyAccessOperationSchema,
+  keyAccessOperations,
+);
+export const protectionOperation = numbers<(typeof protectionOperations)[number], pb.ProtectionOperation>(
+  ProtectionOperationSchema,
+  protectionOperations,
+);
+
+/** Throws at start-up if words and definition differ. */
+function numbers<Word extends string, Value extends number>(
+  desc: DescEnum,
+  words: readonly Word[],
+): Numbers<Word, Value> {
+  const byName = new Map(
+    [...enumNames(desc)].filter(([number]) => number !== 0).map(([number, name]) => [name, number]),
+  );
+  const differ = byName.size !== words.length || words.some((word) => !byName.has(word));
+  if (differ) throw new Error(`${desc} is not the enumeration of the specification`);
+  return Object.fromEntries(byName) as Numbers<Word, Value>;
 }

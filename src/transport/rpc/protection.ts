@@ -21,14 +21,16 @@ import type {
 } from "../../domain/protection.ts";
 import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "../../domain/requests.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
-import { artifactProfile, keyAccessOperation, protectionOperation } from "./enums.ts";
 import {
+  artifactProfile,
   envelope,
   forMessage,
   identityOf,
+  keyAccessOperation,
   keyTransportMessage,
   obligationMessages,
   platformDomainMessages,
+  protectionOperation,
   receiptMessage,
 } from "./messages.ts";
 

@@ -1,12 +1,11 @@
 /** Answers health checks from the service's readiness, at most once per `freshForMs`, to protect the store. */
-
 import type { ServiceImpl } from "@connectrpc/connect";
 import { type Health, HealthCheckResponse_ServingStatus as Status } from "../../../gen/grpc/health/v1/health_pb.ts";
 import type { Clock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { Timers } from "../../base/timers.ts";
 
-export type Serving = "serving" | "not_serving";
+type Serving = "serving" | "not_serving";
 
 /** Runs the readiness checks. Never rejects. */
 export type ReadinessSource = () => Promise<{
@@ -36,9 +35,9 @@ export interface HealthMonitor {
 }
 
 /** Age up to which a readiness result is reused, in milliseconds. */
-export const freshForMs = 500;
+const freshForMs = 500;
 /** Interval of readiness checks while a watch is open, in milliseconds. */
-export const watchIntervalMs = 1_000;
+const watchIntervalMs = 1_000;
 
 /** Creates the monitor. It runs checks only on request. */
 export function createHealthMonitor(options: HealthMonitorOptions): HealthMonitor {

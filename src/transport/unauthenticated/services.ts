@@ -5,15 +5,14 @@ import type { InboundRequest } from "../../base/inbound-request.ts";
 import { startDeadline } from "../../http/deadline.ts";
 import type { AdapterOptions, UnaryMethod } from "../calls/exchange.ts";
 import { implementation, type ServiceBinding } from "../calls/methods.ts";
-import { conversationLimits, streamLimiter, watchLimits } from "../connect/stream-limits.ts";
-import { registerStreams } from "../connect/streams.ts";
+import { conversationLimits, registerStreams, streamLimiter, watchLimits } from "../connect/streams.ts";
 import { registerUnary } from "../connect/unary.ts";
 
 /** Largest message of these services, in bytes: they take names. */
 const maxMessageBytes = 4096;
 /** Longest time in which a caller may send on one stream, in milliseconds. */
 const maxConversationMs = 60_000;
-export interface UnauthenticatedServicesOptions extends Pick<AdapterOptions, "service" | "limits" | "bodies"> {
+interface UnauthenticatedServicesOptions extends Pick<AdapterOptions, "service" | "limits" | "bodies"> {
   /** Aborted when the server begins to stop: open streams are no longer read. */
   readonly stopping: AbortSignal;
   /** Returns the address of a call, as `callerAddress` does. */
@@ -75,7 +74,7 @@ function unaryMethods({ desc, impl }: ServiceBinding): UnaryMethod[] {
 }
 
 /** Yields the body until it ends or the signal aborts. */
-export async function* bodyUntil(body: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+async function* bodyUntil(body: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const iterator = body[Symbol.asyncIterator]();
   const enough: IteratorResult<Uint8Array> = { done: true, value: undefined };
   // Set again for each piece: racing every piece with one promise would keep all of them in memory.

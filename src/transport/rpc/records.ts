@@ -1,20 +1,115 @@
+/** The services that record, over their domain: evidence and registrations, one by one and in bulk. */
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { BulkRecordService, EventItem, RegistrationItem } from "../../../gen/platform/bulk/v1/records_pb.ts";
+import {
+  type EvidenceService,
+  type RecordEvidenceRequest,
+  RecordEvidenceRequestSchema,
+} from "../../../gen/platform/sdk/v1/evidence_pb.ts";
+import {
+  type RegisterArtifactRequest,
+  RegisterArtifactRequestSchema,
+  type RegistrationService,
+} from "../../../gen/platform/sdk/v1/registration_pb.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { ProvingLedger } from "../../domain/answer.ts";
 import type { BulkLedger } from "../../domain/bulk.ts";
 import type { RecordingLedger } from "../../domain/deployment.ts";
-import { createEvidence, type EvidenceAnswer } from "../../domain/evidence.ts";
+import { createEvidence, type Evidence, type EvidenceAnswer } from "../../domain/evidence.ts";
 import type { CallIdentity } from "../../domain/record.ts";
 import {
   createRegistrations,
   type RegistrationAnswer,
   type RegistrationDependencies,
+  type Registrations,
 } from "../../domain/registration.ts";
+import type { EvidenceRequest, RegistrationRequest } from "../../domain/requests.ts";
+import { toNormalForm } from "../codec/normal-form.ts";
 import { answerBulk } from "./bulk.ts";
-import { evidenceRequest } from "./evidence.ts";
-import { forMessage, withReceipt } from "./messages.ts";
-import { registrationRequest } from "./registration.ts";
+import {
+  artifactKind,
+  artifactProfile,
+  envelope,
+  evidenceEventType,
+  forMessage,
+  identityOf,
+  protectionOperation,
+  withReceipt,
+} from "./messages.ts";
+
+/** The evidence service over its domain. `service` is the name in every answer. */
+export function createEvidenceService(service: string, evidence: Evidence): ServiceImpl<typeof EvidenceService> {
+  return {
+    recordEvidence: (request, context) => recordEvidence(service, evidence, request, context),
+  };
+}
+
+function evidenceRequest(message: RecordEvidenceRequest): EvidenceRequest {
+  return toNormalForm<RecordEvidenceRequest, EvidenceRequest>(RecordEvidenceRequestSchema, message);
+}
+
+async function recordEvidence(
+  service: string,
+  evidence: Evidence,
+  message: RecordEvidenceRequest,
+  context: HandlerContext,
+) {
+  const identity = identityOf(context);
+  const answer = forMessage(await evidence.record(identity, evidenceRequest(message)));
+  const { requestSummary: summary } = answer;
+  return {
+    ...envelope(service, identity.caller),
+    ...answer,
+    ingestion: withReceipt(context, answer.ingestion),
+    requestSummary: {
+      ...summary,
+      eventType: evidenceEventType[summary.eventType],
+      artifactKind: summary.artifactKind && artifactKind[summary.artifactKind],
+      artifactProfile: summary.artifactProfile && artifactProfile[summary.artifactProfile],
+    },
+  };
+}
+
+/** The registration service over its domain. `service` is the name in every answer. */
+export function createRegistrationService(
+  service: string,
+  registrations: Registrations,
+): ServiceImpl<typeof RegistrationService> {
+  return {
+    registerArtifact: (request, context) => registerArtifact(service, registrations, request, context),
+  };
+}
+
+function registrationRequest(message: RegisterArtifactRequest): RegistrationRequest {
+  return toNormalForm<RegisterArtifactRequest, RegistrationRequest, "artifact_object_b64">(
+    RegisterArtifactRequestSchema,
+    message,
+  );
+}
+
+async function registerArtifact(
+  service: string,
+  registrations: Registrations,
+  message: RegisterArtifactRequest,
+  context: HandlerContext,
+) {
+  const identity = identityOf(context);
+  const request = registrationRequest(message);
+  const object = message.artifactObjectB64;
+  const answer = forMessage(await registrations.register(identity, request, object, context.signal));
+  const { requestSummary: summary } = answer;
+  return {
+    ...envelope(service, identity.caller),
+    ...answer,
+    registration: withReceipt(context, answer.registration),
+    requestSummary: {
+      ...summary,
+      operation: protectionOperation[summary.operation],
+      artifactKind: summary.artifactKind && artifactKind[summary.artifactKind],
+      artifactProfile: artifactProfile[summary.artifactProfile],
+    },
+  };
+}
 
 /** Items are recorded as on their single routes. */
 export type BulkRecordDependencies = RegistrationDependencies & { readonly ledger: BulkLedger & ProvingLedger };

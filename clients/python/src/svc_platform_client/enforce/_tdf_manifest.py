@@ -35,7 +35,7 @@ _SHAPE: Json = {
     "encryptionInformation": {
         "type": "split",
         "method": {"algorithm": "AES-256-GCM"},
-        "policy": str,
+        "policy": "[A-Za-z0-9+/=]*",
         "keyAccess": [
             {
                 **{"type": str, "url": str, "wrappedKey": str, "policyBinding": {"alg": str, "hash": str}},

@@ -7,11 +7,12 @@ import { newRecordId, type RandomFill } from "../../src/base/ids.ts";
 import { proveRange } from "../../src/domain/answer.ts";
 import type { LedgerEvents } from "../../src/ledger/append/ledger.ts";
 import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
-import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
+import type { Appended, Ledger, PublishedLogs } from "../../src/ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { requestDigest } from "../../src/ledger/record/record.ts";
 import { openCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
+import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import type { NoteVerifier } from "../../src/ledger/tlog/note-keys.ts";
 import { givenOf, manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 
@@ -31,7 +32,7 @@ export interface LedgerFixture {
     readonly limits?: Partial<AppenderLimits>;
     readonly events?: LedgerEvents;
     readonly logger?: { warn(fields: Readonly<Record<string, unknown>>, message: string): void };
-  }): Promise<Ledger>;
+  }): Promise<Ledger & PublishedLogs>;
   /** Rows of a tenant's log, by index. */
   rows(tenantId: string): Promise<readonly StoredRow[]>;
   /** What verifies the checkpoints of a log. */
@@ -55,7 +56,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
     const random = seededRandom();
     const makeRecord = recordMaker(clock, random);
     let fixture: LedgerFixture;
-    let ledger: Ledger;
+    let ledger: Ledger & PublishedLogs;
 
     beforeEach(async () => {
       fixture = await makeFixture();
@@ -165,6 +166,26 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
       const { recordId } = await ledger.append(makeRecord(alice));
       await fixture.deleteOpening("alice", recordId);
       expect(await ledger.find(alice, recordId)).toBe("erased");
+    });
+
+    test("any record has a receipt in the newest tree, as long as it is not erased", async () => {
+      const appended: Appended[] = [];
+      for (let count = 0; count < 5; count++) appended.push(await ledger.append(makeRecord(alice)));
+      const other = await ledger.append(makeRecord(bob));
+      const [first] = appended as [Appended];
+      const name = logNameOf(first.log);
+      const verifier = await fixture.verifier(first.log);
+      for (const { recordId, leafIndex } of appended) {
+        const receipt = await ledger.receipt(name, recordId);
+        if (typeof receipt === "string") throw new Error(receipt);
+        const proven = verifyReceipt(givenOf(receipt), verifier);
+        expect(proven).toMatchObject({ leafIndex, treeSize: 6, record: { record_id: recordId } });
+      }
+      expect(await ledger.receipt(name, other.recordId)).toBe("unknown");
+      expect(await ledger.receipt("0".repeat(32), first.recordId)).toBe("unknown");
+      expect(await ledger.receipt("no name", first.recordId)).toBe("unknown");
+      await fixture.deleteOpening(alice, first.recordId);
+      expect(await ledger.receipt(name, first.recordId)).toBe("erased");
     });
 
     test("a record that was changed behind the ledger is not returned", async () => {

@@ -29,7 +29,7 @@ export async function writeAppFiles(folder: string): Promise<void> {
       copy(join(root, installed.path), join(folder, installed.path));
     }
   }
-  addConsoleNotices(join(folder, "licenses"));
+  addConsoleNotices(join(folder, "licenses/console"));
 }
 
 /** The console's files contain its dependencies: their licences go with them. */

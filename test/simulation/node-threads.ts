@@ -107,7 +107,9 @@ export class Worker {
     };
     // Whenever the thread opens a connection, it is the thread's own.
     const own = { ...others, openConnection: (...given: unknown[]) => this.#as(() => openConnection(...given)) };
-    const started = this.#as(() => start({ ...imports, "node:worker_threads": threads, "../files/connection.ts": own }));
+    const started = this.#as(() =>
+      start({ ...imports, "node:worker_threads": threads, "../files/connection.ts": own }),
+    );
     // Its first part, up to where it would wait for a module, is all there is.
     await started.catch((error: unknown) => {
       this.#emit("error", error);

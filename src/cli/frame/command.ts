@@ -242,7 +242,8 @@ export function tellSecurity(
   event: SecurityEvent,
   fields: Readonly<Record<string, unknown>>,
   message: string,
+  level: "info" | "warn" = "warn",
 ): void {
-  const line = { level: "warn", time: new Date().toISOString(), ...securityFields(event), ...fields, message };
+  const line = { level, time: new Date().toISOString(), ...securityFields(event), ...fields, message };
   terminal.log?.(`${JSON.stringify(line)}\n`);
 }

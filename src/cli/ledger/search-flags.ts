@@ -23,12 +23,19 @@ const terms = {
 
 const range = { from: "from", to: "to" } as const satisfies Record<string, SearchParameter>;
 
-const page = { record: "record_id", after: "after", limit: "limit" } as const satisfies Record<string, SearchParameter>;
+const page = {
+  record: "record_id",
+  last: "last",
+  newest: "newest",
+  after: "after",
+  limit: "limit",
+  countBy: "count_by",
+} as const satisfies Record<string, SearchParameter>;
 
 const flags = { ...page, ...terms, ...range };
 
 export type TermCriteria = { readonly [Flag in keyof typeof terms | keyof typeof range]?: string };
-export type PageCriteria = TermCriteria & { readonly [Flag in keyof typeof page]?: string };
+export type PageCriteria = TermCriteria & { readonly [Flag in keyof typeof page]?: string | boolean };
 
 /** Options for the content of records and the time of recording. */
 export const searchFlags = {
@@ -59,13 +66,20 @@ export function asksForTerms(options: TermCriteria): boolean {
 
 /** The search, or the problems of the options. */
 export function readSearch(options: PageCriteria): SearchCriteria | readonly string[] {
-  const criteria = parseSearch(
-    Object.fromEntries(
-      Object.entries(flags).map(([flag, parameter]) => [parameter, options[flag as keyof PageCriteria]]),
-    ),
-    systemClock.now(),
-  );
+  const criteria = parseSearch(Object.fromEntries(given(options)), systemClock.now());
   return "limit" in criteria ? criteria : criteria.map(({ parameter, message }) => `${flagOf(parameter)}: ${message}`);
+}
+
+/** Names of the parameters that are given. */
+export function searchedParameters(options: PageCriteria): readonly string[] {
+  return given(options).map(([parameter]) => parameter);
+}
+
+function given(options: PageCriteria): readonly (readonly [SearchParameter, string])[] {
+  return Object.entries(flags).flatMap(([flag, parameter]) => {
+    const value = options[flag as keyof PageCriteria];
+    return value === undefined ? [] : [[parameter, String(value)] as const];
+  });
 }
 
 /** An invalid search exits with 2, so that no script takes it for an answer. */

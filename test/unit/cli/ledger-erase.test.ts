@@ -247,10 +247,10 @@ describe("ledger erase, by what records must have", () => {
       err: "nothing is found that may be erased\n",
     });
     const left = await run("ledger", "search", "--tenant", "alice", "--label", "health", "--outcome", "allow");
-    expect(left.out.trim().split("\n")).toHaveLength(1);
+    expect(left.out.trim().split("\n")).toHaveLength(2);
     expect(await run("ledger", "search", "--tenant", "alice", "--resource", "person-7")).toMatchObject({
       code: 0,
-      out: "nothing found\n",
+      out: expect.stringMatching(/^0 of \d+ records match; principals here: /),
     });
   });
 

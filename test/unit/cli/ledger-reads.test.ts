@@ -130,7 +130,7 @@ describe("ledger reapply-erasures", () => {
   test("removes again what a backup brought back, once confirmed, and until then it reads as erased", async () => {
     const id = (await states["with an opening that a backup brought back"]?.()) ?? "";
     const search = () => run("ledger", "search", "--tenant", "alice", "--record", id, "--records");
-    expect((await search()).out).toMatch(/\terased\n$/);
+    expect((await search()).out).toContain("ERASED");
     const came = /^tenant alice: openings or kept answers of 1 erased record are in the store again/;
     expect(await run("ledger", "verify")).toMatchObject({
       code: 1,
@@ -195,6 +195,6 @@ describe("ledger reapply-erasures", () => {
     expect(await reapply(...erasing)).toMatchObject({ code: 0, out: "nothing that was erased is there again\n" });
     expect(hashes()).toEqual(before);
     const { out } = await run("ledger", "search", "--tenant", "alice", "--record", id);
-    expect(out).not.toContain("erased");
+    expect(out).not.toContain("ERASED");
   });
 });

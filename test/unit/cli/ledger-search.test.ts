@@ -1,16 +1,20 @@
 /** `ledger search` and `ledger reindex`, on a store that a service has written, or is writing. */
 import { createHash } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { userInfo } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { base58btc } from "multiformats/bases/base58";
 import { CID } from "multiformats/cid";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { runCommandLine } from "../../../src/cli/run.ts";
 import { rawCid } from "../../../src/ledger/artifacts/cid.ts";
 import type { Appended } from "../../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { enterWithStore, leave, run as runCommand } from "./surroundings.ts";
+import { captureTerminal } from "./terminal.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -46,32 +50,107 @@ function execute(sql: string): void {
 
 const aboutIt = { kind: "evidence" as const, request: { artifact_digest: "sha256:it", artifact_cid: "bafy" } };
 
-test("search prints where records stand, and the records", async () => {
+test("search prints who did what with which result, and the records", async () => {
   const [decision, first, second] = await serve("alice", {}, aboutIt, aboutIt);
-  const line = (of: Appended | undefined, kind: string) =>
-    `${of?.leafIndex}\t${of?.recordedAt}\t${kind}\t${of?.recordId}`;
-  const ask = (...options: string[]) => run("search", "--tenant", "alice", ...options);
-  expect(await ask("--artifact-digest", "sha256:it")).toEqual({
-    code: 0,
-    err: "",
-    out: `${line(first, "evidence")}\n${line(second, "evidence")}\n`,
-  });
-  expect((await ask("--cid", "bafy", "--limit", "1")).out).toBe(
-    `${line(first, "evidence")}\nmore: --after ${first?.leafIndex}\n`,
-  );
-  expect((await ask("--cid", "bafy", "--limit", "1", "--after", String(first?.leafIndex))).out).toContain(
-    line(second, "evidence"),
-  );
-  expect((await ask("--decision", decision?.recordId ?? "")).out).toBe(`${line(decision, "decision")}\n`);
-  expect((await ask("--record", second?.recordId ?? "")).out).toBe(`${line(second, "evidence")}\n`);
-  expect((await ask("--principal", "principal-1", "--from", second?.recordedAt ?? "")).out).toBe(
-    `${line(second, "evidence")}\n`,
-  );
-  expect((await ask("--subject", "nobody")).out).toBe("nothing found\n");
-  const { out } = await ask("--to", second?.recordedAt ?? "", "--from", first?.recordedAt ?? "", "--records");
-  const [place, record] = out.trimEnd().split("\n");
-  expect(place).toBe(line(first, "evidence"));
+  const ask = async (...options: string[]) => (await run("search", "--tenant", "alice", ...options)).out;
+  /** Ids in the last column, and what follows the rows. */
+  const ids = async (...options: string[]) => {
+    const [head, ...lines] = (await ask(...options)).trimEnd().split("\n");
+    expect(head).toMatch(/^TIME +WHO +DID +WHAT +RESULT +WHY +EVIDENCED +RECORD$/);
+    return lines.map((line) => (line.startsWith("more:") ? line : line.split(/ +/).at(-1)));
+  };
+  const [line] = (await ask("--decision", decision?.recordId ?? "")).split("\n").slice(1);
+  expect(line?.split(/ {2,}/)).toEqual([
+    decision?.recordedAt,
+    "principal-1 (subject-1)",
+    "decision protect",
+    "allowed",
+    "platform.allow",
+    "no",
+    decision?.recordId,
+  ]);
+  expect(await ids("--artifact-digest", "sha256:it")).toEqual([first?.recordId, second?.recordId]);
+  expect(await ids("--newest", "--limit", "2")).toEqual([
+    second?.recordId,
+    first?.recordId,
+    `more: --after ${first?.leafIndex}`,
+  ]);
+  const paged = ["--cid", "bafy", "--limit", "1"];
+  expect(await ids(...paged)).toEqual([first?.recordId, `more: --after ${first?.leafIndex}`]);
+  expect(await ids(...paged, "--after", String(first?.leafIndex))).toEqual([second?.recordId]);
+  for (const id of [second?.recordId, second?.recordId.slice(0, 20)])
+    expect(await ids("--record", id ?? "")).toEqual([second?.recordId]);
+  expect(await ids("--principal", "principal-1", "--from", second?.recordedAt ?? "")).toEqual([second?.recordId]);
+  const out = await ask("--to", second?.recordedAt ?? "", "--from", first?.recordedAt ?? "", "--records");
+  const [, place, record] = out.trimEnd().split("\n");
+  expect(place).toContain(first?.recordId);
   expect(JSON.parse(record ?? "")).toMatchObject({ record_id: first?.recordId, request: aboutIt.request });
+});
+
+test("an empty answer says what was searched", async () => {
+  await serve("alice", {}, { caller: { principal_id: "reports" as never, subject: "r", auth_source: "bearer_token" } });
+  for (const asked of [
+    ["--subject", "nobody"],
+    ["--subject", "nobody", "--count-by", "day"],
+  ])
+    expect((await run("search", ...asked)).out).toBe("0 of 3 records match; principals here: principal-1, reports\n");
+});
+
+test("search counts, and writes CSV that no spreadsheet runs", async () => {
+  const formula = { kind: "customer", id: '=HYPERLINK("x"),1' };
+  const [first] = await serve(
+    "alice",
+    { request: { operation: "access", resource: formula, artifact_digest: "x:1" } },
+    {},
+  );
+  expect((await run("search", "--count-by", "principal")).out).toBe(
+    "VALUE        RECORDS\nprincipal-1  3\n3 of 3 records match\n",
+  );
+  expect((await run("search", "--count-by", "resource", "--csv")).out).toBe(
+    `value,records\n"'=HYPERLINK(""x""),1",1\n`,
+  );
+  const rows = (await run("search", "--record", first?.recordId ?? "", "--csv")).out.trimEnd().split("\n");
+  expect(rows).toEqual([
+    "time,who,did,resource,artifact,result,why,evidenced,record",
+    `${first?.recordedAt},principal-1 (subject-1),decision access,"customer/=HYPERLINK(""x""),1",x:1,allowed,platform.allow,no,${first?.recordId}`,
+  ]);
+});
+
+test("search finds what was said of a file, and of the last days", async () => {
+  const file = join(directory, "report.sealed");
+  writeFileSync(file, "it");
+  const artifact_digest = `sha256:${createHash("sha256").update("it").digest("hex")}`;
+  const [recorded] = await serve("alice", { kind: "evidence", request: { artifact_digest } }, aboutIt);
+  const found = async (...options: string[]) => JSON.parse((await run("search", "--json", ...options)).out).found;
+  expect(await found("--file", file)).toMatchObject([{ record_id: recorded?.recordId }]);
+  expect(await run("search", "--file", join(directory, "none"))).toMatchObject({ code: 2, out: "" });
+  vi.setSystemTime(clock.nowMs + 60_000);
+  try {
+    expect(await found("--last", "1h")).toHaveLength(3);
+    vi.setSystemTime(clock.nowMs + 7_200_000);
+    expect(await found("--last", "1h")).toEqual([]);
+    expect(await found("--last", "7d")).toHaveLength(3);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test("search leaves a trace on standard error, without the values", async () => {
+  await serve("alice", {});
+  const { terminal, logged } = captureTerminal();
+  await runCommandLine(["ledger", "search", "--label", "secret-label", "--newest"], terminal);
+  expect(logged.map((line) => JSON.parse(line))).toMatchObject([
+    {
+      level: "info",
+      category: "security",
+      event: "ledger_searched",
+      tenant_id: "alice",
+      log: expect.stringMatching(/^[0-9a-f]{32}$/),
+      operator: userInfo().username,
+      fields: ["newest", "label"],
+    },
+  ]);
+  expect(logged.join()).not.toContain("secret-label");
 });
 
 test.each([
@@ -128,17 +207,20 @@ test("search answers machines with one object, which says what is erased", async
     recorded_at: of?.recordedAt,
     erased,
   });
+  const summary = expect.objectContaining({ principal: "principal-1", artifact_digest: "sha256:it" });
   expect(JSON.parse(out)).toEqual({
     ok: true,
     tenant_id: "alice",
-    found: [place(first, true), { ...place(second, false), record: expect.objectContaining(aboutIt) }],
+    tree_size: 3,
+    found: [place(first, true), { ...place(second, false), summary, record: expect.objectContaining(aboutIt) }],
   });
-  expect((await run("search", "--tenant", "alice", "--record", first?.recordId ?? "")).out).toMatch(/\terased\n$/);
+  expect((await run("search", "--tenant", "alice", "--record", first?.recordId ?? "")).out).toContain("ERASED");
 });
 
 test.each([
   [["--limit", "0"], "--limit: must be 1 to 1000\n"],
   [["--after", "x"], "--after: must be the index of a leaf\n"],
+  [["--last", "1y"], "--last: must be a number of minutes, hours or days, such as 90m, 12h or 7d\n"],
   [["--from", "2026-01-01"], "--from: must be an RFC 3339 time, such as 2026-01-31T00:00:00Z\n"],
   [["--attribute", "region"], "--attribute: must be a key, = and a value, of 2048 characters together\n"],
   [["--attribute", "=eu"], "--attribute: must be a key, = and a value, of 2048 characters together\n"],
@@ -157,7 +239,7 @@ test.each([
 ])("search with %j is refused with exit code 2, and names what there is", async (options, problem) => {
   const err = typeof problem === "string" ? problem : expect.stringMatching(problem);
   for (const command of [["search"], ["erase", "--dry-run"]]) {
-    if (command[0] === "erase" && /limit|after|record|from/.test(options[0] ?? "")) continue;
+    if (command[0] === "erase" && /limit|after|record|from|last/.test(options[0] ?? "")) continue;
     expect(await run(...command, "--tenant", "alice", ...options)).toEqual({ code: 2, out: "", err });
   }
 });
@@ -212,7 +294,7 @@ test("reindex builds what was lost, and says what cannot be found again", async 
   expect(out).toMatch(
     /^\S+ \(tenant alice\): 3 leaves indexed, 0 of them erased\n\S+ \(tenant bob\): 2 leaves indexed.*\n$/,
   );
-  expect((await run("search", "--tenant", "alice", "--cid", "bafy")).out.split("\n")).toHaveLength(3);
+  expect((await run("search", "--tenant", "alice", "--cid", "bafy")).out.split("\n")).toHaveLength(4);
   execute(`DELETE FROM openings WHERE record_id = '${first?.recordId}'`);
   execute(`UPDATE entries SET sealed = zeroblob(99) WHERE record_id = '${second?.recordId}'`);
   expect(await run("reindex", "--tenant", "alice")).toMatchObject({
@@ -251,5 +333,5 @@ test("reindex lets a service that runs go on: no append is refused", async () =>
     "--after",
     "1500",
   );
-  expect(out.trimEnd().split("\n")).toHaveLength(Math.min(1_001, appended - 1_500));
+  expect(out.trimEnd().split("\n")).toHaveLength(Math.min(1_002, appended - 1_499));
 });

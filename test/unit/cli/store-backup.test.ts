@@ -106,7 +106,7 @@ test("what was erased since stays erased in an older copy; without its anchor it
   expect((await run(...erase)).code).toBe(0);
   restore();
   const search = ["ledger", "search", "--tenant", "alice", "--record", recordId];
-  expect((await run(...search, "--records")).out).toContain("erased");
+  expect((await run(...search, "--records")).out).toContain("ERASED");
   const verified = await run("ledger", "verify");
   expect(verified).toMatchObject({ code: 1, err: expect.stringContaining("has 4 leaves, and had 5") });
   expect(verified.err).toContain("the anchor notes the erasure of 1 record");

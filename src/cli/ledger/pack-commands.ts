@@ -7,7 +7,7 @@ import { pipeline } from "node:stream/promises";
 import { systemClock } from "../../base/clock.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { isMoment, parseTimestamp } from "../../base/text-forms.ts";
-import { type Lineage, LineageCollector } from "../../domain/lineage/lineage.ts";
+import { type EvidenceCounts, type Lineage, LineageCollector } from "../../domain/lineage/lineage.ts";
 import { type PackReport, packReport } from "../../domain/lineage/report.ts";
 import type { Step } from "../../domain/lineage/step.ts";
 import { isFileError } from "../../files/file-system.ts";
@@ -257,6 +257,7 @@ export function reportText(report: PackReport): string {
     ...table([
       ["tenant", report.tenant_id],
       ["selection", selectionText(report.selection)],
+      ...(report.evidence === undefined ? [] : [["evidence", evidenceText(report.evidence)] as const]),
       ["erased", `${count(report.erased, "record")}, of which the leaf alone is left`],
       ["log", `${count(report.tree_size, "leaf")}, the newest recorded at ${report.newest_recorded_at}`],
       ["root", report.root],
@@ -296,7 +297,18 @@ function stepLine(step: Step): string {
   const { leaf_index, recorded_at, kind, record_id, erased, operation, outcome, principal, subject } = step;
   const what = [kind.replace("_", " "), operation, erased === true ? "ERASED" : outcome].filter(isGiven).join(" ");
   const who = principal === undefined ? "" : `  by ${principal}${subject === principal ? "" : ` (${subject})`}`;
-  return `  ${recorded_at}  leaf ${leaf_index}  ${what}${who}  ${record_id}${citationText(step)}`;
+  return `  ${recorded_at}  leaf ${leaf_index}  ${what}${who}  ${record_id}${citationText(step)}${ofEvidence(step)}`;
+}
+
+function evidenceText({ allowed, ...codes }: EvidenceCounts): string {
+  const counts = Object.entries(codes).map(([code, number]) => `${number} ${code.replaceAll("_", " ")}`);
+  return `${allowed} allowed ${allowed === 1 ? "decision" : "decisions"}${counts.length === 0 ? "" : `: ${counts.join(", ")}`}`;
+}
+
+/** Whether the policy expects evidence, and what arrived. */
+function ofEvidence({ evidence, expects_evidence: isExpected }: Step): string {
+  if (evidence === undefined) return "";
+  return `  evidence ${isExpected === false ? "not expected" : "expected"}${evidence === "not_expected" ? "" : `, ${evidence.replaceAll("_", " ")}`}`;
 }
 
 function citationText({ kind, citation, decision_id, relied_on }: Step): string {

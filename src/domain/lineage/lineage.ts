@@ -1,9 +1,10 @@
 /** The history of each artifact in a pack, in order. */
 import type { CheckedEntry, CompleteRange } from "../../ledger/pack/entry-checks.ts";
+import { type EvidenceCode, evidenceCodes } from "../../ledger/ports/search.ts";
 import { PackFacts, type Remark, remarksOn } from "./remarks.ts";
 import { type Step, stepOf } from "./step.ts";
 
-/** Packs with more records get no lineage, so that verification needs bounded memory: 0.1 GB. */
+/** Packs with more records get no lineage, so that verification needs bounded memory: 0.2 GB. */
 const maxLineageSteps = 100_000;
 
 export interface Lineage {
@@ -15,7 +16,11 @@ export interface Lineage {
   readonly remarks: readonly Remark[];
 }
 
+/** Allowed decisions of a pack, and how many have which `evidence`. */
+export type EvidenceCounts = { readonly allowed: number } & { readonly [Code in EvidenceCode]?: number };
+
 export interface LineageReport {
+  readonly evidence: EvidenceCounts;
   /** One for each artifact, then one for each decision that no artifact's record cites, in the order of the log. */
   readonly lineages: readonly Lineage[];
   /** Records about the log itself: genesis, key rotations, erasures; and erased ones without an artifact. */
@@ -47,8 +52,9 @@ export class LineageCollector {
 }
 
 /** Takes linear time. */
-export function lineageOf(steps: readonly Step[], range: CompleteRange | undefined): LineageReport {
-  const facts = new PackFacts(steps, range);
+export function lineageOf(shown: readonly Step[], range: CompleteRange | undefined): LineageReport {
+  const facts = new PackFacts(shown, range);
+  const steps = shown.map((step) => facts.withEvidence(step));
   const groups = new Groups();
   const linked = steps.filter(({ kind, erased }) => isAboutArtifacts(kind) && erased !== true);
   const byId = new Map(linked.map((step) => [step.record_id, step]));
@@ -71,8 +77,15 @@ export function lineageOf(steps: readonly Step[], range: CompleteRange | undefin
   const cited = new Set(withArtifact.flatMap((group) => group.map(({ decision_id }) => decision_id)));
   const bare = [...members.values()].filter((group) => !group.some(hasName) && !isSharedDecision(group, cited));
   const lineages = [...withArtifact, ...bare].map((group) => lineage(withDecisions(group, facts), facts));
-  const shown = new Set(lineages.flatMap((each) => each.steps.map(({ record_id }) => record_id)));
-  return { lineages, others: steps.filter(({ record_id }) => !shown.has(record_id)) };
+  const listed = new Set(lineages.flatMap((each) => each.steps.map(({ record_id }) => record_id)));
+  const others = steps.filter(({ record_id }) => !listed.has(record_id));
+  return { evidence: evidenceCounts(steps), lineages, others };
+}
+
+function evidenceCounts(steps: readonly Step[]): EvidenceCounts {
+  const codes = steps.flatMap(({ evidence }) => evidence ?? []);
+  const counts = evidenceCodes.map((code) => [code, codes.filter((each) => each === code).length] as const);
+  return { allowed: codes.length, ...Object.fromEntries(counts.filter(([, count]) => count > 0)) };
 }
 
 function isAboutArtifacts(kind: Step["kind"]): boolean {

@@ -5,7 +5,6 @@
  */
 import { eventOutcomes } from "../../base/vocabulary.ts";
 import type { CompleteRange } from "../../ledger/pack/entry-checks.ts";
-import type { EvidenceCode } from "../../ledger/ports/search.ts";
 import { ArrivedEvidence } from "../../ledger/search/summary.ts";
 import type { Step } from "./step.ts";
 
@@ -59,14 +58,18 @@ export class PackFacts {
     return id === undefined ? undefined : this.#decisions.get(id);
   }
 
-  /** What arrived of the evidence of an allowed decision. */
-  evidence(decision: Step): EvidenceCode {
-    return this.#arrived.of(decision.record_id, decision, this.#unseen(decision.leaf_index) === undefined);
+  /** An allowed decision with what arrived of its evidence; any other step unchanged. */
+  withEvidence(step: Step): Step {
+    if (step.kind !== "decision" || step.outcome !== "allowed") return step;
+    const isComplete = this.#unseen(step.leaf_index) === undefined;
+    const told = { ...step, evidence: this.#arrived.of(step.record_id, step, isComplete) };
+    this.#decisions.set(step.record_id, told);
+    return told;
   }
 
   /** Remarks on the evidence of an allowed decision; none if it is evidenced, or needs no evidence. */
   onAllowed(decision: Step): readonly Remark[] {
-    const code = this.evidence(decision);
+    const { evidence: code = "not_expected" } = decision;
     if (code === "evidenced" || code === "not_expected") return [];
     if (code === "not_shown") {
       const gap = this.#unseen(decision.leaf_index);

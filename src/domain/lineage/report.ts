@@ -14,7 +14,7 @@ interface Shares {
 }
 
 /**
- * The report, its members in snake_case for printing. Without a lineage it has no `lineages` and `others`.
+ * The report, its members in snake_case for printing. Without a lineage it has no `evidence`, `lineages` and `others`.
  * @param cosigned trusted witnesses that have cosigned the pack's checkpoint
  */
 export function packReport(
@@ -42,7 +42,7 @@ export function packReport(
       range: { leaves: range.leaves, first_leaf_index: range.firstLeafIndex, closed: range.closed },
     }),
     policies: [...pack.policies].map(([revision, isShown]) => ({ revision, shown: isShown })),
-    ...(lineage !== undefined && { lineages: lineage.lineages, others: lineage.others }),
+    ...(lineage !== undefined && { evidence: lineage.evidence, lineages: lineage.lineages, others: lineage.others }),
     proven: proven(pack, shares, cosigned),
     not_proven: notProven(pack, cosigned),
   };

@@ -100,7 +100,7 @@ describe("pack and pack verify", () => {
     expect(lines[0]).toMatch(/^verified: 4 records of ledger\.example\/[0-9a-f]{32}$/);
     const begin = lines.indexOf("artifact sha256:a, CID cid-a");
     expect(lines.slice(begin + 1, begin + 6)).toEqual([
-      `  2026-01-02T00:00:00.000Z  leaf 1  decision protect allowed  by principal-1 (subject-1)  ${first}`,
+      `  2026-01-02T00:00:00.000Z  leaf 1  decision protect allowed  by principal-1 (subject-1)  ${first}  evidence expected, evidenced`,
       expect.stringMatching(
         /^ {2}2026-01-02T00:00:01\.000Z {2}leaf 2 {2}registration protect accepted .* cites \S+: matched$/,
       ),

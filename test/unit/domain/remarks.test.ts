@@ -165,6 +165,28 @@ test.each(["/v1/sdk/protection-plan", "/v1/sdk/policy-resolve", "/v1/sdk/key-acc
   },
 );
 
+test("a report counts allowed decisions by what arrived of their evidence, and says it of each", async () => {
+  const log = memoryLog();
+  const bulk = [{}, {}, {}].map(() => log.append({ ...decision(true), route: "/v1/sdk/policy-resolve" }));
+  log.append(decision(false));
+  event(log, bulk[0] as RecordId);
+  event(log, bulk[1] as RecordId, "failed");
+  const lineage = new LineageCollector();
+  const pack = await verifyText(await log.pack(everything), [log.verifier()], (entry) => lineage.add(entry));
+  const { evidence: counts, lineages = [] } = lineage.report(pack.range) ?? {};
+  expect(counts).toEqual({ allowed: 3, evidenced: 1, failed: 1, missing: 1 });
+  const steps = lineages.flatMap((each) => each.steps).filter(({ kind }) => kind === "decision");
+  const said = new Map(steps.map((step) => [step.record_id, [step.expects_evidence, step.evidence]]));
+  expect(bulk.map((id) => said.get(id))).toEqual([
+    [true, "evidenced"],
+    [true, "failed"],
+    [true, "missing"],
+  ]);
+  expect(reportText(packReport(pack, { records: 0, erased: 0, leavesOnly: 0 }, lineage.report(pack.range)))).toContain(
+    "3 allowed decisions: 1 evidenced, 1 failed, 1 missing",
+  );
+});
+
 describe("an AuthZEN question", () => {
   const question = (allow: boolean) => ({ ...decision(allow), route: "/access/v1/evaluation" });
 

@@ -23,6 +23,7 @@ import {
 import { ledgerExportCommand } from "./ledger/export-command.ts";
 import { keysGenerateCommand, keysRotateCommand, keysShowCommand } from "./ledger/keys-commands.ts";
 import { ledgerPackCommand, ledgerPackVerifyCommand } from "./ledger/pack-commands.ts";
+import { ledgerPackShowCommand } from "./ledger/pack-show-command.ts";
 import { ledgerAnchorCommand, ledgerClockCommand, ledgerReapplyCommand } from "./ledger/recovery-commands.ts";
 import { ledgerReindexCommand } from "./ledger/reindex-command.ts";
 import { ledgerSearchCommand } from "./ledger/search-command.ts";
@@ -50,7 +51,7 @@ export function commandsOf(terminal: Terminal): Command {
     ...[migrateCommand, storeBackupCommand, storeCompactCommand, storeCopyCommand],
     ...[keysGenerateCommand, keysRotateCommand, keysShowCommand],
     ...[ledgerVerifyCommand, ledgerAnchorCommand, ledgerClockCommand, ledgerExportCommand],
-    ...[ledgerPackCommand, ledgerPackVerifyCommand, ledgerSearchCommand, ledgerReindexCommand],
+    ...[ledgerPackCommand, ledgerPackVerifyCommand, ledgerPackShowCommand, ledgerSearchCommand, ledgerReindexCommand],
     ...[ledgerEraseCommand, ledgerReapplyCommand],
     ...[ledgerHoldPlaceCommand, ledgerHoldReleaseCommand, ledgerHoldListCommand, receiptVerifyCommand],
     ...[clientsAddCommand, clientsRotateCommand, clientsListCommand, clientsRemoveCommand],

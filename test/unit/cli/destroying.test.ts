@@ -50,7 +50,15 @@ const harmless = [
     "policy schema",
     "policy diff",
   ],
-  ...["ledger verify", "ledger export", "ledger pack", "ledger pack verify", "ledger search", "ledger reindex"],
+  ...[
+    "ledger verify",
+    "ledger export",
+    "ledger pack",
+    "ledger pack verify",
+    "ledger pack show",
+    "ledger search",
+    "ledger reindex",
+  ],
   ...["ledger hold place", "ledger hold list", "ledger receipt verify", "store backup", "store compact"],
 ];
 

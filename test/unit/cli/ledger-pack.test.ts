@@ -202,6 +202,22 @@ describe("pack and pack verify", () => {
     },
   );
 
+  test("show prints the policy texts of a pack, and refuses one that is not its revision's", async () => {
+    const content = policyText({ "*": "a" });
+    const revision = revisionOf(content);
+    const outcome = { allow: true, policy_revision: revision };
+    const [first] = await serve([() => ({ ...decision(true), policyRevision: revision, outcome })], content);
+    await makePack("--decision", first as string);
+    const shown = await run("ledger", "pack", "show", out(), "--policies");
+    expect(shown.out).toContain(`policy revision ${revision}\n// manifest: {"platform":"a","tenants":{"*":"a"}}`);
+    const { policies } = JSON.parse((await run("ledger", "pack", "show", out(), "--policies", "--json")).out);
+    expect(policies).toEqual([{ revision, shown: true, bundle: JSON.parse(content) }]);
+    writeFileSync(out(), readFileSync(out(), "utf8").replace("entity A", "entity B"));
+    expect((await run("ledger", "pack", "show", out())).err).toContain(
+      "line 2: the policy text is not that of revision",
+    );
+  });
+
   test("without a policy text that was changed in the store, which is named", async () => {
     const content = policyText({ "*": "a" });
     const revision = revisionOf(content);

@@ -9,6 +9,8 @@ import { traced } from "../base/trace.ts";
 import type { ArtifactProfile } from "../base/vocabulary.ts";
 import {
   countingRegistrations,
+  nameOfDecision,
+  nameOfDigest,
   newestRegistration,
   ownersRegistration,
   type Registration,
@@ -47,13 +49,38 @@ export async function lookUpRegistered(
   call: WhoseRegistrations,
   names: readonly string[],
 ): Promise<LookedUp> {
-  try {
-    return whatIsKnown(await registrations(ledger, call, names));
-  } catch (error) {
+  return whatIsKnown(await readableRegistrations(ledger, call, names));
+}
+
+/**
+ * Looks up what was registered with each of the decisions: the newest registration of its artifact. Undefined if there
+ * is none, if it was erased, or if there is more than one artifact.
+ *
+ * @throws ServiceError as `lookUpRegistered`
+ */
+export async function registeredWith(
+  ledger: Pick<Ledger, "registrations">,
+  call: WhoseRegistrations,
+  decisionIds: readonly RecordId[],
+): Promise<readonly (StoredRecord | undefined)[]> {
+  if (decisionIds.length === 0) return [];
+  const found = await readableRegistrations(ledger, call, decisionIds.map(nameOfDecision));
+  return found.map((list) => {
+    if (typeof list === "string") return undefined;
+    const records = list.map(({ record }) => record);
+    const artifacts = new Set(records.map(({ request }) => nameOfDigest(request.artifact_digest as string)));
+    return artifacts.size === 1 ? newestOf(records) : undefined;
+  });
+}
+
+async function readableRegistrations(
+  ...[ledger, call, names]: Parameters<typeof lookUpRegistered>
+): Promise<readonly ArtifactRegistrations[]> {
+  return registrations(ledger, call, names).catch((error: unknown) => {
     if (!(error instanceof ServiceError) || error.reason !== "internal") throw error;
     const message = "What was registered of the artifact cannot be read: its record is damaged.";
     throw new ServiceError("store_unavailable", message, { cause: error.details.cause });
-  }
+  });
 }
 
 /** Whether one more registration of an artifact, after all known ones, would count. */

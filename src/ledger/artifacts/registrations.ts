@@ -40,16 +40,19 @@ export interface RegistrationSource {
   readonly outcome: JsonObject;
 }
 
-/** Returns the registration by each name of its artifact. Empty for other records, and if it was not accepted. */
+/**
+ * Returns the registration by each name of its artifact, and by its decision if it carries out one. Empty for other
+ * records, and if it was not accepted.
+ */
 export function registrationsOf(leafIndex: number, record: RegistrationSource): ReadonlyMap<string, Registration> {
   const { kind, caller, request, outcome } = record;
   if (kind !== "registration" || outcome.accepted !== true) return new Map();
   const matched = outcome.citation === "matched";
   const rewrapped = matched ? textsOf(outcome.rewraps) : [];
   const registration = { leafIndex, principalId: caller.principal_id, matched, labels: textsOf(request.labels) };
-  return new Map(
-    registeredNames(request, outcome).map((name) => [name, { ...registration, rewraps: rewrapped.includes(name) }]),
-  );
+  const names = registeredNames(request, outcome);
+  if (matched && typeof request.decision_id === "string") names.push(nameOfDecision(request.decision_id));
+  return new Map(names.map((name) => [name, { ...registration, rewraps: rewrapped.includes(name) }]));
 }
 
 function textsOf(value: JsonValue | undefined): readonly string[] {
@@ -130,9 +133,14 @@ export function artifactNames({ artifact_digest, artifact_cid }: JsonObject): re
 }
 
 /** Returns the names of the artifact that a record registers, with the CID that was derived from the object. */
-export function registeredNames(request: JsonObject, outcome: JsonObject): readonly string[] {
+export function registeredNames(request: JsonObject, outcome: JsonObject): string[] {
   const { artifact_digest, artifact_cid } = request;
   return distinct([artifact_digest, canonicalDigest], [artifact_cid, nameOfCid], [outcome.artifact_cid, nameOfCid]);
+}
+
+/** Returns the name that the artifacts of a decision share. It has U+0000, which no name that callers give has. */
+export function nameOfDecision(decisionId: string): string {
+  return `\u0000decision:${decisionId}`;
 }
 
 function distinct(...members: readonly (readonly [JsonValue | undefined, (text: string) => string])[]) {

@@ -15,7 +15,7 @@ import { methodNotAllowed, toEnvelope, toServiceError } from "./calls/errors.ts"
 import { type AdapterOptions, isAnswered } from "./calls/exchange.ts";
 import { countCaller, type Gate } from "./calls/gate.ts";
 import { answerHeaders, beginCall, type CallLifecycle, endCall } from "./calls/lifecycle.ts";
-import type { ServedMethod, ServiceBinding } from "./calls/methods.ts";
+import { type ServedMethod, type ServiceBinding, type UnaryMethod, unaryMethods } from "./calls/methods.ts";
 import { isRpcRequest, protocolOf, type RefusedWith, sendRpcRefusal, writeRefusal } from "./calls/refusals.ts";
 import { servePlainGrpc } from "./connect/plain-grpc.ts";
 import { bulkStreams, registerStreams } from "./connect/streams.ts";
@@ -28,6 +28,8 @@ import { registerUnauthenticated, unauthenticatedPaths } from "./unauthenticated
 export interface ServerOptions extends AdapterOptions, CallLifecycle {
   readonly methods: readonly ServedMethod[];
   readonly pages?: readonly Page[];
+  /** Unary services without JSON routes, for authenticated callers. */
+  readonly rpcServices?: readonly ServiceBinding[];
   /** Streaming services, for authenticated callers. */
   readonly streamServices?: readonly ServiceBinding[];
   /** Passed again while streams are open. */
@@ -64,8 +66,10 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
       refuseInTerms(options.service, toRefusal(error), request, reply);
     },
   });
-  const { methods, pages = [], unauthenticatedServices = [], streamServices = [], headerPrefix = "x-svc-" } = options;
-  const allowed = allowedMethods(methods, pages, [...unauthenticatedServices, ...streamServices]);
+  const { methods, pages = [], rpcServices = [], headerPrefix = "x-svc-" } = options;
+  const { unauthenticatedServices = [], streamServices = [] } = options;
+  const rpcMethods = [...methods, ...rpcServices.flatMap(unaryMethods)];
+  const allowed = allowedMethods(methods, pages, [...unauthenticatedServices, ...streamServices, ...rpcServices]);
   addCalls(app, options, allowed);
   const stopping = new AbortController();
   const refuseHere = (request: FastifyRequest, reply: FastifyReply) =>
@@ -81,7 +85,7 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
   app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
   registerRest(app, methods, options);
   registerPages(app, options.service, pages);
-  registerUnary(app, methods, options);
+  registerUnary(app, rpcMethods, options);
   registerStreams(app, streamServices, bulkStreams({ ...options, headerPrefix, stopping: stopping.signal }));
   registerUnauthenticated(app, unauthenticatedServices, { ...options, stopping: stopping.signal });
   await app.ready();
@@ -94,7 +98,7 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
     ...options,
     admission,
     accounts,
-    refusalOf: overloadRefusal(options),
+    refusalOf: overloadRefusal(rpcMethods, options),
     unauthenticatedPaths: unauthenticatedPaths(unauthenticatedServices),
   });
   const listener = createListener({
@@ -102,7 +106,7 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
     admit,
     addressOf: (source) => options.addressOf(inboundOf(source)),
     handler: (request, response) => app.routing(request, response),
-    onStream: servePlainGrpc(methods, options),
+    onStream: servePlainGrpc(rpcMethods, options),
     ...rawRefusals({
       ...options,
       envelopeOf: (requestId, refusal) => toEnvelope(options.service, requestId, refusal),
@@ -124,13 +128,11 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
 }
 
 /** Returns a function that writes and reports the refusal of a call that is not admitted. */
-function overloadRefusal(options: ServerOptions): AdmitOptions["refusalOf"] {
-  const rpcs = new Map(
-    options.methods.flatMap(({ rpc, restPath, rpcPath }) => [
-      [restPath, rpc],
-      [rpcPath, rpc],
-    ]),
-  );
+function overloadRefusal(rpcMethods: readonly UnaryMethod[], options: ServerOptions): AdmitOptions["refusalOf"] {
+  const rpcs = new Map([
+    ...options.methods.map(({ rpc, restPath }) => [restPath, rpc] as const),
+    ...rpcMethods.map(({ rpc, rpcPath }) => [rpcPath, rpc] as const),
+  ]);
   return (inbound, rawHeaders, httpVersion) => {
     const call = beginCall(rawHeaders, options);
     const [contentType = ""] = inbound.headerValues("content-type");

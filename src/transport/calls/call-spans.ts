@@ -28,18 +28,18 @@ type Described = readonly [name: string, attributes: SpanAttributes, failed: str
 /**
  * Returns a function that ends the spans of calls. Health probes are not traced: they would be most of the spans.
  *
- * @param streamServices services whose methods are streams, which have no JSON route
+ * @param rpcServices services whose methods have no JSON route
  */
 export function createCallSpans(
   methods: readonly ServedMethod[],
-  streamServices: readonly DescService[],
+  rpcServices: readonly DescService[],
   scheme: "http" | "https",
 ): (answered: Answered) => void {
   const served = new Map(methods.map((method) => [method.rpc, method]));
   const names = new Map([
     ...methods.map(({ rpc, rpcPath }) => [rpc, rpcPath.slice(1)] as const),
-    ...streamServices.flatMap(({ name, typeName, methods: streams }) =>
-      streams.map((stream) => [`${name}/${stream.name}`, `${typeName}/${stream.name}`] as const),
+    ...rpcServices.flatMap(({ name, typeName, methods: others }) =>
+      others.map((method) => [`${name}/${method.name}`, `${typeName}/${method.name}`] as const),
     ),
   ]);
   return (answered) => {

@@ -21,7 +21,7 @@ import type { Call } from "./call.ts";
 import { CallContext } from "./context.ts";
 import { toServiceError } from "./errors.ts";
 import type { Gate } from "./gate.ts";
-import type { ServedMethod } from "./methods.ts";
+import type { UnaryMethod } from "./methods.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -68,9 +68,6 @@ export interface AdapterOptions {
   readonly jsonTypes?: Registry;
   readonly bodies: BodyBudget;
 }
-
-/** A method, without its JSON route. */
-export type UnaryMethod = Pick<ServedMethod, "rpc" | "rpcPath" | "spec">;
 
 /** A request body, not read yet. */
 export interface UnreadBody {

@@ -22,12 +22,16 @@ export function bind<Desc extends DescService>(desc: Desc, impl: ServiceImpl<Des
   return { desc, impl: impl as Record<string, unknown> };
 }
 
-export interface ServedMethod {
+/** A method, without its JSON route. */
+export interface UnaryMethod {
   /** `ProtectionService/PlanProtection`. */
   readonly rpc: string;
   readonly spec: UnarySpec;
   /** Path of the method on gRPC, gRPC-Web and Connect. */
   readonly rpcPath: string;
+}
+
+export interface ServedMethod extends UnaryMethod {
   readonly verb: "GET" | "POST";
   readonly restPath: string;
 }
@@ -37,23 +41,27 @@ export interface ServedMethod {
  * request has rules that cannot be checked.
  */
 export function servedMethods(services: readonly ServiceBinding[]): ServedMethod[] {
-  return services.flatMap(({ desc, impl }) =>
-    desc.methods.map(unary).map((method) => {
-      rulesOf(method.input);
-      const spec: UnarySpec = { kind: "unary", method, impl: implementation(method, impl) };
-      return {
-        rpc: `${desc.name}/${method.name}`,
-        spec,
-        rpcPath: `/${desc.typeName}/${method.name}`,
-        ...annotation(method),
-      };
-    }),
-  );
+  return services.flatMap((service) => {
+    const other = service.desc.methods.find((method) => !isUnary(method));
+    if (other !== undefined) throw new Error(`${other} is not unary`);
+    return unaryMethods(service).map((method) => ({ ...method, ...annotation(method.spec.method) }));
+  });
 }
 
-function unary(method: DescMethod): DescMethodUnary {
-  if (method.methodKind !== "unary") throw new Error(`${method} is not unary`);
-  return method as DescMethodUnary;
+/** Lists the unary methods of a service, with or without JSON routes. Throws if rules of a request cannot be checked. */
+export function unaryMethods({ desc, impl }: ServiceBinding): UnaryMethod[] {
+  return desc.methods.filter(isUnary).map((method) => {
+    rulesOf(method.input);
+    return {
+      rpc: `${desc.name}/${method.name}`,
+      rpcPath: `/${desc.typeName}/${method.name}`,
+      spec: { kind: "unary", method, impl: implementation(method, impl) },
+    };
+  });
+}
+
+function isUnary(method: DescMethod): method is DescMethodUnary {
+  return method.methodKind === "unary";
 }
 
 /** Returns the implementation of a method. Throws an Error if there is none. */

@@ -9,17 +9,17 @@ import { headerProblem, inboundOf } from "../../http/inbound-request.ts";
 import { resetWithAnswer } from "../../http/unread-body.ts";
 import type { AdapterOptions } from "../calls/exchange.ts";
 import { answerHeaders, beginCall, type CallLifecycle, endCall } from "../calls/lifecycle.ts";
-import type { ServedMethod } from "../calls/methods.ts";
+import type { UnaryMethod } from "../calls/methods.ts";
 import { timeoutOf, type UnaryCarrier, unaryCarrier } from "./unary.ts";
 
 interface Served {
-  readonly method: ServedMethod;
+  readonly method: UnaryMethod;
   readonly carry: UnaryCarrier;
 }
 
 /** Returns a handler that takes the streams of plain unary gRPC calls, which it recognizes by their headers. */
 export function servePlainGrpc(
-  methods: readonly ServedMethod[],
+  methods: readonly UnaryMethod[],
   options: AdapterOptions & CallLifecycle,
 ): StreamHandler {
   const served = new Map<unknown, Served>(

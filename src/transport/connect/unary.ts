@@ -27,9 +27,9 @@ import {
   exchange,
   maxItemBytes,
   route,
-  type UnaryMethod,
   whenCallerGone,
 } from "../calls/exchange.ts";
+import type { UnaryMethod } from "../calls/methods.ts";
 import {
   asHeaders,
   protocolOf,

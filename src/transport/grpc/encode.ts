@@ -4,6 +4,7 @@
  */
 import { type DescField, type DescMessage, type Message, ScalarType, toBinary } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import { isWrapperDesc } from "@bufbuild/protobuf/wkt";
 import { encodeFrame, frameHeaderBytes } from "./frame.ts";
 
 type Values = Readonly<Record<string, unknown>>;
@@ -56,7 +57,9 @@ function compileField(field: DescField, outer: readonly DescMessage[]): Write | 
   if (field.oneof !== undefined) return undefined;
   switch (field.fieldKind) {
     case "message": {
-      const write = field.delimitedEncoding ? undefined : compile(field.message, outer);
+      // Messages hold the value of a wrapper, not the wrapper.
+      const isPlain = !field.delimitedEncoding && !isWrapperDesc(field.message);
+      const write = isPlain ? compile(field.message, outer) : undefined;
       return write && ((writer, message) => writeMessage(writer, number, message[localName], write));
     }
     case "enum":

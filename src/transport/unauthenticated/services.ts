@@ -1,10 +1,10 @@
 /** Services without credentials: health probes, and reflection for tools. They are outside the gate, without JSON routes. */
-import type { DescMethod, DescMethodUnary } from "@bufbuild/protobuf";
+import type { DescMethod } from "@bufbuild/protobuf";
 import type { FastifyInstance } from "fastify";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import { startDeadline } from "../../http/deadline.ts";
-import type { AdapterOptions, UnaryMethod } from "../calls/exchange.ts";
-import { implementation, type ServiceBinding } from "../calls/methods.ts";
+import type { AdapterOptions } from "../calls/exchange.ts";
+import { type ServiceBinding, unaryMethods } from "../calls/methods.ts";
 import { conversationLimits, registerStreams, streamLimiter, watchLimits } from "../connect/streams.ts";
 import { registerUnary } from "../connect/unary.ts";
 
@@ -61,16 +61,6 @@ function isWatch({ methodKind }: DescMethod): boolean {
 
 function isConversation({ methodKind }: DescMethod): boolean {
   return methodKind === "bidi_streaming" || methodKind === "client_streaming";
-}
-
-function unaryMethods({ desc, impl }: ServiceBinding): UnaryMethod[] {
-  return desc.methods
-    .filter((method): method is DescMethodUnary => method.methodKind === "unary")
-    .map((method) => ({
-      rpc: `${desc.name}/${method.name}`,
-      rpcPath: `/${desc.typeName}/${method.name}`,
-      spec: { kind: "unary", method, impl: implementation(method, impl) },
-    }));
 }
 
 /** Yields the body until it ends or the signal aborts. */

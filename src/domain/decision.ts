@@ -41,6 +41,8 @@ export interface Decided {
   /** For the caller: on a denial without key transport, and with `deny` as the only evidence. */
   readonly guidance: Guidance;
   readonly obligations: readonly Obligation[];
+  /** Obligations that prevented an allow: the request does not say that it understands them. */
+  readonly unmet: readonly Obligation[];
   /** Scopes of the route, default ones included, and those that policy requires in addition. */
   readonly requiredScopes: readonly string[];
   readonly receipt: Receipt;
@@ -88,6 +90,7 @@ export async function decide(
     inputs: decision.inputs,
     guidance,
     obligations: decision.obligations,
+    unmet: decision.unmet ?? [],
     requiredScopes: scopesOf(deployment.scopes.required(scopedRoute(asked)), guidance),
     receipt,
   };

@@ -18,6 +18,7 @@ import { EntityTable } from "../evaluate/entity-table.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
 import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-references.ts";
 import { type BundleIdentity, identify, type PolicyBundle } from "../load/bundle.ts";
+import { isUnderstood } from "../guidance/obligation-names.ts";
 import { otherTenants } from "../load/manifest.ts";
 import {
   keyReferenceOfAnotherTenant,
@@ -208,9 +209,11 @@ class BundleEngine implements CompiledEngine {
     }
     const unknown = notUnderstood(combined.obligations, query);
     if (unknown.length > 0) {
-      const warning = [`the request does not say that it understands ${unknown.join(", ")}`];
+      const ids = new Set(unknown.map(({ id }) => id));
+      const warning = [`the request does not say that it understands ${[...ids].join(", ")}`];
       const reasons = [reasonOf("platform", obligationNotUnderstood)];
-      return this.#deny(query, reasons, plan.inputs, { guidance: { scalars: {}, lists: { warning } } });
+      const denial = this.#deny(query, reasons, plan.inputs, { guidance: { scalars: {}, lists: { warning } } });
+      return { ...denial, unmet: unknown };
     }
     return {
       allow: true,
@@ -283,12 +286,10 @@ class BundleEngine implements CompiledEngine {
 
 const nothing = { guidance: { scalars: {}, lists: {} } };
 
-/** Ids of the obligations that the caller does not claim to understand. */
+/** The obligations that the caller does not claim to understand. */
 function notUnderstood(
   obligations: readonly Obligation[],
   { understoodObligations = [] }: PolicyQuery,
-): readonly string[] {
-  if (obligations.length === 0) return [];
-  const ids = new Set(obligations.map(({ id }) => id));
-  return [...ids].filter((id) => !understoodObligations.includes(id));
+): readonly Obligation[] {
+  return obligations.filter((obligation) => !isUnderstood(obligation, understoodObligations));
 }

@@ -20,7 +20,7 @@ export interface PolicyQuery {
   readonly registered?: Registered;
   /** Absent if the caller asks about itself. If present, only permits that read it count: see `check/delegation.ts`. */
   readonly onBehalfOf?: OnBehalfOf;
-  /** Ids of the obligations that the caller meets. No policy reads them: they are checked after all policies. */
+  /** Ids or names (`isUnderstood`) of the obligations that the caller meets. No policy reads them: they are checked after all policies. */
   readonly understoodObligations?: readonly string[];
 }
 
@@ -73,6 +73,8 @@ export interface PolicyDecision {
   readonly guidance: Guidance;
   /** Sorted. */
   readonly obligations: readonly Obligation[];
+  /** Obligations that prevent an allow, because the request does not say that they are understood. Not recorded. */
+  readonly unmet?: readonly Obligation[];
   /** Names of the deciding policies' alerts, sorted. For the operator. */
   readonly alerts: readonly string[];
 }

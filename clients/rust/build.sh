@@ -11,7 +11,7 @@ cargo install --quiet --debug --locked --root "$folder/.tools" protoc-gen-prost@
 node_modules/.bin/buf generate --template buf.gen.rust.yaml
 # What receipts are compared by: the definitions, and the table that all packages share.
 node_modules/.bin/buf build proto --exclude-source-info --exclude-path proto/platform/sdk/v1/session.proto \
-  --exclude-path proto/platform/authzen -o "$folder/src/gen/descriptors.binpb"
+  --exclude-path proto/platform/authzen --exclude-path proto/opentdf -o "$folder/src/gen/descriptors.binpb"
 cp clients/conformance/vectors/record-relations.json "$folder/src/gen"
 cd "$folder"
 # All that is built here shares what it depends on, and the archive is built from once more before it counts.

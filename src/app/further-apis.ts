@@ -3,14 +3,17 @@
  * page, and reflection and health do not mention it.
  */
 import type { DescService } from "@bufbuild/protobuf";
+import { AuthorizationService as OpentdfAuthorization } from "../../gen/opentdf/authorization_pb.ts";
+import { WellKnownService } from "../../gen/opentdf/wellknownconfiguration_pb.ts";
 import { AuthorizationService } from "../../gen/platform/authzen/v1/authorization_pb.ts";
 import { BulkDecisionService } from "../../gen/platform/bulk/v1/decisions_pb.ts";
 import { BulkRecordService } from "../../gen/platform/bulk/v1/records_pb.ts";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
+import type { Authenticator } from "../auth/authenticator.ts";
 import type { ConfigFor } from "../config/config.ts";
 import type { FixedLimits } from "../config/settings.ts";
-import { createEvaluations } from "../domain/evaluation.ts";
-import { authzenRoutes, bulkRoutes, bulkStreams, type ScopeTable } from "../domain/routes.ts";
+import { createEvaluations, delegationScope } from "../domain/evaluation.ts";
+import { authzenRoutes, bulkRoutes, bulkStreams, type ScopeTable, union } from "../domain/routes.ts";
 import {
   authzenMetadata,
   authzenMetadataPath,
@@ -24,6 +27,7 @@ import { createAuthorizationService } from "../transport/rpc/authorization.ts";
 import type { TakeItems } from "../transport/rpc/bulk.ts";
 import { type BulkDecisionDependencies, createBulkDecisionService } from "../transport/rpc/bulk-decisions.ts";
 import { type BulkStreamOptions, createBulkStreamService } from "../transport/rpc/bulk-streams.ts";
+import { createOpentdfService, createWellKnownService } from "../transport/rpc/opentdf.ts";
 import { type BulkRecordDependencies, createBulkRecordService } from "../transport/rpc/records.ts";
 import type { HealthMonitorOptions } from "../transport/unauthenticated/health.ts";
 
@@ -31,9 +35,14 @@ type BulkDependencies = BulkDecisionDependencies & BulkRecordDependencies;
 
 /** One enabled API. */
 export interface FurtherApi {
-  readonly document: FurtherDocument;
+  /** Absent if it has no JSON routes. */
+  readonly document?: FurtherDocument;
   /** Its methods, served like those of the SDK on all protocols. */
   readonly methods: readonly ServedMethod[];
+  /** Its unary services without JSON routes. */
+  readonly rpcServices?: readonly ServiceBinding[];
+  /** Its services that need no credentials. */
+  readonly openServices?: readonly ServiceBinding[];
   /** Scopes that its methods need, including default ones, by `Service/Method`. */
   readonly requiredScopes: ReadonlyMap<string, readonly string[]>;
   /** Its services, with the readiness checks that each needs. */
@@ -48,17 +57,54 @@ export interface FurtherApi {
 export function furtherApis(
   config: Pick<
     ConfigFor<"serve"> & FixedLimits,
-    AuthzenSettings | "authzen" | "bulk" | "serviceName" | "bulkIdleTimeoutMs"
+    AuthzenSettings | "authzen" | "bulk" | "opentdf" | "oidcIssuer" | "serviceName" | "bulkIdleTimeoutMs"
   >,
   dependencies: BulkDependencies,
   takeItems: TakeItems,
+  authenticator: OpentdfAuthenticator,
 ): readonly FurtherApi[] {
   const { bulk, serviceName, bulkIdleTimeoutMs: idleTimeoutMs } = config;
   const { clock } = dependencies;
   return [
     ...(bulk ? [bulkApi(serviceName, dependencies, { idleTimeoutMs, takeItems, clock })] : []),
     ...(config.authzen ? [authzenApi(config, dependencies, takeItems)] : []),
+    ...(config.opentdf ? [opentdfApi(config, dependencies, takeItems, authenticator)] : []),
   ];
+}
+
+type OpentdfAuthenticator = Pick<Authenticator, "holderOf" | "tokenEndpointOf">;
+
+function opentdfApi(
+  { oidcIssuer }: Pick<ConfigFor<"serve">, "oidcIssuer">,
+  dependencies: BulkDependencies,
+  takeItems: TakeItems,
+  { holderOf, tokenEndpointOf }: OpentdfAuthenticator,
+): FurtherApi {
+  const { deployment, ledger } = dependencies;
+  const service = createOpentdfService(createEvaluations(dependencies), { takeItems, ledger, holderOf });
+  const scopes = union(deployment.scopes.required("key-access-plan"), [delegationScope]);
+  /** With several issuers, a program must know its own. */
+  const configuration = () => {
+    const endpoint = oidcIssuer === undefined ? undefined : tokenEndpointOf(oidcIssuer);
+    return {
+      ...(oidcIssuer !== undefined && { platform_issuer: oidcIssuer }),
+      idp: {
+        ...(oidcIssuer !== undefined && { issuer: oidcIssuer }),
+        ...(endpoint !== undefined && { token_endpoint: endpoint }),
+      },
+    };
+  };
+  return {
+    methods: [],
+    rpcServices: [bind(OpentdfAuthorization, service)],
+    openServices: [bind(WellKnownService, createWellKnownService(configuration))],
+    requiredScopes: new Map(OpentdfAuthorization.methods.map(({ name }) => [`AuthorizationService/${name}`, scopes])),
+    services: new Map<DescService, readonly string[] | "all">([
+      [OpentdfAuthorization, "all"],
+      [WellKnownService, []],
+    ]),
+    pages: [],
+  };
 }
 
 type AuthzenSettings = "publicUrl" | "maxBodyBytes" | "maxBulkBodyBytes";

@@ -116,13 +116,14 @@ export const healthNeeds: HealthMonitorOptions["services"] = new Map<string, rea
   [EvidenceService.typeName, ["issuer_keys", "store"]],
 ]);
 
-/** Services that need no credentials: health, and reflection if it is on. */
+/** Services that need no credentials: health, those of further APIs, and reflection if it is on. */
 export function unauthenticatedServices(
   health: HealthMonitor,
   { reflection }: ServeConfig,
   further: readonly DescService[],
+  open: readonly ServiceBinding[],
 ): ServiceBinding[] {
-  const bindings = [bind(Health, createHealthService(health))];
+  const bindings = [bind(Health, createHealthService(health)), ...open];
   if (!reflection) return bindings;
   let catalog: Catalog | undefined;
   const service = createReflectionService(() => {
@@ -142,6 +143,7 @@ export function serverOptions(
   apis: readonly FurtherApi[] = [],
 ): ServerOptions {
   const memory = watchMemory();
+  const rpcServices = apis.flatMap(({ rpcServices = [] }) => rpcServices);
   const report = createReport(logger, metrics, clock);
   const ingress = ingressOf(config);
   const onMalformed = once((entry: string) =>
@@ -153,8 +155,8 @@ export function serverOptions(
   const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress, onMalformed);
   const chain = createChain({ headerPrefix: config.headerPrefix, ...chainOptions });
   const streamServices = apis.flatMap(({ streams = [] }) => streams);
-  const streamDescs = streamServices.map(({ desc }) => desc);
-  const endSpan = tracing && createCallSpans(methods, streamDescs, config.tlsCert === undefined ? "http" : "https");
+  const rpcDescs = [...streamServices, ...rpcServices].map(({ desc }) => desc);
+  const endSpan = tracing && createCallSpans(methods, rpcDescs, config.tlsCert === undefined ? "http" : "https");
   return {
     service: config.serviceName,
     methods,
@@ -163,6 +165,7 @@ export function serverOptions(
     bodies: bodyBudgetOf(config, addressOf, metrics, memory.isTight),
     isShortOfMemory: memory.isShort,
     streamServices,
+    rpcServices,
     headerPrefix: config.headerPrefix,
     limits: {
       maxBodyBytes: maxBodyBytesOf(config),

@@ -13,8 +13,9 @@ import { keyReferenceAliases } from "../policy/guidance/key-references.ts";
 import { publishedPages } from "../portal/pages.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import type { ServedMethod } from "../transport/calls/methods.ts";
+import { type ServedMethod, unaryMethods } from "../transport/calls/methods.ts";
 import { keepWithinQuotas, type QuotaUse, takeForBatch, takeForItems } from "../transport/gate/quota.ts";
+import type { TakeItems } from "../transport/rpc/bulk.ts";
 import { createServer } from "../transport/server.ts";
 import { createHealthMonitor, type ReadinessSource } from "../transport/unauthenticated/health.ts";
 import type { Callers } from "./callers.ts";
@@ -74,13 +75,14 @@ export async function createPublicSide(
   };
   const deciding = { engine: policy.engine, observe: observeDecisions(metrics, logger) };
   const dependencies = { deployment, live, ledger, clock, random, hasher, ...deciding };
-  const apis = furtherApis(config, dependencies, (call, count, signal) =>
-    quotas === undefined ? Promise.resolve(() => {}) : takeForBatch(quotas, call, count, signal),
-  );
+  const takeItems: TakeItems = (call, count, signal) =>
+    quotas === undefined ? Promise.resolve(() => {}) : takeForBatch(quotas, call, count, signal);
+  const apis = furtherApis(config, dependencies, takeItems, authenticator);
   const methods = [...methodsOf(config.serviceName, dependencies), ...apis.flatMap(({ methods }) => methods)];
   const services = new Map([...healthNeeds, ...healthNeedsOf(apis)]);
   const health = createHealthMonitor({ readiness, services, clock, timers });
-  const useOf = quotaUses(methods);
+  const rpcMethods = apis.flatMap(({ rpcServices = [] }) => rpcServices.flatMap(unaryMethods));
+  const useOf = quotaUses([...methods, ...rpcMethods]);
   const chainOptions: Parameters<typeof serverOptions>[2] = {
     verifier: authenticator,
     requiredScopes: scopesByRpc(scopes, apis),
@@ -97,7 +99,7 @@ export async function createPublicSide(
     pages: [
       ...publishedPages({
         ...publishedOptions(config, methods, scopes, live),
-        further: apis.map(({ document }) => document),
+        further: apis.flatMap(({ document }) => document ?? []),
       }),
       ...apis.flatMap(({ pages }) => pages),
       ...session.pages,
@@ -106,6 +108,7 @@ export async function createPublicSide(
       health,
       config,
       apis.flatMap(({ services }) => [...services.keys()]),
+      apis.flatMap(({ openServices = [] }) => openServices),
     ),
   });
   if (tls !== undefined && tls.current !== first) server.replaceTls(tls.current);
@@ -174,8 +177,8 @@ export async function openQuotas(
 }
 
 /** The quotas that calls of each method use. Only calls that change something are recorded. */
-function quotaUses(methods: readonly Pick<ServedMethod, "rpc" | "verb">[]): (rpc: string) => QuotaUse {
-  const recorded = new Set(methods.flatMap(({ rpc, verb }) => (verb === "POST" ? [rpc] : [])));
+function quotaUses(methods: readonly (Pick<ServedMethod, "rpc"> & Partial<ServedMethod>)[]): (rpc: string) => QuotaUse {
+  const recorded = new Set(methods.flatMap(({ rpc, verb }) => (verb === "GET" ? [] : [rpc])));
   return (rpc) => ({
     isRecorded: recorded.has(rpc),
     isArtifact: rpc === "RegistrationService/RegisterArtifact",

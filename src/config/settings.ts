@@ -291,6 +291,12 @@ export const settings = {
     onOff,
     "Whether the AuthZEN 1.0 API is served, under `/access/v1/`; its metadata is published if `SVC_PUBLIC_URL` is set",
   ),
+  opentdf: given(
+    "SVC_OPENTDF",
+    "off",
+    onOff,
+    "Whether OpenTDF's `authorization.v2` is served, for a key access service (KAS) in front",
+  ),
   reflection: given("SVC_REFLECTION", "on", onOff, "Whether gRPC reflection is served"),
   reasons: given("SVC_REASONS", "on", onOff, "Whether decisions name the policies that decided"),
   logLevel: given(

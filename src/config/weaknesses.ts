@@ -46,6 +46,11 @@ export const weaknesses: readonly Weakness[] = [
     "is for tokens, which SVC_AUTH_MODE=trusted_headers does not take",
   ),
   weak(
+    ["opentdf", "authMode"],
+    ({ opentdf, authMode }) => opentdf && authMode === "trusted_headers",
+    "needs tokens of users, which SVC_AUTH_MODE=trusted_headers does not take",
+  ),
+  weak(
     ["listen", "tlsCert", "trustedProxies"],
     ({ listen, tlsCert, trustedProxies }) => !listen.loopback && tlsCert === undefined && trustedProxies.length === 0,
     "would accept plaintext off loopback: set SVC_TLS_CERT and SVC_TLS_KEY, or name the ingress in SVC_TRUSTED_PROXIES",

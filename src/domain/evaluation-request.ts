@@ -23,7 +23,10 @@ import { artifactProfiles } from "../base/vocabulary.ts";
 import type { OnBehalfOf, PolicyAction } from "../policy/model/decision.ts";
 import type { EvaluationRequest } from "./requests.ts";
 
-/** A subject, resource or action as it was asked about, its required members there and not empty. */
+/**
+ * A subject, resource or action as it was asked about, its required members there and not empty. A resource whose id is
+ * unknown has an empty one, which AuthZEN does not allow: see `opentdf.ts`.
+ */
 export interface AskedEntity {
   readonly type: string;
   readonly id: string;
@@ -38,7 +41,7 @@ export interface Question {
 }
 
 /** Type of a subject that may be the caller itself. */
-const ownSubjectType = "principal";
+export const ownSubjectType = "principal";
 
 /** Whether the subject is the caller, compared byte for byte. */
 function isAboutCaller({ subject }: Pick<Question, "subject">, caller: Caller): boolean {
@@ -94,7 +97,7 @@ export function evaluationRequest(
     workload,
     resource: {
       kind: resource.type,
-      id: resource.id,
+      ...(resource.id !== "" && { id: resource.id }),
       ...(claimed.mime_type !== undefined && { mime_type: claimed.mime_type }),
     },
     ...(purpose !== undefined && { purpose }),

@@ -4,13 +4,14 @@
  * alike.
  */
 import { ServiceError } from "../base/errors.ts";
+import type { RecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
 import { traced } from "../base/trace.ts";
 import type { ArtifactProfile } from "../base/vocabulary.ts";
+import { canonicalDigest } from "../ledger/artifacts/digest.ts";
 import {
   countingRegistrations,
   nameOfDecision,
-  nameOfDigest,
   newestRegistration,
   ownersRegistration,
   type Registration,
@@ -68,7 +69,7 @@ export async function registeredWith(
   return found.map((list) => {
     if (typeof list === "string") return undefined;
     const records = list.map(({ record }) => record);
-    const artifacts = new Set(records.map(({ request }) => nameOfDigest(request.artifact_digest as string)));
+    const artifacts = new Set(records.map(({ request }) => canonicalDigest(request.artifact_digest as string)));
     return artifacts.size === 1 ? newestOf(records) : undefined;
   });
 }

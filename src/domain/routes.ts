@@ -31,7 +31,7 @@ export function routePath(route: SdkRoute): Route["path"] {
   return `/v1/sdk/${route}`;
 }
 
-/** Routes of records: the eight public ones, or an AuthZEN question. */
+/** Routes of records: the eight public ones, or a question of an enforcement point. */
 export type RecordedRoute = SdkRoute | "evaluation";
 
 export function recordedPath(route: RecordedRoute): string {

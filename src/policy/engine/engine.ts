@@ -17,8 +17,8 @@ import type { EntitySource } from "../evaluate/entity-request.ts";
 import { EntityTable } from "../evaluate/entity-table.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
 import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-references.ts";
-import { type BundleIdentity, identify, type PolicyBundle } from "../load/bundle.ts";
 import { isUnderstood } from "../guidance/obligation-names.ts";
+import { type BundleIdentity, identify, type PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
 import {
   keyReferenceOfAnotherTenant,

@@ -1,0 +1,394 @@
+/**
+ * A key access service of OpenTDF in front, over the wire: stock clients, with message types built from OpenTDF's own
+ * definitions (`fixtures/opentdf/upstream.binpb`, without their validation rules).
+ */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { createFileRegistry, type DescService, fromBinary } from "@bufbuild/protobuf";
+import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
+import { runCommandLine } from "../../src/cli/run.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { boundTo } from "../harness/proofs.ts";
+import { claimsOf, type Members, mintToken, newTestKey } from "../harness/tokens.ts";
+import { captureTerminal } from "../unit/cli/terminal.ts";
+
+const upstream = createFileRegistry(
+  fromBinary(FileDescriptorSetSchema, readFileSync(join(import.meta.dirname, "../fixtures/opentdf/upstream.binpb"))),
+);
+const authorization = upstream.getService("authorization.v2.AuthorizationService") as DescService;
+const wellKnown = upstream.getService("wellknownconfiguration.WellKnownService") as DescService;
+
+const policies = {
+  "manifest.yaml": `platform: platform
+tenants: { "*": default }
+caller_attributes:
+  team: { type: text, claim: team }
+`,
+  "platform/all.cedar": `@id("own") permit (principal, action, resource);
+@id("others") permit (principal, action, resource) when { context has on_behalf_of && context.on_behalf_of.type == "principal" };\n`,
+  "default/files.cedar": `@id("own") permit (principal, action, resource);
+@id("readers") permit (principal, action == Action::"unwrap", resource)
+when { context has on_behalf_of && context.on_behalf_of.type == "principal" }
+when { context.on_behalf_of.property_values.contains("team=readers") };
+@id("drafts") @obligation("drm.watermark") permit (principal, action == Action::"unwrap", resource)
+when { context has on_behalf_of && context.on_behalf_of.type == "principal" }
+when { context.claimed.labels.contains("draft") };
+@id("traced") @obligation("trace; days = 30") permit (principal, action == Action::"unwrap", resource)
+when { context has on_behalf_of && context.on_behalf_of.type == "principal" }
+when { context.claimed.labels.contains("traced") };
+@id("noted") @obligation("note") permit (principal, action == Action::"unwrap", resource)
+when { context has on_behalf_of && context.on_behalf_of.type == "principal" }
+when { context.claimed.labels.contains("noted") };
+@id("embargo") forbid (principal, action, resource)
+when { context has registered && context.registered.labels.contains("embargo") };
+@id("secrets") forbid (principal, action, resource)
+when { context.claimed.labels.contains("https://example.com/attr/class/value/secret") };\n`,
+};
+
+// biome-ignore lint/suspicious/noExplicitAny: answers of types that are known only at run time.
+type Any = any;
+const key = newTestKey("ES256", "key-1");
+const workload = { application: "payroll" };
+const attribute = (name: string, value: string, namespace = "example.com") =>
+  `https://${namespace}/attr/${name}/value/${value}`;
+const obligation = (name: string, value: string) => `https://example.com/obl/${name}/value/${value}`;
+
+let folder: string;
+let issuer: StaticIssuer;
+let gateway: Gateway;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "svc-opentdf-"));
+  for (const [file, text] of Object.entries(policies)) {
+    mkdirSync(dirname(join(folder, file)), { recursive: true });
+    writeFileSync(join(folder, file), text);
+  }
+  issuer = await startStaticIssuer([key.publicJwk]);
+  gateway = await startGateway({
+    env: { SVC_OPENTDF: "on", SVC_OIDC_ISSUER: issuer.url, SVC_POLICY_DIR: folder, SVC_LEDGER_ORIGIN: "localhost/kas" },
+  });
+}, 60_000);
+afterAll(async () => {
+  await gateway?.stop();
+  await issuer?.stop();
+  rmSync(folder, { recursive: true });
+});
+
+const scope = "platform-api.access policy.read keys.use artifacts.write";
+const tokenOf = (claims: Members) => mintToken(key, claimsOf(issuer.url, Date.now(), claims));
+const kas = (claims: Members = {}) => tokenOf({ principal_id: "kas", scope: `${scope} decisions.delegate`, ...claims });
+const reader = (claims: Members = {}) =>
+  tokenOf({ principal_id: "reader-1", sub: "ann", scope: "openid", team: "readers", ...claims });
+
+const wires = {
+  "Connect, protobuf": () => createConnectTransport({ ...base(), httpVersion: "1.1", useBinaryFormat: true }),
+  "Connect, JSON": () => createConnectTransport({ ...base(), httpVersion: "1.1" }),
+  gRPC: () => createGrpcTransport(base()),
+};
+let bearer = "";
+function base() {
+  const authenticate: Interceptor = (next) => (request) => {
+    if (bearer !== "") request.header.set("authorization", `Bearer ${bearer}`);
+    return next(request);
+  };
+  return { baseUrl: gateway.url, interceptors: [authenticate] };
+}
+
+interface Asking {
+  readonly token?: string;
+  readonly caller?: string;
+  readonly action?: string;
+  readonly fulfillable?: readonly string[];
+  readonly wire?: keyof typeof wires;
+}
+
+async function call(method: string, message: object, { caller = kas(), wire = "Connect, protobuf" }: Asking = {}) {
+  bearer = caller;
+  return (createClient(authorization, wires[wire]()) as Any)[method](message);
+}
+const entity = (jwt: string) => ({
+  identifier: { case: "token", value: { ephemeralId: "rewrap-token", jwt } },
+});
+const resource = (fqns: readonly string[], ephemeralId = "rewrap-0") => ({
+  ephemeralId,
+  resource: { case: "attributeValues", value: { fqns } },
+});
+const question = ({ token = reader(), action = "read", fulfillable = [] }: Asking = {}) => ({
+  entityIdentifier: entity(token),
+  action: { name: action },
+  fulfillableObligationFqns: fulfillable,
+});
+const ask = async (fqns: readonly string[], asking: Asking = {}): Promise<Any> =>
+  (await call("getDecision", { ...question(asking), resource: resource(fqns) }, asking)).decision;
+
+async function refusalOf(asked: Promise<unknown>): Promise<{ code: Code; reason: string; text: string }> {
+  const error = await asked.then(
+    (answer) => expect.fail(JSON.stringify(answer)),
+    (thrown: unknown) => ConnectError.from(thrown),
+  );
+  const [info] = error.findDetails(ErrorInfoSchema);
+  return { code: error.code, reason: info?.reason.toLowerCase() ?? "", text: JSON.stringify(error) + error.message };
+}
+
+/** The recorded questions about a user. */
+async function recordsAbout(principal: string): Promise<Any[]> {
+  vi.stubEnv("SVC_STORE", `sqlite:${join(gateway.dataDir, "platform.db")}`);
+  const { terminal, written } = captureTerminal();
+  const about = ["--tenant", "tenant-a", "--on-behalf-of", `principal/${principal}`];
+  await runCommandLine(["ledger", "search", ...about, "--records", "--json"], terminal);
+  vi.unstubAllEnvs();
+  return JSON.parse(written.out).found.map(({ record }: Any) => record);
+}
+
+let made = 0;
+/** Protects a file as the library does, and returns the attributes of its policy. */
+async function protectedFile(labels: readonly string[], registered = labels) {
+  const about = { workload, resource: { kind: "customer-record", id: `cust-${++made}` } };
+  const token = kas({ principal_id: "owner" });
+  const plan = await rest(`${gateway.url}/v1/sdk/protection-plan`, {
+    token,
+    body: { operation: "protect", ...about, labels, preferred_artifact_profile: "tdf" },
+  });
+  const { decision_id } = plan.body.decision;
+  const artifact_digest = `sha256:${String(made).padStart(64, "0")}`;
+  const answer = await rest(`${gateway.url}/v1/sdk/artifact-register`, {
+    token,
+    body: {
+      ...{ operation: "protect", ...about, labels: registered, decision_id, artifact_digest },
+      ...{ artifact_profile: "tdf", artifact_kind: "tdf_manifest" },
+    },
+  });
+  expect(answer.body.registration.accepted).toBe(true);
+  const fqns = [attribute("decision", decision_id), ...labels.map((label) => attribute("label", label))];
+  return { fqns, decision_id, artifact_digest, ...about };
+}
+
+describe.each(Object.keys(wires) as (keyof typeof wires)[])("%s", (wire) => {
+  test("a permit and a denial come with the ids of their questions, and the action is the key's", async () => {
+    const file = await protectedFile(["plain"]);
+    const permit = await ask(file.fqns, { wire });
+    expect(permit).toMatchObject({ decision: 2, ephemeralResourceId: "rewrap-0", requiredObligations: [] });
+    const other = { wire, token: reader({ team: "writers" }) };
+    expect(await ask(file.fqns, other)).toMatchObject({ decision: 1, ephemeralResourceId: "rewrap-0" });
+  });
+
+  test("several resources are answered one by one", async () => {
+    const [plain, embargoed] = [await protectedFile(["plain"]), await protectedFile(["plain"], ["embargo"])];
+    const secret = [attribute("class", "secret")];
+    const resources = [plain.fqns, embargoed.fqns, secret].map((fqns, i) => resource(fqns, `rewrap-${i}`));
+    const answer = await call("getDecisionMultiResource", { ...question(), resources }, { wire });
+    expect(answer.allPermitted).toBe(false);
+    expect(answer.resourceDecisions).toMatchObject([
+      { ephemeralResourceId: "rewrap-0", decision: 2 },
+      { ephemeralResourceId: "rewrap-1", decision: 1 },
+      { ephemeralResourceId: "rewrap-2", decision: 1 },
+    ]);
+    const all = await call("getDecisionMultiResource", { ...question(), resources: resources.slice(0, 1) }, { wire });
+    expect(all.allPermitted).toBe(true);
+  });
+
+  test("an obligation is named, and holds back the key until the reader can fulfil it", async () => {
+    const { fqns } = await protectedFile(["draft"]);
+    const token = reader({ team: "writers" });
+    const watermark = obligation("drm", "watermark");
+    const denied = { decision: 1, requiredObligations: [watermark] };
+    expect(await ask(fqns, { wire, token })).toMatchObject(denied);
+    const others = [obligation("drm", "expiry"), watermark.replace("example.com", "example.org")];
+    expect(await ask(fqns, { wire, token, fulfillable: others })).toMatchObject(denied);
+    const fulfillable = [watermark.toUpperCase().replace("HTTPS", "https"), ...others];
+    expect(await ask(fqns, { wire, token, fulfillable })).toMatchObject({ ...denied, decision: 2 });
+  });
+
+  test("what cannot be decided is refused", async () => {
+    const fqns = [attribute("label", "plain")];
+    const caller = { wire };
+    const asked = { ...question(), resource: resource(fqns) };
+    for (const [message, code] of [
+      [{ ...asked, entityIdentifier: undefined }, Code.InvalidArgument],
+      [{ ...asked, entityIdentifier: { identifier: { case: "entityChain", value: {} } } }, Code.Unimplemented],
+      [
+        { ...asked, entityIdentifier: { identifier: { case: "registeredResourceValueFqn", value: "https://a.b" } } },
+        Code.Unimplemented,
+      ],
+      [
+        { ...asked, resource: { resource: { case: "registeredResourceValueFqn", value: "https://a.b" } } },
+        Code.Unimplemented,
+      ],
+      [{ ...asked, resource: {} }, Code.InvalidArgument],
+      [{ ...asked, resource: undefined }, Code.InvalidArgument],
+      [{ ...asked, resource: resource([]) }, Code.InvalidArgument],
+      [{ ...asked, action: { name: "levitate" } }, Code.InvalidArgument],
+      [{ ...asked, action: {} }, Code.InvalidArgument],
+    ] as const) {
+      const refusal = await refusalOf(call("getDecision", message, caller));
+      expect([JSON.stringify(message).slice(0, 200), refusal.code]).toEqual([expect.any(String), code]);
+    }
+    for (const method of ["getDecisionBulk", "getEntitlements"])
+      expect((await refusalOf(call(method, {}, caller))).code).toBe(Code.Unimplemented);
+  });
+});
+
+test("each question is a record: the user as its subject, and what was registered of the file", async () => {
+  const file = await protectedFile(["plain"], ["plain", "kept"]);
+  const own = [...file.fqns, attribute("Region", "EU"), attribute("label", "other", "example.org")];
+  const token = reader({ principal_id: "reader-2" });
+  const resources = [resource(own), resource(["https://x.y/z"])];
+  await call("getDecisionMultiResource", { ...question({ token }), resources });
+  const [known, foreign] = await recordsAbout("reader-2");
+  expect(known).toMatchObject({
+    kind: "decision",
+    route: "/access/v1/evaluation",
+    caller: { principal_id: "kas" },
+    request: {
+      operation: "unwrap",
+      workload: { application: "kas" },
+      resource: file.resource,
+      artifact_digest: file.artifact_digest,
+      artifact_profile: "tdf",
+      labels: ["plain", attribute("region", "eu"), attribute("label", "other", "example.org")],
+      on_behalf_of: { type: "principal", id: "reader-2", properties: { subject: "ann", team: "readers" } },
+    },
+    outcome: { allow: true, reasons: expect.arrayContaining(["tenant/readers"]) },
+  });
+  expect(known.outcome.registered).toHaveLength(1);
+  expect(foreign.request).toMatchObject({ resource: { kind: "tdf" }, labels: ["https://x.y/z"] });
+  expect(foreign.request.resource.id).toBeUndefined();
+  expect(foreign.request.artifact_digest).toBeUndefined();
+});
+
+test("what was registered later of the same file counts, and a decision of another tenant leads to nothing", async () => {
+  const file = await protectedFile(["plain"]);
+  expect(await ask(file.fqns)).toMatchObject({ decision: 2 });
+  const relabelled = await rest(`${gateway.url}/v1/sdk/artifact-register`, {
+    token: kas({ principal_id: "owner" }),
+    body: {
+      ...{ operation: "protect", workload, resource: file.resource, labels: ["embargo"] },
+      ...{ artifact_digest: file.artifact_digest, decision_id: file.decision_id, artifact_profile: "tdf" },
+    },
+  });
+  expect(relabelled.body.registration.accepted).toBe(true);
+  expect(await ask(file.fqns)).toMatchObject({ decision: 1 });
+  const elsewhere = { caller: kas({ tenant_id: "tenant-b" }), token: reader({ tenant_id: "tenant-b" }) };
+  expect(await ask(file.fqns, elsewhere)).toMatchObject({ decision: 2 });
+  // A file that names several decisions is not known.
+  const second = await protectedFile(["plain"]);
+  expect(await ask([...file.fqns, ...second.fqns])).toMatchObject({ decision: 2 });
+});
+
+test("nobody is taken for the artifact of a decision who did not carry it out", async () => {
+  const file = await protectedFile(["plain"], ["embargo"]);
+  const registered = { operation: "protect", workload, resource: file.resource, artifact_profile: "tdf" };
+  for (const more of [
+    { decision_id: file.decision_id, artifact_digest: `sha256:${"f".repeat(64)}` },
+    { artifact_digest: `decision:${file.decision_id}` },
+  ])
+    await rest(`${gateway.url}/v1/sdk/artifact-register`, {
+      token: kas({ principal_id: "stranger" }),
+      body: { ...registered, ...more },
+    });
+  expect(await ask(file.fqns)).toMatchObject({ decision: 1 });
+});
+
+test("obligations without a name, or with parameters, are never fulfilled", async () => {
+  const token = reader({ team: "writers" });
+  const traced = await protectedFile(["traced"]);
+  const fulfillable = [obligation("trace", "required"), obligation("note", "required")];
+  expect(await ask(traced.fqns, { token, fulfillable })).toMatchObject({ decision: 1, requiredObligations: [] });
+  const noted = await protectedFile(["noted"]);
+  expect(await ask(noted.fqns, { token })).toMatchObject({ decision: 1, requiredObligations: fulfillable.slice(1) });
+  expect(await ask(noted.fqns, { token, fulfillable })).toMatchObject({ decision: 2 });
+});
+
+test("the user's token must be good, of the same tenant, and need not be bound to anything here", async () => {
+  const fqns = [attribute("label", "plain")];
+  const bound = reader({ cnf: await boundTo(newTestKey("ES256", "dpop")) });
+  expect(await ask(fqns, { token: bound })).toMatchObject({ decision: 2 });
+  const past = Math.floor(Date.now() / 1000) - 600;
+  for (const token of [
+    reader({ aud: "api://other" }),
+    reader({ iss: "http://127.0.0.1:9/other" }),
+    reader({ exp: past }),
+    reader({ tenant_id: "tenant-b" }),
+    reader({ cnf: {} }),
+    reader().slice(0, -4),
+    "secret-that-is-no-token",
+    mintToken(newTestKey("ES256", "key-1"), claimsOf(issuer.url, Date.now(), { principal_id: "reader-1" })),
+  ]) {
+    const refusal = await refusalOf(ask(fqns, { token }));
+    expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "invalid_request" });
+    expect(refusal.text).not.toContain(token);
+  }
+});
+
+test("the caller needs credentials, the scopes of key access, and the scope to ask for others", async () => {
+  const fqns = [attribute("label", "plain")];
+  const refused = (caller: string) => refusalOf(ask(fqns, { caller }));
+  expect(await refused("")).toMatchObject({ code: Code.Unauthenticated, reason: "missing_token" });
+  for (const given of [scope, "platform-api.access decisions.delegate"])
+    expect(await refused(kas({ scope: given }))).toMatchObject({
+      code: Code.PermissionDenied,
+      reason: "missing_scope",
+    });
+});
+
+test("while the store is away, nothing is decided", async () => {
+  const { fqns } = await protectedFile(["plain"]);
+  const database = new DatabaseSync(join(gateway.dataDir, "platform.db"));
+  database.exec("BEGIN IMMEDIATE");
+  try {
+    expect(await refusalOf(ask(fqns))).toMatchObject({ code: Code.Unavailable, reason: "store_unavailable" });
+  } finally {
+    database.close();
+  }
+  await expect.poll(() => ask(fqns).catch(() => undefined), { timeout: 20_000 }).toMatchObject({ decision: 2 });
+}, 60_000);
+
+test("programs learn the token issuer without credentials", async () => {
+  bearer = "";
+  const { configuration } = await (
+    createClient(wellKnown, wires["Connect, protobuf"]()) as Any
+  ).getWellKnownConfiguration({});
+  expect(configuration).toEqual({ platform_issuer: issuer.url, idp: { issuer: issuer.url } });
+});
+
+test("tokens and attributes are in no log line", async () => {
+  const token = reader();
+  const caller = kas();
+  const secret = "value-4d1f0c";
+  await ask([attribute("label", secret)], { token, caller });
+  await ask([attribute("label", secret), "x".repeat(300)], { token, caller }).catch(() => undefined);
+  await ask([attribute("label", secret)], { token: `${token}x`, caller }).catch(() => undefined);
+  const log = gateway.logged.join("\n");
+  for (const text of [token, caller, secret, "x".repeat(300)]) expect(log).not.toContain(text);
+});
+
+test("switched off, none of it is there", async () => {
+  const plain = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });
+  try {
+    bearer = kas();
+    const transport = createConnectTransport({
+      ...base(),
+      baseUrl: plain.url,
+      httpVersion: "1.1",
+      useBinaryFormat: true,
+    });
+    const asked = { ...question(), resource: resource([attribute("label", "plain")]) };
+    for (const [desc, method] of [
+      [authorization, "getDecision"],
+      [authorization, "getDecisionMultiResource"],
+      [wellKnown, "getWellKnownConfiguration"],
+    ] as const) {
+      const refusal = await refusalOf((createClient(desc, transport) as Any)[method](asked));
+      expect([refusal.code, refusal.reason]).toEqual([Code.Unimplemented, "no_route"]);
+    }
+  } finally {
+    await plain.stop();
+  }
+}, 60_000);

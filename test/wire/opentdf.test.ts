@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { createFileRegistry, type DescService, fromBinary } from "@bufbuild/protobuf";
+import { createFileRegistry, type DescMethod, type DescService, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
@@ -197,12 +197,12 @@ describe.each(Object.keys(wires) as (keyof typeof wires)[])("%s", (wire) => {
   test("an obligation is named, and holds back the key until the reader can fulfil it", async () => {
     const { fqns } = await protectedFile(["draft"]);
     const token = reader({ team: "writers" });
-    const watermark = obligation("drm", "watermark");
-    const denied = { decision: 1, requiredObligations: [watermark] };
+    const name = obligation("drm", "watermark");
+    const denied = { decision: 1, requiredObligations: [name] };
     expect(await ask(fqns, { wire, token })).toMatchObject(denied);
-    const others = [obligation("drm", "expiry"), watermark.replace("example.com", "example.org")];
+    const others = [obligation("drm", "expiry"), name.replace("example.com", "example.org")];
     expect(await ask(fqns, { wire, token, fulfillable: others })).toMatchObject(denied);
-    const fulfillable = [watermark.toUpperCase().replace("HTTPS", "https"), ...others];
+    const fulfillable = [name.toUpperCase().replace("HTTPS", "https"), ...others];
     expect(await ask(fqns, { wire, token, fulfillable })).toMatchObject({ ...denied, decision: 2 });
   });
 
@@ -233,6 +233,55 @@ describe.each(Object.keys(wires) as (keyof typeof wires)[])("%s", (wire) => {
     for (const method of ["getDecisionBulk", "getEntitlements"])
       expect((await refusalOf(call(method, {}, caller))).code).toBe(Code.Unimplemented);
   });
+});
+
+interface Recorded {
+  readonly name: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+/**
+ * What a stock key access service asked (opentdf/platform at 053f7e5d, mode `kas`) when readers requested keys from it.
+ * It gave the key for `permit`, `obligation met` and the first of `several`, and for no other. Tokens and decisions were
+ * taken out.
+ */
+const asked: readonly Recorded[] = JSON.parse(
+  readFileSync(join(import.meta.dirname, "../fixtures/opentdf/kas-requests.json"), "utf8"),
+);
+const watermark = { requiredObligations: [obligation("drm", "watermark")] };
+test.each([
+  ["permit", ["plain"], [{ decision: 2 }]],
+  ["deny", ["embargoed"], [{ decision: 1 }]],
+  ["deny another reader", ["plain"], [{ decision: 1 }]],
+  ["obligation unmet", ["draft"], [{ decision: 1, ...watermark }]],
+  ["obligation met", ["draft"], [{ decision: 2, ...watermark }]],
+  ["several", ["plain", "embargoed", "draft"], [{ decision: 2 }, { decision: 1 }, { decision: 1, ...watermark }]],
+] as const)("a real service's request, %s, is answered as it was", async (name, files, decisions) => {
+  const recorded = asked.find((one) => one.name === name) as Recorded;
+  const method = authorization.methods.find((one) => recorded.path.endsWith(`/${one.name}`)) as DescMethod;
+  const message = fromBinary(method.input, Buffer.from(recorded.body, "base64")) as Any;
+  message.entityIdentifier.identifier.value.jwt = reader(name === "deny another reader" ? { team: "writers" } : {});
+  for (const [i, { resource: named }] of (message.resources ?? [message.resource]).entries()) {
+    const kind = files[i] === "embargoed" ? "plain" : (files[i] as string);
+    const { fqns } = await protectedFile([kind], files[i] === "embargoed" ? ["embargo"] : [kind]);
+    expect(named.value.fqns.slice(1)).toEqual(fqns.slice(1));
+    named.value.fqns = fqns;
+  }
+  const response = await fetch(gateway.url + recorded.path, {
+    method: "POST",
+    headers: { ...recorded.headers, authorization: `Bearer ${kas()}` },
+    body: toBinary(method.input, message),
+  });
+  expect([response.status, response.headers.get("content-type")]).toEqual([200, "application/proto"]);
+  const answer = fromBinary(method.output, new Uint8Array(await response.arrayBuffer())) as Any;
+  expect(answer.resourceDecisions ?? [answer.decision]).toMatchObject(decisions);
+});
+
+test("a real service's first request needs no credentials", async () => {
+  const recorded = asked[0] as Recorded;
+  const response = await fetch(gateway.url + recorded.path, { method: "POST", headers: recorded.headers });
+  expect([recorded.name, response.status]).toEqual(["start", 200]);
 });
 
 test("each question is a record: the user as its subject, and what was registered of the file", async () => {

@@ -185,14 +185,14 @@ test("SQLite: a backup under load, an erasure, the loss of the store, and both c
   expect(Number(has)).toBeLessThan(Number(had));
   expect(verified.err).toContain("the anchor notes the erasure of 1 record");
   expect(await refusal()).toContain("nothing may be signed");
-  expect((await search(erased?.decisionId ?? "")).out).toContain("erased");
+  expect((await search(erased?.decisionId ?? "")).out).toContain("ERASED");
 
   await timed(`SQLite, restore of ${had} leaves: put back, verified, serving`, async () => {
     await putBack(newest);
     expect(await cli("ledger", "verify")).toMatchObject({ code: 0 });
     await start();
   });
-  expect((await search(erased?.decisionId ?? "")).out).toContain("erased");
+  expect((await search(erased?.decisionId ?? "")).out).toContain("ERASED");
   await expectReceipts(vkey, [...before.slice(1), ...during, ...after]);
   await loadFor(10);
   await crash();
@@ -253,7 +253,7 @@ test("PostgreSQL: a base backup under load, an erasure, and recovery to the end 
       });
       await start();
     });
-    expect((await search(erased?.decisionId ?? "")).out).toContain("erased");
+    expect((await search(erased?.decisionId ?? "")).out).toContain("ERASED");
     await expectReceipts(vkey, [...before.slice(1), ...during, ...after]);
     await loadFor(10);
     await crash();

@@ -5,16 +5,14 @@ import { dirname, resolve } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { systemClock } from "../../base/clock.ts";
-import type { TenantId } from "../../base/ids.ts";
 import { isMoment, parseTimestamp } from "../../base/text-forms.ts";
 import { type EvidenceCounts, type Lineage, LineageCollector } from "../../domain/lineage/lineage.ts";
 import { type PackReport, packReport } from "../../domain/lineage/report.ts";
 import type { Step } from "../../domain/lineage/step.ts";
 import { isFileError } from "../../files/file-system.ts";
-import { type PackSource, packLines } from "../../ledger/pack/build.ts";
+import { packLines } from "../../ledger/pack/build.ts";
 import { PackError, type PackField, type PackSelection } from "../../ledger/pack/format.ts";
 import { verifyPack } from "../../ledger/pack/verify.ts";
-import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { formOf } from "../../ledger/search/search-query.ts";
 import { NoteError } from "../../ledger/tlog/note.ts";
 import { requireQuorum } from "../../ledger/witness/cosignature.ts";
@@ -73,10 +71,15 @@ async function writePack(
   const unshown = new Map<string, string>();
   const onUnshown = (revision: string, reason: string) => unshown.set(revision, reason);
   const hasOthers = (await archive.logs()).some(({ tenantId }) => tenantId !== head.tenantId);
-  const source = allPolicies ? archive : withOwnPolicies(archive, head.tenantId, hasOthers, onUnshown);
+  // A policy revision belongs to the whole deployment: one that names other tenants must not be in one tenant's pack.
+  const hides = (revision: string, content: string) => {
+    const bundle = allPolicies ? undefined : parseBundleContent(content, revision);
+    const reason = bundle && tellsOfOthers(bundle, head.tenantId, hasOthers);
+    return reason && `${reason} (--all-policies shows it)`;
+  };
   const progress = createProgress(terminal);
-  const request = { head, checkpoint, selection, nowMs: systemClock.now(), onUnshown };
-  const lines = packLines(source, request, (leafIndex) => {
+  const request = { head, checkpoint, selection, nowMs: systemClock.now(), hides, onUnshown };
+  const lines = packLines(archive, request, (leafIndex) => {
     entries += 1;
     if (entries % progressEvery === 0) progress.show(`${entries} entries, up to leaf ${leafIndex} of ${head.size}`);
   });
@@ -124,32 +127,6 @@ function creationProblem(path: string, error: unknown): string {
   if (isFileError(error, ["ENOENT", "ENOTDIR"])) return `--out: there is no directory ${dirname(resolve(path))}`;
   const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
   return `--out: ${path} cannot be written${code}`;
-}
-
-/**
- * A policy revision belongs to the whole deployment. A revision that names other tenants must not be in one tenant's
- * pack.
- */
-function withOwnPolicies(
-  archive: StoreArchive,
-  tenantId: TenantId,
-  hasOthers: boolean,
-  onUnshown: (revision: string, reason: string) => void,
-): PackSource {
-  return {
-    entries: (head, first, end) => archive.entries(head, first, end),
-    log: (head) => archive.log(head),
-    search: (query) => archive.search(query),
-    async policyRevision(revision) {
-      const content = await archive.policyRevision(revision);
-      const bundle = content === undefined ? undefined : parseBundleContent(content, revision);
-      // A damaged revision is passed on unchanged: the pack writer reports it.
-      const reason = bundle && tellsOfOthers(bundle, tenantId, hasOthers);
-      if (reason === undefined) return content;
-      onUnshown(revision, `${reason} (--all-policies shows it)`);
-      return undefined;
-    },
-  };
 }
 
 interface PackFlags {

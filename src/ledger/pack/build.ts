@@ -101,7 +101,9 @@ interface PackRequest {
   readonly selection: PackSelection;
   /** Milliseconds since the Unix epoch. */
   readonly nowMs: number;
-  /** Called for each policy revision whose stored text is left out, with the reason. */
+  /** Why a policy revision must not be shown; undefined if it may. */
+  readonly hides?: (revision: string, content: string) => string | undefined;
+  /** Called for each policy revision whose text is left out, with the reason. */
   readonly onUnshown?: (revision: string, reason: string) => void;
 }
 
@@ -176,8 +178,12 @@ class PackWriter {
     if (this.#revisions.has(revision)) return [];
     this.#revisions.add(revision);
     const content = await this.#source.policyRevision(revision);
-    const problem = content === undefined ? undefined : textProblem(content, revision);
-    if (problem !== undefined) this.#request.onUnshown?.(revision, problem);
+    const { hides, onUnshown } = this.#request;
+    const problem =
+      content === undefined
+        ? "the store does not have it"
+        : (textProblem(content, revision) ?? hides?.(revision, content));
+    if (problem !== undefined) onUnshown?.(revision, problem);
     const isShown = content !== undefined && problem === undefined;
     return [this.#line({ type: "policy", revision, ...(isShown && { content }) })];
   }

@@ -658,16 +658,21 @@ def optional(check):
     return lambda value: value is None or check(value)
 
 
+LINKED = ("artifact_digest", "cid", "decision_id")
+FIELDS = (*LINKED, "principal", "on_behalf_of", "resource_id", "label")
+
+
 def parse_selection(value):
-    """(from, to) of a time range, or (field, value)."""
+    """(from, to, field, value): a time range, a field and its value, or both."""
     require(isinstance(value, dict) and value, "the selection is malformed")
-    names = list(value)
-    if names[0] in ("artifact_digest", "cid", "decision_id", "principal", "on_behalf_of"):
-        good = len(names) == 1 and text(value[names[0]]) and value[names[0]] != ""
-        require(good, "the selection is malformed")
-        return {"field": names[0], "value": value[names[0]]}
-    require(set(names) <= {"from", "to"} and all(map(is_moment, value.values())), "the selection is malformed")
-    return {"from": value.get("from"), "to": value.get("to")}
+    fields = [name for name in value if name not in ("from", "to")]
+    ends = [name for name in value if name in ("from", "to")]
+    good = len(fields) <= 1 and all(is_moment(value[name]) for name in ends)
+    good = good and all(name in FIELDS and text(value[name]) and value[name] != "" for name in fields)
+    # All that cites a decision belongs to it, of any time.
+    require(good and not (fields == ["decision_id"] and ends), "the selection is malformed")
+    field = fields[0] if fields else None
+    return {"from": value.get("from"), "to": value.get("to"), "field": field, "value": value.get(field)}
 
 
 LINES = {
@@ -717,6 +722,12 @@ def term_values(record, field):
         type_, id_ = subject.get("type"), subject.get("id")
         named = text(type_) and text(id_)
         values = [type_.replace("~", "~0").replace("/", "~1") + "/" + id_ if named else None]
+    elif field == "resource_id":
+        resource = request.get("resource")
+        values = [resource.get("id") if isinstance(resource, dict) else None]
+    elif field == "label":
+        labels = request.get("labels")
+        values = labels if isinstance(labels, list) else []
     elif field == "artifact_digest":
         values = [request.get("artifact_digest")]
     else:
@@ -732,7 +743,7 @@ class Pack:
         require(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", self.tenant, re.ASCII), "the tenant is malformed")
         require(is_moment(header["made_at"]), "made_at is malformed")
         self.selection = parse_selection(header["selection"])
-        self.is_range = "field" not in self.selection
+        self.is_range = self.selection["field"] is None
         self.tree = GrowingTree()
         self.policies, self.announced = {}, None
         self.claims = {}
@@ -742,7 +753,10 @@ class Pack:
         self.newest, self.closed, self.leaves = None, False, 0
         # Of another selection.
         self.linked, self.decisions = [], set()
-        if self.selection.get("field") == "decision_id":
+        # Of its time range: where the newest entry is, its index, and whether it needs an end of the range beside it.
+        self.where, self.latest, self.bare = "before" if self.selection["from"] is not None else "within", -1, False
+        self.first, self.after, self.shown = 0 if self.where == "within" else None, None, 0
+        if self.selection["field"] == "decision_id":
             self.decisions.add(self.selection["value"])
 
     def policy(self, line):
@@ -838,14 +852,30 @@ class Pack:
         require(record is not None or erased, "is of the range, and its record is left out")
         self.leaves += 1
 
+    def locate(self, index, leaf, shows):
+        """Where a leaf is in the time range of another selection: before it, within or after."""
+        begin, end, time = self.selection["from"], self.selection["to"], leaf["recorded_at"]
+        is_before = begin is not None and time < begin
+        place = "after" if end is not None and time >= end else "before" if is_before else "within"
+        is_first = place != self.where
+        require(not is_first or index == self.latest + 1, "comes after one that is left out beside an end of the range")
+        require(is_first or not self.bare, "comes after one that shows nothing")
+        if is_first and place == "within":
+            self.first = index
+        if is_first and place == "after":
+            self.after = index
+        self.where, self.latest, self.bare = place, index, not is_first and not shows
+        return place
+
     def check_item(self, index, leaf, record, erased, erases):
+        within = self.locate(index, leaf, record is not None or erased) == "within"
         if record is None and not erased:
-            require(index == self.checkpoint.size - 1, "shows nothing")
             return
+        self.shown += within
         field, value = self.selection["field"], self.selection["value"]
         cited = [leaf["record_id"]] if record is None else term_values(record, "decision_id")
-        if record is not None and value in term_values(record, field):
-            if field not in ("principal", "on_behalf_of"):
+        if record is not None and within and value in term_values(record, field):
+            if field in LINKED:
                 self.decisions.update(cited)
         elif not erases:
             self.linked.append(cited)
@@ -869,6 +899,14 @@ class Pack:
         for cited in self.linked:
             require(cited and cited[0] in self.decisions, "closes with a record that is not of the selection")
 
+    def part(self):
+        """How many leaves the time range of another selection has, and how many of them are shown or erased."""
+        if self.is_range or (self.selection["from"] is None and self.selection["to"] is None):
+            return {}
+        after = self.checkpoint.size if self.after is None else self.after
+        leaves = 0 if self.first is None else after - self.first
+        return {"part": {"leaves": leaves, "shown": self.shown, "closed": self.after is not None}}
+
     def report(self):
         return {
             "log": self.checkpoint.origin,
@@ -882,6 +920,7 @@ class Pack:
             "leaves_only": self.entries - self.records - self.erased,
             "complete": self.is_range,
             **({"range": {"leaves": self.leaves, "closed": self.closed}} if self.is_range else {}),
+            **self.part(),
             "policies": [{"revision": name, "shown": shown} for name, shown in self.policies.items()],
         }
 

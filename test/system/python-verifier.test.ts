@@ -84,7 +84,8 @@ function richLog(): MemoryLog {
   log.append(evidence("protect", { cid: "cid-a", decision: allowed }));
   const gone = log.append(evidence("access", { digest: "sha256:a" }));
   const denied = decision(false, "access");
-  log.append({ ...denied, request: { ...denied.request, on_behalf_of: { type: "user", id: "alice" } } });
+  const about = { on_behalf_of: { type: "user", id: "alice" }, labels: ["pii"] };
+  log.append({ ...denied, request: { ...denied.request, ...about } });
   log.erase(gone);
   for (let count = 0; count < 9; count++)
     log.append(evidence("access", { digest: `sha256:${count} é\u{1f600}\u0001` }));
@@ -97,6 +98,9 @@ describe("packs", () => {
     ["a range with a leaf on either side", { from: moment(3), to: moment(6) }],
     ["an open range", { from: moment(4) }],
     ["an artifact", { field: "artifact_digest", value: "sha256:a" }],
+    ["an artifact in a period", { field: "artifact_digest", value: "sha256:a", from: moment(1), to: moment(6) }],
+    ["a resource since a moment", { field: "resource_id", value: "f1", from: moment(3) }],
+    ["a label until a moment", { field: "label", value: "pii", to: moment(6) }],
     ["a CID", { field: "cid", value: "cid-a" }],
     ["a principal", { field: "principal", value: "principal-1" }],
     ["a subject of enforcement points", { field: "on_behalf_of", value: "user/alice" }],
@@ -119,6 +123,10 @@ describe("packs", () => {
     const differing = texts.filter((_, index) => verdicts[index]?.ok !== expected[index]);
     expect(differing.map((each) => String(each).slice(0, 2_000))).toEqual([]);
     expect(expected[0]).toBe(true);
+    const { range, part } = await verifyText(text, keys);
+    if (range !== undefined) expect(verdicts[0]?.range).toEqual({ leaves: range.leaves, closed: range.closed });
+    const { leaves, shown, closed } = part ?? {};
+    expect(verdicts[0]?.part).toEqual(part && { leaves, shown, closed });
     // Undetectable changes are few: of the maker's word on the time, of the selection's ends.
     expect(expected.filter((ok) => ok).length).toBeLessThan(30);
   });
@@ -159,6 +167,36 @@ describe("packs", () => {
     const expected = await Promise.all(texts.map((text) => ours(text, keysOf(log.vkey()))));
     expect(verdicts.map(({ ok }) => ok)).toEqual(expected);
     expect(expected).toEqual(packs.flatMap((_, own) => names.map((__, other) => other === own)));
+  });
+
+  test("of one thing in a period, as they are, as if of every other period or thing, and without each of their leaves", async () => {
+    const log = richLog();
+    const values = [{ artifact_digest: "sha256:a" }, { resource_id: "f1" }, { label: "pii" }];
+    const seconds = [undefined, 1, 3, 6, 90];
+    const ends = seconds.flatMap((from) =>
+      seconds.map((to) => ({ ...(from && { from: moment(from) }), ...(to && { to: moment(to) }) })),
+    );
+    const selections = values.flatMap((value) => ends.map((each) => ({ ...value, ...each })));
+    const texts: string[] = [];
+    for (const own of [{ from: moment(1), to: moment(6) }, { to: moment(3) }, { from: moment(3) }]) {
+      const lines = linesIn(await log.pack({ field: "resource_id", value: "f1", ...own }));
+      const [header, ...others] = lines;
+      for (const selection of [...selections, { decision_id: "x", ...own }, { ...values[0], ...values[1], ...own }])
+        texts.push(seal([{ ...header, selection } as PackLine, ...others]));
+      for (const line of others) texts.push(seal(lines.filter((each) => each !== line)));
+    }
+    const verdicts = await pythonOn("pack", texts, "--key", log.vkey());
+    const expected = await Promise.all(
+      texts.map((text) =>
+        verifyText(text, keysOf(log.vkey())).then(
+          ({ part }) => part ?? "of all time",
+          () => undefined,
+        ),
+      ),
+    );
+    const told = expected.map((each) => (typeof each === "object" ? { leaves: each.leaves, shown: each.shown } : each));
+    expect(verdicts.map(({ ok, part }) => (ok ? (part ?? "of all time") : undefined))).toMatchObject(told);
+    expect(expected.filter((each) => each !== undefined).length).toBeGreaterThanOrEqual(3);
   });
 
   test("of members in another form than the documents give them are refused", async () => {

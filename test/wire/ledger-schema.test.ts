@@ -182,6 +182,7 @@ test("lines of packs are as the schema says, and so is every pack that is accept
     { to: moment(99) },
     { from: moment(2), to: moment(4) },
     { field: "principal", value: "principal-1" },
+    { field: "principal", value: "principal-1", from: moment(2), to: moment(4) },
   ] as const) {
     const lines = linesIn(await log.pack(selection));
     for (const { type } of lines) types.add(type);
@@ -207,7 +208,8 @@ test.each([
   ["packLine", { type: "entry", leaf_index: 1, leaf: "{}", erased: false }],
   ["packLine", { type: "entry", leaf_index: 1, leaf: "{}", record: "{}" }],
   ["packLine", { type: "policy", revision: "x", content: null }],
-  ["selection", { cid: "x", from: moment(0) }],
+  ["selection", { cid: "x", label: "y" }],
+  ["selection", { decision_id: "x", from: moment(0) }],
   ["selection", {}],
   ["leaf", { v: 2 }],
   ["receipt", { record_id: "x" }],

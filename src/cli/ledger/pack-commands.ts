@@ -11,7 +11,7 @@ import { type PackReport, packReport } from "../../domain/lineage/report.ts";
 import type { Step } from "../../domain/lineage/step.ts";
 import { isFileError } from "../../files/file-system.ts";
 import { packLines } from "../../ledger/pack/build.ts";
-import { PackError, type PackField, type PackSelection } from "../../ledger/pack/format.ts";
+import { hasEnds, PackError, type PackField, type PackSelection, type TimeRange } from "../../ledger/pack/format.ts";
 import { verifyPack } from "../../ledger/pack/verify.ts";
 import { formOf } from "../../ledger/search/search-query.ts";
 import { NoteError } from "../../ledger/tlog/note.ts";
@@ -29,18 +29,20 @@ const progressEvery = 1_024;
 
 export const ledgerPackCommand = command({
   name: "ledger pack",
-  says: "write records with all that proves them into one file: of a time range, or about one thing",
+  says: "write records with all that proves them into one file: of a time range, about one thing, or both",
   options: {
     "--tenant <tenant>": oneTenantFlag,
     // Required, except for `pack verify`.
     "--out <file>": "where to; must not be there yet",
-    "--from <time>": "everything recorded at this time or later (RFC 3339)",
-    "--to <time>": "everything recorded before this time (RFC 3339)",
+    "--from <time>": "recorded at this time or later (RFC 3339): everything, or what one of the following selects",
+    "--to <time>": "recorded before this time (RFC 3339)",
     "--artifact-digest <digest>": "what was said of this artifact, and the decisions behind it",
     "--cid <cid>": "the same, by CID",
-    "--decision <id>": "a decision, and everything that cites it",
+    "--decision <id>": "a decision, and everything that cites it, of any time",
     "--principal <id>": "calls of this principal",
     "--on-behalf-of <type/id>": "what enforcement points asked for this subject; a slash in the type is ~1",
+    "--resource <id>": "requests about the resource with this id",
+    "--label <label>": "requests with this label",
     "--all-policies": "include policy texts that name other tenants; omitted otherwise",
   },
   run(context) {
@@ -137,6 +139,8 @@ interface PackFlags {
   readonly decision?: string;
   readonly principal?: string;
   readonly onBehalfOf?: string;
+  readonly resource?: string;
+  readonly label?: string;
 }
 
 const fields = [
@@ -145,35 +149,30 @@ const fields = [
   ["decision", "decision_id"],
   ["principal", "principal"],
   ["onBehalfOf", "on_behalf_of"],
+  ["resource", "resource_id"],
+  ["label", "label"],
 ] as const satisfies readonly (readonly [keyof PackFlags, PackField])[];
 
-/** The selection: exactly one is required. */
+/** One value at most, of a time range or of all time; or a time range. */
 function readSelection(flags: PackFlags): PackSelection {
-  const values = fields.flatMap(([flag, field]) => (flags[flag] ? [{ flag, field, text: flags[flag] }] : []));
-  const isRange = flags.from !== undefined || flags.to !== undefined;
-  const [value] = values;
-  if (values.length + (isRange ? 1 : 0) !== 1)
+  const ends = readEnds(flags);
+  const [given, ...others] = fields.filter(([flag]) => flags[flag]);
+  if (others.length > 0 || (given === undefined && !hasEnds(ends)))
     throw new Refusal(
-      "exactly one of --from and --to, --artifact-digest, --cid, --decision, --principal, --on-behalf-of says what to pack",
+      `--from and --to say what to pack, or one of ${fields.map(([flag]) => flagName(flag)).join(", ")}, or both`,
     );
-  return value === undefined ? readRange(flags) : readValue(value);
-}
-
-function readValue({ flag, field, text }: Given): PackSelection {
+  if (given === undefined) return ends;
+  const [flag, field] = given;
+  if (field === "decision_id" && hasEnds(ends))
+    throw new Refusal("--decision: is of any time: give no --from and --to");
   const { parse, message } = formOf(field);
-  const value = parse(text);
+  const value = parse(flags[flag] ?? "");
   // No record can have this value.
   if (value === undefined) throw searchRefusal([`${flagName(flag)}: ${message}`]);
-  return { field, value };
+  return { field, value, ...ends };
 }
 
-interface Given {
-  readonly flag: string;
-  readonly field: PackField;
-  readonly text: string;
-}
-
-function readRange({ from, to }: PackFlags): PackSelection {
+function readEnds({ from, to }: PackFlags): TimeRange {
   const ends = { ...(from !== undefined && { from: moment(from) }), ...(to !== undefined && { to: moment(to) }) };
   for (const [name, end] of Object.entries(ends))
     if (!isMoment(end)) throw new Refusal(`--${name}: is no RFC 3339 time, such as 2026-01-31T00:00:00Z`);
@@ -295,11 +294,10 @@ function citationText({ kind, citation, decision_id, relied_on }: Step): string 
   return `  cites ${decision_id}: ${citation}`;
 }
 
-function selectionText(selection: PackReport["selection"]): string {
-  const { from, to, ...field } = selection;
-  const [name, value] = Object.entries(field)[0] ?? [];
-  if (name !== undefined) return `${name.replace("_", " ")} ${String(value)}`;
-  return `recorded ${[from && `from ${String(from)}`, to && `before ${String(to)}`].filter(isGiven).join(", ")}`;
+function selectionText({ from, to, ...field }: PackReport["selection"]): string {
+  const times = [from && `from ${String(from)}`, to && `before ${String(to)}`].filter(isGiven).join(", ");
+  const values = Object.entries(field).map(([name, value]) => `${name.replaceAll("_", " ")} ${String(value)}`);
+  return [...values, times && `recorded ${times}`].filter(isGiven).join(", ");
 }
 
 function table(rows: readonly (readonly [name: string, value: string])[]): readonly string[] {

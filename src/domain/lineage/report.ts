@@ -1,6 +1,7 @@
 /** Report of a verified pack, for machines and for `ledger pack verify`. */
 import { formatBase64 } from "../../base/text-forms.ts";
-import { isTimeRange, selectionMembers } from "../../ledger/pack/format.ts";
+import type { PartOfRange } from "../../ledger/pack/entry-checks.ts";
+import { isLinked, isOfValue, selectionMembers } from "../../ledger/pack/format.ts";
 import type { VerifiedPack } from "../../ledger/pack/verify.ts";
 import type { Cosigned } from "../../ledger/witness/cosignature.ts";
 import type { LineageReport } from "./lineage.ts";
@@ -23,7 +24,7 @@ export function packReport(
   lineage: LineageReport | undefined,
   cosigned: readonly Cosigned[] = [],
 ) {
-  const { checkpoint, verifier, range } = pack;
+  const { checkpoint, verifier, range, part } = pack;
   return {
     log: checkpoint.origin,
     key_id: verifier.keyId,
@@ -41,6 +42,9 @@ export function packReport(
     ...(range !== undefined && {
       range: { leaves: range.leaves, first_leaf_index: range.firstLeafIndex, closed: range.closed },
     }),
+    ...(part !== undefined && {
+      part: { leaves: part.leaves, first_leaf_index: part.firstLeafIndex, shown: part.shown, closed: part.closed },
+    }),
     policies: [...pack.policies].map(([revision, isShown]) => ({ revision, shown: isShown })),
     ...(lineage !== undefined && { evidence: lineage.evidence, lineages: lineage.lineages, others: lineage.others }),
     proven: proven(pack, shares, cosigned),
@@ -56,7 +60,7 @@ export function cosignedMembers(cosigned: readonly Cosigned[]) {
 export type PackReport = ReturnType<typeof packReport>;
 
 function proven(
-  { range, checkpoint, selection, policies }: VerifiedPack,
+  { range, part, checkpoint, selection, policies }: VerifiedPack,
   { erased }: Shares,
   cosigned: readonly Cosigned[],
 ): readonly string[] {
@@ -74,7 +78,8 @@ function proven(
       : []),
     ...(erased > 0 ? ["everything said to be erased was erased by a later record of the log, which is shown"] : []),
     ...(range === undefined ? [] : [completeness(range, checkpoint.size)]),
-    ...(isTimeRange(selection) ? [] : ["every record has to do with the selection"]),
+    ...(isOfValue(selection) ? ["every record has to do with the selection"] : []),
+    ...(part === undefined ? [] : [partOfRange(part, checkpoint.size)]),
   ];
 }
 
@@ -84,16 +89,35 @@ function completeness({ closed }: NonNullable<VerifiedPack["range"]>, size: numb
     : `nothing that the log held of the time range when it had ${size} leaves is left out: the range reaches beyond the newest leaf, so records of it may have come since`;
 }
 
-function notProven({ range, policies }: VerifiedPack, cosigned: readonly Cosigned[]): readonly string[] {
+function partOfRange({ leaves, shown, firstLeafIndex: first = 0, closed }: PartOfRange, size: number): string {
+  const since = closed ? "" : `; it reaches beyond the newest of the ${size} leaves, so more may have come since`;
+  if (leaves === 0) return `the time range has no leaf${since}`;
+  const last = first + leaves - 1;
+  return `the time range is leaf ${first} to leaf ${last}, ${leaves} in all: ${shown} of them shown or erased${since}`;
+}
+
+function leftOut({ part, selection }: VerifiedPack): readonly string[] {
+  if (!isOfValue(selection)) return [];
+  if (part === undefined)
+    return ["that nothing of the selection is left out: only a time range, or the whole log, shows that"];
+  const others = part.leaves - part.shown;
+  const doubt = `each leaf of the time range that is not shown (${others}) may be of it`;
   return [
-    ...(range === undefined
-      ? ["that nothing of the selection is left out: only a time range, or the whole log, shows that"]
+    ...(others > 0
+      ? [`that nothing of the selection is left out: ${doubt}; a pack of the whole range shows that`]
       : []),
+    ...(isLinked(selection) ? ["that nothing is left out that is linked to the selection at other times"] : []),
+  ];
+}
+
+function notProven(pack: VerifiedPack, cosigned: readonly Cosigned[]): readonly string[] {
+  return [
+    ...leftOut(pack),
     "that the records tell the truth, or that everything that happened was recorded",
     "when anything happened: times are the service's clock, and the time of the pack is its maker's word",
     cosigned.length > 0
       ? "that others are shown the same log, unless they ask one of these witnesses"
       : "that others are shown the same log: no trusted witness was given (--witness)",
-    ...([...policies.values()].includes(false) ? ["what the policy revisions say that are not shown"] : []),
+    ...([...pack.policies.values()].includes(false) ? ["what the policy revisions say that are not shown"] : []),
   ];
 }

@@ -4,7 +4,7 @@ import { isCleanText } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import type { StoreArchive, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
-import { type FoundRecord, maxSearchLimit, type SearchField, type SearchQuery } from "../ports/search.ts";
+import { type FoundRecord, maxSearchLimit, type SearchQuery, type SearchTerm } from "../ports/search.ts";
 import type { LogState } from "../ports/store.ts";
 import { parseLeaf } from "../record/leaf.ts";
 import { readErasure } from "../record/operator-records.ts";
@@ -15,15 +15,15 @@ import {
   contentAddress,
   formatLine,
   isLinked,
-  isTimeRange,
+  isOfValue,
   maxLineBytes,
   PackError,
-  type PackField,
   type PackLine,
   type PackSelection,
   packFormat,
   selectionMembers,
   type TimeRange,
+  type ValueSelection,
 } from "./format.ts";
 import { GrowingTree, type SubtreeReader, subtreeReader, subtreesBetween } from "./subtrees.ts";
 
@@ -42,7 +42,7 @@ export async function* packLines(
   const { head, selection } = request;
   const writer = new PackWriter(source, request);
   yield writer.header();
-  const shown = isTimeRange(selection) ? rangeEntries(source, head, selection) : foundEntries(source, head, selection);
+  const shown = isOfValue(selection) ? foundEntries(source, head, selection) : rangeEntries(source, head, selection);
   for await (const entry of shown) {
     yield* await writer.entry(entry);
     onEntry(entry.entry.leafIndex);
@@ -54,13 +54,18 @@ export async function* packLines(
   yield writer.end();
 }
 
-async function* foundEntries(
-  source: PackSource,
-  head: LogState,
-  selection: Exclude<PackSelection, TimeRange>,
-): AsyncGenerator<Shown> {
-  for (const leafIndex of await findLeaves(source, head, selection))
-    yield { entry: await entryAt(source, head, leafIndex), shows: "record" };
+/** The records; and the leaves on both sides of each end of their time range, which show how many leaves it has. */
+async function* foundEntries(source: PackSource, head: LogState, selection: ValueSelection): AsyncGenerator<Shown> {
+  const records = await findLeaves(source, head, selection);
+  const leaves = new Set(records);
+  for (const end of [selection.from, selection.to]) {
+    if (end === undefined) continue;
+    const first = await firstLeafFrom(source, head, end);
+    if (first > 0) leaves.add(first - 1);
+    if (first < head.size) leaves.add(first);
+  }
+  for (const leafIndex of [...leaves].sort((a, b) => a - b))
+    yield { entry: await entryAt(source, head, leafIndex), shows: records.has(leafIndex) ? "record" : "leaf" };
 }
 
 /** The leaf before the range, its records, the leaf after it, and the erasures of its erased records. */
@@ -232,15 +237,11 @@ function textOf(bytes: Uint8Array, leafIndex: number): string {
 export type PackSource = Pick<StoreArchive, "entries" | "log" | "policyRevision" | "search">;
 
 /**
- * Indices of the leaves of the selection, in order: records with the value; for linked selections, the decisions that
- * these cite and everything that cites those, but no further; and the erasures of erased ones. Rejects with a PackError
- * if nothing is found, or too much is linked.
+ * Indices of the leaves of the selection: records with the value, and of the time range if there is one; for linked
+ * selections, the decisions that these cite and everything that cites those, of any time, but no further; and the
+ * erasures of erased ones. Rejects with a PackError if nothing is found, or too much is linked.
  */
-async function findLeaves(
-  source: PackSource,
-  head: LogState,
-  selection: { readonly field: PackField; readonly value: string },
-): Promise<readonly number[]> {
+async function findLeaves(source: PackSource, head: LogState, selection: ValueSelection): Promise<ReadonlySet<number>> {
   const leaves = new Set<number>();
   const erased = new Map<string, number>();
   const decisions = new Set<string>();
@@ -248,18 +249,23 @@ async function findLeaves(
     leaves.add(leafIndex);
     if (isErased) erased.set(recordId, leafIndex);
   };
+  const { field, value, from, to } = selection;
   const followed = isLinked(selection);
-  for await (const found of everyFound(source, head, selection)) {
+  const times = {
+    ...(from !== undefined && { fromMs: Date.parse(from) }),
+    ...(to !== undefined && { toMs: Date.parse(to) }),
+  };
+  for await (const found of everyFound(source, head, { field, value }, times)) {
     take(found);
     if (!followed || found.erased) continue;
     const decision = decisionOf(await recordAt(source, head, found.leafIndex));
     if (decision !== undefined) decisions.add(decision);
   }
-  if (selection.field === "decision_id") decisions.add(selection.value);
-  for (const value of decisions) {
+  if (field === "decision_id") decisions.add(value);
+  for (const id of decisions) {
     // By id too: an erased decision can only be found by its id.
-    for await (const found of everyFound(source, head, { field: "record_id", value })) take(found);
-    for await (const found of everyFound(source, head, { field: "decision_id", value })) take(found);
+    for await (const found of everyFound(source, head, { field: "record_id", value: id })) take(found);
+    for await (const found of everyFound(source, head, { field: "decision_id", value: id })) take(found);
     if (leaves.size > maxLinkedRecords)
       throw new PackError(`more than ${maxLinkedRecords} records are linked: choose a time range`);
   }
@@ -267,14 +273,14 @@ async function findLeaves(
   if (erased.size > 0)
     for await (const { leafIndex } of erasuresOf(source, head, Math.min(...erased.values()), new Set(erased.keys())))
       leaves.add(leafIndex);
-  return [...leaves].sort((a, b) => a - b);
+  return leaves;
 }
 
 /** Pages of a search, one after the other, without leaves beyond the packed head. */
 async function* everyFound(
   source: PackSource,
   { tenantId, size }: LogState,
-  term: { readonly field: SearchField; readonly value: string } | undefined,
+  term: SearchTerm | undefined,
   query: Partial<SearchQuery> = {},
 ): AsyncGenerator<FoundRecord> {
   const terms = term === undefined ? [] : [term];

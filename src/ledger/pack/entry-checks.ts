@@ -9,7 +9,7 @@ import { hasTerms, searchTermsOf } from "../search/search-terms.ts";
 import { openCheckpoint } from "../tlog/checkpoint.ts";
 import { NoteError } from "../tlog/note.ts";
 import { ed25519Type, formatVerifierKey, keyIdOf, type NoteVerifier, parseVerifierKey } from "../tlog/note-keys.ts";
-import { isLinked, type PackEntry, PackError, type PackField, refuse, type TimeRange } from "./format.ts";
+import { hasEnds, isLinked, type PackEntry, PackError, refuse, type TimeRange, type ValueSelection } from "./format.ts";
 
 /** An entry whose leaf commits to its record. The leaf's position is proven with the whole pack. */
 export interface CheckedEntry {
@@ -57,7 +57,8 @@ function foreign({ tenant_id: tenantId, log }: StoredRecord, owner: PackOwner): 
   return log === owner.origin ? undefined : "is of another log";
 }
 
-// Checks that each entry matches a selection by value. A pack cannot prove that one complete.
+// Checks that each entry matches a selection by value. A pack cannot prove that one complete, but it proves how many
+// leaves a time range has, and shows how many of them it has.
 
 /** Most records of a linked selection, which are kept in memory until the end. */
 export const maxLinkedRecords = 100_000;
@@ -74,28 +75,48 @@ interface Linked {
   readonly decision: string | undefined;
 }
 
+/** The leaves of the time range of a selection by value. */
+export interface PartOfRange extends CompleteRange {
+  /** Those of them that the pack shows, or declares erased. The others may be of the selection, too. */
+  readonly shown: number;
+}
+
+/**
+ * Checks that each record is of the selection, or linked to it. A leaf may be shown for its position and time alone if
+ * it is beside an end of the time range, or the log's last: of the leaves on both sides of an end, both must be there.
+ */
 export class ItemCheck {
-  readonly #selection: { readonly field: PackField; readonly value: string };
+  readonly #selection: ValueSelection;
   readonly #size: number;
+  #newest = -1;
+  /** Of the newest entry. */
+  #place: "before" | "within" | "after";
+  /** The newest entry, if it shows nothing and must be beside an end, or the log's last. */
+  #bare: CheckedEntry | undefined;
+  /** Index of the first leaf of the range, and of the first leaf after it. */
+  #first: number | undefined;
+  #after: number | undefined;
+  #shown = 0;
   readonly #linked: Linked[] = [];
   /** Decisions that the selected records are or cite. */
   readonly #decisions = new Set<string>();
 
-  constructor(selection: { readonly field: PackField; readonly value: string }, size: number) {
+  constructor(selection: ValueSelection, size: number) {
     this.#selection = selection;
     this.#size = size;
+    this.#place = selection.from === undefined ? "within" : "before";
+    if (this.#place === "within") this.#first = 0;
     if (selection.field === "decision_id") this.#decisions.add(selection.value);
   }
 
   /** Takes the next entry; `erases` if it erases a record that the pack declared erased. Throws a PackError. */
   next(entry: CheckedEntry, erases: boolean): void {
     const { line, leafIndex, leaf, record, erased } = entry;
-    if (record === undefined && !erased) {
-      if (leafIndex !== this.#size - 1) refuse(line, `leaf ${leafIndex} shows nothing`);
-      return;
-    }
+    const isWithin = this.#locate(entry) === "within";
+    if (record === undefined && !erased) return;
+    if (isWithin) this.#shown += 1;
     const decision = record === undefined ? leaf.record_id : decisionOf(record);
-    if (record !== undefined && hasTerms(record, [this.#selection])) {
+    if (record !== undefined && isWithin && hasTerms(record, [this.#selection])) {
       if (decision !== undefined && isLinked(this.#selection)) this.#decisions.add(decision);
     } else if (!erases) {
       this.#linked.push({ line, leafIndex, decision });
@@ -104,11 +125,37 @@ export class ItemCheck {
       refuse(line, `more than ${maxLinkedRecords} records are linked`);
   }
 
-  /** Throws a PackError if an entry does not belong to the selection. */
-  end(): void {
+  /**
+   * Returns the result after the log's last leaf; undefined for a selection of all time. Throws a PackError if an entry
+   * does not belong to the selection.
+   */
+  end(): PartOfRange | undefined {
     for (const { line, leafIndex, decision } of this.#linked)
       if (decision === undefined || !this.#decisions.has(decision))
         throw new PackError(`line ${line}: the record of leaf ${leafIndex} is not of the selection`);
+    if (!hasEnds(this.#selection)) return undefined;
+    const leaves = this.#first === undefined ? 0 : (this.#after ?? this.#size) - this.#first;
+    const firstLeafIndex = leaves === 0 ? undefined : this.#first;
+    return { firstLeafIndex, leaves, shown: this.#shown, closed: this.#after !== undefined };
+  }
+
+  /** Where the entry is in the time range. Throws a PackError if the leaf beside it is missing. */
+  #locate(entry: CheckedEntry): "before" | "within" | "after" {
+    const { line, leafIndex, leaf, record, erased } = entry;
+    const { from, to } = this.#selection;
+    const isBefore = from !== undefined && leaf.recorded_at < from;
+    // Times never go back within a log, so neither do places.
+    const place = to !== undefined && leaf.recorded_at >= to ? "after" : isBefore ? "before" : "within";
+    const isFirst = place !== this.#place;
+    if (isFirst && leafIndex !== this.#newest + 1)
+      refuse(line, `leaf ${leafIndex - 1} is left out: the time range may begin or end before leaf ${leafIndex}`);
+    if (!isFirst && this.#bare !== undefined) refuse(this.#bare.line, `leaf ${this.#bare.leafIndex} shows nothing`);
+    if (isFirst && place === "within") this.#first = leafIndex;
+    if (isFirst && place === "after") this.#after = leafIndex;
+    this.#bare = isFirst || record !== undefined || erased ? undefined : entry;
+    this.#newest = leafIndex;
+    this.#place = place;
+    return place;
   }
 }
 

@@ -153,17 +153,24 @@ const packFields = [
   "decision_id",
   "principal",
   "on_behalf_of",
+  "resource_id",
+  "label",
 ] as const satisfies SearchField[];
 
 export type PackField = (typeof packFields)[number];
 
 /**
- * A complete time range; or everything with one value. For an artifact or a decision, this includes the decisions that
- * its records cite, and all that cites those.
+ * A complete time range; or everything with one value, of all time or of a time range. For an artifact or a decision,
+ * this includes the decisions that its records cite, and all that cites those, of any time.
  */
-export type PackSelection = TimeRange | { readonly field: PackField; readonly value: string };
+export type PackSelection = TimeRange | ValueSelection;
 
-/** At least one end is given. RFC 3339 with milliseconds, UTC, as in records. */
+export interface ValueSelection extends TimeRange {
+  readonly field: PackField;
+  readonly value: string;
+}
+
+/** RFC 3339 with milliseconds, UTC, as in records. A selection without a value has at least one end. */
 export interface TimeRange {
   /** First moment of the range. */
   readonly from?: string;
@@ -171,34 +178,43 @@ export interface TimeRange {
   readonly to?: string;
 }
 
-export function isTimeRange(selection: PackSelection): selection is TimeRange {
-  return !("field" in selection);
+export function isOfValue(selection: PackSelection): selection is ValueSelection {
+  return "field" in selection;
 }
 
+/** Whether there is an end: otherwise the range is all time. */
+export function hasEnds({ from, to }: TimeRange): boolean {
+  return from !== undefined || to !== undefined;
+}
+
+const linkedFields: readonly PackField[] = ["artifact_digest", "cid", "decision_id"];
+
 /** Whether a selection includes records that decisions link to it. */
-export function isLinked(selection: PackSelection): boolean {
-  return !isTimeRange(selection) && selection.field !== "principal" && selection.field !== "on_behalf_of";
+export function isLinked({ field }: ValueSelection): boolean {
+  return linkedFields.includes(field);
 }
 
 /** The selection for a pack's header. */
 export function selectionMembers(selection: PackSelection): JsonObject {
-  return isTimeRange(selection) ? { ...selection } : { [selection.field]: selection.value };
+  if (!isOfValue(selection)) return { ...selection };
+  const { field, value, ...ends } = selection;
+  return { ...ends, [field]: value };
 }
 
 /** Parses the result of `selectionMembers`; undefined for anything else. */
 export function parseSelection(members: unknown): PackSelection | undefined {
   if (typeof members !== "object" || members === null || Array.isArray(members)) return undefined;
-  const values: Readonly<Record<string, unknown>> = { ...members };
-  const names = Object.keys(values);
-  const [name = ""] = names;
+  const given: readonly (readonly [string, unknown])[] = Object.entries(members);
+  const ends = given.filter(([name]) => name === "from" || name === "to");
+  if (!ends.every(([, end]) => isMoment(end))) return undefined;
+  const range: TimeRange = Object.fromEntries(ends);
+  const [first, ...others] = given.filter(([name]) => name !== "from" && name !== "to");
+  if (first === undefined) return hasEnds(range) ? range : undefined;
+  const [name, value] = first;
   const field = packFields.find((candidate) => candidate === name);
-  const value = values[name];
-  if (field !== undefined) {
-    const isOne = names.length === 1 && typeof value === "string" && value !== "";
-    return isOne ? { field, value } : undefined;
-  }
-  const isRange = names.length > 0 && names.every((end) => (end === "from" || end === "to") && isMoment(values[end]));
-  return isRange ? (values as TimeRange) : undefined;
+  if (field === undefined || others.length > 0 || typeof value !== "string" || value === "") return undefined;
+  // All that cites a decision belongs to it, of any time.
+  return field === "decision_id" && hasEnds(range) ? undefined : { field, value, ...range };
 }
 
 // Splits a stream of bytes into lines.

@@ -13,11 +13,12 @@ import {
   checkRotation,
   ErasureClaims,
   ItemCheck,
+  type PartOfRange,
   RangeCheck,
 } from "./entry-checks.ts";
 import {
   contentAddress,
-  isTimeRange,
+  isOfValue,
   linesOf,
   maxLineBytes,
   type NumberedLine,
@@ -49,6 +50,8 @@ export interface VerifiedPack {
   readonly entries: number;
   /** For a time range; undefined for other selections, whose completeness only the whole log can show. */
   readonly range: CompleteRange | undefined;
+  /** For a selection by value of a time range; undefined for others. */
+  readonly part: PartOfRange | undefined;
   /** Revisions that decided, and whether their content is in the pack. */
   readonly policies: ReadonlyMap<string, boolean>;
 }
@@ -129,8 +132,8 @@ class PackBody {
       throw new PackError("the header is malformed");
     this.#owner = { origin: checkpoint.origin, tenantId };
     this.#selection = selection;
-    if (isTimeRange(selection)) this.#range = new RangeCheck(selection, checkpoint.size);
-    else this.#items = new ItemCheck(selection, checkpoint.size);
+    if (isOfValue(selection)) this.#items = new ItemCheck(selection, checkpoint.size);
+    else this.#range = new RangeCheck(selection, checkpoint.size);
   }
 
   policy({ revision, content }: PackPolicy, line: number): void {
@@ -170,7 +173,7 @@ class PackBody {
     if (this.#newest === undefined || this.#tree.size !== size) refuse(line, "the log's last leaf is not shown");
     if (!sameHash(this.#tree.root(), root)) refuse(line, "the entries are not the log's: they lead to another root");
     this.#claims.end();
-    this.#items?.end();
+    const part = this.#items?.end();
     return {
       checkpoint: this.#checkpoint,
       note: this.#header.checkpoint,
@@ -181,6 +184,7 @@ class PackBody {
       newestRecordedAt: this.#newest.leaf.recorded_at,
       entries,
       range: this.#range?.end(),
+      part,
       policies: this.#policies,
     };
   }

@@ -149,6 +149,26 @@ describe("pack and pack verify", () => {
     expect(report.complete).toBe(options[0] === "--from" || options[0] === "--to");
   });
 
+  test.each([
+    [["--resource", "f1"], 2],
+    [["--label", "pii"], 2],
+    [["--principal", "principal-1"], 3],
+  ] as const)("%j in a period says how many leaves of the period it shows", async (options, shown) => {
+    const asked = () => ({ request: { operation: "access", resource: { kind: "file", id: "f1" }, labels: ["pii"] } });
+    const other = () => ({ request: { operation: "access" } });
+    await serve([asked, asked, other, asked, other, asked]);
+    const period = ["--from", "2026-01-02T00:00:01Z", "--to", "2026-01-02T00:00:04Z"];
+    expect((await makePack(...options, ...period)).code).toBe(0);
+    const { code, report, text } = await verify();
+    expect(code).toBe(0);
+    expect(report).toMatchObject({ complete: false, part: { first_leaf_index: 2, leaves: 3, shown, closed: true } });
+    expect(text).toContain(`${options[1]}, recorded from 2026-01-02T00:00:01.000Z, before 2026-01-02T00:00:04.000Z`);
+    expect(text).toContain(`  + the time range is leaf 2 to leaf 4, 3 in all: ${shown} of them shown or erased\n`);
+    const doubt = "  - that nothing of the selection is left out";
+    if (shown === 3) expect(text).not.toContain(doubt);
+    else expect(text).toContain(`${doubt}: each leaf of the time range that is not shown (1) may be of it`);
+  });
+
   test("by decision, with the policy that decided", async () => {
     const content = policyText({ "*": "a", alice: "a" });
     const policyRevision = revisionOf(content);
@@ -309,10 +329,10 @@ describe("pack and pack verify", () => {
 
 describe("pack", () => {
   test.each([
-    [[], /exactly one of/],
-    [["--cid", "a", "--decision", "b"], /exactly one of/],
-    [["--cid", "a", "--from", "2026-01-02T00:00:00Z"], /exactly one of/],
-    [["--cid", ""], /exactly one of/],
+    [[], /^--from and --to say what to pack, or one of --artifact-digest, .*--label, or both$/m],
+    [["--cid", "a", "--label", "b"], /or one of/],
+    [["--cid", ""], /or one of/],
+    [["--decision", "b", "--from", "2026-01-02T00:00:00Z"], /^--decision: is of any time/],
     [["--from", "yesterday"], /--from: is no RFC 3339 time/],
     [["--from", "2026-01-02T00:00:00Z", "--to", "2026-01-02T00:00:00Z"], /--to: is not after --from/],
     [["--cid", "unknown"], /nothing is found/],

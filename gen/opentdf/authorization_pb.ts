@@ -269,7 +269,7 @@ export const DecisionSchema: GenEnum<Decision> = /*@__PURE__*/
 
 /**
  * AuthorizationService decides whether the holder of a token may use attribute values. The authenticated caller is the
- * key access service. Each resource is a question of its own, recorded before the answer leaves.
+ * key access service. Each resource is a separate question, recorded before the answer leaves.
  *
  * @generated from service authorization.v2.AuthorizationService
  */

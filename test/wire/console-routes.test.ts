@@ -93,7 +93,7 @@ describe("a record", () => {
         expect((await get(`/ledger/${log}/${kind}/${id}`, operatorToken)).status).toBe(404);
   });
 
-  test("is shown to nobody without credentials, and to no tenant without the scope", async () => {
+  test("is shown only with credentials, and to tenants only with the scope", async () => {
     const unscoped = await gateway.token({ clientId: "tenant-a", scope: scopes.slice(0, 2).join(" ") });
     for (const kind of ["record", "explanation"]) {
       expect((await get(`/ledger/${log}/${kind}/${decisionId}`)).status).toBe(401);

@@ -331,7 +331,7 @@ test("what was registered later of the same file counts, and a decision of anoth
   expect(await ask([...file.fqns, ...second.fqns])).toMatchObject({ decision: 2 });
 });
 
-test("nobody is taken for the artifact of a decision who did not carry it out", async () => {
+test("a stranger's registration is not taken for the artifact of a decision", async () => {
   const file = await protectedFile(["plain"], ["embargo"]);
   const registered = { operation: "protect", workload, resource: file.resource, artifact_profile: "tdf" };
   for (const more of [

@@ -222,7 +222,7 @@ class Enforcer:
     ) -> Outcome:
         """
         Puts the content key under another key; the payload and what it is bound to stay as they are. Of a detached
-        signature, `source` is its path, and it is made anew with the new key. `tdf_keys`: as for `protect`, in place of
+        signature, `source` is its path, and it is signed with the new key. `tdf_keys`: as for `protect`, in place of
         `new_key_reference`.
         """
         with _enclosed():

@@ -68,7 +68,7 @@ def open_signed(context: Context, request: Request, signature: File) -> Outcome:
 
 
 def sign_anew(context: Context, request: Request, new_key_reference: str) -> Outcome:
-    """Signs anew, with another key, what a signature that verifies says. The data is not read."""
+    """Signs again, with another key, what a signature that verifies says. The data is not read."""
     if is_stream(request.source):
         raise EnforcementError("invalid", "a signature is read from a file")
     signed = read_signature(cast(str, request.source))

@@ -119,7 +119,10 @@ function authenticatorOptions(
   proofOfPossession: ProofOfPossessionRule,
 ): AuthenticatorOptions {
   return {
-    tokens: authMode === "trusted_headers" ? undefined : { issuers, session, attributes, proofOfPossession },
+    tokens:
+      authMode === "trusted_headers"
+        ? undefined
+        : { issuers, session, attributes, proofOfPossession, authoritiesFile: config.oidcCa },
     identityHeaders:
       authMode === "bearer_token"
         ? undefined

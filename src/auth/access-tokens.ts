@@ -16,6 +16,7 @@ import { readAccessToken, refusedToken } from "./challenge.ts";
 import { attributesWithin, claimedAttributes } from "./claims.ts";
 import type { OnCertificateIgnored } from "./confirmation.ts";
 import { createIntrospection, type IntrospectionResult } from "./introspection.ts";
+import { createIssuerFetch } from "./issuer-documents.ts";
 import { createIssuerKeys, type IssuerKeys, type IssuerStatus } from "./issuer-keys.ts";
 import { type PossessionMethod, type ProofOfPossessionRule, possessionMethod } from "./possession.ts";
 import {
@@ -52,6 +53,8 @@ export interface TokenOptions {
   readonly clockToleranceSeconds?: number;
   /** Milliseconds for one document of an issuer. Default 5000. */
   readonly fetchTimeoutMs?: number;
+  /** Path of the PEM file of the authorities that issuers' certificates must come from; default: the system's. */
+  readonly authoritiesFile?: string | undefined;
 }
 
 export interface TokenDependencies {
@@ -163,11 +166,19 @@ interface Issuer extends Source {
 
 /** Each issuer, the service included, has separate keys and claims: no token of one is valid as another's. */
 function openIssuers(
-  { issuers, session, attributes = noDeclaredAttributes, fetchTimeoutMs = defaultFetchTimeoutMs }: TokenOptions,
+  {
+    issuers,
+    session,
+    attributes = noDeclaredAttributes,
+    fetchTimeoutMs = defaultFetchTimeoutMs,
+    authoritiesFile,
+  }: TokenOptions,
   clockToleranceSeconds: number,
   signatures: FairSemaphore,
-  dependencies: TokenDependencies,
+  given: TokenDependencies,
 ): TokenIssuers {
+  const authorities = authoritiesFile === undefined ? undefined : () => given.readFile(authoritiesFile);
+  const dependencies = { ...given, fetch: createIssuerFetch(given.fetch, authorities) };
   const { clock, onKeysFetched, onIntrospected, onOverreach } = dependencies;
   const closing = new AbortController();
   const own = session && openOwn(session);

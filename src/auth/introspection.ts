@@ -1,7 +1,5 @@
 /** Opaque tokens: their issuer is asked about each (RFC 7662), within limits. */
 import { hash } from "node:crypto";
-import { request } from "node:https";
-import { Readable } from "node:stream";
 import type { JWTPayload } from "jose";
 import { ServiceError } from "../base/errors.ts";
 import { createSemaphore } from "../base/fair-queue.ts";
@@ -40,39 +38,16 @@ export async function askIssuer(
   }
   // RFC 8705 §2.1: the certificate is the client's credential; the form carries its id.
   form.set("client_id", clientId);
-  const [cert, key] = await Promise.all([credentials.certificateFile, credentials.keyFile].map(context.readFile));
-  const fetch = fetchByCertificate({ cert, key });
-  const init = { method: "POST", headers, body: form.toString() };
-  return fetchJsonObject(new URL(endpoint), "introspection", { ...context, fetch }, { ...init, maximumBytes });
+  const [cert = "", key = ""] = await Promise.all(
+    [credentials.certificateFile, credentials.keyFile].map(context.readFile),
+  );
+  const init = { method: "POST", headers, body: form.toString(), cert, key };
+  return fetchJsonObject(new URL(endpoint), "introspection", context, { ...init, maximumBytes });
 }
 
 /** RFC 6749 §2.3.1: id and secret are form-encoded before they are joined. */
 function formEncoded(text: string): string {
   return new URLSearchParams({ "": text }).toString().slice(1);
-}
-
-/** `fetch` with a client certificate, which the runtime's fetch does not support; follows no redirect. */
-function fetchByCertificate(identity: { readonly cert: string | undefined; readonly key: string | undefined }) {
-  return (url: URL, init: RequestInit): Promise<Response> =>
-    new Promise((resolve, reject) => {
-      const { method = "GET", headers, body, signal } = init;
-      const options = {
-        method,
-        headers: { ...(headers as Record<string, string>) },
-        ...identity,
-        agent: false,
-      } as const;
-      const outgoing = request(url, { ...options, ...(signal && { signal }) });
-      outgoing.once("error", reject).once("response", (incoming) => {
-        const status = incoming.statusCode ?? 0;
-        const type = incoming.headers["content-type"] ?? "";
-        const stream = Readable.toWeb(incoming) as ReadableStream;
-        // Bodies of failures are not read.
-        if (status !== 200) incoming.destroy();
-        resolve(new Response(status === 200 ? stream : null, { status, headers: { "content-type": type } }));
-      });
-      outgoing.end(body);
-    });
 }
 
 /** Longest time that an answer is cached. */

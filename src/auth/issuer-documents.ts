@@ -1,4 +1,6 @@
 /** Fetches what an issuer publishes, such as its discovery document and key set, and its answers. */
+import { request } from "node:https";
+import { Readable } from "node:stream";
 import type { JWK } from "jose";
 import { isLoopbackHost } from "../base/network.ts";
 import type { Timers } from "../base/timers.ts";
@@ -20,8 +22,52 @@ interface PublishedKeys {
   readonly remark: string | undefined;
 }
 
+/** A request to an issuer, with the client's certificate and key in PEM if it identifies clients by them. */
+interface IssuerRequest extends RequestInit {
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+type IssuerFetch = (url: URL, init: IssuerRequest) => Promise<Response>;
+
+/**
+ * Returns a `fetch` for issuers, which also takes a client certificate; the runtime's takes neither that nor authorities.
+ * @param authorities PEM of the authorities that issuers' certificates must come from; default: those of the system.
+ *   Called for each request, so that the file can be replaced
+ */
+export function createIssuerFetch(
+  fetch: typeof globalThis.fetch,
+  authorities: (() => Promise<string>) | undefined,
+): IssuerFetch {
+  return async (url, { cert, key, ...init }) => {
+    if (url.protocol !== "https:" || (cert === undefined && authorities === undefined)) return fetch(url, init);
+    return fetchOverTls(url, init, { cert, key, ca: await authorities?.() });
+  };
+}
+
+/** Follows no redirect. The body of an answer with another status than 200 is not read. */
+function fetchOverTls(
+  url: URL,
+  { method = "GET", headers, body, signal }: RequestInit,
+  tls: { readonly cert: string | undefined; readonly key: string | undefined; readonly ca: string | undefined },
+): Promise<Response> {
+  return new Promise((resolve, reject) => {
+    const options = { method, headers: { ...(headers as Record<string, string>) }, ...tls, agent: false } as const;
+    const outgoing = request(url, { ...options, ...(signal && { signal }) });
+    outgoing.once("error", reject).once("response", (incoming) => {
+      const status = incoming.statusCode ?? 0;
+      const type = incoming.headers["content-type"] ?? "";
+      const date = incoming.headers.date ?? "";
+      const stream = Readable.toWeb(incoming) as ReadableStream;
+      if (status !== 200) incoming.destroy();
+      resolve(new Response(status === 200 ? stream : null, { status, headers: { "content-type": type, date } }));
+    });
+    outgoing.end(body);
+  });
+}
+
 export interface FetchContext {
-  readonly fetch: (url: URL, init: RequestInit) => Promise<Response>;
+  readonly fetch: IssuerFetch;
   readonly timers: Timers;
   /** Milliseconds for one document, from connecting to its last byte. */
   readonly timeoutMs: number;
@@ -108,7 +154,7 @@ function isAllowed(url: URL, issuer: URL): boolean {
 }
 
 /** A request other than GET. */
-interface FetchInit extends Pick<RequestInit, "method" | "body"> {
+interface FetchInit extends Pick<IssuerRequest, "method" | "body" | "cert" | "key"> {
   readonly headers?: Readonly<Record<string, string>>;
   /** Longest answer. */
   readonly maximumBytes?: number;

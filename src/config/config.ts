@@ -17,7 +17,7 @@ const keys = {
   migrate: ["store", "storePasswordFile"],
   store: ["store", "storePasswordFile", "anchor"],
   store_copy: ["storePasswordFile", "anchor", "ledgerKey"],
-  issuer: ["authMode", "oidcIssuer", "oidcIssuers", ...issuerDefaultKeys],
+  issuer: ["authMode", "oidcIssuer", "oidcIssuers", "oidcCa", ...issuerDefaultKeys],
   witnesses: ["witnesses"],
   keys: ["ledgerKey"],
   ledger: ["store", "storePasswordFile", "anchor", "ledgerKey"],

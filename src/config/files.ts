@@ -58,6 +58,7 @@ const rules: readonly FileRule[] = [
         : undefined,
   },
   { key: "tlsClientCa", problem: certificates },
+  { key: "oidcCa", problem: certificates },
   { key: "storePasswordFile", problem: readable },
   { key: "quotas", problem: (path, _config, files) => messageOf(files.readText(path), parseQuotaFile) },
   {

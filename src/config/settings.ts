@@ -133,6 +133,12 @@ export const settings = {
     path,
     "YAML or JSON file of token issuers, in place of SVC_OIDC_ISSUER, with their claims and tenants",
   ),
+  oidcCa: optional(
+    "SVC_OIDC_CA",
+    "those of the system",
+    path,
+    "PEM file: authorities that issuers' certificates must come from, in place of the system's",
+  ),
   oidcAudience: given("SVC_OIDC_AUDIENCE", "api://svc-platform-api", audience, "Audience that a token must carry"),
   requireAtJwt: given(
     "SVC_REQUIRE_AT_JWT",

@@ -56,7 +56,7 @@ export async function startDeployment(): Promise<Deployment> {
   const storePath = join(folder, "platform.db");
   const gatewayEnv = {
     ...process.env,
-    NODE_EXTRA_CA_CERTS: ca,
+    SVC_OIDC_CA: ca,
     SVC_LISTEN: `127.0.0.1:${port}`,
     SVC_OPS_LISTEN: `127.0.0.1:${opsPort}`,
     SVC_OIDC_ISSUER: issuer.url,

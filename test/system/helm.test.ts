@@ -39,11 +39,15 @@ const full = {
     SVC_MAX_CONNECTIONS: 8_192,
     SVC_PUBLIC_URL: "https://api.example.com",
   },
-  env: [{ name: "NODE_EXTRA_CA_CERTS", value: "/run/svc/storeCa/ca.crt" }],
+  env: [{ name: "OTEL_EXPORTER_OTLP_ENDPOINT", value: "https://collector.example.com" }],
+  extraVolumes: [{ name: "authorities", configMap: { name: "authorities" } }],
+  extraVolumeMounts: [{ name: "authorities", mountPath: "/run/authorities", readOnly: true }],
   policies: { configMap: { name: "policies", items: [{ key: "manifest", path: "manifest.yaml" }] } },
   secrets: {
     ...minimal.secrets,
-    ...Object.fromEntries(["storeCa", "opsTls", "opsCredentials"].map((name) => [name, secret(name.toLowerCase())])),
+    ...Object.fromEntries(
+      ["storeCa", "issuerCa", "opsTls", "opsCredentials"].map((name) => [name, secret(name.toLowerCase())]),
+    ),
     ...Object.fromEntries(["sessionClients", "sessionKey"].map((name) => [name, secret(name.toLowerCase())])),
   },
   quotas: { configMap: "quotas" },

@@ -1,12 +1,12 @@
 /** An issuer that knows the service by its certificate (RFC 8705 §2.1), and is asked about opaque tokens. */
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { getCACertificates, setDefaultCACertificates, TLSSocket } from "node:tls";
+import { TLSSocket } from "node:tls";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { parseTenantId } from "../../src/base/ids.ts";
 import { createAuthority } from "../harness/certificates.ts";
@@ -16,19 +16,21 @@ import { authenticatorOf, bearer, manualTime, patient, refusalOf, type World } f
 import { must } from "../unit/domain/world.ts";
 
 const issuer = "https://login.umbrella.example";
-const known = getCACertificates("default");
 let folder: string;
 let endpoint: string;
 let asked: { readonly subject: string | undefined; readonly form: URLSearchParams; readonly authorization: unknown }[];
 let answer: (response: ServerResponse) => void;
 let world: World;
+let open: (authoritiesFile: string | undefined) => void;
 let stop: () => Promise<void>;
+let authorityPem: string;
 
 const good = (more = {}) => ({ active: true, ...claimsOf(issuer, Date.now(), { tenant_id: "umbrella" }), ...more });
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "svc-introspection-"));
   const authority = await createAuthority(folder, "authority");
+  authorityPem = authority.cert;
   const client = await authority.issue("client", "/CN=svc");
   const own = await authority.issue("server", "/CN=issuer", "IP:127.0.0.1");
   asked = [];
@@ -48,16 +50,17 @@ beforeEach(async () => {
     server.closeAllConnections();
     return closed;
   };
-  setDefaultCACertificates([authority.cert]);
   const credentials = { kind: "certificate", certificateFile: client.certFile, keyFile: client.keyFile } as const;
   const entry = issuerEntry(issuer, {
     tenants: { kind: "fixed", tenantId: must(parseTenantId("umbrella")) },
     introspection: { endpoint, clientId: "svc", credentials, tokenPrefix: "" },
   });
-  world = authenticatorOf(issuer, manualTime(Date.now()), { issuers: [entry] });
+  open = (authoritiesFile) => {
+    world = authenticatorOf(issuer, manualTime(Date.now()), { issuers: [entry], authoritiesFile });
+  };
+  open(authority.certFile);
 });
 afterEach(async () => {
-  setDefaultCACertificates(known);
   await stop();
   await rm(folder, { recursive: true });
 });
@@ -81,8 +84,23 @@ test.each<[string, (response: ServerResponse) => void]>([
   expect(asked).toHaveLength(1);
 });
 
-test("nothing is shown to an issuer whose own certificate is not to be trusted", async () => {
-  setDefaultCACertificates(known);
+test("sends nothing to an issuer whose certificate comes from no authority of the system", async () => {
+  open(undefined);
   expect(await reasonOf()).toBe("issuer_unavailable");
   expect(asked).toEqual([]);
+});
+
+test("sends nothing to an issuer whose certificate comes from another authority", async () => {
+  open((await createAuthority(folder, "other")).certFile);
+  expect(await reasonOf()).toBe("issuer_unavailable");
+  expect(asked).toEqual([]);
+});
+
+test("reads the authorities for each request, so that the file can be replaced", async () => {
+  const file = join(folder, "authorities.pem");
+  open(file);
+  await writeFile(file, (await createAuthority(folder, "other")).cert);
+  expect(await reasonOf()).toBe("issuer_unavailable");
+  await writeFile(file, authorityPem);
+  expect((await world.authenticate(bearer("opaque-1"), patient)).tenantId).toBe("umbrella");
 });

@@ -8,7 +8,7 @@ import * as fileSystem from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import packageFile from "../../../package.json" with { type: "json" };
 import { askIssuer } from "../../auth/introspection.ts";
-import { discover, fetchKeySet } from "../../auth/issuer-documents.ts";
+import { createIssuerFetch, discover, fetchKeySet } from "../../auth/issuer-documents.ts";
 import { parseSessionKeys } from "../../auth/session-tokens.ts";
 import { systemClock } from "../../base/clock.ts";
 import { createSemaphore } from "../../base/fair-queue.ts";
@@ -97,7 +97,8 @@ export const files: Check = {
     for (const { key, message } of openSecretFiles(config, systemFiles))
       found.warning(`${settings[key].name}: ${message}`, "chmod 0600, or 0640 for a group that reads it");
     for (const [folder, name] of writtenFolders(config)) lookAtFolder(found, name, folder);
-    for (const key of ["tlsCert", "opsTlsCert", "tlsClientCa"] as const) lookAtCertificates(found, config, key);
+    for (const key of ["tlsCert", "opsTlsCert", "tlsClientCa", "oidcCa"] as const)
+      lookAtCertificates(found, config, key);
     if (found.all.length === 0) found.ok("the service can write where it must, and has room");
   },
 };
@@ -134,7 +135,7 @@ function lookAtFolder(found: Findings, name: string, folder: string): void {
 function lookAtCertificates(
   found: Findings,
   config: ConfigFor<"serve">,
-  key: "tlsCert" | "opsTlsCert" | "tlsClientCa",
+  key: "tlsCert" | "opsTlsCert" | "tlsClientCa" | "oidcCa",
 ): void {
   const path = config[key];
   if (path === undefined) return;
@@ -173,10 +174,45 @@ const exchangeTimeoutMs = 5_000;
 /** Concurrent checks of issuers. */
 const maximumExchanges = 16;
 
+/** What to do about a failed exchange, by words of its failure; `{}` stands for the other system. */
+const exchangeRemedies: readonly (readonly [RegExp, string])[] = [
+  [/ENOTFOUND|EAI_AGAIN/, "correct the host name of {} in the settings, or this machine's DNS"],
+  [/ECONNREFUSED/, "start {}, or correct its port in the settings"],
+  [
+    /ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ECONNRESET|no answer within|aborted/,
+    "open the network from this machine to {}",
+  ],
+  [/CERT_HAS_EXPIRED|CERT_NOT_YET_VALID/, "renew the certificate of {}, or set this machine's clock right"],
+  [/ALTNAME_INVALID/, "address {} by a name that its certificate has"],
+  [/WRONG_VERSION_NUMBER|EPROTO/, "the port of {} does not speak TLS: correct the port, or the scheme"],
+];
+const authorityUnknown = /SELF_SIGNED|UNABLE_TO_(GET|VERIFY)/;
+
+/** Undefined if the failure's words say nothing that the table knows. */
+function exchangeRemedy(detail: string, system: string): string | undefined {
+  return exchangeRemedies.find(([words]) => words.test(detail))?.[1].replace("{}", system);
+}
+
+const issuerRemedies: readonly (readonly [RegExp, string])[] = [
+  [authorityUnknown, "set SVC_OIDC_CA to the PEM file of the authority that issued the issuer's certificate"],
+  [/names another issuer/, "set the issuer as the `issuer` member of its discovery document spells it, byte for byte"],
+  [
+    /status 404/,
+    "correct the path of the issuer: its discovery document is below it, at .well-known/openid-configuration",
+  ],
+  [/introspection cannot be fetched: status 40[0-3]/, "have the issuer know client_id and its secret or certificate"],
+  [/no signature keys/, "have the issuer publish a signature key: RSA, EC or Ed25519, with use `sig` or none"],
+];
+
+function issuerRemedy(detail: string): string {
+  const [, remedy] = issuerRemedies.find(([words]) => words.test(detail)) ?? [];
+  return `${remedy ?? exchangeRemedy(detail, "the issuer") ?? "correct it at the issuer"}; ${untilThen}`;
+}
+
+const untilThen = "until then every call with its tokens is answered 503";
+
 export const issuer: Check = {
-  remedy:
-    "let this machine reach the issuer, and SVC_OIDC_ISSUER or SVC_OIDC_ISSUERS name it as its discovery document does; " +
-    "until then every call with a token of it is answered 503",
+  remedy: "see which issuers the settings name",
   async look(found, signal) {
     const config = found.load("issuer");
     const { authMode, oidcIssuer, oidcIssuers } = config;
@@ -186,30 +222,31 @@ export const issuer: Check = {
       oidcIssuers === undefined
         ? [{ issuer: oidcIssuer as string }]
         : parseIssuerFile(systemFiles.readText(oidcIssuers), config);
+    const authorities = config.oidcCa;
     const slots = createSemaphore(maximumExchanges, entries.length);
-    await Promise.all(entries.map((entry) => slots.run(() => lookAtIssuer(found, entry, signal), signal)));
+    await Promise.all(entries.map((entry) => slots.run(() => lookAtIssuer(found, entry, authorities, signal), signal)));
   },
 };
 
-const askedRemedy =
-  "let this machine reach the endpoint, and have the issuer know the client and its secret or certificate; until then " +
-  "every call with a token of it is answered 503";
 const leftOutRemedy = "have the issuer publish keys that can be used; tokens that the others sign are refused";
 
 async function lookAtIssuer(
   found: Findings,
   { issuer: name, introspection }: Pick<IssuerEntry, "issuer" | "introspection">,
+  authorities: string | undefined,
   signal: AbortSignal,
 ): Promise<void> {
   const clock = new ToldTime(`the issuer ${name}`);
-  const context = { fetch: clock.fetch, timers: systemTimers, timeoutMs: exchangeTimeoutMs, signal };
+  const readAuthorities = authorities === undefined ? undefined : async () => systemFiles.readText(authorities);
+  const fetch = clock.timed(createIssuerFetch(globalThis.fetch, readAuthorities));
+  const context = { fetch, timers: systemTimers, timeoutMs: exchangeTimeoutMs, signal };
   try {
     if (introspection === undefined) await lookAtKeys(found, name, context);
     else await lookAtIntrospection(found, name, introspection, context);
     clock.tell(found);
   } catch (error) {
     const detail = `${name}: ${error instanceof Error ? error.message : "unknown error"}`;
-    found.failed(detail, introspection && askedRemedy);
+    found.failed(detail, issuerRemedy(detail));
   }
 }
 
@@ -220,7 +257,7 @@ async function lookAtKeys(found: Findings, name: string, context: Exchange): Pro
   const { keys, remark } = await fetchKeySet(keySetUrl, context);
   const counted = `${name} publishes ${keys.length === 0 ? "no" : keys.length} signature keys`;
   const detail = remark === undefined ? counted : `${counted}; ${remark}`;
-  if (keys.length === 0) found.failed(detail);
+  if (keys.length === 0) found.failed(detail, issuerRemedy(detail));
   else if (remark === undefined) found.ok(detail);
   else found.warning(detail, leftOutRemedy);
 }
@@ -234,9 +271,7 @@ async function lookAtIntrospection(found: Findings, name: string, rule: Introspe
 }
 
 export const witnesses: Check = {
-  remedy:
-    "let this machine reach the witness, or ask its operator; if answers wait for a quorum, calls are answered 503 " +
-    "until enough of them cosign",
+  remedy: "see which witnesses SVC_WITNESSES names",
   async look(found, deadline) {
     const config = found.load("witnesses");
     if (config.witnesses.length === 0) found.skip("none are set");
@@ -244,22 +279,31 @@ export const witnesses: Check = {
   },
 };
 
+function witnessRemedy(detail: string): string {
+  const remedy = authorityUnknown.test(detail)
+    ? "set NODE_EXTRA_CA_CERTS to the PEM file of the authority that issued the witness's certificate"
+    : (exchangeRemedy(detail, "the witness") ?? "ask the operator of the witness");
+  return `${remedy}; if answers wait for a quorum, calls are answered 503 until enough witnesses cosign`;
+}
+
 /** Requests nothing that the witness would store: any answer is enough. */
 async function lookAtWitness(found: Findings, url: string, deadline: AbortSignal): Promise<void> {
   const clock = new ToldTime(`the witness ${url}`);
   const signal = AbortSignal.any([deadline, AbortSignal.timeout(exchangeTimeoutMs)]);
   try {
-    const answer = await clock.fetch(url, { redirect: "manual", signal });
+    const answer = await clock.timed(fetch)(url, { redirect: "manual", signal });
     await answer.body?.cancel();
-    if (answer.status >= 500) return found.failed(`${url} answers with status ${answer.status}`);
+    const failure = `${url} answers with status ${answer.status}`;
+    if (answer.status >= 500) return found.failed(failure, witnessRemedy(failure));
     found.ok(`${url} answers`);
     clock.tell(found);
   } catch (error) {
-    found.failed(`${url} does not answer: ${reasonOf(error)}`);
+    const failure = `${url} does not answer: ${reasonOf(error)}`;
+    found.failed(failure, witnessRemedy(failure));
   }
 }
 
-/** Fetches, and keeps the first answer's `Date` (RFC 9110 §6.6.1), which has whole seconds. */
+/** Keeps the first `Date` of another system's answers (RFC 9110 §6.6.1), which has whole seconds. */
 class ToldTime {
   readonly #whose: string;
   #told: readonly [theirMs: number, beforeMs: number, afterMs: number] | undefined;
@@ -268,14 +312,19 @@ class ToldTime {
     this.#whose = whose;
   }
 
-  readonly fetch: typeof globalThis.fetch = async (input, init) => {
-    const beforeMs = systemClock.now();
-    const response = await fetch(input, init);
-    const theirMs = Date.parse(response.headers.get("date") ?? "");
-    // `Date` is rounded down to whole seconds.
-    if (!Number.isNaN(theirMs)) this.#told ??= [theirMs, beforeMs - 1_000, systemClock.now()];
-    return response;
-  };
+  /** The function, with the time of its answers kept. */
+  timed<Init>(
+    fetch: (url: URL, init: Init) => Promise<Response>,
+  ): (url: URL | string, init: Init) => Promise<Response> {
+    return async (url, init) => {
+      const beforeMs = systemClock.now();
+      const response = await fetch(new URL(url), init);
+      const theirMs = Date.parse(response.headers.get("date") ?? "");
+      // `Date` is rounded down to whole seconds.
+      if (!Number.isNaN(theirMs)) this.#told ??= [theirMs, beforeMs - 1_000, systemClock.now()];
+      return response;
+    };
+  }
 
   tell(found: Findings): void {
     if (this.#told !== undefined) found.clock(this.#whose, ...this.#told);
@@ -295,6 +344,31 @@ const reachRemedy: Readonly<Record<"sqlite" | "postgres", string>> = {
   postgres:
     "let this machine reach the database, with the user and password of the settings; `migrate` makes its tables",
 };
+
+const databaseRemedies: readonly (readonly [RegExp, string])[] = [
+  [
+    /password authentication failed|no password|28P01/,
+    "correct the user of SVC_STORE, or the password in SVC_STORE_PASSWORD_FILE",
+  ],
+  [
+    /database "[^"]*" does not exist|3D000/,
+    "create the database, or correct its name in SVC_STORE; then run `migrate`",
+  ],
+  [
+    /permission denied|42501/,
+    "grant the user what docs/postgresql.md lists, or run `migrate` as the owner of the tables",
+  ],
+  [
+    authorityUnknown,
+    "set sslrootcert in SVC_STORE to the PEM file of the authority that issued the database's certificate",
+  ],
+];
+
+function databaseRemedy(detail: string): string | undefined {
+  const [, remedy] = databaseRemedies.find(([words]) => words.test(detail)) ?? [];
+  return remedy ?? exchangeRemedy(detail, "the database");
+}
+
 const keyRemedy = "put the key back that signed the logs: without it none of them goes on";
 
 /** Checks that the store exists, can be reached, and matches its anchor, its key and the clock. */
@@ -314,7 +388,7 @@ export const store: Check = {
       await withArchive(found, ({ archive }) => examine(found, archive, config));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      found.failed(error.message, remedy);
+      found.failed(error.message, databaseRemedy(error.message) ?? remedy);
     }
   },
 };

@@ -314,6 +314,50 @@ describe("names what is wrong:", () => {
   };
 });
 
+test.each<[string, () => unknown, string, RegExp]>([
+  [
+    "an issuer that is down",
+    async () => {
+      const server = createHttpServer();
+      vi.stubEnv("SVC_OIDC_ISSUER", `http://${await listen(server)}`);
+      server.close();
+    },
+    "issuer",
+    /^start the issuer/,
+  ],
+  [
+    "an issuer at another path",
+    async () => {
+      const server = createHttpServer((_, response) => void response.writeHead(404, { connection: "close" }).end());
+      vi.stubEnv("SVC_OIDC_ISSUER", `http://${await listen(server)}/realm`);
+    },
+    "issuer",
+    /^correct the path of the issuer/,
+  ],
+  [
+    "an issuer of another name",
+    async () => vi.stubEnv("SVC_OIDC_ISSUER", `${await startIssuer()}/`),
+    "issuer",
+    /^set the issuer as the `issuer` member/,
+  ],
+  [
+    "a witness whose host has no address",
+    () => vi.stubEnv("SVC_WITNESSES", JSON.stringify({ "w.example/w+1c25f8a4+AAAA": "https://w.invalid/" })),
+    "witnesses",
+    /^correct the host name of the witness/,
+  ],
+  [
+    "a database that is down",
+    () => vi.stubEnv("SVC_STORE", "postgres://u:secret@127.0.0.1:1/d"),
+    "store",
+    /^start the database, or correct its port/,
+  ],
+])("says what to do about %s", async (_, prepare, check, remedy) => {
+  await prepare();
+  const { wrong } = await doctor();
+  expect(wrong).toContainEqual(expect.objectContaining({ check, remedy: expect.stringMatching(remedy) }));
+});
+
 test("is over in its time, whatever does not answer", async () => {
   const silent = await startSilent();
   vi.stubEnv("SVC_STORE", `postgres://u:secret@${silent}/d`);

@@ -35,6 +35,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 ledgerKey: {SVC_LEDGER_KEY: ledger.key}
 storePassword: {SVC_STORE_PASSWORD_FILE: password}
 storeCa: {}
+issuerCa: {SVC_OIDC_CA: ca.crt}
 tls: {SVC_TLS_CERT: tls.crt, SVC_TLS_KEY: tls.key}
 opsTls: {SVC_OPS_TLS_CERT: tls.crt, SVC_OPS_TLS_KEY: tls.key}
 clientCa: {SVC_TLS_CLIENT_CA: ca.crt}

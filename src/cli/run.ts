@@ -31,6 +31,7 @@ import { ledgerVerifyCommand, receiptVerifyCommand } from "./ledger/verify-comma
 import { policyDiffCommand } from "./policy/diff-command.ts";
 import { policyCheckCommand, policySchemaCommand, policyTestCommand } from "./policy/directory.ts";
 import { policyExplainCommand } from "./policy/explain-command.ts";
+import { policyInitCommand } from "./policy/init-command.ts";
 import { policyReplayCommand } from "./policy/replay-command.ts";
 import { migrateCommand, storeBackupCommand, storeCompactCommand, storeCopyCommand } from "./store-commands.ts";
 
@@ -46,7 +47,7 @@ export function runCommandLine(commandLine: readonly string[], terminal: Termina
 export function commandsOf(terminal: Terminal): Command {
   return programOf(terminal, [
     ...[serveCommand, doctorCommand],
-    ...[policyCheckCommand, policySchemaCommand, policyTestCommand],
+    ...[policyInitCommand, policyCheckCommand, policySchemaCommand, policyTestCommand],
     ...[policyExplainCommand, policyDiffCommand, policyReplayCommand],
     ...[migrateCommand, storeBackupCommand, storeCompactCommand, storeCopyCommand],
     ...[keysGenerateCommand, keysRotateCommand, keysShowCommand],
@@ -61,7 +62,7 @@ export function commandsOf(terminal: Terminal): Command {
 
 /** Descriptions of the command groups. */
 const groups: Readonly<Record<string, string>> = {
-  policy: "check, test, explain and compare policy directories, and replay decisions",
+  policy: "begin, check, test, explain and compare policy directories, and replay decisions",
   store: "back up, compact and move a store",
   keys: "make, rotate and show the keys that sign checkpoints",
   ledger: "verify, export and search the evidence logs, pack evidence, erase and hold records, and verify receipts",

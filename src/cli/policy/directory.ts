@@ -1,6 +1,8 @@
 /** The policy directory of a command, from the command line, else from the settings; and the commands about it alone. */
+import { watch } from "node:fs";
 import * as fileSystem from "node:fs/promises";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { loadPolicyDirectory } from "../../policy/check/check.ts";
 import {
   type CompiledEngine,
@@ -12,9 +14,11 @@ import { type PolicyTestReport, type PolicyTestResult, runPolicyTests } from "..
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import { loadPolicyTests, readPolicyDirectory } from "../../policy/load/directory.ts";
 import type { PolicyTest } from "../../policy/load/policy-test-file.ts";
-import { describeProblem, type PolicyProblem } from "../../policy/model/problem.ts";
+import { describeProblem, excerptOf, type PolicyProblem } from "../../policy/model/problem.ts";
 import { type Context, command } from "../frame/command.ts";
-import { type Answer, Refusal } from "../frame/terminal.ts";
+import { type Answer, print, Refusal } from "../frame/terminal.ts";
+import { explanationText } from "./explanation-text.ts";
+import { interruptible } from "./prover-process.ts";
 
 export interface CompiledDirectory {
   readonly directory: string;
@@ -33,9 +37,9 @@ export async function compileDirectory(
   const settings = load("policy");
   const directory = argument ?? load("policy_directory").policyDir;
   const loaded = await loadPolicyDirectory(directory, fileSystem, settings);
-  if (loaded.problems !== undefined) throw refusalOf(loaded.problems);
+  if (loaded.problems !== undefined) throw await refusalOf(directory, loaded.problems);
   const compiled = compilePolicyBundle(loaded.bundle, engineOptions);
-  if (compiled.problems !== undefined) throw refusalOf(compiled.problems);
+  if (compiled.problems !== undefined) throw await refusalOf(directory, compiled.problems);
   return { directory, bundle: loaded.bundle, engine: compiled.engine, ignored: loaded.ignored };
 }
 
@@ -54,24 +58,29 @@ export async function askingCedar(work: (engineOptions: EngineOptions) => Promis
 }
 
 /** The schema for policies of the directory; only problems of its manifest matter. */
-async function readSchema(argument: string | undefined, { load }: Pick<Context, "load">): Promise<string> {
+export async function readSchema(argument: string | undefined, { load }: Pick<Context, "load">): Promise<string> {
   const settings = load("policy");
   const directory = argument ?? load("policy_directory").policyDir;
   const { bundle, problems } = await readPolicyDirectory(directory, fileSystem, settings);
   const ofManifest = problems.filter(({ file }) => bundle === undefined || file.startsWith("manifest."));
-  if (ofManifest.length > 0 || bundle === undefined) throw refusalOf(ofManifest);
+  if (ofManifest.length > 0 || bundle === undefined) throw await refusalOf(directory, ofManifest);
   return bundle.schema;
 }
 
 /** Reads the directory's tests. Throws a Refusal with their problems. */
 export async function readTests(directory: string): Promise<readonly PolicyTest[]> {
   const { tests, problems } = await loadPolicyTests(directory, fileSystem);
-  if (problems.length > 0) throw refusalOf(problems);
+  if (problems.length > 0) throw await refusalOf(directory, problems);
   return tests;
 }
 
-function refusalOf(problems: readonly PolicyProblem[]): Refusal {
-  return new Refusal(problems.map(describeProblem), { value: { policy_problems: problems } });
+/** The problems, each with the line that it is about. */
+async function refusalOf(directory: string, problems: readonly PolicyProblem[]): Promise<Refusal> {
+  const lines = problems.map(async (problem) => {
+    const source = await readFile(join(directory, problem.file), "utf8").catch(() => "");
+    return [describeProblem(problem), excerptOf(problem, source) ?? []].flat().join("\n");
+  });
+  return new Refusal(await Promise.all(lines), { value: { policy_problems: problems } });
 }
 
 const directoryArgument = { "[directory]": "policy directory (default: SVC_POLICY_DIR)" };
@@ -141,27 +150,75 @@ export const policyTestCommand = command({
   options: {
     "--junit <file>": "also write the results as JUnit XML",
     "--strict": "fail too if a policy decides none of the tests",
+    "--filter <text>": "only tests whose name contains this text",
+    "--watch": "run the tests again when a file of the directory changes, until interrupted",
   },
-  run(context) {
-    const { junit, strict } = context.options;
-    return askingCedar(async (engineOptions) => {
-      const { directory, engine } = await compileDirectory(context.args[0], context, engineOptions);
-      try {
-        const tests = await readTests(directory);
-        // Without tests, nothing is shown.
-        if (tests.length === 0) throw new Refusal(`${directory}: there are no expected decisions in tests/*.yaml`);
-        const report = runPolicyTests(engine, tests);
-        if (junit !== undefined) await writeFile(junit, toJunit(directory, report.results));
-        return reportAnswer(directory, report, strict === true);
-      } finally {
-        engine.release();
-      }
-    });
-  },
+  run: (context) => (context.options.watch === true ? watchTests(context) : testOnce(context)),
 });
 
-function reportAnswer(directory: string, report: PolicyTestReport, strict: boolean): Answer {
-  const { results, unexercised } = report;
+type TestContext = Context<{
+  readonly junit?: string;
+  readonly strict?: boolean;
+  readonly filter?: string;
+  readonly json?: boolean;
+}>;
+
+function testOnce(context: TestContext): Promise<Answer> {
+  const { junit, filter } = context.options;
+  return askingCedar(async (engineOptions) => {
+    const { directory, engine } = await compileDirectory(context.args[0], context, engineOptions);
+    try {
+      const tests = (await readTests(directory)).filter(({ name }) => filter === undefined || name.includes(filter));
+      // Without tests, nothing is shown.
+      if (tests.length === 0 && filter !== undefined) throw new Refusal(`--filter: no test's name contains ${filter}`);
+      if (tests.length === 0) throw new Refusal(`${directory}: there are no expected decisions in tests/*.yaml`);
+      const report = runPolicyTests(engine, tests);
+      if (junit !== undefined) await writeFile(junit, toJunit(directory, report.results));
+      return reportAnswer(directory, engine, report, context.options);
+    } finally {
+      engine.release();
+    }
+  });
+}
+
+/** Editors write a file in several steps; the tests run once after the last. */
+const settledMs = 100;
+
+async function watchTests(context: TestContext): Promise<undefined> {
+  const directory = context.args[0] ?? context.load("policy_directory").policyDir;
+  const runTests = async () => {
+    const answer = await testOnce(context).catch((error: unknown) => {
+      if (error instanceof Refusal) return error.answer;
+      throw error;
+    });
+    print(answer, context.options.json === true, context.terminal);
+  };
+  await interruptible(async (signal) => {
+    let timer: NodeJS.Timeout | undefined;
+    let running = Promise.resolve();
+    const runNext = () => {
+      running = running.then(runTests);
+    };
+    const watcher = watch(directory, { recursive: true, signal }, () => {
+      clearTimeout(timer);
+      timer = setTimeout(runNext, settledMs);
+    });
+    runNext();
+    const failed = new Promise<never>((_, reject) => watcher.once("error", reject));
+    const ended = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+    await Promise.race([failed, ended]).finally(() => clearTimeout(timer));
+    await running;
+  });
+}
+
+function reportAnswer(
+  directory: string,
+  engine: CompiledEngine,
+  { results, unexercised: undecided }: PolicyTestReport,
+  { strict, filter }: TestContext["options"],
+): Answer {
+  // A part of the tests says nothing about policies that decide none of them.
+  const unexercised = filter === undefined ? undecided : [];
   const failed = results.filter(({ differences }) => differences.length > 0);
   const value = {
     directory,
@@ -171,21 +228,24 @@ function reportAnswer(directory: string, report: PolicyTestReport, strict: boole
     unexercised: unexercised.map(({ set, id, file, line }) => ({ set, id, file, line })),
   };
   const text = [
-    ...results.map(resultLine),
+    ...results.flatMap((result) => resultLines(result, engine)),
     ...unexercised.map((policy) => `never decides: ${describePolicy(policy)}`),
-    `${value.passed} passed, ${value.failed} failed, ${unexercised.length} policies decide no test`,
+    `${value.passed} passed, ${value.failed} failed${filter === undefined ? `, ${unexercised.length} policies decide no test` : ""}`,
   ].join("\n");
   const problems = [
     ...failed.flatMap(({ test, differences }) =>
       differences.map((difference) => `${test.file}:${test.line}: ${test.name}: ${difference}`),
     ),
-    ...(strict ? unexercised.map((policy) => `${describePolicy(policy)} decides no test`) : []),
+    ...(strict === true ? unexercised.map((policy) => `${describePolicy(policy)} decides no test`) : []),
   ];
   return { value, text, problems };
 }
 
-function resultLine({ test, differences }: PolicyTestResult): string {
-  return `${differences.length === 0 ? "ok    " : "FAILED"} ${test.name}`;
+/** A failed test says what differs, and why the policies decide as they do. */
+function resultLines({ test, differences }: PolicyTestResult, engine: CompiledEngine): readonly string[] {
+  if (differences.length === 0) return [`ok     ${test.name}`];
+  const explained = explanationText(engine.explain(test.query)).split("\n");
+  return [`FAILED ${test.name}`, ...[...differences, ...explained].map((line) => `       ${line}`)];
 }
 
 function describePolicy({ id, file, line }: CompiledPolicy): string {

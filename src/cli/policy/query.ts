@@ -3,8 +3,10 @@ import { readFile } from "node:fs/promises";
 import { type AttributeDeclarations, attributeProblems } from "../../base/caller.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import { place } from "../../policy/check/question.ts";
+import { parsePolicyTests } from "../../policy/load/policy-test-file.ts";
 import type { PolicyQuery } from "../../policy/model/decision.ts";
 import { type InputKind, inputCatalogue } from "../../policy/model/inputs.ts";
+import { describeProblem } from "../../policy/model/problem.ts";
 import { parseQuery, parseQueryText } from "../../policy/model/query.ts";
 import { policyActions } from "../../policy/model/schema.ts";
 import type { Values } from "../frame/command.ts";
@@ -18,6 +20,7 @@ const inputOptions = inputCatalogue({}).inputs.flatMap(({ option, ...input }) =>
 export const queryFlags = {
   "--request <file>":
     "the question as in tests/*.yaml, or a record or receipt of a decision, instead of the options below",
+  "--test <name>": "the question of this test, if --request names a file of tests; a part of its name is enough",
   "--action <action>": { says: "what is asked for", choices: policyActions },
   ...(Object.fromEntries(
     inputOptions.map(({ flag, says, words }) => [flag, words === undefined ? says : { says, choices: words }]),
@@ -54,7 +57,8 @@ export async function readQuestion(options: QueryOptions, declared: AttributeDec
 }
 
 async function readAnyQuestion(options: QueryOptions, declared: AttributeDeclarations): Promise<Question> {
-  const { request } = options;
+  const { request, test } = options;
+  if (request === undefined && test !== undefined) throw new RangeError("--test: is about --request");
   if (request === undefined) return { query: parseQuery(fromOptions(options, declared)) };
   if (options.tenant !== undefined || options.action !== undefined) {
     throw new RangeError("--request takes the place of --tenant, --action and what describes the request");
@@ -62,7 +66,18 @@ async function readAnyQuestion(options: QueryOptions, declared: AttributeDeclara
   const text = await readFile(request, "utf8").catch((error: NodeJS.ErrnoException) => {
     throw new RangeError(`--request: the file cannot be read (${error.code})`);
   });
+  if (test !== undefined) return { query: testNamed(test, request, text) };
   return (await recordedQuestion(text)) ?? { query: parseQueryText(text) };
+}
+
+function testNamed(name: string, file: string, text: string): PolicyQuery {
+  const { tests, problems } = parsePolicyTests(file, text);
+  const found = tests.filter((test) => test.name === name);
+  const [only, ...more] = found.length > 0 ? found : tests.filter((test) => test.name.includes(name));
+  if (only !== undefined && more.length === 0) return only.query;
+  if (only !== undefined) throw new RangeError(`--test: ${1 + more.length} tests have this in their name`);
+  const [problem] = problems;
+  throw new RangeError(problem === undefined ? `--test: ${file} has no test of this name` : describeProblem(problem));
 }
 
 /** The question in a record, as `ledger search --records` prints it, or in the record of a receipt or an answer. */

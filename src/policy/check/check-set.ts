@@ -15,7 +15,7 @@ import type { PolicyBundle } from "../load/bundle.ts";
 import { cedar } from "../model/cedar.ts";
 import { type PolicyAction, reservedIds } from "../model/decision.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
-import { indexOfByte, lineAt, type PolicyProblem, type PolicyStatement, splitPolicies } from "../model/problem.ts";
+import { indexOfByte, type PolicyProblem, type PolicyStatement, positionAt, splitPolicies } from "../model/problem.ts";
 import { countsOnBehalfOf } from "./delegation.ts";
 import {
   entitiesNamed,
@@ -114,7 +114,7 @@ export function parsedPolicy(text: string): PolicyJson {
 function tooDeep(file: string, source: string, index: number): PolicyProblem {
   return {
     file,
-    line: lineAt(source, index),
+    ...positionAt(source, index),
     message: "the policy is nested too deeply",
     hint: 'write alternatives as a set, ["a", "b"].contains(…), or as separate policies',
   };
@@ -152,7 +152,7 @@ function syntaxProblem(file: string, source: string, statement: PolicyStatement,
   const byte = error.sourceLocations?.[0]?.start ?? 0;
   return {
     file,
-    line: lineAt(source, statement.start + indexOfByte(statement.text, byte)),
+    ...positionAt(source, statement.start + indexOfByte(statement.text, byte)),
     message: error.message.replace(/^failed to parse policy from string: /, ""),
     ...(typeof hint === "string" && { hint }),
   };
@@ -197,7 +197,7 @@ function typeProblems(policies: readonly CheckedPolicy[], schema: string): reado
     const hint = error.message.includes("entity type `Principal`") ? help?.replace("`e has ", "`principal has ") : help;
     return {
       file: policy.file,
-      line: policy.line + lineWithin(error, policy.text) - 1,
+      ...positionWithin(error, policy),
       // Cedar repeats the message for each action.
       message: `${policyId}: ${error.message.replace(/^for policy `[^`]*`[,:] /, "").replace(/ for Action::"\w+"/, "")}`,
       ...(hint !== undefined && { hint }),
@@ -205,8 +205,11 @@ function typeProblems(policies: readonly CheckedPolicy[], schema: string): reado
   });
 }
 
-function lineWithin(error: DetailedError, text: string): number {
-  return lineAt(text, indexOfByte(text, error.sourceLocations?.[0]?.start ?? 0));
+/** The column is known after the first line of the policy, which may begin anywhere. */
+function positionWithin(error: DetailedError, policy: CheckedPolicy) {
+  const start = error.sourceLocations?.[0]?.start;
+  const { line, column } = positionAt(policy.text, indexOfByte(policy.text, start ?? 0));
+  return { line: policy.line + line - 1, ...(start !== undefined && line > 1 && { column }) };
 }
 
 // Checks a policy by itself: syntax, annotations, id.

@@ -19,15 +19,20 @@ export class ManifestReader {
     // The failsafe schema converts no types: a tenant called 007 or no keeps its name.
     this.document = parseDocument(text, { schema: "failsafe", lineCounter: this.#lines, prettyErrors: false });
     for (const error of this.document.errors) {
-      this.problems.push({ file, line: this.#lines.linePos(error.pos[0]).line, message: error.message });
+      this.problems.push({ file, ...this.#positionOf(error.pos[0]), message: error.message });
     }
+  }
+
+  #positionOf(offset: number) {
+    const { line, col: column } = this.#lines.linePos(offset);
+    return { line, column };
   }
 
   problem(node: Node | null | undefined, message: string, hint?: string): void {
     const offset = node?.range?.[0];
     this.problems.push({
       file: this.#file,
-      ...(offset !== undefined && { line: this.#lines.linePos(offset).line }),
+      ...(offset !== undefined && this.#positionOf(offset)),
       message,
       ...(hint !== undefined && { hint }),
     });

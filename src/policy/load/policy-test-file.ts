@@ -59,7 +59,8 @@ export function parsePolicyTests(
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
   const problems: PolicyProblem[] = document.errors.map(({ message, pos }) => {
-    return { file, line: lines.linePos(pos[0]).line, message };
+    const { line, col: column } = lines.linePos(pos[0]);
+    return { file, line, column, message };
   });
   if (problems.length > 0) return { tests: [], problems };
   if (!isSeq(document.contents))

@@ -4,7 +4,7 @@
  */
 import type { CedarValueJson, DetailedError, SchemaJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { cedar } from "./cedar.ts";
-import { indexOfByte, lineAt, type PolicyProblem } from "./problem.ts";
+import { indexOfByte, type PolicyProblem, positionAt } from "./problem.ts";
 
 /** How requests refer to entities. */
 export const referenceKinds = ["labels", "application", "key_reference", "principal"] as const;
@@ -93,9 +93,11 @@ function read({ schemaFile: file, schema: text, references }: DeclaredEntities):
 function schemaProblem(file: string, text: string, { message, help, sourceLocations }: DetailedError): PolicyProblem {
   const [at] = sourceLocations ?? [];
   const hint = help ?? at?.label;
+  const { line, column } = positionAt(text, indexOfByte(text, at?.start ?? 0));
   return {
     file,
-    line: Math.min(lineAt(text, indexOfByte(text, at?.start ?? 0)), lineAt(text, text.length)),
+    line: Math.min(line, positionAt(text, text.length).line),
+    ...(at !== undefined && { column }),
     message: message.replace(/^(?:failed to parse schema from string: )?(?:error parsing schema: )?/, ""),
     ...(typeof hint === "string" && { hint }),
   };

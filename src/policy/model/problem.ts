@@ -4,6 +4,8 @@ export interface PolicyProblem {
   readonly file: string;
   /** Line of the file, from 1, if one is known. */
   readonly line?: number;
+  /** Column in that line, from 1, in UTF-16 units, if one is known. */
+  readonly column?: number;
   readonly message: string;
   /** How to fix it. */
   readonly hint?: string;
@@ -14,6 +16,21 @@ export function describeProblem({ file, line, message, hint }: PolicyProblem): s
   const location = line === undefined ? file : `${file}:${line}`;
   return hint === undefined ? `${location}: ${message}` : `${location}: ${message} (${hint})`;
 }
+
+/**
+ * The line of the problem's file, with a caret below its column; undefined if the column is not known.
+ * @param source text of the file
+ */
+export function excerptOf({ line, column }: PolicyProblem, source: string): string | undefined {
+  if (line === undefined || column === undefined) return undefined;
+  const text = source.split(/\r\n|\r|\n/)[line - 1];
+  if (text === undefined || text.trim() === "" || text.length > maxExcerptLength) return undefined;
+  const indent = text.slice(0, column - 1).replace(/[^\t]/g, " ");
+  return `${line} | ${text}\n${" ".repeat(String(line).length)} | ${indent}^`;
+}
+
+/** Longest line that is shown, in UTF-16 units. */
+const maxExcerptLength = 200;
 
 /** Sorted by location, without duplicates. */
 export function sortProblems(problems: readonly PolicyProblem[]): readonly PolicyProblem[] {
@@ -51,9 +68,9 @@ export function splitPolicies(source: string): readonly PolicyStatement[] {
     const part = source.slice(start, end);
     const space = /^(?:\s|\/\/[^\r\n]*)*/.exec(part)?.[0].length ?? 0;
     const text = part.slice(space);
-    line += lineAt(part, space) - 1;
+    line += positionAt(part, space).line - 1;
     if (text !== "") statements.push({ text, start: start + space, line });
-    line += lineAt(text, text.length) - 1;
+    line += positionAt(text, text.length).line - 1;
     start = end;
   };
   for (const { 0: token, index } of source.matchAll(/"(?:[^"\\]|\\[\s\S])*"|\/\/[^\r\n]*|;/g)) {
@@ -63,9 +80,10 @@ export function splitPolicies(source: string): readonly PolicyStatement[] {
   return statements;
 }
 
-/** Number of the line, from 1, that holds the UTF-16 index. */
-export function lineAt(source: string, index: number): number {
-  return source.slice(0, index).split(/\r\n|\r|\n/).length;
+/** Line and column, both from 1, of the UTF-16 index. */
+export function positionAt(source: string, index: number): { readonly line: number; readonly column: number } {
+  const lines = source.slice(0, index).split(/\r\n|\r|\n/);
+  return { line: lines.length, column: (lines.at(-1) as string).length + 1 };
 }
 
 /** UTF-16 index of a UTF-8 byte offset, which is how Cedar reports locations. */

@@ -178,6 +178,25 @@ describe("policy check", () => {
   });
 });
 
+describe("policy init", () => {
+  test("writes a directory that passes its check and its tests", async () => {
+    const begun = join(directory, "begun");
+    expect(await runJson("policy", "init", begun)).toMatchObject({
+      ok: true,
+      files: expect.arrayContaining(["manifest.yaml", "schema.cedarschema"]),
+    });
+    expect(await runJson("policy", "check", begun, "--strict")).toMatchObject({ ok: true, policies: 3 });
+    expect(await runJson("policy", "test", begun, "--strict")).toMatchObject({ ok: true, passed: 2, failed: 0 });
+  });
+
+  test("writes nothing into a directory that has files", async () => {
+    writeFileSync(join(directory, "mine"), "");
+    const { err, code } = await run("policy", "init", directory);
+    expect([err, code]).toEqual([`${directory}: is not empty; nothing was written\n`, 1]);
+    expect(existsSync(join(directory, "manifest.yaml"))).toBe(false);
+  });
+});
+
 describe("policy test", () => {
   test("passes the sample set, and every policy of it decides a test", async () => {
     const junit = join(directory, "results.xml");
@@ -197,6 +216,45 @@ describe("policy test", () => {
     expect(readFileSync(junit, "utf8")).toMatch(
       /failures="1"[\s\S]*<failure message="allow: expected false, got true">/,
     );
+  });
+
+  test("explains a failed decision, and says nothing more about the others", async () => {
+    const copy = policies("tests/default.yaml", (text) => text.replace("allow: true", "allow: false"));
+    const { out } = await run("policy", "test", copy);
+    expect(out).toMatch(/^FAILED .*\n {7}allow: expected false, got true\n( {7}.*\n)* {7}because of: .*\n/m);
+    expect(out.match(/because of:/g)).toHaveLength(1);
+  });
+
+  test("--filter runs the tests with the text in their name, and reports no policy as untested", async () => {
+    const { out, code } = await run("policy", "test", samplePolicies, "--strict", "--filter", "do-not-export denies");
+    expect({ out, code }).toEqual({ out: "ok     do-not-export denies\n1 passed, 0 failed\n", code: 0 });
+    expect(await run("policy", "test", samplePolicies, "--filter", "no such name")).toMatchObject({
+      code: 1,
+      err: "--filter: no test's name contains no such name\n",
+    });
+  });
+
+  test("--watch runs the tests again after a change, until interrupted", async () => {
+    const copy = policies("tests/default.yaml", (text) => text);
+    const program = join(import.meta.dirname, "../../../src/cli/cli.ts");
+    const child = spawn(process.execPath, [program, "policy", "test", copy, "--watch"], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    try {
+      let out = "";
+      child.stdout.setEncoding("utf8").on("data", (text: string) => {
+        out += text;
+      });
+      await expect.poll(() => out, { timeout: 30_000 }).toMatch(/ 0 failed, /);
+      const file = join(copy, "tests/default.yaml");
+      writeFileSync(file, readFileSync(file, "utf8").replace("allow: true", "allow: false"));
+      await expect.poll(() => out, { timeout: 30_000 }).toMatch(/ 1 failed, /);
+      const ended = new Promise((resolve) => child.once("exit", (_code, signal) => resolve(signal)));
+      child.kill("SIGINT");
+      expect(await ended).toBe("SIGINT");
+    } finally {
+      child.kill("SIGKILL");
+    }
   });
 
   test("fails where nothing is tested", async () => {

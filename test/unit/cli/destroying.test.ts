@@ -43,6 +43,7 @@ const harmless = [
   ...["serve", "doctor", "migrate", "keys generate", "keys show", "clients add", "clients list", "operators add"],
   ...[
     "operators list",
+    "policy init",
     "policy check",
     "policy test",
     "policy explain",

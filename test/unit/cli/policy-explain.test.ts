@@ -135,11 +135,21 @@ test("a file asks the same as options", async () => {
   expect(byFile).toEqual(byOptions);
 });
 
+const testsFile = join(import.meta.dirname, "../../../policies/tests/default.yaml");
+
+test("a test of a file of tests asks its question", async () => {
+  const { out } = await explain("--request", testsFile, "--test", "do-not-export denies");
+  expect(out).toMatch(/^DENY .*\nbecause of: platform\/do-not-export\n/);
+});
+
 test.each([
   [["--action", "access"], "tenant must be text"],
   [asked.toSpliced(6, 2), "claimed.resource.kind must be text"],
   [[...asked, "--attribute", "region"], "--attribute must be key=value"],
   [[...asked, "--size", "1e3"], "claimed.content_size_bytes must be an integer from 0"],
+  [["--test", "x"], "--test: is about --request"],
+  [["--request", testsFile, "--test", "no such name"], "has no test of this name"],
+  [["--request", testsFile, "--test", "record"], "tests have this in their name"],
   [[...asked, "--request", "x"], "--request takes the place of"],
   [["--request", "/nowhere/at/all"], "--request: the file cannot be read (ENOENT)"],
 ])("%j is refused", async (options, problem) => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { indexOfByte, lineAt, splitPolicies } from "../../../src/policy/model/problem.ts";
+import { excerptOf, indexOfByte, positionAt, splitPolicies } from "../../../src/policy/model/problem.ts";
 
 test.each([
   ["", []],
@@ -14,12 +14,25 @@ test.each([
   expect(statements.map(({ text }) => text)).toEqual(texts);
   for (const { text, start, line } of statements) {
     expect(source.startsWith(text, start)).toBe(true);
-    expect(line).toBe(lineAt(source, start));
+    expect(line).toBe(positionAt(source, start).line);
   }
 });
 
 test("lines are counted from 1, whatever ends them", () => {
-  expect(["a", "\nb", "\r\nb", "\rb", "\n\n\nb"].map((text) => lineAt(text, text.length))).toEqual([1, 2, 2, 2, 4]);
+  const texts = ["a", "\nb", "\r\nb", "\rb", "\n\n\nb"];
+  expect(texts.map((text) => positionAt(text, text.length).line)).toEqual([1, 2, 2, 2, 4]);
+});
+
+test.each([
+  [{ line: 2, column: 3 }, "2 | \tb c\n  | \t ^"],
+  [{ line: 2 }, undefined],
+  [{ line: 10, column: 1 }, "10 | end\n   | ^"],
+  [{ line: 3, column: 1 }, undefined],
+  [{ line: 11, column: 1 }, undefined],
+  [{}, undefined],
+])("the excerpt of %j", (position, excerpt) => {
+  const source = `a\n\tb c\n${"\n".repeat(7)}end`;
+  expect(excerptOf({ file: "a.cedar", message: "is wrong", ...position }, source)).toBe(excerpt);
 });
 
 test("offsets in UTF-8 become UTF-16 indices", () => {

@@ -29,6 +29,10 @@ const rate = (series: string) => `rate(${series}[$__rate_interval])`;
 const per = (label: string, metric: string, more = "") => `sum by (${label}) (${rate(`${metric}{${job}${more}}`)})`;
 const quantile = (q: number, metric: string, label: string, more = "") =>
   `histogram_quantile(${q}, ${per(label === "" ? "le" : `le, ${label}`, `${metric}_bucket`, more)})`;
+/** How often in the interval; the first time that a series shows counts too, which `increase` leaves out. */
+const times = (label: string, metric: string, more = "") =>
+  `(sum by (${label}) (increase(${metric}{${job}${more}}[$__rate_interval])) > 0)` +
+  ` or sum by (${label}) (${metric}{${job}${more}} unless ${metric}{${job}${more}} offset $__rate_interval)`;
 const ofTenant = ', tenant=~"$tenant"';
 
 export const dashboards: readonly Dashboard[] = [
@@ -164,8 +168,18 @@ export const dashboards: readonly Dashboard[] = [
       },
       {
         title: "Alerts of policies",
+        unit: "short",
+        queries: [[times("alert, allow", "svc_policy_alerts_total", ofTenant), "{{alert}} allow {{allow}}"]],
+      },
+      {
+        title: "Minutes in which a principal was denied many decisions",
+        unit: "short",
+        queries: [[times("tenant", "svc_tenant_denial_spikes_total", ofTenant), "{{tenant}}"]],
+      },
+      {
+        title: "Evidence",
         unit: "reqps",
-        queries: [[per("alert, allow", "svc_policy_alerts_total", ofTenant), "{{alert}} allow {{allow}}"]],
+        queries: [[per("state", "svc_tenant_evidence_total", ofTenant), "{{state}}"]],
       },
     ],
   },
@@ -279,8 +293,8 @@ export const dashboards: readonly Dashboard[] = [
       },
       {
         title: "Alerts",
-        unit: "reqps",
-        queries: [[per("alert, allow", "svc_policy_alerts_total"), "{{alert}} allow {{allow}}"]],
+        unit: "short",
+        queries: [[times("alert, allow", "svc_policy_alerts_total"), "{{alert}} allow {{allow}}"]],
       },
       {
         title: "Sets that Cedar alone evaluates",

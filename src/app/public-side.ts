@@ -1,4 +1,6 @@
 /** The callers' side: the public methods over policy, ledger and authenticator, behind the public listener. */
+import type { Clock } from "../base/clock.ts";
+import type { PrincipalId, TenantId } from "../base/ids.ts";
 import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
 import { parseQuotaFile } from "../config/data-files.ts";
@@ -73,8 +75,11 @@ export async function createPublicSide(
     decisionMaxAgeSeconds: config.decisionMaxAgeSeconds,
     isKeyReferenceAlias: keyReferenceAliases(config.keyReferences),
   };
-  const deciding = { engine: policy.engine, observe: observeDecisions(metrics, logger) };
-  const dependencies = { deployment, live, ledger, clock, random, hasher, ...deciding };
+  const deciding = { engine: policy.engine, observe: observeDecisions(metrics, logger, clock) };
+  const observeEvidence = (tenantId: TenantId, isMatched: boolean) => {
+    if (isMatched) metrics.evidenceArrived(tenantId);
+  };
+  const dependencies = { deployment, live, ledger, clock, random, hasher, observeEvidence, ...deciding };
   const takeItems: TakeItems = (call, count, signal) =>
     quotas === undefined ? Promise.resolve(() => {}) : takeForBatch(quotas, call, count, signal);
   const apis = furtherApis(config, dependencies, takeItems, authenticator);
@@ -124,17 +129,54 @@ export async function createPublicSide(
   };
 }
 
-/** Counts each recorded decision, and raises its alerts. */
-function observeDecisions(metrics: Metrics, logger: Logger): NonNullable<DecisionDependencies["observe"]> {
+/** Counts each recorded decision, raises its alerts, and reports principals with many denials. */
+function observeDecisions(
+  metrics: Metrics,
+  logger: Logger,
+  clock: Clock,
+): NonNullable<DecisionDependencies["observe"]> {
+  const denied = denialCounter(clock, (tenantId, principalId) => {
+    metrics.denialsSpiked(tenantId);
+    const fields = { ...securityFields("denials_spiked"), tenant_id: tenantId, principal_id: principalId };
+    logger.warn({ ...fields, denials: spikeDenials, window_ms: spikeWindowMs }, "a principal is denied many decisions");
+  });
   return ({ query, decision, decisionId, span }) => {
-    const { tenantId } = query.caller;
-    metrics.decided(tenantId, query.action, decision.allow);
+    const { tenantId, principalId } = query.caller;
+    metrics.decided(tenantId, query.action, decision.allow, decision.guidance.evidenceExpected.length > 0);
+    if (!decision.allow) denied(tenantId, principalId);
     for (const alert of decision.alerts) {
       metrics.policyAlerted(tenantId, alert, decision.allow);
       const ids = { tenant_id: tenantId, decision_id: decisionId, trace_id: span?.traceId };
       const fields = { ...securityFields("policy_alert"), ...ids, alert, allow: decision.allow };
       logger.warn(fields, "a policy that alerts decided");
     }
+  };
+}
+
+const spikeWindowMs = 60_000;
+/** Denials of one principal in a window that are reported, once in each. */
+const spikeDenials = 20;
+/** Most principals that are counted in a window. The first denied ones are. */
+const spikePrincipals = 10_000;
+
+/** Counts denials by principal in windows that begin every minute, and calls `onSpike` once for each of many. */
+function denialCounter(
+  clock: Clock,
+  onSpike: (tenantId: TenantId, principalId: PrincipalId) => void,
+): (tenantId: TenantId, principalId: PrincipalId) => void {
+  let counts = new Map<string, number>();
+  let windowEndsMs = 0;
+  return (tenantId, principalId) => {
+    const nowMs = clock.now();
+    if (nowMs >= windowEndsMs || nowMs < windowEndsMs - spikeWindowMs) {
+      counts = new Map();
+      windowEndsMs = nowMs + spikeWindowMs;
+    }
+    // No tenant id has a space.
+    const key = `${tenantId} ${principalId}`;
+    const count = (counts.get(key) ?? 0) + 1;
+    if (count > 1 || counts.size < spikePrincipals) counts.set(key, count);
+    if (count === spikeDenials) onSpike(tenantId, principalId);
   };
 }
 

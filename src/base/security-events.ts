@@ -18,6 +18,7 @@ const names = [
   "policy_changed",
   "policy_refused",
   "policy_alert",
+  "denials_spiked",
   "policy_disagreement",
   "ledger_key_changed",
   "ledger_key_missing",

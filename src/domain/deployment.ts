@@ -1,7 +1,7 @@
 /** The deployment's choices about answers, and the services behind them. */
 import type { Clock } from "../base/clock.ts";
 import { invalidRequests, type Violation } from "../base/errors.ts";
-import type { RandomFill } from "../base/ids.ts";
+import type { RandomFill, TenantId } from "../base/ids.ts";
 import type { ArtifactProfile, KeyAccessOperation, ProtectionOperation } from "../base/vocabulary.ts";
 import type { Ledger } from "../ledger/ports/ledger.ts";
 import type { LivePlatform } from "./platform-domains.ts";
@@ -28,6 +28,8 @@ export interface DomainDependencies {
   readonly ledger: RecordingLedger;
   readonly clock: Clock;
   readonly random: RandomFill;
+  /** Called after each event is durable. Must return at once and must not throw. */
+  readonly observeEvidence?: (tenantId: TenantId, isMatched: boolean) => void;
 }
 
 // Checks of what a deployment supports.

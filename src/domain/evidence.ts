@@ -71,7 +71,14 @@ export interface Evidence {
   record(call: CallIdentity, request: EvidenceRequest): Promise<EvidenceAnswer>;
 }
 
-export function createEvidence({ deployment, live, ledger, clock, random }: DomainDependencies): Evidence {
+export function createEvidence({
+  deployment,
+  live,
+  ledger,
+  clock,
+  random,
+  observeEvidence,
+}: DomainDependencies): Evidence {
   const rules = { ledger, maxAgeSeconds: deployment.decisionMaxAgeSeconds };
   return {
     async record(call, sent) {
@@ -110,6 +117,7 @@ export function createEvidence({ deployment, live, ledger, clock, random }: Doma
       };
       const answering = { call, route: "evidence", record, payload: sent, answer: prepared } as const;
       const { answer, receipt } = await appendOnce(ledger, answering);
+      observeEvidence?.(call.caller.tenantId, citation.result === "matched");
       return { ...answer, ingestion: { ...answer.ingestion, receipt } };
     },
   };

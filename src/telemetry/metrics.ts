@@ -153,7 +153,12 @@ function traceMetrics(registers: Registry[]): TraceMetrics {
 // Metrics of records: decisions, durable writes, and the store and witnesses behind them.
 
 interface LedgerMetrics {
-  decided(tenant: string, action: string, allow: boolean): void;
+  /** @param expectsEvidence whether an event should follow that cites the decision */
+  decided(tenant: string, action: string, allow: boolean, expectsEvidence: boolean): void;
+  /** An event was recorded whose citation of a decision matched. */
+  evidenceArrived(tenant: string): void;
+  /** One principal had many decisions denied within a minute. */
+  denialsSpiked(tenant: string): void;
   batchAppended(records: number, durationMs: number): void;
   appendFailed(): void;
   /** The state of a log at a witness has changed. */
@@ -176,6 +181,18 @@ function ledgerMetrics(registers: Registry[]): LedgerMetrics {
     name: "svc_tenant_decisions_total",
     help: "Recorded decisions by tenant",
     label: "allow",
+    registers,
+  });
+  const evidence = tenantCounter({
+    name: "svc_tenant_evidence_total",
+    help: "Allowed decisions that expect evidence (expected), and events that match a decision, repeated ones too (arrived)",
+    label: "state",
+    registers,
+  });
+  const spikes = tenantCounter({
+    name: "svc_tenant_denial_spikes_total",
+    help: "Minutes in which one principal had at least as many decisions denied as the security event denials_spiked says",
+    label: "kind",
     registers,
   });
   const batches = new Histogram({
@@ -213,10 +230,13 @@ function ledgerMetrics(registers: Registry[]): LedgerMetrics {
     },
   });
   return {
-    decided(tenant, action, allow) {
+    decided(tenant, action, allow, expectsEvidence) {
       decisions.inc({ action, allow: String(allow) });
       ofTenant(tenant, String(allow));
+      if (allow && expectsEvidence) evidence(tenant, "expected");
     },
+    evidenceArrived: (tenant) => evidence(tenant, "arrived"),
+    denialsSpiked: (tenant) => spikes(tenant, "principal"),
     batchAppended(records, durationMs) {
       batches.observe(records);
       durations.observe(durationMs / 1000);

@@ -33,11 +33,12 @@ describe("alerts", () => {
   const runbook = textOf("docs/alerts.md");
 
   test.each(rules)(
-    "$alert has a severity, a paragraph of the runbook, and tests of both kinds",
+    "$alert has a severity, a paragraph of the runbook with a command, and tests of both kinds",
     ({ alert, ...rule }) => {
       expect(["critical", "warning", "info"]).toContain(rule.labels.severity);
       expect(rule.annotations.runbook_url).toBe(`docs/alerts.md#${alert.toLowerCase()}`);
-      expect(runbook).toMatch(RegExp(`^## ${alert}\n\n\\S`, "m"));
+      const entry = runbook.split(/^## /m).find((each) => each.startsWith(`${alert}\n`));
+      expect(entry).toMatch(/^\w+\n\n\S[\s\S]*\n```sh\n\S/);
       const expected = tests
         .flatMap((each) => each.alert_rule_test)
         .filter(({ alertname }) => alertname === alert)

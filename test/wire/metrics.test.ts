@@ -125,10 +125,11 @@ test("every metric moves, and none stays without a value", { timeout: 150_000 },
 });
 
 /**
- * They need certificates, quotas, traces and several issuers: `monitoring.test.ts`, `quotas.test.ts`, `traces.test.ts` and
- * `issuers.test.ts` have those.
+ * They need certificates, quotas, traces, several issuers and many denials: `monitoring.test.ts`, `quotas.test.ts`,
+ * `traces.test.ts`, `issuers.test.ts` and `obligations.test.ts` have those.
  */
-const isFedElsewhere = /^svc_(?:(?:certificate|quota|trace)_|(?:issuer_overreaches|introspections)_)/;
+const isFedElsewhere =
+  /^svc_(?:(?:certificate|quota|trace)_|(?:issuer_overreaches|introspections|tenant_denial_spikes)_)/;
 
 /** Gauges that are 0 while all is well; their last values are compared below. */
 const isZeroWhenWell = /^svc_policy_(?:stale|sets_disagreeing)$/;

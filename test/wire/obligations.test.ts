@@ -196,6 +196,21 @@ test("an alert is a line and a count, and neither says what was asked", async ()
   for (const secret of ["secret purpose", "dr-may", "p-7", '"noted"']) expect(told).not.toContain(secret);
 });
 
+test("many denials of one principal within a minute are one event and one count", async () => {
+  const route = "/v1/sdk/policy-resolve";
+  const spikes = () => gateway.logged.filter((line) => line.includes("denials_spiked")).map((line) => JSON.parse(line));
+  for (let n = 0; n < 45; n++) await call(rest(), route, { ...routes[route], labels: ["closed"] });
+  // The calls may fall into two windows.
+  expect([1, 2]).toContain(spikes().length);
+  expect(spikes()[0]).toMatchObject({
+    ...{ level: "warn", category: "security", event: "denials_spiked", denials: 20, window_ms: 60_000 },
+    ...{ tenant_id: "tenant-a", principal_id: expect.any(String) },
+  });
+  const metrics = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
+  const line = `svc_tenant_denial_spikes_total{tenant="tenant-a",kind="principal"} ${spikes().length}`;
+  expect(metrics.split("\n")).toContain(line);
+});
+
 test("what a request says that it understands is bounded", async () => {
   const route = "/v1/sdk/protection-plan";
   const bad = [Array.from({ length: 65 }, (_, index) => `o-${index}`), [""], ["o".repeat(129)]];

@@ -57,6 +57,20 @@ test.each([
   });
 });
 
+test("reports each recorded event, with whether its citation matches", async () => {
+  const { dependencies, engine } = setUp();
+  engine.answer = { allow: true };
+  const plan = await createProtection(dependencies).plan(identity(), { ...described, operation: "protect" });
+  const seen: unknown[] = [];
+  const evidence = createEvidence({ ...dependencies, observeEvidence: (...given) => void seen.push(given) });
+  await evidence.record(identity(), { ...event, decision_id: plan.decision.decisionId });
+  await evidence.record(identity(), event);
+  expect(seen).toEqual([
+    ["tenant-a", true],
+    ["tenant-a", false],
+  ]);
+});
+
 test("an unknown decision draws a warning, and the event is recorded as it came", async () => {
   const { record, ledger } = setUp();
   const answer = await record({ decision_id: "made-up" });

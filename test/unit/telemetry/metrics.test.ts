@@ -33,6 +33,21 @@ test("metrics name one policy revision in force, and whether it is the newest", 
   ]);
 });
 
+test("evidence counts as expected for allowed decisions that expect some, and as arrived for events that match", async () => {
+  metrics.decided("t", "protect", true, true);
+  metrics.decided("t", "protect", true, false);
+  metrics.decided("t", "protect", false, true);
+  metrics.evidenceArrived("t");
+  metrics.evidenceArrived("t");
+  const lines = (await metrics.expose()).body
+    .split("\n")
+    .filter((line) => line.startsWith("svc_tenant_evidence_total{"));
+  expect(lines.toSorted()).toEqual([
+    'svc_tenant_evidence_total{tenant="t",state="arrived"} 2',
+    'svc_tenant_evidence_total{tenant="t",state="expected"} 1',
+  ]);
+});
+
 test("alerts are counted by tenant and name, of both so many that a scraper can take them", async () => {
   metrics.policyAlerted("t", "break-glass", true);
   metrics.policyAlerted("t", "break-glass", true);

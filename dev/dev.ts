@@ -8,7 +8,7 @@ import { defaultClient } from "./issuer.ts";
 import { readableLog } from "./readable-log.ts";
 import { sampleCalls } from "./requests.ts";
 import { recordSamples } from "./sample-records.ts";
-import { startStack } from "./stack.ts";
+import { type Stack, startStack } from "./stack.ts";
 
 const dataDir = resolve("data/dev");
 const secretPath = join(dataDir, "client-secret");
@@ -26,7 +26,7 @@ const ports = {
 const stop = Promise.withResolvers<void>();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.resolve());
 
-const stack = await start().catch((error: unknown) => {
+const stack: Stack = await start().catch((error: unknown) => {
   process.stderr.write(`${startProblem(error)}\n`);
   process.exit(1);
 });
@@ -90,7 +90,7 @@ Ctrl-C stops everything. Records, the client's secret and the operator's token s
 await stop.promise;
 await stack.stop();
 
-function start() {
+function start(): Promise<Stack> {
   const output = readableLog((text) => void process.stdout.write(text), process.stdout.isTTY === true);
   const clients = [{ ...defaultClient(), clientSecret: keptSecret(secretPath) }];
   return startStack({
@@ -99,7 +99,11 @@ function start() {
     opsPort: ports.OPS_PORT,
     issuer: { port: ports.ISSUER_PORT, clients },
     env: { ...optional(process.env), SVC_OPS_CREDENTIALS: writeOperators() },
-    overrides: { logger: createLogger({ level: "info", serviceName: "svc-platform-api", destination: output }) },
+    overrides: {
+      // The stack is there before a page is.
+      explorerToken: () => stack.token(),
+      logger: createLogger({ level: "info", serviceName: "svc-platform-api", destination: output }),
+    },
   });
 }
 

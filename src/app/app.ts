@@ -28,6 +28,8 @@ export interface Overrides {
   readonly fetch?: typeof globalThis.fetch;
   readonly logger?: RootLogger;
   readonly admission?: AdmissionLimits;
+  /** Gives out tokens on the explorer's page; of a development stack. */
+  readonly explorerToken?: () => Promise<string>;
   readonly limits?: Partial<FixedLimits>;
   /** Destination of traces; none if absent. */
   readonly tracing?: TracingSettings;
@@ -69,9 +71,9 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
     ...issuerReadiness(config, authenticator),
   ];
   const readiness = () => runChecks(checks, timers);
-  const { admission } = overrides;
+  const { admission, explorerToken } = overrides;
   const publicSide = await createPublicSide(config, machine, {
-    ...{ policy, ledger, callers, readiness, admission },
+    ...{ policy, ledger, callers, readiness, admission, explorerToken },
     quotas: quotas?.quotas,
   });
   const { server } = publicSide;

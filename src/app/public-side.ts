@@ -44,6 +44,7 @@ interface PublicParts {
   /** Absent if tenants have no quotas. */
   readonly quotas?: Quotas | undefined;
   readonly admission?: AdmissionLimits | undefined;
+  readonly explorerToken?: (() => Promise<string>) | undefined;
 }
 
 interface PublicSide {
@@ -57,7 +58,7 @@ interface PublicSide {
 export async function createPublicSide(
   config: ServeConfig,
   machine: Machine & { readonly timers: Timers; readonly files: FileSource },
-  { policy, ledger, callers, readiness, quotas, admission }: PublicParts,
+  { policy, ledger, callers, readiness, quotas, admission, explorerToken }: PublicParts,
 ): Promise<PublicSide> {
   const { clock, timers, random, logger, metrics } = machine;
   const { authenticator, session } = callers;
@@ -104,6 +105,7 @@ export async function createPublicSide(
     pages: [
       ...publishedPages({
         ...publishedOptions(config, methods, scopes, live),
+        explorerToken,
         further: apis.flatMap(({ document }) => document ?? []),
       }),
       ...apis.flatMap(({ pages }) => pages),

@@ -18,6 +18,8 @@ export interface PublishedOptions extends Omit<DocumentOptions, "comments"> {
    * throws.
    */
   readonly isReady: () => boolean;
+  /** Gives out access tokens to anyone who opens the explorer: for development stacks only. Default: absent. */
+  readonly explorerToken?: (() => Promise<string>) | undefined;
   /** Documents of the APIs that are served beside the SDK's. Default: none. */
   readonly further?: readonly FurtherDocument[];
 }
@@ -257,7 +259,7 @@ function swaggerUi(name: string): string {
 }
 
 /** The deployment's properties that the page shows. */
-interface ExplorerOptions {
+interface ExplorerOptions extends Pick<PublishedOptions, "explorerToken"> {
   readonly service: string;
   readonly authMode: AuthMode;
   /** Names of the APIs beside the SDK's, each with its own page. Default: none. */
@@ -273,6 +275,7 @@ function explorerPages(
   options: ExplorerOptions,
   read: (path: string | URL) => Promise<Buffer> = readFile,
 ): readonly Page[] {
+  const { explorerToken } = options;
   const page = (api?: string) => (): Content => ({
     type: "text/html; charset=utf-8",
     body: explorerHtml(options, api),
@@ -284,6 +287,9 @@ function explorerPages(
     ...assets.map(({ name, type, file }) =>
       fixed(`/explorer/${name}`, async () => ({ type, body: await read(file()) })),
     ),
+    ...(explorerToken === undefined
+      ? []
+      : [{ path: "/explorer/token", content: async () => ({ type: "text/plain", body: await explorerToken() }) }]),
   ];
 }
 
@@ -299,7 +305,7 @@ const hints: Readonly<Record<AuthMode, string>> = {
 };
 
 /** Renders the page of the SDK's API, or of the named one. Links are relative to it. */
-function explorerHtml({ service, authMode, further = [] }: ExplorerOptions, api?: string): string {
+function explorerHtml({ service, authMode, explorerToken, further = [] }: ExplorerOptions, api?: string): string {
   const name = escapeHtml(service);
   const path = api === undefined ? "openapi" : `openapi-${api}`;
   const others = [["sdk", "explorer"], ...further.map((one) => [one.name, `explorer-${one.name}`])]
@@ -322,7 +328,8 @@ function explorerHtml({ service, authMode, further = [] }: ExplorerOptions, api?
 <body>
 <header class="explorer-header"><a href="./">${name}</a>${apis}<nav aria-label="Document"><a href="#rules" id="explorer-rules" role="button" aria-expanded="false">Rules of every call</a> <a href="${path}.json">JSON</a> <a href="${path}.yaml">YAML</a></nav></header>
 <p class="explorer-hint">${hints[authMode]}</p>
-<main id="explorer" data-document="${path}.json"><p class="explorer-note">Loading the contract…</p></main>
+<p class="explorer-outcome" id="explorer-outcome" role="status"></p>
+<main id="explorer" data-document="${path}.json"${explorerToken === undefined ? "" : ' data-token="explorer/token"'}><p class="explorer-note">Loading the contract…</p></main>
 <noscript><p class="explorer-note">The explorer needs JavaScript. The contract itself is <a href="${path}.json">${path}.json</a>.</p></noscript>
 </body>
 </html>

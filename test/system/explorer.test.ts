@@ -68,6 +68,10 @@ describe("on a desktop", () => {
     const answer = await send(page, plan);
     expect(answer.status).toMatch(/^200/);
     const { caller, decision } = JSON.parse(answer.body);
+    expect(await page.getByRole("status").first().textContent()).toBe(
+      `DENY platform/do-not-export (decision ${decision.decision_id})`,
+    );
+    expect(await page.locator("#explorer-outcome").boundingBox()).toMatchObject({ y: expect.closeTo(0, -1) });
     expect([caller.tenant_id, decision.allow]).toEqual(["tenant-a", false]);
     expect(requests).toContain(`${gateway.url}/v1/sdk/protection-plan`);
     expect(requests.filter((url) => new URL(url).origin !== gateway.url && !url.startsWith("data:"))).toEqual([]);
@@ -155,6 +159,25 @@ test("the keyboard alone is enough", async () => {
   await page.keyboard.press("Enter");
   await page.locator(`${whoami} .live-responses-table .response`).waitFor();
   expect(await textOf(page.locator(`${whoami} .live-responses-table`))).toContain("tenant-a");
+});
+
+test("a development stack gives out tokens at a button, and no other service does", async () => {
+  expect((await fetch(`${gateway.url}/explorer/token`)).status).toBe(404);
+  const own = await openPage(browser);
+  await explore(own.page);
+  expect(await own.page.locator("#explorer-token").count()).toBe(0);
+  const stack = await startGateway({ overrides: { explorerToken: async () => stack.token() } });
+  try {
+    const { page, complaints } = await openPage(browser);
+    await explore(page, stack.url);
+    await page.click("#explorer-token");
+    await page.getByText("Calls carry a token").waitFor();
+    await open(page, whoami);
+    expect((await send(page, whoami)).status).toMatch(/^200/);
+    expect(complaints).toEqual([]);
+  } finally {
+    await stack.stop();
+  }
 });
 
 test("behind a path prefix", async () => {

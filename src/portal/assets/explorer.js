@@ -35,7 +35,8 @@ async function start() {
   // Swagger UI would link to a public list of licences, which does not contain ours.
   delete spec.info.license.identifier;
   place.replaceChildren();
-  globalThis.SwaggerUIBundle({
+  const { token } = place.dataset;
+  const ui = globalThis.SwaggerUIBundle({
     spec,
     domNode: place,
     docExpansion: "list",
@@ -45,7 +46,42 @@ async function start() {
     queryConfigEnabled: false,
     tryItOutEnabled: true,
     validatorUrl: null,
+    responseInterceptor: (response) => {
+      outcome.textContent = outcomeOf(response.status, response.obj ?? {});
+      return response;
+    },
+    onComplete: () => {
+      if (token !== undefined) offerToken(ui, token, Object.keys(spec.components.securitySchemes)[0]);
+    },
   });
+}
+
+// What an answer says, before the reader has found it in the body.
+const outcome = document.getElementById("explorer-outcome");
+
+function outcomeOf(status, { decision, registration, ingestion, error }) {
+  if (error) return `${status} ${error.reason}: ${error.message}`;
+  if (decision) {
+    const why = decision.reasons?.join(", ") || (decision.allow ? "" : "no policy permits it");
+    return `${decision.allow ? "ALLOW" : "DENY"} ${why} (decision ${decision.decision_id})`;
+  }
+  const recorded = registration ?? ingestion;
+  if (recorded) return `${recorded.accepted ? "ACCEPTED" : "REFUSED"} (record ${recorded.receipt?.record_id})`;
+  return String(status);
+}
+
+/** Only a development stack gives out tokens. */
+function offerToken(ui, path, scheme) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.id = "explorer-token";
+  button.textContent = "Use a token of this development stack";
+  button.addEventListener("click", async () => {
+    const response = await fetch(path);
+    if (response.ok) ui.preauthorizeApiKey(scheme, await response.text());
+    outcome.textContent = response.ok ? "Calls carry a token, good for five minutes." : `No token: ${response.status}`;
+  });
+  document.querySelector(".explorer-hint").append(" ", button);
 }
 
 start().catch((error) => show(`The contract could not be loaded. ${error.message}`));

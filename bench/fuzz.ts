@@ -63,7 +63,7 @@ export async function runFuzz(run: FuzzRun): Promise<FuzzReport> {
     const tls = { SVC_TLS_CERT: cert, SVC_TLS_KEY: key, SVC_OPS_TLS_CERT: cert, SVC_OPS_TLS_KEY: key };
     const folders = { [join(folder, "plain")]: {}, [join(folder, "tls")]: tls };
     for (const [dataDir, env] of Object.entries(folders)) {
-      const open = { SVC_BULK: "on", SVC_AUTHZEN: "on", ...env };
+      const open = { SVC_BULK: "on", SVC_AUTHZEN: "on", SVC_OPENTDF: "on", ...env };
       gateways.push(await startGatewayProcess({ issuer, dataDir, env: open }));
     }
     const [plain, secured] = gateways.map(({ listening }) => listening) as [Addresses, Addresses];

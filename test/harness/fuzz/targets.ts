@@ -1,6 +1,10 @@
 /** What the fuzzer calls: every route, with the bodies and headers that each of them knows, and some that none does. */
-import { toBinary } from "@bufbuild/protobuf";
+import { create, type DescMessage, toBinary, toJson } from "@bufbuild/protobuf";
 import { sampleCalls } from "../../../dev/requests.ts";
+import {
+  GetDecisionMultiResourceRequestSchema,
+  GetDecisionRequestSchema,
+} from "../../../gen/opentdf/authorization_pb.ts";
 import { bulkRoutes, bulkStreams } from "../../../src/domain/routes.ts";
 import { frame } from "../grpc.ts";
 import { methodOn, requestFromRest } from "../methods.ts";
@@ -116,6 +120,31 @@ const authzenTargets = Object.entries(questions).flatMap(([path, body]) => {
   ];
 });
 
+/** What a key access service asks; the token of the user is none, or one that nobody signed. */
+const fqns = ["https://example.com/attr/class/value/secret", "https://example.com/attr/decision/value/x", "no fqn"];
+const resource = (names: readonly string[]) => ({ ephemeralId: "0", resource: attributeValues(names) });
+const attributeValues = (names: readonly string[]) => ({ case: "attributeValues", value: { fqns: names } }) as const;
+const asked = (jwt: string) => ({
+  entityIdentifier: { identifier: { case: "token", value: { ephemeralId: "u", jwt } } },
+  action: { name: "read" },
+  fulfillableObligationFqns: ["https://example.com/obl/a/value/b"],
+});
+const decisions = [
+  ["GetDecision", GetDecisionRequestSchema, { resource: resource(fqns) }],
+  ["GetDecisionMultiResource", GetDecisionMultiResourceRequestSchema, { resources: [resource([]), resource(fqns)] }],
+] as const;
+const opentdfTargets = [
+  ...decisions.flatMap(([name, schema, members]) =>
+    ["", "eyJhbGciOiJub25lIn0.e30.", "x".repeat(9_000)].map((jwt) => {
+      const message = create(schema as DescMessage, { ...asked(jwt), ...members });
+      const bytes = Buffer.from(toBinary(schema as DescMessage, message));
+      const all = bodies(bytes, JSON.stringify(toJson(schema as DescMessage, message)));
+      return { ...post(`/authorization.v2.AuthorizationService/${name}`, rpcTypes, all), authorized: 0.2 };
+    }),
+  ),
+  post("/wellknownconfiguration.WellKnownService/GetWellKnownConfiguration", rpcTypes, bodies(empty, "{}")),
+];
+
 const named = (service: string) => Buffer.from([0x0a, service.length, ...Buffer.from(service)]);
 const openTargets = [
   ...["Check", "Watch", "List"].flatMap((name) => [
@@ -144,6 +173,7 @@ export const serviceTargets: readonly Target[] = [
   ...bulkTargets,
   ...streamTargets,
   ...authzenTargets,
+  ...opentdfTargets,
   ...openTargets,
   post(
     "/v1/sdk/session",
@@ -168,6 +198,10 @@ export const serviceTargets: readonly Target[] = [
 export const operatorTargets: readonly Target[] = [
   ...["/livez", "/readyz", "/metrics", "/ledger", "/ledger/tenant-a/checkpoint", "/ledger/x/tile/0/000", "/%"].map(get),
   ...["/ledger/tenant-a/search?record_id=%00", "/ledger/%zz/checkpoint", "/ledger/a/b/c/d"].map(get),
+  ...["/console", "/console/ledger?x=%00", "/console/assets/%2e%2e", "/ledger/tenant-a/record/x"].map(get),
+  ...["newest=1&summary=1", "last=7d&count_by=reason", "count_by=x", `label=${"x".repeat(9_000)}`].map((query) =>
+    get(`/ledger/tenant-a/search?${query}`),
+  ),
   post("/ledger/tenant-a/search", [json], [Buffer.from('{"resource_id":"a"}')]),
 ];
 

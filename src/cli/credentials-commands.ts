@@ -28,6 +28,50 @@ import { type Answer, Refusal, underSetting } from "./frame/terminal.ts";
 
 const random: RandomFill = (bytes) => randomFillSync(bytes);
 
+/** A file of credentials that a setting names. */
+interface CredentialFile<One> {
+  readonly setting: string;
+  readonly path: (context: Pick<Context, "load">) => string;
+  readonly parse: (text: string) => readonly One[];
+  readonly format: (all: readonly One[]) => string;
+}
+
+const clients: CredentialFile<RegisteredClient> = {
+  setting: "SVC_SESSION_CLIENTS",
+  path: ({ load }) => load("clients").sessionClients,
+  parse: parseClientFile,
+  format: formatClientFile,
+};
+const operators: CredentialFile<OpsCredential> = {
+  setting: "SVC_OPS_CREDENTIALS",
+  path: ({ load }) => load("ops_credentials").opsCredentials,
+  parse: parseOpsCredentials,
+  format: formatOpsCredentials,
+};
+
+/** The credentials of the file; none if there is no file. */
+function read<One>({ setting, path, parse }: CredentialFile<One>, context: Pick<Context, "load">): readonly One[] {
+  const file = path(context);
+  return underSetting(setting, () => {
+    try {
+      return parse(readRegularFile(file));
+    } catch (error) {
+      if (isFileError(error, ["ENOENT"])) return [];
+      throw error;
+    }
+  });
+}
+
+/** Replaces the credentials of the file in one step. If `next` throws, nothing is written. */
+function change<One>(
+  { setting, path, parse, format }: CredentialFile<One>,
+  context: Pick<Context, "load">,
+  next: (known: readonly One[]) => readonly One[],
+): void {
+  const file = path(context);
+  underSetting(setting, () => updateFile(file, (text) => format(next(text === undefined ? [] : parse(text)))));
+}
+
 /** The client in a command's options. */
 interface Named {
   readonly tenant: string;
@@ -65,7 +109,7 @@ export const clientsAddCommand = command({
       ]);
     const secret = newSecret(random);
     const client = { tenantId, clientId, scopes, ...attributes, secret: await hashSecret(secret, random) };
-    changeClients(context, (known) => {
+    change(clients, context, (known) => {
       if (known.some((other) => isClient(other, tenantId, clientId)))
         throw new Refusal(`--client: tenant ${tenantId} has it already; rotate makes it another secret`);
       return [...known, client];
@@ -98,7 +142,7 @@ export const clientsRotateCommand = command({
   options: { ...loggedStepFlags, ...clientFlags },
   run(context) {
     const { tenant, client } = context.options;
-    requireClient(readClients(context), context.options);
+    requireClient(read(clients, context), context.options);
     const members = { tenant_id: tenant, client_id: client };
     return {
       question: `Replace the secret of client ${client} of tenant ${tenant}? The old one will be invalid.`,
@@ -109,7 +153,7 @@ export const clientsRotateCommand = command({
       async take() {
         const secret = newSecret(random);
         const hash = await hashSecret(secret, random);
-        changeClients(context, (known) => {
+        change(clients, context, (known) => {
           requireClient(known, context.options);
           return known.map((one) => (isClient(one, tenant, client) ? { ...one, secret: hash } : one));
         });
@@ -133,15 +177,15 @@ export const clientsListCommand = command({
   options: { "--tenant <id>": "of this tenant only" },
   run(context) {
     const { tenant } = context.options;
-    const rows = readClients(context).filter(({ tenantId }) => tenant === undefined || tenantId === tenant);
-    const clients = rows.map(({ tenantId, clientId, scopes, attributes }) => ({
+    const rows = read(clients, context).filter(({ tenantId }) => tenant === undefined || tenantId === tenant);
+    const listed = rows.map(({ tenantId, clientId, scopes, attributes }) => ({
       tenant_id: tenantId,
       client_id: clientId,
       scopes,
       attributes,
     }));
     const lines = rows.map(({ tenantId, clientId, scopes }) => `${tenantId}\t${clientId}\t${scopes.join(" ")}`);
-    return { value: { clients }, text: lines.join("\n") || "no clients" };
+    return { value: { clients: listed }, text: lines.join("\n") || "no clients" };
   },
 });
 
@@ -151,13 +195,13 @@ export const clientsRemoveCommand = command({
   options: { ...loggedStepFlags, ...clientFlags },
   run(context) {
     const { tenant, client } = context.options;
-    requireClient(readClients(context), context.options);
+    requireClient(read(clients, context), context.options);
     const members = { tenant_id: tenant, client_id: client };
     return {
       question: `Remove client ${client} of tenant ${tenant}? Its secret will be invalid.`,
       preview: { text: `client ${client} of tenant ${tenant} would be removed`, value: { would_remove: members } },
       take() {
-        changeClients(context, (known) => {
+        change(clients, context, (known) => {
           requireClient(known, context.options);
           return known.filter((one) => !isClient(one, tenant, client));
         });
@@ -166,30 +210,6 @@ export const clientsRemoveCommand = command({
     };
   },
 });
-
-/** Replaces the clients of the file in one step. If `change` throws, nothing is written. */
-function changeClients(
-  { load }: Pick<Context, "load">,
-  change: (clients: readonly RegisteredClient[]) => readonly RegisteredClient[],
-): void {
-  const path = load("clients").sessionClients;
-  underSetting("SVC_SESSION_CLIENTS", () =>
-    updateFile(path, (text) => formatClientFile(change(text === undefined ? [] : parseClientFile(text)))),
-  );
-}
-
-/** The clients of the file; none if there is no file. */
-function readClients({ load }: Pick<Context, "load">): readonly RegisteredClient[] {
-  const path = load("clients").sessionClients;
-  return underSetting("SVC_SESSION_CLIENTS", () => {
-    try {
-      return parseClientFile(readRegularFile(path));
-    } catch (error) {
-      if (isFileError(error, ["ENOENT"])) return [];
-      throw error;
-    }
-  });
-}
 
 function requireClient(known: readonly RegisteredClient[], { tenant, client }: Named): void {
   if (known.some((one) => isClient(one, tenant, client))) return;
@@ -207,7 +227,7 @@ export const operatorsAddCommand = command({
     if (!isOperatorName(name))
       throw new Refusal("--name: must be 1 to 64 letters, digits, dots, hyphens or underscores");
     const token = newSecret((bytes) => randomFillSync(bytes));
-    change(context, (known) => {
+    change(operators, context, (known) => {
       if (known.some((credential) => credential.name === name))
         throw new Refusal(`--name: ${name} is there already: remove it first`);
       return [...known, { name, hash: hashOpsToken(token) }];
@@ -220,7 +240,7 @@ export const operatorsListCommand = command({
   name: "operators list",
   says: "list whose credentials there are; never a token",
   run(context) {
-    const names = readNames(context);
+    const names = read(operators, context).map(({ name }) => name);
     return { value: { names }, text: names.join("\n") || "no credentials" };
   },
 });
@@ -232,12 +252,12 @@ export const operatorsRemoveCommand = command({
   run(context) {
     const { name } = context.options;
     const isMissing = new Refusal(`--name: ${name} is not there`);
-    if (!readNames(context).includes(name)) throw isMissing;
+    if (!read(operators, context).some((credential) => credential.name === name)) throw isMissing;
     return {
       question: `Remove the credential of ${name}? The token will be invalid.`,
       preview: { text: `the credential of ${name} would be removed`, value: { would_remove: name } },
       take() {
-        change(context, (known) => {
+        change(operators, context, (known) => {
           const others = known.filter((credential) => credential.name !== name);
           if (others.length === known.length) throw isMissing;
           return others;
@@ -247,28 +267,3 @@ export const operatorsRemoveCommand = command({
     };
   },
 });
-
-function readNames({ load }: Pick<Context, "load">): readonly string[] {
-  const path = load("ops_credentials").opsCredentials;
-  return underSetting("SVC_OPS_CREDENTIALS", () => parseOpsCredentials(readIfThere(path))).map(({ name }) => name);
-}
-
-/** Replaces the credentials of the file in one step. If `next` throws, nothing is written. */
-function change(
-  { load }: Pick<Context, "load">,
-  next: (known: readonly OpsCredential[]) => readonly OpsCredential[],
-): void {
-  const path = load("ops_credentials").opsCredentials;
-  underSetting("SVC_OPS_CREDENTIALS", () =>
-    updateFile(path, (text = "") => formatOpsCredentials(next(parseOpsCredentials(text)))),
-  );
-}
-
-function readIfThere(path: string): string {
-  try {
-    return readRegularFile(path);
-  } catch (error) {
-    if (isFileError(error, ["ENOENT"])) return "";
-    throw error;
-  }
-}

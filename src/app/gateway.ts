@@ -19,11 +19,8 @@ import { isInNetworks, isLoopbackAddress } from "../base/network.ts";
 import type { ConfigFor } from "../config/config.ts";
 import type { FixedLimits } from "../config/settings.ts";
 import type { DecisionDependencies } from "../domain/decision.ts";
-import { createDiscovery } from "../domain/discovery.ts";
-import { createEvidence } from "../domain/evidence.ts";
 import { type LivePlatform, platformStatus } from "../domain/platform-domains.ts";
-import { createKeyAccess, createProtection } from "../domain/protection.ts";
-import { createRegistrations, type RegistrationDependencies } from "../domain/registration.ts";
+import type { RegistrationDependencies } from "../domain/registration.ts";
 import { bulkRoutes, routes, type ScopeTable } from "../domain/routes.ts";
 import { type BodyBudget, createBodyBudget } from "../http/body.ts";
 import type { TlsFiles } from "../http/replaceable-tls.ts";
@@ -96,15 +93,11 @@ export function methodsOf(
   service: string,
   dependencies: DecisionDependencies & RegistrationDependencies,
 ): ServedMethod[] {
-  const { deployment, live } = dependencies;
   return servedMethods([
-    bind(DiscoveryService, createDiscoveryService(service, createDiscovery(deployment, live))),
-    bind(
-      ProtectionService,
-      createProtectionService(service, createProtection(dependencies), createKeyAccess(dependencies)),
-    ),
-    bind(RegistrationService, createRegistrationService(service, createRegistrations(dependencies))),
-    bind(EvidenceService, createEvidenceService(service, createEvidence(dependencies))),
+    bind(DiscoveryService, createDiscoveryService(service, dependencies)),
+    bind(ProtectionService, createProtectionService(service, dependencies)),
+    bind(RegistrationService, createRegistrationService(service, dependencies)),
+    bind(EvidenceService, createEvidenceService(service, dependencies)),
   ]);
 }
 

@@ -1,51 +1,26 @@
 /** What several answers contain: the members of decisions, one proof for a whole call, and warnings. */
 import { formatBase64 } from "../base/text-forms.ts";
-import { eventOutcomes, type KeyTransportMode } from "../base/vocabulary.ts";
+import { eventOutcomes } from "../base/vocabulary.ts";
 import { parseCid } from "../ledger/artifacts/cid.ts";
 import { digestOddities } from "../ledger/artifacts/digest.ts";
 import type { Ledger, Receipt } from "../ledger/ports/ledger.ts";
 import { checkpointOfProof } from "../ledger/tlog/tlog-proof.ts";
-import type { Obligation } from "../policy/model/decision.ts";
 import type { CitationResult } from "./citation.ts";
 import type { Decided } from "./decision.ts";
-import type { PlatformDomain } from "./platform-domains.ts";
 import type { PolicyResolveRequest } from "./requests.ts";
 
 /** Every `plaintext_transport`: plaintext stays with the caller. */
 export const plaintextTransport = "forbidden_by_default";
 
-/** Members at the end of every recorded answer. */
-export interface AnswerTail {
-  readonly platformDomains: readonly PlatformDomain[];
-  readonly warnings: readonly string[];
-}
+export type DecisionMembers = ReturnType<typeof decisionMembers>;
 
-export interface DecisionMembers {
-  readonly allow: boolean;
-  readonly requiredScopes: readonly string[];
-  readonly decisionId: string;
-  readonly policyRevision: string;
-  readonly reasons: readonly string[];
-  readonly obligations: readonly Obligation[];
-  readonly receipt: Receipt;
-}
-
-export function decisionMembers(decided: Decided): DecisionMembers {
+export function decisionMembers(decided: Decided) {
   const { allow, requiredScopes, decisionId, policyRevision, reasons, obligations, receipt } = decided;
   return { allow, requiredScopes, decisionId, policyRevision, reasons, obligations, receipt };
 }
 
-/** `execution.key_transport`; absent if the caller holds the key itself, and on a denial. */
-export interface KeyTransport {
-  readonly mode: KeyTransportMode;
-  readonly keyMaterialOrigin: string;
-  readonly stableKeyReferencePreferred: boolean;
-  readonly rawKeyDeliveryForbidden: true;
-  readonly publicKeyDistribution?: string;
-  readonly exchangeAlgorithm?: string;
-}
-
-export function keyTransport({ guidance }: Decided): KeyTransport | undefined {
+/** `execution.key_transport`; undefined if the caller holds the key itself, and on a denial. */
+export function keyTransport({ guidance }: Decided) {
   return guidance.keyTransport && { ...guidance.keyTransport, rawKeyDeliveryForbidden: true };
 }
 

@@ -2,21 +2,13 @@
 import type { Violation } from "../base/errors.ts";
 import { newRecordId } from "../base/ids.ts";
 import { isZeroTime, parseTimestamp } from "../base/text-forms.ts";
-import { type ArtifactKind, type ArtifactProfile, type EvidenceEventType, eventOutcome } from "../base/vocabulary.ts";
-import type { Receipt } from "../ledger/ports/ledger.ts";
-import {
-  type AnswerTail,
-  cidWarnings,
-  citationWarnings,
-  digestWarnings,
-  plaintextTransport,
-  warnings,
-} from "./answer.ts";
+import { eventOutcome } from "../base/vocabulary.ts";
+import { cidWarnings, citationWarnings, digestWarnings, plaintextTransport, warnings } from "./answer.ts";
 import { type Citation, cite } from "./citation.ts";
 import { type DomainDependencies, profileViolations, refuseViolations } from "./deployment.ts";
 import { platformDomains } from "./platform-domains.ts";
 import { appendOnce, type CallIdentity, newRecord } from "./record.ts";
-import { type EvidenceRequest, type RequestSummary, summarize } from "./requests.ts";
+import { type EvidenceRequest, summarize } from "./requests.ts";
 
 const futureToleranceMs = 5 * 60_000;
 
@@ -33,94 +25,57 @@ const sendOnly = [
   "occurred_at",
 ] as const;
 
-export interface EvidenceAnswer extends AnswerTail {
-  readonly requestSummary: RequestSummary & {
-    readonly eventType: EvidenceEventType;
-    readonly artifactKind?: ArtifactKind | undefined;
-    readonly artifactProfile?: ArtifactProfile | undefined;
-    readonly artifactDigestPresent: boolean;
-    readonly artifactCid?: string | undefined;
-    readonly artifactMerkleRootCid?: string | undefined;
-    readonly decisionIdPresent: boolean;
-    readonly outcome?: string | undefined;
-    readonly occurredAt?: string | undefined;
-  };
-  readonly ingestion: {
-    readonly accepted: true;
-    readonly requiredScopes: readonly string[];
-    readonly plaintextTransport: string;
-    readonly sendOnly: readonly string[];
-    /** Members of this event that link it to other records: those present, the decision only if it matches. */
-    readonly correlateBy: readonly string[];
-    readonly receipt: Receipt;
-  };
-}
+export type EvidenceAnswer = Awaited<ReturnType<typeof recordEvidence>>;
 
-/** The answer before the event is recorded. */
-type Unreceipted = Omit<EvidenceAnswer, "ingestion"> & {
-  readonly ingestion: Omit<EvidenceAnswer["ingestion"], "receipt">;
-};
-
-export interface Evidence {
-  /**
-   * Records the event. Resolves when it is durable. The same event under the same idempotency key is recorded once.
-   *
-   * @throws ServiceError `idempotency_conflict`, `invalid_request` if `occurred_at` is not an RFC 3339 timestamp or the
-   *   profile is not supported, `store_unavailable`
-   */
-  record(call: CallIdentity, request: EvidenceRequest): Promise<EvidenceAnswer>;
-}
-
-export function createEvidence({
-  deployment,
-  live,
-  ledger,
-  clock,
-  random,
-  observeEvidence,
-}: DomainDependencies): Evidence {
-  const rules = { ledger, maxAgeSeconds: deployment.decisionMaxAgeSeconds };
-  return {
-    async record(call, sent) {
-      const occurredMs = sent.occurred_at === undefined ? undefined : parseTimestamp(sent.occurred_at);
-      refuseViolations([
-        ...profileViolations(deployment, "artifact_profile", sent.artifact_profile),
-        ...occurredAtViolations(sent.occurred_at),
-      ]);
-      const request = withoutZeroTime(sent, occurredMs);
-      const isInFuture = occurredMs !== undefined && occurredMs - clock.now() > futureToleranceMs;
-      const citing = { ...request, operation: request.event_type };
-      const citation = await cite({ ...rules, nowMs: clock.now() }, call.caller, citing, call.span);
-      const recordId = newRecordId(clock, random);
-      const outcome = { accepted: true, citation: citation.result };
-      const record = newRecord("evidence", recordId, call, "evidence", request, outcome);
-      const correlateBy = correlations(request, citation);
-      const prepared: Unreceipted = {
-        requestSummary: summary(request),
-        ingestion: {
-          accepted: true,
-          requiredScopes: deployment.scopes.required("evidence"),
-          plaintextTransport,
-          sendOnly,
-          correlateBy,
-        },
-        platformDomains: platformDomains(live, call.caller.tenantId),
-        warnings: [
-          ...digestWarnings("artifact_digest", request.artifact_digest),
-          ...cidWarnings("artifact_cid", request.artifact_cid),
-          ...cidWarnings("artifact_merkle_root_cid", request.artifact_merkle_root_cid),
-          ...(isInFuture ? [warnings.occurredInFuture] : []),
-          ...(eventOutcome(request.outcome || "completed") === "unknown" ? [warnings.unknownOutcome] : []),
-          ...citationWarnings(citation.result),
-          ...(correlateBy.some((member) => member !== "resource.id") ? [] : [warnings.noArtifactIdentity]),
-        ],
-      };
-      const answering = { call, route: "evidence", record, payload: sent, answer: prepared } as const;
-      const { answer, receipt } = await appendOnce(ledger, answering);
-      observeEvidence?.(call.caller.tenantId, citation.result === "matched");
-      return { ...answer, ingestion: { ...answer.ingestion, receipt } };
+/**
+ * Records the event. Resolves when it is durable. The same event under the same idempotency key is recorded once.
+ *
+ * @throws ServiceError `idempotency_conflict`, `invalid_request` if `occurred_at` is not an RFC 3339 timestamp or the
+ *   profile is not supported, `store_unavailable`
+ */
+export async function recordEvidence(
+  { deployment, live, ledger, clock, random, observeEvidence }: DomainDependencies,
+  call: CallIdentity,
+  sent: EvidenceRequest,
+) {
+  const occurredMs = sent.occurred_at === undefined ? undefined : parseTimestamp(sent.occurred_at);
+  refuseViolations([
+    ...profileViolations(deployment, "artifact_profile", sent.artifact_profile),
+    ...occurredAtViolations(sent.occurred_at),
+  ]);
+  const request = withoutZeroTime(sent, occurredMs);
+  const isInFuture = occurredMs !== undefined && occurredMs - clock.now() > futureToleranceMs;
+  const rules = { ledger, maxAgeSeconds: deployment.decisionMaxAgeSeconds, nowMs: clock.now() };
+  const citation = await cite(rules, call.caller, { ...request, operation: request.event_type }, call.span);
+  const recordId = newRecordId(clock, random);
+  const outcome = { accepted: true, citation: citation.result };
+  const record = newRecord("evidence", recordId, call, "evidence", request, outcome);
+  const correlateBy = correlations(request, citation);
+  const prepared = {
+    requestSummary: summary(request),
+    ingestion: {
+      accepted: true,
+      requiredScopes: deployment.scopes.required("evidence"),
+      plaintextTransport,
+      sendOnly,
+      /** Members of this event that link it to other records: those present, the decision only if it matches. */
+      correlateBy,
     },
+    platformDomains: platformDomains(live, call.caller.tenantId),
+    warnings: [
+      ...digestWarnings("artifact_digest", request.artifact_digest),
+      ...cidWarnings("artifact_cid", request.artifact_cid),
+      ...cidWarnings("artifact_merkle_root_cid", request.artifact_merkle_root_cid),
+      ...(isInFuture ? [warnings.occurredInFuture] : []),
+      ...(eventOutcome(request.outcome || "completed") === "unknown" ? [warnings.unknownOutcome] : []),
+      ...citationWarnings(citation.result),
+      ...(correlateBy.some((member) => member !== "resource.id") ? [] : [warnings.noArtifactIdentity]),
+    ],
   };
+  const answering = { call, route: "evidence", record, payload: sent, answer: prepared } as const;
+  const { answer, receipt } = await appendOnce(ledger, answering);
+  observeEvidence?.(call.caller.tenantId, citation.result === "matched");
+  return { ...answer, ingestion: { ...answer.ingestion, receipt } };
 }
 
 /** Violations of the member `occurred_at`. */
@@ -145,7 +100,7 @@ function correlations(request: EvidenceRequest, citation: Citation): readonly st
   ];
 }
 
-function summary(request: EvidenceRequest): EvidenceAnswer["requestSummary"] {
+function summary(request: EvidenceRequest) {
   return {
     ...summarize(request),
     eventType: request.event_type,

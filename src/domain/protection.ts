@@ -1,15 +1,5 @@
 /** Answers of `protection-plan`, `policy-resolve` and `key-access-plan`. */
-import type { ArtifactProfile, KeyAccessOperation, ProtectionOperation } from "../base/vocabulary.ts";
-import {
-  type AnswerTail,
-  type DecisionMembers,
-  decisionMembers,
-  type KeyTransport,
-  keyTransport,
-  namedWarnings,
-  plaintextTransport,
-  warnings,
-} from "./answer.ts";
+import { decisionMembers, keyTransport, namedWarnings, plaintextTransport, warnings } from "./answer.ts";
 import { type DecisionDependencies, decide } from "./decision.ts";
 import {
   keyReferenceViolations,
@@ -20,72 +10,21 @@ import {
 } from "./deployment.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { CallIdentity } from "./record.ts";
-import {
-  type KeyAccessRequest,
-  type PolicyResolveRequest,
-  type ProtectionPlanRequest,
-  type RequestSummary,
-  summarize,
-} from "./requests.ts";
+import { type KeyAccessRequest, type PolicyResolveRequest, type ProtectionPlanRequest, summarize } from "./requests.ts";
 
-/** Summary of a request that names an operation on content. */
-export interface PolicySummary extends RequestSummary {
-  readonly operation: ProtectionOperation;
-  readonly contentDigestPresent: boolean;
-  readonly contentSizeBytes?: number | undefined;
-}
+export type ProtectionPlan = Awaited<ReturnType<typeof planProtection>>;
+export type PolicyResolution = Awaited<ReturnType<typeof resolvePolicy>>;
+export type KeyAccessPlan = Awaited<ReturnType<typeof planKeyAccess>>;
 
-export interface ProtectionPlan extends AnswerTail {
-  readonly requestSummary: PolicySummary & { readonly preferredArtifactProfile: ArtifactProfile };
-  readonly decision: DecisionMembers & { readonly handlingMode: string; readonly plaintextTransport: string };
-  readonly execution: {
-    readonly protectLocally: boolean;
-    readonly localEnforcementLibrary: string;
-    readonly sendPlaintextToPlatform: false;
-    readonly sendOnly: readonly string[];
-    readonly artifactProfile: ArtifactProfile;
-    readonly keyStrategy: string;
-    readonly policyResolution: string;
-    readonly keyTransport?: KeyTransport | undefined;
-  };
-}
-
-export interface PolicyResolution extends AnswerTail {
-  readonly requestSummary: PolicySummary;
-  readonly decision: DecisionMembers & {
-    readonly enforcementMode: string;
-    readonly policyInputs: readonly string[];
-    readonly requiredActions: readonly string[];
-  };
-  readonly handling: {
-    readonly protectLocally: boolean;
-    readonly plaintextTransport: string;
-    readonly bindPolicyTo: readonly string[];
-    readonly evidenceExpected: readonly string[];
-  };
-}
-
-export interface Protection {
-  /**
-   * Both reject with `ServiceError`: `invalid_request` if the operation or profile is not supported,
-   * `store_unavailable` if the decision could not be recorded.
-   */
-  plan(call: CallIdentity, request: ProtectionPlanRequest): Promise<ProtectionPlan>;
-  resolve(call: CallIdentity, request: PolicyResolveRequest): Promise<PolicyResolution>;
-}
-
-export function createProtection(dependencies: DecisionDependencies): Protection {
-  return {
-    plan: (call, request) => plan(dependencies, call, request),
-    resolve: (call, request) => resolve(dependencies, call, request),
-  };
-}
-
-async function plan(
+/**
+ * Rejects with `ServiceError`, as do the others here: `invalid_request` if the operation or profile is not supported,
+ * `store_unavailable` if the decision could not be recorded.
+ */
+export async function planProtection(
   dependencies: DecisionDependencies,
   call: CallIdentity,
   request: ProtectionPlanRequest,
-): Promise<ProtectionPlan> {
+) {
   const { deployment, live } = dependencies;
   const { operation, preferred_artifact_profile: preferred } = request;
   refuseViolations([
@@ -119,11 +58,11 @@ async function plan(
   };
 }
 
-async function resolve(
+export async function resolvePolicy(
   dependencies: DecisionDependencies,
   call: CallIdentity,
   request: PolicyResolveRequest,
-): Promise<PolicyResolution> {
+) {
   const { deployment, live } = dependencies;
   const { operation } = request;
   refuseViolations(operationViolations(deployment, operation));
@@ -148,7 +87,7 @@ async function resolve(
   };
 }
 
-function policySummary(request: PolicyResolveRequest): PolicySummary {
+function policySummary(request: PolicyResolveRequest) {
   return {
     ...summarize(request),
     operation: request.operation,
@@ -157,45 +96,8 @@ function policySummary(request: PolicyResolveRequest): PolicySummary {
   };
 }
 
-export interface KeyAccessPlan extends AnswerTail {
-  readonly requestSummary: RequestSummary & {
-    readonly operation: KeyAccessOperation;
-    readonly artifactProfile: ArtifactProfile;
-    readonly keyReferencePresent: boolean;
-    readonly contentDigestPresent: boolean;
-  };
-  readonly decision: DecisionMembers & {
-    readonly operation: KeyAccessOperation;
-    readonly keyReferencePresent: boolean;
-  };
-  readonly execution: {
-    readonly localCryptographicOperation: boolean;
-    readonly platformRole: "authorize_only";
-    readonly sendPlaintextToPlatform: false;
-    readonly sendOnly: readonly string[];
-    readonly artifactProfile: ArtifactProfile;
-    readonly authorizationStrategy: string;
-    readonly keyTransport?: KeyTransport | undefined;
-  };
-}
-
-export interface KeyAccess {
-  /**
-   * Rejects with `ServiceError`: `invalid_request` if the profile or the operation that the key operation serves is not
-   * supported, `store_unavailable` if the decision could not be recorded.
-   */
-  plan(call: CallIdentity, request: KeyAccessRequest): Promise<KeyAccessPlan>;
-}
-
-export function createKeyAccess(dependencies: DecisionDependencies): KeyAccess {
-  return { plan: (call, request) => planAccess(dependencies, call, request) };
-}
-
-async function planAccess(
-  dependencies: DecisionDependencies,
-  call: CallIdentity,
-  request: KeyAccessRequest,
-): Promise<KeyAccessPlan> {
+/** The operation that must be supported is the one that the key operation serves. */
+export async function planKeyAccess(dependencies: DecisionDependencies, call: CallIdentity, request: KeyAccessRequest) {
   const { deployment, live } = dependencies;
   const { operation, artifact_profile, key_reference } = request;
   refuseViolations([

@@ -101,19 +101,7 @@ export type Sendable = Same<
 >;
 
 /** The part of `request_summary` that all routes share. Never contains labels or attributes. */
-export interface RequestSummary {
-  readonly workloadApplication: string;
-  readonly workloadEnvironment?: string | undefined;
-  readonly workloadComponent?: string | undefined;
-  readonly resourceKind: string;
-  readonly resourceId?: string | undefined;
-  readonly mimeType?: string | undefined;
-  readonly purpose?: string | undefined;
-  readonly labelCount: number;
-  readonly attributeCount: number;
-}
-
-export function summarize({ workload, resource, purpose, labels, attributes }: Described): RequestSummary {
+export function summarize({ workload, resource, purpose, labels, attributes }: Described) {
   return {
     workloadApplication: workload.application,
     workloadEnvironment: workload.environment,

@@ -11,7 +11,7 @@ import {
 import type { DecisionMembers, ProvingLedger } from "../../domain/answer.ts";
 import type { BulkLedger, StopRule } from "../../domain/bulk.ts";
 import type { DecisionDependencies } from "../../domain/decision.ts";
-import { createKeyAccess, createProtection } from "../../domain/protection.ts";
+import { planKeyAccess, planProtection, resolvePolicy } from "../../domain/protection.ts";
 import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "../../domain/requests.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
 import { answerBulk } from "./bulk.ts";
@@ -29,7 +29,8 @@ export function createBulkDecisionService(
     planProtections: (request, context) =>
       answerBulk(service, dependencies, context, {
         handle: (item, identity, ledger) =>
-          createProtection({ ...dependencies, ledger }).plan(
+          planProtection(
+            { ...dependencies, ledger },
             identity,
             toNormalForm<PlanProtectionRequest, ProtectionPlanRequest>(
               PlanProtectionRequestSchema,
@@ -42,7 +43,8 @@ export function createBulkDecisionService(
     resolvePolicies: (request, context) =>
       answerBulk(service, dependencies, context, {
         handle: (item, identity, ledger) =>
-          createProtection({ ...dependencies, ledger }).resolve(
+          resolvePolicy(
+            { ...dependencies, ledger },
             identity,
             toNormalForm<ResolvePolicyRequest, PolicyResolveRequest>(
               ResolvePolicyRequestSchema,
@@ -55,7 +57,8 @@ export function createBulkDecisionService(
     planKeyAccesses: (request, context) =>
       answerBulk(service, dependencies, context, {
         handle: (item, identity, ledger) =>
-          createKeyAccess({ ...dependencies, ledger }).plan(
+          planKeyAccess(
+            { ...dependencies, ledger },
             identity,
             toNormalForm<PlanKeyAccessRequest, KeyAccessRequest>(
               PlanKeyAccessRequestSchema,

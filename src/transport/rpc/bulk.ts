@@ -85,7 +85,7 @@ async function inTurns<Answer, Made>(
 /** How one kind of item is handled and answered. */
 interface BulkKind<Answer, Members> {
   readonly handle: HandleItem<Answer>;
-  readonly receiptOf: (answer: Answer) => RangedReceipt;
+  readonly receiptOf: (answer: Answer) => Receipt;
   /** Members of an item's message. */
   readonly membersOf: (context: HandlerContext, answer: Answer) => Members;
   readonly stopsAfter?: BulkCall<Answer>["stopsAfter"];
@@ -147,7 +147,7 @@ function itemError({ code, reason, message, details }: ServiceError): ItemError 
 
 // One receipt for a whole bulk call, if the caller asks for it.
 
-type RangedReceipt = DecisionMembers["receipt"];
+type Receipt = DecisionMembers["receipt"];
 
 interface RangeMembers {
   /** Leaf of each item's record, in order; undefined if it has none. */
@@ -160,7 +160,7 @@ async function rangeMembers<Answer>(
   context: HandlerContext,
   ledger: ProvingLedger,
   results: readonly ItemResult<Answer>[],
-  receiptOf: (answer: Answer) => RangedReceipt,
+  receiptOf: (answer: Answer) => Receipt,
 ): Promise<RangeMembers> {
   if (callOf(context).receiptDetail !== "range") return { leaves: [], receipt: undefined };
   const receipts = results.map((result) => (result && "answer" in result ? receiptOf(result.answer) : undefined));
@@ -178,7 +178,7 @@ async function rangeMembers<Answer>(
   };
 }
 
-function leafMessage({ recordId, leafIndex, leafHash, opening }: RangedReceipt): RangeLeafMessage {
+function leafMessage({ recordId, leafIndex, leafHash, opening }: Receipt): RangeLeafMessage {
   if (opening === undefined) throw new ServiceError("internal", "a receipt without its opening");
   return { $typeName: "platform.bulk.v1.RangeLeaf", recordId, leafIndex: BigInt(leafIndex), leafHash, opening };
 }

@@ -24,13 +24,13 @@ import {
   keyAccessOperations,
   protectionOperations,
 } from "../../base/vocabulary.ts";
-import type { DecisionMembers, KeyTransport } from "../../domain/answer.ts";
+import type { DecisionMembers, keyTransport } from "../../domain/answer.ts";
 import type { PlatformDomain } from "../../domain/platform-domains.ts";
 import type { CallIdentity } from "../../domain/record.ts";
 import { type Call, callerOf, callOf, type ReceiptDetail } from "../calls/call.ts";
 import { enumNames } from "../codec/normal-form.ts";
 
-export function keyTransportMessage(transport: KeyTransport | undefined): KeyTransportMessage | undefined {
+export function keyTransportMessage(transport: ReturnType<typeof keyTransport>): KeyTransportMessage | undefined {
   if (transport === undefined) return undefined;
   return {
     $typeName: "platform.sdk.v1.KeyTransport",

@@ -11,13 +11,14 @@ import {
   ResolvePolicyRequestSchema,
   type ResolvePolicyResponse,
 } from "../../../gen/platform/sdk/v1/protection_pb.ts";
-import type {
-  KeyAccess,
-  KeyAccessPlan,
-  PolicyResolution,
-  PolicySummary,
-  Protection,
-  ProtectionPlan,
+import type { DecisionDependencies } from "../../domain/decision.ts";
+import {
+  type KeyAccessPlan,
+  type PolicyResolution,
+  type ProtectionPlan,
+  planKeyAccess,
+  planProtection,
+  resolvePolicy,
 } from "../../domain/protection.ts";
 import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "../../domain/requests.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
@@ -41,86 +42,64 @@ import {
  */
 export function createProtectionService(
   service: string,
-  protection: Protection,
-  keyAccess: KeyAccess,
+  dependencies: DecisionDependencies,
 ): ServiceImpl<typeof ProtectionService> {
   return {
-    planProtection: (request, context) => planProtection(service, protection, request, context),
-    resolvePolicy: (request, context) => resolvePolicy(service, protection, request, context),
-    planKeyAccess: (request, context) => planKeyAccess(service, keyAccess, request, context),
-  };
-}
-
-async function planProtection(
-  service: string,
-  protection: Protection,
-  message: PlanProtectionRequest,
-  context: HandlerContext,
-): Promise<PlanProtectionResponse> {
-  const identity = identityOf(context);
-  const request = toNormalForm<PlanProtectionRequest, ProtectionPlanRequest>(PlanProtectionRequestSchema, message);
-  const answer = await protection.plan(identity, request);
-  const { requestSummary } = forMessage(answer);
-  return {
-    ...envelope(service, identity.caller),
-    requestSummary: {
-      ...requestSummary,
-      operation: protectionOperation[requestSummary.operation],
-      contentSizeBytes: sizeOf(requestSummary),
-      preferredArtifactProfile: artifactProfile[requestSummary.preferredArtifactProfile],
-      $typeName: "platform.sdk.v1.ProtectionSummary",
+    async planProtection(message, context): Promise<PlanProtectionResponse> {
+      const identity = identityOf(context);
+      const request = toNormalForm<PlanProtectionRequest, ProtectionPlanRequest>(PlanProtectionRequestSchema, message);
+      const answer = await planProtection(dependencies, identity, request);
+      const { requestSummary } = forMessage(answer);
+      return {
+        ...envelope(service, identity.caller),
+        requestSummary: {
+          ...requestSummary,
+          operation: protectionOperation[requestSummary.operation],
+          contentSizeBytes: sizeOf(requestSummary),
+          preferredArtifactProfile: artifactProfile[requestSummary.preferredArtifactProfile],
+          $typeName: "platform.sdk.v1.ProtectionSummary",
+        },
+        ...planMembers(context, answer),
+        platformDomains: platformDomainMessages(answer.platformDomains),
+        $typeName: "platform.sdk.v1.PlanProtectionResponse",
+      };
     },
-    ...planMembers(context, answer),
-    platformDomains: platformDomainMessages(answer.platformDomains),
-    $typeName: "platform.sdk.v1.PlanProtectionResponse",
-  };
-}
-
-async function resolvePolicy(
-  service: string,
-  protection: Protection,
-  message: ResolvePolicyRequest,
-  context: HandlerContext,
-): Promise<ResolvePolicyResponse> {
-  const identity = identityOf(context);
-  const request = toNormalForm<ResolvePolicyRequest, PolicyResolveRequest>(ResolvePolicyRequestSchema, message);
-  const answer = await protection.resolve(identity, request);
-  const { requestSummary } = forMessage(answer);
-  return {
-    ...envelope(service, identity.caller),
-    requestSummary: {
-      ...requestSummary,
-      operation: protectionOperation[requestSummary.operation],
-      contentSizeBytes: sizeOf(requestSummary),
-      $typeName: "platform.sdk.v1.PolicySummary",
+    async resolvePolicy(message, context): Promise<ResolvePolicyResponse> {
+      const identity = identityOf(context);
+      const request = toNormalForm<ResolvePolicyRequest, PolicyResolveRequest>(ResolvePolicyRequestSchema, message);
+      const answer = await resolvePolicy(dependencies, identity, request);
+      const { requestSummary } = forMessage(answer);
+      return {
+        ...envelope(service, identity.caller),
+        requestSummary: {
+          ...requestSummary,
+          operation: protectionOperation[requestSummary.operation],
+          contentSizeBytes: sizeOf(requestSummary),
+          $typeName: "platform.sdk.v1.PolicySummary",
+        },
+        ...resolutionMembers(context, answer),
+        platformDomains: platformDomainMessages(answer.platformDomains),
+        $typeName: "platform.sdk.v1.ResolvePolicyResponse",
+      };
     },
-    ...resolutionMembers(context, answer),
-    platformDomains: platformDomainMessages(answer.platformDomains),
-    $typeName: "platform.sdk.v1.ResolvePolicyResponse",
-  };
-}
-
-async function planKeyAccess(
-  service: string,
-  keyAccess: KeyAccess,
-  message: PlanKeyAccessRequest,
-  context: HandlerContext,
-): Promise<PlanKeyAccessResponse> {
-  const identity = identityOf(context);
-  const request = toNormalForm<PlanKeyAccessRequest, KeyAccessRequest>(PlanKeyAccessRequestSchema, message);
-  const answer = await keyAccess.plan(identity, request);
-  const { requestSummary } = forMessage(answer);
-  return {
-    ...envelope(service, identity.caller),
-    requestSummary: {
-      ...requestSummary,
-      operation: keyAccessOperation[requestSummary.operation],
-      artifactProfile: artifactProfile[requestSummary.artifactProfile],
-      $typeName: "platform.sdk.v1.KeyAccessSummary",
+    async planKeyAccess(message, context): Promise<PlanKeyAccessResponse> {
+      const identity = identityOf(context);
+      const request = toNormalForm<PlanKeyAccessRequest, KeyAccessRequest>(PlanKeyAccessRequestSchema, message);
+      const answer = await planKeyAccess(dependencies, identity, request);
+      const { requestSummary } = forMessage(answer);
+      return {
+        ...envelope(service, identity.caller),
+        requestSummary: {
+          ...requestSummary,
+          operation: keyAccessOperation[requestSummary.operation],
+          artifactProfile: artifactProfile[requestSummary.artifactProfile],
+          $typeName: "platform.sdk.v1.KeyAccessSummary",
+        },
+        ...keyAccessMembers(context, answer),
+        platformDomains: platformDomainMessages(answer.platformDomains),
+        $typeName: "platform.sdk.v1.PlanKeyAccessResponse",
+      };
     },
-    ...keyAccessMembers(context, answer),
-    platformDomains: platformDomainMessages(answer.platformDomains),
-    $typeName: "platform.sdk.v1.PlanKeyAccessResponse",
   };
 }
 
@@ -178,6 +157,6 @@ export function keyAccessMembers(context: HandlerContext, answer: KeyAccessPlan)
   } as const;
 }
 
-function sizeOf({ contentSizeBytes }: PolicySummary): bigint | undefined {
+function sizeOf({ contentSizeBytes }: { readonly contentSizeBytes: number | undefined }): bigint | undefined {
   return contentSizeBytes === undefined ? undefined : BigInt(contentSizeBytes);
 }

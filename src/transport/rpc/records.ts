@@ -14,15 +14,10 @@ import {
 import { ServiceError } from "../../base/errors.ts";
 import type { ProvingLedger } from "../../domain/answer.ts";
 import type { BulkLedger } from "../../domain/bulk.ts";
-import type { RecordingLedger } from "../../domain/deployment.ts";
-import { createEvidence, type Evidence, type EvidenceAnswer } from "../../domain/evidence.ts";
+import type { DomainDependencies, RecordingLedger } from "../../domain/deployment.ts";
+import { type EvidenceAnswer, recordEvidence } from "../../domain/evidence.ts";
 import type { CallIdentity } from "../../domain/record.ts";
-import {
-  createRegistrations,
-  type RegistrationAnswer,
-  type RegistrationDependencies,
-  type Registrations,
-} from "../../domain/registration.ts";
+import { type RegistrationAnswer, type RegistrationDependencies, registerArtifact } from "../../domain/registration.ts";
 import type { EvidenceRequest, RegistrationRequest } from "../../domain/requests.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
 import { answerBulk } from "./bulk.ts";
@@ -38,9 +33,27 @@ import {
 } from "./messages.ts";
 
 /** The evidence service over its domain. `service` is the name in every answer. */
-export function createEvidenceService(service: string, evidence: Evidence): ServiceImpl<typeof EvidenceService> {
+export function createEvidenceService(
+  service: string,
+  dependencies: DomainDependencies,
+): ServiceImpl<typeof EvidenceService> {
   return {
-    recordEvidence: (request, context) => recordEvidence(service, evidence, request, context),
+    async recordEvidence(message, context) {
+      const identity = identityOf(context);
+      const answer = forMessage(await recordEvidence(dependencies, identity, evidenceRequest(message)));
+      const { requestSummary: summary } = answer;
+      return {
+        ...envelope(service, identity.caller),
+        ...answer,
+        ingestion: withReceipt(context, answer.ingestion),
+        requestSummary: {
+          ...summary,
+          eventType: evidenceEventType[summary.eventType],
+          artifactKind: summary.artifactKind && artifactKind[summary.artifactKind],
+          artifactProfile: summary.artifactProfile && artifactProfile[summary.artifactProfile],
+        },
+      };
+    },
   };
 }
 
@@ -48,35 +61,30 @@ function evidenceRequest(message: RecordEvidenceRequest): EvidenceRequest {
   return toNormalForm<RecordEvidenceRequest, EvidenceRequest>(RecordEvidenceRequestSchema, message);
 }
 
-async function recordEvidence(
-  service: string,
-  evidence: Evidence,
-  message: RecordEvidenceRequest,
-  context: HandlerContext,
-) {
-  const identity = identityOf(context);
-  const answer = forMessage(await evidence.record(identity, evidenceRequest(message)));
-  const { requestSummary: summary } = answer;
-  return {
-    ...envelope(service, identity.caller),
-    ...answer,
-    ingestion: withReceipt(context, answer.ingestion),
-    requestSummary: {
-      ...summary,
-      eventType: evidenceEventType[summary.eventType],
-      artifactKind: summary.artifactKind && artifactKind[summary.artifactKind],
-      artifactProfile: summary.artifactProfile && artifactProfile[summary.artifactProfile],
-    },
-  };
-}
-
 /** The registration service over its domain. `service` is the name in every answer. */
 export function createRegistrationService(
   service: string,
-  registrations: Registrations,
+  dependencies: RegistrationDependencies,
 ): ServiceImpl<typeof RegistrationService> {
   return {
-    registerArtifact: (request, context) => registerArtifact(service, registrations, request, context),
+    async registerArtifact(message, context) {
+      const identity = identityOf(context);
+      const { artifactObjectB64: object } = message;
+      const request = registrationRequest(message);
+      const answer = forMessage(await registerArtifact(dependencies, identity, request, object, context.signal));
+      const { requestSummary: summary } = answer;
+      return {
+        ...envelope(service, identity.caller),
+        ...answer,
+        registration: withReceipt(context, answer.registration),
+        requestSummary: {
+          ...summary,
+          operation: protectionOperation[summary.operation],
+          artifactKind: summary.artifactKind && artifactKind[summary.artifactKind],
+          artifactProfile: artifactProfile[summary.artifactProfile],
+        },
+      };
+    },
   };
 }
 
@@ -85,30 +93,6 @@ function registrationRequest(message: RegisterArtifactRequest): RegistrationRequ
     RegisterArtifactRequestSchema,
     message,
   );
-}
-
-async function registerArtifact(
-  service: string,
-  registrations: Registrations,
-  message: RegisterArtifactRequest,
-  context: HandlerContext,
-) {
-  const identity = identityOf(context);
-  const request = registrationRequest(message);
-  const object = message.artifactObjectB64;
-  const answer = forMessage(await registrations.register(identity, request, object, context.signal));
-  const { requestSummary: summary } = answer;
-  return {
-    ...envelope(service, identity.caller),
-    ...answer,
-    registration: withReceipt(context, answer.registration),
-    requestSummary: {
-      ...summary,
-      operation: protectionOperation[summary.operation],
-      artifactKind: summary.artifactKind && artifactKind[summary.artifactKind],
-      artifactProfile: artifactProfile[summary.artifactProfile],
-    },
-  };
 }
 
 /** Items are recorded as on their single routes. */
@@ -166,8 +150,7 @@ export async function recordEvent(
   { idempotencyKey, event }: EventItem,
 ): Promise<EvidenceAnswer> {
   if (event === undefined) throw notThere("event");
-  const evidence = createEvidence(dependencies);
-  return within("event", () => evidence.record({ ...identity, idempotencyKey }, evidenceRequest(event)));
+  return within("event", () => recordEvidence(dependencies, { ...identity, idempotencyKey }, evidenceRequest(event)));
 }
 
 export async function register(
@@ -177,10 +160,9 @@ export async function register(
   signal: AbortSignal,
 ): Promise<RegistrationAnswer> {
   if (registration === undefined) throw notThere("registration");
-  const registrations = createRegistrations(dependencies);
   const { artifactObjectB64: object } = registration;
   return within("registration", () =>
-    registrations.register({ ...identity, idempotencyKey }, registrationRequest(registration), object, signal),
+    registerArtifact(dependencies, { ...identity, idempotencyKey }, registrationRequest(registration), object, signal),
   );
 }
 

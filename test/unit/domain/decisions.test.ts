@@ -1,8 +1,7 @@
 /** The three decision routes: what is answered, what is recorded, and in which order. */
 import { expect, test } from "vitest";
-import { createKeyAccess, createProtection } from "../../../src/domain/protection.ts";
 import type { KeyAccessRequest, ProtectionPlanRequest } from "../../../src/domain/requests.ts";
-import { createWorld, described, identity, sha256 } from "./world.ts";
+import { createWorld, decisionRoutes, described, identity, sha256 } from "./world.ts";
 
 const digest = `sha256:${sha256("content")}`;
 const plan: ProtectionPlanRequest = { ...described, operation: "protect", content_digest: digest };
@@ -11,7 +10,7 @@ const key: KeyAccessRequest = { ...described, operation: "wrap", content_digest:
 function setUp(changes: Parameters<typeof createWorld>[0] = {}) {
   const world = createWorld(changes);
   const { dependencies } = world;
-  return { ...world, protection: createProtection(dependencies), keyAccess: createKeyAccess(dependencies) };
+  return { ...world, ...decisionRoutes(dependencies) };
 }
 
 test.each([

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createEvidence } from "../../../src/domain/evidence.ts";
-import { createProtection } from "../../../src/domain/protection.ts";
+import { recordEvidence } from "../../../src/domain/evidence.ts";
+import { planProtection } from "../../../src/domain/protection.ts";
 import type { EvidenceRequest } from "../../../src/domain/requests.ts";
 import { createWorld, described, identity, sha256 } from "./world.ts";
 
@@ -12,8 +12,8 @@ const event: EvidenceRequest = {
 
 function setUp(changes: Parameters<typeof createWorld>[0] = {}) {
   const world = createWorld(changes);
-  const evidence = createEvidence(world.dependencies);
-  const record = (change: Partial<EvidenceRequest> = {}) => evidence.record(identity(), { ...event, ...change });
+  const record = (change: Partial<EvidenceRequest> = {}) =>
+    recordEvidence(world.dependencies, identity(), { ...event, ...change });
   return { ...world, record };
 }
 
@@ -45,7 +45,7 @@ test.each([
 ] as const)("event %s citing a decision that allowed: %s is %s", async (event_type, allow, result, warnings) => {
   const { record, dependencies, engine, ledger } = setUp();
   engine.answer = { allow };
-  const plan = await createProtection(dependencies).plan(identity(), { ...described, operation: "protect" });
+  const plan = await planProtection(dependencies, identity(), { ...described, operation: "protect" });
   const answer = await record({ event_type, decision_id: plan.decision.decisionId });
   expect(answer.ingestion.accepted).toBe(true);
   expect(answer.ingestion.correlateBy.includes("decision_id")).toBe(result === "matched");
@@ -60,11 +60,11 @@ test.each([
 test("reports each recorded event, with whether its citation matches", async () => {
   const { dependencies, engine } = setUp();
   engine.answer = { allow: true };
-  const plan = await createProtection(dependencies).plan(identity(), { ...described, operation: "protect" });
+  const plan = await planProtection(dependencies, identity(), { ...described, operation: "protect" });
   const seen: unknown[] = [];
-  const evidence = createEvidence({ ...dependencies, observeEvidence: (...given) => void seen.push(given) });
-  await evidence.record(identity(), { ...event, decision_id: plan.decision.decisionId });
-  await evidence.record(identity(), event);
+  const observed = { ...dependencies, observeEvidence: (...given: unknown[]) => void seen.push(given) };
+  await recordEvidence(observed, identity(), { ...event, decision_id: plan.decision.decisionId });
+  await recordEvidence(observed, identity(), event);
   expect(seen).toEqual([
     ["tenant-a", true],
     ["tenant-a", false],
@@ -80,7 +80,7 @@ test("an unknown decision draws a warning, and the event is recorded as it came"
 
 test("an event that cites an erased decision is recorded, and does not count for it", async () => {
   const { record, dependencies, ledger } = setUp();
-  const plan = await createProtection(dependencies).plan(identity(), { ...described, operation: "protect" });
+  const plan = await planProtection(dependencies, identity(), { ...described, operation: "protect" });
   ledger.stored.set(`${identity().caller.tenantId} ${plan.decision.decisionId}`, "erased");
   const answer = await record({ decision_id: plan.decision.decisionId });
   expect(answer.ingestion.correlateBy).not.toContain("decision_id");
@@ -118,7 +118,7 @@ test("a timestamp that is none and a profile that is not listed are refused toge
 test("an event that names nothing to link it by is warned of", async () => {
   const { dependencies } = setUp();
   const { artifact_digest: _, ...without } = event;
-  const answer = await createEvidence(dependencies).record(identity(), without);
+  const answer = await recordEvidence(dependencies, identity(), without);
   expect(answer.ingestion.correlateBy).toEqual(["resource.id"]);
   expect(answer.warnings).toEqual([expect.stringMatching(/cannot be linked/)]);
 });

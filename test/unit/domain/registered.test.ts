@@ -2,13 +2,12 @@
 import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { RecordId } from "../../../src/base/ids.ts";
-import { createProtection } from "../../../src/domain/protection.ts";
 import { registeredOf, whatIsKnown } from "../../../src/domain/registered.ts";
-import { createRegistrations } from "../../../src/domain/registration.ts";
+import { registerArtifact } from "../../../src/domain/registration.ts";
 import type { StoredRecord } from "../../../src/ledger/ports/record.ts";
 import type { ArtifactRegistrations, FoundRegistration } from "../../../src/ledger/ports/registrations.ts";
 import { reliedOnIds } from "../../../src/ledger/search/summary.ts";
-import { createWorld, described, identity, sha256 } from "./world.ts";
+import { createWorld, decisionRoutes, described, identity, sha256 } from "./world.ts";
 
 const digest = `sha256:${sha256("artifact")}`;
 const other = `sha256:${sha256("another")}`;
@@ -98,7 +97,7 @@ describe("several names", () => {
 
 function setUp() {
   const world = createWorld();
-  return { ...world, protection: createProtection(world.dependencies) };
+  return { ...world, ...decisionRoutes(world.dependencies) };
 }
 
 test("is looked up where a policy reads it, recorded by its place, and part of the question", async () => {
@@ -188,10 +187,9 @@ describe("a registrar is told where its registration changes nothing", () => {
   ])("%s", async (_, known, isTold) => {
     const { ledger, dependencies } = setUp();
     ledger.registered.set(digest, known);
-    const registrations = createRegistrations(dependencies);
     const { signal } = new AbortController();
     const register = (change: object = {}) =>
-      registrations.register(identity(), { ...registration, ...change }, undefined, signal);
+      registerArtifact(dependencies, identity(), { ...registration, ...change }, undefined, signal);
     const answer = await register();
     expect(answer.registration.accepted).toBe(true);
     expect(answer.warnings).toEqual(isTold ? [expect.stringMatching(outranked)] : []);
@@ -202,13 +200,12 @@ describe("a registrar is told where its registration changes nothing", () => {
 
   test("not where it cites what makes it count", async () => {
     const { ledger, dependencies, protection } = setUp();
-    const registrations = createRegistrations(dependencies);
     const { signal } = new AbortController();
     const register = async (operation: "protect" | "rewrap") => {
       const plan = { ...described, operation, artifact_digest: digest };
       const { decision } = await protection.plan(identity(), plan);
       const request = { ...registration, operation, decision_id: decision.decisionId };
-      return (await registrations.register(identity(), request, undefined, signal)).warnings;
+      return (await registerArtifact(dependencies, identity(), request, undefined, signal)).warnings;
     };
     ledger.registered.set(digest, [by(found(1), "somebody-else")]);
     expect(await register("protect")).toEqual([]);
@@ -219,12 +216,11 @@ describe("a registrar is told where its registration changes nothing", () => {
 
   test("not where it cannot be known, and the registration is recorded all the same", async () => {
     const { ledger, dependencies } = setUp();
-    const registrations = createRegistrations(dependencies);
     const { signal } = new AbortController();
     ledger.registrations = async () => {
       throw new ServiceError("internal", "The stored record is damaged.");
     };
-    const answer = await registrations.register(identity(), registration, undefined, signal);
+    const answer = await registerArtifact(dependencies, identity(), registration, undefined, signal);
     expect(answer).toMatchObject({ registration: { accepted: true }, warnings: [] });
   });
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createProtection } from "../../../src/domain/protection.ts";
-import { createRegistrations } from "../../../src/domain/registration.ts";
+import { planProtection } from "../../../src/domain/protection.ts";
+import { registerArtifact } from "../../../src/domain/registration.ts";
 import type { RegistrationRequest } from "../../../src/domain/requests.ts";
 import { createWorld, described, identity, sha256 } from "./world.ts";
 
@@ -19,11 +19,10 @@ const registration: RegistrationRequest = {
 
 function setUp(changes: Parameters<typeof createWorld>[0] = {}) {
   const world = createWorld(changes);
-  const registrations = createRegistrations(world.dependencies);
   const register = (change: Partial<RegistrationRequest> = {}, base64?: string) =>
-    registrations.register(identity(), { ...registration, ...change }, base64, signal);
+    registerArtifact(world.dependencies, identity(), { ...registration, ...change }, base64, signal);
   const decide = async () =>
-    (await createProtection(world.dependencies).plan(identity(), { ...described, operation: "protect" })).decision;
+    (await planProtection(world.dependencies, identity(), { ...described, operation: "protect" })).decision;
   return { ...world, register, decide };
 }
 
@@ -158,7 +157,7 @@ test("a registration under an allowed rewrap says which of its artifact's names 
   const { artifact_digest } = registration;
   const rewrap = async (change: object) => {
     const request = { ...described, operation: "rewrap" as const, ...change };
-    return (await createProtection(dependencies).plan(identity(), request)).decision.decisionId;
+    return (await planProtection(dependencies, identity(), request)).decision.decisionId;
   };
   const outcomeOf = async (decision_id: string, base64?: string) => {
     await register({ operation: "rewrap", decision_id }, base64);

@@ -2,7 +2,6 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { RecordId, TenantId } from "../../../src/base/ids.ts";
 import { decide } from "../../../src/domain/decision.ts";
-import { createKeyAccess, createProtection } from "../../../src/domain/protection.ts";
 import { compareRecorded, recordedQuery, replayDecision } from "../../../src/domain/replay.ts";
 import type { EvaluationRequest } from "../../../src/domain/requests.ts";
 import type { StoredRecord } from "../../../src/ledger/ports/record.ts";
@@ -12,7 +11,7 @@ import { bundleContent, type PolicyBundle, parseBundleContent, revisionOf } from
 import type { PolicyEngine } from "../../../src/policy/model/decision.ts";
 import { policyActions } from "../../../src/policy/model/schema.ts";
 import { type Files, memoryFileSystem, openFiles, permitAll } from "../policy/harness.ts";
-import { deployment, FakeEngine, FakeLedger, identity, livePlatform, must, startMs } from "./world.ts";
+import { decisionRoutes, deployment, FakeEngine, FakeLedger, identity, livePlatform, must, startMs } from "./world.ts";
 
 function world(engine: PolicyEngine = new FakeEngine()) {
   const ledger = new FakeLedger(() => startMs);
@@ -28,8 +27,7 @@ function world(engine: PolicyEngine = new FakeEngine()) {
   return {
     ledger,
     dependencies,
-    protection: createProtection(dependencies),
-    keyAccess: createKeyAccess(dependencies),
+    ...decisionRoutes(dependencies),
   };
 }
 

@@ -9,9 +9,11 @@ import {
   type TenantId,
 } from "../../../src/base/ids.ts";
 import type { SdkRoute } from "../../../src/base/vocabulary.ts";
+import type { DecisionDependencies } from "../../../src/domain/decision.ts";
 import type { Deployment } from "../../../src/domain/deployment.ts";
 import type { LivePlatform } from "../../../src/domain/platform-domains.ts";
 import type { ArtifactHasher } from "../../../src/domain/ports.ts";
+import { planKeyAccess, planProtection, resolvePolicy } from "../../../src/domain/protection.ts";
 import type { CallIdentity } from "../../../src/domain/record.ts";
 import { createScopeTable } from "../../../src/domain/routes.ts";
 import type { Ledger, Receipt, RecordGroup } from "../../../src/ledger/ports/ledger.ts";
@@ -244,6 +246,17 @@ export function createWorld(changes: Partial<Deployment> = {}) {
     ledger,
     engine,
     dependencies: { deployment: deployment(changes), live: livePlatform(), ledger, engine, hasher, clock, random },
+  };
+}
+
+/** The three decision routes over the dependencies. */
+export function decisionRoutes(dependencies: DecisionDependencies) {
+  return {
+    protection: {
+      plan: planProtection.bind(undefined, dependencies),
+      resolve: resolvePolicy.bind(undefined, dependencies),
+    },
+    keyAccess: { plan: planKeyAccess.bind(undefined, dependencies) },
   };
 }
 

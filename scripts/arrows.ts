@@ -42,8 +42,8 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: ["@bufbuild/protobuf", "node:http", "node:process"],
   },
   portal: {
-    knows: ["auth", "base", "domain", "gen", "transport"],
-    packages: ["@bufbuild/protobuf", "node:http", "node:module", "swagger-ui-dist", "yaml"],
+    knows: ["auth", "base", "domain", "gen", "transport/rest/page.ts"],
+    packages: ["node:http", "node:module", "swagger-ui-dist", "yaml"],
   },
   transport: {
     knows: ["auth", "base", "domain", "gen", "http", "telemetry"],

@@ -2,35 +2,36 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { maxBodyBytesOf } from "../src/app/gateway.ts";
+import type { JsonObject } from "../src/base/json.ts";
 import { read } from "../src/config/schema.ts";
 import { type Config, settings } from "../src/config/settings.ts";
 import { createScopeTable } from "../src/domain/routes.ts";
-import { createOpenApiDocument, type DocumentOptions } from "../src/portal/openapi/document.ts";
-import { createAuthzenDocument, createBulkDocument } from "../src/portal/openapi/further-documents.ts";
-import type { Comments } from "../src/portal/openapi/schemas.ts";
+import { withValues } from "../src/portal/documents.ts";
 import { authzenServices, bulkServices, publicServices, servedMethods } from "../src/transport/calls/methods.ts";
+import { type Api, createDocument, sdkApi } from "./openapi/document.ts";
+import { authzenApi, bulkApi } from "./openapi/further-documents.ts";
+import type { Comments } from "./openapi/schemas.ts";
 
-/** Makes the document from the settings' defaults and the given comments. */
+/** Makes the document of the eight routes from the settings' defaults and the given comments. */
 export function defaultDocument(comments: Comments) {
-  return createOpenApiDocument(defaultOptions(comments));
+  return published(sdkApi, comments);
 }
 
 /** Every document by the name of its file. */
 export function defaultDocuments(comments: Comments) {
-  const options = defaultOptions(comments);
   return {
-    openapi: createOpenApiDocument(options),
-    "openapi-bulk": createBulkDocument(options),
-    "openapi-authzen": createAuthzenDocument(options),
+    openapi: published(sdkApi, comments),
+    "openapi-bulk": published(bulkApi, comments),
+    "openapi-authzen": published(authzenApi, comments),
   };
 }
 
-function defaultOptions(comments: Comments): DocumentOptions {
-  return {
-    methods: servedMethods(
-      [...publicServices, ...bulkServices, ...authzenServices].map((desc) => ({ desc, impl: unserved(desc.methods) })),
-    ),
-    comments,
+const methods = servedMethods(
+  [...publicServices, ...bulkServices, ...authzenServices].map((desc) => ({ desc, impl: unserved(desc.methods) })),
+);
+
+function published(api: Api, comments: Comments): JsonObject {
+  return withValues(JSON.stringify(createDocument(api, methods, comments)), {
     service: defaultOf("serviceName"),
     version: packageVersion(),
     headerPrefix: defaultOf("headerPrefix"),
@@ -42,7 +43,7 @@ function defaultOptions(comments: Comments): DocumentOptions {
       maxArtifactBodyBytes: defaultOf("maxArtifactBodyBytes"),
       maxBulkBodyBytes: defaultOf("maxBulkBodyBytes"),
     }),
-  };
+  });
 }
 
 type WithDefault =

@@ -9,7 +9,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fromBinary } from "@bufbuild/protobuf";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
-import { toJsonText, toYamlText } from "../src/portal/openapi/document.ts";
+import { toJsonText, toYamlText } from "../src/portal/documents.ts";
 import { defaultDocuments } from "./openapi-document.ts";
 import { commentsOf } from "./proto-comments.ts";
 

@@ -14,12 +14,6 @@ import type { ConfigFor } from "../config/config.ts";
 import type { FixedLimits } from "../config/settings.ts";
 import { createEvaluations, delegationScope } from "../domain/evaluation.ts";
 import { authzenRoutes, bulkRoutes, bulkStreams, type ScopeTable, union } from "../domain/routes.ts";
-import {
-  authzenMetadata,
-  authzenMetadataPath,
-  createAuthzenDocument,
-  createBulkDocument,
-} from "../portal/openapi/further-documents.ts";
 import type { FurtherDocument } from "../portal/pages.ts";
 import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "../transport/calls/methods.ts";
 import { fixed, type Page } from "../transport/rest/page.ts";
@@ -122,7 +116,7 @@ function authzenApi(
   });
   const metadata = () => ({ type: "application/json", body: JSON.stringify(authzenMetadata(publicUrl ?? "")) });
   return {
-    document: { name: "authzen", create: createAuthzenDocument },
+    document: "authzen",
     methods: servedMethods([bind(AuthorizationService, service)]),
     // Further scopes, by question, are required when the questions are read.
     requiredScopes: new Map(authzenRoutes.map(({ rpc }) => [rpc, scopes.required("policy-resolve")])),
@@ -131,10 +125,21 @@ function authzenApi(
   };
 }
 
+const authzenMetadataPath = "/.well-known/authzen-configuration";
+
+/** @param publicUrl of the service: never derived from a request */
+export function authzenMetadata(publicUrl: string): Readonly<Record<string, string>> {
+  const base = publicUrl.replace(/\/+$/, "");
+  return {
+    policy_decision_point: base,
+    ...Object.fromEntries(authzenRoutes.map(({ endpoint, path }) => [endpoint, `${base}${path}`])),
+  };
+}
+
 function bulkApi(service: string, dependencies: BulkDependencies, streaming: BulkStreamOptions): FurtherApi {
   const { scopes } = dependencies.deployment;
   return {
-    document: { name: "bulk", create: createBulkDocument },
+    document: "bulk",
     methods: servedMethods([
       bind(BulkDecisionService, createBulkDecisionService(service, dependencies)),
       bind(BulkRecordService, createBulkRecordService(service, dependencies)),

@@ -217,14 +217,8 @@ export function defectReport(logger: RootLogger): ServerOptions["listener"]["onD
 }
 
 /** The deployment's settings that the published pages show. */
-export function publishedOptions(
-  config: ServeConfig,
-  methods: readonly ServedMethod[],
-  scopes: ScopeTable,
-  live: LivePlatform,
-): PublishedOptions {
+export function publishedOptions(config: ServeConfig, scopes: ScopeTable, live: LivePlatform): PublishedOptions {
   return {
-    methods,
     scopes,
     service: config.serviceName,
     version: programVersion,

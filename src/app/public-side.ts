@@ -104,7 +104,7 @@ export async function createPublicSide(
     ...(admission !== undefined && { admissionLimits: admission }),
     pages: [
       ...publishedPages({
-        ...publishedOptions(config, methods, scopes, live),
+        ...publishedOptions(config, scopes, live),
         explorerToken,
         further: apis.flatMap(({ document }) => document ?? []),
       }),

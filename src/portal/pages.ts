@@ -3,12 +3,11 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import type { JsonObject } from "../base/json.ts";
 import type { AuthMode } from "../base/vocabulary.ts";
 import { type Content, fixed, type Page } from "../transport/rest/page.ts";
-import type { DocumentOptions } from "./openapi/document.ts";
+import { type DocumentedApi, type DocumentOptions, documentOf, toJsonText, toYamlText } from "./documents.ts";
 
-export interface PublishedOptions extends Omit<DocumentOptions, "comments"> {
+export interface PublishedOptions extends DocumentOptions {
   /** Whether the document and the explorer are served. */
   readonly explorer: boolean;
   /** URL of the documentation; the explorer if absent. */
@@ -20,16 +19,12 @@ export interface PublishedOptions extends Omit<DocumentOptions, "comments"> {
   readonly isReady: () => boolean;
   /** Gives out access tokens to anyone who opens the explorer: for development stacks only. Default: absent. */
   readonly explorerToken?: (() => Promise<string>) | undefined;
-  /** Documents of the APIs that are served beside the SDK's. Default: none. */
+  /** APIs beside the SDK's that have a document, at `/openapi-<name>.json` and `.yaml`. Default: none. */
   readonly further?: readonly FurtherDocument[];
 }
 
-/** The document of an API beside the SDK's, at `/openapi-<name>.json` and `.yaml`. */
-export interface FurtherDocument {
-  readonly name: string;
-  /** Called on the first request. */
-  create(options: DocumentOptions): JsonObject;
-}
+/** An API beside the SDK's that has a document. */
+export type FurtherDocument = Exclude<DocumentedApi, "sdk">;
 
 /** Makes the pages. They are loaded and generated on the first request. */
 export function publishedPages(options: PublishedOptions): readonly Page[] {
@@ -39,30 +34,25 @@ export function publishedPages(options: PublishedOptions): readonly Page[] {
 }
 
 function documentPages(options: PublishedOptions): readonly Page[] {
-  return [
-    ...pagesOf("openapi", options),
-    ...(options.further ?? []).flatMap(({ name, create }) => pagesOf(`openapi-${name}`, options, create)),
-  ];
-}
-
-function pagesOf(name: string, options: PublishedOptions, create?: FurtherDocument["create"]): readonly Page[] {
-  const texts = async () => {
-    const [{ documentTexts }, { default: comments }] = await Promise.all([
-      import("./openapi/document.ts"),
-      import("../../gen/comments.json", { with: { type: "json" } }),
-    ]);
-    return documentTexts({ ...options, comments }, create);
-  };
-  let made: ReturnType<typeof texts> | undefined;
-  const document = () => {
-    made ??= texts();
-    return made;
-  };
-  return [
-    fixed(`/${name}.json`, async () => ({ type: "application/json", body: (await document()).json() })),
-    // RFC 9512
-    fixed(`/${name}.yaml`, async () => ({ type: "application/yaml", body: (await document()).yaml() })),
-  ];
+  return (["sdk", ...(options.further ?? [])] as const).flatMap((api) => {
+    let made: ReturnType<typeof documentOf> | undefined;
+    const document = () => {
+      made ??= documentOf(api, options);
+      return made;
+    };
+    const path = api === "sdk" ? "/openapi" : `/openapi-${api}`;
+    return [
+      fixed(`${path}.json`, async () => ({
+        type: "application/json",
+        body: Buffer.from(toJsonText(await document())),
+      })),
+      // RFC 9512
+      fixed(`${path}.yaml`, async () => ({
+        type: "application/yaml",
+        body: Buffer.from(toYamlText(await document())),
+      })),
+    ];
+  });
 }
 
 // `/`: links for people and for machines.
@@ -263,7 +253,7 @@ interface ExplorerOptions extends Pick<PublishedOptions, "explorerToken"> {
   readonly service: string;
   readonly authMode: AuthMode;
   /** Names of the APIs beside the SDK's, each with its own page. Default: none. */
-  readonly further?: readonly { readonly name: string }[];
+  readonly further?: readonly FurtherDocument[];
 }
 
 /**
@@ -283,7 +273,7 @@ function explorerPages(
   });
   return [
     fixed("/explorer", page()),
-    ...(options.further ?? []).map(({ name }) => fixed(`/explorer-${name}`, page(name))),
+    ...(options.further ?? []).map((name) => fixed(`/explorer-${name}`, page(name))),
     ...assets.map(({ name, type, file }) =>
       fixed(`/explorer/${name}`, async () => ({ type, body: await read(file()) })),
     ),
@@ -308,7 +298,7 @@ const hints: Readonly<Record<AuthMode, string>> = {
 function explorerHtml({ service, authMode, explorerToken, further = [] }: ExplorerOptions, api?: string): string {
   const name = escapeHtml(service);
   const path = api === undefined ? "openapi" : `openapi-${api}`;
-  const others = [["sdk", "explorer"], ...further.map((one) => [one.name, `explorer-${one.name}`])]
+  const others = [["sdk", "explorer"], ...further.map((name) => [name, `explorer-${name}`])]
     .map(([label, href]) => `<a href="${href}"${label === (api ?? "sdk") ? ' aria-current="page"' : ""}>${label}</a> `)
     .join("");
   const apis = further.length === 0 ? "" : `<nav aria-label="APIs">${others}</nav>`;

@@ -8,7 +8,7 @@ import { type DescMethodUnary, fromJson } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
 import { AuthorizationService, EvaluateRequestSchema } from "../../gen/platform/authzen/v1/authorization_pb.ts";
-import { authzenMetadata } from "../../src/portal/openapi/further-documents.ts";
+import { authzenMetadata } from "../../src/app/further-apis.ts";
 import { wireClients } from "../harness/clients.ts";
 import { type Gateway, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
 import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import comments from "../../../../gen/comments.json" with { type: "json" };
 import { defaultDocument } from "../../../../scripts/openapi-document.ts";
 import { routes } from "../../../../src/domain/routes.ts";
-import { toJsonText, toYamlText } from "../../../../src/portal/openapi/document.ts";
+import { toJsonText, toYamlText } from "../../../../src/portal/documents.ts";
 
 const committed = (name: string) => readFileSync(join(import.meta.dirname, "../../../../gen", name), "utf8");
 

@@ -1,21 +1,12 @@
 /** What a deployment's settings change in the document. */
 import { expect, test } from "vitest";
-import comments from "../../../../gen/comments.json" with { type: "json" };
 import type { AuthMode, ProofOfPossession } from "../../../../src/base/vocabulary.ts";
 import { createScopeTable } from "../../../../src/domain/routes.ts";
-import { createOpenApiDocument, type DocumentOptions } from "../../../../src/portal/openapi/document.ts";
-import { publicServices, servedMethods } from "../../../../src/transport/calls/methods.ts";
+import { type DocumentOptions, withValues } from "../../../../src/portal/documents.ts";
+import { openApiDocument } from "../../../harness/openapi.ts";
 
-const methods = servedMethods(
-  publicServices.map((desc) => ({
-    desc,
-    impl: Object.fromEntries(desc.methods.map(({ localName }) => [localName, () => ({})])),
-  })),
-);
 const none: readonly string[] = [];
 const options: DocumentOptions = {
-  methods,
-  comments,
   service: "svc",
   version: "1",
   headerPrefix: "x-svc-",
@@ -35,7 +26,8 @@ const options: DocumentOptions = {
 };
 
 // biome-ignore lint/suspicious/noExplicitAny: the document is data.
-const make = (changes: Partial<DocumentOptions>): any => createOpenApiDocument({ ...options, ...changes });
+const make = (changes: Partial<DocumentOptions>): any =>
+  withValues(JSON.stringify(openApiDocument), { ...options, ...changes });
 
 test.each([
   [undefined, "."],
@@ -58,8 +50,35 @@ test.each(combinations)("%s with %s", (authMode, proofOfPossession, security) =>
   expect(Object.keys(document.components.securitySchemes)).toEqual(Object.keys(document.security[0]));
 });
 
-test("a route that no method serves is an error", () => {
-  expect(() => make({ methods: methods.slice(1) })).toThrow("/v1/sdk/capabilities is not served");
+test("the scopes of each route are in its text, its member and its examples", () => {
+  const scopes = createScopeTable(["s"], {
+    ...{ capabilities: none, whoami: none, bootstrap: none, "protection-plan": ["p"], "policy-resolve": none },
+    ...{ "key-access-plan": none, "artifact-register": none, evidence: none },
+  });
+  const { paths, components } = make({ scopes });
+  const { post } = paths["/v1/sdk/protection-plan"];
+  expect(post["x-required-scopes"]).toEqual(["s", "p"]);
+  expect(post.description).toMatch(/\n\nNeeds the scopes `s`, `p`\.$/);
+  const { value } = post.responses["200"].content["application/json"].examples.allowed;
+  expect([value.service, value.caller.scopes, value.decision.required_scopes]).toEqual(["svc", ["s", "p"], ["s", "p"]]);
+  expect(post.responses["403"].content["application/json"].examples.missing_scope.value.error).toMatchObject({
+    required_scopes: ["s", "p"],
+    missing_scopes: ["p"],
+  });
+  const { error } = components.responses.Forbidden.content["application/json"].examples.missing_scope.value;
+  expect(error).toMatchObject({ required_scopes: ["s"], missing_scopes: ["s"] });
+  const { capabilities } = paths["/v1/sdk/capabilities"].get.responses["200"].content["application/json"].examples;
+  expect(capabilities.value.default_required_scopes).toEqual(["s"]);
+  const own = capabilities.value.routes.map((row: { required_scopes: string[] }) => row.required_scopes);
+  expect(own).toEqual([[], [], [], ["p"], [], [], [], []]);
+});
+
+test("a path that is not in the table of routes is an error", () => {
+  const text = JSON.stringify({
+    ...openApiDocument,
+    paths: { "/v1/sdk/other": openApiDocument.paths["/v1/sdk/whoami"] },
+  });
+  expect(() => withValues(text, options)).toThrow("/v1/sdk/other is not in the table of routes");
 });
 
 test("headers are named with the deployment's own prefix, wherever they are named", () => {

@@ -3,7 +3,7 @@ import { FieldOptionsSchema, FileDescriptorProtoSchema } from "@bufbuild/protobu
 import { expect, test } from "vitest";
 import { FieldRulesSchema, field as fieldRules } from "../../../../gen/buf/validate/validate_pb.ts";
 import { PlanProtectionRequestSchema } from "../../../../gen/platform/sdk/v1/protection_pb.ts";
-import { describe, describeWithoutName, translateRules } from "../../../../src/portal/openapi/schemas.ts";
+import { describe, describeWithoutName, translateRules } from "../../../../scripts/openapi/schemas.ts";
 
 test("rules of the contract become keywords", () => {
   const { attributes, labels, contentSizeBytes, operation } = PlanProtectionRequestSchema.field;

@@ -1,9 +1,12 @@
-/** The examples of the document: a payroll export protects a customer record. */
-import type { JsonObject } from "../../base/json.ts";
-import { artifactProfiles, protectionOperations, type SdkRoute } from "../../base/vocabulary.ts";
-import { plaintextTransport, warnings } from "../../domain/answer.ts";
-import { platformDomainNames } from "../../domain/platform-domains.ts";
-import { routes, type ScopeTable } from "../../domain/routes.ts";
+/**
+ * The examples of the document: a payroll export protects a customer record. Members that name the service and scopes are
+ * empty: each deployment has its own (`src/portal/documents.ts`).
+ */
+import type { JsonObject } from "../../src/base/json.ts";
+import { artifactProfiles, protectionOperations, type SdkRoute } from "../../src/base/vocabulary.ts";
+import { plaintextTransport, warnings } from "../../src/domain/answer.ts";
+import { platformDomainNames } from "../../src/domain/platform-domains.ts";
+import { routes } from "../../src/domain/routes.ts";
 
 /** An example of a request and its answer. */
 export interface RouteExample {
@@ -15,15 +18,6 @@ export interface RouteExample {
   readonly request?: JsonObject;
   readonly answer: JsonObject;
 }
-
-/** The deployment's values that every answer contains. */
-export interface World {
-  readonly service: string;
-  readonly scopes: ScopeTable;
-}
-
-/** Examples of one route. */
-export type RouteExamples = (world: World) => readonly RouteExample[];
 
 const workload = { application: "payroll-export", environment: "production", component: "nightly-writer" };
 const resource = { kind: "customer-record", id: "cust-8841", mime_type: "application/pdf" };
@@ -68,17 +62,16 @@ const summarized = {
 };
 
 /** `service`, `status` and `caller`, with which every answer starts. */
-function head({ service, scopes }: World, status: "ready" | "ok" = "ready"): JsonObject {
-  const all = [...new Set(routes.flatMap(({ route }) => scopes.required(route)))];
+function head(status: "ready" | "ok"): JsonObject {
   return {
-    service,
+    service: "",
     status,
     caller: {
       tenant_id: "tenant-a",
       principal_id: "payroll-service",
       subject: "client-7f3a",
       auth_source: "bearer_token",
-      scopes: all,
+      scopes: [],
     },
   };
 }
@@ -100,8 +93,8 @@ const platformDomains = platformDomainNames.map((domain) => ({
 }));
 
 /** An answer of a route that decides or records. */
-function answered(world: World, members: JsonObject, warned: readonly string[] = []): JsonObject {
-  return { ...head(world), ...members, platform_domains: platformDomains, warnings: warned };
+function answered(members: JsonObject, warned: readonly string[] = []): JsonObject {
+  return { ...head("ready"), ...members, platform_domains: platformDomains, warnings: warned };
 }
 
 const authentication = {
@@ -116,34 +109,34 @@ const authentication = {
   },
 };
 
-const capabilities: RouteExamples = (world) => [
+const capabilities: readonly RouteExample[] = [
   {
     name: "capabilities",
     summary: "What a workload reads at start-up.",
     answer: {
-      ...head(world),
+      ...head("ready"),
       ...authentication,
-      default_required_scopes: world.scopes.defaults,
-      routes: routes.map(({ route, path, domain }) => ({
+      default_required_scopes: [],
+      routes: routes.map(({ path, domain }) => ({
         route: path,
         domain,
         configured: true,
-        required_scopes: world.scopes.own(route),
+        required_scopes: [],
       })),
     },
   },
 ];
 
-const whoami: RouteExamples = (world) => [
-  { name: "caller", summary: "The caller, as its token names it.", answer: head(world, "ok") },
+const whoami: readonly RouteExample[] = [
+  { name: "caller", summary: "The caller, as its token names it.", answer: head("ok") },
 ];
 
-const bootstrap: RouteExamples = (world) => [
+const bootstrap: readonly RouteExample[] = [
   {
     name: "bootstrap",
     summary: "A deployment that supports every operation and profile.",
     answer: {
-      ...head(world),
+      ...head("ready"),
       ...authentication,
       enforcement_model: "embedded_local_library",
       plaintext_to_platform: false,
@@ -158,10 +151,10 @@ const bootstrap: RouteExamples = (world) => [
 const proposal = { workload, resource, content_digest: contentDigest, content_size_bytes: 48213, ...declared };
 const proposed = { ...summarized, content_digest_present: true, content_size_bytes: 48213 };
 
-function decided(world: World, route: SdkRoute, allow: boolean, ...reasons: string[]): JsonObject {
+function decided(allow: boolean, ...reasons: string[]): JsonObject {
   return {
     allow,
-    required_scopes: world.scopes.required(route),
+    required_scopes: [],
     decision_id: decisionId,
     policy_revision: policyRevision,
     reasons,
@@ -178,15 +171,15 @@ const planned = {
   policy_resolution: "metadata_only_control_plane",
 };
 
-const protectionPlan: RouteExamples = (world) => [
+const protectionPlan: readonly RouteExample[] = [
   {
     name: "allowed",
     summary: "A record may be protected, in the workload's own process.",
     request: { operation: "protect", preferred_artifact_profile: "tdf", ...proposal },
-    answer: answered(world, {
+    answer: answered({
       request_summary: { operation: "protect", preferred_artifact_profile: "tdf", ...proposed },
       decision: {
-        ...decided(world, "protection-plan", true, "platform/data-operations", "tenant/ordinary-work"),
+        ...decided(true, "platform/data-operations", "tenant/ordinary-work"),
         handling_mode: "local_embedded_enforcement",
         plaintext_transport: plaintextTransport,
       },
@@ -202,11 +195,10 @@ const protectionPlan: RouteExamples = (world) => [
     summary: "Policy denies: an answer like any other, with `decision.allow` false.",
     request: { operation: "protect", preferred_artifact_profile: "tdf", ...proposal, labels: ["do-not-export"] },
     answer: answered(
-      world,
       {
         request_summary: { operation: "protect", preferred_artifact_profile: "tdf", ...proposed },
         decision: {
-          ...decided(world, "protection-plan", false, "platform/do-not-export"),
+          ...decided(false, "platform/do-not-export"),
           handling_mode: "local_embedded_enforcement",
           plaintext_transport: plaintextTransport,
         },
@@ -221,15 +213,15 @@ const protectionPlan: RouteExamples = (world) => [
   },
 ];
 
-const policyResolve: RouteExamples = (world) => [
+const policyResolve: readonly RouteExample[] = [
   {
     name: "access",
     summary: "How to handle a record that is to be read.",
     request: { operation: "access", ...proposal },
-    answer: answered(world, {
+    answer: answered({
       request_summary: { operation: "access", ...proposed },
       decision: {
-        ...decided(world, "policy-resolve", true, "platform/data-operations", "tenant/ordinary-work"),
+        ...decided(true, "platform/data-operations", "tenant/ordinary-work"),
         enforcement_mode: "local_embedded_enforcement",
         policy_inputs: ["attributes.region", "caller.tenant_id", "labels", "purpose", "workload.environment"],
         required_actions: [],
@@ -244,7 +236,7 @@ const policyResolve: RouteExamples = (world) => [
   },
 ];
 
-const keyAccessPlan: RouteExamples = (world) => [
+const keyAccessPlan: readonly RouteExample[] = [
   {
     name: "managed_key",
     summary: "A content key may be wrapped under a key that a key management service holds.",
@@ -257,7 +249,6 @@ const keyAccessPlan: RouteExamples = (world) => [
       ...declared,
     },
     answer: answered(
-      world,
       {
         request_summary: {
           ...summarized,
@@ -267,7 +258,7 @@ const keyAccessPlan: RouteExamples = (world) => [
           content_digest_present: false,
         },
         decision: {
-          ...decided(world, "key-access-plan", true, "platform/key-binding", "tenant/ordinary-work"),
+          ...decided(true, "platform/key-binding", "tenant/ordinary-work"),
           operation: "wrap",
           key_reference_present: true,
         },
@@ -291,102 +282,99 @@ const keyAccessPlan: RouteExamples = (world) => [
   },
 ];
 
-const artifactRegister: RouteExamples = (world) => {
-  const registered = {
-    required_scopes: world.scopes.required("artifact-register"),
-    artifact_transport: "metadata_only",
-    send_plaintext_to_platform: false,
-  };
-  const named = {
-    operation: "protect",
-    artifact_kind: "data_object",
-    artifact_profile: "tdf",
-    artifact_digest: artifact.digest,
-  };
-  return [
-    {
-      name: "by_object",
-      summary: "The artifact comes along, so that its CID is derived from it.",
-      request: { ...named, workload, resource, artifact_object_b64: artifact.base64, ...declared },
-      answer: answered(world, {
+const registered = {
+  required_scopes: [],
+  artifact_transport: "metadata_only",
+  send_plaintext_to_platform: false,
+};
+const named = {
+  operation: "protect",
+  artifact_kind: "data_object",
+  artifact_profile: "tdf",
+  artifact_digest: artifact.digest,
+};
+
+const artifactRegister: readonly RouteExample[] = [
+  {
+    name: "by_object",
+    summary: "The artifact comes along, so that its CID is derived from it.",
+    request: { ...named, workload, resource, artifact_object_b64: artifact.base64, ...declared },
+    answer: answered({
+      request_summary: {
+        ...summarized,
+        ...named,
+        artifact_cid: artifact.cid,
+        artifact_locator_present: false,
+        decision_id_present: false,
+        key_reference_present: false,
+      },
+      registration: {
+        accepted: true,
+        ...registered,
+        catalog_actions: ["record_artifact_metadata", "derive_artifact_cid"],
+        evidence_expected: ["protect"],
+        receipt,
+      },
+    }),
+  },
+  {
+    name: "unknown_decision",
+    summary: "A decision is cited that this tenant does not have: recorded, and not accepted.",
+    request: { ...named, workload, resource, decision_id: decisionId, ...declared },
+    answer: answered(
+      {
         request_summary: {
           ...summarized,
           ...named,
-          artifact_cid: artifact.cid,
           artifact_locator_present: false,
-          decision_id_present: false,
+          decision_id_present: true,
           key_reference_present: false,
         },
-        registration: {
-          accepted: true,
-          ...registered,
-          catalog_actions: ["record_artifact_metadata", "derive_artifact_cid"],
-          evidence_expected: ["protect"],
-          receipt,
-        },
-      }),
-    },
-    {
-      name: "unknown_decision",
-      summary: "A decision is cited that this tenant does not have: recorded, and not accepted.",
-      request: { ...named, workload, resource, decision_id: decisionId, ...declared },
-      answer: answered(
-        world,
-        {
-          request_summary: {
-            ...summarized,
-            ...named,
-            artifact_locator_present: false,
-            decision_id_present: true,
-            key_reference_present: false,
-          },
-          registration: { accepted: false, ...registered, catalog_actions: [], evidence_expected: ["deny"], receipt },
-        },
-        ["decision_id names no decision that is known for this tenant"],
-      ),
-    },
-  ];
+        registration: { accepted: false, ...registered, catalog_actions: [], evidence_expected: ["deny"], receipt },
+      },
+      ["decision_id names no decision that is known for this tenant"],
+    ),
+  },
+];
+
+const happened = {
+  event_type: "protect",
+  artifact_kind: "data_object",
+  artifact_profile: "tdf",
+  outcome: "completed",
+  occurred_at: "2026-03-01T12:00:00Z",
 };
 
-const evidence: RouteExamples = (world) => {
-  const happened = {
-    event_type: "protect",
-    artifact_kind: "data_object",
-    artifact_profile: "tdf",
-    outcome: "completed",
-    occurred_at: "2026-03-01T12:00:00Z",
-  };
-  return [
-    {
-      name: "protected",
-      summary: "A record was protected.",
-      request: { ...happened, workload, resource, artifact_digest: artifact.digest, ...declared },
-      answer: answered(world, {
-        request_summary: { ...summarized, ...happened, artifact_digest_present: true, decision_id_present: false },
-        ingestion: {
-          accepted: true,
-          required_scopes: world.scopes.required("evidence"),
-          plaintext_transport: plaintextTransport,
-          send_only: [
-            "event_type",
-            "workload",
-            "resource",
-            "artifact_profile",
-            "artifact_digest",
-            "artifact_cid",
-            "decision_id",
-            "outcome",
-            "occurred_at",
-          ],
-          correlate_by: ["artifact_digest", "resource.id"],
-          receipt,
-        },
-      }),
-    },
-  ];
-};
+const evidence: readonly RouteExample[] = [
+  {
+    name: "protected",
+    summary: "A record was protected.",
+    request: { ...happened, workload, resource, artifact_digest: artifact.digest, ...declared },
+    answer: answered({
+      request_summary: { ...summarized, ...happened, artifact_digest_present: true, decision_id_present: false },
+      ingestion: {
+        accepted: true,
+        required_scopes: [],
+        plaintext_transport: plaintextTransport,
+        send_only: [
+          "event_type",
+          "workload",
+          "resource",
+          "artifact_profile",
+          "artifact_digest",
+          "artifact_cid",
+          "decision_id",
+          "outcome",
+          "occurred_at",
+        ],
+        correlate_by: ["artifact_digest", "resource.id"],
+        receipt,
+      },
+    }),
+  },
+];
 
-export const routeExamples: Readonly<Record<SdkRoute, RouteExamples>> = {
+export const routeExamples: Readonly<Record<SdkRoute, readonly RouteExample[]>> = {
   capabilities,
   whoami,
   bootstrap,

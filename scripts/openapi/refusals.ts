@@ -1,11 +1,11 @@
 /** Refusals in the document: the error envelope as a schema, and the answers of a route that carry it. */
 import { STATUS_CODES } from "node:http";
-import { insufficientScope, missingToken, refusedToken, underDpop } from "../../auth/challenge.ts";
-import { invalidRequests, type Reason, reasons, ServiceError, type Violation } from "../../base/errors.ts";
-import type { RequestId } from "../../base/ids.ts";
-import type { JsonObject, JsonValue } from "../../base/json.ts";
-import type { ProofOfPossession, SdkRoute } from "../../base/vocabulary.ts";
-import { refusalHeaders, toEnvelope } from "../../transport/calls/errors.ts";
+import { insufficientScope, missingToken, refusedToken } from "../../src/auth/challenge.ts";
+import { invalidRequests, type Reason, reasons, ServiceError, type Violation } from "../../src/base/errors.ts";
+import type { RequestId } from "../../src/base/ids.ts";
+import type { JsonObject, JsonValue } from "../../src/base/json.ts";
+import type { SdkRoute } from "../../src/base/vocabulary.ts";
+import { refusalHeaders, toEnvelope } from "../../src/transport/calls/errors.ts";
 
 const requestId = "01953c5e-90a1-71eb-85fa-d1090c75e896" as RequestId;
 const text = { type: "string" };
@@ -72,12 +72,8 @@ export const errorSchemas: JsonObject = {
   },
 };
 
-/** Headers of answers, as components, for the deployment's proof of possession. */
-export function answerHeaders(proofOfPossession: ProofOfPossession): JsonObject {
-  return proofOfPossession === "dpop" ? { ...commonHeaders, ...dpopHeaders } : commonHeaders;
-}
-
-const commonHeaders: JsonObject = {
+/** Headers of answers, as components. */
+export const answerHeaders: JsonObject = {
   RequestId: {
     description: "Identifier of the exchange: the caller's own `x-request-id` if it sent a valid one, else a new one.",
     required: true,
@@ -112,24 +108,6 @@ const commonHeaders: JsonObject = {
   Allow: { description: "Methods that the path has.", required: true, schema: text, example: "POST" },
 };
 
-const expiredUnderDpop = underDpop(refusedToken("expired_token", "the access token has expired")) as ServiceError;
-
-const dpopHeaders: JsonObject = {
-  WwwAuthenticate: {
-    description:
-      "Credentials that the route requires, and the problem with those that were sent (RFC 9449, section 7.1). Where the " +
-      "proof needs a nonce, or a newer one, the error is `use_dpop_nonce`.",
-    required: true,
-    schema: text,
-    example: expiredUnderDpop.details.challenge,
-  },
-  DpopNonce: {
-    description: "The nonce that the next proof must carry (RFC 9449, section 9), if proofs need one.",
-    schema: text,
-    example: "eyJ7S_zG.eyJH0-Z.HX4w-7v",
-  },
-};
-
 /** Header that every answer has. */
 export const requestIdHeader: JsonObject = { "x-request-id": { $ref: "#/components/headers/RequestId" } };
 
@@ -140,35 +118,22 @@ export const rateLimitHeaders: JsonObject = {
 };
 
 /** A route's refusals, by status. */
-export function errorAnswers(
-  service: string,
-  route: SdkRoute,
-  scopes: readonly string[],
-  proofOfPossession: ProofOfPossession,
-): Map<number, JsonObject> {
-  return new Map(
-    [...refusalsOf(route, scopes)].map(([status, refusals]) => {
-      const hasNonce = status === 401 && proofOfPossession === "dpop";
-      const headers = { ...headersOf(status, refusals), ...(hasNonce && dpopNonce) };
-      return [status, answer(service, status, refusals, headers)];
-    }),
-  );
+export function errorAnswers(route: SdkRoute): Map<number, JsonObject> {
+  return new Map([...refusalsOf(route)].map(([status, refusals]) => [status, answer(status, refusals)]));
 }
 
-const dpopNonce: JsonObject = { "DPoP-Nonce": { $ref: "#/components/headers/DpopNonce" } };
-
-function answer(service: string, status: number, refusals: readonly Refusal[], headers: JsonObject): JsonObject {
+function answer(status: number, refusals: readonly Refusal[]): JsonObject {
   const lines = refusals.map(({ reason, when }) => `- \`${reason}\`: ${when}`);
   return {
     description: `${STATUS_CODES[status]}\n\n${lines.join("\n")}`,
-    headers: { ...requestIdHeader, ...headers },
+    headers: { ...requestIdHeader, ...headersOf(status, refusals) },
     content: {
       "application/json": {
         schema: { $ref: "#/components/schemas/ErrorEnvelope" },
         examples: Object.fromEntries(
           refusals.map(({ reason, when, example }) => [
             reason,
-            { summary: when, value: toEnvelope(service, requestId, example) as unknown as JsonValue },
+            { summary: when, value: toEnvelope("", requestId, example) as unknown as JsonValue },
           ]),
         ),
       },
@@ -216,7 +181,7 @@ interface Row {
   readonly on?: (route: SdkRoute) => boolean;
   readonly when: string;
   /** The example, or its message. */
-  readonly example: string | ServiceError | ((scopes: readonly string[]) => ServiceError);
+  readonly example: string | ServiceError;
   readonly retryAfterSeconds?: number;
   /** If it differs from the reason's own. */
   readonly status?: number;
@@ -269,7 +234,7 @@ const table: Readonly<Record<Reason, Row | readonly Row[] | null>> = {
   },
   missing_scope: {
     when: "The token lacks a scope that the route needs; the missing ones are named.",
-    example: (scopes) => insufficientScope(scopes, scopes.slice(-1)),
+    example: insufficientScope([], []),
   },
   method_not_allowed: {
     when: "The path was called with another method; `Allow` names those that it has.",
@@ -334,7 +299,7 @@ const table: Readonly<Record<Reason, Row | readonly Row[] | null>> = {
 };
 
 /** Refusals of a route by status, in the order of the status. */
-export function refusalsOf(route: SdkRoute, scopes: readonly string[]): ReadonlyMap<number, readonly Refusal[]> {
+export function refusalsOf(route: SdkRoute): ReadonlyMap<number, readonly Refusal[]> {
   const byStatus = new Map<number, Refusal[]>();
   for (const [reason, rows] of Object.entries(table) as [Reason, Row | readonly Row[] | null][]) {
     for (const { on, when, example, retryAfterSeconds, status = reasons[reason].httpStatus } of [rows ?? []].flat()) {
@@ -342,7 +307,7 @@ export function refusalsOf(route: SdkRoute, scopes: readonly string[]): Readonly
       const details = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
       const made = typeof example === "string" ? new ServiceError(reason, example, details) : example;
       const refusals = byStatus.get(status) ?? [];
-      refusals.push({ status, reason, when, example: typeof made === "function" ? made(scopes) : made });
+      refusals.push({ status, reason, when, example: made });
       byStatus.set(status, refusals);
     }
   }

@@ -16,9 +16,9 @@ import {
   MapRulesSchema,
   type RepeatedRules,
   RepeatedRulesSchema,
-} from "../../../gen/buf/validate/validate_pb.ts";
-import type { JsonObject, JsonValue } from "../../base/json.ts";
-import { isFree, isOpen } from "../../transport/codec/contract.ts";
+} from "../../gen/buf/validate/validate_pb.ts";
+import type { JsonObject, JsonValue } from "../../src/base/json.ts";
+import { isFree, isOpen } from "../../src/transport/codec/contract.ts";
 import { messageKeywords, nullableMembers, omittedMembers, Vocabulary } from "./vocabulary.ts";
 
 /** Direction of a message. A message in both directions would need two schemas; there is none. */
@@ -314,15 +314,6 @@ function allow<Desc extends DescMessage>(
 
 /** Comment by full protobuf name, such as `platform.sdk.v1.Caller.tenant_id`. Generated code does not carry them. */
 export type Comments = Readonly<Record<string, string>>;
-
-/** Our own headers as the definitions write them, with the default prefix. */
-const writtenPrefix = /\bx-svc-/g;
-
-/** The comments with the deployment's own prefix in the names of headers. */
-export function withHeaderPrefix(comments: Comments, prefix: string): Comments {
-  const entries = Object.entries(comments).map(([name, text]) => [name, text.replace(writtenPrefix, prefix)]);
-  return Object.fromEntries(entries);
-}
 
 /** A parsed comment. */
 interface Description {

@@ -1,9 +1,9 @@
 /** The OpenAPI documents of the AuthZEN routes and of `platform.bulk.v1`. */
-import type { JsonObject } from "../../base/json.ts";
-import type { SdkRoute } from "../../base/vocabulary.ts";
-import { authzenRoutes, type BulkRoute, bulkRoutes } from "../../domain/routes.ts";
-import { type Api, createDocument, type DocumentOptions } from "./document.ts";
-import { type RouteExample, routeExamples, type World } from "./examples.ts";
+import type { JsonObject } from "../../src/base/json.ts";
+import type { SdkRoute } from "../../src/base/vocabulary.ts";
+import { authzenRoutes, type BulkRoute, bulkRoutes } from "../../src/domain/routes.ts";
+import type { Api } from "./document.ts";
+import { type RouteExample, routeExamples } from "./examples.ts";
 
 const authzenSummaries: Readonly<Record<string, string>> = {
   "AuthorizationService/Evaluate": "Decide on one question of an enforcement point",
@@ -102,32 +102,17 @@ rules of \`/v1/sdk/\` apply here: the same credentials, tenants, refusals and re
 - A search for subjects or resources asks only about the candidates in \`context.candidates\`, at most 1,000.
 - Unknown members are ignored.`;
 
-const authzenApi: Api = {
-  title: (service) => `${service}: enforcement points`,
+/** The API of enforcement points. */
+export const authzenApi: Api = {
+  title: "service: enforcement points",
   summary: "Questions in the terms of AuthZEN 1.0",
-  description: () => authzenIntroduction,
+  description: authzenIntroduction,
   routes: authzenRoutes.map(({ rpc, path }) => {
-    const examplesOfRoute = () => [examples[rpc] as RouteExample];
-    return { rpc, path, summary: authzenSummaries[rpc] as string, like: "policy-resolve", examples: examplesOfRoute };
+    const summary = authzenSummaries[rpc] as string;
+    return { rpc, path, summary, like: "policy-resolve", examples: [examples[rpc] as RouteExample] };
   }),
   isFurther: true,
 };
-
-/** Makes the document. */
-export function createAuthzenDocument(options: DocumentOptions): JsonObject {
-  return createDocument(options, authzenApi);
-}
-
-export const authzenMetadataPath = "/.well-known/authzen-configuration";
-
-/** @param publicUrl of the service: never derived from a request */
-export function authzenMetadata(publicUrl: string): Readonly<Record<string, string>> {
-  const base = publicUrl.replace(/\/+$/, "");
-  return {
-    policy_decision_point: base,
-    ...Object.fromEntries(authzenRoutes.map(({ endpoint, path }) => [endpoint, `${base}${path}`])),
-  };
-}
 
 const bulkSummaries: Readonly<Record<BulkRoute["rpc"], string>> = {
   "BulkDecisionService/PlanProtections": "Decide on many operations and plan their local enforcement",
@@ -143,8 +128,8 @@ const answerMembers = ["decision", "execution", "handling", "ingestion", "regist
 const itemMembers: Partial<Record<SdkRoute, string>> = { evidence: "event", "artifact-register": "registration" };
 
 /** The examples of the single route, as the items of one call. */
-function examplesOf({ single }: BulkRoute, world: World): readonly RouteExample[] {
-  const examples = routeExamples[single](world);
+function examplesOf({ single }: BulkRoute): readonly RouteExample[] {
+  const examples = routeExamples[single];
   const { service, status, caller, platform_domains } = (examples[0] as RouteExample).answer;
   const itemMember = itemMembers[single];
   const keyOf = (position: number) => `5f0c4f0e-6d0a-4a5e-9d3e-1f2f5e0b7a1${position}`;
@@ -166,8 +151,7 @@ function examplesOf({ single }: BulkRoute, world: World): readonly RouteExample[
   ];
 }
 
-function bulkIntroduction(headerPrefix: string): string {
-  return `Asks up to 1,000 questions of one kind in one call. The rules of \`/v1/sdk/\` apply here: the same
+const bulkIntroduction = `Asks up to 1,000 questions of one kind in one call. The rules of \`/v1/sdk/\` apply here: the same
 credentials, tenants, scopes (those of the single route), refusals and receipts.
 
 - Items are answered in their order. An invalid item is refused by itself, with the error of its single route in
@@ -177,12 +161,12 @@ credentials, tenants, scopes (those of the single route), refusals and receipts.
 - Each event and registration has a key, which works like the header \`Idempotency-Key\` of the single route: a
   retried call records nothing twice and gets the first answers again.
 - Limits and quotas count items: a call of 1,000 items uses 1,000 requests and, as far as they are answered, records.
-- \`${headerPrefix}receipt\` is \`brief\` unless the caller asks for \`full\`, \`none\`, or \`range\`:
+- \`x-svc-receipt\` is \`brief\` unless the caller asks for \`full\`, \`none\`, or \`range\`:
   then \`receipt\` of the answer is one proof for all of its items, and \`items[].leaf\` is the place of each.`;
-}
 
-const bulkApi: Api = {
-  title: (service) => `${service}: bulk`,
+/** The API of bulk calls. */
+export const bulkApi: Api = {
+  title: "service: bulk",
   summary: "Many questions of one kind in one call",
   description: bulkIntroduction,
   routes: bulkRoutes.map((route) => {
@@ -192,14 +176,9 @@ const bulkApi: Api = {
       path,
       summary: bulkSummaries[rpc] as string,
       like: single,
-      examples: (world) => examplesOf(route, world),
+      examples: examplesOf(route),
     };
   }),
   isFurther: true,
   isBulk: true,
 };
-
-/** Makes the document. */
-export function createBulkDocument(options: DocumentOptions): JsonObject {
-  return createDocument(options, bulkApi);
-}

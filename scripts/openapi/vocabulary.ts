@@ -3,13 +3,13 @@
  * other code enforces. The words come from the modules that use them in answers.
  */
 
-import type { AuthSource } from "../../base/caller.ts";
-import type { JsonObject } from "../../base/json.ts";
-import { keyTransportModes, proofsOfPossession } from "../../base/vocabulary.ts";
-import { plaintextTransport } from "../../domain/answer.ts";
-import { evaluationsSemantics } from "../../domain/evaluation.ts";
-import { type AuthConfiguration, platformDomainNames } from "../../domain/platform-domains.ts";
-import { routes } from "../../domain/routes.ts";
+import type { AuthSource } from "../../src/base/caller.ts";
+import type { JsonObject } from "../../src/base/json.ts";
+import { keyTransportModes, proofsOfPossession } from "../../src/base/vocabulary.ts";
+import { plaintextTransport } from "../../src/domain/answer.ts";
+import { evaluationsSemantics } from "../../src/domain/evaluation.ts";
+import { type AuthConfiguration, platformDomainNames } from "../../src/domain/platform-domains.ts";
+import { routes } from "../../src/domain/routes.ts";
 
 const authSources: Readonly<Record<AuthSource, true>> = {
   bearer_token: true,

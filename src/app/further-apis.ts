@@ -19,9 +19,9 @@ import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "../
 import { fixed, type Page } from "../transport/rest/page.ts";
 import { createAuthorizationService } from "../transport/rpc/authorization.ts";
 import type { TakeItems } from "../transport/rpc/bulk.ts";
-import { type BulkDecisionDependencies, createBulkDecisionService } from "../transport/rpc/bulk-decisions.ts";
 import { type BulkStreamOptions, createBulkStreamService } from "../transport/rpc/bulk-streams.ts";
 import { createOpentdfService, createWellKnownService } from "../transport/rpc/opentdf.ts";
+import { type BulkDecisionDependencies, createBulkDecisionService } from "../transport/rpc/protection.ts";
 import { type BulkRecordDependencies, createBulkRecordService } from "../transport/rpc/records.ts";
 import type { HealthMonitorOptions } from "../transport/unauthenticated/health.ts";
 

@@ -5,12 +5,12 @@
 import { hkdfSync, randomBytes } from "node:crypto";
 import { create, type DescMessage, fromJsonString, type Message, ScalarType } from "@bufbuild/protobuf";
 import fastJsonStringify from "fast-json-stringify";
+import { messageEncoder } from "../dev/rest-json.ts";
 import { PlanProtectionRequestSchema, PlanProtectionResponseSchema } from "../gen/platform/sdk/v1/protection_pb.ts";
 import { deriveKeys } from "../src/ledger/record/sealing.ts";
 import { publicServices } from "../src/transport/calls/methods.ts";
 import { readJson } from "../src/transport/codec/json-reader.ts";
 import { answerEncoder } from "../src/transport/rest/answer.ts";
-import { messageEncoder } from "../src/transport/rest/encode.ts";
 import { toByteText } from "../src/transport/rest/json-answer.ts";
 import { createRestRegistry } from "../src/transport/rest/registry.ts";
 import { printTable } from "./run.ts";

@@ -1,8 +1,8 @@
 import { ConnectError, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
+import { messageEncoder } from "../dev/rest-json.ts";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { readJson } from "../src/transport/codec/json-reader.ts";
-import { messageEncoder } from "../src/transport/rest/encode.ts";
 import { methodOf, registry } from "./calls.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of nine shapes are read here, by their members' names.

@@ -1,4 +1,4 @@
-/** Encodes protobuf messages as text of the JSON routes, in the gateway and in the client. */
+/** Encodes protobuf messages as text of the JSON routes with protobuf-es, for clients of the demonstration and tests. */
 import {
   type DescMessage,
   type JsonObject,

@@ -1,12 +1,11 @@
 /**
- * Encodes answers of the JSON routes, byte for byte as `messageEncoder` does; a test compares the two. It is faster:
- * `messageEncoder` walks descriptors for every answer, and returns text that is slow to write. `bench/parts.ts`
+ * Encodes answers of the JSON routes: every member that is not optional is present, and 64-bit integers are numbers. It
+ * is compiled from the descriptor, which is faster than protobuf-es, with which a test compares it. `bench/parts.ts`
  * measures libraries.
  */
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { Edition, FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { itemField } from "../codec/items.ts";
-import { messageEncoder } from "./encode.ts";
 import { type ByteText, isAscii, toByteText } from "./json-answer.ts";
 
 /** Converts a member to what `JSON.stringify` writes. Throws if it has another type. */
@@ -16,7 +15,7 @@ type Convert = (value: never) => unknown;
 const longLength = 128;
 
 /**
- * Returns the encoder of a message type. A type with fields of an unsupported kind is left to `messageEncoder`.
+ * Returns the encoder of a message type. Throws a TypeError for a type with a field of a kind that no answer has.
  *
  * @param desc descriptor from the registry of the JSON routes
  */
@@ -30,10 +29,6 @@ export function answerEncoder(desc: DescMessage): (message: Message) => ByteText
     beyondAscii += Buffer.byteLength(bytes) - bytes.length;
     return bytes;
   });
-  if (convert === undefined) {
-    const spell = messageEncoder(desc);
-    return (message) => toByteText(spell(message));
-  }
   return (message) => {
     beyondAscii = 0;
     const text = JSON.stringify(convert(message as never));
@@ -76,24 +71,18 @@ interface Member {
   readonly convert: Convert;
 }
 
-/** Undefined if a field has an unsupported kind. */
-function compile(
-  desc: DescMessage,
-  long: (text: string) => string,
-  outer: readonly DescMessage[] = [],
-): Convert | undefined {
+function compile(desc: DescMessage, long: (text: string) => string): Convert {
   // Well-known types have special JSON forms.
-  const isOwn = desc.file.edition === Edition.EDITION_PROTO3 && !desc.typeName.startsWith("google.protobuf.");
-  if (!isOwn || outer.includes(desc)) return undefined;
-  const members: Member[] = [];
-  for (const field of desc.fields.toSorted((a, b) => a.number - b.number)) {
-    const { jsonName, localName } = field;
-    const convert = converter(field, long, [...outer, desc]);
-    // Assigning to `__proto__` creates no member.
-    if (convert === undefined || jsonName === "__proto__") return undefined;
-    const isOptional = field.presence !== FeatureSet_FieldPresence.IMPLICIT;
-    members.push({ localName, jsonName, convert: isOptional ? orAbsent(convert) : convert });
-  }
+  if (desc.file.edition !== Edition.EDITION_PROTO3 || desc.typeName.startsWith("google.protobuf."))
+    throw unsupported(desc);
+  const members = desc.fields
+    .toSorted((a, b) => a.number - b.number)
+    .map((field): Member => {
+      const { jsonName, localName } = field;
+      const convert = converter(field, long);
+      const isOptional = field.presence !== FeatureSet_FieldPresence.IMPLICIT;
+      return { localName, jsonName, convert: isOptional ? orAbsent(convert) : convert };
+    });
   return (message: Readonly<Record<string, unknown>>) => {
     const json: Record<string, unknown> = {};
     for (const { localName, jsonName, convert } of members) json[jsonName] = convert(message[localName] as never);
@@ -106,29 +95,34 @@ function orAbsent(convert: Convert): Convert {
   return (value) => (value === undefined ? undefined : convert(value));
 }
 
-function converter(
-  field: DescField,
-  long: (text: string) => string,
-  outer: readonly DescMessage[],
-): Convert | undefined {
-  if (field.oneof !== undefined) return undefined;
+function converter(field: DescField, long: (text: string) => string): Convert {
+  if (field.oneof !== undefined) throw unsupported(field);
   switch (field.fieldKind) {
     case "message":
-      return compile(field.message, long, outer);
+      return compile(field.message, long);
     case "enum":
       return enumName(field.enum);
-    case "scalar":
-      return field.scalar === ScalarType.STRING ? textConverter(long) : scalars.get(field.scalar);
+    case "scalar": {
+      const convert = field.scalar === ScalarType.STRING ? textConverter(long) : scalars.get(field.scalar);
+      if (convert !== undefined) return convert;
+      break;
+    }
     case "list": {
-      if (field.listKind === "scalar") return field.scalar === ScalarType.STRING ? texts : undefined;
-      const convert = field.listKind === "enum" ? enumName(field.enum) : compile(field.message, long, outer);
-      return convert && ((list: readonly never[]) => list.map(convert));
+      if (field.listKind === "scalar") {
+        if (field.scalar !== ScalarType.STRING) break;
+        return texts;
+      }
+      const convert = field.listKind === "enum" ? enumName(field.enum) : compile(field.message, long);
+      return (list: readonly never[]) => list.map(convert);
     }
     case "map":
-      return field.mapKey === ScalarType.STRING && field.scalar === ScalarType.STRING ? textMap : undefined;
-    default:
-      return undefined;
+      if (field.mapKey === ScalarType.STRING && field.scalar === ScalarType.STRING) return textMap;
   }
+  throw unsupported(field);
+}
+
+function unsupported(of: DescField | DescMessage): TypeError {
+  return new TypeError(`${of} is of a kind that answers cannot have`);
 }
 
 /** Not converted to bytes, as texts of lists. */

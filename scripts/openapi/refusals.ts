@@ -1,11 +1,18 @@
 /** Refusals in the document: the error envelope as a schema, and the answers of a route that carry it. */
 import { STATUS_CODES } from "node:http";
 import { insufficientScope, missingToken, refusedToken } from "../../src/auth/challenge.ts";
-import { invalidRequests, type Reason, reasons, ServiceError, type Violation } from "../../src/base/errors.ts";
+import {
+  invalidRequests,
+  type Reason,
+  reasons,
+  refusalHeaders,
+  ServiceError,
+  toEnvelope,
+  type Violation,
+} from "../../src/base/errors.ts";
 import type { RequestId } from "../../src/base/ids.ts";
 import type { JsonObject, JsonValue } from "../../src/base/json.ts";
 import type { SdkRoute } from "../../src/base/vocabulary.ts";
-import { refusalHeaders, toEnvelope } from "../../src/transport/calls/errors.ts";
 
 const requestId = "01953c5e-90a1-71eb-85fa-d1090c75e896" as RequestId;
 const text = { type: "string" };

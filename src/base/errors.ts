@@ -1,3 +1,5 @@
+import type { RequestId } from "./ids.ts";
+
 /**
  * The closed list of refusals. A reason determines an error code (a Connect code in snake_case) and an HTTP status on
  * the JSON routes. gRPC and Connect derive their status from the code; a refusal may override it if their rules require
@@ -126,4 +128,50 @@ export function invalidRequest(field: string, rule: string, message: string): Se
 /** A 503 for excess load: nothing was done. */
 export function overloaded(message = "too much at once: try again later"): ServiceError {
   return new ServiceError("overloaded", message, { retryAfterSeconds: 1 });
+}
+
+// A refusal over HTTP: its body and headers, on the JSON routes and on the operator listener.
+
+/** Body of a refusal. Members without a value are left out. */
+export interface ErrorEnvelope {
+  readonly service: string;
+  readonly status: "error";
+  readonly error: {
+    readonly code: ErrorCode;
+    readonly reason: string;
+    readonly message: string;
+    readonly request_id: string;
+    readonly violations?: readonly { readonly field: string; readonly rule: string; readonly message: string }[];
+    readonly required_scopes?: readonly string[];
+    readonly missing_scopes?: readonly string[];
+    readonly retry_after_seconds?: number;
+  };
+}
+
+export function toEnvelope(service: string, requestId: RequestId, error: ServiceError): ErrorEnvelope {
+  const { violations, requiredScopes, missingScopes, retryAfterSeconds } = error.details;
+  return {
+    service,
+    status: "error",
+    error: {
+      code: error.code,
+      reason: error.reason,
+      message: error.message,
+      request_id: requestId,
+      ...(violations !== undefined && { violations }),
+      ...(requiredScopes !== undefined && { required_scopes: requiredScopes }),
+      ...(missingScopes !== undefined && { missing_scopes: missingScopes }),
+      ...(retryAfterSeconds !== undefined && { retry_after_seconds: retryAfterSeconds }),
+    },
+  };
+}
+
+/** Response headers that a refusal sets: `WWW-Authenticate`, `DPoP-Nonce`, and `Retry-After` in whole seconds. */
+export function refusalHeaders(error: ServiceError): Record<string, string> {
+  const { challenge, dpopNonce, retryAfterSeconds } = error.details;
+  return {
+    ...(challenge !== undefined && { "www-authenticate": challenge }),
+    ...(dpopNonce !== undefined && { "dpop-nonce": dpopNonce }),
+    ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),
+  };
 }

@@ -1,13 +1,13 @@
 /** Access to the logs: identifies the viewer of a request, and the logs that it may see. */
 import type { IncomingMessage } from "node:http";
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
+import { createFairSemaphore, type FairLimits } from "../base/fair-queue.ts";
 import type { PrincipalId, RecordId, TenantId } from "../base/ids.ts";
 import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { LogFields, Logger } from "../telemetry/logger.ts";
-import type { ViewerLimits } from "./viewer-limits.ts";
 
 export interface Viewer {
   /** Tenant whose log it may see; undefined for every log. */
@@ -56,7 +56,7 @@ export function admitViewers(
     request.setDecorator(decorator, viewer);
     const { log } = request.params as { readonly log?: string };
     if (viewer.tenantId === undefined || log === undefined) return;
-    const tenantId = await viewerLimits.read(viewer, reply, () => logs.tenantOf(log));
+    const tenantId = await viewerLimits.read(request, reply, () => logs.tenantOf(log));
     if (tenantId !== viewer.tenantId) throw new ServiceError("no_route", "there is no such log");
   });
 }
@@ -101,4 +101,40 @@ export function refusalLog(
     logger.warn({ ...fields, refused: 1 }, what);
     timers.after(refusalWindowMs, endWindow);
   };
+}
+
+// Concurrency limits, so that one viewer delays neither others nor the service.
+
+export interface ViewerLimits {
+  /** Reads a log in the turn of the request's viewer. Rejects with `rate_limited` or `overloaded` if too much is waiting. */
+  read<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>): Promise<T>;
+  /** Runs a search in that turn; each may take a tenth of a second of a thread or a connection. */
+  search<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>): Promise<T>;
+}
+
+const readLimits: FairLimits = { maximum: 8, maximumWaitingEach: 64, maximumWaiting: 512 };
+const searchLimits: FairLimits = { maximum: 2, maximumWaitingEach: 16, maximumWaiting: 64 };
+
+export function createViewerLimits(): ViewerLimits {
+  const reads = createFairSemaphore(readLimits);
+  const searches = createFairSemaphore(searchLimits);
+  return {
+    read: (request, reply, work) => reads.run(partyOf(request), work, leavingOf(reply)),
+    search: (request, reply, work) => searches.run(partyOf(request), work, leavingOf(reply)),
+  };
+}
+
+/** Viewers of every log share one party. */
+function partyOf(request: FastifyRequest): string {
+  const { tenantId } = viewerOfRequest(request);
+  return tenantId === undefined ? "operator" : `tenant ${tenantId}`;
+}
+
+/** Aborts when the viewer has left. */
+function leavingOf({ raw }: FastifyReply): AbortSignal {
+  const controller = new AbortController();
+  const leave = () => controller.abort(new ServiceError("canceled", "the caller went away"));
+  if (raw.destroyed) leave();
+  else raw.once("close", leave);
+  return controller.signal;
 }

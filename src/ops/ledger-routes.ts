@@ -1,14 +1,36 @@
-/** The logs over HTTP: C2SP tlog-tiles, a list of the logs, consistency proofs, and search. */
-import type { FastifyInstance, FastifyReply } from "fastify";
+/** The logs over HTTP: C2SP tlog-tiles, a list of the logs, consistency proofs, search, and records for the console. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
-import type { PublishedLogs } from "../ledger/ports/ledger.ts";
-import { admitViewers, type ServedLogs, type Viewer, viewerOfRequest } from "./ledger-access.ts";
-import { addRecordRoutes } from "./record-routes.ts";
-import { addSearchRoute, type Query, refuseOthers, type SearchRouteOptions } from "./search-route.ts";
-import { createViewerLimits, type ViewerLimits } from "./viewer-limits.ts";
+import { parseRecordId, type RecordId } from "../base/ids.ts";
+import type { PublishedLogs, Receipt } from "../ledger/ports/ledger.ts";
+import {
+  isContentParameter,
+  openParameters,
+  pageMembers,
+  parseSearch,
+  type SearchCriteria,
+  searchParameters,
+} from "../ledger/search/search-query.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import {
+  admitViewers,
+  createViewerLimits,
+  noteSearch,
+  type ServedLogs,
+  type Viewer,
+  type ViewerLimits,
+  viewerOfRequest,
+} from "./ledger-access.ts";
 
 /** Tiles never change and may be cached; answers that depend on the viewer are private. */
 const immutable = "max-age=31536000, immutable";
+
+export interface LedgerRoutesOptions {
+  readonly serviceName: string;
+  readonly clock: Clock;
+  readonly logger: Pick<Logger, "info">;
+}
 
 interface OfLog {
   Params: { log: string };
@@ -21,7 +43,7 @@ interface OfLog {
  */
 export function addLedgerRoutes(
   server: FastifyInstance,
-  options: SearchRouteOptions,
+  options: LedgerRoutesOptions,
   served: ServedLogs,
   noteRefusal: () => void,
 ): void {
@@ -43,7 +65,7 @@ function addListRoute(
 ): void {
   scope.get("/ledger", async (request, reply) => {
     const viewer = viewerOfRequest(request);
-    const published = (await viewerLimits.read(viewer, reply, () => logs.published())).filter(({ tenantId }) =>
+    const published = (await viewerLimits.read(request, reply, () => logs.published())).filter(({ tenantId }) =>
       maySee(viewer, tenantId),
     );
     return {
@@ -66,13 +88,13 @@ function maySee(viewer: Viewer, tenantId: string): boolean {
 function addLogRoutes(scope: FastifyInstance, logs: PublishedLogs, viewerLimits: ViewerLimits): void {
   scope.get<OfLog>("/ledger/:log/checkpoint", async (request, reply) => {
     const { log } = request.params;
-    const checkpoint = await viewerLimits.read(viewerOfRequest(request), reply, () => logs.checkpoint(log));
+    const checkpoint = await viewerLimits.read(request, reply, () => logs.checkpoint(log));
     return answer(reply, "text/plain; charset=utf-8", checkpoint);
   });
   scope.get<{ Params: { log: string; "*": string } }>("/ledger/:log/tile/*", async (request, reply) => {
     const { params } = request;
     const viewer = viewerOfRequest(request);
-    const tile = await viewerLimits.read(viewer, reply, () => logs.tile(params.log, params["*"]));
+    const tile = await viewerLimits.read(request, reply, () => logs.tile(params.log, params["*"]));
     const audience = viewer.presented ? "private" : "public";
     if (tile !== undefined) reply.header("cache-control", `${audience}, ${immutable}`);
     return answer(reply, "application/octet-stream", tile && Buffer.from(tile));
@@ -83,8 +105,7 @@ function addLogRoutes(scope: FastifyInstance, logs: PublishedLogs, viewerLimits:
     const [from, to] = [sizeOf(query.from), sizeOf(query.to)];
     if (from === undefined || to === undefined)
       throw new ServiceError("invalid_request", "from and to must be sizes of the log");
-    const viewer = viewerOfRequest(request);
-    const proof = await viewerLimits.read(viewer, reply, () => logs.consistencyProof(params.log, from, to));
+    const proof = await viewerLimits.read(request, reply, () => logs.consistencyProof(params.log, from, to));
     const lines = proof?.map((hash) => `${Buffer.from(hash).toString("base64")}\n`).join("");
     return answer(reply, "text/plain; charset=utf-8", lines);
   });
@@ -97,4 +118,177 @@ function answer(reply: FastifyReply, type: string, content: string | Buffer | un
 
 function sizeOf(text: unknown): number | undefined {
   return typeof text === "string" && /^(0|[1-9][0-9]{0,14})$/.test(text) ? Number(text) : undefined;
+}
+
+// Search.
+
+/** Bytes of a body: enough for every parameter at its longest. */
+const maxBodyBytes = 64 * 1024;
+
+/**
+ * Adds `GET` and `POST /ledger/<name>/search`: positions of the matching records, in the order of the log or the newest
+ * first; `next`, if present, is the `after` of the next page. Searches for the content of requests, summaries and counts
+ * need the body of a POST, a JSON object, and an operator or the scope that allows them. Each search is logged:
+ * who searched which log, and by which parameters, without their values.
+ */
+function addSearchRoute(
+  scope: FastifyInstance,
+  { serviceName, clock, logger }: LedgerRoutesOptions,
+  logs: PublishedLogs,
+  viewerLimits: ViewerLimits,
+): void {
+  const answer = async (request: FastifyRequest<OfLog>, reply: FastifyReply, given: Members) => {
+    const { log } = request.params;
+    const viewer = viewerOfRequest(request);
+    const { contentRefusal } = viewer;
+    if (contentRefusal !== undefined && Object.keys(given).some(isContentParameter)) throw contentRefusal;
+    const criteria = parse(given, clock.now());
+    const page = await viewerLimits.search(request, reply, () => {
+      noteSearch(logger, request, Object.keys(given));
+      return logs.search(log, criteria);
+    });
+    if (page === undefined) throw new ServiceError("no_route", "there is no such log");
+    if (page.ambiguous !== undefined)
+      throw new ServiceError("invalid_request", `several records have an id that begins with ${page.ambiguous}`);
+    return { service: serviceName, log, ...pageMembers(page) };
+  };
+  scope.addContentTypeParser("application/json", { parseAs: "buffer", bodyLimit: maxBodyBytes }, (_, body, done) =>
+    done(null, body),
+  );
+  scope.get<OfLog & { Querystring: Query }>("/ledger/:log/search", (request, reply) =>
+    answer(request, reply, readQuery(request.query)),
+  );
+  scope.post<OfLog & { Querystring: Query }>("/ledger/:log/search", (request, reply) => {
+    refuseOthers(request.query, []);
+    return answer(request, reply, readMembers(request));
+  });
+}
+
+type Members = Readonly<Record<string, string>>;
+
+function readQuery(query: Query): Members {
+  if (Object.keys(query).some(isContentParameter))
+    throw new ServiceError("invalid_request", "send personal values in the body of a POST, not in the URL");
+  refuseOthers(query, openParameters);
+  // A repeated parameter is a list.
+  if (Object.values(query).some((value) => typeof value !== "string"))
+    throw new ServiceError("invalid_request", "a parameter is given twice");
+  return query as Members;
+}
+
+/** Reads a flat object of strings, numbers and booleans. */
+function readMembers({ body, headers }: FastifyRequest): Members {
+  const type = headers["content-type"] ?? "";
+  if (!(body instanceof Uint8Array) || !/^application\/json *(; *charset="?utf-8"?)?$/i.test(type))
+    throw new ServiceError("unsupported_media_type", "the body must be application/json");
+  if ((headers["content-encoding"] ?? "identity").toLowerCase() !== "identity")
+    throw new ServiceError("unsupported_media_type", "content encodings are not supported on this route");
+  const members = parseObject(body);
+  refuseOthers(members, searchParameters);
+  return Object.fromEntries(
+    Object.entries(members).map(([name, value]) => {
+      if (["string", "number", "boolean"].includes(typeof value)) return [name, String(value)];
+      throw new ServiceError("invalid_request", `${name} must be a string or a number`);
+    }),
+  );
+}
+
+/** Parses RFC 8259 JSON without duplicate names, on which parsers disagree. */
+function parseObject(body: Uint8Array): Query {
+  const refusal = new ServiceError("invalid_request", "the body must be a JSON object, each member once");
+  let text: string;
+  let value: unknown;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+    value = JSON.parse(text);
+  } catch {
+    throw refusal;
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw refusal;
+  // If no value is an object, every string before a colon is a name.
+  const isFlat = Object.values(value).every((member) => typeof member !== "object");
+  const names = text.match(/"(?:[^"\\]|\\.)*"\s*:/g)?.length ?? 0;
+  if (isFlat && names !== Object.keys(value).length) throw refusal;
+  return value as Query;
+}
+
+function parse(given: Members, nowMs: number): SearchCriteria {
+  const criteria = parseSearch(given, nowMs);
+  if ("limit" in criteria) return criteria;
+  throw new ServiceError(
+    "invalid_request",
+    criteria.map(({ parameter, message }) => `${parameter} ${message}`).join("; "),
+  );
+}
+
+/** Parameters of a URL; a repeated one is a list. */
+type Query = Readonly<Record<string, unknown>>;
+
+/**
+ * Refuses unknown parameters: a misspelt one would answer another question.
+ *
+ * @throws ServiceError `invalid_request` if there are others than these
+ */
+function refuseOthers(query: Query, parameters: readonly string[]): void {
+  if (Object.keys(query).some((name) => !parameters.includes(name)))
+    throw new ServiceError("invalid_request", `the parameters are ${parameters.join(", ")}`);
+}
+
+// A record with its receipt, and why a decision was made. For the console.
+
+interface OfRecord {
+  Params: { log: string; record: string };
+}
+
+/**
+ * Adds `GET /ledger/<name>/record/<id>` and `GET /ledger/<name>/explanation/<id>`. The first answers a full receipt under
+ * the newest checkpoint, from which the reader takes the record once it has verified it. It is for viewers who may search
+ * by content. The second is for operators, because it names policies of the platform.
+ */
+function addRecordRoutes(
+  scope: FastifyInstance,
+  { serviceName, logger }: LedgerRoutesOptions,
+  { logs, explain }: ServedLogs,
+  viewerLimits: ViewerLimits,
+): void {
+  scope.get<OfRecord>("/ledger/:log/record/:record", async (request, reply) => {
+    const { log, record } = request.params;
+    const viewer = viewerOfRequest(request);
+    if (viewer.contentRefusal !== undefined) throw viewer.contentRefusal;
+    const receipt = await viewerLimits.read(request, reply, () => {
+      noteSearch(logger, request, ["record_id"]);
+      return logs.receipt(log, recordIdOf(record));
+    });
+    if (receipt === "unknown") throw new ServiceError("no_route", "the log has no such record");
+    const answer = { service: serviceName, log, record_id: record };
+    return receipt === "erased"
+      ? { ...answer, erased: true }
+      : { ...answer, erased: false, receipt: membersOf(receipt) };
+  });
+  scope.get<OfRecord>("/ledger/:log/explanation/:record", async (request, reply) => {
+    const { log, record } = request.params;
+    const viewer = viewerOfRequest(request);
+    if (viewer.contentRefusal !== undefined) throw viewer.contentRefusal;
+    if (viewer.tenantId !== undefined) throw new ServiceError("no_route", "explanations are for operators");
+    const tenantId = await viewerLimits.read(request, reply, () => logs.tenantOf(log));
+    if (tenantId === undefined) throw new ServiceError("no_route", "there is no such log");
+    const found = await viewerLimits.search(request, reply, () => {
+      noteSearch(logger, request, ["record_id"]);
+      return explain(tenantId, recordIdOf(record));
+    });
+    return { service: serviceName, log, record_id: record, ...found };
+  });
+}
+
+function recordIdOf(text: string): RecordId {
+  const recordId = parseRecordId(text);
+  if (recordId === undefined) throw new ServiceError("no_route", "the log has no such record");
+  return recordId;
+}
+
+function membersOf({ recordId, logOrigin, leafIndex, treeSize, leafHash, proof, leaf, opening, record }: Receipt) {
+  return {
+    ...{ record_id: recordId, log_origin: logOrigin, leaf_index: leafIndex, tree_size: treeSize, leaf_hash: leafHash },
+    ...{ proof, leaf, opening, record },
+  };
 }

@@ -1,23 +1,29 @@
 /** The operator listener: liveness, readiness, metrics and the logs, separate from the callers' listener. */
-import type { IncomingMessage, ServerResponse } from "node:http";
-import { type FastifyInstance, fastify } from "fastify";
+import http, { type IncomingMessage, type ServerResponse } from "node:http";
+import https from "node:https";
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { Clock } from "../base/clock.ts";
-import { ServiceError } from "../base/errors.ts";
-import type { RandomFill } from "../base/ids.ts";
+import { refusalHeaders, ServiceError, toEnvelope } from "../base/errors.ts";
+import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
 import { isLoopbackHost } from "../base/network.ts";
 import type { Timers } from "../base/timers.ts";
-import type { OnDefect } from "../http/connection.ts";
+import { confineConnections, type OnDefect, OpenAnswers } from "../http/connection.ts";
+import { Http1Exchanges } from "../http/http1-exchanges.ts";
 import { noSchemas } from "../http/no-schemas.ts";
-import { expectationFailed, expectsMore, type Http1Handler } from "../http/raw-answer.ts";
-import type { TlsFiles } from "../http/replaceable-tls.ts";
+import {
+  expectationFailed,
+  expectsMore,
+  type Http1Handler,
+  type RawRefusals,
+  rawRefusals,
+} from "../http/raw-answer.ts";
+import { ReplaceableTls, serverTlsOptions, type TlsFiles } from "../http/replaceable-tls.ts";
 import { describeCause, type Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { addConsoleRoutes } from "./console-routes.ts";
 import { refusalLog, type ServedLogs } from "./ledger-access.ts";
 import { addLedgerRoutes } from "./ledger-routes.ts";
 import { type ReadinessCheck, runChecks } from "./readiness.ts";
-import { nameExchange, opsRawRefusals, refuse } from "./refusals.ts";
-import { createOpsServer, type OpsServer } from "./socket.ts";
 
 export interface OpsListenerOptions {
   readonly serviceName: string;
@@ -215,4 +221,114 @@ const authority = /^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?$/;
 export function isLoopbackAuthority(host: string | undefined): boolean {
   const [, name] = authority.exec(host ?? "") ?? [];
   return name !== undefined && isLoopbackHost(name.toLowerCase());
+}
+
+// Refusals: in the error envelope, with the id of the exchange.
+
+interface RefusalOptions {
+  readonly serviceName: string;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+}
+
+/** Sets the header with the id of the exchange, the caller's if it is valid, and returns the id. */
+function nameExchange({ clock, random }: RefusalOptions, request: FastifyRequest, reply: FastifyReply): RequestId {
+  const given = request.headers["x-request-id"];
+  const requestId = (typeof given === "string" ? parseRequestId(given) : undefined) ?? newRequestId(clock, random);
+  reply.header("x-request-id", requestId);
+  return requestId;
+}
+
+/** Answers with the envelope, under the reason's status or another. */
+function refuse(
+  options: RefusalOptions,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  refusal: ServiceError,
+  status: number = refusal.httpStatus,
+): FastifyReply {
+  const given = reply.getHeader("x-request-id") as RequestId | undefined;
+  const requestId = given ?? nameExchange(options, request, reply);
+  reply.headers(refusalHeaders(refusal));
+  return reply.code(status).send(envelopeOf(options, requestId, refusal));
+}
+
+/** The envelope without violations, which are for programs. */
+function envelopeOf({ serviceName }: RefusalOptions, requestId: RequestId, refusal: ServiceError) {
+  const envelope = toEnvelope(serviceName, requestId, refusal);
+  const { violations: _, ...error } = envelope.error;
+  return { ...envelope, error };
+}
+
+/** Answers to what never becomes a request. */
+function opsRawRefusals(options: RefusalOptions): RawRefusals {
+  return rawRefusals({
+    ...options,
+    envelopeOf: (requestId, refusal) => envelopeOf(options, requestId, refusal),
+    allow: "GET, HEAD",
+    noTunnel: new ServiceError("method_not_allowed", "the method is not allowed here"),
+  });
+}
+
+// The server: plaintext or TLS, with the same rules as the callers' listener.
+
+interface OpsServerOptions extends Pick<RawRefusals, "onVersion" | "onTunnel"> {
+  /** Plaintext if absent. The authorities are those of client certificates, for bound tokens. */
+  readonly tls?: TlsFiles;
+  /** Called for unexpected errors that ended a connection. */
+  readonly onDefect: OnDefect;
+}
+
+/** Time until a whole request must have arrived, in milliseconds. */
+const requestTimeoutMs = 10_000;
+/** How long an idle connection is kept, in milliseconds: longer than the intervals of scrapers and probes. */
+const keepAliveTimeoutMs = 72_000;
+
+/** Time until the caller must have read the answer, in milliseconds. */
+const answerTimeoutMs = 30_000;
+const maxConnections = 1_024;
+
+interface OpsServer {
+  readonly server: http.Server;
+  /** Replaces the TLS files, as `ReplaceableTls` does. Does nothing without TLS. */
+  replaceTls(files: TlsFiles): void;
+}
+
+/** Creates the server. Nothing is bound until it listens. */
+function createOpsServer(handler: Http1Handler, options: OpsServerOptions): OpsServer {
+  const answers = new OpenAnswers({ answerTimeoutMs });
+  const exchanges = new Http1Exchanges(answers, options.onVersion);
+  const guarded = exchanges.guard(handler);
+  const { server, tls } = createFor(options.tls, exchanges, {
+    // A request without a host gets our own refusal.
+    requireHostHeader: false,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
+  });
+  server.on("request", guarded);
+  // By default Node answers an unknown expectation itself, and ends a tunnel without an answer.
+  server.on("checkExpectation", guarded);
+  server.on("connect", (_request, socket) => options.onTunnel(socket));
+  server.once("close", () => answers.close());
+  // Scrapers and tools of the deployment may all come through one proxy.
+  confineConnections(server, { onDefect: options.onDefect, maxConnections, isShared: () => true });
+  return { server, replaceTls: (files) => tls?.replace(files) };
+}
+
+function createFor(
+  files: TlsFiles | undefined,
+  exchanges: Http1Exchanges,
+  options: http.ServerOptions,
+): { readonly server: http.Server; readonly tls?: ReplaceableTls } {
+  if (files === undefined) return { server: http.createServer(options) };
+  const handshakeTimeout = requestTimeoutMs;
+  const server = https.createServer({ ...options, ...serverTlsOptions(files), handshakeTimeout });
+  const tls = new ReplaceableTls(server, {
+    files,
+    handshakeTimeoutMs: handshakeTimeout,
+    leave(disowned) {
+      for (const { socket } of disowned) exchanges.leave(socket);
+    },
+  });
+  return { server, tls };
 }

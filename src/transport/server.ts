@@ -1,7 +1,7 @@
 /** The gateway's HTTP server: fastify's router for both kinds of connection, with the routes of every protocol. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import Fastify from "fastify";
-import { overloaded, ServiceError } from "../base/errors.ts";
+import { overloaded, ServiceError, toEnvelope } from "../base/errors.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { Accounts } from "../http/accounts.ts";
 import { Admission, type AdmissionLimits, admissionMachine, defaultAdmissionLimits } from "../http/admission.ts";
@@ -11,7 +11,7 @@ import { createListener, type Listener, type ListenerOptions } from "../http/lis
 import { noSchemas } from "../http/no-schemas.ts";
 import { expectationFailed, expectsMore, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
 import { boundUnreadBody } from "../http/unread-body.ts";
-import { methodNotAllowed, toEnvelope, toServiceError } from "./calls/errors.ts";
+import { methodNotAllowed, toServiceError } from "./calls/errors.ts";
 import { type AdapterOptions, isAnswered } from "./calls/exchange.ts";
 import { countCaller, type Gate } from "./calls/gate.ts";
 import { answerHeaders, beginCall, type CallLifecycle, endCall } from "./calls/lifecycle.ts";

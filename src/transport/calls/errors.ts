@@ -1,11 +1,8 @@
-/**
- * Renders a `ServiceError` as the JSON envelope of the `/v1/sdk/*` routes, and as a Connect error with the standard
- * `google.rpc` details for gRPC, gRPC-Web and Connect.
- */
+/** Renders a `ServiceError` as a Connect error with the standard `google.rpc` details, for gRPC, gRPC-Web and Connect. */
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
-import { type ErrorCode, type RefusalDetails, ServiceError, withoutStack } from "../../base/errors.ts";
+import { type ErrorCode, type RefusalDetails, refusalHeaders, ServiceError, withoutStack } from "../../base/errors.ts";
 import type { RequestId } from "../../base/ids.ts";
 
 const connectCodes: Readonly<Record<ErrorCode, Code>> = {
@@ -21,50 +18,6 @@ const connectCodes: Readonly<Record<ErrorCode, Code>> = {
   unavailable: Code.Unavailable,
   internal: Code.Internal,
 };
-
-/** Body of a refusal on the JSON routes. Members without a value are left out. */
-export interface ErrorEnvelope {
-  readonly service: string;
-  readonly status: "error";
-  readonly error: {
-    readonly code: ErrorCode;
-    readonly reason: string;
-    readonly message: string;
-    readonly request_id: string;
-    readonly violations?: readonly { readonly field: string; readonly rule: string; readonly message: string }[];
-    readonly required_scopes?: readonly string[];
-    readonly missing_scopes?: readonly string[];
-    readonly retry_after_seconds?: number;
-  };
-}
-
-export function toEnvelope(service: string, requestId: RequestId, error: ServiceError): ErrorEnvelope {
-  const { violations, requiredScopes, missingScopes, retryAfterSeconds } = error.details;
-  return {
-    service,
-    status: "error",
-    error: {
-      code: error.code,
-      reason: error.reason,
-      message: error.message,
-      request_id: requestId,
-      ...(violations !== undefined && { violations }),
-      ...(requiredScopes !== undefined && { required_scopes: requiredScopes }),
-      ...(missingScopes !== undefined && { missing_scopes: missingScopes }),
-      ...(retryAfterSeconds !== undefined && { retry_after_seconds: retryAfterSeconds }),
-    },
-  };
-}
-
-/** Response headers that a refusal sets: `WWW-Authenticate`, `DPoP-Nonce`, and `Retry-After` in whole seconds. */
-export function refusalHeaders(error: ServiceError): Record<string, string> {
-  const { challenge, dpopNonce, retryAfterSeconds } = error.details;
-  return {
-    ...(challenge !== undefined && { "www-authenticate": challenge }),
-    ...(dpopNonce !== undefined && { "dpop-nonce": dpopNonce }),
-    ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),
-  };
-}
 
 /**
  * Returns the refusal as a Connect error: `ErrorInfo` with the reason, the service as domain, and the scopes as

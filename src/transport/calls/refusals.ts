@@ -10,10 +10,10 @@ import {
 import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { trailerFlag, trailerSerialize } from "@connectrpc/connect/protocol-grpc-web";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Reason, ServiceError } from "../../base/errors.ts";
+import { type Reason, refusalHeaders, type ServiceError, toEnvelope } from "../../base/errors.ts";
 import { pathOf } from "../../http/inbound-request.ts";
 import type { Call, Protocol } from "./call.ts";
-import { refusalHeaders, toConnectError, toEnvelope } from "./errors.ts";
+import { toConnectError } from "./errors.ts";
 
 /** `/package.Service/Method` */
 const rpcPath = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;

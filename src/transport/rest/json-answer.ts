@@ -1,7 +1,6 @@
 /** Writes JSON answers. They go to Node's response directly: fastify would add a charset that JSON does not have. */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { ServiceError } from "../../base/errors.ts";
-import { refusalHeaders, toEnvelope } from "../calls/errors.ts";
+import { refusalHeaders, type ServiceError, toEnvelope } from "../../base/errors.ts";
 
 /** Sends a JSON text with the headers that hooks set on the reply, the given ones, and its type and length. */
 export function sendJson(reply: FastifyReply, status: number, headers: Record<string, string>, json: ByteText): void {

@@ -1,9 +1,8 @@
 /** Authentication: settings become the authenticator and, if configured, the session route. */
 import { readFile } from "node:fs/promises";
-import type { SessionTokenRule } from "../auth/access-tokens.ts";
+import type { AuthenticatorEvent, SessionTokenRule } from "../auth/access-tokens.ts";
 import {
   type Authenticator,
-  type AuthenticatorEvent,
   type AuthenticatorOptions,
   createAuthenticator,
   identityHeaderNames,

@@ -14,7 +14,6 @@ import type { Timers } from "../base/timers.ts";
 import type { FindKeys } from "./candidate-keys.ts";
 import { readAccessToken, refusedToken } from "./challenge.ts";
 import { attributesWithin, claimedAttributes } from "./claims.ts";
-import type { OnCertificateIgnored } from "./confirmation.ts";
 import { createIntrospection, type IntrospectionResult } from "./introspection.ts";
 import { createIssuerFetch } from "./issuer-documents.ts";
 import { createIssuerKeys, type IssuerKeys, type IssuerStatus } from "./issuer-keys.ts";
@@ -65,35 +64,49 @@ export interface TokenDependencies {
   readonly fetch: typeof globalThis.fetch;
   /** Content of a file of credentials, as UTF-8. */
   readonly readFile: (path: string) => Promise<string>;
-  /** Called after each fetch of an issuer's keys. None of these callbacks may throw. */
-  readonly onKeysFetched: (status: NamedStatus) => void;
-  /** Called for each question to an issuer about a token, and each that was not asked. */
-  readonly onIntrospected: (issuer: string, result: IntrospectionResult) => void;
-  /** Called for a token that its issuer signed for a foreign tenant; once while the token is cached. */
-  readonly onOverreach: (issuer: string, tenantId: TenantId) => void;
-  readonly onCertificateIgnored: OnCertificateIgnored;
+  /** Must not throw. */
+  readonly onEvent: (event: AuthenticatorEvent) => void;
 }
 
-export interface AccessTokens {
-  /** See `Authenticator.authenticate`. */
+/** Events for log and metrics. They hold no secret. */
+export type AuthenticatorEvent =
+  | ({ readonly type: "issuer_keys_fetched" } & NamedStatus)
+  // An issuer signed a token for a foreign tenant; once while the token is cached.
+  | { readonly type: "issuer_overreached"; readonly issuer: string; readonly tenantId: TenantId }
+  // A question to an issuer about a token, or one that was not asked.
+  | { readonly type: "introspected"; readonly issuer: string; readonly result: IntrospectionResult }
+  // A peer that is not the trusted ingress sent headers reserved to it.
+  | { readonly type: "forwarded_certificate_ignored"; readonly remoteAddress: string }
+  | { readonly type: "identity_headers_ignored"; readonly remoteAddress: string };
+
+export interface AccessTokens extends IssuersInForce {
+  /**
+   * Derives the caller from the credentials of a call, from headers and peer alone.
+   * @param signal the call's deadline, which also ends the wait for the issuer's keys
+   * @throws ServiceError `missing_token`, `invalid_token`, `expired_token`, `proof_of_possession_failed` (each with a
+   *   challenge), `issuer_unavailable`, `store_unavailable`
+   */
   authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
-  /** See `Authenticator.authenticateStill`. */
+  /** Checks an open stream's credentials again, which may have been revoked. DPoP proofs are not checked again. */
   authenticateStill(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
-  /** See `Authenticator.holderOf`. */
+  /**
+   * Verifies an access token that an authenticated caller received from its holder. Does NOT check possession of a
+   * bound key, which is the caller's duty.
+   * @throws ServiceError `invalid_token`, `expired_token`, `issuer_unavailable`
+   */
   holderOf(token: string, signal: AbortSignal): Promise<Caller>;
-  readonly issuers: Omit<TokenIssuers, "verify">;
 }
 
 /** @throws Error if an issuer identifier is invalid, or is http and not on loopback; if no tokens could be accepted */
 export function createAccessTokens(options: TokenOptions, dependencies: TokenDependencies): AccessTokens {
-  const { clock, onCertificateIgnored } = dependencies;
+  const { clock, onEvent } = dependencies;
   const maximumTokenBytes = options.maximumTokenBytes ?? defaultMaximumTokenBytes;
   const clockToleranceSeconds = options.clockToleranceSeconds ?? defaultClockToleranceSeconds;
   const signatures = createFairSemaphore(signatureLimits);
   const possession = possessionMethod(options.proofOfPossession, {
     clock,
     clockToleranceSeconds,
-    onCertificateIgnored,
+    onCertificateIgnored: (remoteAddress) => onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),
     signatures,
   });
   const { verify, ...issuers } = openIssuers(options, clockToleranceSeconds, signatures, dependencies);
@@ -117,6 +130,7 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
   }
 
   return {
+    ...issuers,
     authenticate: (inbound, signal) => callerBy(possession.confirm, inbound, signal),
     authenticateStill: (inbound, signal) =>
       callerBy((_token, verified) => possession.confirmStill(verified, inbound), inbound, signal),
@@ -126,30 +140,34 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
       if (binding === "unclear") throw refusedToken("invalid_token", "the access token is not valid", "token cnf");
       return caller;
     },
-    issuers,
   };
 }
 
-export interface NamedStatus extends IssuerStatus {
+interface NamedStatus extends IssuerStatus {
   readonly issuer: string;
 }
 
-export interface TokenIssuers {
-  /** Verifies a token with its issuer's source. If the issuer is replaced meanwhile, the new one decides. */
-  readonly verify: RequireVerified;
+export interface IssuersInForce {
+  /** Whether tokens of any issuer can be verified now. */
+  status(): IssuerStatus;
   /** The issuer that is responsible for the tenant, and whether its keys are there; undefined if there is none. */
-  ofTenant(tenantId: TenantId): { readonly entry: IssuerEntry; readonly issuerReady: boolean } | undefined;
-  statuses(): readonly NamedStatus[];
+  issuerOf(tenantId: TenantId): { readonly entry: IssuerEntry; readonly issuerReady: boolean } | undefined;
   /** Token endpoint of an issuer; undefined while it is unknown. */
   tokenEndpointOf(issuer: string): string | undefined;
-  /** Starts to fetch keys. Call once. */
+  /** Starts to fetch the issuers' keys in the background and retries until they are there. Call once. */
   start(): void;
   /**
    * Replaces the issuers. Caches of unchanged issuers stay; keys stay while the issuer does.
    * @throws Error, without any change, if one is invalid or two share a tenant
    */
-  replace(issuers: readonly IssuerEntry[]): void;
+  replaceIssuers(issuers: readonly IssuerEntry[]): void;
+  /** Stops background work. Idempotent. */
   close(): void;
+}
+
+interface TokenIssuers extends IssuersInForce {
+  /** Verifies a token with its issuer's source. If the issuer is replaced meanwhile, the new one decides. */
+  readonly verify: RequireVerified;
 }
 
 /** Verifies tokens of one issuer completely, `iss` included. */
@@ -179,7 +197,7 @@ function openIssuers(
 ): TokenIssuers {
   const authorities = authoritiesFile === undefined ? undefined : () => given.readFile(authoritiesFile);
   const dependencies = { ...given, fetch: createIssuerFetch(given.fetch, authorities) };
-  const { clock, onKeysFetched, onIntrospected, onOverreach } = dependencies;
+  const { clock, onEvent } = dependencies;
   const closing = new AbortController();
   const own = session && openOwn(session);
   let current: ReadonlyMap<string, Issuer> = new Map();
@@ -220,14 +238,14 @@ function openIssuers(
       readAttributes: claimedAttributes(attributes),
       authSource: "bearer_token",
       signatures,
-      onOverreach: (tenantId) => onOverreach(issuer, tenantId),
+      onOverreach: (tenantId) => onEvent({ type: "issuer_overreached", issuer, tenantId }),
     };
     if (introspection !== undefined) {
       const { verify, status } = createIntrospection(introspection, rules, {
         ...dependencies,
         timeoutMs: fetchTimeoutMs,
         signal: closing.signal,
-        onAnswered: (result) => onIntrospected(issuer, result),
+        onAnswered: (result) => onEvent({ type: "introspected", issuer, result }),
       });
       return { entry, keys: undefined, verify: remember(verify, () => 0, sharers), status };
     }
@@ -236,12 +254,12 @@ function openIssuers(
       createIssuerKeys(issuer, {
         ...dependencies,
         timeoutMs: fetchTimeoutMs,
-        onFetched: (status) => onKeysFetched({ issuer, ...status }),
+        onFetched: (status) => onEvent({ type: "issuer_keys_fetched", issuer, ...status }),
       });
     return { entry, keys, verify: remember(byKeys(rules, keys.find), keys.revision, sharers), status: keys.status };
   }
 
-  function replace(entries: readonly IssuerEntry[]): void {
+  function replaceIssuers(entries: readonly IssuerEntry[]): void {
     requireApart(entries, session?.issuer);
     const before = current;
     const next = new Map(
@@ -277,9 +295,9 @@ function openIssuers(
     throw refusedToken("invalid_token", "the access token is not valid", "token iss");
   }
 
-  replace(issuers);
+  replaceIssuers(issuers);
   return {
-    replace,
+    replaceIssuers,
     async verify(token, context) {
       for (;;) {
         const issuersBefore = current;
@@ -289,13 +307,13 @@ function openIssuers(
         if (current === issuersBefore || sourceOf(token) === source) return verified;
       }
     },
-    ofTenant(tenantId) {
+    issuerOf(tenantId) {
       for (const { entry, status } of current.values())
         if (speaksFor(entry.tenants, tenantId)) return { entry, issuerReady: status().issuerReady };
       return undefined;
     },
     tokenEndpointOf: (issuer) => current.get(issuer)?.keys?.tokenEndpoint(),
-    statuses: () => [...current].map(([issuer, { status }]) => ({ issuer, ...status() })),
+    status: () => statusOfAll([...current].map(([issuer, { status }]) => ({ issuer, ...status() }))),
     start() {
       isStarted = true;
       for (const { keys } of current.values()) keys?.start();
@@ -311,7 +329,7 @@ function openIssuers(
 const maximumNamed = 8;
 
 /** Status of all issuers: ready if any issuer has its keys. The detail names those without. */
-export function statusOfAll(statuses: readonly NamedStatus[]): IssuerStatus {
+function statusOfAll(statuses: readonly NamedStatus[]): IssuerStatus {
   const [first, ...others] = statuses;
   if (first === undefined) return { issuerReady: false, detail: "no token issuer is configured" };
   if (others.length === 0) {

@@ -1,13 +1,8 @@
 /** An authenticator in front of a bare issuer, with time in the test's hands. */
 import { readFile } from "node:fs/promises";
 import { onTestFinished } from "vitest";
-import type { TokenOptions } from "../../../src/auth/access-tokens.ts";
-import {
-  type Authenticator,
-  type AuthenticatorEvent,
-  createAuthenticator,
-  type IdentityHeaderRule,
-} from "../../../src/auth/authenticator.ts";
+import type { AuthenticatorEvent, TokenOptions } from "../../../src/auth/access-tokens.ts";
+import { type Authenticator, createAuthenticator, type IdentityHeaderRule } from "../../../src/auth/authenticator.ts";
 import type { Clock } from "../../../src/base/clock.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";

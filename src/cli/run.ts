@@ -1,6 +1,7 @@
 /** All commands: parses the command line, runs the command and reports failures. */
 import { Command, CommanderError } from "commander";
 import packageFile from "../../package.json" with { type: "json" };
+import { visibleText } from "../base/visible-text.ts";
 import { loadTracing } from "../config/load.ts";
 import {
   clientsAddCommand,
@@ -13,7 +14,7 @@ import {
 } from "./credentials-commands.ts";
 import { doctorCommand } from "./doctor/doctor-command.ts";
 import { type AnyCommand, command } from "./frame/command.ts";
-import { print, Refusal, type Terminal, visibleText } from "./frame/terminal.ts";
+import { print, Refusal, type Terminal } from "./frame/terminal.ts";
 import {
   ledgerEraseCommand,
   ledgerHoldListCommand,

@@ -1,11 +1,12 @@
 /** The frame of every command: options, settings, answer, and exit code. */
 import { type Command, Option } from "commander";
 import { type SecurityEvent, securityFields } from "../../base/security-events.ts";
+import { visibleLine, visibleText } from "../../base/visible-text.ts";
 import type { ConfigFor, Use } from "../../config/config.ts";
 import { loadConfig } from "../../config/load.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import { isStatementText, maxOperatorLength, maxReasonLength } from "../../ledger/record/operator-records.ts";
-import { type Answer, print, Refusal, type Terminal, visibleLine, visibleText } from "./terminal.ts";
+import { type Answer, print, Refusal, type Terminal } from "./terminal.ts";
 
 /** Help of an option, and how its text is parsed. */
 interface Details {

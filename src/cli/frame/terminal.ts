@@ -1,5 +1,6 @@
 /** Effects of a command on its environment: output, questions, exit code. */
 import { createInterface } from "node:readline/promises";
+import { visibleText } from "../../base/visible-text.ts";
 
 export interface Terminal {
   /** Writes to standard output. */
@@ -112,30 +113,4 @@ export function print({ value = {}, text, problems = [], exitCode = 1 }: Answer,
   if (json) return terminal.out(`${visibleText(JSON.stringify(document, undefined, 2))}\n`);
   if (text !== undefined) terminal.out(`${visibleText(text)}\n`);
   for (const problem of problems) terminal.err(`${visibleText(problem)}\n`);
-}
-
-/** Control characters, characters that change text direction, line separators of terminals, and lone surrogates. */
-const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
-
-/**
- * One line: characters that would control a terminal, end the line or reorder it are written as JSON escapes (RFC 8259
- * §7), so that JSON within it keeps its value.
- */
-export function visibleLine(line: string): string {
-  return line.replace(unseen, escaped);
-}
-
-/** The same for several lines: newlines and tabs are kept. */
-export function visibleText(text: string): string {
-  return text.replace(unseen, (character) =>
-    character === "\n" || character === "\t" ? character : escaped(character),
-  );
-}
-
-function escaped(character: string): string {
-  return Array.from({ length: character.length }, (_, i) => unitEscape(character.charCodeAt(i))).join("");
-}
-
-function unitEscape(unit: number): string {
-  return `\\u${unit.toString(16).padStart(4, "0")}`;
 }

@@ -1,4 +1,5 @@
 import { createReadStream } from "node:fs";
+import { visibleLine } from "../../base/visible-text.ts";
 import {
   contentAddress,
   linesOf,
@@ -11,7 +12,7 @@ import {
 } from "../../ledger/pack/format.ts";
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import { command } from "../frame/command.ts";
-import { Refusal, visibleLine } from "../frame/terminal.ts";
+import { Refusal } from "../frame/terminal.ts";
 
 /** Needs only the pack, and no trusted key. */
 export const ledgerPackShowCommand = command({

@@ -12,6 +12,7 @@ import {
   type SearchPage,
   type SearchQuery,
 } from "../../ledger/ports/search.ts";
+import { countRows, csvText, rowColumns, rowOf } from "../../ledger/search/rows.ts";
 import { pageMembers } from "../../ledger/search/search-query.ts";
 import { sumOf } from "../../ledger/search/summary.ts";
 import { logNameOf } from "../../ledger/tlog/log-name.ts";
@@ -19,7 +20,7 @@ import { command, tellSecurity } from "../frame/command.ts";
 import { logOf, oneTenantFlag, withArchive } from "../frame/store.ts";
 import { type Answer, Refusal } from "../frame/terminal.ts";
 import { readSearch, searchedParameters, searchFlags, searchRefusal } from "./search-flags.ts";
-import { countRows, csvText, rowOf, tableText } from "./search-rows.ts";
+import { tableText } from "./search-rows.ts";
 
 /** Finds records of a tenant; all criteria must match. */
 export const ledgerSearchCommand = command({
@@ -86,8 +87,7 @@ async function wholePage(archive: StoreArchive, query: SearchQuery): Promise<Sea
 
 function csvOf({ found, counted }: SearchPage): string {
   if (counted !== undefined) return csvText(["value", "records"], countRows(counted));
-  const columns = ["time", "who", "did", "resource", "artifact", "result", "why", "evidenced", "record"];
-  return csvText(columns, found.map(rowOf));
+  return csvText(rowColumns, found.map(rowOf));
 }
 
 interface Told {

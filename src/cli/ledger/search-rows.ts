@@ -1,31 +1,6 @@
-/** Rows of records, as a table for a person or as CSV. */
-import type { Counted, FoundRecord } from "../../ledger/ports/search.ts";
-import { visibleLine } from "../frame/terminal.ts";
-
-/** Values by column. */
-export type Row = Readonly<Record<string, string>>;
-
-/** When, who, did what to what, with which result, why, and whether its evidence arrived. */
-export function rowOf({ recordedAt, recordId, kind, erased, summary = {} }: FoundRecord): Row {
-  const { principal = "", subject = principal, operation = "", resource, artifact_digest, cids, outcome } = summary;
-  const { reasons = [], alerts = [], decision_id, citation, reason, evidence = "" } = summary;
-  const cites = kind === "decision" || citation === undefined ? [] : [`cites ${decision_id ?? "nothing"}: ${citation}`];
-  return {
-    time: recordedAt,
-    who: subject === principal ? principal : `${principal} (${subject})`,
-    did: `${kind.replaceAll("_", " ")} ${operation}`.trim(),
-    resource: [resource?.kind, resource?.id].filter(Boolean).join("/"),
-    artifact: artifact_digest ?? cids?.[0] ?? "",
-    result: erased ? "ERASED" : (outcome ?? ""),
-    why: [...reasons, ...alerts.map((alert) => `alert ${alert}`), ...cites, ...(reason ? [reason] : [])].join(", "),
-    evidenced: evidence === "evidenced" ? "yes" : evidence === "missing" ? "no" : evidence.replaceAll("_", " "),
-    record: recordId,
-  };
-}
-
-export function countRows({ values }: Counted): readonly Row[] {
-  return values.map(({ value, records }) => ({ value, records: String(records) }));
-}
+/** Rows of records, as a table for a person. */
+import { visibleLine } from "../../base/visible-text.ts";
+import type { Row } from "../../ledger/search/rows.ts";
 
 /** Aligned columns with their names in capitals. Resource and artifact are one column, the artifact cut short. */
 export function tableText(rows: readonly Row[]): readonly string[] {
@@ -54,15 +29,4 @@ const shortLength = 23;
 
 function shortened(artifact: string): string {
   return artifact.length > shortLength ? `${artifact.slice(0, shortLength)}…` : artifact;
-}
-
-/** CSV (RFC 4180, except that lines end with LF) with a header line. A text that a spreadsheet would run as a formula begins with an apostrophe. */
-export function csvText(columns: readonly string[], rows: readonly Row[]): string {
-  const line = (cells: readonly string[]) => cells.map(csvCell).join(",");
-  return [line(columns), ...rows.map((row) => line(columns.map((column) => row[column] ?? "")))].join("\n");
-}
-
-function csvCell(text: string): string {
-  const inert = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert;
 }

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { visibleLine as clientVisibleLine } from "../../../clients/typescript/src/enforce/text.ts";
-import { print, visibleLine } from "../../../src/cli/frame/terminal.ts";
+import { visibleLine } from "../../../src/base/visible-text.ts";
+import { print } from "../../../src/cli/frame/terminal.ts";
 import { commandsOf, runCommandLine } from "../../../src/cli/run.ts";
 import { captureTerminal } from "./terminal.ts";
 

@@ -1,0 +1,27 @@
+/** Text of others that is shown to a person: characters that would control a terminal or reorder a line are escaped. */
+
+/** Control characters, characters that change text direction, line separators of terminals, and lone surrogates. */
+const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+/**
+ * One line: characters that would control a terminal, end the line or reorder it are written as JSON escapes (RFC 8259
+ * §7), so that JSON within it keeps its value.
+ */
+export function visibleLine(line: string): string {
+  return line.replace(unseen, escaped);
+}
+
+/** The same for several lines: newlines and tabs are kept. */
+export function visibleText(text: string): string {
+  return text.replace(unseen, (character) =>
+    character === "\n" || character === "\t" ? character : escaped(character),
+  );
+}
+
+function escaped(character: string): string {
+  return Array.from({ length: character.length }, (_, i) => unitEscape(character.charCodeAt(i))).join("");
+}
+
+function unitEscape(unit: number): string {
+  return `\\u${unit.toString(16).padStart(4, "0")}`;
+}

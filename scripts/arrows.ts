@@ -76,7 +76,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: ["@bufbuild/protobuf"],
   },
   ops: {
-    knows: ["base", "http", "ledger/ports", "ledger/search/search-query.ts", "telemetry"],
+    knows: ["base", "http", "ledger/ports", "ledger/report", "ledger/search/search-query.ts", "telemetry"],
     packages: ["fastify", "node:http", "node:https"],
   },
   http: { knows: ["base"], packages: ["lru-cache", "node:http", "node:http2"] },
@@ -113,6 +113,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   "ledger/artifacts": { knows: ["base", "ledger/ports"], packages: ["multiformats"] },
   "ledger/search": { knows: ["base", "ledger/artifacts", "ledger/ports"], packages: ["lru-cache"] },
   "ledger/record": { knows: ["base", "ledger/ports", "ledger/tlog"], packages: ["canonicalize"] },
+  "ledger/report": { knows: ["base", ...["ports", "search", "tlog"].map((room) => `ledger/${room}`)], packages: [] },
   "ledger/append": {
     knows: ["base", ...["artifacts", "ports", "record", "search", "tlog"].map((room) => `ledger/${room}`)],
     packages: ["lru-cache", "uuid"],

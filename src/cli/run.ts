@@ -27,6 +27,7 @@ import { ledgerPackCommand, ledgerPackVerifyCommand } from "./ledger/pack-comman
 import { ledgerPackShowCommand } from "./ledger/pack-show-command.ts";
 import { ledgerAnchorCommand, ledgerClockCommand, ledgerReapplyCommand } from "./ledger/recovery-commands.ts";
 import { ledgerReindexCommand } from "./ledger/reindex-command.ts";
+import { ledgerReportCommand } from "./ledger/report-command.ts";
 import { ledgerSearchCommand } from "./ledger/search-command.ts";
 import { ledgerVerifyCommand, receiptVerifyCommand } from "./ledger/verify-commands.ts";
 import { policyDiffCommand } from "./policy/diff-command.ts";
@@ -53,8 +54,8 @@ export function commandsOf(terminal: Terminal): Command {
     ...[migrateCommand, storeBackupCommand, storeCompactCommand, storeCopyCommand],
     ...[keysGenerateCommand, keysRotateCommand, keysShowCommand],
     ...[ledgerVerifyCommand, ledgerAnchorCommand, ledgerClockCommand, ledgerExportCommand],
-    ...[ledgerPackCommand, ledgerPackVerifyCommand, ledgerPackShowCommand, ledgerSearchCommand, ledgerReindexCommand],
-    ...[ledgerEraseCommand, ledgerReapplyCommand],
+    ...[ledgerPackCommand, ledgerPackVerifyCommand, ledgerPackShowCommand, ledgerSearchCommand, ledgerReportCommand],
+    ...[ledgerReindexCommand, ledgerEraseCommand, ledgerReapplyCommand],
     ...[ledgerHoldPlaceCommand, ledgerHoldReleaseCommand, ledgerHoldListCommand, receiptVerifyCommand],
     ...[clientsAddCommand, clientsRotateCommand, clientsListCommand, clientsRemoveCommand],
     ...[operatorsAddCommand, operatorsListCommand, operatorsRemoveCommand],
@@ -66,7 +67,8 @@ const groups: Readonly<Record<string, string>> = {
   policy: "begin, check, test, explain and compare policy directories, and replay decisions",
   store: "back up, compact and move a store",
   keys: "make, rotate and show the keys that sign checkpoints",
-  ledger: "verify, export and search the evidence logs, pack evidence, erase and hold records, and verify receipts",
+  ledger:
+    "verify, export and search the evidence logs, report on them, pack evidence, erase and hold records, and verify receipts",
   "ledger anchor": "the anchor of the store",
   "ledger clock": "the times of the logs",
   "ledger hold": "legal holds: what one covers is not erased",

@@ -4,6 +4,15 @@ import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { parseRecordId, type RecordId } from "../base/ids.ts";
 import type { PublishedLogs, Receipt } from "../ledger/ports/ledger.ts";
+import { reportHtml, reportStyleSource } from "../ledger/report/html.ts";
+import {
+  countsByUnit,
+  countsOf,
+  type Report,
+  readReport,
+  reportCsv,
+  reportTemplates,
+} from "../ledger/report/report.ts";
 import {
   isContentParameter,
   openParameters,
@@ -38,8 +47,8 @@ interface OfLog {
 
 /**
  * Adds `GET /ledger` (names, origins, sizes, verifier keys) and, below `/ledger/<name>/`: `checkpoint`, `tile/<L>/<N>`
- * and `tile/entries/<N>` with or without `.p/<W>`, `consistency?from=<size>&to=<size>`, `search`, `record/<id>` and
- * `explanation/<id>`. Anything beyond the log's size is a 404. Every request passes `admitViewers`, which calls `noteRefusal`.
+ * and `tile/entries/<N>` with or without `.p/<W>`, `consistency?from=<size>&to=<size>`, `search`, `record/<id>`,
+ * `explanation/<id>` and `report`. Anything beyond the log's size is a 404. Every request passes `admitViewers`, which calls `noteRefusal`.
  */
 export function addLedgerRoutes(
   server: FastifyInstance,
@@ -54,6 +63,7 @@ export function addLedgerRoutes(
     addLogRoutes(scope, served.logs, viewerLimits);
     addSearchRoute(scope, options, served.logs, viewerLimits);
     addRecordRoutes(scope, options, served, viewerLimits);
+    addReportRoute(scope, options, served, viewerLimits);
   });
 }
 
@@ -142,7 +152,7 @@ function addSearchRoute(
     const viewer = viewerOfRequest(request);
     const { contentRefusal } = viewer;
     if (contentRefusal !== undefined && Object.keys(given).some(isContentParameter)) throw contentRefusal;
-    const criteria = parse(given, clock.now());
+    const criteria = parseCriteria(given, clock.now());
     const page = await viewerLimits.search(request, reply, () => {
       noteSearch(logger, request, Object.keys(given));
       return logs.search(log, criteria);
@@ -156,7 +166,7 @@ function addSearchRoute(
     done(null, body),
   );
   scope.get<OfLog & { Querystring: Query }>("/ledger/:log/search", (request, reply) =>
-    answer(request, reply, readQuery(request.query)),
+    answer(request, reply, readQuery(request.query, openParameters)),
   );
   scope.post<OfLog & { Querystring: Query }>("/ledger/:log/search", (request, reply) => {
     refuseOthers(request.query, []);
@@ -166,10 +176,11 @@ function addSearchRoute(
 
 type Members = Readonly<Record<string, string>>;
 
-function readQuery(query: Query): Members {
+/** Reads parameters of a URL, of which each may be given once. */
+function readQuery(query: Query, parameters: readonly string[]): Members {
   if (Object.keys(query).some(isContentParameter))
     throw new ServiceError("invalid_request", "send personal values in the body of a POST, not in the URL");
-  refuseOthers(query, openParameters);
+  refuseOthers(query, parameters);
   // A repeated parameter is a list.
   if (Object.values(query).some((value) => typeof value !== "string"))
     throw new ServiceError("invalid_request", "a parameter is given twice");
@@ -212,7 +223,7 @@ function parseObject(body: Uint8Array): Query {
   return value as Query;
 }
 
-function parse(given: Members, nowMs: number): SearchCriteria {
+function parseCriteria(given: Members, nowMs: number): SearchCriteria {
   const criteria = parseSearch(given, nowMs);
   if ("limit" in criteria) return criteria;
   throw new ServiceError(
@@ -232,6 +243,76 @@ type Query = Readonly<Record<string, unknown>>;
 function refuseOthers(query: Query, parameters: readonly string[]): void {
   if (Object.keys(query).some((name) => !parameters.includes(name)))
     throw new ServiceError("invalid_request", `the parameters are ${parameters.join(", ")}`);
+}
+
+// Reports: the files of `ledger report`.
+
+/** What of the report is answered: a file, or its counts as JSON. */
+const formats = {
+  html: { type: "text/html; charset=utf-8", text: reportHtml },
+  csv: { type: "text/csv; charset=utf-8", text: reportCsv },
+  json: { type: "application/json; charset=utf-8", text: (report: Report) => JSON.stringify(countsIn(report)) },
+} as const;
+
+const reportParameters = ["template", "format", "from", "to", "last"] as const;
+
+/**
+ * Adds `GET /ledger/<name>/report`: the report of a template over a period, for viewers who may search by content. It is
+ * read page by page, each in the viewer's turn.
+ */
+function addReportRoute(
+  scope: FastifyInstance,
+  { clock, logger }: LedgerRoutesOptions,
+  { logs }: ServedLogs,
+  viewerLimits: ViewerLimits,
+): void {
+  scope.get<{ Params: { log: string }; Querystring: Query }>("/ledger/:log/report", async (request, reply) => {
+    const { log } = request.params;
+    const viewer = viewerOfRequest(request);
+    if (viewer.contentRefusal !== undefined) throw viewer.contentRefusal;
+    const { template: named, format: asked = "html", ...period } = readQuery(request.query, reportParameters);
+    const template = reportTemplates.find((each) => each === named);
+    const format = Object.entries(formats).find(([name]) => name === asked)?.[1];
+    const { fromMs, toMs = clock.now() } = parseCriteria(period, clock.now());
+    if (template === undefined) throw invalid(`template must be one of ${reportTemplates.join(", ")}`);
+    if (format === undefined) throw invalid(`format must be one of ${Object.keys(formats).join(", ")}`);
+    if (fromMs === undefined || fromMs >= toMs) throw invalid("last or from must be given, and to must be after it");
+    const [tenantId, checkpoint] = await viewerLimits.read(request, reply, async () => {
+      noteSearch(logger, request, Object.keys(request.query));
+      return [await logs.tenantOf(log), await logs.checkpoint(log)] as const;
+    });
+    if (tenantId === undefined || checkpoint === undefined) throw new ServiceError("no_route", "there is no such log");
+    const report = await readReport(
+      (criteria) =>
+        viewerLimits.search(request, reply, async () => (await logs.search(log, criteria)) ?? { found: [], size: 0 }),
+      { template, tenantId, fromMs, toMs, checkpoint },
+    );
+    return reply
+      .header("content-type", format.type)
+      .header("content-security-policy", `default-src 'none'; style-src ${reportStyleSource}; sandbox`)
+      .header("x-content-type-options", "nosniff")
+      .send(format.text(report));
+  });
+}
+
+function countsIn(report: Report) {
+  const { template, fromMs, toMs, rows, evidence, revisions } = report;
+  const listed = (counts: readonly (readonly [string, number])[]) =>
+    counts.map(([value, records]) => ({ value, records }));
+  return {
+    template,
+    from: new Date(fromMs).toISOString(),
+    to: new Date(toMs).toISOString(),
+    records: rows.length,
+    evidence: Object.fromEntries(evidence),
+    by_time: listed(countsByUnit(report)),
+    values: listed(countsOf(report)),
+    revisions,
+  };
+}
+
+function invalid(message: string): ServiceError {
+  return new ServiceError("invalid_request", message);
 }
 
 // A record with its receipt, and why a decision was made. For the console.

@@ -157,10 +157,10 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       return Promise.all(
         rows.map(async ({ leafIndex, recordId, leaf }): Promise<Known> => {
           const record = await ledger.find(tenantId, recordId as StoredRecord["record_id"]);
-          const { kind, recorded_at } = JSON.parse(leaf) as StoredRecord;
+          const { kind, recorded_at: recordedAt, policy_revision: policyRevision } = JSON.parse(leaf);
           if (record === "unknown") throw new Error("A record is missing.");
           const isErased = record === "erased";
-          const found = { leafIndex, recordId, kind, recordedAt: recorded_at, erased: isErased } as FoundRecord;
+          const found = { leafIndex, recordId, kind, recordedAt, erased: isErased, policyRevision } as FoundRecord;
           return { found, record: isErased ? undefined : record };
         }),
       );

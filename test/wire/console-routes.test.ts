@@ -1,6 +1,6 @@
 /** The routes of the operator listener that the console is made of: its files, records with receipts, explanations. */
 import { existsSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fromJson } from "@bufbuild/protobuf";
@@ -9,8 +9,10 @@ import { verifyReceipt } from "../../clients/typescript/src/receipts.ts";
 import { defaultClient } from "../../dev/issuer.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import { ReceiptSchema } from "../../gen/platform/sdk/v1/common_pb.ts";
+import { runCommandLine } from "../../src/cli/run.ts";
 import { formatOpsCredentials, hashOpsToken } from "../../src/credentials/ops-credentials.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { captureTerminal } from "../unit/cli/terminal.ts";
 
 const operatorToken = Buffer.alloc(32, 9).toString("base64url");
 const scopes = ["platform-api.access", "evidence.write", "ledger.search"];
@@ -116,6 +118,67 @@ describe("an explanation", () => {
     const own = await gateway.token({ clientId: "tenant-a" });
     const { status, body } = await get(`/ledger/${log}/explanation/${decisionId}`, own);
     expect([status, body.error.message]).toEqual([404, "explanations are for operators"]);
+  });
+});
+
+describe("a report", () => {
+  const period = "from=2026-01-01T00:00:00Z&to=2100-01-01T00:00:00Z";
+  const pathOf = (query = `template=access&${period}`, name = log) => `/ledger/${name}/report?${query}`;
+
+  test("is the file of the command, for operators and for the tenant", async () => {
+    const { dataDir } = gateway;
+    const out = join(dataDir, "report.html");
+    const settings = join(dataDir, "report-settings.yaml");
+    const store = `sqlite:${join(dataDir, "platform.db")}`;
+    await writeFile(settings, JSON.stringify({ SVC_STORE: store, SVC_LEDGER_KEY: join(dataDir, "ledger.key") }));
+    const asked = ["--tenant", "tenant-a", "--template", "unevidenced", "--out", out, "--csv"];
+    const range = ["--from", "2026-01-01T00:00:00Z", "--to", "2100-01-01T00:00:00Z"];
+    const { terminal, written } = captureTerminal();
+    await runCommandLine(["ledger", "report", "--config", settings, ...asked, ...range], terminal);
+    expect(written.err).toBe("");
+    for (const token of [operatorToken, await gateway.token({ clientId: "tenant-a" })])
+      for (const format of ["html", "csv"]) {
+        const { status, headers, text } = await get(pathOf(`template=unevidenced&${period}&format=${format}`), token);
+        expect([status, text]).toEqual([200, await readFile(out.replace("html", format), "utf8")]);
+        expect(text).toContain(decisionId);
+        expect(headers.get("content-type")).toBe(`text/${format}; charset=utf-8`);
+        expect(headers.get("content-security-policy")).toMatch(/^default-src 'none'; style-src 'sha256-.*; sandbox$/);
+      }
+  });
+
+  test("comes as counts too, for plots", async () => {
+    const { body } = await get(pathOf("template=unevidenced&last=1d&format=json"), operatorToken);
+    expect(body).toMatchObject({ records: 1, evidence: { missing: 1 }, values: [{ records: 1 }] });
+    expect(body.revisions).toHaveLength(1);
+    expect(body.by_time.reduce((sum: number, { records }: { records: number }) => sum + records, 0)).toBe(1);
+  });
+
+  test("leaves a line in the log: who read it, and by which parameters", async () => {
+    await get(pathOf(), operatorToken);
+    const line = gateway.logged.findLast((text) => text.includes("ledger_searched")) ?? "{}";
+    expect(JSON.parse(line)).toMatchObject({ operator: "olga", log, fields: ["template", "from", "to"] });
+  });
+
+  test("is shown only with credentials, to tenants only with the scope, and to no other tenant", async () => {
+    expect((await get(pathOf())).status).toBe(401);
+    const unscoped = await gateway.token({ clientId: "tenant-a", scope: scopes.slice(0, 2).join(" ") });
+    expect((await get(pathOf(), unscoped)).status).toBe(403);
+    const stranger = await gateway.token({ clientId: "tenant-b" });
+    expect((await get(pathOf(), stranger)).status).toBe(404);
+    expect((await get(pathOf(undefined, "0".repeat(32)), operatorToken)).status).toBe(404);
+  });
+
+  test.each([
+    ["template=all&last=1d", "template must be one of access"],
+    ["template=access", "last or from must be given"],
+    ["template=access&last=1d&to=2020-01-01T00:00:00Z", "to must be after it"],
+    ["template=access&last=1d&format=pdf", "format must be one of html, csv, json"],
+    ["template=access&last=1d&last=2d", "a parameter is given twice"],
+    ["template=access&last=1d&outcome=deny", "send personal values in the body"],
+    ["template=access&last=1d&tenant=tenant-b", "the parameters are template"],
+  ])("is refused with %s", async (query, message) => {
+    const { status, body } = await get(pathOf(query), operatorToken);
+    expect([status, body.error.message]).toEqual([400, expect.stringContaining(message)]);
   });
 });
 

@@ -117,7 +117,7 @@ async function writePack(
  * Creates the file: never over an existing one, and readable by the owner only, because it contains what the log keeps
  * sealed.
  */
-async function create(path: string): Promise<FileHandle> {
+export async function create(path: string): Promise<FileHandle> {
   try {
     return await open(path, "wx", 0o600);
   } catch (error) {

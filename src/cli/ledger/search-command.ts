@@ -160,7 +160,7 @@ async function digestOf(file: string): Promise<string> {
 }
 
 /** The user of the process; undefined if the machine has no name for it. */
-function userName(): string | undefined {
+export function userName(): string | undefined {
   try {
     return userInfo().username;
   } catch {

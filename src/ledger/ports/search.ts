@@ -83,6 +83,8 @@ export interface FoundRecord {
   readonly recordedAt: string;
   /** Only the leaf is left: the record is found by its id and time only. */
   readonly erased: boolean;
+  /** Decision: the policies that decided. */
+  readonly policyRevision?: string;
   /** Absent unless asked for, and if the record was erased. */
   readonly summary?: RecordSummary;
 }
@@ -133,6 +135,8 @@ export interface RecordSummary {
   readonly expects_evidence?: boolean;
   /** Allowed decision: what arrived of its evidence. */
   readonly evidence?: EvidenceCode;
+  /** Erasure, or release of a hold: the record that it is about. */
+  readonly about_record?: string;
   /** Reason that an operator gave, such as for an erasure. */
   readonly reason?: string;
 }

@@ -20,13 +20,13 @@ export const rowColumns = [
 /** When, who, did what to what, with which result, why, and whether its evidence arrived. */
 export function rowOf({ recordedAt, recordId, kind, erased, summary = {} }: FoundRecord): Row {
   const { principal = "", subject = principal, operation = "", resource, artifact_digest, cids, outcome } = summary;
-  const { reasons = [], alerts = [], decision_id, citation, reason, evidence = "" } = summary;
+  const { reasons = [], alerts = [], decision_id, citation, reason, evidence = "", about_record } = summary;
   const cites = kind === "decision" || citation === undefined ? [] : [`cites ${decision_id ?? "nothing"}: ${citation}`];
   return {
     time: recordedAt,
     who: subject === principal ? principal : `${principal} (${subject})`,
     did: `${kind.replaceAll("_", " ")} ${operation}`.trim(),
-    resource: [resource?.kind, resource?.id].filter(Boolean).join("/"),
+    resource: [about_record && "record", about_record, resource?.kind, resource?.id].filter(Boolean).join("/"),
     artifact: artifact_digest ?? cids?.[0] ?? "",
     result: erased ? "ERASED" : (outcome ?? ""),
     why: [...reasons, ...alerts.map((alert) => `alert ${alert}`), ...cites, ...(reason ? [reason] : [])].join(", "),

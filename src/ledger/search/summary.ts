@@ -35,6 +35,7 @@ export function summaryOf(record: StoredRecord): RecordSummary {
     decision_id: isDecision ? record.record_id : textOf(request.decision_id),
     relied_on: isDecision ? reliedOnIds(outcome) : undefined,
     expects_evidence: isDecision && outcome.allow === true ? expectsEvidence(record) : undefined,
+    about_record: textOf(request.record_id),
     reason: textOf(request.reason),
   });
 }

@@ -321,8 +321,10 @@ function verified(
 ): Match | undefined {
   if (row === undefined) throw new DamagedError(`leaf ${leafIndex} is missing`);
   const leaf = row.leaf as Uint8Array;
-  const { record_id: recordId, kind, recorded_at: recordedAt } = readLeaf(`leaf ${leafIndex}`, leaf);
-  const place = { leafIndex, recordId, kind, recordedAt, erased: row.opening === null };
+  const read = readLeaf(`leaf ${leafIndex}`, leaf);
+  const { record_id: recordId, kind, recorded_at: recordedAt, policy_revision: policyRevision } = read;
+  const revision = policyRevision === undefined ? {} : { policyRevision };
+  const place = { leafIndex, recordId, kind, recordedAt, erased: row.opening === null, ...revision };
   const isById = terms.every(({ field, value }) => field === "record_id" && value === recordId);
   if (row.opening === null || (isById && !isOpened)) return isById ? { place, record: undefined } : undefined;
   const record = openStoredRecord(`record ${recordId}`, leaf, row.sealed as Uint8Array, row.opening as Uint8Array);

@@ -58,6 +58,7 @@ const harmless = [
     "ledger pack verify",
     "ledger pack show",
     "ledger search",
+    "ledger report",
     "ledger reindex",
   ],
   ...["ledger hold place", "ledger hold list", "ledger receipt verify", "store backup", "store compact"],

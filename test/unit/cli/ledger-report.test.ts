@@ -1,0 +1,161 @@
+/** `ledger report`, on a store that a service has written. */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { runCommandLine } from "../../../src/cli/run.ts";
+import type { NewRecord } from "../../../src/ledger/ports/record.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { decision, evidence } from "../ledger/pack/records.ts";
+import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
+import { captureTerminal } from "./terminal.ts";
+
+const startMs = Date.UTC(2026, 0, 30);
+const period = ["--from", "2026-01-30T00:00:00Z", "--to", "2026-02-02T00:00:00Z"];
+const markup = `"><img src=x onerror="alert(1)">\u202e'`;
+let clock = manualClock(startMs);
+let directory: string;
+let out: string;
+/** Ids of the records, in order. */
+let ids: readonly string[];
+
+/** What a service does between two starts: a record every six hours. */
+async function serve(records: readonly ((ids: readonly string[]) => Partial<NewRecord>)[]): Promise<readonly string[]> {
+  const random = seededRandom();
+  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
+  const makeRecord = recordMaker(clock, random);
+  const made: string[] = [];
+  for (const changes of records) {
+    made.push((await ledger.append(makeRecord(tenant("alice"), changes(made)))).recordId);
+    clock.nowMs += 6 * 3_600_000;
+  }
+  await ledger.close();
+  return made;
+}
+
+const denied = (reasons: readonly string[]) => ({
+  ...decision(false, "access"),
+  outcome: { allow: false, policy_revision: "sha256:0123", reasons: [...reasons] },
+});
+const hostile = {
+  ...decision(false, markup),
+  request: { operation: markup, resource: { kind: markup, id: markup }, purpose: markup, artifact_digest: markup },
+  outcome: { allow: false, policy_revision: markup, reasons: [markup], alerts: ["break-glass", markup] },
+};
+
+beforeEach(async () => {
+  directory = enterWithStore();
+  clock = manualClock(startMs);
+  out = join(directory, "report.html");
+  ids = await serve([
+    () => decision(true, "access"),
+    ([id]) => evidence("access", { decision: id as string }),
+    () => decision(true, "access"),
+    () => denied(["tenant/a"]),
+    () => denied([]),
+    () => decision(true, "protect"),
+    () => hostile,
+  ]);
+});
+afterEach(() => leave(directory));
+
+const report = (template: string, ...options: string[]) =>
+  run("ledger", "report", "--tenant", "alice", "--template", template, "--out", out, ...period, ...options);
+
+/** Ids in the appendix, in order. */
+function listed(): readonly string[] {
+  const html = readFileSync(out, "utf8");
+  return html.slice(html.indexOf('class="ids"')).match(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g) ?? [];
+}
+
+describe("a report lists", () => {
+  test.each([
+    ["access", [0, 2]],
+    ["denials", [3, 4, 6]],
+    ["unevidenced", [2, 5]],
+    ["break-glass", [6]],
+    ["erasures", []],
+  ])("%s", async (template, expected) => {
+    const { out: said, code } = await report(template);
+    expect([code, said]).toEqual([0, expect.stringContaining(`${expected.length} records of ledger.example/`)]);
+    expect(listed()).toEqual(expected.map((at) => ids[at]));
+  });
+
+  test("erasures with the operator, the reason and the record that was erased", async () => {
+    clock.nowMs = Date.now();
+    const now = ["ledger", "report", "--tenant", "alice", "--template", "erasures", "--out", out, "--last", "1h"];
+    await run("ledger", "erase", "--tenant", "alice", "--record", ids[3] ?? "", ...erasing);
+    expect(await run(...now, "--csv")).toMatchObject({ code: 0 });
+    expect(readFileSync(join(directory, "report.csv"), "utf8")).toMatch(
+      new RegExp(`^[^\n]+\n[^,]+,olga,erasure,record/${ids[3]},,,request 1,,[0-9a-f-]{36},,\\d+\n$`),
+    );
+    // What was erased is in no other report.
+    out = join(directory, "denials.html");
+    await report("denials");
+    expect(listed()).toEqual([ids[4], ids[6]]);
+  });
+
+  test("only records of the period", async () => {
+    const first = ["--template", "denials", "--from", "2026-01-30T12:00:00Z", "--to", "2026-01-30T18:00:00.001Z"];
+    expect(await run("ledger", "report", ...first, "--out", out)).toMatchObject({ code: 0 });
+    expect(listed()).toEqual([ids[3]]);
+    expect(readFileSync(out, "utf8")).toContain(
+      "2026-01-30T12:00:00.000Z up to, and without, 2026-01-30T18:00:00.001Z",
+    );
+  });
+});
+
+test("a report is the same file again while the log is the same", async () => {
+  await report("denials", "--csv");
+  const first = readFileSync(out, "utf8");
+  expect(first).toContain(`ledger report --tenant alice --template denials --from 2026-01-30T00:00:00.000Z`);
+  out = join(directory, "again.html");
+  await report("denials", "--csv");
+  expect(readFileSync(out, "utf8")).toBe(first);
+  expect(readFileSync(join(directory, "again.csv"))).toEqual(readFileSync(join(directory, "report.csv")));
+});
+
+test("a report is one file that loads nothing and runs nothing, whatever callers wrote", async () => {
+  await report("denials", "--csv");
+  const html = readFileSync(out, "utf8");
+  expect(html).toContain("&quot;&gt;&lt;img src=x onerror=&quot;alert(1)&quot;&gt;\\u202e&#39;");
+  expect(html).not.toMatch(/<img|<script|<link|<iframe|\son\w+="|\u202e|url\(|@import/);
+  expect(html.match(/\b(href|src)="[^"]*"/g)).toBeNull();
+  expect(html).toContain(`content="default-src 'none'; style-src &#39;sha256-`);
+  expect(readFileSync(join(directory, "report.csv"), "utf8")).toContain(`"""><img src=x`);
+});
+
+test("the cover says how many decisions have which evidence, and which checkpoint covers them", async () => {
+  await report("access");
+  const html = readFileSync(out, "utf8");
+  expect(html).toContain("<dt>Evidence evidenced</dt><dd>1</dd>");
+  expect(html).toContain("<dt>Evidence missing</dt><dd>1</dd>");
+  expect(html).toMatch(/<pre>ledger\.example\/[0-9a-f]+\n8\n\S{44}\n\n— ledger\.example\//);
+  expect(html.match(/<svg/g)).toHaveLength(2);
+  expect(html).toContain("<title>2026-01-30: 2</title>");
+});
+
+test("a search leaves a trace, and a report does too", async () => {
+  const { terminal, logged } = captureTerminal();
+  const words = ["--tenant", "alice", "--template", "access", "--out", out, ...period];
+  await runCommandLine(["ledger", "report", ...words], terminal);
+  expect(JSON.parse(logged.join(""))).toMatchObject({ event: "ledger_searched", fields: ["template", "from", "to"] });
+});
+
+test.each([
+  [["--template", "access"], "--last or --from: is required", 2],
+  [["--template", "access", "--last", "1x"], "--last: must be a number of minutes", 2],
+  [["--template", "access", "--from", "2026-01-02T00:00:00Z", "--to", "2026-01-02T00:00:00Z"], "--to: is not after", 2],
+  [["--template", "all", "--last", "1d"], "Allowed choices are access, denials", 1],
+])("%j is refused", async (options, problem, exitCode) => {
+  const { err, code } = await run("ledger", "report", ...options, "--out", out);
+  expect([err, code]).toEqual([expect.stringContaining(problem), exitCode]);
+  expect(existsSync(out)).toBe(false);
+});
+
+test("no file is written over, and none is left if the other cannot be written", async () => {
+  writeFileSync(join(directory, "report.csv"), "mine");
+  const { err, code } = await report("access", "--csv");
+  expect([err, code]).toEqual([`${join(directory, "report.csv")} is there already\n`, 1]);
+  expect([existsSync(out), readFileSync(join(directory, "report.csv"), "utf8")]).toEqual([false, "mine"]);
+});

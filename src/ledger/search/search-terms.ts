@@ -70,6 +70,22 @@ function commonTermsOf({ kind, request, outcome }: TermSource): readonly SearchT
 /** Values of `outcome`. */
 export const searchedOutcomes = ["allow", "deny", "accepted", ...eventOutcomes, "unknown"] as const;
 
+/** Kinds of records with an outcome; an event has any other. */
+const kindsOfOutcome: Readonly<Record<string, readonly RecordKind[]>> = {
+  allow: ["decision"],
+  deny: ["decision"],
+  accepted: ["registration"],
+  refused: ["registration", "evidence"],
+};
+
+/** Whether a record of the kind may have all of the terms. Says so without the record's content. */
+export function mayHaveTerms(kind: RecordKind, terms: readonly SearchTerm[]): boolean {
+  return terms.every(({ field, value }) => {
+    if (field === "reason" || field === "alert") return kind === "decision";
+    return field !== "outcome" || (kindsOfOutcome[value] ?? ["evidence"]).includes(kind);
+  });
+}
+
 /** A decision's `allow` or `deny`, a registration's `accepted` or `refused`, an event's outcome word. */
 function outcomeOf(kind: RecordKind, request: JsonObject, outcome: JsonObject): JsonValue | undefined {
   if (kind === "decision") return outcome.allow === true ? "allow" : "deny";

@@ -18,7 +18,7 @@ import {
   withDecision,
 } from "../../ledger/search/search-index.ts";
 import { isIdPrefix } from "../../ledger/search/search-query.ts";
-import { hasTerms } from "../../ledger/search/search-terms.ts";
+import { hasTerms, mayHaveTerms } from "../../ledger/search/search-terms.ts";
 import { ArrivedEvidence, countedValues, summaryOf, sumOf } from "../../ledger/search/summary.ts";
 import { DamagedError } from "../files/errors.ts";
 import { headOfTenant, visibleOpening } from "./log-rows.ts";
@@ -326,6 +326,7 @@ function verified(
   const revision = policyRevision === undefined ? {} : { policyRevision };
   const place = { leafIndex, recordId, kind, recordedAt, erased: row.opening === null, ...revision };
   const isById = terms.every(({ field, value }) => field === "record_id" && value === recordId);
+  if (!mayHaveTerms(kind, terms)) return undefined;
   if (row.opening === null || (isById && !isOpened)) return isById ? { place, record: undefined } : undefined;
   const record = openStoredRecord(`record ${recordId}`, leaf, row.sealed as Uint8Array, row.opening as Uint8Array);
   return isById || hasTerms(record, terms) ? { place, record } : undefined;

@@ -319,3 +319,25 @@ class Tally {
     return changes.sort((a, b) => b.count - a.count);
   }
 }
+
+/** A comparison of recorded decisions, as members of an answer. */
+export function recordedMembers({ compared, erased, notAskable, notLookedUp, changes }: RecordedComparison) {
+  return {
+    compared,
+    erased,
+    not_askable: notAskable,
+    not_looked_up: notLookedUp,
+    ways: changes.map(({ kind, before, after, count, callers, example }) => ({
+      kind,
+      count,
+      before,
+      after,
+      callers: callers.map(({ tenantId, application, count: own }) => ({
+        tenant_id: tenantId,
+        ...(application !== undefined && { application }),
+        count: own,
+      })),
+      example: { tenant_id: example.tenantId, decision_id: example.decisionId },
+    })),
+  };
+}

@@ -6,6 +6,8 @@ import { parseDecimal, parseTimestamp } from "../../base/text-forms.ts";
 import type { RecordedChange, RecordedComparison } from "../../domain/replay.ts";
 import {
   compareBundles,
+  comparisonMembers,
+  memberName,
   type PolicyChange,
   type PolicyComparison,
   type PolicySummary,
@@ -70,7 +72,7 @@ export const policyDiffCommand = command({
         tests.push(...(await readTests(directory)).map(({ question }) => question));
       const compared = compareBundles(from.bundle, to.bundle, tests);
       const proof = await proofOrUndefined(from.bundle, to.bundle, compared.changes, context);
-      return answerOf(compared, proof, recorded, engines, options);
+      return await answerOf(compared, proof, recorded, engines, options);
     } finally {
       for (const { engine } of directories) engine.release();
     }
@@ -153,13 +155,13 @@ async function proofOrUndefined(
   }
 }
 
-function answerOf(
+async function answerOf(
   searched: PolicyComparison,
   proof: ProofOutcome | undefined,
   recorded: RecordedComparison | undefined,
   [before, after]: readonly [CompiledEngine, CompiledEngine],
   { maxChanges = 0, sampled }: DiffOptions,
-): Answer {
+): Promise<Answer> {
   const proven = proof === undefined || "missing" in proof ? undefined : heldTo(proof, searched);
   const compared = proven === undefined ? searched : withFound(searched, proven);
   // The same answer for other reasons is not a difference.
@@ -173,7 +175,7 @@ function answerOf(
     exhaustive: isExhaustive,
     ...comparisonMembers(compared),
     ...(proven !== undefined && { proof: proofMembers(proven) }),
-    ...(recorded !== undefined && { recorded: recordedMembers(recorded) }),
+    ...(recorded !== undefined && { recorded: (await import("../../domain/replay.ts")).recordedMembers(recorded) }),
   };
   const text = [
     `from ${before.revision} to ${after.revision}`,
@@ -197,50 +199,6 @@ function tooMany(changes: number, allowed: number): string {
 }
 
 // The result, for machines and for people.
-
-type Decided = Pick<PolicyDecision, "allow" | "reasons">;
-
-function comparisonMembers({ changes, asked, summary }: PolicyComparison) {
-  return {
-    summary,
-    asked,
-    ways: changes.map(({ difference, foundBy, tenants, actions, example, before, after }) => ({
-      kind: difference.kind,
-      found_by: foundBy,
-      tenants,
-      actions,
-      guidance: difference.guidance.map(memberName),
-      before: answerMembers(before),
-      after: answerMembers(after),
-      example,
-    })),
-  };
-}
-
-function recordedMembers({ compared, erased, notAskable, notLookedUp, changes }: RecordedComparison) {
-  return {
-    compared,
-    erased,
-    not_askable: notAskable,
-    not_looked_up: notLookedUp,
-    ways: changes.map(({ kind, before, after, count, callers, example }) => ({
-      kind,
-      count,
-      before: answerMembers(before),
-      after: answerMembers(after),
-      callers: callers.map(({ tenantId, application, count: own }) => ({
-        tenant_id: tenantId,
-        ...(application !== undefined && { application }),
-        count: own,
-      })),
-      example: { tenant_id: example.tenantId, decision_id: example.decisionId },
-    })),
-  };
-}
-
-function answerMembers({ allow, reasons }: Decided) {
-  return { allow, reasons };
-}
 
 function comparisonText({ changes, asked, summary }: PolicyComparison): string {
   return [
@@ -267,11 +225,6 @@ function changeLines({ difference, tenants, actions, before, after, example }: P
   ];
 }
 
-/** As in annotations and answers. */
-function memberName(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-}
-
 /** Most names in one line. */
 const maxListed = 5;
 
@@ -280,7 +233,7 @@ function listed(names: readonly string[]): string {
   return `${names.slice(0, maxListed).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
-function answerText({ allow, reasons }: Decided): string {
+function answerText({ allow, reasons }: Pick<PolicyDecision, "allow" | "reasons">): string {
   return `${allow ? "ALLOW" : "DENY"}, because of ${reasons.join(", ") || "no policy"}`;
 }
 

@@ -10,7 +10,12 @@ import {
   compilePolicyBundle,
   type EngineOptions,
 } from "../../policy/engine/engine.ts";
-import { type PolicyTestReport, type PolicyTestResult, runPolicyTests } from "../../policy/engine/policy-tests.ts";
+import {
+  type PolicyTestReport,
+  type PolicyTestResult,
+  reportMembers,
+  runPolicyTests,
+} from "../../policy/engine/policy-tests.ts";
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import { loadPolicyTests, readPolicyDirectory } from "../../policy/load/directory.ts";
 import type { PolicyTest } from "../../policy/load/policy-test-file.ts";
@@ -222,10 +227,7 @@ function reportAnswer(
   const failed = results.filter(({ differences }) => differences.length > 0);
   const value = {
     directory,
-    passed: results.length - failed.length,
-    failed: failed.length,
-    tests: results.map(({ test, differences }) => ({ name: test.name, file: test.file, line: test.line, differences })),
-    unexercised: unexercised.map(({ set, id, file, line }) => ({ set, id, file, line })),
+    ...reportMembers({ results, unexercised }),
   };
   const text = [
     ...results.flatMap((result) => resultLines(result, engine)),

@@ -321,3 +321,32 @@ function partsOf({ text, effect, actions }: CheckedPolicy): readonly string[] {
     ...Object.entries(annotations).map(([name, value]) => `@${name}(${JSON.stringify(value ?? "")})`),
   ];
 }
+
+// The result as JSON.
+
+/** Answers and examples of a comparison, as members of an answer. */
+export function comparisonMembers({ changes, asked, summary }: PolicyComparison) {
+  return {
+    summary,
+    asked,
+    ways: changes.map(({ difference, foundBy, tenants, actions, example, before, after }) => ({
+      kind: difference.kind,
+      found_by: foundBy,
+      tenants,
+      actions,
+      guidance: difference.guidance.map(memberName),
+      before: answerMembers(before),
+      after: answerMembers(after),
+      example,
+    })),
+  };
+}
+
+function answerMembers({ allow, reasons }: Pick<PolicyDecision, "allow" | "reasons">) {
+  return { allow, reasons };
+}
+
+/** As in annotations and answers. */
+export function memberName(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}

@@ -71,3 +71,14 @@ function inOrder({ id, parameters }: Obligation): Obligation {
 function sorted(value: unknown): unknown {
   return Array.isArray(value) ? [...value].sort() : value;
 }
+
+/** A report as members of an answer. */
+export function reportMembers({ results, unexercised }: Pick<PolicyTestReport, "results" | "unexercised">) {
+  const failed = results.filter(({ differences }) => differences.length > 0).length;
+  return {
+    passed: results.length - failed,
+    failed,
+    tests: results.map(({ test, differences }) => ({ name: test.name, file: test.file, line: test.line, differences })),
+    unexercised: unexercised.map(({ set, id, file, line }) => ({ set, id, file, line })),
+  };
+}

@@ -310,6 +310,7 @@ class ModelStore implements LedgerStore {
   cosignatures = () => this.#later("cosignatures", () => this.#cosignatures);
   storeCosignatures = () => this.#later("cosignatures", () => {});
   keepPolicyRevision = () => this.#later("policy", () => {});
+  policyRevision = async () => undefined;
   check = () => this.#later("check", () => {});
   close = () => this.#later("close", () => {});
   registrations = async () => [];

@@ -1,7 +1,7 @@
 /** The ledger of a service, over any store: appends through group commit. */
 import { ServiceError } from "../../base/errors.ts";
 import type { SharedAnchor } from "../ports/anchor.ts";
-import type { Ledger, PublishedLogs } from "../ports/ledger.ts";
+import type { Ledger, PublishedLogs, RecordArchive } from "../ports/ledger.ts";
 import { type LedgerStore, type LogState, UnsoundLogError } from "../ports/store.ts";
 import { type LogName, logNameOf, parseLogName } from "../tlog/log-name.ts";
 import { type CheckpointSigner, cosigning } from "../tlog/signer.ts";
@@ -16,7 +16,7 @@ export interface LedgerEvents extends AppendEvents {
   watchWaiting?(count: () => number): void;
 }
 
-export interface ServiceLedger extends Ledger, PublishedLogs {
+export interface ServiceLedger extends Ledger, PublishedLogs, Pick<RecordArchive, "policyRevision"> {
   /** Whether the newest append or check found the store writable. */
   readonly writable: boolean;
 }
@@ -83,6 +83,7 @@ export function ledgerOver(
     find: (tenantId, recordId) => store.find(tenantId, recordId),
     registrations: (tenantId, names) => store.registrations(tenantId, names),
     keepPolicyRevision: (revision, content) => store.keepPolicyRevision(revision, content),
+    policyRevision: (revision) => store.policyRevision(revision),
     /** Checks that come while one is under way share its answer, so that probes cannot load the store. */
     check() {
       checking ??= noted(store.check()).finally(() => {

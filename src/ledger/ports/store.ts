@@ -178,6 +178,8 @@ export interface LedgerStore extends BatchWriter, CosignatureStore, Registration
   multiProof(name: LogName, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined>;
   /** Durable when it resolves. Existing content stays. Bytes are UTF-8. */
   keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void>;
+  /** Stored content of a policy revision; undefined if there is none. */
+  policyRevision(revision: string): Promise<string | undefined>;
   /** Makes a small durable write. */
   check(): Promise<void>;
   /** Finishes pending work, then closes files or connections. */

@@ -3,8 +3,7 @@
  * a running service with a thousand policies. The result is handed over set by set, each when the one before was taken,
  * because deserialising all of it in one turn of the event loop would be a pause too.
  */
-import { Worker } from "node:worker_threads";
-import { threadEnvironment } from "../../base/thread-environment.ts";
+import { inThread } from "../../base/thread-call.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import type { CheckedSet, ComparedBundle } from "./check.ts";
 
@@ -12,23 +11,12 @@ import type { CheckedSet, ComparedBundle } from "./check.ts";
 type FromChecker = readonly [string, CheckedSet] | Omit<ComparedBundle, "sets">;
 
 /** The same as `compareBundle`, in a thread that ends with it. Rejects if the thread fails. */
-export async function checkBundleInThread(bundle: PolicyBundle): Promise<ComparedBundle> {
-  const worker = new Worker(new URL("./check-worker.ts", import.meta.url), {
-    workerData: bundle,
-    env: threadEnvironment(),
-  });
-  const { promise, resolve, reject } = Promise.withResolvers<ComparedBundle>();
+export function checkBundleInThread(bundle: PolicyBundle): Promise<ComparedBundle> {
   const sets = new Map<string, CheckedSet>();
-  worker.on("message", (message: FromChecker) => {
-    if ("problems" in message) return resolve({ sets, ...message });
+  return inThread(new URL("./check-worker.ts", import.meta.url), bundle, (message: FromChecker, worker) => {
+    if ("problems" in message) return { sets, ...message };
     sets.set(...message);
     worker.postMessage("taken");
+    return undefined;
   });
-  worker.once("error", reject);
-  worker.once("exit", (code) => reject(new Error(`the thread that checks policies ended with ${code}`)));
-  try {
-    return await promise;
-  } finally {
-    await worker.terminate();
-  }
 }

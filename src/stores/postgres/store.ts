@@ -114,6 +114,10 @@ export class PostgresStore implements LedgerStore {
     return this.#translated(() => this.#reader.consistencyProof(name, first, second));
   }
 
+  policyRevision(revision: string): Promise<string | undefined> {
+    return this.#translated(() => this.#reader.policyRevision(revision));
+  }
+
   multiProof(name: LogName, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined> {
     return this.#translated(() => this.#reader.multiProof(name, size, leafIndices));
   }

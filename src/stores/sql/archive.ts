@@ -51,10 +51,6 @@ const policyRevisions: Statement = {
   name: "policy_revisions",
   text: "SELECT revision FROM policy_revisions ORDER BY revision",
 };
-const findRevision: Statement = {
-  name: "find_revision",
-  text: "SELECT content FROM policy_revisions WHERE revision = $1",
-};
 const signingKeys: Statement = {
   name: "signing_keys",
   text: "SELECT public_key FROM signing_keys WHERE $1::integer IS NULL OR position <= $1::integer ORDER BY position",
@@ -101,9 +97,7 @@ export class StoredArchive implements StoreArchive {
   }
 
   policyRevision(revision: string): Promise<string | undefined> {
-    return this.#translated(
-      async () => (await this.#source.query(findRevision, [revision])).rows[0]?.content as string | undefined,
-    );
+    return this.#translated(() => this.#reader.policyRevision(revision));
   }
 
   clockMs(): Promise<number | undefined> {

@@ -26,6 +26,11 @@ const findRecord: Statement = {
           WHERE tenant_id = $1 AND record_id = $2`,
 };
 
+const findRevision: Statement = {
+  name: "find_revision",
+  text: "SELECT content FROM policy_revisions WHERE revision = $1",
+};
+
 interface EntryRow {
   readonly leaf_index: number;
   readonly leaf: Uint8Array;
@@ -74,6 +79,10 @@ export class StoreReader {
   /** In one snapshot: a rebuild that ends meanwhile would remove the index that the search reads. */
   search(query: SearchQuery): Promise<SearchPage> {
     return this.#database.snapshot((queries) => searchRecords(queries, query), query.tenantId);
+  }
+
+  async policyRevision(revision: string): Promise<string | undefined> {
+    return (await this.#database.query(findRevision, [revision])).rows[0]?.content as string | undefined;
   }
 
   lookAtRegistrations(tenantId: TenantId, names: readonly string[]): Promise<RegistrationsLook> {

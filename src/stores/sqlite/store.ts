@@ -77,6 +77,7 @@ function storeOver({ threads, clock, random, keys }: SqliteStoreOptions): Sqlite
     tile: reader.tile,
     consistencyProof: reader.consistencyProof,
     multiProof: reader.multiProof,
+    policyRevision: reader.policyRevision,
     cosignatures: reader.cosignatures,
     storeCosignatures: writer.storeCosignatures,
     keepPolicyRevision: writer.keepPolicyRevision,

@@ -11,12 +11,13 @@ import { type FileSource, followTls } from "./followed-files.ts";
 import { defectReport, type Machine, type ServeConfig } from "./gateway.ts";
 import { type LivePolicy, newerSet } from "./live-policy.ts";
 import { type OpsViewers, servesLogs } from "./ops-viewers.ts";
+import { servedPolicies } from "./policy-console.ts";
 
 /** Parts of the operator listener. The caller closes them. */
 interface OperatorParts {
   readonly checks: readonly ReadinessCheck[];
   readonly metrics: OpsListenerOptions["metrics"];
-  readonly logs: PublishedLogs & Pick<RecordArchive, "find">;
+  readonly logs: PublishedLogs & Pick<RecordArchive, "find" | "policyRevision">;
   readonly policy: PolicyHolder;
   readonly viewers: OpsViewers;
   /** Default: requests are answered at once. */
@@ -43,6 +44,7 @@ export async function createOperatorSide(
           logs,
           viewerOf: viewers.viewerOf,
           explain: (tenantId, recordId) => explainDecision(logs, policy, tenantId, recordId),
+          policies: servedPolicies(config, logs, policy, timers),
           consolePage: new URL("../../console/dist/index.html", import.meta.url),
         }
       : undefined,

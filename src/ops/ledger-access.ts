@@ -1,6 +1,7 @@
 /** Access to the logs: identifies the viewer of a request, and the logs that it may see. */
 import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { createFairSemaphore, type FairLimits } from "../base/fair-queue.ts";
 import type { PrincipalId, RecordId, TenantId } from "../base/ids.ts";
@@ -33,8 +34,38 @@ export interface ServedLogs {
    * is no such decision.
    */
   readonly explain: (tenantId: TenantId, recordId: RecordId) => Promise<object>;
+  readonly policies: ServedPolicies;
   /** The built document of the console, which reads the logs. */
   readonly consolePage: URL;
+}
+
+/** The policies of a log's tenant, as members of answers. Reject with `no_route` for what there is not. */
+export interface ServedPolicies {
+  /**
+   * Policies in force for the tenant, and the revisions that decided the newest part of the log.
+   * @param isWhole whether with those of the platform, which are not a tenant's
+   */
+  overview(log: string, tenantId: TenantId, isWhole: boolean): Promise<object>;
+  /** Texts of a revision that was in force. */
+  texts(tenantId: TenantId, revision: string, isWhole: boolean): Promise<object>;
+  /** The files of the policy directory. */
+  files(): Promise<object>;
+  /** Tries a draft of them; nothing of it stays. Rejects with `invalid_request` if it takes too much. */
+  tryDraft(log: string, tenantId: TenantId, draft: GivenDraft, signal: AbortSignal): Promise<object>;
+}
+
+export interface GivenDraft {
+  /** Texts by path. */
+  readonly files: Readonly<Record<string, string>>;
+  readonly questions: string;
+  /** Also asks the decisions recorded from this time on, in milliseconds since the Unix epoch. */
+  readonly fromMs: number | undefined;
+}
+
+export interface LedgerRoutesOptions {
+  readonly serviceName: string;
+  readonly clock: Clock;
+  readonly logger: Pick<Logger, "info">;
 }
 
 const decorator = "viewer";
@@ -110,17 +141,40 @@ export interface ViewerLimits {
   read<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>): Promise<T>;
   /** Runs a search in that turn; each may take a tenth of a second of a thread or a connection. */
   search<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>): Promise<T>;
+  /**
+   * Tries a draft of policies, which may take seconds of a core: one at a time, and one of the same credentials. The
+   * signal is aborted when the viewer has left. Rejects with `rate_limited` for a second one.
+   */
+  tryOut<T>(request: FastifyRequest, reply: FastifyReply, work: (signal: AbortSignal) => Promise<T>): Promise<T>;
 }
 
 const readLimits: FairLimits = { maximum: 8, maximumWaitingEach: 64, maximumWaiting: 512 };
 const searchLimits: FairLimits = { maximum: 2, maximumWaitingEach: 16, maximumWaiting: 64 };
+const trialLimits: FairLimits = { maximum: 1, maximumWaitingEach: 4, maximumWaiting: 16 };
 
 export function createViewerLimits(): ViewerLimits {
   const reads = createFairSemaphore(readLimits);
   const searches = createFairSemaphore(searchLimits);
+  const trials = createFairSemaphore(trialLimits);
+  const trying = new Set<string | undefined>();
   return {
     read: (request, reply, work) => reads.run(partyOf(request), work, leavingOf(reply)),
     search: (request, reply, work) => searches.run(partyOf(request), work, leavingOf(reply)),
+    async tryOut(request, reply, work) {
+      const { operator, principalId } = viewerOfRequest(request);
+      const credential = operator ?? principalId;
+      if (trying.has(credential))
+        throw new ServiceError("rate_limited", "a draft of the same credentials is tried already", {
+          retryAfterSeconds: 1,
+        });
+      trying.add(credential);
+      const leaving = leavingOf(reply);
+      try {
+        return await trials.run(partyOf(request), () => work(leaving), leaving);
+      } finally {
+        trying.delete(credential);
+      }
+    },
   };
 }
 

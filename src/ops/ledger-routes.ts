@@ -1,6 +1,5 @@
 /** The logs over HTTP: C2SP tlog-tiles, a list of the logs, consistency proofs, search, and records for the console. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { parseRecordId, type RecordId } from "../base/ids.ts";
 import type { PublishedLogs, Receipt } from "../ledger/ports/ledger.ts";
@@ -13,33 +12,22 @@ import {
   reportCsv,
   reportTemplates,
 } from "../ledger/report/report.ts";
-import {
-  isContentParameter,
-  openParameters,
-  pageMembers,
-  parseSearch,
-  type SearchCriteria,
-  searchParameters,
-} from "../ledger/search/search-query.ts";
-import type { Logger } from "../telemetry/logger.ts";
+import { isContentParameter, openParameters, pageMembers } from "../ledger/search/search-query.ts";
 import {
   admitViewers,
   createViewerLimits,
+  type LedgerRoutesOptions,
   noteSearch,
   type ServedLogs,
   type Viewer,
   type ViewerLimits,
   viewerOfRequest,
 } from "./ledger-access.ts";
+import { type Members, parseCriteria, type Query, readMembers, readQuery, refuseOthers } from "./log-requests.ts";
+import { addPolicyRoutes } from "./policy-routes.ts";
 
 /** Tiles never change and may be cached; answers that depend on the viewer are private. */
 const immutable = "max-age=31536000, immutable";
-
-export interface LedgerRoutesOptions {
-  readonly serviceName: string;
-  readonly clock: Clock;
-  readonly logger: Pick<Logger, "info">;
-}
 
 interface OfLog {
   Params: { log: string };
@@ -48,7 +36,8 @@ interface OfLog {
 /**
  * Adds `GET /ledger` (names, origins, sizes, verifier keys) and, below `/ledger/<name>/`: `checkpoint`, `tile/<L>/<N>`
  * and `tile/entries/<N>` with or without `.p/<W>`, `consistency?from=<size>&to=<size>`, `search`, `record/<id>`,
- * `explanation/<id>` and `report`. Anything beyond the log's size is a 404. Every request passes `admitViewers`, which calls `noteRefusal`.
+ * `explanation/<id>`, `report`, `policies`, `policies/<revision>` and `playground`. Anything beyond the log's size is a
+ * 404. Every request passes `admitViewers`, which calls `noteRefusal`.
  */
 export function addLedgerRoutes(
   server: FastifyInstance,
@@ -64,6 +53,7 @@ export function addLedgerRoutes(
     addSearchRoute(scope, options, served.logs, viewerLimits);
     addRecordRoutes(scope, options, served, viewerLimits);
     addReportRoute(scope, options, served, viewerLimits);
+    addPolicyRoutes(scope, options, served, viewerLimits);
   });
 }
 
@@ -172,77 +162,6 @@ function addSearchRoute(
     refuseOthers(request.query, []);
     return answer(request, reply, readMembers(request));
   });
-}
-
-type Members = Readonly<Record<string, string>>;
-
-/** Reads parameters of a URL, of which each may be given once. */
-function readQuery(query: Query, parameters: readonly string[]): Members {
-  if (Object.keys(query).some(isContentParameter))
-    throw new ServiceError("invalid_request", "send personal values in the body of a POST, not in the URL");
-  refuseOthers(query, parameters);
-  // A repeated parameter is a list.
-  if (Object.values(query).some((value) => typeof value !== "string"))
-    throw new ServiceError("invalid_request", "a parameter is given twice");
-  return query as Members;
-}
-
-/** Reads a flat object of strings, numbers and booleans. */
-function readMembers({ body, headers }: FastifyRequest): Members {
-  const type = headers["content-type"] ?? "";
-  if (!(body instanceof Uint8Array) || !/^application\/json *(; *charset="?utf-8"?)?$/i.test(type))
-    throw new ServiceError("unsupported_media_type", "the body must be application/json");
-  if ((headers["content-encoding"] ?? "identity").toLowerCase() !== "identity")
-    throw new ServiceError("unsupported_media_type", "content encodings are not supported on this route");
-  const members = parseObject(body);
-  refuseOthers(members, searchParameters);
-  return Object.fromEntries(
-    Object.entries(members).map(([name, value]) => {
-      if (["string", "number", "boolean"].includes(typeof value)) return [name, String(value)];
-      throw new ServiceError("invalid_request", `${name} must be a string or a number`);
-    }),
-  );
-}
-
-/** Parses RFC 8259 JSON without duplicate names, on which parsers disagree. */
-function parseObject(body: Uint8Array): Query {
-  const refusal = new ServiceError("invalid_request", "the body must be a JSON object, each member once");
-  let text: string;
-  let value: unknown;
-  try {
-    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
-    value = JSON.parse(text);
-  } catch {
-    throw refusal;
-  }
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw refusal;
-  // If no value is an object, every string before a colon is a name.
-  const isFlat = Object.values(value).every((member) => typeof member !== "object");
-  const names = text.match(/"(?:[^"\\]|\\.)*"\s*:/g)?.length ?? 0;
-  if (isFlat && names !== Object.keys(value).length) throw refusal;
-  return value as Query;
-}
-
-function parseCriteria(given: Members, nowMs: number): SearchCriteria {
-  const criteria = parseSearch(given, nowMs);
-  if ("limit" in criteria) return criteria;
-  throw new ServiceError(
-    "invalid_request",
-    criteria.map(({ parameter, message }) => `${parameter} ${message}`).join("; "),
-  );
-}
-
-/** Parameters of a URL; a repeated one is a list. */
-type Query = Readonly<Record<string, unknown>>;
-
-/**
- * Refuses unknown parameters: a misspelt one would answer another question.
- *
- * @throws ServiceError `invalid_request` if there are others than these
- */
-function refuseOthers(query: Query, parameters: readonly string[]): void {
-  if (Object.keys(query).some((name) => !parameters.includes(name)))
-    throw new ServiceError("invalid_request", `the parameters are ${parameters.join(", ")}`);
 }
 
 // Reports: the files of `ledger report`.

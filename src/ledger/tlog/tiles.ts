@@ -67,6 +67,16 @@ export function* allTiles(size: number): Generator<TileCoordinate> {
   }
 }
 
+/** The entries of a bundle, in order. */
+export function* entriesIn(bundle: Uint8Array): Generator<Uint8Array> {
+  const bytes = Buffer.from(bundle.buffer, bundle.byteOffset, bundle.byteLength);
+  for (let at = 0; at < bytes.length; ) {
+    const end = at + 2 + bytes.readUInt16BE(at);
+    yield bytes.subarray(at + 2, end);
+    at = end;
+  }
+}
+
 /** A bundle of entries: each follows its length as a big-endian 16-bit number. */
 export function encodeEntries(entries: readonly Uint8Array[]): Uint8Array {
   const bundle = Buffer.alloc(entries.reduce((sum, { length }) => sum + 2 + length, 0));

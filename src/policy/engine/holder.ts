@@ -26,6 +26,19 @@ export class PolicyHolder implements PolicyEngine {
     return this.#engine.revision;
   }
 
+  get policies(): CompiledEngine["policies"] {
+    return this.#engine.policies;
+  }
+
+  /** Content of the revision in force, in UTF-8. */
+  get contentBytes(): Uint8Array {
+    return this.#engine.contentBytes;
+  }
+
+  setOf(...asked: Parameters<CompiledEngine["setOf"]>): string | undefined {
+    return this.#engine.setOf(...asked);
+  }
+
   /**
    * @throws ServiceError `policy_unavailable` if the declared attributes changed after those of the caller were read:
    *   the same name may now be of another claim

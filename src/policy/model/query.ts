@@ -58,6 +58,18 @@ export function parseQueryText(text: string): PolicyQuery {
   return parseQuery(members(document.toJS(), "a question", queryMembers));
 }
 
+/**
+ * Parses one question or a list of them from JSON or YAML; names and expectations of tests are ignored. Throws a
+ * RangeError that describes the problem.
+ */
+export function parseQueriesText(text: string): readonly PolicyQuery[] {
+  const document = parseDocument(text, { prettyErrors: false });
+  const [error] = document.errors;
+  if (error !== undefined) throw new RangeError(`is neither JSON nor YAML: ${error.message}`);
+  const given = [document.toJS() ?? []].flat() as readonly unknown[];
+  return given.map((item) => parseQuery(members(item, "a question", ["name", ...queryMembers, "expect"])));
+}
+
 function parseCaller(tenant: unknown, value: unknown): Caller {
   const { tenant: _, ...rows } = principalRows;
   const principal = members(value ?? {}, "principal", [...Object.keys(rows), "attributes"]);

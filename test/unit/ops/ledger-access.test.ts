@@ -25,6 +25,7 @@ async function start(viewerOf: ServedLogs["viewerOf"], served: PublishedLogs = l
       logs: served,
       viewerOf,
       explain: async () => ({}),
+      policies: {} as ServedLogs["policies"],
       consolePage: new URL("./absent/index.html", import.meta.url),
     },
     loopback: true,

@@ -1,0 +1,104 @@
+/** Tries drafts of policies in a thread, beside the policies in force and recorded decisions. Writes nothing. */
+import { ServiceError } from "../base/errors.ts";
+import type { RecordId, TenantId } from "../base/ids.ts";
+import { inThread } from "../base/thread-call.ts";
+import type { Timers } from "../base/timers.ts";
+import type { RecordArchive } from "../ledger/ports/ledger.ts";
+import type { StoredRecord } from "../ledger/ports/record.ts";
+import type { SearchPage, SearchQuery } from "../ledger/ports/search.ts";
+import type { RecordedSample, Trial } from "./playground-worker.ts";
+import { findDecision } from "./replay.ts";
+
+/** Most recorded decisions of one trial, the newest. */
+const maxRecorded = 1_000;
+const timeoutMs = 30_000;
+const heapMib = 512;
+
+/** Recorded decisions of a tenant, from a time on. */
+export interface RecordedSince {
+  readonly tenantId: TenantId;
+  readonly fromMs: number;
+}
+
+export interface TrialSource {
+  search(query: Omit<SearchQuery, "tenantId">): Promise<SearchPage | undefined>;
+  readonly find: RecordArchive["find"];
+}
+
+/**
+ * Resolves with the answer of `tryDraft`, and `recorded` if decisions are asked again. Rejects with `invalid_request` if
+ * the draft takes longer than 30 seconds or more than 512 MiB, or with the reason of the signal.
+ */
+export async function runTrial(
+  trial: Omit<Trial, "recorded">,
+  since: RecordedSince | undefined,
+  source: TrialSource,
+  timers: Timers,
+  signal: AbortSignal,
+): Promise<object> {
+  const limit = new AbortController();
+  const seconds = timeoutMs / 1_000;
+  const cancel = timers.after(timeoutMs, () => limit.abort(tooLong(`the draft takes longer than ${seconds} s`)));
+  try {
+    const recorded = since && (await sampleOf(source, since, AbortSignal.any([signal, limit.signal])));
+    const given = { ...trial, recorded } satisfies Trial;
+    const limits = { signal: AbortSignal.any([signal, limit.signal]), heapMib };
+    return await inThread(
+      new URL("./playground-worker.ts", import.meta.url),
+      given,
+      (answer: object) => answer,
+      limits,
+    );
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ERR_WORKER_OUT_OF_MEMORY") throw error;
+    throw tooLong(`the draft takes more than ${heapMib} MiB`);
+  } finally {
+    cancel();
+  }
+}
+
+function tooLong(message: string): ServiceError {
+  return new ServiceError("invalid_request", `${message}: try it with the command policy diff`);
+}
+
+async function sampleOf(
+  source: TrialSource,
+  { tenantId, fromMs }: RecordedSince,
+  signal: AbortSignal,
+): Promise<RecordedSample> {
+  const found: SearchPage["found"][number][] = [];
+  const records = new Map<string, StoredRecord | "unknown" | "erased">();
+  const noting = {
+    async find(tenant: TenantId, id: RecordId) {
+      const record = await source.find(tenant, id);
+      records.set(id, record);
+      return record;
+    },
+  };
+  let page: SearchPage | undefined;
+  do {
+    signal.throwIfAborted();
+    const after = page?.next;
+    page = await source.search({
+      terms: [],
+      fromMs,
+      newest: true,
+      limit: 1_000,
+      ...(after !== undefined && { after }),
+    });
+    found.push(...(page?.found.filter(({ kind }) => kind === "decision") ?? []));
+  } while (page?.next !== undefined && found.length <= maxRecorded);
+  if (page === undefined) throw new ServiceError("no_route", "there is no such log");
+  const asked = found.slice(0, maxRecorded);
+  for (const { recordId, erased } of asked) {
+    signal.throwIfAborted();
+    if (!erased) await findDecision(noting, tenantId, recordId);
+  }
+  const { next: _, ...rest } = page;
+  return {
+    tenantId,
+    page: { ...rest, found: asked },
+    records,
+    isCut: found.length > asked.length || page.next !== undefined,
+  };
+}

@@ -1,0 +1,89 @@
+/** The policies of a log's tenant over HTTP, and a playground for drafts of them. For the console. */
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { ServiceError } from "../base/errors.ts";
+import type { TenantId } from "../base/ids.ts";
+import {
+  type GivenDraft,
+  type LedgerRoutesOptions,
+  noteSearch,
+  type ServedLogs,
+  type ViewerLimits,
+  viewerOfRequest,
+} from "./ledger-access.ts";
+import { parseCriteria, readObject } from "./log-requests.ts";
+
+interface OfLog {
+  Params: { log: string };
+}
+
+/** Bytes of a draft: all files of the directory with their tests. */
+const maxDraftBytes = 1024 * 1024;
+const maxFiles = 1_000;
+const maxPathLength = 256;
+
+/**
+ * Adds `GET /ledger/<name>/policies`, `GET /ledger/<name>/policies/<revision>`, and `GET` and `POST
+ * /ledger/<name>/playground`. All need the right to search by content. Tenants see the policies of their own sets; the
+ * platform's and the playground are for operators. A draft is tried in a thread and kept nowhere.
+ */
+export function addPolicyRoutes(
+  scope: FastifyInstance,
+  { serviceName, clock, logger }: LedgerRoutesOptions,
+  { logs, policies }: ServedLogs,
+  viewerLimits: ViewerLimits,
+): void {
+  const answer = async (
+    request: FastifyRequest<OfLog>,
+    work: (tenantId: TenantId, isOperator: boolean) => Promise<object>,
+  ) => {
+    const { log } = request.params;
+    const viewer = viewerOfRequest(request);
+    if (viewer.contentRefusal !== undefined) throw viewer.contentRefusal;
+    const tenantId = await logs.tenantOf(log);
+    if (tenantId === undefined) throw new ServiceError("no_route", "there is no such log");
+    return { service: serviceName, log, ...(await work(tenantId, viewer.tenantId === undefined)) };
+  };
+  scope.get<OfLog>("/ledger/:log/policies", (request, reply) =>
+    answer(request, (tenantId, isOperator) =>
+      viewerLimits.search(request, reply, () => policies.overview(request.params.log, tenantId, isOperator)),
+    ),
+  );
+  scope.get<{ Params: { log: string; revision: string } }>("/ledger/:log/policies/:revision", (request, reply) =>
+    answer(request, (tenantId, isOperator) =>
+      viewerLimits.read(request, reply, () => policies.texts(tenantId, request.params.revision, isOperator)),
+    ),
+  );
+  scope.get<OfLog>("/ledger/:log/playground", (request, reply) =>
+    answer(request, (_, isOperator) => {
+      requireOperator(isOperator);
+      return viewerLimits.read(request, reply, () => policies.files());
+    }),
+  );
+  scope.post<OfLog>("/ledger/:log/playground", { bodyLimit: maxDraftBytes }, (request, reply) =>
+    answer(request, (tenantId, isOperator) => {
+      requireOperator(isOperator);
+      const draft = readDraft(request, clock.now());
+      return viewerLimits.tryOut(request, reply, (signal) => {
+        if (draft.fromMs !== undefined) noteSearch(logger, request, ["from"]);
+        return policies.tryDraft(request.params.log, tenantId, draft, signal);
+      });
+    }),
+  );
+}
+
+function requireOperator(isOperator: boolean): void {
+  if (!isOperator) throw new ServiceError("no_route", "the playground is for operators");
+}
+
+/** Throws `invalid_request`. */
+function readDraft(request: FastifyRequest, nowMs: number): GivenDraft {
+  const { files, questions = "", since } = readObject(request, ["files", "questions", "since"]);
+  const refusal = new ServiceError("invalid_request", "files must be texts by path, and questions and since texts");
+  if (typeof files !== "object" || files === null || Array.isArray(files)) throw refusal;
+  const texts = Object.entries(files);
+  if (texts.length > maxFiles) throw new ServiceError("invalid_request", `a draft has at most ${maxFiles} files`);
+  if (texts.some(([path, text]) => typeof text !== "string" || path.length > maxPathLength)) throw refusal;
+  if (typeof questions !== "string" || (since !== undefined && typeof since !== "string")) throw refusal;
+  const fromMs = since === undefined ? undefined : parseCriteria({ last: since }, nowMs).fromMs;
+  return { files: Object.fromEntries(texts), questions, fromMs };
+}

@@ -142,12 +142,12 @@ export function signOut(): void {
 }
 
 export async function logsOf(): Promise<readonly Log[]> {
-  return (await json<{ logs: readonly Log[] }>("/ledger")).logs;
+  return (await answerOf<{ logs: readonly Log[] }>("/ledger")).logs;
 }
 
 /** Searches a log. Values go in the body: an address may end up in files that more people read. */
 export function search(log: string, criteria: Criteria, signal?: AbortSignal): Promise<Page> {
-  return json(`/ledger/${encodeURIComponent(log)}/search`, {
+  return answerOf(`/ledger/${encodeURIComponent(log)}/search`, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify(criteria),
@@ -177,11 +177,11 @@ export async function count(log: string, criteria: Criteria, by: Counting, signa
 }
 
 export function recordOf(log: string, id: string): Promise<Proven> {
-  return json(`/ledger/${encodeURIComponent(log)}/record/${encodeURIComponent(id)}`);
+  return answerOf(`/ledger/${encodeURIComponent(log)}/record/${encodeURIComponent(id)}`);
 }
 
 export function explanationOf(log: string, id: string): Promise<Explained> {
-  return json(`/ledger/${encodeURIComponent(log)}/explanation/${encodeURIComponent(id)}`);
+  return answerOf(`/ledger/${encodeURIComponent(log)}/explanation/${encodeURIComponent(id)}`);
 }
 
 export async function checkpointOf(log: string): Promise<string> {
@@ -197,7 +197,7 @@ export async function metricsText(): Promise<string> {
   return (await answer("/metrics")).text();
 }
 
-async function json<Answer>(path: string, init: RequestInit = {}): Promise<Answer> {
+export async function answerOf<Answer>(path: string, init: RequestInit = {}): Promise<Answer> {
   return (await answer(path, init)).json();
 }
 

@@ -1,15 +1,18 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { LocationProvider, Route, Router, useLocation } from "preact-iso";
+import { LocationProvider, lazy, Route, Router, useLocation } from "preact-iso";
 import { type Log, signIn, signOut } from "./api.ts";
 import { useTitle } from "./hooks.ts";
 import { ArtifactPage } from "./pages/artifact.tsx";
 import { LedgerPage } from "./pages/ledger.tsx";
 import { OverviewPage } from "./pages/overview.tsx";
+import { PoliciesPage } from "./pages/policies.tsx";
 import { RecordPage } from "./pages/record.tsx";
 import { SystemPage } from "./pages/system.tsx";
 import { VerifyPage } from "./pages/verify.tsx";
 import { Failure, paths, type Session, SessionContext, useSession } from "./parts.tsx";
+
+const PlaygroundPage = lazy(() => import("./pages/playground.tsx"));
 
 function Console() {
   const [logs, setLogs] = useState<readonly Log[]>();
@@ -43,6 +46,7 @@ function Console() {
             <>
               <PageLink href={paths.overview(current)} text="Overview" />
               <PageLink href={paths.ledger(current)} text="Ledger" />
+              <PageLink href={paths.policies(current)} text="Policies" />
             </>
           )}
           <PageLink href="/console/verify" text="Verify" />
@@ -78,6 +82,8 @@ function Console() {
             <Route path="/console/logs/:log/ledger" component={LedgerPage} />
             <Route path="/console/logs/:log/artifact" component={ArtifactPage} />
             <Route path="/console/logs/:log/records/:id" component={RecordPage} />
+            <Route path="/console/logs/:log/policies" component={PoliciesPage} />
+            <Route path="/console/logs/:log/playground" component={PlaygroundPage} />
             <Route path="/console" component={FirstPage} />
             <Route default component={NoPage} />
           </Router>

@@ -27,6 +27,9 @@ export function useLog(name: string): Log | undefined {
 export const paths = {
   overview: (log: string) => `/console/logs/${log}`,
   ledger: (log: string, box = "") => withFragment(`/console/logs/${log}/ledger`, { q: box }),
+  policies: (log: string, members: Readonly<Record<string, string>> = {}) =>
+    withFragment(`/console/logs/${log}/policies`, members),
+  playground: (log: string) => `/console/logs/${log}/playground`,
   record: (log: string, id: string) => `/console/logs/${log}/records/${encodeURIComponent(id)}`,
   artifact: (log: string, name: Readonly<Record<string, string>>) =>
     withFragment(`/console/logs/${log}/artifact`, name),

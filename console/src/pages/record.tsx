@@ -80,7 +80,11 @@ function Checked({ log, id, receipt }: { readonly log: Log; readonly id: string;
           <button type="submit">Verify</button>
         </form>
         <p>
-          <Download name={`receipt-${id}.json`} text={`${JSON.stringify(receipt, undefined, 2)}\n`} />
+          <Download
+            name={`receipt-${id}.json`}
+            text={`${JSON.stringify(receipt, undefined, 2)}\n`}
+            label="Save the receipt"
+          />
         </p>
         <Command text={`svc-platform-api ledger receipt verify receipt-${id}.json --key ${shellWord(keys[0] ?? "")}`} />
       </section>
@@ -108,7 +112,8 @@ function Proof({ proven, isOwn }: { readonly proven: Verified; readonly isOwn: b
   );
 }
 
-function Download({ name, text }: { readonly name: string; readonly text: string }) {
+export function Download(props: { readonly name: string; readonly text: string; readonly label: string }) {
+  const { name, text, label } = props;
   const save = () => {
     const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
     const link = document.createElement("a");
@@ -119,7 +124,7 @@ function Download({ name, text }: { readonly name: string; readonly text: string
   };
   return (
     <button type="button" onClick={save}>
-      Save the receipt
+      {label}
     </button>
   );
 }
@@ -170,7 +175,7 @@ function ProvenRecord({ log, record }: { readonly log: Log; readonly record: Led
   );
 }
 
-function Verdict({ allow }: { readonly allow: boolean }) {
+export function Verdict({ allow }: { readonly allow: boolean }) {
   return <span class={`verdict ${allow ? "good" : "bad"}`}>{allow ? "ALLOW" : "DENY"} </span>;
 }
 
@@ -282,7 +287,7 @@ function Evaluated({ explained, recorded }: { readonly explained: Explained; rea
   );
 }
 
-function LayerView({ layer }: { readonly layer: Layer }) {
+export function LayerView({ layer }: { readonly layer: Layer }) {
   const decided = layer.policies.filter((policy) => policy.decided);
   const others = layer.policies.filter((policy) => !policy.decided);
   return (

@@ -1,5 +1,6 @@
 /** Rows of records, as tables and CSV show them. */
 import type { Counted, FoundRecord } from "../ports/search.ts";
+import { reasonsOf } from "./summary.ts";
 
 /** Values by column. */
 export type Row = Readonly<Record<string, string>>;
@@ -20,7 +21,7 @@ export const rowColumns = [
 /** When, who, did what to what, with which result, why, and whether its evidence arrived. */
 export function rowOf({ recordedAt, recordId, kind, erased, summary = {} }: FoundRecord): Row {
   const { principal = "", subject = principal, operation = "", resource, artifact_digest, cids, outcome } = summary;
-  const { reasons = [], alerts = [], decision_id, citation, reason, evidence = "", about_record } = summary;
+  const { alerts = [], decision_id, citation, reason, evidence = "", about_record } = summary;
   const cites = kind === "decision" || citation === undefined ? [] : [`cites ${decision_id ?? "nothing"}: ${citation}`];
   return {
     time: recordedAt,
@@ -29,7 +30,12 @@ export function rowOf({ recordedAt, recordId, kind, erased, summary = {} }: Foun
     resource: [about_record && "record", about_record, resource?.kind, resource?.id].filter(Boolean).join("/"),
     artifact: artifact_digest ?? cids?.[0] ?? "",
     result: erased ? "ERASED" : (outcome ?? ""),
-    why: [...reasons, ...alerts.map((alert) => `alert ${alert}`), ...cites, ...(reason ? [reason] : [])].join(", "),
+    why: [
+      ...reasonsOf(summary),
+      ...alerts.map((alert) => `alert ${alert}`),
+      ...cites,
+      ...(reason ? [reason] : []),
+    ].join(", "),
     evidenced: evidence === "evidenced" ? "yes" : evidence === "missing" ? "no" : evidence.replaceAll("_", " "),
     record: recordId,
   };

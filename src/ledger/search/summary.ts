@@ -91,6 +91,11 @@ function wordOf({ outcome = "recorded", unknown_outcome: isUnknown }: RecordSumm
   return word === "releasing" ? "announced" : word === "unknown" ? "unclear" : "failed";
 }
 
+/** Why a decision was made: the policies that decided, or that none permits it. Empty for other records. */
+export function reasonsOf({ reasons, outcome }: RecordSummary): readonly string[] {
+  return reasons ?? (outcome === "denied" ? ["no policy permits it"] : []);
+}
+
 /** Values that a record counts for. */
 export function countedValues(
   by: Counting,
@@ -99,8 +104,9 @@ export function countedValues(
 ): readonly string[] {
   if (by === "day") return [recordedAt.slice(0, "2026-01-31".length)];
   if (record === undefined) return [];
-  const { principal, reasons, resource, application } = summaryOf(record);
-  if (by === "reason") return [...new Set(reasons)];
+  const summary = summaryOf(record);
+  const { principal, resource, application } = summary;
+  if (by === "reason") return [...new Set(reasonsOf(summary))];
   const value = by === "principal" ? principal : by === "resource" ? resource?.id : application;
   return value === undefined ? [] : [value];
 }

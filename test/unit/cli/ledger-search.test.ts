@@ -116,6 +116,15 @@ test("search counts, and writes CSV that no spreadsheet runs", async () => {
   ]);
 });
 
+test("a denial that no policy decided says so, and counts as that reason", async () => {
+  const denied = { kind: "decision", outcome: { allow: false, reasons: [] } } as const;
+  const [first] = await serve("alice", denied, denied);
+  const { out } = await run("search", "--outcome", "deny", "--count-by", "reason");
+  expect(out).toBe("VALUE                 RECORDS\nno policy permits it  2\n2 of 3 records match\n");
+  const [, row] = (await run("search", "--record", first?.recordId ?? "", "--csv")).out.trimEnd().split("\n");
+  expect(row).toContain(",denied,no policy permits it,,");
+});
+
 test("search finds what was said of a file, and of the last days", async () => {
   const file = join(directory, "report.sealed");
   writeFileSync(file, "it");

@@ -4,14 +4,14 @@
  */
 import * as fileSystem from "node:fs/promises";
 import type { Config } from "../config/settings.ts";
-import type { ComparedBundle } from "../policy/check/check.ts";
+import type { CheckedBundle } from "../policy/check/check.ts";
 import { checkBundleInThread } from "../policy/check/check-thread.ts";
 import { type PolicyReading, readPolicyDirectory } from "../policy/load/directory.ts";
 
 export interface FirstPolicy {
   readonly reading: PolicyReading;
   /** Absent if the directory has no bundle that could be checked. */
-  readonly checked?: ComparedBundle;
+  readonly checked?: CheckedBundle;
 }
 
 export type FirstPolicySettings = Pick<Config, "keyReferences" | "supportedProfiles"> & { readonly policyDir: string };

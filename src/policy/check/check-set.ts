@@ -120,7 +120,8 @@ function tooDeep(file: string, source: string, index: number): PolicyProblem {
   };
 }
 
-function remembering<T>(make: (text: string) => T): (text: string) => T {
+/** The function, which is called once for each text. */
+export function remembering<T>(make: (text: string) => T): (text: string) => T {
   const known = new Map<string, T>();
   return (text) => {
     const made = known.has(text) ? (known.get(text) as T) : make(text);

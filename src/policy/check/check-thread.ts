@@ -5,13 +5,13 @@
  */
 import { inThread } from "../../base/thread-call.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import type { CheckedSet, ComparedBundle } from "./check.ts";
+import type { CheckedBundle, CheckedSet } from "./check.ts";
 
 /** A set by its name, and at the end the rest of the result. */
-type FromChecker = readonly [string, CheckedSet] | Omit<ComparedBundle, "sets">;
+type FromChecker = readonly [string, CheckedSet] | Omit<CheckedBundle, "sets">;
 
-/** The same as `compareBundle`, in a thread that ends with it. Rejects if the thread fails. */
-export function checkBundleInThread(bundle: PolicyBundle): Promise<ComparedBundle> {
+/** The same as `checkBundle`, in a thread that ends with it. Rejects if the thread fails. */
+export function checkBundleInThread(bundle: PolicyBundle): Promise<CheckedBundle> {
   const sets = new Map<string, CheckedSet>();
   return inThread(new URL("./check-worker.ts", import.meta.url), bundle, (message: FromChecker, worker) => {
     if ("problems" in message) return { sets, ...message };

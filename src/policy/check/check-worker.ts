@@ -2,10 +2,10 @@
 import { once } from "node:events";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { compareBundle } from "./check.ts";
+import { checkBundle } from "./check.ts";
 
 const port = parentPort as MessagePort;
-const { sets, ...rest } = compareBundle(workerData as PolicyBundle);
+const { sets, ...rest } = checkBundle(workerData as PolicyBundle);
 for (const set of sets) {
   const taken = once(port, "message");
   port.postMessage(set);

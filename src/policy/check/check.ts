@@ -11,27 +11,20 @@ import { type CheckedPolicy, SetChecker } from "./check-set.ts";
 import { DifferentialRun } from "./differential-run.ts";
 import { type JoinedEntities, joinEntities } from "./entities.ts";
 
-/** Policies of each set by name, and all problems. */
-interface CheckedBundle {
-  readonly sets: ReadonlyMap<string, readonly CheckedPolicy[]>;
-  readonly problems: readonly PolicyProblem[];
-  /** The organisation's entities, as `joinEntities` writes them. Absent if the bundle declares none. */
-  readonly entities?: string;
-}
-
 /** Policies of a set and their index. */
 export interface CheckedSet {
   readonly policies: readonly CheckedPolicy[];
   readonly index: SetIndex;
 }
 
-/** The same, in the form that an engine takes. */
-export interface IndexedBundle extends Omit<CheckedBundle, "sets"> {
+/** A checked bundle, whose compiled policies were compared with Cedar. */
+export interface CheckedBundle {
+  /** By name. */
   readonly sets: ReadonlyMap<string, CheckedSet>;
-}
-
-/** A checked bundle whose compiled policies were compared with Cedar. */
-export interface ComparedBundle extends IndexedBundle {
+  /** All problems. A bundle with problems must not decide. */
+  readonly problems: readonly PolicyProblem[];
+  /** The organisation's entities, as `joinEntities` writes them. Absent if the bundle declares none. */
+  readonly entities?: string;
   /** Differences between a set's compiled policies and Cedar, by set name. Cedar alone evaluates such a set. */
   readonly disagreements: ReadonlyMap<string, string>;
 }
@@ -39,71 +32,53 @@ export interface ComparedBundle extends IndexedBundle {
 /** Bundles do not change, so loading and compiling one checks it only once. */
 const known = new WeakMap<PolicyBundle, CheckedBundle>();
 
-/** Checks the whole bundle. A bundle with problems must not decide. */
+/** Checks the whole bundle before it decides anything. */
 export function checkBundle(bundle: PolicyBundle): CheckedBundle {
   const checked = known.get(bundle) ?? check(bundle);
   known.set(bundle, checked);
   return checked;
 }
 
-/** Visits a set without problems so far, while its trees are available. */
-type Visit = (name: string, policies: readonly CheckedPolicy[], entities: string, trees?: SetChecker) => void;
+/** The policies of all sets of a bundle. */
+export function policiesOf(bundle: PolicyBundle): readonly CheckedPolicy[] {
+  return [...checkBundle(bundle).sets.values()].flatMap(({ policies }) => policies);
+}
 
-function check(bundle: PolicyBundle, visit: Visit = () => {}): CheckedBundle {
+function check(bundle: PolicyBundle): CheckedBundle {
+  const sets = new Map<string, CheckedSet>();
+  const disagreements = new Map<string, string>();
   const entities = bundle.entities && joinEntities(bundle.entities);
   // If the operator's schema is invalid, every policy that names its types would have errors.
   if (entities !== undefined && !entities.hasSchema)
-    return { sets: new Map(), problems: sortProblems(entities.problems) };
+    return { sets, problems: sortProblems(entities.problems), disagreements };
   const schema = cedar().checkParseSchema(bundle.schema);
   if (schema.type === "failure") {
     const problems = schema.errors.map(({ message }) => ({ file: "schema.cedarschema", message }));
-    return { sets: new Map(), problems };
+    return { sets, problems, disagreements };
   }
   const problems: PolicyProblem[] = [...(entities?.problems ?? [])];
-  const sets = new Map<string, readonly CheckedPolicy[]>();
   const checker = new SetChecker(bundle);
-  for (const [name, files] of Object.entries(bundle.sets)) {
-    const checked = checker.check(name, files);
-    sets.set(name, checked.policies);
-    problems.push(...checked.problems);
-    if (entities?.problems.length === 0) problems.push(...unknownEntities(checked.policies, entities));
-    if (problems.length === 0) visit(name, checked.policies, entities?.lines ?? "", checker);
-  }
-  const platform = sets.get(bundle.manifest.platform) ?? [];
-  for (const name of new Set(Object.values(bundle.manifest.tenants))) {
-    problems.push(...certainConflicts([...platform, ...(sets.get(name) ?? [])], bundle));
-  }
-  return { sets, problems: sortProblems(problems), ...(entities !== undefined && { entities: entities.lines }) };
-}
-
-export function indexed(checked: CheckedBundle): IndexedBundle {
-  const sets = [...checked.sets].map(([name, policies]) => [name, { policies, index: setIndexOf(policies) }] as const);
-  return { ...checked, sets: new Map(sets) };
-}
-
-const compared = new WeakMap<PolicyBundle, ComparedBundle>();
-
-/** Checks the bundle, and compares its compiled policies with Cedar, before it decides anything. */
-export function compareBundle(bundle: PolicyBundle): ComparedBundle {
-  const done = compared.get(bundle);
-  if (done !== undefined) return done;
-  const disagreements = new Map<string, string>();
   let run: DifferentialRun | undefined;
-  const compare: Visit = (name, policies, entities, trees) => {
-    run ??= new DifferentialRun(bundle, entities);
-    const found = run.disagreement(policies, trees && ((text) => trees.treeOf(text)));
+  for (const [name, files] of Object.entries(bundle.sets)) {
+    const { policies, problems: ofSet } = checker.check(name, files);
+    sets.set(name, { policies, index: setIndexOf(policies) });
+    problems.push(...ofSet);
+    if (entities?.problems.length === 0) problems.push(...unknownEntities(policies, entities));
+    if (problems.length > 0) continue;
+    run ??= new DifferentialRun(bundle, entities?.lines ?? "");
+    const found = run.disagreement(policies, (text) => checker.treeOf(text));
     if (found !== undefined) disagreements.set(name, found);
-  };
-  const before = known.get(bundle);
-  const checked = before ?? check(bundle, compare);
-  known.set(bundle, checked);
-  const isBad = checked.problems.length > 0;
-  if (before !== undefined && !isBad) {
-    for (const [name, policies] of before.sets) compare(name, policies, before.entities ?? "");
   }
-  const result: ComparedBundle = { ...indexed(checked), disagreements: isBad ? new Map() : disagreements };
-  compared.set(bundle, result);
-  return result;
+  const policiesIn = (name: string) => sets.get(name)?.policies ?? [];
+  for (const name of new Set(Object.values(bundle.manifest.tenants))) {
+    problems.push(...certainConflicts([...policiesIn(bundle.manifest.platform), ...policiesIn(name)], bundle));
+  }
+  return {
+    sets,
+    problems: sortProblems(problems),
+    ...(entities !== undefined && { entities: entities.lines }),
+    disagreements: problems.length > 0 ? new Map() : disagreements,
+  };
 }
 
 /** A policy that names an entity that no file has would never match. */

@@ -14,7 +14,7 @@ import { leftToCedar } from "../evaluate/values.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 import { policyActions } from "../model/schema.ts";
-import { type CheckedPolicy, parsedPolicy } from "./check-set.ts";
+import type { CheckedPolicy } from "./check-set.ts";
 import { queryFor, questionOf } from "./question.ts";
 import { joinInputs, joinUses } from "./reads.ts";
 import { Comparisons, type KnownEntities, merged, nameOf, numbers, type Value, variablesOf } from "./terms.ts";
@@ -45,12 +45,9 @@ export class DifferentialRun {
   /**
    * Describes the first difference; undefined if there is none. Does not throw.
    *
-   * @param treeOf returns the syntax tree of a policy's text, which is a quarter of the cost
+   * @param treeOf returns the syntax tree of a policy's text
    */
-  disagreement(
-    policies: readonly CheckedPolicy[],
-    treeOf: (text: string) => PolicyJson = parsedPolicy,
-  ): string | undefined {
+  disagreement(policies: readonly CheckedPolicy[], treeOf: (text: string) => PolicyJson): string | undefined {
     try {
       return this.#compare(policies, treeOf);
     } catch (error) {

@@ -178,7 +178,7 @@ function askedOf(sides: readonly [Side, Side], group: TenantGroup): AskedGroup {
 function policiesOf({ bundle, engine }: Side, tenant: TenantId): readonly CheckedPolicy[] {
   const own = engine.setOf("tenant", tenant);
   const { sets } = checkBundle(bundle);
-  return [bundle.manifest.platform, ...(own === undefined ? [] : [own])].flatMap((set) => sets.get(set) ?? []);
+  return [bundle.manifest.platform, ...(own === undefined ? [] : [own])].flatMap((set) => sets.get(set)?.policies ?? []);
 }
 
 /** What a policy's guidance requires of callers: understood obligations, and scopes. */
@@ -265,15 +265,14 @@ export interface PolicySummary {
 
 /** In the order of the sets and their policies. Ignores layout and file names. */
 function summaryOf(old: PolicyBundle, next: PolicyBundle): readonly PolicySummary[] {
-  const [before, after] = [old, next].map((bundle) => checkBundle(bundle).sets) as [PolicySets, PolicySets];
+  const { sets: before } = checkBundle(old);
+  const { sets: after } = checkBundle(next);
   const sets = new Set([...before.keys(), ...after.keys()]);
   return [
     ...memberSummaries(old, next),
-    ...[...sets].flatMap((set) => setSummaries(set, before.get(set), after.get(set))),
+    ...[...sets].flatMap((set) => setSummaries(set, before.get(set)?.policies, after.get(set)?.policies)),
   ];
 }
-
-type PolicySets = ReadonlyMap<string, readonly CheckedPolicy[]>;
 
 /** Members of the bundle besides its policies. */
 const members = [

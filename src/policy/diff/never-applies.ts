@@ -1,5 +1,5 @@
 /** Finds policies that no request can meet, although they type-check. */
-import { checkBundle } from "../check/check.ts";
+import { policiesOf } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import { queryFor, questionOf } from "../check/question.ts";
 import { type Comparisons, merged, type Value, variablesOf } from "../check/terms.ts";
@@ -18,8 +18,7 @@ const maxRows = 4_096;
  */
 export function policiesThatNeverApply(bundle: PolicyBundle): readonly CheckedPolicy[] {
   const side = sideOf(bundle, knownEntities([bundle, bundle]));
-  const policies = [...checkBundle(bundle).sets.values()].flat();
-  const never = policies.filter((policy) => neverApplies(policy, side));
+  const never = policiesOf(bundle).filter((policy) => neverApplies(policy, side));
   side.engine.release();
   return never;
 }

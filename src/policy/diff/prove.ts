@@ -6,10 +6,10 @@
  * counts only if the bundles, with their own entities, decide its question differently.
  */
 import { isDeepStrictEqual } from "node:util";
-import { checkBundle } from "../check/check.ts";
+import { checkBundle, policiesOf } from "../check/check.ts";
+import { parsedPolicy, remembering } from "../check/check-set.ts";
 import { askable, simplified } from "../check/question.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { cedar } from "../model/cedar.ts";
 import type { PolicyAction } from "../model/decision.ts";
 import type { WrittenQuestion } from "../model/query.ts";
 import { policyActions } from "../model/schema.ts";
@@ -130,7 +130,7 @@ function outsideOfProof(sides: readonly [Side, Side]): readonly string[] {
 function questionsOf(sides: readonly [Side, Side]) {
   const indices = new Map<string, number>();
   const policies: string[] = [];
-  const conditionsOf = memoized(conditionsIn);
+  const conditionsOf = remembering(conditionsIn);
   const indexOf = (text: string): number => {
     const conditions = conditionsOf(text);
     const index = indices.get(conditions) ?? policies.push(text) - 1;
@@ -165,24 +165,13 @@ function questionsOf(sides: readonly [Side, Side]) {
 
 /** Equal for policies with the same conditions, whatever their layout, id, effect or annotations. */
 function conditionsIn(text: string): string {
-  const parsed = cedar().policyToJson(text);
-  if (parsed.type === "failure") throw new TypeError("a policy of a bundle without problems is Cedar");
-  const { principal, action, resource, conditions } = parsed.json;
+  const { principal, action, resource, conditions } = parsedPolicy(text);
   return JSON.stringify([principal, action, resource, conditions]);
-}
-
-function memoized(make: (text: string) => string): (text: string) => string {
-  const made = new Map<string, string>();
-  return (text) => {
-    const known = made.get(text) ?? make(text);
-    made.set(text, known);
-    return known;
-  };
 }
 
 function principalsNamed(sides: readonly [Side, Side]): readonly string[] {
   const named = sides.flatMap((side) =>
-    [...checkBundle(side.bundle).sets.values()].flat().flatMap((policy) => [...comparisonsOf(policy, side).principals]),
+    policiesOf(side.bundle).flatMap((policy) => [...comparisonsOf(policy, side).principals]),
   );
   return [...new Set(named)].sort();
 }

@@ -1,14 +1,15 @@
 /** One of two bundles in a comparison. */
 import { isDeepStrictEqual } from "node:util";
 import type { TenantId } from "../../base/ids.ts";
-import { checkBundle } from "../check/check.ts";
+import { checkBundle, policiesOf } from "../check/check.ts";
 import { type CheckedPolicy, parsedPolicy } from "../check/check-set.ts";
 import { Comparisons, type KnownEntities } from "../check/terms.ts";
 import { type CompiledEngine, compilePolicyBundle } from "../engine/engine.ts";
 import type { Evaluator } from "../engine/engine-sets.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
-import type { Layer, PolicyAction } from "../model/decision.ts";
+import type { LayerSet } from "../engine/combined-decision.ts";
+import type { PolicyAction } from "../model/decision.ts";
 import type { EntityUid } from "../model/entities.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 
@@ -23,13 +24,6 @@ export interface Side {
   readonly known: KnownEntities;
 }
 
-/** A layer's policies whose scope admits an action. */
-export interface SideLayer {
-  readonly layer: Layer;
-  readonly set: string;
-  readonly policies: readonly CheckedPolicy[];
-}
-
 /** Throws a TypeError for a bundle with problems. */
 export function sideOf(bundle: PolicyBundle, known: KnownEntities, evaluator: Evaluator = "compiled"): Side {
   const { engine } = compilePolicyBundle(bundle, { cachedDecisions: 0, evaluator });
@@ -37,17 +31,17 @@ export function sideOf(bundle: PolicyBundle, known: KnownEntities, evaluator: Ev
   return { bundle, engine, catalogue: inputCatalogue(bundle), known };
 }
 
-/** The layers that decide; undefined if the tenant has no set, so that everything is denied. */
+/** The layers that decide, with the policies whose scope admits the action; undefined if the tenant has no set, so that everything is denied. */
 export function layersOf(
   { bundle, engine }: Side,
   tenant: TenantId,
   action: PolicyAction,
-): readonly SideLayer[] | undefined {
+): readonly LayerSet[] | undefined {
   const { sets } = checkBundle(bundle);
-  const layer = (name: Layer, set: string): SideLayer => ({
+  const layer = (name: LayerSet["layer"], set: string): LayerSet => ({
     layer: name,
     set,
-    policies: (sets.get(set) ?? []).filter(({ actions }) => actions.has(action)),
+    policies: (sets.get(set)?.policies ?? []).filter(({ actions }) => actions.has(action)),
   });
   const own = engine.setOf("tenant", tenant);
   return own === undefined ? undefined : [layer("platform", bundle.manifest.platform), layer("tenant", own)];
@@ -95,7 +89,7 @@ export function knownEntities(bundles: readonly [PolicyBundle, PolicyBundle]): K
   const [old, next] = bundles.map((bundle) => linesOf(checkBundle(bundle).entities));
   if (old === undefined || next === undefined || old.size + next.size === 0) return new Map();
   const changed = [...old.symmetricDifference(next)].map(uidOf);
-  const policies = bundles.flatMap((bundle) => [...checkBundle(bundle).sets.values()].flat());
+  const policies = bundles.flatMap(policiesOf);
   const named = policies.flatMap(({ entities }) => entities.named.map(({ type, id }): EntityUid => [type, id]));
   const known = new Map<string, Set<string>>();
   const add = (uids: Iterable<EntityUid>, maximum: number): void => {

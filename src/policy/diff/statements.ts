@@ -7,9 +7,10 @@ import canonicalize from "canonicalize";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import { place, usualText } from "../check/question.ts";
+import type { LayerSet } from "../engine/combined-decision.ts";
 import { type Input, type InputCatalogue, onBehalfOfName } from "../model/inputs.ts";
 import type { WrittenQuestion } from "../model/query.ts";
-import { isGuided, type SideLayer } from "./side.ts";
+import { isGuided } from "./side.ts";
 
 /** Subject of two statements, one for each bundle. */
 export interface StatementPair {
@@ -27,7 +28,7 @@ export interface StatementPair {
  * @param indexOf index of a policy's conditions, for the prover
  */
 export function statementPairs(
-  layers: readonly [readonly SideLayer[] | undefined, readonly SideLayer[] | undefined],
+  layers: readonly [readonly LayerSet[] | undefined, readonly LayerSet[] | undefined],
   isOnBehalfOf: boolean,
   indexOf: (text: string) => number,
 ): readonly StatementPair[] {
@@ -82,7 +83,7 @@ function anyApplies(evaluable: readonly number[]): Statement {
   return { evaluable, holds: any(evaluable) };
 }
 
-function countingPolicies({ policies }: SideLayer, isOnBehalfOf: boolean): readonly CheckedPolicy[] {
+function countingPolicies({ policies }: LayerSet, isOnBehalfOf: boolean): readonly CheckedPolicy[] {
   return policies.filter(({ countsOnBehalfOf }) => !isOnBehalfOf || countsOnBehalfOf);
 }
 

@@ -3,14 +3,7 @@ import type { AttributeDeclarations } from "../../base/caller.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { utf8Text } from "../../base/text-forms.ts";
 import { atOnce, inTurns } from "../../base/timers.ts";
-import {
-  type CheckedSet,
-  type ComparedBundle,
-  checkBundle,
-  compareBundle,
-  type IndexedBundle,
-  indexed,
-} from "../check/check.ts";
+import { type CheckedBundle, type CheckedSet, checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import type { CedarRequest } from "../evaluate/cedar-request.ts";
 import type { EntitySource } from "../evaluate/entity-request.ts";
@@ -55,17 +48,13 @@ type CompiledBundle =
 
 /** Compiles a bundle, or lists all of its problems. */
 export function compilePolicyBundle(bundle: PolicyBundle, options: EngineOptions = {}): CompiledBundle {
-  const { evaluator = "compiled" } = options;
-  // If Cedar evaluates anyway, comparing is unnecessary.
-  return atOnce(
-    compile(bundle, evaluator === "compiled" ? compareBundle(bundle) : indexed(checkBundle(bundle)), options),
-  );
+  return atOnce(compile(bundle, checkBundle(bundle), options));
 }
 
-/** The same for a bundle that was checked and compared before, in turns of the event loop. */
+/** The same for a bundle that was checked before, in turns of the event loop. */
 export function compileInTurns(
   bundle: PolicyBundle,
-  checked: ComparedBundle,
+  checked: CheckedBundle,
   options: EngineOptions = {},
 ): Promise<CompiledBundle> {
   return inTurns(compile(bundle, checked, options));
@@ -74,7 +63,7 @@ export function compileInTurns(
 /** Compiles in steps of about a millisecond; if only Cedar evaluates, a step is a tenant's set, at 25 µs per policy. */
 function* compile(
   bundle: PolicyBundle,
-  { sets, problems, entities, disagreements = new Map() }: IndexedBundle & Partial<ComparedBundle>,
+  { sets, problems, entities, disagreements }: CheckedBundle,
   { cachedDecisions = 10_000, evaluator = "compiled", onDisagreement = () => {} }: EngineOptions,
 ): Generator<undefined, CompiledBundle> {
   if (problems.length > 0) return { problems };

@@ -9,7 +9,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { inTurns, type Timers } from "../../base/timers.ts";
-import type { ComparedBundle } from "../check/check.ts";
+import type { CheckedBundle } from "../check/check.ts";
 import { identify, type PolicyBundle } from "../load/bundle.ts";
 import type { PolicyReading } from "../load/directory.ts";
 import { type PolicyProblem, sortProblems } from "../model/problem.ts";
@@ -33,7 +33,7 @@ interface ReloaderOptions {
   /** Reads the directory; `before` is the previous reading, as for `readPolicyDirectory`. Does not reject. */
   read(before: PolicyReading | undefined): Promise<PolicyReading>;
   /** Checks a bundle. Rejects if that is not possible now. */
-  check(bundle: PolicyBundle): Promise<ComparedBundle>;
+  check(bundle: PolicyBundle): Promise<CheckedBundle>;
   /**
    * Stores the content of a revision, in UTF-8, before the revision decides anything. Rejects if it cannot be stored
    * now.

@@ -5,7 +5,7 @@ import canonicalize from "canonicalize";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import { compareBundle } from "../../../src/policy/check/check.ts";
+import { checkBundle } from "../../../src/policy/check/check.ts";
 import { compileInTurns, compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { bundleContent, type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
 import { engineVersion } from "../../../src/policy/model/schema.ts";
@@ -129,7 +129,7 @@ test("a bundle compiled in turns decides alike, and leaves the event loop a turn
     turn = setImmediate(count);
   };
   let turn = setImmediate(count);
-  const { engine } = await compileInTurns(bundle, compareBundle(bundle));
+  const { engine } = await compileInTurns(bundle, checkBundle(bundle));
   clearImmediate(turn);
   expect(turns).toBeGreaterThanOrEqual(tenants.length);
   for (const tenantId of tenants as TenantId[]) {

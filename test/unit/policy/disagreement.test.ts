@@ -7,7 +7,7 @@ import { askingCedar } from "../../../src/cli/policy/directory.ts";
 import { readConfig } from "../../../src/config/config.ts";
 import { systemFiles } from "../../../src/config/load.ts";
 import { fixedLimits } from "../../../src/config/settings.ts";
-import { compareBundle, loadPolicyDirectory } from "../../../src/policy/check/check.ts";
+import { checkBundle, loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 import { createMetrics } from "../../../src/telemetry/metrics.ts";
@@ -23,7 +23,7 @@ vi.mock("../../../src/policy/evaluate/values.ts", async (original) => {
 // The thread in which sets are checked would have the one that is right.
 vi.mock("../../../src/policy/check/check-thread.ts", async (original) => ({
   ...(await original<object>()),
-  checkBundleInThread: async (bundle: Parameters<typeof compareBundle>[0]) => compareBundle(bundle),
+  checkBundleInThread: async (bundle: Parameters<typeof checkBundle>[0]) => checkBundle(bundle),
 }));
 
 const misjudged =
@@ -40,7 +40,7 @@ async function bundle() {
 }
 
 test("a set that is compiled wrongly is found before it decides, and Cedar alone decides by it", async () => {
-  const { disagreements } = compareBundle(await bundle());
+  const { disagreements } = checkBundle(await bundle());
   expect([...disagreements]).toEqual([["default", difference]]);
   const { engine } = compilePolicyBundle(await bundle());
   expect(engine?.decide(query).allow).toBe(true);

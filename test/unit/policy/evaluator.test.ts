@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { compareBundle, loadPolicyDirectory } from "../../../src/policy/check/check.ts";
+import { checkBundle, loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import { caseOf, disagreementOn, evaluator, noCounts } from "../../harness/policy-differential.ts";
 import { ask, engineOf, memoryFileSystem, openFiles } from "./harness.ts";
@@ -73,7 +73,7 @@ test("values that the index has one number for are told apart", async () => {
   const files = { ...openFiles, "default/own.cedar": rules.join("\n") };
   const { bundle } = await loadPolicyDirectory("/policies", memoryFileSystem(files));
   // Or Cedar alone would answer below.
-  expect(compareBundle(bundle as PolicyBundle).disagreements).toEqual(new Map());
+  expect(checkBundle(bundle as PolicyBundle).disagreements).toEqual(new Map());
   const engine = await engineOf(files);
   for (const purpose of values) {
     expect(engine.decide(ask("protect", { purpose }))).toMatchObject({ allow: false, reasons: [`tenant/${purpose}`] });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { compareBundle } from "../../../src/policy/check/check.ts";
+import { checkBundle } from "../../../src/policy/check/check.ts";
 import { checkBundleInThread } from "../../../src/policy/check/check-thread.ts";
 import { PolicyHolder } from "../../../src/policy/engine/holder.ts";
 import { PolicyReloader, type ReloadEvent } from "../../../src/policy/engine/reloader.ts";
@@ -33,7 +33,7 @@ beforeEach(async () => {
     read,
     async check(bundle) {
       if (faults.check !== undefined) throw faults.check;
-      return compareBundle(bundle);
+      return checkBundle(bundle);
     },
     async keep(revision) {
       if (faults.keep !== undefined) throw faults.keep;
@@ -188,7 +188,7 @@ test("a separate thread judges as this one does", async () => {
   };
   for (const some of [openFiles, bad, closed, many, long]) {
     const { bundle } = await readPolicyDirectory("/policies", memoryFileSystem(some));
-    expect(await checkBundleInThread(bundle as PolicyBundle)).toEqual(compareBundle(bundle as PolicyBundle));
+    expect(await checkBundleInThread(bundle as PolicyBundle)).toEqual(checkBundle(bundle as PolicyBundle));
   }
 });
 

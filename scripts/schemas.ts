@@ -7,7 +7,7 @@ import { largestLimits, longestPeriodSeconds, quotaNames } from "../src/base/quo
 import { artifactProfiles } from "../src/base/vocabulary.ts";
 import { maximumIssuers } from "../src/config/data-files.ts";
 import { type Setting, settings } from "../src/config/settings.ts";
-import { guidanceMembers } from "../src/policy/guidance/guidance.ts";
+import { guidanceNames } from "../src/policy/guidance/guidance.ts";
 import { referenceKinds } from "../src/policy/model/entities.ts";
 import {
   claimedRows,
@@ -164,7 +164,7 @@ function testsSchema(): Schema {
       {
         allow: flag,
         reasons: listOf(text),
-        guidance: members(propertiesOf(Object.keys(guidanceMembers), {})),
+        guidance: members(propertiesOf(guidanceNames, {})),
         obligations: listOf(members({ id: text, parameters: mapOf(value) }, "id")),
         alerts: listOf(text),
       },

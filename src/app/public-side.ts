@@ -144,7 +144,7 @@ function observeDecisions(
   });
   return ({ query, decision, decisionId, span }) => {
     const { tenantId, principalId } = query.caller;
-    metrics.decided(tenantId, query.action, decision.allow, decision.guidance.evidenceExpected.length > 0);
+    metrics.decided(tenantId, query.action, decision.allow, decision.guidance.evidence_expected.length > 0);
     if (!decision.allow) denied(tenantId, principalId);
     for (const alert of decision.alerts) {
       metrics.policyAlerted(tenantId, alert, decision.allow);

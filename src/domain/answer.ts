@@ -19,11 +19,6 @@ export function decisionMembers(decided: Decided) {
   return { allow, requiredScopes, decisionId, policyRevision, reasons, obligations, receipt };
 }
 
-/** `execution.key_transport`; undefined if the caller holds the key itself, and on a denial. */
-export function keyTransport({ guidance }: Decided) {
-  return guidance.keyTransport && { ...guidance.keyTransport, rawKeyDeliveryForbidden: true };
-}
-
 // One proof for the records of a whole call.
 
 /** Proves that a tree of the log holds all of the records. */

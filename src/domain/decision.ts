@@ -1,7 +1,7 @@
 /** The step that all deciding routes share: evaluate the policy, record the decision, and only then answer. */
 import type { Caller } from "../base/caller.ts";
 import { newRecordId, type RecordId } from "../base/ids.ts";
-import type { JsonObject, JsonValue, SnakeCase } from "../base/json.ts";
+import type { JsonObject, JsonValue } from "../base/json.ts";
 import { type Span, traced } from "../base/trace.ts";
 import type { KeyAccessOperation, SdkRoute } from "../base/vocabulary.ts";
 import { artifactNames } from "../ledger/artifacts/registrations.ts";
@@ -9,7 +9,6 @@ import type { Receipt } from "../ledger/ports/ledger.ts";
 import type {
   Claimed,
   Guidance,
-  KeyTransportGuidance,
   Obligation,
   PolicyAction,
   PolicyDecision,
@@ -117,19 +116,16 @@ function decideTraced(engine: PolicyEngine, query: PolicyQuery, parent: Span | u
   }
 }
 
-function scopesOf(ofRoute: readonly string[], { requiredScopes: ofPolicy }: Guidance): readonly string[] {
+function scopesOf(ofRoute: readonly string[], { required_scopes: ofPolicy }: Guidance): readonly string[] {
   return ofPolicy.length === 0 ? ofRoute : union(ofRoute, ofPolicy);
 }
 
 /** Guidance for the caller: on a denial without key transport, and with `deny` as the only evidence. */
 function guidanceGiven({ allow, guidance }: PolicyDecision): Guidance {
   if (allow) return guidance;
-  const { keyTransport: _, ...others } = guidance;
-  return { ...others, evidenceExpected: ["deny"] };
+  const { key_transport: _, ...others } = guidance;
+  return { ...others, evidence_expected: ["deny"] };
 }
-
-/** Members under their names in records. */
-type Members<T> = Readonly<Record<SnakeCase<keyof T>, JsonValue | undefined>>;
 
 /**
  * The recorded outcome, its members in the order of canonical JSON. It includes the caller's attributes and scopes
@@ -142,51 +138,18 @@ export function decisionOutcome(
   registered: JsonValue | undefined,
   withheld: JsonValue | undefined,
 ): JsonObject {
-  const guidance = guidanceGiven(decision);
   return {
     alerts: decision.alerts.length === 0 ? undefined : decision.alerts,
     allow: decision.allow,
     caller_attributes: attributes,
     caller_scopes: scopes,
-    guidance: {
-      artifact_profile: guidance.artifactProfile,
-      artifact_profile_overridden: guidance.artifactProfileOverridden,
-      authorization_strategy: guidance.authorizationStrategy,
-      bind_policy_to: guidance.bindPolicyTo,
-      enforcement_mode: guidance.enforcementMode,
-      evidence_expected: guidance.evidenceExpected,
-      handling_mode: guidance.handlingMode,
-      key_strategy: guidance.keyStrategy,
-      key_transport: keyTransportOf(guidance),
-      local_enforcement_library: guidance.localEnforcementLibrary,
-      policy_resolution: guidance.policyResolution,
-      required_actions: guidance.requiredActions,
-      required_scopes: guidance.requiredScopes,
-      send_only: guidance.sendOnly,
-      warnings: guidance.warnings,
-    } satisfies Members<Guidance>,
-    obligations: decision.obligations.length === 0 ? undefined : decision.obligations.map(obligationMembers),
+    guidance: guidanceGiven(decision),
+    obligations: decision.obligations.length === 0 ? undefined : decision.obligations,
     policy_revision: decision.policyRevision,
     reasons: decision.reasons,
     reasons_withheld: withheld,
     registered,
   };
-}
-
-function obligationMembers({ id, parameters }: Obligation): JsonObject {
-  return { id, parameters };
-}
-
-function keyTransportOf({ keyTransport }: Guidance): JsonObject | undefined {
-  if (keyTransport === undefined) return undefined;
-  return {
-    exchange_algorithm: keyTransport.exchangeAlgorithm,
-    key_material_origin: keyTransport.keyMaterialOrigin,
-    mode: keyTransport.mode,
-    public_key_distribution: keyTransport.publicKeyDistribution,
-    raw_key_delivery_forbidden: true,
-    stable_key_reference_preferred: keyTransport.stableKeyReferencePreferred,
-  } satisfies Members<KeyTransportGuidance & { readonly rawKeyDeliveryForbidden: true }>;
 }
 
 // What the decision routes ask of policy, as a pure function of the recorded request.

@@ -1,5 +1,5 @@
 /** Answers of `protection-plan`, `policy-resolve` and `key-access-plan`. */
-import { decisionMembers, keyTransport, namedWarnings, plaintextTransport, warnings } from "./answer.ts";
+import { decisionMembers, namedWarnings, plaintextTransport, warnings } from "./answer.ts";
 import { type DecisionDependencies, decide } from "./decision.ts";
 import {
   keyReferenceViolations,
@@ -36,23 +36,23 @@ export async function planProtection(
   return {
     requestSummary: {
       ...policySummary(request),
-      preferredArtifactProfile: preferred ?? guidance.artifactProfile,
+      preferredArtifactProfile: preferred ?? guidance.artifact_profile,
     },
-    decision: { ...decisionMembers(decided), handlingMode: guidance.handlingMode, plaintextTransport },
+    decision: { ...decisionMembers(decided), handlingMode: guidance.handling_mode, plaintextTransport },
     execution: {
       protectLocally: allow,
-      localEnforcementLibrary: guidance.localEnforcementLibrary,
+      localEnforcementLibrary: guidance.local_enforcement_library,
       sendPlaintextToPlatform: false,
-      sendOnly: guidance.sendOnly,
-      artifactProfile: guidance.artifactProfile,
-      keyStrategy: guidance.keyStrategy,
-      policyResolution: guidance.policyResolution,
-      keyTransport: keyTransport(decided),
+      sendOnly: guidance.send_only,
+      artifactProfile: guidance.artifact_profile,
+      keyStrategy: guidance.key_strategy,
+      policyResolution: guidance.policy_resolution,
+      keyTransport: guidance.key_transport,
     },
     platformDomains: platformDomains(live, call.caller.tenantId),
     warnings: [
       ...namedWarnings(request),
-      ...(guidance.artifactProfileOverridden ? [warnings.profileOverridden] : []),
+      ...(guidance.artifact_profile_overridden ? [warnings.profileOverridden] : []),
       ...guidance.warnings,
     ],
   };
@@ -72,15 +72,15 @@ export async function resolvePolicy(
     requestSummary: policySummary(request),
     decision: {
       ...decisionMembers(decided),
-      enforcementMode: guidance.enforcementMode,
+      enforcementMode: guidance.enforcement_mode,
       policyInputs: inputs,
-      requiredActions: guidance.requiredActions,
+      requiredActions: guidance.required_actions,
     },
     handling: {
       protectLocally: allow,
       plaintextTransport,
-      bindPolicyTo: guidance.bindPolicyTo,
-      evidenceExpected: guidance.evidenceExpected,
+      bindPolicyTo: guidance.bind_policy_to,
+      evidenceExpected: guidance.evidence_expected,
     },
     platformDomains: platformDomains(live, call.caller.tenantId),
     warnings: [...namedWarnings(request), ...guidance.warnings],
@@ -112,7 +112,7 @@ export async function planKeyAccess(dependencies: DecisionDependencies, call: Ca
     requestSummary: {
       ...summarize(request),
       operation,
-      artifactProfile: guidance.artifactProfile,
+      artifactProfile: guidance.artifact_profile,
       keyReferencePresent,
       contentDigestPresent: request.content_digest !== undefined,
     },
@@ -121,15 +121,15 @@ export async function planKeyAccess(dependencies: DecisionDependencies, call: Ca
       localCryptographicOperation: decided.allow,
       platformRole: "authorize_only",
       sendPlaintextToPlatform: false,
-      sendOnly: guidance.sendOnly,
-      artifactProfile: guidance.artifactProfile,
-      authorizationStrategy: guidance.authorizationStrategy,
-      keyTransport: keyTransport(decided),
+      sendOnly: guidance.send_only,
+      artifactProfile: guidance.artifact_profile,
+      authorizationStrategy: guidance.authorization_strategy,
+      keyTransport: guidance.key_transport,
     },
     platformDomains: platformDomains(live, call.caller.tenantId),
     warnings: [
       ...namedWarnings(request),
-      ...(guidance.artifactProfileOverridden ? [warnings.profileOverridden] : []),
+      ...(guidance.artifact_profile_overridden ? [warnings.profileOverridden] : []),
       ...guidance.warnings,
     ],
   };

@@ -7,7 +7,6 @@ import type { RecordedChange, RecordedComparison } from "../../domain/replay.ts"
 import {
   compareBundles,
   comparisonMembers,
-  memberName,
   type PolicyChange,
   type PolicyComparison,
   type PolicySummary,
@@ -218,7 +217,7 @@ function changeLines({ difference, tenants, actions, before, after, example }: P
   const names = tenants.map((tenant) => (tenant === unnamedTenant ? "any other tenant" : tenant));
   return [
     `${kind}: ${actions.join(", ")} for ${listed(names)}`,
-    ...(guidance.length === 0 ? [] : [`  other guidance: ${guidance.map(memberName).join(", ")}`]),
+    ...(guidance.length === 0 ? [] : [`  other guidance: ${guidance.join(", ")}`]),
     `  was ${answerText(before)}`,
     `  is ${answerText(after)}`,
     `  example: ${JSON.stringify(example)}`,

@@ -178,7 +178,9 @@ function askedOf(sides: readonly [Side, Side], group: TenantGroup): AskedGroup {
 function policiesOf({ bundle, engine }: Side, tenant: TenantId): readonly CheckedPolicy[] {
   const own = engine.setOf("tenant", tenant);
   const { sets } = checkBundle(bundle);
-  return [bundle.manifest.platform, ...(own === undefined ? [] : [own])].flatMap((set) => sets.get(set)?.policies ?? []);
+  return [bundle.manifest.platform, ...(own === undefined ? [] : [own])].flatMap(
+    (set) => sets.get(set)?.policies ?? [],
+  );
 }
 
 /** What a policy's guidance requires of callers: understood obligations, and scopes. */
@@ -333,7 +335,7 @@ export function comparisonMembers({ changes, asked, summary }: PolicyComparison)
       found_by: foundBy,
       tenants,
       actions,
-      guidance: difference.guidance.map(memberName),
+      guidance: difference.guidance,
       before: answerMembers(before),
       after: answerMembers(after),
       example,
@@ -343,9 +345,4 @@ export function comparisonMembers({ changes, asked, summary }: PolicyComparison)
 
 function answerMembers({ allow, reasons }: Pick<PolicyDecision, "allow" | "reasons">) {
   return { allow, reasons };
-}
-
-/** As in annotations and answers. */
-export function memberName(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

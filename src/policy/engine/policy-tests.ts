@@ -1,7 +1,7 @@
 /** Runs expected decisions against an engine. Pure: reads no file, keeps nothing. */
 import { isDeepStrictEqual } from "node:util";
 import { attributeProblems } from "../../base/caller.ts";
-import { guidanceMembers } from "../guidance/guidance.ts";
+import { describeGuidance } from "../guidance/guidance.ts";
 import { mergeObligations } from "../guidance/obligations.ts";
 import type { PolicyTest } from "../load/policy-test-file.ts";
 import { type Layer, type Obligation, type PolicyDecision, reasonOf } from "../model/decision.ts";
@@ -53,9 +53,8 @@ function differencesOf({ expect }: PolicyTest, decision: PolicyDecision): readon
   compare("allow", expect.allow, decision.allow);
   if (expect.reasons !== undefined) compare("reasons", expect.reasons, decision.reasons);
   else if (differences.length > 0) differences.push(`decided by ${decision.reasons.join(", ") || "no policy"}`);
-  for (const [name, expected] of Object.entries(expect.guidance)) {
-    compare(`guidance.${name}`, expected, guidanceMembers[name]?.(decision.guidance));
-  }
+  const guidance = describeGuidance(decision.guidance);
+  for (const [name, expected] of Object.entries(expect.guidance)) compare(`guidance.${name}`, expected, guidance[name]);
   if (expect.obligations !== undefined) {
     compare("obligations", mergeObligations(expect.obligations.map(inOrder)), decision.obligations);
   }

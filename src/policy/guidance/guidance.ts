@@ -1,7 +1,6 @@
 /** Derives the guidance of an answer from merged annotations, defaults and the key reference. */
-import type { SnakeCase } from "../../base/json.ts";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
-import type { Guidance, KeyTransportGuidance, PolicyAction, PolicyQuery } from "../model/decision.ts";
+import type { Guidance, PolicyAction, PolicyQuery } from "../model/decision.ts";
 import {
   type ListName,
   listNames,
@@ -25,21 +24,21 @@ export function guidanceOfAllow(
   const transport = keyTransport(query, scalars.key_transport, defaults.key_transport[profile], status);
   const managed = transport !== undefined && transport.mode !== "local_provided";
   return {
-    handlingMode: scalars.handling_mode ?? defaults.handling_mode,
-    enforcementMode: scalars.enforcement_mode ?? defaults.enforcement_mode,
-    localEnforcementLibrary: scalars.local_enforcement_library ?? defaults.local_enforcement_library,
-    artifactProfile: profile,
-    artifactProfileOverridden: asked !== undefined && asked !== profile,
-    keyStrategy:
+    artifact_profile: profile,
+    artifact_profile_overridden: asked !== undefined && asked !== profile,
+    authorization_strategy: scalars.authorization_strategy ?? defaults.authorization_strategy,
+    bind_policy_to: lists.bind_policy_to ?? defaults.bind_policy_to,
+    enforcement_mode: scalars.enforcement_mode ?? defaults.enforcement_mode,
+    evidence_expected: lists.evidence_expected ?? defaults.evidence_expected[query.action],
+    handling_mode: scalars.handling_mode ?? defaults.handling_mode,
+    key_strategy:
       scalars.key_strategy ?? (managed ? defaults.key_strategy.managed : defaults.key_strategy.local[profile]),
-    authorizationStrategy: scalars.authorization_strategy ?? defaults.authorization_strategy,
-    policyResolution: defaults.policy_resolution,
-    ...(transport !== undefined && { keyTransport: transport }),
-    sendOnly: lists.send_only ?? defaults.send_only[query.action],
-    bindPolicyTo: lists.bind_policy_to ?? defaults.bind_policy_to,
-    requiredActions: lists.required_actions ?? [],
-    evidenceExpected: lists.evidence_expected ?? defaults.evidence_expected[query.action],
-    requiredScopes: lists.required_scopes ?? [],
+    ...(transport !== undefined && { key_transport: transport }),
+    local_enforcement_library: scalars.local_enforcement_library ?? defaults.local_enforcement_library,
+    policy_resolution: defaults.policy_resolution,
+    required_actions: lists.required_actions ?? [],
+    required_scopes: lists.required_scopes ?? [],
+    send_only: lists.send_only ?? defaults.send_only[query.action],
     warnings: lists.warning ?? [],
   };
 }
@@ -48,19 +47,19 @@ export function guidanceOfAllow(
 export function guidanceOfDeny(query: PolicyQuery, given: PolicyGuidance, defaults: GuidanceDefaults): Guidance {
   const profile = query.claimed.artifact_profile ?? defaults.artifact_profile;
   return {
-    handlingMode: defaults.handling_mode,
-    enforcementMode: defaults.enforcement_mode,
-    localEnforcementLibrary: defaults.local_enforcement_library,
-    artifactProfile: profile,
-    artifactProfileOverridden: false,
-    keyStrategy: defaults.key_strategy.local[profile],
-    authorizationStrategy: defaults.authorization_strategy,
-    policyResolution: defaults.policy_resolution,
-    sendOnly: defaults.send_only.deny,
-    bindPolicyTo: defaults.bind_policy_to,
-    requiredActions: given.lists.required_actions ?? [],
-    evidenceExpected: defaults.evidence_expected.deny,
-    requiredScopes: given.lists.required_scopes ?? [],
+    artifact_profile: profile,
+    artifact_profile_overridden: false,
+    authorization_strategy: defaults.authorization_strategy,
+    bind_policy_to: defaults.bind_policy_to,
+    enforcement_mode: defaults.enforcement_mode,
+    evidence_expected: defaults.evidence_expected.deny,
+    handling_mode: defaults.handling_mode,
+    key_strategy: defaults.key_strategy.local[profile],
+    local_enforcement_library: defaults.local_enforcement_library,
+    policy_resolution: defaults.policy_resolution,
+    required_actions: given.lists.required_actions ?? [],
+    required_scopes: given.lists.required_scopes ?? [],
+    send_only: defaults.send_only.deny,
     warnings: given.lists.warning ?? [],
   };
 }
@@ -71,16 +70,18 @@ function keyTransport(
   annotated: string | undefined,
   profileDefault: KeyTransportChoice | undefined,
   status: KeyReferenceStatus,
-): KeyTransportGuidance | undefined {
+): Guidance["key_transport"] {
   const referenced = claimed.key_reference !== undefined;
   const choice = annotated !== undefined ? choiceOf(annotated) : referenced ? status : profileDefault;
   if (choice === undefined || typeof choice === "string") return undefined;
+  const { exchangeAlgorithm, publicKeyDistribution } = choice;
   return {
+    ...(exchangeAlgorithm !== undefined && { exchange_algorithm: exchangeAlgorithm }),
+    key_material_origin: choice.origin,
     mode: choice.mode,
-    keyMaterialOrigin: choice.origin,
-    stableKeyReferencePreferred: referenced && choice.mode !== "local_provided",
-    ...(choice.publicKeyDistribution !== undefined && { publicKeyDistribution: choice.publicKeyDistribution }),
-    ...(choice.exchangeAlgorithm !== undefined && { exchangeAlgorithm: choice.exchangeAlgorithm }),
+    ...(publicKeyDistribution !== undefined && { public_key_distribution: publicKeyDistribution }),
+    raw_key_delivery_forbidden: true,
+    stable_key_reference_preferred: referenced && choice.mode !== "local_provided",
   };
 }
 
@@ -90,34 +91,15 @@ function choiceOf(text: string): KeyTransportChoice {
   return parsed.choice;
 }
 
-type ReadMember = (guidance: Guidance) => string | readonly string[];
+/** Members that policies give and tests name, each with its annotation's name, but `warnings`. */
+export const guidanceNames = [...scalarNames, ...listNames.filter((name) => name !== "alert")].map((name) =>
+  name === "warning" ? "warnings" : name,
+);
 
-/** Members that neither policies nor tests name: whether the profile was replaced, and policy resolution. */
-type Untold = "artifact_profile_overridden" | "policy_resolution";
-
-/** Every annotation, and every member derived from one. */
-type GuidanceName = Exclude<ScalarName | ListName, "warning" | "alert"> | Exclude<SnakeCase<keyof Guidance>, Untold>;
-
-/** Members by name, as a word or a list of words. */
-export const guidanceMembers: Readonly<Record<string, ReadMember>> = {
-  handling_mode: (guidance) => guidance.handlingMode,
-  enforcement_mode: (guidance) => guidance.enforcementMode,
-  local_enforcement_library: (guidance) => guidance.localEnforcementLibrary,
-  artifact_profile: (guidance) => guidance.artifactProfile,
-  key_strategy: (guidance) => guidance.keyStrategy,
-  authorization_strategy: (guidance) => guidance.authorizationStrategy,
-  key_transport: (guidance) => guidance.keyTransport?.mode ?? "none",
-  send_only: (guidance) => guidance.sendOnly,
-  bind_policy_to: (guidance) => guidance.bindPolicyTo,
-  required_actions: (guidance) => guidance.requiredActions,
-  evidence_expected: (guidance) => guidance.evidenceExpected,
-  required_scopes: (guidance) => guidance.requiredScopes,
-  warnings: (guidance) => guidance.warnings,
-} satisfies Record<GuidanceName, ReadMember>;
-
-/** Every member by its name. */
+/** The named members. A key transport is named by its mode, or `none`. */
 export function describeGuidance(guidance: Guidance): Readonly<Record<string, string | readonly string[]>> {
-  return Object.fromEntries(Object.entries(guidanceMembers).map(([name, read]) => [name, read(guidance)]));
+  const described = { ...guidance, key_transport: guidance.key_transport?.mode ?? "none" };
+  return Object.fromEntries(guidanceNames.map((name) => [name, described[name]]));
 }
 
 export interface GuidanceDefaults {

@@ -31,7 +31,7 @@
  * Members of `guidance` are named in `guidance.ts`.
  */
 import { isNode, isSeq, LineCounter, parseDocument } from "yaml";
-import { guidanceMembers } from "../guidance/guidance.ts";
+import { guidanceNames } from "../guidance/guidance.ts";
 import type { Obligation, PolicyQuery } from "../model/decision.ts";
 import type { PolicyProblem } from "../model/problem.ts";
 import { members, optional, parseQuery, queryMembers, string, strings, type WrittenQuestion } from "../model/query.ts";
@@ -93,7 +93,7 @@ function parseTest(value: unknown): Omit<PolicyTest, "file" | "line"> {
     expect: {
       allow: expect.allow,
       ...(reasons !== undefined && { reasons }),
-      guidance: members(expect.guidance ?? {}, "expect.guidance", Object.keys(guidanceMembers)),
+      guidance: members(expect.guidance ?? {}, "expect.guidance", guidanceNames),
       ...(obligations !== undefined && { obligations }),
       ...(alerts !== undefined && { alerts }),
     },

@@ -25,41 +25,45 @@ export interface PolicyQuery {
 }
 
 /** Guidance on key transport. Absent if the caller holds the key itself. */
-export interface KeyTransportGuidance {
+type KeyTransportGuidance = {
+  readonly exchange_algorithm?: string;
+  readonly key_material_origin: string;
   readonly mode: KeyTransportMode;
-  readonly keyMaterialOrigin: string;
-  readonly stableKeyReferencePreferred: boolean;
-  readonly publicKeyDistribution?: string;
-  readonly exchangeAlgorithm?: string;
-}
+  readonly public_key_distribution?: string;
+  readonly raw_key_delivery_forbidden: true;
+  readonly stable_key_reference_preferred: boolean;
+};
 
-/** Instructions for the caller: the deciding policies' annotations merged over the defaults. */
-export interface Guidance {
-  readonly handlingMode: string;
-  readonly enforcementMode: string;
-  readonly localEnforcementLibrary: string;
+/**
+ * Instructions for the caller: the deciding policies' annotations merged over the defaults. It is recorded as it is,
+ * its members in the order of canonical JSON.
+ */
+export type Guidance = {
   /** The resolved profile: policy's override, else the requested one, else the configured default. */
-  readonly artifactProfile: ArtifactProfile;
+  readonly artifact_profile: ArtifactProfile;
   /** Whether policy replaced the requested profile. */
-  readonly artifactProfileOverridden: boolean;
-  readonly keyStrategy: string;
-  readonly authorizationStrategy: string;
-  readonly policyResolution: string;
-  readonly keyTransport?: KeyTransportGuidance;
-  readonly sendOnly: readonly string[];
-  readonly bindPolicyTo: readonly string[];
-  readonly requiredActions: readonly string[];
-  readonly evidenceExpected: readonly string[];
+  readonly artifact_profile_overridden: boolean;
+  readonly authorization_strategy: string;
+  readonly bind_policy_to: readonly string[];
+  readonly enforcement_mode: string;
+  readonly evidence_expected: readonly string[];
+  readonly handling_mode: string;
+  readonly key_strategy: string;
+  readonly key_transport?: KeyTransportGuidance;
+  readonly local_enforcement_library: string;
+  readonly policy_resolution: string;
+  readonly required_actions: readonly string[];
   /** Scopes that policy requires besides the route's. A caller without all of them is denied. */
-  readonly requiredScopes: readonly string[];
+  readonly required_scopes: readonly string[];
+  readonly send_only: readonly string[];
   readonly warnings: readonly string[];
-}
+};
 
 /** What the caller must do if it relies on the decision. Values are text: numbers in decimal, `true` and `false`. */
-export interface Obligation {
+export type Obligation = {
   readonly id: string;
   readonly parameters: Readonly<Record<string, string>>;
-}
+};
 
 /** The answer. Anything that could not be evaluated is a denial. */
 export interface PolicyDecision {

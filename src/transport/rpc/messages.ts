@@ -24,22 +24,23 @@ import {
   keyAccessOperations,
   protectionOperations,
 } from "../../base/vocabulary.ts";
-import type { DecisionMembers, keyTransport } from "../../domain/answer.ts";
+import type { DecisionMembers } from "../../domain/answer.ts";
+import type { Decided } from "../../domain/decision.ts";
 import type { PlatformDomain } from "../../domain/platform-domains.ts";
 import type { CallIdentity } from "../../domain/record.ts";
 import { type Call, callerOf, callOf, type ReceiptDetail } from "../calls/call.ts";
 import { enumNames } from "../codec/normal-form.ts";
 
-export function keyTransportMessage(transport: ReturnType<typeof keyTransport>): KeyTransportMessage | undefined {
+export function keyTransportMessage(transport: Decided["guidance"]["key_transport"]): KeyTransportMessage | undefined {
   if (transport === undefined) return undefined;
   return {
     $typeName: "platform.sdk.v1.KeyTransport",
     mode: transport.mode,
-    keyMaterialOrigin: transport.keyMaterialOrigin,
-    stableKeyReferencePreferred: transport.stableKeyReferencePreferred,
-    rawKeyDeliveryForbidden: transport.rawKeyDeliveryForbidden,
-    publicKeyDistribution: transport.publicKeyDistribution,
-    exchangeAlgorithm: transport.exchangeAlgorithm,
+    keyMaterialOrigin: transport.key_material_origin,
+    stableKeyReferencePreferred: transport.stable_key_reference_preferred,
+    rawKeyDeliveryForbidden: transport.raw_key_delivery_forbidden,
+    publicKeyDistribution: transport.public_key_distribution,
+    exchangeAlgorithm: transport.exchange_algorithm,
   };
 }
 

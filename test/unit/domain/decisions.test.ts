@@ -47,7 +47,7 @@ test.each([
   ["no digest", { content_digest: undefined }, {}, [/^content_digest is absent/]],
   ["odd digest", { content_digest: "sha256:short" }, {}, [/^content_digest is not hexadecimal/]],
   ["policy's own", {}, { warnings: ["mind the gap"] }, [/^mind the gap$/]],
-  ["overridden profile", {}, { artifactProfileOverridden: true }, [/execution\.artifact_profile/]],
+  ["overridden profile", {}, { artifact_profile_overridden: true }, [/execution\.artifact_profile/]],
 ])("warning: %s", async (_name, change, given, expected) => {
   const { protection, keyAccess, engine } = setUp();
   engine.answer = { guidance: given };
@@ -60,7 +60,7 @@ test.each([
 
 test("scopes that policy requires join the route's, each once", async () => {
   const { protection, engine } = setUp();
-  engine.answer = { guidance: { requiredScopes: ["policy.read", "pii.read"] } };
+  engine.answer = { guidance: { required_scopes: ["policy.read", "pii.read"] } };
   const { decision } = await protection.plan(identity(), plan);
   expect(decision.requiredScopes).toEqual(["platform-api.access", "policy.read", "pii.read"]);
 });

@@ -28,7 +28,7 @@ function setUp(changes: Parameters<typeof createWorld>[0] = {}) {
 
 test("a matching citation links, and its decision says which evidence is expected", async () => {
   const { register, decide, engine, ledger } = setUp();
-  engine.answer = { guidance: { evidenceExpected: ["protect", "access"] } };
+  engine.answer = { guidance: { evidence_expected: ["protect", "access"] } };
   const { decisionId } = await decide();
   const answer = await register({ decision_id: decisionId });
   expect(answer.registration).toMatchObject({

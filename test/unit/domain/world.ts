@@ -48,19 +48,19 @@ export function identity(tenant = "tenant-a", principal = "payroll-service"): Ca
 }
 
 export const guidance: Guidance = {
-  handlingMode: "local_embedded_enforcement",
-  enforcementMode: "local_embedded_enforcement",
-  localEnforcementLibrary: "sdk_embedded_library",
-  artifactProfile: "tdf",
-  artifactProfileOverridden: false,
-  keyStrategy: "local_content_key",
-  authorizationStrategy: "policy_decision",
-  policyResolution: "metadata_only_control_plane",
-  sendOnly: ["artifact_digest", "decision_id"],
-  bindPolicyTo: ["artifact_digest", "content_digest"],
-  requiredActions: [],
-  evidenceExpected: ["protect"],
-  requiredScopes: [],
+  handling_mode: "local_embedded_enforcement",
+  enforcement_mode: "local_embedded_enforcement",
+  local_enforcement_library: "sdk_embedded_library",
+  artifact_profile: "tdf",
+  artifact_profile_overridden: false,
+  key_strategy: "local_content_key",
+  authorization_strategy: "policy_decision",
+  policy_resolution: "metadata_only_control_plane",
+  send_only: ["artifact_digest", "decision_id"],
+  bind_policy_to: ["artifact_digest", "content_digest"],
+  required_actions: [],
+  evidence_expected: ["protect"],
+  required_scopes: [],
   warnings: [],
 };
 

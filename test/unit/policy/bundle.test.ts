@@ -109,7 +109,7 @@ test("a revision that an earlier version kept still decides as it did", () => {
     [],
   ]);
   expect(decisions.map(({ allow }) => allow)).toEqual([false, true, false, true, false, false]);
-  expect(decisions[0]?.guidance.requiredActions).toEqual(["stay-in-eu"]);
+  expect(decisions[0]?.guidance.required_actions).toEqual(["stay-in-eu"]);
 });
 
 test("a bundle compiled in turns decides alike, and leaves the event loop a turn after every set", async () => {

@@ -24,24 +24,24 @@ const labelled = (label: string) => `context.claimed.labels.contains("${label}")
 test("without annotations the defaults are given, by action", async () => {
   const engine = await engineWith([]);
   expect(engine.decide(ask("rewrapKey")).guidance).toEqual({
-    handlingMode: "local_embedded_enforcement",
-    enforcementMode: "local_embedded_enforcement",
-    localEnforcementLibrary: "sdk_embedded_library",
-    artifactProfile: "envelope",
-    artifactProfileOverridden: false,
-    keyStrategy: "local_content_key",
-    authorizationStrategy: "policy_decision",
-    policyResolution: "metadata_only_control_plane",
-    sendOnly: ["artifact_digest", "artifact_profile", "decision_id", "key_reference"],
-    bindPolicyTo: ["artifact_digest", "content_digest"],
-    requiredActions: [],
-    evidenceExpected: ["rewrap"],
-    requiredScopes: [],
+    handling_mode: "local_embedded_enforcement",
+    enforcement_mode: "local_embedded_enforcement",
+    local_enforcement_library: "sdk_embedded_library",
+    artifact_profile: "envelope",
+    artifact_profile_overridden: false,
+    key_strategy: "local_content_key",
+    authorization_strategy: "policy_decision",
+    policy_resolution: "metadata_only_control_plane",
+    send_only: ["artifact_digest", "artifact_profile", "decision_id", "key_reference"],
+    bind_policy_to: ["artifact_digest", "content_digest"],
+    required_actions: [],
+    evidence_expected: ["rewrap"],
+    required_scopes: [],
     warnings: [],
   });
   const events = { protect: "protect", access: "access", rewrap: "rewrap", wrap: "protect", unwrap: "access" } as const;
   for (const [action, event] of Object.entries(events)) {
-    expect(engine.decide(ask(action as keyof typeof events)).guidance.evidenceExpected).toEqual([event]);
+    expect(engine.decide(ask(action as keyof typeof events)).guidance.evidence_expected).toEqual([event]);
   }
 });
 
@@ -54,26 +54,27 @@ test("every annotation reaches its member", async () => {
   const decision = engine.decide(ask("protect", { artifact_profile: "envelope" }, { scopes: ["s"] }));
   expect(decision.reasons).toEqual(["platform/all", "tenant/all", "tenant/g0"]);
   expect(decision.guidance).toEqual({
-    handlingMode: "hm",
-    enforcementMode: "em",
-    localEnforcementLibrary: "lib",
-    artifactProfile: "tdf",
-    artifactProfileOverridden: true,
-    keyStrategy: "ks",
-    authorizationStrategy: "as",
-    policyResolution: "metadata_only_control_plane",
-    keyTransport: {
+    handling_mode: "hm",
+    enforcement_mode: "em",
+    local_enforcement_library: "lib",
+    artifact_profile: "tdf",
+    artifact_profile_overridden: true,
+    key_strategy: "ks",
+    authorization_strategy: "as",
+    policy_resolution: "metadata_only_control_plane",
+    key_transport: {
       mode: "kem_encapsulated_cek",
-      keyMaterialOrigin: "hsm",
-      stableKeyReferencePreferred: false,
-      publicKeyDistribution: "jwks",
-      exchangeAlgorithm: "X25519",
+      key_material_origin: "hsm",
+      raw_key_delivery_forbidden: true,
+      stable_key_reference_preferred: false,
+      public_key_distribution: "jwks",
+      exchange_algorithm: "X25519",
     },
-    sendOnly: ["artifact_cid", "purpose"],
-    bindPolicyTo: ["resource_id"],
-    requiredActions: ["a", "b"],
-    evidenceExpected: ["access"],
-    requiredScopes: ["s"],
+    send_only: ["artifact_cid", "purpose"],
+    bind_policy_to: ["resource_id"],
+    required_actions: ["a", "b"],
+    evidence_expected: ["access"],
+    required_scopes: ["s"],
     warnings: ["careful, now"],
   });
 });
@@ -85,10 +86,10 @@ test("the stricter profile is taken, and lists are united", async () => {
     ['@artifact_profile("detached_signature")', labelled("c")],
   ]);
   const of = (...labels: string[]) => engine.decide(ask("protect", { labels })).guidance;
-  expect([of("a").artifactProfile, of("c").artifactProfile]).toEqual(["envelope", "detached_signature"]);
-  expect([of("a", "c").artifactProfile, of("c", "b", "a").artifactProfile]).toEqual(["envelope", "tdf"]);
-  expect(of("a", "b").requiredActions).toEqual(["a", "x", "y"]);
-  expect(of().artifactProfileOverridden).toBe(false);
+  expect([of("a").artifact_profile, of("c").artifact_profile]).toEqual(["envelope", "detached_signature"]);
+  expect([of("a", "c").artifact_profile, of("c", "b", "a").artifact_profile]).toEqual(["envelope", "tdf"]);
+  expect(of("a", "b").required_actions).toEqual(["a", "x", "y"]);
+  expect(of().artifact_profile_overridden).toBe(false);
 });
 
 test("values without an order that contradict each other deny; with an order the stricter is taken", async () => {
@@ -101,10 +102,10 @@ test("values without an order that contradict each other deny; with an order the
   expect((await engineWith(permits)).decide(query)).toMatchObject({
     allow: false,
     reasons: ["platform/guidance-conflict", "tenant/g0", "tenant/g1"],
-    guidance: { evidenceExpected: ["deny"], enforcementMode: "local_embedded_enforcement", requiredActions: [] },
+    guidance: { evidence_expected: ["deny"], enforcement_mode: "local_embedded_enforcement", required_actions: [] },
   });
   const ordered = await engineWith(permits, "strictness: { enforcement_mode: [soft, hard] }\n");
-  expect(ordered.decide(query)).toMatchObject({ allow: true, guidance: { enforcementMode: "hard" } });
+  expect(ordered.decide(query)).toMatchObject({ allow: true, guidance: { enforcement_mode: "hard" } });
 });
 
 test("a denial carries what its forbids say, and no transport", async () => {
@@ -115,36 +116,41 @@ test("a denial carries what its forbids say, and no transport", async () => {
   );
   expect(allow).toBe(false);
   expect(guidance).toMatchObject({
-    requiredActions: ["ask"],
+    required_actions: ["ask"],
     warnings: ["no"],
-    evidenceExpected: ["deny"],
-    artifactProfile: "tdf",
+    evidence_expected: ["deny"],
+    artifact_profile: "tdf",
   });
-  expect(guidance).not.toHaveProperty("keyTransport");
+  expect(guidance).not.toHaveProperty("key_transport");
 });
 
 test("scopes that policy requires: all of them, or a denial that names them", async () => {
   const engine = await engineWith([['@required_scopes("b, a")', labelled("x")]]);
   const decide = (scopes: string[]) => engine.decide(ask("protect", { labels: ["x"] }, { scopes }));
-  expect(decide(["c", "a", "b"])).toMatchObject({ allow: true, guidance: { requiredScopes: ["a", "b"] } });
+  expect(decide(["c", "a", "b"])).toMatchObject({ allow: true, guidance: { required_scopes: ["a", "b"] } });
   expect(decide(["a"])).toMatchObject({
     allow: false,
     reasons: ["platform/required-scope-missing"],
-    guidance: { requiredScopes: ["a", "b"], evidenceExpected: ["deny"] },
+    guidance: { required_scopes: ["a", "b"], evidence_expected: ["deny"] },
   });
 });
 
-const managed = { mode: "wrapped_key_reference", keyMaterialOrigin: "kms", stableKeyReferencePreferred: true };
+const managed = {
+  mode: "wrapped_key_reference",
+  key_material_origin: "kms",
+  raw_key_delivery_forbidden: true,
+  stable_key_reference_preferred: true,
+};
 
 test("the transport follows the key reference", async () => {
   const engine = await engineWith([]);
   const of = (key_reference?: string) =>
     engine.decide(ask("unwrap", key_reference === undefined ? {} : { key_reference })).guidance;
-  expect(of("kms://tenant/keys/1").keyTransport).toEqual(managed);
-  expect(of("kms://tenant/keys/1").keyStrategy).toBe("managed_content_key");
+  expect(of("kms://tenant/keys/1").key_transport).toEqual(managed);
+  expect(of("kms://tenant/keys/1").key_strategy).toBe("managed_content_key");
   for (const own of [undefined, "local-symmetric-key", "local-tdf-key", "KMS://x", "xkms://y"]) {
-    expect(of(own), own).not.toHaveProperty("keyTransport");
-    expect(of(own).keyStrategy).toBe("local_content_key");
+    expect(of(own), own).not.toHaveProperty("key_transport");
+    expect(of(own).key_strategy).toBe("local_content_key");
   }
 });
 
@@ -154,13 +160,14 @@ test("a policy's transport comes before the reference's, and none takes it away"
     ['@key_transport("mode=local_provided, origin=caller")', labelled("local")],
   ]);
   const of = (label: string) => engine.decide(ask("wrap", { labels: [label], key_reference: "kms://k" })).guidance;
-  expect(of("none")).not.toHaveProperty("keyTransport");
-  expect(of("local").keyTransport).toEqual({
+  expect(of("none")).not.toHaveProperty("key_transport");
+  expect(of("local").key_transport).toEqual({
     mode: "local_provided",
-    keyMaterialOrigin: "caller",
-    stableKeyReferencePreferred: false,
+    key_material_origin: "caller",
+    raw_key_delivery_forbidden: true,
+    stable_key_reference_preferred: false,
   });
-  expect(of("local").keyStrategy).toBe("local_content_key");
+  expect(of("local").key_strategy).toBe("local_content_key");
 });
 
 test("the manifest's defaults replace the service's; a profile's transport is for plans without a reference", async () => {
@@ -175,17 +182,18 @@ test("the manifest's defaults replace the service's; a profile's transport is fo
   );
   const { guidance } = engine.decide(ask("protect"));
   expect(guidance).toMatchObject({
-    artifactProfile: "tdf",
-    keyStrategy: "sealed",
-    bindPolicyTo: ["artifact_cid", "resource_id"],
+    artifact_profile: "tdf",
+    key_strategy: "sealed",
+    bind_policy_to: ["artifact_cid", "resource_id"],
   });
-  expect(guidance.keyTransport).toEqual({
+  expect(guidance.key_transport).toEqual({
     mode: "authorized_key_release",
-    keyMaterialOrigin: "vault",
-    stableKeyReferencePreferred: false,
+    key_material_origin: "vault",
+    raw_key_delivery_forbidden: true,
+    stable_key_reference_preferred: false,
   });
-  expect(engine.decide(ask("protect", { artifact_profile: "envelope" })).guidance).not.toHaveProperty("keyTransport");
-  expect(engine.decide(ask("wrap", { key_reference: "mine" })).guidance).not.toHaveProperty("keyTransport");
+  expect(engine.decide(ask("protect", { artifact_profile: "envelope" })).guidance).not.toHaveProperty("key_transport");
+  expect(engine.decide(ask("wrap", { key_reference: "mine" })).guidance).not.toHaveProperty("key_transport");
 });
 
 test("a reference that belongs to another tenant denies, whatever the policies say", async () => {
@@ -197,11 +205,11 @@ test("a reference that belongs to another tenant denies, whatever the policies s
   const engine = await engineOf({ ...openFiles, "default/f.cedar": forbid }, { keyReferences });
   const decide = (tenant: string, key_reference: string, labels: string[] = []) =>
     engine.decide(ask("unwrap", { key_reference, labels }, { tenantId: tenant as TenantId }));
-  expect(decide("tenant-b", "kms://b/1").guidance.keyTransport).toEqual(managed);
-  expect(decide("tenant-a", "kms://a/1").guidance.keyTransport).toEqual(managed);
+  expect(decide("tenant-b", "kms://b/1").guidance.key_transport).toEqual(managed);
+  expect(decide("tenant-a", "kms://a/1").guidance.key_transport).toEqual(managed);
   const denied = decide("tenant-a", "kms://b/1");
   expect(denied).toMatchObject({ allow: false, reasons: ["platform/key-reference-of-another-tenant"] });
-  expect(denied.guidance).not.toHaveProperty("keyTransport");
+  expect(denied.guidance).not.toHaveProperty("key_transport");
   expect(decide("tenant-a", "kms://b/1", ["x"]).reasons).toEqual([
     "platform/key-reference-of-another-tenant",
     "tenant/f",

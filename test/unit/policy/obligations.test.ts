@@ -50,7 +50,7 @@ test("an allow with an obligation that the request does not list is a denial, wh
     reasons: ["platform/obligation-not-understood"],
     obligations: [],
     alerts: [],
-    guidance: { handlingMode: "local_embedded_enforcement", warnings: [expect.stringContaining("notify")] },
+    guidance: { handling_mode: "local_embedded_enforcement", warnings: [expect.stringContaining("notify")] },
   });
   expect(JSON.stringify(denied)).not.toContain("stamp");
   expect(engine.decide(question)).toMatchObject({ allow: false, reasons: ["platform/obligation-not-understood"] });

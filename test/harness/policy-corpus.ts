@@ -8,9 +8,9 @@ import { type EntityJson, policyToJson, schemaToJson, type TypeAndId } from "@ce
 import { tooDeepAt } from "../../src/policy/check/check-set.ts";
 import type { CedarRequest } from "../../src/policy/evaluate/cedar-request.ts";
 import {
-  type Applying,
   type CompilablePolicy,
   CompiledSet,
+  type PartlyApplying,
   setIndexOf,
 } from "../../src/policy/evaluate/compiled-set.ts";
 import { type Program, programOf } from "../../src/policy/evaluate/program.ts";
@@ -77,7 +77,7 @@ export function corpusDisagreements(root: string, file: string, counts: CorpusCo
     else counts.partly++;
     const isComplete = known.length === policies.length;
     const positionsOf = (of: readonly number[]) => of.map((index) => known[index]?.position as number);
-    const positions: Applying = {
+    const positions: PartlyApplying = {
       permits: positionsOf(applying.permits),
       forbids: positionsOf(applying.forbids),
       failed: positionsOf(applying.failed),
@@ -130,7 +130,7 @@ function applyingTo(
   paths: Paths,
   { principal, action, resource, context }: CorpusRequest,
   entities: readonly EntityJson[],
-): Applying | undefined {
+): PartlyApplying | undefined {
   if (principal === undefined || action === undefined || resource === undefined) return undefined;
   const scene = new Scene({ principal, action, resource, context, entities: [...entities] }, paths);
   try {
@@ -143,7 +143,7 @@ function applyingTo(
 
 /** What a test says of policies that were evaluated. Of a permit where something forbids, it says nothing. */
 function differences(
-  { permits, forbids, failed, unknown }: Applying,
+  { permits, forbids, failed, unknown }: PartlyApplying,
   { decision, reason, errors }: CorpusRequest,
 ): readonly string[] {
   const isLeft = (position: number) => unknown.includes(position);

@@ -3,7 +3,7 @@ import { type PolicyJson, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { scopeActions } from "../../src/policy/check/reads.ts";
 import type { CedarRequest } from "../../src/policy/evaluate/cedar-request.ts";
 import * as compiledSet from "../../src/policy/evaluate/compiled-set.ts";
-import { type Diagnosis, PreparedSet } from "../../src/policy/evaluate/prepared-set.ts";
+import { type Applying, PreparedSet } from "../../src/policy/evaluate/prepared-set.ts";
 import * as program from "../../src/policy/evaluate/program.ts";
 import * as scene from "../../src/policy/evaluate/scene.ts";
 import * as values from "../../src/policy/evaluate/values.ts";
@@ -46,8 +46,8 @@ export function caseOf(seed: number): DifferentialCase {
     const request = pairs.request();
     const does: Does[] = policies.map(() => "nothing");
     for (const { positions, set } of parts) {
-      const { reasons, failed } = set.diagnose(request) as Diagnosis;
-      for (const index of reasons) does[positions[index] as number] = "applies";
+      const { permits, forbids, failed } = set.diagnose(request) as Applying;
+      for (const index of [...permits, ...forbids]) does[positions[index] as number] = "applies";
       for (const index of failed) does[positions[index] as number] = "fails";
     }
     return { request, does };

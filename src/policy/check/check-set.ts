@@ -12,7 +12,7 @@ import { programOf } from "../evaluate/program.ts";
 import { type AnnotatedGuidance, type AnnotationRules, parseGuidance } from "../guidance/annotations.ts";
 import { inputsOfObligations } from "../guidance/obligations.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { cedar } from "../model/cedar.ts";
+import { cedar, parsedPolicy } from "../model/cedar.ts";
 import { type PolicyAction, reservedIds } from "../model/decision.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 import { indexOfByte, type PolicyProblem, type PolicyStatement, positionAt, splitPolicies } from "../model/problem.ts";
@@ -102,13 +102,6 @@ export class SetChecker {
     }
     return { policies: parts.flatMap((part) => part.policies), problems };
   }
-}
-
-/** Syntax tree of a policy that parses. */
-export function parsedPolicy(text: string): PolicyJson {
-  const parsed = cedar().policyToJson(text);
-  if (parsed.type === "failure") throw new TypeError("a checked policy parses");
-  return parsed.json;
 }
 
 function tooDeep(file: string, source: string, index: number): PolicyProblem {

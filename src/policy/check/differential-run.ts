@@ -8,7 +8,7 @@ import { type CedarRequest, type CedarRequestBuilder, cedarRequestBuilder } from
 import { CompiledSet, setIndexOf } from "../evaluate/compiled-set.ts";
 import type { EntitySource, EntityUse } from "../evaluate/entity-request.ts";
 import { EntityTable } from "../evaluate/entity-table.ts";
-import { PreparedSet } from "../evaluate/prepared-set.ts";
+import { type Applying, PreparedSet } from "../evaluate/prepared-set.ts";
 import { Paths, Scene } from "../evaluate/scene.ts";
 import { leftToCedar } from "../evaluate/values.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
@@ -186,9 +186,9 @@ export class CedarPart {
     const compiled = said(set, paths, request);
     if (diagnosis === undefined || compiled === undefined) return undefined;
     return this.#positions.flatMap((position, index) => {
-      if (compiled.unknown.has(position)) return [];
-      const cedar = doing(index, diagnosis.reasons, diagnosis.failed);
-      const ours = doing(position, compiled.applying, compiled.failed);
+      if (compiled.unknown.includes(position)) return [];
+      const cedar = doing(index, diagnosis);
+      const ours = doing(position, compiled);
       return cedar === ours ? [] : [{ position, cedar, compiled: ours }];
     });
   }
@@ -200,15 +200,14 @@ export class CedarPart {
 
 function said(set: CompiledSet, paths: Paths, request: CedarRequest) {
   try {
-    const { permits, forbids, failed, unknown } = set.applying(new Scene(request, paths), request.action.id);
-    return { applying: [...permits, ...forbids], failed, unknown: new Set(unknown) };
+    return set.applying(new Scene(request, paths), request.action.id);
   } catch (error) {
     if (error !== leftToCedar) throw error;
     return undefined;
   }
 }
 
-function doing(position: number, applying: readonly number[], failed: readonly number[]): Does {
+function doing(position: number, { permits, forbids, failed }: Applying): Does {
   if (failed.includes(position)) return "fails";
-  return applying.includes(position) ? "applies" : "nothing";
+  return permits.includes(position) || forbids.includes(position) ? "applies" : "nothing";
 }

@@ -191,16 +191,8 @@ export function foreignPrincipalIds(policy: PolicyJson): readonly string[] {
 }
 
 /** Ids of the type's entities in a part of the tree, in order of appearance. */
-function entityIds(ofType: string, part: unknown): ReadonlySet<string> {
-  const ids = new Set<string>();
-  const visit = (node: unknown): void => {
-    if (typeof node !== "object" || node === null) return;
-    const { type, id } = node as Partial<TypeAndId>;
-    if (type === ofType && typeof id === "string") ids.add(id);
-    for (const child of Object.values(node)) visit(child);
-  };
-  visit(part);
-  return ids;
+export function entityIds(ofType: string, part: unknown): ReadonlySet<string> {
+  return new Set(uidsIn(part).flatMap(({ type, id }) => (type === ofType ? [id] : [])));
 }
 
 function isPrincipalId(id: string): boolean {

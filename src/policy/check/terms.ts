@@ -3,7 +3,7 @@ import type { Expr, PatternElem, PolicyJson } from "@cedar-policy/cedar-wasm/nod
 import { expressionText } from "../evaluate/conditions.ts";
 import type { EntityReference } from "../model/entities.ts";
 import { type Input, type InputCatalogue, onBehalfOfName } from "../model/inputs.ts";
-import { entityUse, pathOf } from "./reads.ts";
+import { entityIds, entityUse, pathOf } from "./reads.ts";
 
 /** Ids of entities by the full name of their type. */
 export type KnownEntities = ReadonlyMap<string, readonly string[]>;
@@ -147,7 +147,7 @@ export class Comparisons {
   #identities(part: unknown): void {
     const text = JSON.stringify(part);
     if (text.includes('"Principal"') || text.includes('"principal"')) this.#know(identity);
-    for (const uid of principalsIn(part)) this.principals.add(uid);
+    for (const uid of entityIds("Principal", part)) this.principals.add(uid);
   }
 
   /** Whether it is about entities alone, independent of the request's inputs. */
@@ -238,13 +238,6 @@ function literalsOf(expression: Expr): readonly (string | number)[] | undefined 
   if (Array.isArray(value)) return value.every((item) => typeof item === "string") ? value : undefined;
   const parts = items?.map(literalsOf);
   return parts?.every((part) => part !== undefined) ? parts.flat() : undefined;
-}
-
-function principalsIn(part: unknown): readonly string[] {
-  if (typeof part !== "object" || part === null) return [];
-  const { type, id } = part as { readonly type?: unknown; readonly id?: unknown };
-  const own = type === "Principal" && typeof id === "string" ? [id] : [];
-  return [...own, ...Object.values(part).flatMap(principalsIn)];
 }
 
 // Questions that distinguish policies: built from compared values, values next to those, and others.

@@ -6,11 +6,12 @@
 import { isDeepStrictEqual } from "node:util";
 import type { TenantId } from "../../base/ids.ts";
 import { checkBundle } from "../check/check.ts";
-import { type CheckedPolicy, parsedPolicy } from "../check/check-set.ts";
+import type { CheckedPolicy } from "../check/check-set.ts";
 import { askable, queryFor, simplified, understood, usualQuestion, withValue } from "../check/question.ts";
 import { type AskedVariable, merged, nameOf, numbers, variablesOf } from "../check/terms.ts";
 import { expressionText } from "../evaluate/conditions.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
+import { parsedPolicy } from "../model/cedar.ts";
 import { type DecisionDifference, differenceOf, type PolicyDecision } from "../model/decision.ts";
 import { onBehalfOfName } from "../model/inputs.ts";
 import type { WrittenQuestion } from "../model/query.ts";
@@ -105,23 +106,28 @@ class Search {
     const tenant = this.#named.has(question.tenant) ? question.tenant : unnamedTenant;
     if (known?.tenants.includes(tenant) && known.actions.includes(question.action)) return;
     this.#found.set(key, {
-      ...(known ?? { ...answers, foundBy, example: this.#example(question, key) }),
+      ...(known ?? { ...answers, foundBy, example: smallestExample(this.#sides, question, key) }),
       tenants: [...new Set([...(known?.tenants ?? []), tenant])].sort(),
       actions: policyActions.filter((action) => action === question.action || known?.actions.includes(action)),
     });
     for (const action of policyActions) if (action !== question.action) this.ask({ ...question, action }, foundBy);
   }
+}
 
-  #example(question: WrittenQuestion, key: string): WrittenQuestion {
-    const isSame = (simpler: WrittenQuestion) => {
-      const answers = decideBoth(this.#sides, simpler);
-      return answers !== undefined && keyOf(answers) === key;
-    };
-    return askable(
-      this.#sides.map(({ bundle }) => bundle),
-      simplified(question, isSame),
-    );
-  }
+/** Whether both sides decide a question with the difference of this key. */
+export function isDecidedSo(sides: readonly [Side, Side], key: string): (question: WrittenQuestion) => boolean {
+  return (question) => {
+    const answers = decideBoth(sides, question);
+    return answers !== undefined && keyOf(answers) === key;
+  };
+}
+
+/** The question without what its difference does not need. */
+export function smallestExample(sides: readonly [Side, Side], question: WrittenQuestion, key: string): WrittenQuestion {
+  return askable(
+    sides.map(({ bundle }) => bundle),
+    simplified(question, isDecidedSo(sides, key)),
+  );
 }
 
 interface Answers {

@@ -7,13 +7,12 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { checkBundle, policiesOf } from "../check/check.ts";
-import { parsedPolicy, remembering } from "../check/check-set.ts";
-import { askable, simplified } from "../check/question.ts";
+import { remembering } from "../check/check-set.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
+import { parsedPolicy } from "../model/cedar.ts";
 import type { PolicyAction } from "../model/decision.ts";
-import type { WrittenQuestion } from "../model/query.ts";
 import { policyActions } from "../model/schema.ts";
-import { decideBoth, keyOf, type PolicyChange } from "./compare.ts";
+import { decideBoth, isDecidedSo, keyOf, type PolicyChange, smallestExample } from "./compare.ts";
 import {
   comparisonsOf,
   hasSameGuidance,
@@ -199,15 +198,9 @@ function confirm(
   const answers = question && decideBoth(sides, question);
   if (question === undefined || answers === undefined) return false;
   const key = keyOf(answers);
-  const isSame = (simpler: WrittenQuestion) => {
-    const other = decideBoth(sides, simpler);
-    return other !== undefined && keyOf(other) === key;
-  };
   const ofUsualTenant = { ...question, tenant: group.tenant };
-  const example = askable(
-    sides.map(({ bundle }) => bundle),
-    simplified(isSame(ofUsualTenant) ? ofUsualTenant : question, isSame),
-  );
+  const isUsual = isDecidedSo(sides, key)(ofUsualTenant);
+  const example = smallestExample(sides, isUsual ? ofUsualTenant : question, key);
   const tenant = group.names.includes(example.tenant) ? example.tenant : unnamedTenant;
   const known = found.get(key);
   found.set(key, {

@@ -2,13 +2,14 @@
 import { isDeepStrictEqual } from "node:util";
 import type { TenantId } from "../../base/ids.ts";
 import { checkBundle, policiesOf } from "../check/check.ts";
-import { type CheckedPolicy, parsedPolicy } from "../check/check-set.ts";
+import type { CheckedPolicy } from "../check/check-set.ts";
 import { Comparisons, type KnownEntities } from "../check/terms.ts";
 import type { LayerSet } from "../engine/combined-decision.ts";
 import { type CompiledEngine, compilePolicyBundle } from "../engine/engine.ts";
 import type { Evaluator } from "../engine/engine-sets.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
+import { parsedPolicy } from "../model/cedar.ts";
 import type { PolicyAction } from "../model/decision.ts";
 import type { EntityUid } from "../model/entities.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";

@@ -3,10 +3,16 @@
  * Cedar if necessary; Cedar's sets are prepared on first use.
  */
 import type { CheckedSet } from "../check/check.ts";
-import type { CheckedPolicy } from "../check/check-set.ts";
 import type { CedarRequest } from "../evaluate/cedar-request.ts";
-import { CompiledSet, resultOf } from "../evaluate/compiled-set.ts";
-import { type Counting, everyPolicy, PreparedSet, type SetResult } from "../evaluate/prepared-set.ts";
+import { CompiledSet } from "../evaluate/compiled-set.ts";
+import {
+  type Applying,
+  type Counting,
+  notEvaluated,
+  PreparedSet,
+  resultOf,
+  type SetResult,
+} from "../evaluate/prepared-set.ts";
 import { Paths, Scene } from "../evaluate/scene.ts";
 import { leftToCedar } from "../evaluate/values.ts";
 import { isBrokenEngine } from "../model/cedar.ts";
@@ -33,12 +39,9 @@ export class EngineSets {
   readonly #sets: ReadonlyMap<string, CheckedSet>;
   readonly #options: EngineSetsOptions;
   readonly #paths = new Paths();
-  /** By name of the set. Sets with the same text share one. */
-  readonly #compiled = new Map<string, CompiledSet>();
-  readonly #byText = new Map<string, CompiledSet>();
-  readonly #alone = new Map<string, PreparedSet>();
-  /** Policies of a set that only Cedar can evaluate. */
-  readonly #unknown = new Map<string, PreparedSet>();
+  /** By name, and by text: sets with the same text share one. */
+  readonly #byName = new Map<string, EngineSet>();
+  readonly #byText = new Map<string, EngineSet>();
   #released = false;
 
   /** Checked sets by their names. */
@@ -50,26 +53,25 @@ export class EngineSets {
   /** Compiles the layers, given by their sets. */
   layers(names: readonly string[]): EvaluateLayers {
     const { evaluator, onCedar, onDisagreement } = this.#options;
-    const byCedar: EvaluateLayers = (request, isOnBehalfOf) =>
-      names.map((name) => this.evaluate(name, request, isOnBehalfOf));
+    const sets = names.map((name) => this.#set(name));
+    const byCedar: EvaluateLayers = (request, isOnBehalfOf) => sets.map((set) => set.byCedar(request, isOnBehalfOf));
     if (evaluator === "cedar" || names.some((name) => onCedar.has(name))) {
-      for (const name of names) this.#prepared(name);
+      for (const set of sets) set.prepare();
       return byCedar;
     }
-    const sets = names.map((name) => [name, this.#compile(name)] as const);
+    for (const set of sets) set.compile();
     const compiled: EvaluateLayers = (request, isOnBehalfOf) => {
-      if (request === undefined || this.#released) return byCedar(request, isOnBehalfOf);
+      if (request === undefined || this.#released) return sets.map(() => notEvaluated);
       const scene = new Scene(request, this.#paths);
-      return sets.map(([name, set]) => this.#evaluateCompiled(name, set, scene, request, isOnBehalfOf));
+      return sets.map((set) => set.compiled(scene, request, isOnBehalfOf));
     };
     if (evaluator === "compiled") return compiled;
     return (request, isOnBehalfOf) => {
       const cedar = byCedar(request, isOnBehalfOf);
       const ours = compiled(request, isOnBehalfOf);
-      for (const [layer, name] of names.entries()) {
-        const policies = this.#policiesOf(name);
-        const [one, other] = [described(cedar[layer], policies), described(ours[layer], policies)];
-        if (one !== other) onDisagreement(`of the set ${name}, Cedar says ${one}; compiled: ${other}`);
+      for (const [layer, set] of sets.entries()) {
+        const [one, other] = [set.described(cedar[layer]), set.described(ours[layer])];
+        if (one !== other) onDisagreement(`of the set ${names[layer]}, Cedar says ${one}; compiled: ${other}`);
       }
       return cedar;
     };
@@ -77,89 +79,89 @@ export class EngineSets {
 
   /** Evaluates a set alone, by Cedar. The first call costs more, because Cedar then parses the set. Does not throw. */
   evaluate(set: string, request: CedarRequest | undefined, isOnBehalfOf: boolean): SetResult {
-    if (this.#released) return notEvaluated;
-    return this.#prepared(set).evaluate(request, counting(this.#policiesOf(set), isOnBehalfOf));
+    return this.#set(set).byCedar(request, isOnBehalfOf);
   }
 
   /** Later evaluations are errors. Idempotent. */
   release(): void {
     this.#released = true;
-    for (const prepared of [...this.#alone.values(), ...this.#unknown.values()]) prepared.release();
+    for (const set of this.#byText.values()) set.release();
   }
 
-  #compile(name: string): CompiledSet {
-    const known = this.#compiled.get(name);
+  #set(name: string): EngineSet {
+    const known = this.#byName.get(name);
     if (known !== undefined) return known;
-    const { policies, index } = this.#sets.get(name) ?? noPolicies;
-    const text = JSON.stringify(textsOf(policies));
-    const set = this.#byText.get(text) ?? new CompiledSet(policies, index, this.#paths);
+    const checked = this.#sets.get(name) ?? noPolicies;
+    const text = JSON.stringify(checked.policies.map((policy) => policy.text));
+    const set = this.#byText.get(text) ?? new EngineSet(checked, this.#paths);
     this.#byText.set(text, set);
-    this.#compiled.set(name, set);
+    this.#byName.set(name, set);
     return set;
-  }
-
-  #evaluateCompiled(
-    name: string,
-    set: CompiledSet,
-    scene: Scene,
-    request: CedarRequest,
-    isOnBehalfOf: boolean,
-  ): SetResult {
-    const counts = counting(this.#policiesOf(name), isOnBehalfOf);
-    try {
-      const { permits, forbids, failed, unknown } = set.applying(scene, request.action.id);
-      if (unknown.length === 0) return resultOf({ permits, forbids, failed }, counts);
-      const cedar = this.#unknownPrepared(name, set).diagnose(request);
-      if (cedar === undefined) return notEvaluated;
-      const positions = (of: readonly number[]) => of.map((position) => set.unknown[position] as number);
-      // If Cedar denies it does not name the permits that apply, which do not matter then.
-      return resultOf(
-        {
-          permits: [...permits, ...(cedar.allows ? positions(cedar.reasons) : [])],
-          forbids: [...forbids, ...(cedar.allows ? [] : positions(cedar.reasons))],
-          failed: [...failed, ...positions(cedar.failed)],
-        },
-        counts,
-      );
-    } catch (error) {
-      if (isBrokenEngine(error)) return notEvaluated;
-      if (error !== leftToCedar) throw error;
-      return this.evaluate(name, request, isOnBehalfOf);
-    }
-  }
-
-  #unknownPrepared(name: string, { unknown }: CompiledSet): PreparedSet {
-    const policies = this.#policiesOf(name);
-    const prepared =
-      this.#unknown.get(name) ?? new PreparedSet(unknown.map((position) => policies[position]?.text ?? ""));
-    this.#unknown.set(name, prepared);
-    return prepared;
-  }
-
-  #policiesOf(set: string): readonly CheckedPolicy[] {
-    return (this.#sets.get(set) ?? noPolicies).policies;
-  }
-
-  #prepared(set: string): PreparedSet {
-    const prepared = this.#alone.get(set) ?? new PreparedSet(textsOf(this.#policiesOf(set)));
-    this.#alone.set(set, prepared);
-    return prepared;
   }
 }
 
 const noPolicies: CheckedSet = { policies: [], index: { unknown: [], steps: [], indices: [] } };
-const notEvaluated: SetResult = { outcome: "error", policies: [] };
 
-function textsOf(policies: readonly CheckedPolicy[]): readonly string[] {
-  return policies.map(({ text }) => text);
-}
+/** One set, compiled and as Cedar has it, each when it is first needed. */
+class EngineSet {
+  readonly #checked: CheckedSet;
+  readonly #paths: Paths;
+  #compiled: CompiledSet | undefined;
+  #prepared: PreparedSet | undefined;
+  /** The policies that only Cedar can evaluate. */
+  #unknown: PreparedSet | undefined;
+  #released = false;
 
-/** The policies that count: all, or, for a question about another subject, those written for it. */
-function counting(policies: readonly CheckedPolicy[], isOnBehalfOf: boolean): Counting {
-  return isOnBehalfOf ? (position) => policies[position]?.countsOnBehalfOf === true : everyPolicy;
-}
+  constructor(checked: CheckedSet, paths: Paths) {
+    this.#checked = checked;
+    this.#paths = paths;
+  }
 
-function described(result: SetResult | undefined, policies: readonly CheckedPolicy[]): string {
-  const ids = (result?.policies ?? []).map((position) => policies[position]?.id);
-  return `${result?.outcome} by ${ids.sort().join(", ") || "no policy"}`;
+  compile(): CompiledSet {
+    this.#compiled ??= new CompiledSet(this.#checked.policies, this.#checked.index, this.#paths);
+    return this.#compiled;
+  }
+
+  prepare(): PreparedSet {
+    this.#prepared ??= new PreparedSet(this.#checked.policies.map(({ text }) => text));
+    return this.#prepared;
+  }
+
+  byCedar(request: CedarRequest | undefined, isOnBehalfOf: boolean): SetResult {
+    return this.#released ? notEvaluated : this.prepare().evaluate(request, this.#counting(isOnBehalfOf));
+  }
+
+  compiled(scene: Scene, request: CedarRequest, isOnBehalfOf: boolean): SetResult {
+    const set = this.compile();
+    try {
+      const { unknown, ...applying } = set.applying(scene, request.action.id);
+      const counts = this.#counting(isOnBehalfOf);
+      if (unknown.length === 0) return resultOf(applying, counts);
+      this.#unknown ??= new PreparedSet(set.unknown.map((position) => this.#checked.policies[position]?.text ?? ""));
+      const cedar = this.#unknown.diagnose(request);
+      if (cedar === undefined) return notEvaluated;
+      const both = (of: keyof Applying) => [...applying[of], ...cedar[of].map((at) => set.unknown[at] as number)];
+      return resultOf({ permits: both("permits"), forbids: both("forbids"), failed: both("failed") }, counts);
+    } catch (error) {
+      if (isBrokenEngine(error)) return notEvaluated;
+      if (error !== leftToCedar) throw error;
+      return this.byCedar(request, isOnBehalfOf);
+    }
+  }
+
+  described(result: SetResult | undefined): string {
+    const ids = (result?.policies ?? []).map((position) => this.#checked.policies[position]?.id);
+    return `${result?.outcome} by ${ids.sort().join(", ") || "no policy"}`;
+  }
+
+  release(): void {
+    this.#released = true;
+    this.#prepared?.release();
+    this.#unknown?.release();
+  }
+
+  /** Which policies count if not all do: in a question about another subject, those that are written for it. */
+  #counting(isOnBehalfOf: boolean): Counting | undefined {
+    return isOnBehalfOf ? (position) => this.#checked.policies[position]?.countsOnBehalfOf === true : undefined;
+  }
 }

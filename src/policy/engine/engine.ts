@@ -83,8 +83,8 @@ function* compile(
     const evaluate = engineSets.layers([platform.set, set]);
     plans.set(set, yield* plansOf([platform, layer("tenant", set)], evaluate, bundle, catalogue, source));
   }
-  const parts = { bundle, identity, policies: sets, sets: engineSets, plans, catalogue, source, cachedDecisions };
-  return { engine: new BundleEngine(parts) };
+  const parts = { bundle, policies: sets, sets: engineSets, plans, catalogue, source };
+  return { engine: new BundleEngine(parts, identity, cachedDecisions) };
 }
 
 /** A policy of a compiled bundle, for tests and explanations. */
@@ -115,7 +115,6 @@ export interface CompiledEngine extends PolicyEngine {
 
 interface EngineParts {
   readonly bundle: PolicyBundle;
-  readonly identity: BundleIdentity;
   /** Checked policies, by name of their set. */
   readonly policies: ReadonlyMap<string, CheckedSet>;
   readonly sets: EngineSets;
@@ -125,33 +124,23 @@ interface EngineParts {
   readonly catalogue: InputCatalogue;
   /** Entities of the organisation; undefined if the bundle declares none. */
   readonly source: EntitySource | undefined;
-  /** 0 for none. */
-  readonly cachedDecisions: number;
 }
 
 class BundleEngine implements CompiledEngine {
   readonly revision: string;
   readonly contentBytes: Uint8Array;
-  readonly #bundle: PolicyBundle;
-  readonly #policies: EngineParts["policies"];
-  readonly #sets: EngineSets;
-  readonly #plans: EngineParts["plans"];
-  readonly #catalogue: InputCatalogue;
   readonly entities: EntitySource | undefined;
+  readonly #parts: EngineParts;
   readonly #cache: DecisionCache<CombinedDecision> | undefined;
   readonly #lookUpKeyReference: (tenant: TenantId, reference: string) => KeyReferenceStatus;
 
-  constructor({ bundle, identity, policies, sets, plans, catalogue, source, cachedDecisions }: EngineParts) {
-    this.#bundle = bundle;
-    this.contentBytes = identity.content;
-    this.revision = identity.revision;
-    this.#policies = policies;
-    this.#sets = sets;
-    this.#plans = plans;
-    this.#catalogue = catalogue;
-    this.entities = source;
+  constructor(parts: EngineParts, { content, revision }: BundleIdentity, cachedDecisions: number) {
+    this.revision = revision;
+    this.contentBytes = content;
+    this.entities = parts.source;
+    this.#parts = parts;
     this.#cache = cachedDecisions > 0 ? new DecisionCache(cachedDecisions) : undefined;
-    this.#lookUpKeyReference = keyReferenceLookup(bundle.keyReferences);
+    this.#lookUpKeyReference = keyReferenceLookup(parts.bundle.keyReferences);
   }
 
   get content(): string {
@@ -159,15 +148,15 @@ class BundleEngine implements CompiledEngine {
   }
 
   get policies(): readonly CompiledPolicy[] {
-    return [...this.#policies].flatMap(([set, { policies }]) => policies.map((policy) => ({ ...policy, set })));
+    return [...this.#parts.policies].flatMap(([set, { policies }]) => policies.map((policy) => ({ ...policy, set })));
   }
 
   get callerAttributes(): AttributeDeclarations {
-    return this.#bundle.callerAttributes ?? {};
+    return this.#parts.bundle.callerAttributes ?? {};
   }
 
   setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined {
-    const { platform, tenants } = this.#bundle.manifest;
+    const { platform, tenants } = this.#parts.bundle.manifest;
     if (layer === "platform") return platform;
     return Object.hasOwn(tenants, tenant) ? tenants[tenant] : tenants[otherTenants];
   }
@@ -176,8 +165,8 @@ class BundleEngine implements CompiledEngine {
     const { layers = [] } = this.#planOf(query) ?? {};
     const isOnBehalfOf = query.onBehalfOf !== undefined;
     const evaluate = (set: string, request: CedarRequest | undefined) =>
-      this.#sets.evaluate(set, request, isOnBehalfOf);
-    return explain(layers, evaluate, query, this.decide(query), this.#catalogue, this.entities);
+      this.#parts.sets.evaluate(set, request, isOnBehalfOf);
+    return explain(layers, evaluate, query, this.decide(query), this.#parts.catalogue, this.entities);
   }
 
   decide(query: PolicyQuery): PolicyDecision {
@@ -209,7 +198,7 @@ class BundleEngine implements CompiledEngine {
       reasons: combined.reasons,
       policyRevision: this.revision,
       inputs: plan.inputs,
-      guidance: guidanceOfAllow(query, combined.guidance, this.#bundle.guidance, status),
+      guidance: guidanceOfAllow(query, combined.guidance, this.#parts.bundle.guidance, status),
       obligations: combined.obligations,
       alerts: combined.guidance.lists.alert ?? [],
     };
@@ -220,22 +209,22 @@ class BundleEngine implements CompiledEngine {
   }
 
   actionNamed(name: string): PolicyAction | undefined {
-    const { actions = {} } = this.#bundle;
+    const { actions = {} } = this.#parts.bundle;
     return Object.hasOwn(actions, name) ? actions[name] : undefined;
   }
 
   get actionNames(): readonly string[] {
-    return Object.keys(this.#bundle.actions ?? {}).sort();
+    return Object.keys(this.#parts.bundle.actions ?? {}).sort();
   }
 
   release(): void {
-    this.#sets.release();
+    this.#parts.sets.release();
     this.#cache?.clear();
   }
 
   #planOf({ caller, action }: Pick<PolicyQuery, "caller" | "action">): Plan | undefined {
     const set = this.setOf("tenant", caller.tenantId);
-    return set === undefined ? undefined : this.#plans.get(set)?.[action];
+    return set === undefined ? undefined : this.#parts.plans.get(set)?.[action];
   }
 
   #combine(plan: Plan, query: PolicyQuery): CombinedDecision {
@@ -243,7 +232,7 @@ class BundleEngine implements CompiledEngine {
     const known = this.#cache?.get(key);
     if (known !== undefined) return known;
     const evaluations = plan.evaluate(plan.buildRequest(query), query.onBehalfOf !== undefined);
-    const inputOf = (input: string) => this.#catalogue.reader(input)(query);
+    const inputOf = (input: string) => this.#parts.catalogue.reader(input)(query);
     const combined = plan.combine(evaluations, inputOf);
     if (!combined.failed) this.#cache?.set(key, combined);
     return combined;
@@ -266,7 +255,7 @@ class BundleEngine implements CompiledEngine {
       reasons,
       policyRevision: this.revision,
       inputs,
-      guidance: guidanceOfDeny(query, guidance, this.#bundle.guidance),
+      guidance: guidanceOfDeny(query, guidance, this.#parts.bundle.guidance),
       obligations,
       alerts: guidance.lists.alert ?? [],
     };

@@ -3,7 +3,7 @@ import type { PolicyAction } from "../model/decision.ts";
 import { demandsOf } from "./demands.ts";
 import { compileCondition } from "./expression.ts";
 import { findCandidates, type IndexedPolicy, type IndexPlace, indexOf, type PolicyIndex } from "./policy-index.ts";
-import { type Counting, everyPolicy, type SetResult } from "./prepared-set.ts";
+import type { Applying } from "./prepared-set.ts";
 import type { Expression, Program } from "./program.ts";
 import { Paths, type Scene, type Step } from "./scene.ts";
 import { evaluationFailed } from "./values.ts";
@@ -15,12 +15,8 @@ export interface CompilablePolicy {
   readonly actions: ReadonlySet<PolicyAction>;
 }
 
-/** Positions in the set, from 0, in no particular order. */
-export interface Applying {
-  readonly permits: readonly number[];
-  readonly forbids: readonly number[];
-  readonly failed: readonly number[];
-  /** Policies that may apply, and that only Cedar can evaluate. */
+/** What applies, and the positions of policies that may apply and that only Cedar can evaluate. */
+export interface PartlyApplying extends Applying {
   readonly unknown: readonly number[];
 }
 
@@ -110,7 +106,7 @@ export class CompiledSet {
   }
 
   /** Evaluates the policies that the action and the request can meet. Throws `leftToCedar` if Cedar is needed. */
-  applying(scene: Scene, action: string): Applying {
+  applying(scene: Scene, action: string): PartlyApplying {
     const applying = {
       permits: [] as number[],
       forbids: [] as number[],
@@ -131,7 +127,12 @@ export class CompiledSet {
     return applying;
   }
 
-  #apply(position: number, scene: Scene, evaluation: number, applying: { [Of in keyof Applying]: number[] }): void {
+  #apply(
+    position: number,
+    scene: Scene,
+    evaluation: number,
+    applying: { [Of in keyof PartlyApplying]: number[] },
+  ): void {
     const { forbids, conditions } = this.#compiled(position);
     if (conditions === undefined) {
       applying.unknown.push(position);
@@ -173,16 +174,4 @@ export class CompiledSet {
     }
     return ++this.#evaluation;
   }
-}
-
-/** Cedar's result for a set of which these apply: any failure is an error, and a forbid overrides. */
-export function resultOf(
-  { permits, forbids, failed }: Omit<Applying, "unknown">,
-  counts: Counting = everyPolicy,
-): SetResult {
-  const failing = failed.filter(counts);
-  if (failing.length > 0) return { outcome: "error", policies: failing };
-  if (forbids.length > 0) return { outcome: "deny", policies: forbids };
-  const permitting = permits.filter(counts);
-  return permitting.length > 0 ? { outcome: "allow", policies: permitting } : { outcome: "deny", policies: [] };
 }

@@ -4,7 +4,7 @@
  */
 import type { Clause, EntityUidJson, Expr, PolicyJson, StaticPolicySet } from "@cedar-policy/cedar-wasm/nodejs";
 import { LRUCache } from "lru-cache";
-import { cedar } from "../model/cedar.ts";
+import { cedar, parsedPolicy } from "../model/cedar.ts";
 import type { CedarRequest } from "./cedar-request.ts";
 
 /** A condition that every request must meet for the policy to apply. */
@@ -114,9 +114,7 @@ function conjunctsOf(text: string): readonly (Expr | string)[] {
 }
 
 function takeApart(text: string): readonly (Expr | string)[] {
-  const parsed = cedar().policyToJson(text);
-  if (parsed.type === "failure") throw new TypeError("a checked policy parses");
-  const { principal, resource, conditions } = parsed.json;
+  const { principal, resource, conditions } = parsedPolicy(text);
   // Cedar's JSON output changes numbers that JSON cannot hold.
   if (hasUnsafeNumber(conditions)) return [text];
   return [

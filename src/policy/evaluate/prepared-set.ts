@@ -15,19 +15,32 @@ export interface SetResult {
   readonly policies: readonly number[];
 }
 
-/** Cedar's answer: positions in the set of the policies that decided, or that failed. */
-export interface Diagnosis {
-  readonly allows: boolean;
-  readonly reasons: readonly number[];
+/** Positions of policies in the set, from 0, in no particular order. If a forbid applies, Cedar names no permits. */
+export interface Applying {
+  readonly permits: readonly number[];
+  readonly forbids: readonly number[];
   readonly failed: readonly number[];
 }
 
-const failed: SetResult = { outcome: "error", policies: [] };
+export const notEvaluated: SetResult = { outcome: "error", policies: [] };
 
 /** Which of a set's policies, by position, count for a question; results and failures of others are ignored. */
 export type Counting = (position: number) => boolean;
 
-export const everyPolicy: Counting = () => true;
+const everyPolicy: Counting = () => true;
+
+/**
+ * Cedar's result for a set of which these apply: any failure is an error, and a forbid overrides.
+ *
+ * @param counts must include every forbid
+ */
+export function resultOf({ permits, forbids, failed }: Applying, counts: Counting = everyPolicy): SetResult {
+  const failing = failed.filter(counts);
+  if (failing.length > 0) return { outcome: "error", policies: failing };
+  if (forbids.length > 0) return { outcome: "deny", policies: forbids };
+  const permitting = permits.filter(counts);
+  return permitting.length > 0 ? { outcome: "allow", policies: permitting } : { outcome: "deny", policies: [] };
+}
 
 interface CedarSet {
   readonly digest: string;
@@ -53,37 +66,28 @@ export class PreparedSet {
    * Evaluates the set. Cedar skips a failing policy, even a forbid, and reports it beside an answer that may be allow;
    * this returns an error instead, also for a missing request. Does not throw.
    *
-   * @param counts must include every forbid. If Cedar allows it names each permit that holds, so the counting ones
-   *   decide as if there were no others
+   * @param counts as for `resultOf`
    */
-  evaluate(request: CedarRequest | undefined, counts: Counting = everyPolicy): SetResult {
-    const diagnosis = this.#diagnoseIfPossible(request);
-    if (diagnosis === undefined) return failed;
-    const failing = diagnosis.failed.filter(counts);
-    if (failing.length > 0) return { outcome: "error", policies: failing };
-    if (!diagnosis.allows) return { outcome: "deny", policies: diagnosis.reasons };
-    const permits = diagnosis.reasons.filter(counts);
-    return { outcome: permits.length > 0 ? "allow" : "deny", policies: permits };
-  }
-
-  #diagnoseIfPossible(request: CedarRequest | undefined): Diagnosis | undefined {
+  evaluate(request: CedarRequest | undefined, counts?: Counting): SetResult {
     try {
-      return this.diagnose(request);
+      const applying = this.diagnose(request);
+      return applying === undefined ? notEvaluated : resultOf(applying, counts);
     } catch {
-      return undefined;
+      return notEvaluated;
     }
   }
 
   /** Returns Cedar's answer; undefined if there is none. Throws if Cedar's engine breaks (`isBrokenEngine`). */
-  diagnose(request: CedarRequest | undefined): Diagnosis | undefined {
+  diagnose(request: CedarRequest | undefined): Applying | undefined {
     if (this.#released || request === undefined) return undefined;
     try {
       const answer = cedar().statefulIsAuthorized({ ...request, preparsedPolicySetId: this.#set.name });
       if (answer.type === "failure") return undefined;
       const { decision, diagnostics } = answer.response;
+      const reasons = diagnostics.reason.map(positionOf);
       return {
-        allows: decision === "allow",
-        reasons: diagnostics.reason.map(positionOf),
+        permits: decision === "allow" ? reasons : [],
+        forbids: decision === "allow" ? [] : reasons,
         failed: diagnostics.errors.map(({ policyId }) => positionOf(policyId)),
       };
     } catch (error) {

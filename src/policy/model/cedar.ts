@@ -3,6 +3,7 @@
  * service whose policies are all evaluated here never does outside of the thread that checks them.
  */
 import { createRequire } from "node:module";
+import type { PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 
 type Cedar = typeof import("@cedar-policy/cedar-wasm/nodejs");
 
@@ -31,4 +32,11 @@ function load(): Cedar {
  */
 export function isBrokenEngine(error: unknown): boolean {
   return error instanceof Error && error.name === "RuntimeError";
+}
+
+/** Syntax tree of a policy that parses. */
+export function parsedPolicy(text: string): PolicyJson {
+  const parsed = cedar().policyToJson(text);
+  if (parsed.type === "failure") throw new TypeError("a checked policy parses");
+  return parsed.json;
 }

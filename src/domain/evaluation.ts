@@ -30,36 +30,7 @@ export const delegationScope = "decisions.delegate";
 export const evaluationsSemantics = ["execute_all", "deny_on_first_deny", "permit_on_first_permit"] as const;
 export type EvaluationsSemantic = (typeof evaluationsSemantics)[number];
 
-export interface Evaluations {
-  /**
-   * Prepares the questions, with pauses between them.
-   *
-   * @throws ServiceError `invalid_request`, with the paths that the questions give
-   */
-  prepare(
-    caller: Caller,
-    questions: readonly PathedQuestion[],
-    pause: BulkCall<Decided>["pause"],
-  ): Promise<readonly EvaluationRequest[]>;
-  /**
-   * Returns the scopes that the questions need, those of their routes included.
-   *
-   * @throws ServiceError `missing_scope` for questions about another subject under a session token, whatever its scopes
-   */
-  scopesFor(caller: Caller, requests: readonly EvaluationRequest[]): readonly string[];
-  /**
-   * Evaluates the questions in order, with pauses between them, and records each; one durable commit carries all
-   * records. Rejects with `ServiceError`, such as `store_unavailable`; then no question is answered.
-   */
-  evaluate(
-    call: CallIdentity,
-    requests: readonly EvaluationRequest[],
-    pause: BulkCall<Decided>["pause"],
-    stopsAfter?: StopRule,
-  ): Promise<readonly Decided[]>;
-  /** Names of the supported actions: the six, then those that policies map to one of them. */
-  actionNames(): readonly string[];
-}
+export type Evaluations = ReturnType<typeof createEvaluations>;
 
 export interface PathedQuestion {
   readonly question: Question;
@@ -78,13 +49,22 @@ const readAtOnce = 16;
 
 type EvaluationDependencies = DecisionDependencies & { readonly ledger: BulkLedger };
 
-export function createEvaluations(dependencies: EvaluationDependencies): Evaluations {
+export function createEvaluations(dependencies: EvaluationDependencies) {
   const { deployment, engine } = dependencies;
   const actionOf = (name: string) => policyActions.find((action) => action === name) ?? engine.actionNamed(name);
   const ask = (call: CallIdentity, request: EvaluationRequest, ledger: RecordingLedger) =>
     decide({ ...dependencies, ledger }, call, { route: "evaluation", request });
   return {
-    async prepare(caller, questions, pause) {
+    /**
+     * Prepares the questions, with pauses between them.
+     *
+     * @throws ServiceError `invalid_request`, with the paths that the questions give
+     */
+    async prepare(
+      caller: Caller,
+      questions: readonly PathedQuestion[],
+      pause: BulkCall<Decided>["pause"],
+    ): Promise<readonly EvaluationRequest[]> {
       const violations: Violation[] = [];
       const requests: EvaluationRequest[] = [];
       for (const [i, { question, at }] of questions.entries()) {
@@ -98,7 +78,13 @@ export function createEvaluations(dependencies: EvaluationDependencies): Evaluat
       if (violations.length > 0) throw invalidRequests(violations.slice(0, maxViolations));
       return requests;
     },
-    scopesFor({ authSource }, requests) {
+    /**
+     * Returns the scopes that the questions need, those of their routes included.
+     *
+     * @throws ServiceError `missing_scope` for questions about another subject under a session token, whatever its
+     *   scopes
+     */
+    scopesFor({ authSource }: Caller, requests: readonly EvaluationRequest[]): readonly string[] {
       if (authSource === "session_token" && requests.some(({ on_behalf_of }) => on_behalf_of !== undefined)) {
         const scopes = { requiredScopes: [delegationScope], missingScopes: [delegationScope] };
         throw new ServiceError("missing_scope", "a session token can only ask about its own client", scopes);
@@ -108,7 +94,16 @@ export function createEvaluations(dependencies: EvaluationDependencies): Evaluat
         return union(union(scopes, own), request.on_behalf_of === undefined ? [] : [delegationScope]);
       }, []);
     },
-    async evaluate(call, requests, pause, stopsAfter) {
+    /**
+     * Evaluates the questions in order, with pauses between them, and records each; one durable commit carries all
+     * records. Rejects with `ServiceError`, such as `store_unavailable`; then no question is answered.
+     */
+    async evaluate(
+      call: CallIdentity,
+      requests: readonly EvaluationRequest[],
+      pause: BulkCall<Decided>["pause"],
+      stopsAfter?: StopRule,
+    ): Promise<readonly Decided[]> {
       const { ledger } = dependencies;
       const [only] = requests;
       if (only === undefined) return [];
@@ -124,7 +119,8 @@ export function createEvaluations(dependencies: EvaluationDependencies): Evaluat
         return result === undefined ? [] : [result.answer];
       });
     },
-    actionNames() {
+    /** Names of the supported actions: the six, then those that policies map to one of them. */
+    actionNames(): readonly string[] {
       const isSupported = (name: string) => {
         const operation = actionOf(name);
         return operation !== undefined && operationViolations(deployment, protectionOf(operation)).length === 0;

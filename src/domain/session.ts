@@ -69,25 +69,7 @@ interface SessionOrigin {
   readonly certificateThumbprint: string | undefined;
 }
 
-interface Session {
-  readonly accessToken: string;
-  readonly expiresInSeconds: number;
-  /** The granted part of the requested scopes, in the order of the request; may be empty. */
-  readonly scopes: readonly string[];
-  readonly tenantId: TenantId;
-  readonly clientId: string;
-  readonly subject: string;
-}
-
-export interface Sessions {
-  /**
-   * Unknown client, wrong secret and wrong tenant get the same answer. Limits are per address, and per client and
-   * address together: an attacker cannot lock out a client that calls from elsewhere. They are checked before the
-   * secret.
-   * @throws ServiceError `invalid_client`, `rate_limited`, `store_unavailable`; the signal's reason once aborted
-   */
-  create(request: SessionRequest, origin: SessionOrigin, signal: AbortSignal): Promise<Session>;
-}
+export type Sessions = ReturnType<typeof createSessions>;
 
 interface SessionDependencies {
   readonly clients: SessionClients;
@@ -98,7 +80,7 @@ interface SessionDependencies {
   readonly clock: Clock;
 }
 
-export function createSessions({ clients, counters, signer, slots, clock }: SessionDependencies): Sessions {
+export function createSessions({ clients, counters, signer, slots, clock }: SessionDependencies) {
   const reachedUntilMs = new LRUCache<string, number>({ max: maximumReached });
 
   /** Milliseconds until none of the limits is known to be reached; 0 if none is. */
@@ -119,7 +101,13 @@ export function createSessions({ clients, counters, signer, slots, clock }: Sess
   }
 
   return {
-    async create(request, { address, certificateThumbprint }, signal) {
+    /**
+     * Unknown client, wrong secret and wrong tenant get the same answer. Limits are per address, and per client and
+     * address together: an attacker cannot lock out a client that calls from elsewhere. They are checked before the
+     * secret.
+     * @throws ServiceError `invalid_client`, `rate_limited`, `store_unavailable`; the signal's reason once aborted
+     */
+    async create(request: SessionRequest, { address, certificateThumbprint }: SessionOrigin, signal: AbortSignal) {
       const { tenantId, clientId, clientSecret } = request;
       const blocks = addressBlocks(address);
       const ofBlocks = blocks.map(limitOfBlock);
@@ -142,6 +130,7 @@ export function createSessions({ clients, counters, signer, slots, clock }: Sess
       const { attributes } = client;
       const grant = { tenantId, clientId, scopes, certificateThumbprint };
       const token = await signer.sign({ ...grant, ...(attributes !== undefined && { attributes }) });
+      /** The scopes are the granted part of the requested ones, in the order of the request; may be empty. */
       return { ...token, scopes, tenantId, clientId };
     },
   };

@@ -11,7 +11,7 @@ import { requireScopes } from "../../auth/authenticator.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { type DecisionMembers, type ProvingLedger, proveRange } from "../../domain/answer.ts";
 import { type BulkCall, type BulkLedger, handleAll, type ItemResult, type StopRule } from "../../domain/bulk.ts";
-import type { Decided, DecisionDependencies } from "../../domain/decision.ts";
+import type { DecisionDependencies } from "../../domain/decision.ts";
 import type { RecordingLedger } from "../../domain/deployment.ts";
 import type { Evaluations, PathedQuestion } from "../../domain/evaluation.ts";
 import { platformDomains } from "../../domain/platform-domains.ts";
@@ -189,25 +189,19 @@ export interface AskingOptions {
   readonly takeItems: TakeItems;
 }
 
-export interface Asking {
-  /** Rejects as `Evaluations.prepare`. */
-  prepare(questions: readonly PathedQuestion[], context: HandlerContext): Promise<readonly EvaluationRequest[]>;
-  /**
-   * Evaluates the questions if the caller has the scopes for all of them. `stopsAfter` may end the evaluation early.
-   *
-   * @throws ServiceError `missing_scope`, `rate_limited`, or as `Evaluations.evaluate`
-   */
-  decide(
-    requests: readonly EvaluationRequest[],
-    context: HandlerContext,
-    stopsAfter?: StopRule,
-  ): Promise<readonly Decided[]>;
-}
+export type Asking = ReturnType<typeof createAsking>;
 
-export function createAsking(evaluations: Evaluations, { takeItems }: AskingOptions): Asking {
+export function createAsking(evaluations: Evaluations, { takeItems }: AskingOptions) {
   return {
-    prepare: (questions, context) => evaluations.prepare(callerOf(context), questions, () => pause(callOf(context))),
-    async decide(requests, context, stopsAfter) {
+    /** Rejects as `Evaluations.prepare`. */
+    prepare: (questions: readonly PathedQuestion[], context: HandlerContext) =>
+      evaluations.prepare(callerOf(context), questions, () => pause(callOf(context))),
+    /**
+     * Evaluates the questions if the caller has the scopes for all of them. `stopsAfter` may end the evaluation early.
+     *
+     * @throws ServiceError `missing_scope`, `rate_limited`, or as `Evaluations.evaluate`
+     */
+    async decide(requests: readonly EvaluationRequest[], context: HandlerContext, stopsAfter?: StopRule) {
       const identity = identityOf(context);
       // Check the scopes of all questions before the first is evaluated.
       const isDpop = /^dpop /i.test(context.requestHeader.get("authorization") ?? "");

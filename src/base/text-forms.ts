@@ -1,5 +1,5 @@
 /** Strict parsers of base64 (RFC 4648 §4), numbers and times. Each value but an RFC 3339 time has one text. */
-import { createHash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 
 /** Undefined unless the text is padded base64 without line breaks. */
 export function parseBase64(text: string): Uint8Array | undefined {
@@ -88,4 +88,9 @@ function midnightMs(year: number, month: number, day: number): number {
 function isLastMinuteOfMonth(minuteStartMs: number): boolean {
   const next = new Date(minuteStartMs + minuteMs);
   return next.getTime() % dayMs === 0 && next.getUTCDate() === 1;
+}
+
+/** `sha256:` and the hexadecimal SHA-256 of the text in UTF-8. It names policy revisions. */
+export function contentAddress(text: string): string {
+  return `sha256:${hash("sha256", text, "hex")}`;
 }

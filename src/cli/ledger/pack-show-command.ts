@@ -1,7 +1,7 @@
 import { createReadStream } from "node:fs";
 import { visibleLine } from "../../base/visible-text.ts";
+import { contentAddress } from "../../base/text-forms.ts";
 import {
-  contentAddress,
   linesOf,
   maxLineBytes,
   PackError,

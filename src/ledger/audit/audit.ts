@@ -35,9 +35,9 @@ export interface EarlierTree {
 /** Compares rows beside a log with its records during the walk. */
 export interface RecordCheck {
   /** @param record undefined if it was erased */
-  next(entry: StoredEntry, leaf: Leaf, record: StoredRecord | undefined): Promise<void>;
+  next?(entry: StoredEntry, leaf: Leaf, record: StoredRecord | undefined): Promise<void>;
   /** Called after the last leaf. */
-  end(): Promise<void>;
+  end?(): Promise<void>;
 }
 
 interface AuditOptions {
@@ -82,13 +82,13 @@ export async function auditLog(
       previous = leaf;
       orThrow(erasures.next(entry, leaf, record));
       orThrow(keys.next(entry.leafIndex, record));
-      for (const check of checks) await check.next(entry, leaf, record);
+      for (const check of checks) await check.next?.(entry, leaf, record);
       edge.append(leafHash(entry.leaf));
       checkEarlier(edge, earlierBySize.get(edge.size));
       if (edge.size % tileWidth === 0) await checkTiles(log, edge.takeTouched());
       if (edge.size % progressEvery === 0) onProgress(edge.size);
     }
-    for (const check of checks) await check.end();
+    for (const check of checks) await check.end?.();
     await checkTiles(log, edge.takeTouched());
     checkHead(log.head, edge);
     orThrow(erasures.end());

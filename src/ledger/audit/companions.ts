@@ -3,7 +3,7 @@
  * compared with the records. Problems are collected instead of thrown, so that one does not hide others, nor problems
  * of the log.
  */
-import { createHash } from "node:crypto";
+import { contentAddress } from "../../base/text-forms.ts";
 import { storedArtifact } from "../artifacts/registration-index.ts";
 import {
   countingRegistrations,
@@ -30,22 +30,17 @@ import { blockLeaves, blockOf, indexedOf, StoredTerms } from "../search/search-i
 import { indexedTermsOf } from "../search/search-terms.ts";
 import type { AuditProblem, RecordCheck } from "./audit.ts";
 
-interface CompanionCheck extends RecordCheck {
-  readonly problems: readonly AuditProblem[];
-}
-
 /** Most problems of one kind that are reported. */
 const maxProblems = 16;
-abstract class Check implements CompanionCheck {
+
+/** Collects problems. */
+class Check {
   readonly problems: AuditProblem[] = [];
 
   protected report(message: string, leafIndex?: number): void {
     if (this.problems.length < maxProblems)
       this.problems.push({ message, ...(leafIndex !== undefined && { leafIndex }) });
   }
-
-  abstract next(entry: StoredEntry, leaf: Leaf, record: StoredRecord | undefined): Promise<void>;
-  abstract end(): Promise<void>;
 }
 
 /** Descriptions of rows without a log. */
@@ -56,7 +51,11 @@ export function describeOrphans(rows: readonly OrphanRow[]): readonly string[] {
 }
 
 /** Checks of all rows beside a log; policy texts belong to the whole store. */
-export function companionChecks(companions: Companions, head: LogState, nowMs: number): readonly CompanionCheck[] {
+export function companionChecks(
+  companions: Companions,
+  head: LogState,
+  nowMs: number,
+): readonly (Check & RecordCheck)[] {
   const { searchIndex, registrations, lastRecordedAtMs } = companions;
   return [
     new TimeCheck(lastRecordedAtMs, nowMs),
@@ -67,7 +66,7 @@ export function companionChecks(companions: Companions, head: LogState, nowMs: n
 }
 
 /** The index must have the terms of every record that is neither erased nor waiting, and no others. */
-class SearchCheck extends Check {
+class SearchCheck extends Check implements RecordCheck {
   readonly #rows: SearchRows;
   readonly #stored = new StoredTerms();
   #block = 0;
@@ -113,7 +112,7 @@ function rowOf(leafIndex: number, term: Uint8Array): string {
 const maxClockSkewMs = 5 * 60_000;
 
 /** The head's time must be that of the last leaf, and not in the future unless an operator accepted it. */
-class TimeCheck extends Check {
+class TimeCheck extends Check implements RecordCheck {
   readonly #lastRecordedAtMs: number;
   readonly #nowMs: number;
   #newest: string | undefined;
@@ -141,7 +140,7 @@ class TimeCheck extends Check {
 }
 
 /** Idempotency records must belong to their record, and be erased with it. */
-class IdempotencyCheck extends Check {
+class IdempotencyCheck extends Check implements RecordCheck {
   readonly #companions: Companions;
   readonly #head: LogState;
 
@@ -150,8 +149,6 @@ class IdempotencyCheck extends Check {
     this.#companions = companions;
     this.#head = head;
   }
-
-  async next(): Promise<void> {}
 
   async end(): Promise<void> {
     for await (const row of this.#companions.idempotencyRows()) {
@@ -166,7 +163,7 @@ class IdempotencyCheck extends Check {
 const addressPattern = /^sha256:[0-9a-f]{64}$/;
 
 /** Policy texts must exist and match their revisions. One check serves all logs of a store. */
-export class PolicyCheck extends Check {
+export class PolicyCheck extends Check implements RecordCheck {
   readonly #policyRevision: (revision: string) => Promise<string | undefined>;
   readonly #seen = new Set<string>();
 
@@ -185,11 +182,9 @@ export class PolicyCheck extends Check {
     this.#seen.add(revision);
     const content = await this.#policyRevision(revision);
     if (content === undefined) this.report(`the text of the policy revision ${revision} is missing`, leafIndex);
-    else if (revision !== `sha256:${createHash("sha256").update(content, "utf8").digest("hex")}`)
+    else if (revision !== contentAddress(content))
       this.report(`the text of the policy revision ${revision} was changed`, leafIndex);
   }
-
-  async end(): Promise<void> {}
 }
 
 // Compares the index of registrations with the records.
@@ -199,7 +194,7 @@ export class PolicyCheck extends Check {
  * which are relied on. An artifact's rows are read at its last one, and for a registration without a row, to confirm
  * that it does not count.
  */
-class RegistrationCheck extends Check {
+class RegistrationCheck extends Check implements RecordCheck {
   readonly #rows: RegistrationRows;
   #block = -1;
   #ofBlock: ReadonlyMap<number, readonly RegistrationRowOfLeaf[]> = new Map();
@@ -230,8 +225,6 @@ class RegistrationCheck extends Check {
       else await this.#checkAbsent(registration, artifact, name);
     }
   }
-
-  async end(): Promise<void> {}
 
   async #readBlock(block: number): Promise<void> {
     const first = block * blockLeaves;

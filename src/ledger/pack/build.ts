@@ -1,7 +1,7 @@
 /** Creates packs. */
 import { createHash, type Hash as Digest } from "node:crypto";
 import { isCleanText } from "../../base/ids.ts";
-import { formatBase64 } from "../../base/text-forms.ts";
+import { contentAddress, formatBase64 } from "../../base/text-forms.ts";
 import type { StoreArchive, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import { type FoundRecord, maxSearchLimit, type SearchQuery, type SearchTerm } from "../ports/search.ts";
@@ -12,7 +12,6 @@ import { open } from "../record/sealing.ts";
 import { leafHash, sameHash } from "../tlog/tree.ts";
 import { decisionOf, maxLinkedRecords } from "./entry-checks.ts";
 import {
-  contentAddress,
   formatLine,
   isLinked,
   isOfValue,

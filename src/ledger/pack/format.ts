@@ -2,7 +2,6 @@
  * Lines of an evidence pack. Each is an object in canonical JSON (RFC 8785) that ends with a newline: one header; then
  * entries in the order of the log, with each policy revision before the first entry that it decided; one end.
  */
-import { createHash } from "node:crypto";
 import type { JsonObject } from "../../base/json.ts";
 import { isMoment } from "../../base/text-forms.ts";
 import type { SearchField } from "../ports/search.ts";
@@ -98,11 +97,6 @@ const members: Readonly<Record<PackLine["type"], Readonly<Record<string, Check>>
   },
   end: { entries: isCount, sha256: isText },
 };
-
-/** Returns the name of a policy revision with this content. */
-export function contentAddress(content: string): string {
-  return `sha256:${createHash("sha256").update(content, "utf8").digest("hex")}`;
-}
 
 /** Formats a line with its newline. Throws a PackError if it is too long. */
 export function formatLine(line: PackLine): string {

@@ -1,7 +1,7 @@
 /** Verifies a pack line by line, from its bytes and the trusted keys alone. */
 import { createHash } from "node:crypto";
 import { parseTenantId, type TenantId } from "../../base/ids.ts";
-import { isMoment, parseBase64 } from "../../base/text-forms.ts";
+import { contentAddress, isMoment, parseBase64 } from "../../base/text-forms.ts";
 import type { Checkpoint, LogVerifier } from "../tlog/checkpoint.ts";
 import { NoteError } from "../tlog/note.ts";
 import { hashBytes, leafHash, sameHash } from "../tlog/tree.ts";
@@ -17,7 +17,6 @@ import {
   RangeCheck,
 } from "./entry-checks.ts";
 import {
-  contentAddress,
   isOfValue,
   linesOf,
   maxLineBytes,

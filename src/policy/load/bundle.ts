@@ -4,8 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
-import { utf8Text } from "../../base/text-forms.ts";
-import { atOnce } from "../../base/timers.ts";
+import { contentAddress } from "../../base/text-forms.ts";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import type { StrictnessOrders } from "../guidance/annotations.ts";
 import type { GuidanceDefaults } from "../guidance/guidance.ts";
@@ -39,7 +38,7 @@ export interface PolicyBundle extends DeclaredInputs {
 export interface BundleIdentity {
   /** The bundle as canonical JSON (RFC 8785) in UTF-8, in shared memory because it may be megabytes. */
   readonly content: Uint8Array;
-  /** `revisionOf` the content. */
+  /** `contentAddress` of the content. */
   readonly revision: string;
 }
 
@@ -103,19 +102,9 @@ function canonical(value: unknown): string {
   return text;
 }
 
-/** The bundle as canonical JSON (RFC 8785), kept so that its decisions can be evaluated again. */
-export function bundleContent(bundle: PolicyBundle): string {
-  return utf8Text(atOnce(identify(bundle)).content);
-}
-
-/** `sha256:` and the hexadecimal SHA-256 of a bundle's content in UTF-8. */
-export function revisionOf(content: string): string {
-  return `sha256:${createHash("sha256").update(content, "utf8").digest("hex")}`;
-}
-
 /** The bundle with this content; undefined if the content does not match the revision. */
 export function parseBundleContent(content: string, revision: string): PolicyBundle | undefined {
-  return revisionOf(content) === revision ? (JSON.parse(content) as PolicyBundle) : undefined;
+  return contentAddress(content) === revision ? (JSON.parse(content) as PolicyBundle) : undefined;
 }
 
 /**

@@ -4,12 +4,14 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { RecordId } from "../../../src/base/ids.ts";
+import { contentAddress } from "../../../src/base/text-forms.ts";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
-import { bundleContent, type PolicyBundle, revisionOf } from "../../../src/policy/load/bundle.ts";
+import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { decision, evidence, registration } from "../ledger/pack/records.ts";
+import { bundleContent } from "../policy/harness.ts";
 import { enterWithStore, erasing, leave } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
@@ -33,7 +35,7 @@ async function serve(
   const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
   const makeRecord = recordMaker(clock, random);
   const ids: RecordId[] = [];
-  if (policy !== undefined) await ledger.keepPolicyRevision(revisionOf(policy), policy);
+  if (policy !== undefined) await ledger.keepPolicyRevision(contentAddress(policy), policy);
   for (const changes of records) {
     ids.push((await ledger.append(makeRecord(tenant(name), changes(ids)))).recordId);
     clock.nowMs += 1_000;
@@ -171,7 +173,7 @@ describe("pack and pack verify", () => {
 
   test("by decision, with the policy that decided", async () => {
     const content = policyText({ "*": "a", alice: "a" });
-    const policyRevision = revisionOf(content);
+    const policyRevision = contentAddress(content);
     const decided = { ...decision(true), policyRevision, outcome: { allow: true, policy_revision: policyRevision } };
     const [first] = await serve([() => decided, ...lineage.slice(1)], content);
     expect(await makePack("--decision", first as string)).toMatchObject({ code: 0 });
@@ -188,7 +190,7 @@ describe("pack and pack verify", () => {
 
   test("without a policy text that tells of other tenants, unless all are asked for", async () => {
     const content = policyText({ "*": "a", bob: "b" });
-    const revision = revisionOf(content);
+    const revision = contentAddress(content);
     const decided = {
       ...decision(true),
       policyRevision: revision,
@@ -212,7 +214,7 @@ describe("pack and pack verify", () => {
     "a policy text with entities is shown to %s, or left out for a true reason",
     async (_, tenants, others, isShown) => {
       const content = policyText(tenants, true);
-      const revision = revisionOf(content);
+      const revision = contentAddress(content);
       const outcome = { allow: true, policy_revision: revision };
       const [first] = await serve([() => ({ ...decision(true), policyRevision: revision, outcome })], content);
       for (const other of others) await serve([() => decision(true)], undefined, other);
@@ -226,7 +228,7 @@ describe("pack and pack verify", () => {
 
   test("show prints the policy texts of a pack, and refuses one that is not its revision's", async () => {
     const content = policyText({ "*": "a" });
-    const revision = revisionOf(content);
+    const revision = contentAddress(content);
     const outcome = { allow: true, policy_revision: revision };
     const [first] = await serve([() => ({ ...decision(true), policyRevision: revision, outcome })], content);
     await makePack("--decision", first as string);
@@ -242,7 +244,7 @@ describe("pack and pack verify", () => {
 
   test("without a policy text that was changed in the store, which is named", async () => {
     const content = policyText({ "*": "a" });
-    const revision = revisionOf(content);
+    const revision = contentAddress(content);
     const decided = {
       ...decision(true),
       policyRevision: revision,

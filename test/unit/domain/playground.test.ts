@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
 import { systemTimers, type Timers } from "../../../src/base/timers.ts";
 import { runTrial, type TrialSource } from "../../../src/domain/playground.ts";
-import { bundleContent } from "../../../src/policy/load/bundle.ts";
+
 import { readPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { fileSystemOf } from "../../../src/policy/load/file-texts.ts";
+import { bundleContent } from "../policy/harness.ts";
 
 const files = {
   "manifest.yaml": 'platform: platform\ntenants: { "*": platform }\nguidance: {}\n',

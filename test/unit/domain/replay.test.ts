@@ -1,16 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { RecordId, TenantId } from "../../../src/base/ids.ts";
+import { contentAddress } from "../../../src/base/text-forms.ts";
 import { decide } from "../../../src/domain/decision.ts";
 import { compareRecorded, recordedQuery, replayDecision } from "../../../src/domain/replay.ts";
 import type { EvaluationRequest } from "../../../src/domain/requests.ts";
 import type { StoredRecord } from "../../../src/ledger/ports/record.ts";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
-import { bundleContent, type PolicyBundle, parseBundleContent, revisionOf } from "../../../src/policy/load/bundle.ts";
+import { type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
 import type { PolicyEngine } from "../../../src/policy/model/decision.ts";
 import { policyActions } from "../../../src/policy/model/schema.ts";
-import { type Files, memoryFileSystem, openFiles, permitAll } from "../policy/harness.ts";
+import { bundleContent, type Files, memoryFileSystem, openFiles, permitAll } from "../policy/harness.ts";
 import { decisionRoutes, deployment, FakeEngine, FakeLedger, identity, livePlatform, must, startMs } from "./world.ts";
 
 function world(engine: PolicyEngine = new FakeEngine()) {
@@ -220,7 +221,7 @@ test("a bundle of another engine is named as such; one that no longer compiles i
   const replayWith = async (changes: Partial<PolicyBundle>) => {
     const content = bundleContent({ ...bundle, ...changes });
     const record = storedAt(ledger, 0);
-    const outcome = { ...record.outcome, policy_revision: revisionOf(content) };
+    const outcome = { ...record.outcome, policy_revision: contentAddress(content) };
     const changed = { find: async () => ({ ...record, outcome }), policyRevision: async () => content };
     return await replayDecision({ ...archive, ...changed }, tenantId, decisionId, engine);
   };

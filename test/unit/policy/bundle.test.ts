@@ -7,9 +7,9 @@ import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
 import { checkBundle } from "../../../src/policy/check/check.ts";
 import { compileInTurns, compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
-import { bundleContent, type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
+import { type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
 import { engineVersion } from "../../../src/policy/model/schema.ts";
-import { ask, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
+import { ask, bundleContent, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
 
 /** A revision as the version before "rules 2" kept it. */
 const earlierContent = readFileSync(join(import.meta.dirname, "../../fixtures/policy/bundle-rules-1.txt"), "utf8");

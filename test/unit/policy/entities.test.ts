@@ -1,14 +1,24 @@
 import { checkParseEntities, type Entities } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { contentAddress } from "../../../src/base/text-forms.ts";
 import { atOnce } from "../../../src/base/timers.ts";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { joinEntities } from "../../../src/policy/check/entities.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { EntityTable } from "../../../src/policy/evaluate/entity-table.ts";
-import { bundleContent, parseBundleContent, revisionOf } from "../../../src/policy/load/bundle.ts";
+import { parseBundleContent } from "../../../src/policy/load/bundle.ts";
 import { entitiesMember, entity, entitySchema, type Json, knowingFiles, labels, others, uid } from "./entities.ts";
-import { ask, declaringFiles, engineOf, type Files, memoryFileSystem, openFiles, problemsOf } from "./harness.ts";
+import {
+  ask,
+  bundleContent,
+  declaringFiles,
+  engineOf,
+  type Files,
+  memoryFileSystem,
+  openFiles,
+  problemsOf,
+} from "./harness.ts";
 
 const withLabels = (list: unknown): Files => ({ ...knowingFiles, "labels.json": JSON.stringify(list) });
 const more = (...added: readonly Json[]) => withLabels([...labels, ...added]);
@@ -274,7 +284,7 @@ test("what is declared and held is part of the revision; without, the content is
     [openFiles, knowingFiles, more(entity("Label", "new")), withSchema(`${entitySchema}// more\n`)].map(
       async (files) => {
         const { bundle } = await loadPolicyDirectory("/policies", memoryFileSystem(files));
-        return bundle === undefined ? "" : revisionOf(bundleContent(bundle));
+        return bundle === undefined ? "" : contentAddress(bundleContent(bundle));
       },
     ),
   );

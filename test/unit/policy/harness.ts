@@ -3,9 +3,12 @@ import { posix } from "node:path";
 import fc from "fast-check";
 import { type AttributeDeclarations, authSources, type Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
+import { utf8Text } from "../../../src/base/text-forms.ts";
+import { atOnce } from "../../../src/base/timers.ts";
 import { artifactProfiles } from "../../../src/base/vocabulary.ts";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { type CompiledEngine, compilePolicyBundle, type EngineOptions } from "../../../src/policy/engine/engine.ts";
+import { identify, type PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import type { PolicyFileSystem, PolicySettings } from "../../../src/policy/load/directory.ts";
 import type { Claimed, OnBehalfOf, PolicyAction, PolicyQuery, Registered } from "../../../src/policy/model/decision.ts";
 import { describeProblem } from "../../../src/policy/model/problem.ts";
@@ -205,3 +208,8 @@ const onBehalfOf: fc.Arbitrary<OnBehalfOf> = fc.record({
 export const anyQueries: fc.Arbitrary<PolicyQuery> = fc
   .tuple(queries, fc.option(onBehalfOf, { nil: undefined, freq: 2 }))
   .map(([query, subject]) => (subject === undefined ? query : { ...query, onBehalfOf: subject }));
+
+/** What a store keeps of the bundle. */
+export function bundleContent(bundle: PolicyBundle): string {
+  return utf8Text(atOnce(identify(bundle)).content);
+}

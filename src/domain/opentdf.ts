@@ -7,7 +7,7 @@ import { parseRecordId, type RecordId } from "../base/ids.ts";
 import type { JsonObject } from "../base/json.ts";
 import type { ArtifactProfile } from "../base/vocabulary.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
-import { obligationName } from "../policy/guidance/obligation-names.ts";
+import { obligationName } from "../policy/guidance/obligations.ts";
 import type { Decided } from "./decision.ts";
 import { ownSubjectType, type Question } from "./evaluation-request.ts";
 

@@ -2,13 +2,13 @@
 import { readFileSync } from "node:fs";
 import { systemClock } from "../../base/clock.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
-import { answerDifferences } from "../../domain/lineage/answer-check.ts";
 import {
+  answerDifferences,
   answerParts,
   evaluationDifferences,
   isOfEvaluation,
   wholeDifferences,
-} from "../../domain/lineage/authzen-check.ts";
+} from "../../domain/lineage/answer-check.ts";
 import { cosignedMembers } from "../../domain/lineage/report.ts";
 import {
   type Audit,

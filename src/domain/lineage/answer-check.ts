@@ -1,6 +1,7 @@
-/** Compares an answer with the record that its receipt proves. */
+/** Compares answers with the records that their receipts prove. */
 import { isDeepStrictEqual } from "node:util";
 import { recordRelations } from "../../../gen/record-relations.ts";
+import { evaluationPath } from "../../base/vocabulary.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -82,4 +83,102 @@ function at(value: unknown, path: string): unknown {
 
 function objectOf(value: unknown): Json {
   return typeof value === "object" && value !== null ? (value as Json) : {};
+}
+
+// Answers to AuthZEN questions.
+
+/** A part of an answer that belongs to one record. */
+interface AnswerPart {
+  /** Such as `evaluations[2].`; empty for the whole answer. */
+  readonly path: string;
+  readonly answer: unknown;
+}
+
+/** Returns the parts of an answer. Those of several questions, or of a search, have a record each. */
+export function answerParts(answer: unknown): readonly AnswerPart[] {
+  const { evaluations, context } = objectOf(answer);
+  const { decisions } = objectOf(context);
+  if (Array.isArray(evaluations)) return evaluations.map((each, i) => ({ path: `evaluations[${i}].`, answer: each }));
+  if (Array.isArray(decisions)) return decisions.map((each, i) => ({ path: `context.decisions[${i}].`, answer: each }));
+  return [{ path: "", answer }];
+}
+
+/** Whether the record is of an AuthZEN question, whose answers have another form. */
+export function isOfEvaluation({ kind, route }: StoredRecord): boolean {
+  return kind === "decision" && route === evaluationPath;
+}
+
+/** Returns the members of one answer to a question, or of one decision of a search, that differ from the record. */
+export function evaluationDifferences(answer: unknown, { record_id, outcome }: StoredRecord): readonly string[] {
+  const { decision, decision_id, context } = objectOf(answer);
+  if (decision_id !== undefined)
+    return [...(decision === outcome.allow ? [] : ["decision"]), ...(decision_id === record_id ? [] : ["decision_id"])];
+  const said = objectOf(context);
+  const allowed: Readonly<Record<string, readonly unknown[]>> = {
+    decision_id: [record_id],
+    policy_revision: [outcome.policy_revision],
+    reasons: [outcome.reasons_withheld === true ? [] : outcome.reasons],
+    obligations: [outcome.obligations ?? []],
+  };
+  return [
+    ...(decision === outcome.allow ? [] : ["decision"]),
+    ...Object.entries(allowed)
+      .filter(([name, values]) => {
+        const value = said[name] ?? (name === "obligations" ? [] : undefined);
+        return !values.some((expected) => isDeepStrictEqual(value, expected));
+      })
+      .map(([name]) => `context.${name}`),
+  ];
+}
+
+/**
+ * Returns the differences between the whole answer and its records: no record may occur twice, and the results of a
+ * search are the permitted candidates in order.
+ *
+ * @param records of the parts, in their order
+ */
+export function wholeDifferences(answer: unknown, records: readonly StoredRecord[]): readonly string[] {
+  const { context, results, page, evaluations } = objectOf(answer);
+  const parts = answerParts(answer);
+  const repeated = parts.filter(
+    (_, i) => records.findIndex(({ record_id }) => record_id === records[i]?.record_id) !== i,
+  );
+  const differences = repeated.map(({ path }) => `${path}decision_id`);
+  if (Array.isArray(evaluations) || !Array.isArray(objectOf(context).decisions)) return differences;
+  const decisions = parts.map((part) => objectOf(part.answer));
+  const fits = searches.map((search) => {
+    const found = records.map(search);
+    const strange = parts.filter(
+      (_, i) => !Object.entries(namesOf(found[i])).every(([name, value]) => decisions[i]?.[name] === value),
+    );
+    const permitted = found.filter((_, i) => records[i]?.outcome.allow === true);
+    const isSame = isDeepStrictEqual(results ?? [], permitted);
+    const count = objectOf(page).count ?? permitted.length;
+    return [
+      ...strange.map(({ path }) => `${path}${Object.keys(namesOf(found[0])).join()}`),
+      ...(isSame ? [] : ["results"]),
+      ...(count === permitted.length ? [] : ["page.count"]),
+    ];
+  });
+  // The answer does not name the kind of search: it must match one of the three.
+  const [best = []] = fits.toSorted((one, other) => one.length - other.length);
+  return [...differences, ...best];
+}
+
+/** The result for a record in searches for subjects, resources and actions. */
+const searches: readonly ((record: StoredRecord) => Json)[] = [
+  ({ request, caller }) => {
+    const { type = "principal", id = caller.principal_id } = objectOf(request.on_behalf_of);
+    return { type, id };
+  },
+  ({ request }) => {
+    const { kind, id } = objectOf(request.resource);
+    return { type: kind, id };
+  },
+  ({ request }) => ({ name: request.requested_action ?? request.operation }),
+];
+
+/** The members of a search's decision that name its candidate. */
+function namesOf({ type: _, ...names }: Json = {}): Json {
+  return names;
 }

@@ -1,8 +1,7 @@
 /** The history of each artifact in a pack, in order. */
 import type { CheckedEntry, CompleteRange } from "../../ledger/pack/entry-checks.ts";
 import { type EvidenceCode, evidenceCodes } from "../../ledger/ports/search.ts";
-import { PackFacts, type Remark, remarksOn } from "./remarks.ts";
-import { type Step, stepOf } from "./step.ts";
+import { PackFacts, type Remark, remarksOn, type Step, stepOf } from "./remarks.ts";
 
 /** Packs with more records get no lineage, so that verification needs bounded memory: 0.2 GB. */
 const maxLineageSteps = 100_000;

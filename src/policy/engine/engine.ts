@@ -10,7 +10,7 @@ import type { EntitySource } from "../evaluate/entity-request.ts";
 import { EntityTable } from "../evaluate/entity-table.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
 import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-references.ts";
-import { isUnderstood } from "../guidance/obligation-names.ts";
+import { isUnderstood } from "../guidance/obligations.ts";
 import { type BundleIdentity, identify, type PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
 import {

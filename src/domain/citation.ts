@@ -1,7 +1,7 @@
 /** Checks the decision that a registration or an event cites. */
 import type { Caller } from "../base/caller.ts";
 import { parseRecordId, recordIdTimeMs } from "../base/ids.ts";
-import type { JsonObject, JsonValue } from "../base/json.ts";
+import { type JsonObject, type JsonValue, objectOf } from "../base/json.ts";
 import { type Span, traced } from "../base/trace.ts";
 import { type ArtifactProfile, type EvidenceEventType, evaluationPath } from "../base/vocabulary.ts";
 import { artifactNames } from "../ledger/artifacts/registrations.ts";
@@ -82,7 +82,7 @@ function compare(rules: CitationRules, caller: Caller, citing: Citing, decision:
 }
 
 function isSameResource({ resource }: Citing, decision: StoredRecord): boolean {
-  const decided = object(decision.request.resource);
+  const decided = objectOf(decision.request.resource);
   return decided.kind === resource.kind && decided.id === resource.id;
 }
 
@@ -108,11 +108,7 @@ function operationOf(decision: StoredRecord): JsonValue | undefined {
 }
 
 function guidanceOf(decision: StoredRecord): JsonObject {
-  return object(decision.outcome.guidance);
-}
-
-function object(value: JsonValue | undefined): JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+  return objectOf(decision.outcome.guidance);
 }
 
 function texts(value: JsonValue | undefined): readonly string[] | undefined {

@@ -18,7 +18,7 @@
 import type { Caller } from "../base/caller.ts";
 import { maxViolations, type Violation } from "../base/errors.ts";
 import { isCleanText } from "../base/ids.ts";
-import type { JsonObject, JsonValue } from "../base/json.ts";
+import { isObject, type JsonObject, type JsonValue } from "../base/json.ts";
 import { artifactProfiles } from "../base/vocabulary.ts";
 import type { OnBehalfOf, PolicyAction } from "../policy/model/decision.ts";
 import type { EvaluationRequest } from "./requests.ts";
@@ -223,12 +223,11 @@ class Reader {
   /** Without a workload the caller asks, by its principal id. */
   workload(value: JsonValue | undefined, caller: Caller): EvaluationRequest["workload"] {
     if (value === null || value === undefined) return { application: caller.principalId };
-    if (typeof value !== "object" || Array.isArray(value)) {
+    if (!isObject(value)) {
       this.fault("context.workload", "json.type", "must be an object");
       return { application: "" };
     }
-    const workload = value as JsonObject;
-    const member = (name: string) => this.text(workload[name], `context.workload.${name}`, 256);
+    const member = (name: string) => this.text(value[name], `context.workload.${name}`, 256);
     const [environment, component] = [member("environment"), member("component")];
     return {
       application: member("application") ?? caller.principalId,

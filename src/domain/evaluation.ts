@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { Caller } from "../base/caller.ts";
 import { invalidRequest, invalidRequests, maxViolations, ServiceError, type Violation } from "../base/errors.ts";
-import type { JsonObject, JsonValue } from "../base/json.ts";
+import { isObject, type JsonObject, type JsonValue } from "../base/json.ts";
 import { parseDecimal } from "../base/text-forms.ts";
 import type { ProtectionOperation } from "../base/vocabulary.ts";
 import { canonicalText } from "../ledger/record/canonical.ts";
@@ -213,7 +213,7 @@ function pathOf(searched: Searched, at: number): PathedQuestion["at"] {
 
 function readCandidate(searched: Searched, question: Question, candidate: JsonValue, seen: Set<string>) {
   const fault = (field: string, rule: string, message: string): Violation => ({ field, rule, message });
-  if (!isJsonObject(candidate)) return fault("", "json.type", "must be an object");
+  if (!isObject(candidate)) return fault("", "json.type", "must be an object");
   const member = searched === "action" ? "name" : "id";
   const { [member]: name = null, properties = null } = candidate;
   if (name === null || name === "") return fault(`.${member}`, "required", "value is required");
@@ -221,7 +221,7 @@ function readCandidate(searched: Searched, question: Question, candidate: JsonVa
   if (name.length > maxLength) return fault(`.${member}`, "string.max_len", `must be at most ${maxLength} characters`);
   if (seen.has(name)) return fault(`.${member}`, "repeated.unique", "must be no other candidate's");
   seen.add(name);
-  if (properties !== null && !isJsonObject(properties)) return fault(".properties", "json.type", "must be an object");
+  if (properties !== null && !isObject(properties)) return fault(".properties", "json.type", "must be an object");
   const common = question[searched].properties;
   // Its own come first, so that paths count as its own do.
   const all = { ...properties, ...common, ...properties };
@@ -230,10 +230,6 @@ function readCandidate(searched: Searched, question: Question, candidate: JsonVa
   const given = candidate.type ?? type;
   if (given !== type) return fault(".type", "candidate.type", "must be the type that is searched for");
   return { type, id: name, properties: all };
-}
-
-function isJsonObject(value: JsonValue): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function bytesOf(value: unknown): number {

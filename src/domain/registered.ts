@@ -5,7 +5,7 @@
  */
 import { ServiceError } from "../base/errors.ts";
 import type { RecordId } from "../base/ids.ts";
-import type { JsonObject, JsonValue } from "../base/json.ts";
+import { type JsonObject, objectOf, textsOf } from "../base/json.ts";
 import { traced } from "../base/trace.ts";
 import type { ArtifactProfile } from "../base/vocabulary.ts";
 import { canonicalDigest } from "../ledger/artifacts/digest.ts";
@@ -183,12 +183,4 @@ function judge(record: StoredRecord) {
 /** In a decision's record: ids of what it relied on, not the content. */
 export function reliedOnMembers(reliedOn: LookedUp["reliedOn"]): readonly JsonObject[] {
   return reliedOn.map(({ recordId, leafIndex }) => ({ leaf_index: leafIndex, record_id: recordId }));
-}
-
-function objectOf(value: JsonValue | undefined): JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
-}
-
-function textsOf(value: JsonValue | undefined): readonly string[] {
-  return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
 }

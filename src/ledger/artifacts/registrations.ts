@@ -16,7 +16,7 @@
  * new key.
  */
 import type { PrincipalId } from "../../base/ids.ts";
-import type { JsonObject, JsonValue } from "../../base/json.ts";
+import { type JsonObject, type JsonValue, textsOf } from "../../base/json.ts";
 import type { RecordCaller, RecordKind } from "../ports/record.ts";
 import { canonicalCid, parseCid } from "./cid.ts";
 import { canonicalDigest } from "./digest.ts";
@@ -53,10 +53,6 @@ export function registrationsOf(leafIndex: number, record: RegistrationSource): 
   const names = registeredNames(request, outcome);
   if (matched && typeof request.decision_id === "string") names.push(nameOfDecision(request.decision_id));
   return new Map(names.map((name) => [name, { ...registration, rewraps: rewrapped.includes(name) }]));
-}
-
-function textsOf(value: JsonValue | undefined): readonly string[] {
-  return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Parses search criteria from command-line options or URL parameters. */
 import { parseRecordId } from "../../base/ids.ts";
+import { defined } from "../../base/json.ts";
 import { parseDecimal, parseTimestamp } from "../../base/text-forms.ts";
 import { keyAccessOperations, protectionOperations } from "../../base/vocabulary.ts";
 import { digestOfText } from "../artifacts/digest.ts";
@@ -14,7 +15,6 @@ import {
   searchFields,
 } from "../ports/search.ts";
 import { searchedOutcomes } from "./search-terms.ts";
-import { defined } from "./summary.ts";
 
 /** Names of the parameters, each allowed once. */
 export const searchParameters = [

@@ -1,6 +1,6 @@
 /** The search terms of a record. */
 import type { RequestId } from "../../base/ids.ts";
-import type { JsonObject, JsonValue } from "../../base/json.ts";
+import { isObject, type JsonObject, type JsonValue } from "../../base/json.ts";
 import { eventOutcome, eventOutcomes } from "../../base/vocabulary.ts";
 import { canonicalCid } from "../artifacts/cid.ts";
 import { canonicalDigest } from "../artifacts/digest.ts";
@@ -136,10 +136,6 @@ function aboutTermsOf({ resource, labels, attributes, on_behalf_of }: JsonObject
       typeof value === "string" ? term("attribute", `${key}=${value}`) : [],
     ),
   ];
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Returns the term with the canonical spelling of a digest or CID; any other term unchanged. */

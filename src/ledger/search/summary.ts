@@ -1,6 +1,6 @@
 /** Summaries of records: what a search, a report or a lineage shows of them. */
 import type { RecordId } from "../../base/ids.ts";
-import type { JsonObject, JsonValue } from "../../base/json.ts";
+import { defined, type JsonObject, type JsonValue, objectOf } from "../../base/json.ts";
 import { evaluationPath, eventOutcome } from "../../base/vocabulary.ts";
 import type { RecordKind, StoredRecord } from "../ports/record.ts";
 import type { Counted, Counting, EvidenceCode, FoundRecord, RecordSummary } from "../ports/search.ts";
@@ -127,18 +127,6 @@ export function sumOf(counts: readonly Counted[]): Counted {
 function resourceOf({ kind, id }: JsonObject): RecordSummary["resource"] {
   const members = defined({ kind: textOf(kind), id: textOf(id) });
   return Object.keys(members).length === 0 ? undefined : members;
-}
-
-/** The members that have a value. */
-export function defined<Members extends object>(
-  members: Members,
-): { [Name in keyof Members]?: Exclude<Members[Name], undefined> } {
-  const present = Object.entries(members).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(present) as { [Name in keyof Members]?: Exclude<Members[Name], undefined> };
-}
-
-function objectOf(value: JsonValue | undefined): JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
 function textOf(value: unknown): string | undefined {

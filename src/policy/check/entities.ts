@@ -1,6 +1,7 @@
 /** Checks all entities of a directory together, and serializes them for `entity-table.ts`. */
-import type { EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
+import type { CedarValueJson, EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
+import { isObject } from "../../base/json.ts";
 import { cedar } from "../model/cedar.ts";
 import {
   type DeclaredEntities,
@@ -8,8 +9,6 @@ import {
   type EntitySchema,
   type EntityType,
   type EntityUid,
-  isObject,
-  type JsonObject,
   keyOf,
   type ReadingNotes,
   readEntitySchema,
@@ -304,7 +303,12 @@ function readParent(value: unknown, type: EntityType, what: string, notes: Readi
   return parent;
 }
 
-function readTags(value: unknown, { tags: type }: EntityType, what: string, notes: ReadingNotes): JsonObject {
+function readTags(
+  value: unknown,
+  { tags: type }: EntityType,
+  what: string,
+  notes: ReadingNotes,
+): Readonly<Record<string, CedarValueJson>> {
   if (!isObject(value)) throw new WrongValue(`${what}: tags must be an object`);
   const tags = Object.entries(value).map(([name, given]) => {
     if (type === undefined) throw new WrongValue(`${what} has tags, but its type has none`);

@@ -3,10 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { PolicyQuery } from "../model/decision.ts";
 import { type DeclaredInputs, inputCatalogue } from "../model/inputs.ts";
 import { parseQuery, type WrittenQuestion } from "../model/query.ts";
-import type { Value, Variable } from "./terms.ts";
-
-/** A text that no policy names. */
-export const usualText = "anything-else";
+import { usualText, type Value, type Variable } from "./terms.ts";
 
 /** A question with only unremarkable values. */
 export function usualQuestion(tenant: string, action: string): WrittenQuestion {
@@ -144,7 +141,7 @@ export function askable(
   return { ...question, principal: { ...question.principal, attributes } };
 }
 
-const usual = { text: "anything-else", set_of_text: [], whole_number: 0, yes_no: false } as const;
+const usual = { text: usualText, set_of_text: [], whole_number: 0, yes_no: false } as const;
 
 /** Required members of a question. */
 const needed: ReadonlySet<string> = new Set(["tenant", "principal", "action", "claimed"]);

@@ -259,7 +259,8 @@ export interface AskedVariable extends Variable {
   readonly telling: readonly Value[];
 }
 
-const anything = "anything-else";
+/** A text that no policy names. */
+export const usualText = "anything-else";
 
 /** Returns the compared values, values next to them, and an unremarkable one, which comes first. */
 export function variablesOf({ terms, values, patterns, principals }: Comparisons): readonly AskedVariable[] {
@@ -277,7 +278,7 @@ export function variablesOf({ terms, values, patterns, principals }: Comparisons
   });
   const named = [...principals].map((uid) => uid.split("/", 2) as [string, string]);
   if (named.length === 0) return variables;
-  const ids = (term: string, telling: readonly string[]) => ({ term, telling, values: [anything, ...telling] });
+  const ids = (term: string, telling: readonly string[]) => ({ term, telling, values: [usualText, ...telling] });
   return [
     ...variables.filter(({ term }) => term !== "caller.principal_id"),
     ids(
@@ -313,7 +314,7 @@ function variablesOfTerm(
     case "text": {
       if (words !== undefined) return scalar(words, []);
       const telling = texts.filter((text) => text !== "" || mayBeEmpty);
-      return scalar(telling.length === 0 ? [anything] : telling, [anything, ...telling.map((text) => `${text}-`)]);
+      return scalar(telling.length === 0 ? [usualText] : telling, [usualText, ...telling.map((text) => `${text}-`)]);
     }
     case "set_of_text": {
       const members = [...new Set(texts)].filter((text) => text !== "" || mayBeEmpty);
@@ -322,7 +323,7 @@ function variablesOfTerm(
         : [];
       return [
         ...presence,
-        ...[anything, ...members].map((member) => ({ term: name, member, telling: [true], values: [false, true] })),
+        ...[usualText, ...members].map((member) => ({ term: name, member, telling: [true], values: [false, true] })),
       ];
     }
   }

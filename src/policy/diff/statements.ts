@@ -6,7 +6,8 @@
 import canonicalize from "canonicalize";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
-import { place, usualText } from "../check/question.ts";
+import { place } from "../check/question.ts";
+import { usualText } from "../check/terms.ts";
 import type { LayerSet } from "../engine/combined-decision.ts";
 import { type Input, type InputCatalogue, onBehalfOfName } from "../model/inputs.ts";
 import type { WrittenQuestion } from "../model/query.ts";

@@ -1,4 +1,5 @@
 /** Derives the guidance of an answer from merged annotations, defaults and the key reference. */
+import { defined } from "../../base/json.ts";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import type { Guidance, PolicyAction, PolicyQuery } from "../model/decision.ts";
 import {
@@ -45,22 +46,12 @@ export function guidanceOfAllow(
 
 /** Guidance of a denial: the defaults, the event for a denial, and what the deciding policies add. */
 export function guidanceOfDeny(query: PolicyQuery, given: PolicyGuidance, defaults: GuidanceDefaults): Guidance {
-  const profile = query.claimed.artifact_profile ?? defaults.artifact_profile;
+  const { required_actions, required_scopes, warning } = given.lists;
+  const added = { scalars: {}, lists: defined({ required_actions, required_scopes, warning }) };
   return {
-    artifact_profile: profile,
-    artifact_profile_overridden: false,
-    authorization_strategy: defaults.authorization_strategy,
-    bind_policy_to: defaults.bind_policy_to,
-    enforcement_mode: defaults.enforcement_mode,
+    ...guidanceOfAllow(query, added, { ...defaults, key_transport: {} }, "unmanaged"),
     evidence_expected: defaults.evidence_expected.deny,
-    handling_mode: defaults.handling_mode,
-    key_strategy: defaults.key_strategy.local[profile],
-    local_enforcement_library: defaults.local_enforcement_library,
-    policy_resolution: defaults.policy_resolution,
-    required_actions: given.lists.required_actions ?? [],
-    required_scopes: given.lists.required_scopes ?? [],
     send_only: defaults.send_only.deny,
-    warnings: given.lists.warning ?? [],
   };
 }
 

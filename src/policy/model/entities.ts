@@ -3,6 +3,7 @@
  * types, which may refer to `Principal`. Cedar parses the schema; this file has the result by full name.
  */
 import type { CedarValueJson, DetailedError, SchemaJson } from "@cedar-policy/cedar-wasm/nodejs";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import { cedar } from "./cedar.ts";
 import { indexOfByte, type PolicyProblem, positionAt } from "./problem.ts";
 
@@ -172,8 +173,6 @@ export function describeUid([type, id]: EntityUid): string {
   return `${type}::${JSON.stringify(id)}`;
 }
 
-export type JsonObject = Readonly<Record<string, unknown>>;
-
 /** The reason why a value does not have its type. */
 export class WrongValue extends Error {}
 
@@ -184,10 +183,6 @@ export interface ReadingNotes {
   readonly references: EntityUid[];
   /** Whether there are values that only Cedar can parse, such as dates. */
   hasExtensions: boolean;
-}
-
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Converts the value to explicit form. Throws a WrongValue. */

@@ -8,6 +8,7 @@ import { artifactNames } from "../ledger/artifacts/registrations.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { RecordArchive } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
+import { everyFound } from "../ledger/search/search-query.ts";
 import { reliedOnIds } from "../ledger/search/summary.ts";
 import { type CompiledEngine, compilePolicyBundle, type EngineOptions } from "../policy/engine/engine.ts";
 import { parseBundleContent } from "../policy/load/bundle.ts";
@@ -236,8 +237,9 @@ export async function compareRecorded(
   let notAskable = 0;
   let notLookedUp = 0;
   for (const tenantId of tenants) {
-    for await (const decisionId of decisionsSince(archive, tenantId, fromMs)) {
-      const found = decisionId === undefined ? "erased" : await findDecision(archive, tenantId, decisionId);
+    for await (const { kind, erased: isErased, recordId } of everyFound(archive, { tenantId, terms: [], fromMs })) {
+      if (kind !== "decision") continue;
+      const found = isErased ? "erased" : await findDecision(archive, tenantId, recordId);
       if (found === "erased") erased += 1;
       else if (typeof found === "string") notAskable += 1;
       else if (!found.isComplete && (old.readsRegistered(found.query) || next.readsRegistered(found.query)))
@@ -256,22 +258,6 @@ export async function compareRecorded(
     }
   }
   return { compared, erased, notAskable, notLookedUp, changes: tally.changes() };
-}
-
-/** Ids of the tenant's decisions, in the order of its log; undefined for each erased one. */
-async function* decisionsSince(archive: Pick<StoreArchive, "search">, tenantId: TenantId, fromMs: number) {
-  let after: number | undefined;
-  do {
-    const page = await archive.search({
-      tenantId,
-      terms: [],
-      fromMs,
-      limit: 1_000,
-      ...(after !== undefined && { after }),
-    });
-    for (const { kind, erased, recordId } of page.found) if (kind === "decision") yield erased ? undefined : recordId;
-    after = page.next;
-  } while (after !== undefined);
 }
 
 interface Counted {

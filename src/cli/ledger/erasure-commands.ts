@@ -10,9 +10,9 @@ import {
   maxErasedAtOnce,
   type RecordsAdministration,
 } from "../../ledger/ports/records-administration.ts";
-import { type FoundRecord, maxSearchLimit } from "../../ledger/ports/search.ts";
+import type { FoundRecord } from "../../ledger/ports/search.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
-import type { SearchCriteria } from "../../ledger/search/search-query.ts";
+import { everyFound, type SearchCriteria } from "../../ledger/search/search-query.ts";
 import { command, readStatement, recordedStepFlags, tellSecurity } from "../frame/command.ts";
 import { parseNames, withAdministration, withArchive } from "../frame/store.ts";
 import { type Answer, Refusal, type Terminal } from "../frame/terminal.ts";
@@ -91,12 +91,14 @@ function readWanted(options: TermCriteria & { readonly tenant: string; readonly 
 
 /** Records that would be erased. Throws a Refusal if one must not be, or if none is found. */
 async function previewOf(archive: StoreArchive, wanted: Wanted): Promise<Preview> {
-  const found = "criteria" in wanted ? await findAll(archive, wanted) : undefined;
-  const left = found?.filter(({ kind }) => unerasable[kind] !== undefined) ?? [];
+  const found: FoundRecord[] = [];
+  if ("criteria" in wanted)
+    for await (const one of everyFound(archive, { ...wanted.criteria, tenantId: wanted.tenantId })) found.push(one);
+  const left = found.filter(({ kind }) => unerasable[kind] !== undefined);
   const recordIds =
     "recordIds" in wanted
       ? wanted.recordIds
-      : (found ?? []).flatMap(({ kind, recordId }) => (unerasable[kind] === undefined ? [recordId] : []));
+      : found.flatMap(({ kind, recordId }) => (unerasable[kind] === undefined ? [recordId] : []));
   if (recordIds.length === 0) throw new Refusal([...left.map(leftLine), "nothing is found that may be erased"]);
   const parts: Found[] = [];
   const refused: ErasureRefusal[] = [];
@@ -108,22 +110,6 @@ async function previewOf(archive: StoreArchive, wanted: Wanted): Promise<Preview
   if (refused.length > 0) throw nothingErased(refused);
   const [erasable, erased] = [parts.flatMap((part) => part.erasable), parts.flatMap((part) => part.erased)];
   return { erasable, erased, left };
-}
-
-/** All found records that are not erased. */
-async function findAll(
-  archive: StoreArchive,
-  { tenantId, criteria }: Extract<Wanted, { criteria: unknown }>,
-): Promise<readonly FoundRecord[]> {
-  const found: FoundRecord[] = [];
-  let after: number | undefined;
-  do {
-    const start = after === undefined ? {} : { after };
-    const page = await archive.search({ ...criteria, ...start, tenantId, limit: maxSearchLimit });
-    found.push(...page.found);
-    after = page.next;
-  } while (after !== undefined);
-  return found;
 }
 
 /** In as many transactions as needed. Stops at a refusal, such as a hold that was placed meanwhile. */

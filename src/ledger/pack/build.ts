@@ -4,11 +4,12 @@ import { isCleanText } from "../../base/ids.ts";
 import { contentAddress, formatBase64 } from "../../base/text-forms.ts";
 import type { StoreArchive, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
-import { type FoundRecord, maxSearchLimit, type SearchQuery, type SearchTerm } from "../ports/search.ts";
+import type { FoundRecord, SearchQuery, SearchTerm } from "../ports/search.ts";
 import type { LogState } from "../ports/store.ts";
 import { parseLeaf } from "../record/leaf.ts";
 import { readErasure } from "../record/operator-records.ts";
 import { open } from "../record/sealing.ts";
+import { everyFound } from "../search/search-query.ts";
 import { leafHash, sameHash } from "../tlog/tree.ts";
 import { decisionOf, maxLinkedRecords } from "./entry-checks.ts";
 import {
@@ -90,9 +91,8 @@ async function* rangeEntries(source: PackSource, head: LogState, range: TimeRang
 
 /** Index of the first leaf at or after that time; the size of the log if there is none. */
 async function firstLeafFrom(source: PackSource, head: LogState, from: string): Promise<number> {
-  for await (const { leafIndex } of everyFound(source, head, undefined, { fromMs: Date.parse(from), limit: 1 }))
-    return leafIndex;
-  return head.size;
+  const { found } = await source.search({ tenantId: head.tenantId, terms: [], fromMs: Date.parse(from), limit: 1 });
+  return Math.min(found[0]?.leafIndex ?? head.size, head.size);
 }
 
 // Writes the lines of a pack.
@@ -254,7 +254,7 @@ async function findLeaves(source: PackSource, head: LogState, selection: ValueSe
     ...(from !== undefined && { fromMs: Date.parse(from) }),
     ...(to !== undefined && { toMs: Date.parse(to) }),
   };
-  for await (const found of everyFound(source, head, { field, value }, times)) {
+  for await (const found of foundWith(source, head, { field, value }, times)) {
     take(found);
     if (!followed || found.erased) continue;
     const decision = decisionOf(await recordAt(source, head, found.leafIndex));
@@ -263,8 +263,8 @@ async function findLeaves(source: PackSource, head: LogState, selection: ValueSe
   if (field === "decision_id") decisions.add(value);
   for (const id of decisions) {
     // By id too: an erased decision can only be found by its id.
-    for await (const found of everyFound(source, head, { field: "record_id", value: id })) take(found);
-    for await (const found of everyFound(source, head, { field: "decision_id", value: id })) take(found);
+    for await (const found of foundWith(source, head, { field: "record_id", value: id })) take(found);
+    for await (const found of foundWith(source, head, { field: "decision_id", value: id })) take(found);
     if (leaves.size > maxLinkedRecords)
       throw new PackError(`more than ${maxLinkedRecords} records are linked: choose a time range`);
   }
@@ -275,21 +275,15 @@ async function findLeaves(source: PackSource, head: LogState, selection: ValueSe
   return leaves;
 }
 
-/** Pages of a search, one after the other, without leaves beyond the packed head. */
-async function* everyFound(
+/** The records with a term, without leaves beyond the packed head. */
+async function* foundWith(
   source: PackSource,
   { tenantId, size }: LogState,
-  term: SearchTerm | undefined,
-  query: Partial<SearchQuery> = {},
+  term: SearchTerm,
+  times: Pick<SearchQuery, "fromMs" | "toMs"> = {},
 ): AsyncGenerator<FoundRecord> {
-  const terms = term === undefined ? [] : [term];
-  let after: number | undefined;
-  do {
-    const start = after === undefined ? {} : { after };
-    const { found, next } = await source.search({ tenantId, terms, limit: maxSearchLimit, ...query, ...start });
-    yield* found.filter(({ leafIndex }) => leafIndex < size);
-    after = next;
-  } while (after !== undefined);
+  for await (const found of everyFound(source, { tenantId, terms: [term], ...times }))
+    if (found.leafIndex < size) yield found;
 }
 
 /**

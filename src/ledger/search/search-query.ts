@@ -4,10 +4,12 @@ import { defined } from "../../base/json.ts";
 import { parseDecimal, parseTimestamp } from "../../base/text-forms.ts";
 import { keyAccessOperations, protectionOperations } from "../../base/vocabulary.ts";
 import { digestOfText } from "../artifacts/digest.ts";
+import type { StoreArchive } from "../ports/archive.ts";
 import {
   type Counting,
   contentFields,
   countings,
+  type FoundRecord,
   maxSearchLimit,
   type SearchField,
   type SearchPage,
@@ -174,4 +176,17 @@ export function pageMembers({ found, counted, size, next }: SearchPage) {
     ...(counted !== undefined && { counted }),
     ...(next !== undefined && { next }),
   };
+}
+
+/** Everything that is found, page after page. */
+export async function* everyFound(
+  archive: Pick<StoreArchive, "search">,
+  query: Omit<SearchQuery, "limit" | "after">,
+): AsyncGenerator<FoundRecord> {
+  let after: number | undefined;
+  do {
+    const page = await archive.search({ ...query, limit: maxSearchLimit, ...(after !== undefined && { after }) });
+    yield* page.found;
+    after = page.next;
+  } while (after !== undefined);
 }

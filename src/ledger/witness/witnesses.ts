@@ -16,14 +16,11 @@ import { type CosignatureVerifier, findCosignature } from "./cosignature.ts";
 import { WitnessQuorum } from "./quorum.ts";
 import { isTree, type TrustedWitness, WitnessLog, type WitnessLogSource, type WitnessStatus } from "./witness-log.ts";
 
-interface WitnessRule {
+interface WitnessesOptions {
   /** How many witnesses must have cosigned a state. */
   readonly quorum: number;
   /** Whether answers wait for the quorum. */
   readonly awaited: boolean;
-}
-
-interface WitnessesOptions extends WitnessRule {
   readonly witnesses: readonly TrustedWitness[];
   readonly logs: WitnessLogSource & CosignatureStore & { logs(): Promise<readonly LogState[]> };
   readonly clock: Clock;

@@ -10,8 +10,7 @@ import { PlanProtectionRequestSchema, PlanProtectionResponseSchema } from "../ge
 import { deriveKeys } from "../src/ledger/record/sealing.ts";
 import { publicServices } from "../src/transport/calls/methods.ts";
 import { readJson } from "../src/transport/codec/json-reader.ts";
-import { answerEncoder } from "../src/transport/rest/answer.ts";
-import { toByteText } from "../src/transport/rest/json-answer.ts";
+import { answerEncoder, toByteText } from "../src/transport/rest/answer.ts";
 import { createRestRegistry } from "../src/transport/rest/registry.ts";
 import { printTable } from "./run.ts";
 

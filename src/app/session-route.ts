@@ -19,7 +19,7 @@ import { createSessions } from "../domain/session.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { GateLink } from "../transport/calls/gate.ts";
 import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
-import { noteSessionPeer } from "../transport/gate/links.ts";
+import { noteSessionPeer } from "../transport/gate/chain.ts";
 import type { Page } from "../transport/rest/page.ts";
 import { createSessionService } from "../transport/rpc/session.ts";
 import { type FileSource, type Followed, isNamed } from "./followed-files.ts";

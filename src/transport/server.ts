@@ -1,6 +1,5 @@
 /** The gateway's HTTP server: fastify's router for both kinds of connection, with the routes of every protocol. */
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import Fastify from "fastify";
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { overloaded, ServiceError, toEnvelope } from "../base/errors.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { Accounts } from "../http/accounts.ts";
@@ -11,17 +10,24 @@ import { createListener, type Listener, type ListenerOptions } from "../http/lis
 import { noSchemas } from "../http/no-schemas.ts";
 import { expectationFailed, expectsMore, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
 import { boundUnreadBody } from "../http/unread-body.ts";
-import { methodNotAllowed, toServiceError } from "./calls/errors.ts";
+import { answerHeaders, beginCall, type CallLifecycle, endCall } from "./calls/call.ts";
 import { type AdapterOptions, isAnswered } from "./calls/exchange.ts";
 import { countCaller, type Gate } from "./calls/gate.ts";
-import { answerHeaders, beginCall, type CallLifecycle, endCall } from "./calls/lifecycle.ts";
 import { type ServedMethod, type ServiceBinding, type UnaryMethod, unaryMethods } from "./calls/methods.ts";
-import { isRpcRequest, protocolOf, type RefusedWith, sendRpcRefusal, writeRefusal } from "./calls/refusals.ts";
+import {
+  isRpcRequest,
+  methodNotAllowed,
+  protocolOf,
+  type RefusedWith,
+  sendRpcRefusal,
+  toServiceError,
+  writeRefusal,
+} from "./calls/refusals.ts";
 import { servePlainGrpc } from "./connect/plain-grpc.ts";
 import { bulkStreams, registerStreams } from "./connect/streams.ts";
 import { registerUnary } from "./connect/unary.ts";
 import { registerRest } from "./rest/adapter.ts";
-import { refuse } from "./rest/json-answer.ts";
+import { refuse } from "./rest/answer.ts";
 import { type Page, pageMethods, registerPages } from "./rest/page.ts";
 import { registerUnauthenticated, unauthenticatedPaths } from "./unauthenticated/services.ts";
 

@@ -6,9 +6,8 @@ import { createContextKey, createContextValues, type Interceptor } from "@connec
 import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
 import type { FastifyRequest } from "fastify";
 import { kCall } from "../../src/transport/calls/call.ts";
-import { toConnectError, toServiceError } from "../../src/transport/calls/errors.ts";
 import { route } from "../../src/transport/calls/exchange.ts";
-import { protocolOf } from "../../src/transport/calls/refusals.ts";
+import { protocolOf, toConnectError, toServiceError } from "../../src/transport/calls/refusals.ts";
 import type { registerUnary } from "../../src/transport/connect/unary.ts";
 
 const kRequest = createContextKey<FastifyRequest | undefined>(undefined, { description: "request" });

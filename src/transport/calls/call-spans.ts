@@ -7,7 +7,7 @@
 import type { DescService } from "@bufbuild/protobuf";
 import type { ErrorCode } from "../../base/errors.ts";
 import type { SpanAttributes } from "../../base/trace.ts";
-import type { Answered } from "./lifecycle.ts";
+import type { Answered } from "./call.ts";
 import type { ServedMethod } from "./methods.ts";
 import { isProbe } from "./report.ts";
 

@@ -19,9 +19,9 @@ import {
 import { startDeadline, withinDeadline } from "../../http/deadline.ts";
 import type { Call } from "./call.ts";
 import { CallContext } from "./context.ts";
-import { toServiceError } from "./errors.ts";
 import type { Gate } from "./gate.ts";
 import type { UnaryMethod } from "./methods.ts";
+import { toServiceError } from "./refusals.ts";
 
 declare module "fastify" {
   interface FastifyRequest {

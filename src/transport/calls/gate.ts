@@ -1,11 +1,11 @@
 /**
  * The gate: what every call passes after its headers are in and before a byte of its body is read, in the same order on
- * every protocol. Its links are in `links.ts`; `chain.ts` has the ordered list.
+ * every protocol. `gate/chain.ts` has its links and their order.
  */
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import type { Accounts } from "../../http/accounts.ts";
 import type { Call } from "./call.ts";
-import { toServiceError } from "./errors.ts";
+import { toServiceError } from "./refusals.ts";
 
 export interface GateContext {
   readonly call: Call;

@@ -4,7 +4,7 @@ import { securityOf } from "../../base/security-events.ts";
 import type { DecisionMade } from "../../domain/record.ts";
 import { describeCause, type Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
-import type { Answered } from "./lifecycle.ts";
+import type { Answered } from "./call.ts";
 
 /** Probes are frequent: a line for each would be most of the log. */
 export function isProbe(rpc: string | undefined): boolean {

@@ -3,7 +3,7 @@ import type { Duplex } from "node:stream";
 import { createBrotliDecompress, createGunzip } from "node:zlib";
 import { ServiceError } from "../../base/errors.ts";
 import { type BodyLimits, bodyTooLarge } from "../../http/body.ts";
-import { invalidMessage } from "../calls/errors.ts";
+import { invalidMessage } from "../calls/refusals.ts";
 
 const pieceBytes = 64 * 1024;
 

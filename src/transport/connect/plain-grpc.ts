@@ -7,8 +7,8 @@ import { ticketOf } from "../../http/admit.ts";
 import type { StreamHandler } from "../../http/http2-server.ts";
 import { headerProblem, inboundOf } from "../../http/inbound-request.ts";
 import { resetWithAnswer } from "../../http/unread-body.ts";
+import { answerHeaders, beginCall, type CallLifecycle, endCall } from "../calls/call.ts";
 import type { AdapterOptions } from "../calls/exchange.ts";
-import { answerHeaders, beginCall, type CallLifecycle, endCall } from "../calls/lifecycle.ts";
 import type { UnaryMethod } from "../calls/methods.ts";
 import { timeoutOf, type UnaryCarrier, unaryCarrier } from "./unary.ts";
 

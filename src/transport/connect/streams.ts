@@ -22,23 +22,24 @@ import { localSums } from "../../base/sums.ts";
 import { bodyTooLarge } from "../../http/body.ts";
 import { abortRefusal, callerGone, deadlinePassed, startDeadline } from "../../http/deadline.ts";
 import { resetWithAnswer } from "../../http/unread-body.ts";
-import { type Call, callOf, kCall } from "../calls/call.ts";
+import { answerHeaders, type Call, callOf, kCall } from "../calls/call.ts";
+import { type AdapterOptions, answeredByHook, route } from "../calls/exchange.ts";
+import type { Gate } from "../calls/gate.ts";
+import { Inlet, kInlet, kStillAllowed, kStopping } from "../calls/inlet.ts";
+import { implementation, type ServiceBinding } from "../calls/methods.ts";
 import {
   invalidMessage,
   methodNotAllowed,
+  protocolOf,
+  type RefusedWith,
+  sendRpcRefusal,
   toConnectError,
   toServiceError,
   undeclaredCompression,
   wrongMessageCount,
-} from "../calls/errors.ts";
-import { type AdapterOptions, answeredByHook, route } from "../calls/exchange.ts";
-import type { Gate } from "../calls/gate.ts";
-import { Inlet, kInlet, kStillAllowed, kStopping } from "../calls/inlet.ts";
-import { answerHeaders } from "../calls/lifecycle.ts";
-import { implementation, type ServiceBinding } from "../calls/methods.ts";
-import { protocolOf, type RefusedWith, sendRpcRefusal } from "../calls/refusals.ts";
+} from "../calls/refusals.ts";
 import { binaryOptions } from "../codec/binary-records.ts";
-import { readCallOptions } from "../gate/checks.ts";
+import { readCallOptions } from "../gate/chain.ts";
 import { decompressors } from "./compression.ts";
 import { timeoutOf } from "./unary.ts";
 

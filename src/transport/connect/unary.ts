@@ -20,7 +20,6 @@ import type { InboundRequest } from "../../base/inbound-request.ts";
 import { continueIfExpected } from "../../http/body.ts";
 import type { Call, Protocol } from "../calls/call.ts";
 import type { CallContext } from "../calls/context.ts";
-import { invalidMessage, methodNotAllowed, toServiceError } from "../calls/errors.ts";
 import {
   type AdapterOptions,
   answeredByHook,
@@ -32,17 +31,19 @@ import {
 import type { UnaryMethod } from "../calls/methods.ts";
 import {
   asHeaders,
+  invalidMessage,
+  methodNotAllowed,
   protocolOf,
   sendRpcRefusal,
   sendWritten,
+  toServiceError,
   type Written,
   writeRpcRefusal,
 } from "../calls/refusals.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "../codec/binary-records.ts";
 import { itemField, takeBinaryItems, takeJsonItems } from "../codec/items.ts";
 import { decodeText, readJson } from "../codec/json-reader.ts";
-import { frameEncoder } from "../grpc/encode.ts";
-import { encodeFrame, frameHeaderBytes, readOnly } from "../grpc/frame.ts";
+import { encodeFrame, frameEncoder, frameHeaderBytes, readOnly } from "../grpc/frame.ts";
 import { acceptedEncodings, type Decompress, decompressors } from "./compression.ts";
 
 /** How a request carries its message, by its headers. */

@@ -1,13 +1,16 @@
 /** Length-prefixed messages of gRPC (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md). */
+import { type DescField, type DescMessage, type Message, ScalarType, toBinary } from "@bufbuild/protobuf";
+import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import { isWrapperDesc } from "@bufbuild/protobuf/wkt";
 import { bodyTooLarge, prefixBytes as frameHeaderBytes } from "../../http/body.ts";
-import { invalidMessage, undeclaredCompression, wrongMessageCount } from "../calls/errors.ts";
+import { invalidMessage, undeclaredCompression, wrongMessageCount } from "../calls/refusals.ts";
 
 export { frameHeaderBytes };
 
 /** The other bits are reserved and ignored. */
 const compressedFlag = 1;
 
-export interface FrameRules {
+interface FrameRules {
   readonly maxBytes: number;
   /** Absent if the request declares no encoding. */
   readonly inflate?: ((message: Uint8Array) => Promise<Uint8Array>) | undefined;
@@ -56,4 +59,143 @@ export function encodeFrame(message: Uint8Array): Buffer {
   frame.writeUInt32BE(message.byteLength, 1);
   frame.set(message, frameHeaderBytes);
   return frame;
+}
+
+// Encodes answers as such messages, byte for byte as `toBinary` does; a test compares the two. One buffer serves all
+// answers of a method, while `toBinary` grows a new one for each.
+
+type Values = Readonly<Record<string, unknown>>;
+type Write = (writer: BinaryWriter, message: Values) => void;
+
+/** Larger buffers are not kept. */
+const maxKeptBytes = 64 * 1024;
+const emptyHeader = new Uint8Array(frameHeaderBytes);
+
+/**
+ * Returns the encoder of a message type. Unknown fields are not written, because answers have none. A type with fields
+ * of an unsupported kind is left to `toBinary`.
+ */
+export function frameEncoder(desc: DescMessage): (message: Message) => Buffer {
+  const write = compile(desc);
+  if (write === undefined) return (message) => encodeFrame(toBinary(desc, message));
+  let writer = new BinaryWriter();
+  return (message) => {
+    writer.raw(emptyHeader);
+    try {
+      write(writer, message as unknown as Values);
+    } catch (error) {
+      writer = new BinaryWriter(); // discards what was written so far
+      throw error;
+    }
+    const bytes = writer.finish();
+    if (bytes.byteLength > maxKeptBytes) writer = new BinaryWriter();
+    const frame = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    frame.writeUInt32BE(bytes.byteLength - frameHeaderBytes, 1);
+    return frame;
+  };
+}
+
+/** Undefined if a field has an unsupported kind, or the type contains itself. */
+function compile(desc: DescMessage, outer: readonly DescMessage[] = []): Write | undefined {
+  if (outer.includes(desc)) return undefined;
+  const writes: Write[] = [];
+  for (const field of desc.fields.toSorted((a, b) => a.number - b.number)) {
+    const write = compileField(field, [...outer, desc]);
+    if (write === undefined) return undefined;
+    writes.push(write);
+  }
+  return (writer, message) => {
+    for (const write of writes) write(writer, message);
+  };
+}
+
+function compileField(field: DescField, outer: readonly DescMessage[]): Write | undefined {
+  const { localName, number } = field;
+  if (field.oneof !== undefined) return undefined;
+  switch (field.fieldKind) {
+    case "message": {
+      // Messages hold the value of a wrapper, not the wrapper.
+      const isPlain = !field.delimitedEncoding && !isWrapperDesc(field.message);
+      const write = isPlain ? compile(field.message, outer) : undefined;
+      return write && ((writer, message) => writeMessage(writer, number, message[localName], write));
+    }
+    case "enum":
+      return (writer, message) => {
+        const value = message[localName] as number | undefined;
+        if (isPresent(field, value, 0)) writer.tag(number, WireType.Varint).int32(value as number);
+      };
+    case "scalar":
+      return scalar(field);
+    case "list": {
+      if (field.listKind === "scalar" && field.scalar === ScalarType.STRING) {
+        return (writer, message) => {
+          for (const item of message[localName] as readonly string[])
+            writer.tag(number, WireType.LengthDelimited).string(item);
+        };
+      }
+      const write =
+        field.listKind === "message" && !field.delimitedEncoding ? compile(field.message, outer) : undefined;
+      return (
+        write &&
+        ((writer, message) => {
+          for (const item of message[localName] as readonly Values[]) writeMessage(writer, number, item, write);
+        })
+      );
+    }
+    case "map":
+      return field.mapKey === ScalarType.STRING && field.scalar === ScalarType.STRING ? textMap(field) : undefined;
+    default:
+      return undefined;
+  }
+}
+
+/** Each entry is a message with key and value, both always written. */
+function textMap({ localName, number }: DescField): Write {
+  return (writer, message) => {
+    for (const [key, value] of Object.entries(message[localName] as Readonly<Record<string, string>>)) {
+      writer.tag(number, WireType.LengthDelimited).fork();
+      writer.tag(1, WireType.LengthDelimited).string(key).tag(2, WireType.LengthDelimited).string(value);
+      writer.join();
+    }
+  };
+}
+
+function scalar(field: DescField & { readonly fieldKind: "scalar" }): Write | undefined {
+  const { localName, number } = field;
+  switch (field.scalar) {
+    case ScalarType.STRING:
+      return (writer, message) => {
+        const value = message[localName] as string | undefined;
+        if (isPresent(field, value, "")) writer.tag(number, WireType.LengthDelimited).string(value as string);
+      };
+    case ScalarType.BOOL:
+      return (writer, message) => {
+        const value = message[localName] as boolean | undefined;
+        if (isPresent(field, value, false)) writer.tag(number, WireType.Varint).bool(value as boolean);
+      };
+    case ScalarType.INT32:
+      return (writer, message) => {
+        const value = message[localName] as number | undefined;
+        if (isPresent(field, value, 0)) writer.tag(number, WireType.Varint).int32(value as number);
+      };
+    case ScalarType.INT64:
+      return (writer, message) => {
+        const value = message[localName] as bigint | undefined;
+        if (isPresent(field, value, 0n)) writer.tag(number, WireType.Varint).int64(value as bigint);
+      };
+    default:
+      return undefined;
+  }
+}
+
+/** Whether the value is written: not if it is absent, or the default of a member without presence. */
+function isPresent<Value>({ proto }: DescField, value: Value | undefined, byDefault: Value): boolean {
+  return value !== undefined && (proto.proto3Optional || value !== byDefault);
+}
+
+function writeMessage(writer: BinaryWriter, number: number, value: unknown, write: Write): void {
+  if (value === undefined) return;
+  writer.tag(number, WireType.LengthDelimited).fork();
+  write(writer, value as Values);
+  writer.join();
 }

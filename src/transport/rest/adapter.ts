@@ -7,7 +7,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { invalidRequest, ServiceError } from "../../base/errors.ts";
 import { continueIfExpected, hasBody } from "../../http/body.ts";
 import type { Call } from "../calls/call.ts";
-import { toServiceError } from "../calls/errors.ts";
 import {
   type AdapterOptions,
   answeredByHook,
@@ -17,10 +16,10 @@ import {
   whenCallerGone,
 } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
+import { toServiceError } from "../calls/refusals.ts";
 import { itemField, takeJsonItems } from "../codec/items.ts";
 import { readJson } from "../codec/json-reader.ts";
-import { answerEncoder, itemsEncoder } from "./answer.ts";
-import { type ByteText, refuse, sendJson } from "./json-answer.ts";
+import { answerEncoder, type ByteText, itemsEncoder, refuse, sendJson } from "./answer.ts";
 import { createRestRegistry } from "./registry.ts";
 
 const empty = new TextEncoder().encode("{}");

@@ -2,8 +2,8 @@
 import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { headerValues } from "../../http/inbound-request.ts";
-import { toServiceError } from "../calls/errors.ts";
-import { refuse } from "./json-answer.ts";
+import { toServiceError } from "../calls/refusals.ts";
+import { refuse } from "./answer.ts";
 
 export interface Content {
   readonly type: string;

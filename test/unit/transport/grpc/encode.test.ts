@@ -2,8 +2,7 @@ import { create, type Message, toBinary } from "@bufbuild/protobuf";
 import { SourceCodeInfoSchema, StructSchema } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { frameEncoder } from "../../../../src/transport/grpc/encode.ts";
-import { encodeFrame } from "../../../../src/transport/grpc/frame.ts";
+import { encodeFrame, frameEncoder } from "../../../../src/transport/grpc/frame.ts";
 import { messages } from "../../../harness/any-message.ts";
 import { wireMethods } from "../../../harness/methods.ts";
 

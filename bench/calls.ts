@@ -2,11 +2,11 @@
 import { type DescMethodUnary, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { type SampleCall, sampleCalls } from "../dev/requests.ts";
+import { createRestRegistry } from "../dev/rest-json.ts";
 import { SessionService } from "../gen/platform/sdk/v1/session_pb.ts";
 import { publicServices } from "../src/transport/calls/methods.ts";
 import { readJson } from "../src/transport/codec/json-reader.ts";
 import { encodeFrame } from "../src/transport/grpc/frame.ts";
-import { createRestRegistry } from "../src/transport/rest/registry.ts";
 
 const measured = {
   whoami: "/v1/sdk/whoami",
@@ -47,7 +47,7 @@ export function benchCall(name: "protection-plan" | "evidence"): BenchCall & { r
 function toBenchCall(name: string, { route, rpc, body }: SampleCall): BenchCall {
   const json = Buffer.from(JSON.stringify(body ?? {}));
   const { input } = methodOf(rpc);
-  const message = readJson(registry.message(input), json, "rest");
+  const message = readJson(input, json, "rest");
   return {
     name,
     restPath: route,
@@ -81,7 +81,7 @@ export async function answersOf(
   if (response.status !== 200) throw new Error(`${restPath}: ${response.status} ${text}`);
   const method = methodOf(rpcPath.slice(1));
   const transport = createGrpcTransport({ baseUrl: url });
-  const request = readJson(registry.message(method.input), json ?? Buffer.from("{}"), "rest");
+  const request = readJson(method.input, json ?? Buffer.from("{}"), "rest");
   const { message } = await transport.unary(method, undefined, 5_000, { authorization }, request);
   return { json: text, frame: encodeFrame(toBinary(method.output, message)).toString("base64") };
 }

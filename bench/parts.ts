@@ -5,13 +5,12 @@
 import { hkdfSync, randomBytes } from "node:crypto";
 import { create, type DescMessage, fromJsonString, type Message, ScalarType } from "@bufbuild/protobuf";
 import fastJsonStringify from "fast-json-stringify";
-import { messageEncoder } from "../dev/rest-json.ts";
+import { createRestRegistry, messageEncoder } from "../dev/rest-json.ts";
 import { PlanProtectionRequestSchema, PlanProtectionResponseSchema } from "../gen/platform/sdk/v1/protection_pb.ts";
 import { deriveKeys } from "../src/ledger/record/sealing.ts";
 import { publicServices } from "../src/transport/calls/methods.ts";
 import { readJson } from "../src/transport/codec/json-reader.ts";
 import { answerEncoder, toByteText } from "../src/transport/rest/answer.ts";
-import { createRestRegistry } from "../src/transport/rest/registry.ts";
 import { printTable } from "./run.ts";
 
 const rounds = 12;
@@ -73,7 +72,7 @@ function schemaOf(value: unknown): object {
 
 const answerDesc = registry.message(PlanProtectionResponseSchema);
 const answer = sampleOf(answerDesc);
-const [own, general] = [answerEncoder(answerDesc), messageEncoder(answerDesc)];
+const [own, general] = [answerEncoder(PlanProtectionResponseSchema), messageEncoder(answerDesc)];
 const object: unknown = JSON.parse(general(answer));
 const stringify = fastJsonStringify(schemaOf(object));
 measure("an answer as text", {
@@ -102,7 +101,7 @@ for (const [name, text] of Object.entries({
   "192 KiB of digits": `{"a":${"1".repeat(192 * 1024)}}`,
 }))
   measure(`reading ${name}`, {
-    own: () => attempt(() => readJson(requestDesc, text, "rest")),
+    own: () => attempt(() => readJson(PlanProtectionRequestSchema, text, "rest")),
     library: () => attempt(() => fromJsonString(requestDesc, text)),
   });
 

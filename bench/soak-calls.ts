@@ -45,7 +45,7 @@ export function grpcCaller(): (call: Call) => Promise<Outcome> {
       transport = createGrpcTransport({ baseUrl: url });
       transports.set(url, transport);
     }
-    const request = readJson(registry.message(method.input), Buffer.from(JSON.stringify(body ?? {})), "rest");
+    const request = readJson(method.input, Buffer.from(JSON.stringify(body ?? {})), "rest");
     try {
       const { message } = await transport.unary(method, undefined, callTimeoutMs, headers, request);
       return JSON.parse(messageEncoder(registry.message(method.output))(message));

@@ -12,9 +12,8 @@ import {
 import { createGrpcTransport, createHttpClient } from "../clients/typescript/src/node.ts";
 import { publicServices } from "../src/transport/calls/methods.ts";
 import { readJson } from "../src/transport/codec/json-reader.ts";
-import { createRestRegistry } from "../src/transport/rest/registry.ts";
 import { type SampleCall, sampleCalls } from "./requests.ts";
-import { messageEncoder } from "./rest-json.ts";
+import { createRestRegistry, messageEncoder } from "./rest-json.ts";
 import type { Stack } from "./stack.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of eight shapes are read here, by their members' names.

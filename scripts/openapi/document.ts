@@ -2,10 +2,11 @@
  * The OpenAPI documents (3.1), made from the descriptors, rules, routes and errors that serve the traffic, so that they
  * describe exactly what is served.
  */
+
+import { createRestRegistry } from "../../dev/rest-json.ts";
 import type { JsonObject } from "../../src/base/json.ts";
 import type { SdkRoute } from "../../src/base/vocabulary.ts";
 import { routes as sdkRoutes } from "../../src/domain/routes.ts";
-import { createRestRegistry } from "../../src/transport/rest/registry.ts";
 import { routeExamples } from "./examples.ts";
 import { type DocumentedMethod, type DocumentedRoute, headerParameters, operation, tagOf } from "./operations.ts";
 import { answerHeaders, errorSchemas } from "./refusals.ts";

@@ -1,9 +1,10 @@
 /** One operation of the document: a route with its scopes, request, answer and refusals. */
+
+import type { RestRegistry } from "../../dev/rest-json.ts";
 import type { JsonObject } from "../../src/base/json.ts";
 import type { SdkRoute } from "../../src/base/vocabulary.ts";
 import type { UnarySpec } from "../../src/transport/calls/context.ts";
 import type { ServedMethod } from "../../src/transport/calls/methods.ts";
-import type { RestRegistry } from "../../src/transport/rest/registry.ts";
 import type { RouteExample } from "./examples.ts";
 import { errorAnswers, rateLimitHeaders, requestIdHeader } from "./refusals.ts";
 import { type Comments, describeWithoutName, type Schemas } from "./schemas.ts";

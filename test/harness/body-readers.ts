@@ -1,22 +1,16 @@
 /** What each protocol makes of a request body before the handler sees it. */
 import { fromBinary, type Message } from "@bufbuild/protobuf";
 import { invalidRequests, ServiceError } from "../../src/base/errors.ts";
-import { authzenServices, publicServices } from "../../src/transport/calls/methods.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "../../src/transport/codec/binary-records.ts";
 import { readJson } from "../../src/transport/codec/json-reader.ts";
 import { rulesOf } from "../../src/transport/codec/rules.ts";
-import { createRestRegistry } from "../../src/transport/rest/registry.ts";
 import type { WireMethod } from "./methods.ts";
-
-const registry = createRestRegistry(
-  [...publicServices, ...authzenServices].flatMap(({ file }) => [file, ...file.dependencies]),
-);
 
 /** The JSON of the JSON routes, canonical JSON, and protobuf. */
 export type Spelling = "rest" | "canonical" | "binary";
 
 const reads: Readonly<Record<Spelling, (method: WireMethod, body: Buffer) => Message>> = {
-  rest: ({ desc }, body) => readJson(registry.message(desc.input), body, "rest"),
+  rest: ({ desc }, body) => readJson(desc.input, body, "rest"),
   canonical: ({ desc: { input } }, body) => readJson(input, body, "canonical"),
   binary: ({ desc: { input } }, body) => {
     requireFewRecords(input, body);

@@ -8,10 +8,9 @@ import {
   type Message,
   toJson,
 } from "@bufbuild/protobuf";
-import { messageEncoder } from "../../dev/rest-json.ts";
+import { createRestRegistry, messageEncoder } from "../../dev/rest-json.ts";
 import { http } from "../../gen/google/api/annotations_pb.ts";
 import { authzenServices, bulkServices, publicServices } from "../../src/transport/calls/methods.ts";
-import { createRestRegistry } from "../../src/transport/rest/registry.ts";
 
 const registry = createRestRegistry(
   [...publicServices, ...bulkServices, ...authzenServices].flatMap(({ file }) => [file, ...file.dependencies]),

@@ -9,9 +9,13 @@ import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { invalidRequests, maxViolations, type ServiceError, type Violation } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
 import { checkFree, isFree, isOpen, itemLimit, uncleanText, wrongType } from "./contract.ts";
+import { restWords } from "./normal-form.ts";
 import { rulesOf } from "./rules.ts";
 
-/** `rest`: the spelling of the JSON routes, for descriptors of their registry; `canonical`: protobuf's own. */
+/**
+ * `canonical`: protobuf's own spelling; `rest`: that of the JSON routes, with snake_case names, and lowercase words of
+ * enumerations without their prefix.
+ */
 export type Spelling = "rest" | "canonical";
 
 /** Texts, commas and brackets in a body. The largest valid request has about 600. */
@@ -345,11 +349,11 @@ function messageReader(desc: DescMessage, spelling: Spelling): Read {
 }
 
 function compileMessage(desc: DescMessage, spelling: Spelling): Read {
-  // In the registry of the JSON routes both names are the same.
   const members = new Map<string, Member>();
   let first: Member | undefined;
   for (const [position, field] of desc.fields.entries()) {
-    const { name, jsonName, localName } = field;
+    const { name, localName } = field;
+    const jsonName = spelling === "rest" ? name : field.jsonName;
     const read = compileField(field, spelling);
     const member = { name, localName, position, quoted: `"${jsonName}":`, read, next: undefined };
     members.set(jsonName, member).set(name, member);
@@ -473,8 +477,9 @@ function isLong(value: unknown): value is string | number {
 function enumReader(desc: DescEnum, spelling: Spelling): Read {
   // Includes the name of the value 0, which is the empty string on the JSON routes: in an optional member it means
   // absent, in a required one its rule refuses it. Canonical JSON accepts numbers too; a rule decides which.
-  const numbers = new Map<unknown, number>(desc.values.map(({ jsonName, number }) => [jsonName, number]));
-  const declared = desc.values.filter(({ number }) => number !== 0).map(({ jsonName }) => jsonName);
+  const words = spelling === "rest" ? restWords(desc) : new Map(desc.values.map(({ name, number }) => [number, name]));
+  const numbers = new Map<unknown, number>([...words].map(([number, word]) => [word, number]));
+  const declared = [...words].flatMap(([number, word]) => (number === 0 ? [] : [word]));
   const message = `must be one of ${declared.join(", ")}`;
   return (json) => {
     const value = json.value();

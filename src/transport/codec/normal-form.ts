@@ -162,3 +162,8 @@ export function enumNames(desc: DescEnum): ReadonlyMap<number, string> {
   const prefixLength = desc.sharedPrefix?.length ?? 0;
   return new Map(desc.values.map(({ number, name }) => [number, name.slice(prefixLength).toLowerCase()]));
 }
+
+/** The same as the JSON routes spell them: the unspecified value is the empty text, which means absent. */
+export function restWords(desc: DescEnum): ReadonlyMap<number, string> {
+  return new Map([...enumNames(desc)].map(([number, name]) => [number, number === 0 ? "" : name]));
+}

@@ -20,24 +20,18 @@ import { toServiceError } from "../calls/refusals.ts";
 import { itemField, takeJsonItems } from "../codec/items.ts";
 import { readJson } from "../codec/json-reader.ts";
 import { answerEncoder, type ByteText, itemsEncoder, refuse, sendJson } from "./answer.ts";
-import { createRestRegistry } from "./registry.ts";
 
 const empty = new TextEncoder().encode("{}");
 
 export function registerRest(app: FastifyInstance, methods: readonly ServedMethod[], options: AdapterOptions): void {
-  const registry = createRestRegistry([
-    ...new Set(methods.flatMap(({ spec }) => [spec.method.input.file, ...spec.method.input.file.dependencies])),
-  ]);
   for (const method of methods) {
-    const input = registry.message(method.spec.method.input);
-    const items = itemField(method.spec.method.input);
-    const output = registry.message(method.spec.method.output);
+    const { input, output } = method.spec.method;
+    const items = itemField(input);
     const encode = items === undefined ? answerEncoder(output) : itemsEncoder(output);
-    const item = items && registry.message(items.message);
     const decode = (body: Uint8Array, call: Call): Message => {
-      if (items === undefined || item === undefined) return readJson(input, body, "rest");
+      if (items === undefined) return readJson(input, body, "rest");
       const taken = takeJsonItems(items, body, maxItemBytes(options.limits, method.rpc), (text) =>
-        readJson(item, text, "rest"),
+        readJson(items.message, text, "rest"),
       );
       call.items = taken.items;
       return readJson(input, taken.rest, "rest");

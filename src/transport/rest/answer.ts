@@ -8,6 +8,7 @@ import { Edition, FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { refusalHeaders, type ServiceError, toEnvelope } from "../../base/errors.ts";
 import { itemField } from "../codec/items.ts";
+import { restWords } from "../codec/normal-form.ts";
 
 /** Converts a member to what `JSON.stringify` writes. Throws if it has another type. */
 type Convert = (value: never) => unknown;
@@ -17,8 +18,6 @@ const longLength = 128;
 
 /**
  * Returns the encoder of a message type. Throws a TypeError for a type with a field of a kind that no answer has.
- *
- * @param desc descriptor from the registry of the JSON routes
  */
 export function answerEncoder(desc: DescMessage): (message: Message) => ByteText {
   // Characters of the answer that are bytes of long texts beyond ASCII; undefined while texts stay unchanged.
@@ -68,7 +67,7 @@ export function itemsEncoder(desc: DescMessage): (message: Message) => Promise<B
 
 interface Member {
   readonly localName: string;
-  readonly jsonName: string;
+  readonly name: string;
   readonly convert: Convert;
 }
 
@@ -79,14 +78,14 @@ function compile(desc: DescMessage, long: (text: string) => string): Convert {
   const members = desc.fields
     .toSorted((a, b) => a.number - b.number)
     .map((field): Member => {
-      const { jsonName, localName } = field;
+      const { name, localName } = field;
       const convert = converter(field, long);
       const isOptional = field.presence !== FeatureSet_FieldPresence.IMPLICIT;
-      return { localName, jsonName, convert: isOptional ? orAbsent(convert) : convert };
+      return { localName, name, convert: isOptional ? orAbsent(convert) : convert };
     });
   return (message: Readonly<Record<string, unknown>>) => {
     const json: Record<string, unknown> = {};
-    for (const { localName, jsonName, convert } of members) json[jsonName] = convert(message[localName] as never);
+    for (const { localName, name, convert } of members) json[name] = convert(message[localName] as never);
     return json;
   };
 }
@@ -146,8 +145,8 @@ function texts(list: readonly unknown[]): readonly unknown[] {
 }
 
 /** A value without a name is written as its number. */
-function enumName({ values }: DescEnum): Convert {
-  const names = new Map(values.map(({ number, jsonName }) => [number, jsonName]));
+function enumName(desc: DescEnum): Convert {
+  const names = restWords(desc);
   return (value: unknown) => names.get(value as number) ?? ofType("number", value);
 }
 

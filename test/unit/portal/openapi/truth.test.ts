@@ -4,7 +4,6 @@ import { expect, test } from "vitest";
 import { publicServices, servedMethods } from "../../../../src/transport/calls/methods.ts";
 import { readJson } from "../../../../src/transport/codec/json-reader.ts";
 import { rulesOf } from "../../../../src/transport/codec/rules.ts";
-import { createRestRegistry } from "../../../../src/transport/rest/registry.ts";
 import { openApiDocument, validatorOf } from "../../../harness/openapi.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the document is data.
@@ -16,14 +15,10 @@ const methods = servedMethods(
     impl: Object.fromEntries(desc.methods.map(({ localName }) => [localName, () => ({})])),
   })),
 ).filter(({ verb }) => verb === "POST");
-const registry = createRestRegistry([
-  ...new Set(methods.flatMap(({ spec }) => [spec.method.input.file, ...spec.method.input.file.dependencies])),
-]);
-
 /** Whether the service takes the body, as far as the body alone decides. */
 async function isTaken(method: (typeof methods)[number], body: string): Promise<boolean> {
   try {
-    const message = readJson(registry.message(method.spec.method.input), body, "rest");
+    const message = readJson(method.spec.method.input, body, "rest");
     return rulesOf(method.spec.method.input)(message).length === 0;
   } catch (error) {
     if ((error as { reason?: string }).reason === "invalid_request") return false;

@@ -2,11 +2,10 @@ import { create, type DescMessage, type Message } from "@bufbuild/protobuf";
 import { BoolValueSchema, SourceCodeInfoSchema, StructSchema } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { messageEncoder } from "../../../../dev/rest-json.ts";
+import { createRestRegistry, messageEncoder } from "../../../../dev/rest-json.ts";
 import { type Receipt, ReceiptSchema } from "../../../../gen/platform/sdk/v1/common_pb.ts";
 import { authzenServices, bulkServices, publicServices } from "../../../../src/transport/calls/methods.ts";
 import { answerEncoder } from "../../../../src/transport/rest/answer.ts";
-import { createRestRegistry } from "../../../../src/transport/rest/registry.ts";
 import { messages } from "../../../harness/any-message.ts";
 import { authzenMethods, bulkMethods, wireMethods } from "../../../harness/methods.ts";
 
@@ -24,15 +23,14 @@ const text = fc.oneof(
 
 /** Compares bytes, in both ways that a message can be met: by itself, and after others. */
 function expectAlike(desc: DescMessage, encode: (message: Message) => string, message: Message): void {
-  const expected = Buffer.from(messageEncoder(desc)(message));
+  const expected = Buffer.from(messageEncoder(registry.message(desc))(message));
   expect(Buffer.from(encode(message), "latin1").equals(expected)).toBe(true);
   expect(Buffer.from(answerEncoder(desc)(message), "latin1").equals(expected)).toBe(true);
 }
 
 test.each(
   [...wireMethods, ...bulkMethods, ...authzenMethods].map(({ restPath, desc }) => [restPath, desc.output] as const),
-)("%s", (_, output) => {
-  const desc = registry.message(output);
+)("%s", (_, desc) => {
   const encode = answerEncoder(desc);
   fc.assert(fc.property(messages(desc, text), (message) => expectAlike(desc, encode, message)));
   // Texts that are all of one kind: most answers are of ASCII alone, save for the proof.
@@ -40,8 +38,6 @@ test.each(
     fc.property(messages(desc, fc.string({ maxLength: 300 })), (message) => expectAlike(desc, encode, message)),
   );
 });
-
-const receiptDesc = registry.message(ReceiptSchema);
 
 test.each([
   ["nothing", "", ""],
@@ -56,21 +52,21 @@ test.each([
   ["what reads as a character beyond ASCII in bytes", "\u00e2\u0080\u0094", `\u00e2\u0080\u0094${"a".repeat(200)}`],
 ])("a receipt with %s", (_, recordId, proof) => {
   const receipt: Receipt = create(ReceiptSchema, { recordId, proof, leafIndex: 2n ** 63n - 1n, treeSize: -1n });
-  expectAlike(receiptDesc, answerEncoder(receiptDesc), receipt);
+  expectAlike(ReceiptSchema, answerEncoder(ReceiptSchema), receipt);
 });
 
 test("an answer with a member of another type fails as it did, and nothing of it stands in the next", () => {
-  const encode = answerEncoder(receiptDesc);
+  const encode = answerEncoder(ReceiptSchema);
   const proof = "—".repeat(40) + "a".repeat(100);
   const next = create(ReceiptSchema, { recordId: "é".repeat(120), proof: "a".repeat(200) });
   for (const wrong of [{ recordId: 1 }, { leafIndex: 1.5 }, { treeSize: undefined }, { leaf: null }]) {
     expect(() => encode({ ...create(ReceiptSchema, { proof }), ...wrong } as never)).toThrow();
     // As many characters beyond ASCII as were bytes of the proof.
-    expectAlike(receiptDesc, encode, next);
+    expectAlike(ReceiptSchema, encode, next);
   }
   const whoami = wireMethods.find(({ restPath }) => restPath.endsWith("/whoami"))?.desc.output as DescMessage;
   const caller = { tenantId: "", principalId: "", subject: "", authSource: "" };
-  const encodeWhoami = answerEncoder(registry.message(whoami));
+  const encodeWhoami = answerEncoder(whoami);
   for (const scopes of [undefined, 1, [1]])
     expect(() => encodeWhoami({ ...create(whoami), caller: { scopes, ...caller } } as never)).toThrow();
 });

@@ -10,7 +10,7 @@ import { refusedToken } from "../../auth/challenge.ts";
 import { expiryOf } from "../../base/caller.ts";
 import type { Clock } from "../../base/clock.ts";
 import { invalidRequests, overloaded, ServiceError } from "../../base/errors.ts";
-import { handleAll, type ItemResult } from "../../domain/bulk.ts";
+import { handleAll } from "../../domain/bulk.ts";
 import type { RecordingLedger } from "../../domain/deployment.ts";
 import type { CallIdentity } from "../../domain/record.ts";
 import { callerOf, callOf } from "../calls/call.ts";
@@ -40,61 +40,43 @@ export function createBulkStreamService(
   dependencies: BulkRecordDependencies,
   options: BulkStreamOptions,
 ): ServiceImpl<typeof BulkStreamService> {
-  const { ledger } = dependencies;
   return {
-    async *streamEvents(requests, context) {
-      const batches = acknowledged(requests, context, eventRules, ledger, options, (item: EventItem, identity, own) =>
-        recordEvent({ ...dependencies, ledger: own }, identity, item),
-      );
-      for await (const batch of batches)
-        yield {
-          items: batch.map(({ request: { sequence, item }, result }) => ({
-            sequence,
-            result: {
-              ...itemMembers(result, (answer) => eventMembers(context, answer)),
-              idempotencyKey: item?.idempotencyKey ?? "",
-            },
-          })),
-        };
-    },
-    async *streamRegistrations(requests, context) {
-      const { signal } = context;
-      const batches = acknowledged(
-        requests,
-        context,
-        registrationRules,
-        ledger,
-        options,
-        (item: RegistrationItem, identity, own) => register({ ...dependencies, ledger: own }, identity, item, signal),
-      );
-      for await (const batch of batches)
-        yield {
-          items: batch.map(({ request: { sequence, item }, result }) => ({
-            sequence,
-            result: {
-              ...itemMembers(result, (answer) => registrationMembers(context, answer)),
-              idempotencyKey: item?.idempotencyKey ?? "",
-            },
-          })),
-        };
-    },
+    streamEvents: (requests, context) =>
+      acknowledged(requests, context, dependencies.ledger, options, {
+        rules: eventRules,
+        handle: (item: EventItem, identity, own) => recordEvent({ ...dependencies, ledger: own }, identity, item),
+        membersOf: eventMembers,
+      }),
+    streamRegistrations: (requests, context) =>
+      acknowledged(requests, context, dependencies.ledger, options, {
+        rules: registrationRules,
+        handle: (item: RegistrationItem, identity, own) =>
+          register({ ...dependencies, ledger: own }, identity, item, context.signal),
+        membersOf: registrationMembers,
+      }),
   };
 }
 
-interface Settled<Request, Answer> {
-  readonly request: Request;
-  readonly result: ItemResult<Answer>;
+/** How one kind of item is handled and answered. */
+interface StreamKind<Item, Answer, Members> {
+  readonly rules: Rules;
+  readonly handle: (item: Item, identity: CallIdentity, own: RecordingLedger) => Promise<Answer>;
+  readonly membersOf: (context: HandlerContext, answer: Answer) => Members;
 }
 
-/** Yields the requests in batches, each once all of it is durable or refused. Throws if the stream must end. */
-async function* acknowledged<Item, Request extends Numbered<Item>, Answer>(
+/** Yields the answers to items in batches, each once all of it is durable or refused. Throws if the stream must end. */
+async function* acknowledged<
+  Item extends { readonly idempotencyKey: string },
+  Request extends Numbered<Item>,
+  Answer,
+  Members extends { readonly warnings: string[] },
+>(
   requests: AsyncIterable<Request>,
   context: HandlerContext,
-  rules: Rules,
   ledger: BulkRecordDependencies["ledger"],
   options: BulkStreamOptions,
-  handle: (item: Item, identity: CallIdentity, own: RecordingLedger) => Promise<Answer>,
-): AsyncGenerator<readonly Settled<Request, Answer>[]> {
+  { rules, handle, membersOf }: StreamKind<Item, Answer, Members>,
+) {
   const call = callOf(context);
   const { signal, values } = context;
   const inlet = values.get(kInlet) as Inlet<Request> | undefined;
@@ -130,7 +112,15 @@ async function* acknowledged<Item, Request extends Numbered<Item>, Answer>(
     call.ticket?.park();
     call.streamedItems += batch.length;
     settle(results.filter((result) => result !== undefined && "answer" in result).length);
-    yield batch.map((request, i) => ({ request, result: results[i] }));
+    yield {
+      items: batch.map(({ sequence, item }, i) => ({
+        sequence,
+        result: {
+          ...itemMembers<Answer, Members>(results[i], (answer) => membersOf(context, answer)),
+          idempotencyKey: item?.idempotencyKey ?? "",
+        },
+      })),
+    };
   }
 }
 

@@ -1,7 +1,7 @@
 /** Messages that several answers contain, built complete so that protobuf-es does not copy them. */
-import type { DescEnum, Message } from "@bufbuild/protobuf";
+import type { Message } from "@bufbuild/protobuf";
+import type { GenEnum } from "@bufbuild/protobuf/codegenv2";
 import type { HandlerContext } from "@connectrpc/connect";
-import type * as pb from "../../../gen/platform/sdk/v1/common_pb.ts";
 import {
   ArtifactKindSchema,
   ArtifactProfileSchema,
@@ -13,7 +13,7 @@ import {
   ProtectionOperationSchema,
   type Receipt as ReceiptMessage,
 } from "../../../gen/platform/sdk/v1/common_pb.ts";
-import { AuthModeSchema, type AuthMode as PbAuthMode } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
+import { AuthModeSchema } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
 import type { Obligation as ObligationMessage } from "../../../gen/platform/sdk/v1/protection_pb.ts";
 import type { Caller } from "../../base/caller.ts";
 import {
@@ -131,36 +131,22 @@ export function forMessage<T>(value: T): Mutable<T> {
 
 // Maps the domain's words to the numbers of enumerations in the protobuf definitions.
 
-type Numbers<Word extends string, Value extends number> = Readonly<Record<Word, Value>>;
-
-export const artifactKind = numbers<(typeof artifactKinds)[number], pb.ArtifactKind>(ArtifactKindSchema, artifactKinds);
-export const artifactProfile = numbers<(typeof artifactProfiles)[number], pb.ArtifactProfile>(
-  ArtifactProfileSchema,
-  artifactProfiles,
-);
-export const authMode = numbers<(typeof authModes)[number], PbAuthMode>(AuthModeSchema, authModes);
-export const evidenceEventType = numbers<(typeof evidenceEventTypes)[number], pb.EvidenceEventType>(
-  EvidenceEventTypeSchema,
-  evidenceEventTypes,
-);
-export const keyAccessOperation = numbers<(typeof keyAccessOperations)[number], pb.KeyAccessOperation>(
-  KeyAccessOperationSchema,
-  keyAccessOperations,
-);
-export const protectionOperation = numbers<(typeof protectionOperations)[number], pb.ProtectionOperation>(
-  ProtectionOperationSchema,
-  protectionOperations,
-);
+export const artifactKind = numbers(ArtifactKindSchema, artifactKinds);
+export const artifactProfile = numbers(ArtifactProfileSchema, artifactProfiles);
+export const authMode = numbers(AuthModeSchema, authModes);
+export const evidenceEventType = numbers(EvidenceEventTypeSchema, evidenceEventTypes);
+export const keyAccessOperation = numbers(KeyAccessOperationSchema, keyAccessOperations);
+export const protectionOperation = numbers(ProtectionOperationSchema, protectionOperations);
 
 /** Throws at start-up if words and definition differ. */
 function numbers<Word extends string, Value extends number>(
-  desc: DescEnum,
+  desc: GenEnum<Value>,
   words: readonly Word[],
-): Numbers<Word, Value> {
+): Readonly<Record<Word, Value>> {
   const byName = new Map(
     [...enumNames(desc)].filter(([number]) => number !== 0).map(([number, name]) => [name, number]),
   );
   const differ = byName.size !== words.length || words.some((word) => !byName.has(word));
   if (differ) throw new Error(`${desc} is not the enumeration of the specification`);
-  return Object.fromEntries(byName) as Numbers<Word, Value>;
+  return Object.fromEntries(byName) as Record<Word, Value>;
 }

@@ -141,6 +141,8 @@ export interface ViewerLimits {
   read<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>): Promise<T>;
   /** Runs a search in that turn; each may take a tenth of a second of a thread or a connection. */
   search<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>): Promise<T>;
+  /** Makes a report in that turn: each holds its records in memory, and takes the turns of many searches. */
+  report<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>): Promise<T>;
   /**
    * Tries a draft of policies, which may take seconds of a core: one at a time, and one of the same credentials. The
    * signal is aborted when the viewer has left. Rejects with `rate_limited` for a second one.
@@ -150,16 +152,19 @@ export interface ViewerLimits {
 
 const readLimits: FairLimits = { maximum: 8, maximumWaitingEach: 64, maximumWaiting: 512 };
 const searchLimits: FairLimits = { maximum: 2, maximumWaitingEach: 16, maximumWaiting: 64 };
+const reportLimits: FairLimits = { maximum: 2, maximumWaitingEach: 8, maximumWaiting: 32 };
 const trialLimits: FairLimits = { maximum: 1, maximumWaitingEach: 4, maximumWaiting: 16 };
 
 export function createViewerLimits(): ViewerLimits {
   const reads = createFairSemaphore(readLimits);
   const searches = createFairSemaphore(searchLimits);
+  const reports = createFairSemaphore(reportLimits);
   const trials = createFairSemaphore(trialLimits);
   const trying = new Set<string | undefined>();
   return {
     read: (request, reply, work) => reads.run(partyOf(request), work, leavingOf(reply)),
     search: (request, reply, work) => searches.run(partyOf(request), work, leavingOf(reply)),
+    report: (request, reply, work) => reports.run(partyOf(request), work, leavingOf(reply)),
     async tryOut(request, reply, work) {
       const { operator, principalId } = viewerOfRequest(request);
       const credential = operator ?? principalId;
@@ -184,9 +189,16 @@ function partyOf(request: FastifyRequest): string {
   return tenantId === undefined ? "operator" : `tenant ${tenantId}`;
 }
 
+/** One signal of an answer, whatever number of turns it takes. */
+const signals = new WeakMap<FastifyReply, AbortSignal>();
+
 /** Aborts when the viewer has left. */
-function leavingOf({ raw }: FastifyReply): AbortSignal {
+function leavingOf(reply: FastifyReply): AbortSignal {
+  const known = signals.get(reply);
+  if (known !== undefined) return known;
+  const { raw } = reply;
   const controller = new AbortController();
+  signals.set(reply, controller.signal);
   const leave = () => controller.abort(new ServiceError("canceled", "the caller went away"));
   if (raw.destroyed) leave();
   else raw.once("close", leave);

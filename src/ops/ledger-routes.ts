@@ -12,7 +12,7 @@ import {
   reportCsv,
   reportTemplates,
 } from "../ledger/report/report.ts";
-import { isContentParameter, openParameters, pageMembers } from "../ledger/search/search-query.ts";
+import { isContentParameter, openParameters, pageMembers, type SearchCriteria } from "../ledger/search/search-query.ts";
 import {
   admitViewers,
   createViewerLimits,
@@ -201,16 +201,16 @@ function addReportRoute(
       return [await logs.tenantOf(log), await logs.checkpoint(log)] as const;
     });
     if (tenantId === undefined || checkpoint === undefined) throw new ServiceError("no_route", "there is no such log");
-    const report = await readReport(
-      (criteria) =>
-        viewerLimits.search(request, reply, async () => (await logs.search(log, criteria)) ?? { found: [], size: 0 }),
-      { template, tenantId, fromMs, toMs, checkpoint },
+    const search = (criteria: SearchCriteria) =>
+      viewerLimits.search(request, reply, async () => (await logs.search(log, criteria)) ?? { found: [], size: 0 });
+    const text = await viewerLimits.report(request, reply, async () =>
+      format.text(await readReport(search, { template, tenantId, fromMs, toMs, checkpoint })),
     );
     return reply
       .header("content-type", format.type)
       .header("content-security-policy", `default-src 'none'; style-src ${reportStyleSource}; sandbox`)
       .header("x-content-type-options", "nosniff")
-      .send(format.text(report));
+      .send(text);
   });
 }
 

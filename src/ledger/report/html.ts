@@ -113,7 +113,7 @@ function cover(report: Report): Markup {
     ["Period", `${momentOf(fromMs)} up to, and without, ${momentOf(toMs)} (UTC)`],
     ["Log", html`<code>${origin}</code>, ${size} leaves`],
     ["Records listed", String(rows.length)],
-    ...evidence.map(([code, records]) => [`Evidence ${code.replaceAll("_", " ")}`, String(records)] as const),
+    ...evidence.map(([code, records]) => [`Evidence: ${code.replaceAll("_", " ")}`, String(records)] as const),
     [
       "Policy revisions",
       revisions.map(({ revision, since }) => html`<code>${revision}</code> from ${since}<br>`),

@@ -128,8 +128,8 @@ test("a report is one file that loads nothing and runs nothing, whatever callers
 test("the cover says how many decisions have which evidence, and which checkpoint covers them", async () => {
   await report("access");
   const html = readFileSync(out, "utf8");
-  expect(html).toContain("<dt>Evidence evidenced</dt><dd>1</dd>");
-  expect(html).toContain("<dt>Evidence missing</dt><dd>1</dd>");
+  expect(html).toContain("<dt>Evidence: evidenced</dt><dd>1</dd>");
+  expect(html).toContain("<dt>Evidence: missing</dt><dd>1</dd>");
   expect(html).toMatch(/<pre>ledger\.example\/[0-9a-f]+\n8\n\S{44}\n\n— ledger\.example\//);
   expect(html.match(/<svg/g)).toHaveLength(2);
   expect(html).toContain("<title>2026-01-30: 2</title>");

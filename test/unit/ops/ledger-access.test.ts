@@ -119,6 +119,34 @@ describe("much that one viewer asks for", () => {
   });
 });
 
+test("two reports are made at once, and many that wait are refused", async () => {
+  const begun: string[] = [];
+  const waiting: (() => void)[] = [];
+  const hash = Buffer.alloc(32).toString("base64");
+  const slow = {
+    tenantOf: async () => tenant("one"),
+    checkpoint: async () => `origin\n1\n${hash}\n\n— origin ${hash}\n`,
+    search: async (name: string) => {
+      begun.push(name);
+      await new Promise<void>((resolve) => waiting.push(resolve));
+      return { found: [], size: 0 };
+    },
+  } as unknown as PublishedLogs;
+  const viewerOf = async () => ({ tenantId: undefined, presented: true, contentRefusal: undefined });
+  const { port } = await start(viewerOf, slow);
+  const path = `http://127.0.0.1:${port}/ledger/x/report?template=access&last=1d`;
+  const reports = Array.from({ length: 20 }, () => fetch(path));
+  const statuses: number[] = [];
+  for (const each of reports) void each.then(({ status }) => statuses.push(status));
+  // Two are under way, eight wait.
+  await vi.waitFor(() => expect(statuses).toEqual(Array(10).fill(429)), { timeout: 20_000 });
+  expect(begun).toHaveLength(2);
+  const releasing = setInterval(() => waiting.shift()?.(), 1);
+  await Promise.all(reports);
+  clearInterval(releasing);
+  expect(statuses.filter((status) => status === 200)).toHaveLength(10);
+});
+
 test("refusals are logged at once, then counted for a minute", () => {
   const lines: unknown[] = [];
   let endWindow = () => {};

@@ -13,6 +13,7 @@ export interface Log {
 /** What a record says, as a search shows it. Members without a value are absent. */
 export interface Summary {
   readonly principal?: string;
+  readonly subject?: string;
   readonly application?: string;
   readonly operation?: string;
   readonly resource?: { readonly kind?: string; readonly id?: string };
@@ -26,6 +27,8 @@ export interface Summary {
   readonly citation?: string;
   readonly decision_id?: string;
   readonly evidence?: string;
+  /** The record that an operator erased, or released from a hold. */
+  readonly about_record?: string;
   readonly reason?: string;
 }
 
@@ -56,6 +59,17 @@ export interface Counted {
 
 /** What records can be counted by. */
 export type Counting = "principal" | "reason" | "resource" | "application" | "day";
+
+type Counts = Counted["values"];
+
+/** A report's numbers. */
+export interface ReportCounts {
+  readonly records: number;
+  readonly by_time: Counts;
+  /** By principal, reason or operator: what its template counts by. */
+  readonly values: Counts;
+  readonly revisions: readonly { readonly revision: string; readonly since: string }[];
+}
 
 export type Criteria = Readonly<Record<string, string>>;
 
@@ -174,6 +188,25 @@ export async function count(log: string, criteria: Criteria, by: Counting, signa
   }
   const values = [...sums].map(([value, some]) => ({ value, records: some }));
   return { records, values: values.sort((one, other) => other.records - one.records) };
+}
+
+/** Numbers of a report. The period is `last`, or `from` and `to`. */
+export function reportCounts(
+  log: string,
+  template: string,
+  period: Criteria,
+  signal?: AbortSignal,
+): Promise<ReportCounts> {
+  return answerOf(reportPath(log, { template, ...period, format: "json" }), signal === undefined ? {} : { signal });
+}
+
+/** The file of a report. */
+export async function reportFile(log: string, asked: Criteria, signal?: AbortSignal): Promise<Blob> {
+  return (await answer(reportPath(log, asked), signal === undefined ? {} : { signal })).blob();
+}
+
+function reportPath(log: string, asked: Criteria): string {
+  return `/ledger/${encodeURIComponent(log)}/report?${new URLSearchParams(asked)}`;
 }
 
 export function recordOf(log: string, id: string): Promise<Proven> {

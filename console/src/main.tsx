@@ -7,7 +7,9 @@ import { ArtifactPage } from "./pages/artifact.tsx";
 import { LedgerPage } from "./pages/ledger.tsx";
 import { OverviewPage } from "./pages/overview.tsx";
 import { PoliciesPage } from "./pages/policies.tsx";
+import { PrincipalPage } from "./pages/principal.tsx";
 import { RecordPage } from "./pages/record.tsx";
+import { ReportsPage } from "./pages/reports.tsx";
 import { SystemPage } from "./pages/system.tsx";
 import { VerifyPage } from "./pages/verify.tsx";
 import { Failure, paths, type Session, SessionContext, useSession } from "./parts.tsx";
@@ -47,6 +49,7 @@ function Console() {
               <PageLink href={paths.overview(current)} text="Overview" />
               <PageLink href={paths.ledger(current)} text="Ledger" />
               <PageLink href={paths.policies(current)} text="Policies" />
+              <PageLink href={paths.reports(current)} text="Reports" />
             </>
           )}
           <PageLink href="/console/verify" text="Verify" />
@@ -81,6 +84,8 @@ function Console() {
             <Route path="/console/logs/:log" component={OverviewPage} />
             <Route path="/console/logs/:log/ledger" component={LedgerPage} />
             <Route path="/console/logs/:log/artifact" component={ArtifactPage} />
+            <Route path="/console/logs/:log/principal" component={PrincipalPage} />
+            <Route path="/console/logs/:log/reports" component={ReportsPage} />
             <Route path="/console/logs/:log/records/:id" component={RecordPage} />
             <Route path="/console/logs/:log/policies" component={PoliciesPage} />
             <Route path="/console/logs/:log/playground" component={PlaygroundPage} />

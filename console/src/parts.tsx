@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { createContext } from "preact";
 import { useContext, useState } from "preact/hooks";
-import { type Log, Refusal, type Row } from "./api.ts";
+import { type Counted, type Log, Refusal, type Row } from "./api.ts";
 import { fragmentOf, type Loaded } from "./hooks.ts";
 
 /** What the whole console knows once someone signed in. */
@@ -31,6 +31,9 @@ export const paths = {
     withFragment(`/console/logs/${log}/policies`, members),
   playground: (log: string) => `/console/logs/${log}/playground`,
   record: (log: string, id: string) => `/console/logs/${log}/records/${encodeURIComponent(id)}`,
+  principal: (log: string, id: string) => withFragment(`/console/logs/${log}/principal`, { id }),
+  reports: (log: string, chosen: Readonly<Record<string, string>> = {}) =>
+    withFragment(`/console/logs/${log}/reports`, chosen),
   artifact: (log: string, name: Readonly<Record<string, string>>) =>
     withFragment(`/console/logs/${log}/artifact`, name),
 };
@@ -114,6 +117,37 @@ export function Facts({ pairs }: { readonly pairs: readonly (readonly [string, C
   );
 }
 
+/** The most frequent values, or why there are none. */
+export function Top(props: {
+  readonly title: string;
+  readonly counted: Pick<Counted, "values">;
+  hrefOf(value: string): string;
+  readonly children: ComponentChildren;
+}) {
+  const { values } = props.counted;
+  return (
+    <section>
+      <h2>{props.title}</h2>
+      {values.length === 0 ? (
+        <p class="note">{props.children}</p>
+      ) : (
+        <table class="short">
+          <tbody>
+            {values.slice(0, 10).map(({ value, records }) => (
+              <tr key={value}>
+                <th scope="row">
+                  <a href={props.hrefOf(value)}>{value}</a>
+                </th>
+                <td class="number">{records.toLocaleString("en")}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  );
+}
+
 /** Any JSON value as its text. */
 export function Json({ value }: { readonly value: unknown }) {
   return <pre>{JSON.stringify(value, undefined, 2)}</pre>;
@@ -181,14 +215,16 @@ function RecordRow({ log, row }: { readonly log: string; readonly row: Row }) {
         </a>
       </Cell>
       <Cell name="Who">
-        {summary.principal}
+        {summary.principal !== undefined && <a href={paths.principal(log, summary.principal)}>{summary.principal}</a>}
         {summary.application !== undefined && <span class="quiet"> {summary.application}</span>}
       </Cell>
       <Cell name="Did">
         {summary.operation} <span class="quiet">{kind.replaceAll("_", " ")}</span>
       </Cell>
       <Cell name="What">
-        {summary.resource || summary.artifact_digest || summary.cids ? <What log={log} row={row} /> : null}
+        {summary.resource || summary.artifact_digest || summary.cids || summary.about_record ? (
+          <What log={log} row={row} />
+        ) : null}
       </Cell>
       <Cell name="Result">
         {erased ? <Result word="erased" /> : summary.outcome !== undefined && <Result word={summary.outcome} />}
@@ -209,16 +245,18 @@ function Cell(props: { readonly name: string; readonly children: ComponentChildr
 }
 
 function whyOf({ kind, erased, summary = {} }: Row): string {
-  const { reasons = [], outcome, citation, reason } = summary;
+  const { reasons = [], alerts = [], outcome, citation, reason } = summary;
   if (kind === "decision" && !erased && reasons.length === 0)
     return outcome === "denied" ? "no policy permits it" : "reasons withheld";
-  return reasons.length > 0 ? reasons.join(", ") : (reason ?? (citation === undefined ? "" : `citation ${citation}`));
+  const decided = [...reasons, ...alerts.map((alert) => `alert ${alert}`)];
+  return decided.length > 0 ? decided.join(", ") : (reason ?? (citation === undefined ? "" : `citation ${citation}`));
 }
 
 function What({ log, row }: { readonly log: string; readonly row: Row }) {
-  const { resource, artifact_digest: digest, cids } = row.summary ?? {};
+  const { resource, artifact_digest: digest, cids, about_record: about } = row.summary ?? {};
   return (
     <>
+      {about !== undefined && <a href={paths.record(log, about)}>record {about}</a>}
       {resource?.id}
       {resource?.kind !== undefined && <span class="quiet"> {resource.kind}</span>}{" "}
       <ArtifactLink log={log} digest={digest} cid={cids?.[0]} />

@@ -1,8 +1,11 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
+import { daysTo, valuesOf } from "../src/chart.tsx";
+import { csvOf } from "../src/csv.ts";
 import { digestOf } from "../src/hash.ts";
 import { laneOf } from "../src/pages/artifact.tsx";
-import { daysTo, valuesOf } from "../src/pages/overview.tsx";
+import { countsIn } from "../src/pages/principal.tsx";
+import { commandOf } from "../src/pages/reports.tsx";
 import { samplesIn } from "../src/pages/system.tsx";
 
 test("a file is hashed piece by piece, as sha256sum does", async () => {
@@ -46,4 +49,42 @@ test("metrics are read with their help, without the buckets of histograms", () =
     { name: "a_seconds_sum", labels: "", value: "0.5", help: "Time." },
     { name: "b", labels: '{route="/x y",other="}"}', value: "2", help: 'Labels with "quotes" and { braces }.' },
   ]);
+});
+
+test("rows are CSV that no spreadsheet runs, in the columns of the command", () => {
+  const summary = {
+    ...{ principal: "=cmd", subject: "s", operation: "access", resource: { kind: "file", id: 'a "b", c' } },
+    ...{ outcome: "allowed", reasons: ["x", "y"], alerts: ["break-glass"], evidence: "missing" },
+  };
+  const place = { leaf_index: 1, record_id: "r", kind: "decision", recorded_at: "t" };
+  expect(
+    csvOf([
+      { ...place, erased: false, summary },
+      { ...place, erased: true },
+    ]),
+  ).toBe(
+    "time,who,did,resource,artifact,result,why,evidenced,record\n" +
+      `t,'=cmd (s),decision access,"file/a ""b"", c",,allowed,"x, y, alert break-glass",no,r\n` +
+      "t,,decision,,,ERASED,,,r\n",
+  );
+});
+
+test("the command of a report has its period, for a shell", () => {
+  expect(commandOf("acme", { template: "access", last: "30d" })).toBe(
+    "svc-platform-api ledger report --tenant acme --template access --last 30d --out report.html --csv",
+  );
+  const days = { from: "2026-01-01T00:00:00Z", to: "2026-02-01T00:00:00Z" };
+  expect(commandOf("a b", { template: "erasures", ...days })).toContain(
+    "--tenant 'a b' --template erasures --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z",
+  );
+});
+
+test("values are counted, the most frequent first", () => {
+  expect(countsIn(["a", "b", "b"])).toEqual({
+    records: 3,
+    values: [
+      { value: "b", records: 2 },
+      { value: "a", records: 1 },
+    ],
+  });
 });

@@ -2,10 +2,15 @@
 import { readFile } from "node:fs/promises";
 import type { FastifyInstance, FastifyReply } from "fastify";
 import { ServiceError } from "../base/errors.ts";
+import { reportStyleSource } from "../ledger/report/html.ts";
 
-/** Scripts and styles of this listener only, none inline; nothing may turn text into script. */
+/**
+ * Scripts and styles of this listener only, none inline but the style of reports; nothing may turn text into script.
+ * A report is shown in a frame without scripts, which inherits this policy.
+ */
 const contentSecurityPolicy =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; " +
+  `default-src 'none'; script-src 'self'; style-src 'self' ${reportStyleSource}; img-src 'self'; ` +
+  "connect-src 'self'; frame-src blob:; base-uri 'none'; " +
   "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
 const types: Readonly<Record<string, string>> = {

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
-import { type Counting, type Criteria, count, type Log, newestRows } from "../api.ts";
+import { type Counting, type Criteria, count, type Log, newestRows, type Row } from "../api.ts";
+import { csvOf } from "../csv.ts";
 import { digestOf } from "../hash.ts";
 import { useFragment, useLoaded, useTitle } from "../hooks.ts";
 import { Command, Drop, Failure, Rows, Show, useLog } from "../parts.tsx";
@@ -196,12 +197,52 @@ function Results(props: {
                   Next page
                 </button>
               )}
+              {found.length > 0 && <SaveCsv key={JSON.stringify(criteria)} log={log} criteria={criteria} />}
             </p>
           </>
         )}
       </Show>
       <Command text={searchCommand(log.tenant_id, criteria)} />
     </section>
+  );
+}
+
+/** Most records of a CSV; the command writes more. */
+const maxSaved = 20_000;
+
+/** Reads all that matches, page by page, and offers it as a file. */
+function SaveCsv({ log, criteria }: { readonly log: Log; readonly criteria: Criteria }) {
+  const [state, setState] = useState<{ readonly text: string; readonly address?: string; readonly error?: Error }>();
+  useEffect(() => () => URL.revokeObjectURL(state?.address ?? ""), [state?.address]);
+  const save = async () => {
+    try {
+      const rows: Row[] = [];
+      let after: Criteria = {};
+      let next: number | undefined;
+      do {
+        setState({ text: `Reading: ${rows.length}` });
+        const page = await newestRows(log.name, { ...criteria, ...after, limit: "1000" });
+        rows.push(...page.found);
+        next = page.next;
+        after = { after: String(next) };
+      } while (next !== undefined && rows.length < maxSaved);
+      const address = URL.createObjectURL(new Blob([csvOf(rows)], { type: "text/csv" }));
+      setState({ text: `Save ${next === undefined ? "" : "the newest "}${rows.length} records as CSV`, address });
+    } catch (error) {
+      setState({ text: "", error: error instanceof Error ? error : new Error(String(error)) });
+    }
+  };
+  if (state?.error !== undefined) return <Failure error={state.error} />;
+  if (state?.address !== undefined)
+    return (
+      <a href={state.address} download={`ledger-${log.tenant_id}.csv`}>
+        {state.text}
+      </a>
+    );
+  return (
+    <button type="button" disabled={state !== undefined} onClick={save}>
+      {state?.text ?? "Make a CSV of all that match"}
+    </button>
   );
 }
 

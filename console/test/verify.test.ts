@@ -50,7 +50,6 @@ describe("a file", () => {
     ["a key of another log", JSON.stringify(receipt), key.replace(/^[^+]+/, "$&x"), "key"],
     ["no key", JSON.stringify(receipt), "", "paste the key"],
     ["no receipt", '{"service":"x"}', key, "the file has no receipt"],
-    ["a pack", '{"checkpoint":"x","format":"evidence-pack/v1"}\n', key, "ledger pack verify"],
     ["broken JSON", '{"receipt":', key, "neither JSON nor a checkpoint"],
     ["anything else", "%PDF-1.7", key, "checkpoint"],
   ])("with %s is refused, and said why", async (_, text, keys, message) => {

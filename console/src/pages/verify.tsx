@@ -1,13 +1,18 @@
 import { useState } from "preact/hooks";
 import { useTitle } from "../hooks.ts";
+import { isPack, type VerifiedPack, verifyPack } from "../pack.ts";
 import { Command, Drop, Facts, Json, Result } from "../parts.tsx";
 import { shellWord } from "../query.ts";
-import { keysIn, type Verified, verifyFile } from "../verify.ts";
+import { keysIn, type LedgerRecord, type Verified, verifyFile } from "../verify.ts";
 
-/** More is no receipt, and no checkpoint. */
+/** Larger packs are for the command. */
 const maxBytes = 64 * 1024 * 1024;
 
+/** Records of a pack that are listed; the command lists all. */
+const maxListed = 500;
+
 type Outcome =
+  | { readonly name: string; readonly pack: VerifiedPack }
   | { readonly name: string; readonly verified: Verified }
   | { readonly name: string; readonly problem: string };
 
@@ -16,13 +21,18 @@ export function VerifyPage() {
   const [keys, setKeys] = useState("");
   const [pasted, setPasted] = useState("");
   const [outcome, setOutcome] = useState<Outcome>();
+  const [progress, setProgress] = useState("");
   const check = async (name: string, read: () => Promise<string>) => {
     setOutcome(undefined);
     try {
-      setOutcome({ name, verified: await verifyFile(await read(), keysIn(keys)) });
+      const text = await read();
+      const progress = (entries: number) => setProgress(`${entries} entries so far`);
+      if (isPack(text)) setOutcome({ name, pack: await verifyPack(text, keysIn(keys), progress) });
+      else setOutcome({ name, verified: await verifyFile(text, keysIn(keys)) });
     } catch (error) {
       setOutcome({ name, problem: error instanceof Error ? error.message : String(error) });
     }
+    setProgress("");
   };
   const checkFile = (file: File) =>
     check(file.name, () => (file.size > maxBytes ? Promise.reject(new Error("the file is too large")) : file.text()));
@@ -43,7 +53,7 @@ export function VerifyPage() {
         />
       </label>
       <Drop
-        label="Drop an answer, a receipt or a checkpoint, or choose it"
+        label="Drop an answer, a receipt, a checkpoint or a pack, or choose it"
         note="It stays on this machine."
         onFile={checkFile}
       />
@@ -67,13 +77,16 @@ export function VerifyPage() {
           <button type="submit">Verify</button>
         </form>
       </details>
+      <p class="note" role="status">
+        {progress}
+      </p>
       <div role="status">{outcome !== undefined && <Told outcome={outcome} />}</div>
       <Command
         text={`svc-platform-api ledger receipt verify answer.json --key ${shellWord(keysIn(keys)[0] ?? "KEY")}`}
       />
       <p class="quiet">
-        A receipt proves the record, not the answer around it: the command also compares the two. The command verifies
-        packs too.
+        A receipt proves the record, not the answer around it: the command also compares the two. Of a pack, the command
+        <code>ledger pack verify</code> also tells the history of each artifact, and how much of a selection it proves.
       </p>
     </>
   );
@@ -89,6 +102,7 @@ function Told({ outcome }: { readonly outcome: Outcome }) {
         <p>{outcome.problem}</p>
       </section>
     );
+  if ("pack" in outcome) return <ToldPack name={outcome.name} pack={outcome.pack} />;
   const { origin, size, root, leafIndex, record } = outcome.verified;
   return (
     <section class="proof done">
@@ -107,6 +121,86 @@ function Told({ outcome }: { readonly outcome: Outcome }) {
       {record !== undefined && <Json value={record} />}
     </section>
   );
+}
+
+function ToldPack({ name, pack }: { readonly name: string; readonly pack: VerifiedPack }) {
+  const { origin, size, root, tenant, selection, madeAt, erased, records, range, policies } = pack;
+  return (
+    <section class="proof done">
+      <h2>
+        <Result word="ok" /> {name} verifies
+      </h2>
+      <p>
+        Every leaf is in the log at its place, and every record is exactly the one that its leaf commits to.{" "}
+        {range === undefined
+          ? "It is a selection by value: nothing here shows that none is left out."
+          : range.isClosed
+            ? "Nothing that the log holds of the period is left out."
+            : "Nothing that the log held of the period is left out; records of it may have come since."}
+      </p>
+      <Facts
+        pairs={[
+          ["Tenant", tenant],
+          ["Log", origin],
+          [
+            "Selection",
+            Object.entries(selection)
+              .map(([member, value]) => `${member} ${String(value)}`)
+              .join(", "),
+          ],
+          ["Records", `${records.length}${erased === 0 ? "" : `, and ${erased} that were erased`}`],
+          ["Policy revisions", String(policies)],
+          ["Size", String(size)],
+          ["Root", <code>{root}</code>],
+          ["Made", `${madeAt}, according to its maker`],
+        ]}
+      />
+      {records.length > maxListed && <p class="note">The first {maxListed} records.</p>}
+      <div class="wide">
+        <table class="rows">
+          <thead>
+            <tr>
+              {["Leaf", "Time (UTC)", "Kind", "Who", "Result", "Record"].map((column) => (
+                <th key={column} scope="col">
+                  {column}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {records.slice(0, maxListed).map(({ leafIndex, record }) => (
+              <tr key={leafIndex}>
+                <PackCell name="Leaf">{String(leafIndex)}</PackCell>
+                <PackCell name="Time">{record.recorded_at}</PackCell>
+                <PackCell name="Kind">{`${record.kind.replaceAll("_", " ")} ${textIn(record.request.operation)}`}</PackCell>
+                <PackCell name="Who">{record.caller.principal_id}</PackCell>
+                <PackCell name="Result">{resultOf(record)}</PackCell>
+                <PackCell name="Record">{record.record_id}</PackCell>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function PackCell({ name, children }: { readonly name: string; readonly children: string }) {
+  return (
+    <td data-name={name}>
+      <span>{children}</span>
+    </td>
+  );
+}
+
+function resultOf({ kind, request, outcome }: LedgerRecord): string {
+  if (kind === "decision") return outcome.allow === true ? "allowed" : "denied";
+  if (kind === "registration") return outcome.accepted === true ? "accepted" : "refused";
+  return textIn(request.outcome);
+}
+
+function textIn(value: unknown): string {
+  return typeof value === "string" ? value : "";
 }
 
 function whatIsProven({ leafIndex, record }: Verified): string {

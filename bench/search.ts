@@ -1,0 +1,170 @@
+/**
+ * Time of the first page of a search, by the question, in a log of many records over 30 days. Calls the store directly,
+ * as the operator listener and `ledger search` do.
+ *
+ * `node bench/search.ts [--store sqlite|postgres] [--records 1000000] [--rounds 5]`.
+ */
+import { randomFillSync } from "node:crypto";
+import { join } from "node:path";
+import { newRecordId, parsePrincipalId, parseRequestId, parseTenantId, type RandomFill } from "../src/base/ids.ts";
+import type { Ledger, PublishedLogs } from "../src/ledger/ports/ledger.ts";
+import type { NewRecord } from "../src/ledger/ports/record.ts";
+import { parseSearch, type SearchParameter } from "../src/ledger/search/search-query.ts";
+import { openPostgresStores } from "../src/stores/postgres/open-ledger.ts";
+import { migratePostgres } from "../src/stores/postgres/schema/migrate.ts";
+import { openSqliteLedger } from "../src/stores/sqlite/open-ledger.ts";
+import { targetOf } from "../test/contract/ledger-postgres-fixture.ts";
+import { startPostgres } from "../test/harness/postgres.ts";
+import { printTable, quantiles, readOptions, temporaryFolder } from "./run.ts";
+
+const options = readOptions({ store: "sqlite", records: 1_000_000, rounds: 5 });
+const random: RandomFill = (bytes) => randomFillSync(bytes);
+const periodMs = 30 * 86_400_000;
+const endMs = Date.now();
+/** Appends that are under way at once. */
+const inFlight = 512;
+const principals = 40;
+const resources = 5_000;
+/** One record in so many is a denial, and one has an alert. */
+const denialEvery = 20;
+const alertEvery = 1_000;
+
+const clock = { nowMs: endMs - periodMs, now: () => clock.nowMs };
+
+function good<Value>(value: Value | undefined): Value {
+  if (value === undefined) throw new Error("malformed value");
+  return value;
+}
+
+const tenantId = good(parseTenantId("tenant"));
+const requestId = good(parseRequestId("0198d2a0-1111-7222-8333-444444444444"));
+const callers = Array.from({ length: principals }, (_, at) => ({
+  principal_id: good(parsePrincipalId(`principal-${at}`)),
+  subject: `service-account-${at}`,
+  auth_source: "bearer_token" as const,
+}));
+/** The last accesses, without evidence so far. */
+const open: NewRecord[] = [];
+
+/** Every other record is a decision; most of the others cite one of the decisions before. */
+function recordAt(number: number): NewRecord {
+  clock.nowMs = endMs - periodMs + Math.floor((number * periodMs) / options.records);
+  const recordId = newRecordId(clock, random);
+  const about = {
+    resource: { kind: "invoice", id: `invoice-${Math.floor(number / 2) % resources}` },
+    labels: ["pii", "eu"],
+  };
+  const common = { recordId, tenantId, requestId, caller: good(callers[Math.floor(number / 2) % principals]) };
+  const cited = number % 2 === 1 ? open.shift() : undefined;
+  if (cited !== undefined)
+    return {
+      ...common,
+      kind: "evidence",
+      route: "/v1/sdk/evidence",
+      caller: cited.caller,
+      request: { ...about, decision_id: cited.recordId, event_type: "access", outcome: "completed" },
+      outcome: { accepted: true, citation: "matched" },
+    };
+  const allow = number % denialEvery !== 0;
+  const record: NewRecord = {
+    ...common,
+    kind: "decision",
+    route: "/v1/sdk/policy-resolve",
+    request: { ...about, operation: "access", workload: { application: "billing" }, purpose: "monthly run" },
+    outcome: {
+      allow,
+      reasons: [allow ? "tenant/readers" : "tenant/eu-residency"],
+      ...(number % alertEvery === 0 && { alerts: ["break-glass"] }),
+      policy_revision: `sha256:${"b".repeat(64)}`,
+    },
+    policyRevision: `sha256:${"b".repeat(64)}`,
+  };
+  // One access in ten gets no evidence.
+  if (allow && number % 10 !== 2) open.push(record);
+  return record;
+}
+
+async function fill(ledger: Ledger): Promise<void> {
+  let number = 0;
+  await Promise.all(
+    Array.from({ length: inFlight }, async () => {
+      while (number < options.records) await ledger.append(recordAt(number++));
+    }),
+  );
+}
+
+const questions: readonly (readonly [string, Readonly<Partial<Record<SearchParameter, string>>>])[] = [
+  ["newest first", { newest: "true", summary: "true", limit: "50" }],
+  ["of a principal", { newest: "true", summary: "true", limit: "50", principal: "principal-6" }],
+  ["of a principal that has none", { newest: "true", summary: "true", limit: "50", principal: "nobody" }],
+  ["denials", { newest: "true", summary: "true", limit: "50", outcome: "deny" }],
+  [
+    "denials of a principal",
+    { newest: "true", summary: "true", limit: "50", outcome: "deny", principal: "principal-0" },
+  ],
+  ["about a resource", { newest: "true", summary: "true", limit: "50", resource_id: "invoice-4242" }],
+  ["with an alert", { newest: "true", summary: "true", limit: "50", alert: "break-glass" }],
+  ["counted by principal, of a day", { last: "1d", count_by: "principal" }],
+  ["counted by principal", { count_by: "principal" }],
+  ["counted by day", { count_by: "day" }],
+  ["denials counted by reason", { outcome: "deny", count_by: "reason" }],
+  ["decisions with their evidence, 1,000", { newest: "true", summary: "true", limit: "1000", outcome: "allow" }],
+  ["oldest decisions with their evidence", { summary: "true", limit: "100", outcome: "allow" }],
+];
+
+async function measure(ledger: Ledger & PublishedLogs): Promise<void> {
+  const [log] = await ledger.published();
+  const name = log?.name ?? "";
+  const rows = [];
+  for (const [question, parameters] of questions) {
+    const criteria = parseSearch(parameters, endMs);
+    if (!("limit" in criteria)) throw new Error(JSON.stringify(criteria));
+    const timesMs: number[] = [];
+    const before = process.cpuUsage();
+    let page: Awaited<ReturnType<PublishedLogs["search"]>>;
+    for (let round = 0; round < options.rounds; round++) {
+      const began = performance.now();
+      page = await ledger.search(name, criteria);
+      timesMs.push(performance.now() - began);
+    }
+    const { user, system } = process.cpuUsage(before);
+    let pages = 1;
+    const began = performance.now();
+    for (let next = page?.next; next !== undefined && criteria.countBy !== undefined; pages++)
+      next = (await ledger.search(name, { ...criteria, after: next }))?.next;
+    const restMs = pages === 1 ? 0 : performance.now() - began;
+    rows.push({
+      question,
+      "found or counted": page?.counted?.records ?? page?.found.length,
+      "least ms": Math.min(...timesMs).toFixed(1),
+      "p50 ms": quantiles(timesMs).p50Ms.toFixed(1),
+      "processor ms here": ((user + system) / 1_000 / options.rounds).toFixed(1),
+      "pages of all": pages,
+      "all s": (restMs / 1_000).toFixed(1),
+    });
+  }
+  printTable(rows);
+}
+
+using folder = temporaryFolder("search");
+const keyPath = join(folder.path, "ledger.key");
+const opening = { originPrefix: "bench.example/logs", clock, random };
+const server =
+  options.store === "postgres" ? await startPostgres({ settings: { shared_buffers: "128MB" } }) : undefined;
+try {
+  const databaseUrl = await server?.createDatabase();
+  if (databaseUrl !== undefined) await migratePostgres({ target: targetOf(databaseUrl), random });
+  const path = join(folder.path, "platform.db");
+  const ledger =
+    databaseUrl === undefined
+      ? await openSqliteLedger({ ...opening, path, anchorPath: `${path}.anchor`, keyPath })
+      : (await openPostgresStores({ ...opening, target: targetOf(databaseUrl), keyPath })).ledger;
+  try {
+    await fill(ledger);
+    await measure(ledger);
+  } finally {
+    await ledger.close();
+  }
+} finally {
+  await server?.stop();
+}

@@ -14,6 +14,10 @@ const dataDir = resolve("data/dev");
 const secretPath = join(dataDir, "client-secret");
 const operatorPath = join(dataDir, "operator-token");
 const operatorsPath = join(dataDir, "operators");
+const signInPath = join(dataDir, "sign-in.yaml");
+const signInSecretPath = join(dataDir, "sign-in-secret");
+/** People who can sign in to the console, with any password. */
+const people = { olga: ["operator"], audrey: ["auditor:tenant-a"] };
 /** A first start records something to look at. */
 const isFirst = !existsSync(join(dataDir, "platform.db"));
 const shownSettings = "data/dev/settings.yaml";
@@ -34,7 +38,7 @@ const stack: Stack = await start().catch((error: unknown) => {
 const { url, opsUrl, issuer } = stack;
 if (isFirst) await recordSamples({ url, token: await stack.token() });
 const consoleLine = existsSync("console/dist/index.html")
-  ? `${opsUrl}/console  sign in with ${keptSecret(operatorPath)}`
+  ? `${opsUrl}/console  sign in as ${Object.keys(people).join(" or ")}, or with ${keptSecret(operatorPath)}`
   : "not built: npm run console";
 const [client] = issuer.clients;
 if (client === undefined) throw new Error("the issuer has no client");
@@ -93,12 +97,19 @@ await stack.stop();
 function start(): Promise<Stack> {
   const output = readableLog((text) => void process.stdout.write(text), process.stdout.isTTY === true);
   const clients = [{ ...defaultClient(), clientSecret: keptSecret(secretPath) }];
+  const url = `http://127.0.0.1:${ports.OPS_PORT}`;
+  const clientSecret = keptSecret(signInSecretPath);
+  const signIn = { clientId: "console", clientSecret, redirectUri: `${url}/console/sign-in/callback`, people };
+  writeFileSync(
+    signInPath,
+    `issuer: http://127.0.0.1:${ports.ISSUER_PORT}\nclient_id: console\nclient_secret_file: ${JSON.stringify(signInSecretPath)}\nurl: ${url}\n`,
+  );
   return startStack({
     dataDir,
     port: ports.PORT,
     opsPort: ports.OPS_PORT,
-    issuer: { port: ports.ISSUER_PORT, clients },
-    env: { ...optional(process.env), SVC_OPS_CREDENTIALS: writeOperators() },
+    issuer: { port: ports.ISSUER_PORT, clients, signIn },
+    env: { ...optional(process.env), SVC_OPS_CREDENTIALS: writeOperators(), SVC_CONSOLE_SIGN_IN: signInPath },
     overrides: {
       // The stack is there before a page is.
       explorerToken: () => stack.token(),

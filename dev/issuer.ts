@@ -9,7 +9,7 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { TLSSocket } from "node:tls";
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JWK } from "jose";
-import type { Adapter, ClientMetadata, Configuration, ResourceServer } from "oidc-provider";
+import type { Adapter, AdapterPayload, ClientMetadata, Configuration, ResourceServer } from "oidc-provider";
 // The package's index prints a warning on Node releases that are not LTS; this is the module that it re-exports.
 import { Provider } from "oidc-provider/lib/provider.js";
 
@@ -30,6 +30,15 @@ export interface IssuerClient {
   readonly dpopBound?: boolean;
 }
 
+/** Sign-in of people by authorization code with PKCE. */
+export interface IssuerSignIn {
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly redirectUri: string;
+  /** Values of the claim `roles` of each person, by login. Others have none. */
+  readonly people: Readonly<Record<string, readonly string[]>>;
+}
+
 export interface IssuerOptions {
   /** Default: any free port. */
   readonly port?: number;
@@ -37,6 +46,8 @@ export interface IssuerOptions {
   readonly audience?: string;
   /** Default: one client, `payroll-service` of `tenant-a`, with every default scope and a random secret. */
   readonly clients?: readonly IssuerClient[];
+  /** A client to which people sign in. Their pages take any password. */
+  readonly signIn?: IssuerSignIn;
   /** Algorithm of the first key. Default RS256. */
   readonly algorithm?: IssuerAlgorithm;
   /** Lifetime of an access token, in seconds. Default 300. */
@@ -133,23 +144,32 @@ function configure(
     accessTokenTTL: options.tokenLifetimeSeconds ?? 300,
     jwt: { sign: { alg: signingKey.alg, kid: signingKey.kid } },
   };
+  const { signIn } = options;
   return {
-    adapter: NothingStored,
+    adapter: signIn === undefined ? NothingStored : StoredInMemory,
     jwks: { keys: [...keys] },
-    clients: clients.map((client) => clientMetadata(client, signingKey.alg)),
-    scopes: allScopes,
+    clients: [
+      ...clients.map((client) => clientMetadata(client, signingKey.alg)),
+      ...(signIn === undefined ? [] : [signInMetadata(signIn, signingKey.alg)]),
+    ],
+    ...(signIn !== undefined && signInOf(signIn)),
+    scopes: signIn === undefined ? allScopes : ["openid", ...allScopes],
     enabledJWA: { idTokenSigningAlgValues: ["RS256", "PS256", "ES256", "EdDSA"] },
-    ttl: { ClientCredentials: (_context, token) => token.resourceServer?.accessTokenTTL ?? 300 },
+    ttl: {
+      ...{ Interaction: 600, Session: 3_600, Grant: 3_600, IdToken: 300, AccessToken: 300 },
+      ClientCredentials: (_context, token) => token.resourceServer?.accessTokenTTL ?? 300,
+    },
     extraTokenClaims(_context, token) {
       const client = clients.find(({ clientId }) => clientId === token.clientId);
       return client === undefined ? {} : { tenant_id: client.tenantId, principal_id: client.principalId };
     },
     features: {
-      devInteractions: { enabled: false },
+      devInteractions: { enabled: signIn !== undefined },
       clientCredentials: { enabled: true },
       resourceIndicators: {
         enabled: true,
-        defaultResource: () => audience,
+        // What people sign in to takes ID tokens only.
+        defaultResource: (context) => (context.oidc.params?.grant_type === "client_credentials" ? audience : []),
         getResourceServerInfo: () => resourceServer,
       },
       dPoP: { enabled: true },
@@ -174,6 +194,43 @@ function clientMetadata(client: IssuerClient, algorithm: IssuerAlgorithm): Clien
     scope: client.scopes.join(" "),
     tls_client_certificate_bound_access_tokens: client.certificateBound ?? false,
     dpop_bound_access_tokens: client.dpopBound ?? false,
+  };
+}
+
+function signInMetadata(
+  { clientId, clientSecret, redirectUri }: IssuerSignIn,
+  algorithm: IssuerAlgorithm,
+): ClientMetadata {
+  return {
+    client_id: clientId,
+    client_secret: clientSecret,
+    grant_types: ["authorization_code"],
+    redirect_uris: [redirectUri],
+    response_types: ["code"],
+    token_endpoint_auth_method: "client_secret_basic",
+    id_token_signed_response_alg: algorithm,
+  };
+}
+
+/** People, whose roles are in their ID tokens, and who are not asked for consent. */
+function signInOf({ people }: IssuerSignIn): Configuration {
+  return {
+    claims: { openid: ["sub", "roles"] },
+    conformIdTokenClaims: false,
+    cookies: { keys: [randomBytes(32).toString("base64url")] },
+    findAccount: (_context, login) => ({
+      accountId: login,
+      claims: async () => ({ sub: login, roles: Object.hasOwn(people, login) ? people[login] : [] }),
+    }),
+    async loadExistingGrant({ oidc }) {
+      const grant = new oidc.provider.Grant({
+        ...(oidc.client !== undefined && { clientId: oidc.client.clientId }),
+        ...(oidc.session?.accountId !== undefined && { accountId: oidc.session.accountId }),
+      });
+      grant.addOIDCScope("openid");
+      await grant.save();
+      return grant;
+    },
   };
 }
 
@@ -206,5 +263,35 @@ class NothingStored implements Adapter {
   async findByUid(): Promise<undefined> {}
   async consume(): Promise<undefined> {}
   async destroy(): Promise<undefined> {}
+  async revokeByGrantId(): Promise<undefined> {}
+}
+
+/** Sessions and codes of people, while the process runs. */
+class StoredInMemory implements Adapter {
+  static readonly #all = new Map<string, AdapterPayload>();
+  readonly #kind: string;
+
+  constructor(kind: string) {
+    this.#kind = kind;
+  }
+
+  async upsert(id: string, payload: AdapterPayload): Promise<undefined> {
+    StoredInMemory.#all.set(`${this.#kind} ${id}`, payload);
+    if (payload.uid !== undefined) StoredInMemory.#all.set(`${this.#kind} uid ${payload.uid}`, payload);
+  }
+  async find(id: string): Promise<AdapterPayload | undefined> {
+    return StoredInMemory.#all.get(`${this.#kind} ${id}`);
+  }
+  async findByUserCode(): Promise<undefined> {}
+  findByUid(uid: string): Promise<AdapterPayload | undefined> {
+    return this.find(`uid ${uid}`);
+  }
+  async consume(id: string): Promise<undefined> {
+    const payload = await this.find(id);
+    if (payload !== undefined) payload.consumed = Math.floor(Date.now() / 1000);
+  }
+  async destroy(id: string): Promise<undefined> {
+    StoredInMemory.#all.delete(`${this.#kind} ${id}`);
+  }
   async revokeByGrantId(): Promise<undefined> {}
 }

@@ -76,7 +76,15 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: ["@bufbuild/protobuf"],
   },
   ops: {
-    knows: ["base", "http", "ledger/ports", "ledger/report", "ledger/search/search-query.ts", "telemetry"],
+    knows: [
+      "auth/sign-in.ts",
+      "base",
+      "http",
+      "ledger/ports",
+      "ledger/report",
+      "ledger/search/search-query.ts",
+      "telemetry",
+    ],
     packages: ["fastify", "node:http", "node:https"],
   },
   http: { knows: ["base"], packages: ["lru-cache", "node:http", "node:http2"] },

@@ -1,4 +1,7 @@
-/** The routes of the operator listener. The credentials stay in this module's memory: a reload forgets them. */
+/**
+ * The routes of the operator listener. A token stays in this module's memory: a reload forgets it. The session of a
+ * person who signed in at the issuer is a cookie, which no script can read.
+ */
 import type { GivenReceipt } from "./verify.ts";
 
 /** A log as `GET /ledger` lists it. */
@@ -150,9 +153,33 @@ export async function signIn(given: string, expired: () => void): Promise<readon
   }
 }
 
-export function signOut(): void {
+/** How people sign in here, and the session of this browser, if there is one. */
+export interface SignInState {
+  /** Whether people can sign in at an issuer. */
+  readonly sign_in: boolean;
+  readonly session?: { readonly subject: string; readonly tenants?: readonly string[]; readonly expires_at: string };
+}
+
+let isBySession = false;
+
+export async function signInState(): Promise<SignInState> {
+  return (await fetch("/console/session", { cache: "no-store" })).json();
+}
+
+/** Uses the browser's session, and returns the logs that it may see. */
+export async function resume(expired: () => void): Promise<readonly Log[]> {
+  isBySession = true;
+  onExpired = expired;
+  return logsOf();
+}
+
+/** Forgets the token, or ends the browser's session. */
+export async function signOut(): Promise<void> {
+  const wasBySession = isBySession;
   credentials = undefined;
+  isBySession = false;
   onExpired = () => {};
+  if (wasBySession) await fetch("/console/sign-out", { method: "POST" });
 }
 
 export async function logsOf(): Promise<readonly Log[]> {
@@ -237,7 +264,12 @@ export async function answerOf<Answer>(path: string, init: RequestInit = {}): Pr
 async function answer(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   if (credentials !== undefined) headers.set("authorization", `Bearer ${credentials}`);
-  const response = await fetch(path, { ...init, headers, credentials: "omit", cache: "no-store" });
+  const response = await fetch(path, {
+    ...init,
+    headers,
+    credentials: isBySession ? "same-origin" : "omit",
+    cache: "no-store",
+  });
   if (response.ok) return response;
   const { error } = await response.json().catch(() => ({ error: undefined }));
   if (response.status === 401) onExpired();

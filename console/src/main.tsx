@@ -1,7 +1,7 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { LocationProvider, lazy, Route, Router, useLocation } from "preact-iso";
-import { type Log, signIn, signOut } from "./api.ts";
+import { type Log, resume, type SignInState, signIn, signInState, signOut } from "./api.ts";
 import { useTitle } from "./hooks.ts";
 import { ArtifactPage } from "./pages/artifact.tsx";
 import { LedgerPage } from "./pages/ledger.tsx";
@@ -25,8 +25,19 @@ function Console() {
   const [lastLog, setLastLog] = useState<string>();
   useEffect(() => setLastLog((last) => ofPath ?? last), [ofPath]);
   const current = ofPath ?? lastLog ?? logs?.[0]?.name;
+  const [person, setPerson] = useState<SignInState>();
+  useEffect(() => {
+    const expired = () => leave("The session ended: sign in again.");
+    const start = async () => {
+      const state = await signInState().catch(() => ({ sign_in: false }) as SignInState);
+      if (state.session !== undefined) setLogs(await resume(expired).catch(() => undefined));
+      setNotice(refusalIn(location.search));
+      setPerson(state);
+    };
+    void start();
+  }, []);
   const leave = (why?: string) => {
-    signOut();
+    void signOut();
     setLogs(undefined);
     setNotice(why);
   };
@@ -76,7 +87,7 @@ function Console() {
       </header>
       <main id="content" tabIndex={-1}>
         {session === undefined && !isOpen ? (
-          <SignIn notice={notice} enter={enter} />
+          person !== undefined && <SignIn notice={notice} enter={enter} byIssuer={person.sign_in} />
         ) : (
           <Router>
             <Route path="/console/verify" component={VerifyPage} />
@@ -107,8 +118,26 @@ function PageLink({ href, text }: { readonly href: string; readonly text: string
   );
 }
 
-function SignIn({ notice, enter }: { readonly notice: string | undefined; enter(token: string): Promise<void> }) {
+/** Why the issuer's answer did not lead to a session. */
+const refusals: Readonly<Record<string, string>> = {
+  no_role: "You are signed in at the issuer, but have no role here. Ask for operator, or auditor of a tenant.",
+  refused: "The sign-in was not completed in this browser, or took too long. Try again.",
+};
+
+function refusalIn(query: string): string | undefined {
+  const refused = new URLSearchParams(query).get("refused");
+  return refused === null ? undefined : (refusals[refused] ?? refusals.refused);
+}
+
+function SignIn(props: {
+  readonly notice: string | undefined;
+  readonly byIssuer: boolean;
+  enter(token: string): Promise<void>;
+}) {
+  const { notice, byIssuer, enter } = props;
   useTitle("Sign in");
+  const { path } = useLocation();
+  const start = () => location.assign(`/console/sign-in?to=${encodeURIComponent(path)}`);
   const [error, setError] = useState<Error>();
   const [isBusy, setBusy] = useState(false);
   const submit = async (event: SubmitEvent) => {
@@ -122,13 +151,18 @@ function SignIn({ notice, enter }: { readonly notice: string | undefined; enter(
     <form class="sign-in" onSubmit={submit}>
       <h1>Sign in</h1>
       {notice !== undefined && <p class="note">{notice}</p>}
+      {byIssuer && (
+        <button type="button" class="person" onClick={start}>
+          Sign in as yourself
+        </button>
+      )}
       {/* One-time codes are kept by no password manager, and neither is this. */}
       <label>
         <span>Operator token, or an access token with the scope ledger.search</span>
         <input name="token" type="password" autocomplete="off" required spellcheck={false} />
       </label>
-      <button type="submit" disabled={isBusy}>
-        Sign in
+      <button type="submit" class={byIssuer ? "second" : ""} disabled={isBusy}>
+        {byIssuer ? "Sign in with the token" : "Sign in"}
       </button>
       {error !== undefined && <Failure error={error} />}
       <p class="quiet">

@@ -4,9 +4,11 @@ import { daysTo, valuesOf } from "../src/chart.tsx";
 import { csvOf } from "../src/csv.ts";
 import { digestOf } from "../src/hash.ts";
 import { laneOf } from "../src/pages/artifact.tsx";
+import { countedPolicies } from "../src/pages/policies.tsx";
 import { countsIn } from "../src/pages/principal.tsx";
 import { commandOf } from "../src/pages/reports.tsx";
 import { samplesIn } from "../src/pages/system.tsx";
+import { changedFiles } from "../src/policies.ts";
 
 test("a file is hashed piece by piece, as sha256sum does", async () => {
   const bytes = new Uint8Array(300_000).map((_, index) => index % 251);
@@ -87,4 +89,36 @@ test("values are counted, the most frequent first", () => {
       { value: "a", records: 1 },
     ],
   });
+});
+
+test("policies are listed by their decisions, those that never decided last, and other reasons apart", () => {
+  const policy = (id: string, layer = "tenant") => ({
+    layer,
+    set: "default",
+    id,
+    file: "f",
+    line: 1,
+    effect: "permit",
+  });
+  const counted = {
+    records: 9,
+    values: [
+      { value: "tenant/a", records: 2 },
+      { value: "tenant/gone", records: 3 },
+      { value: "platform/b", records: 4 },
+    ],
+  };
+  const { rows, others } = countedPolicies([policy("never"), policy("a"), policy("b", "platform")], counted);
+  expect(rows.map(({ policy: { id }, decisions }) => [id, decisions])).toEqual([
+    ["b", 4],
+    ["a", 2],
+    ["never", 0],
+  ]);
+  expect(others).toEqual([{ value: "tenant/gone", records: 3 }]);
+});
+
+test("a draft's changed files are those that were added, removed or edited", () => {
+  const before = { a: "1", b: "2", c: "3" };
+  expect(changedFiles(before, { b: "2", c: "4", d: "" })).toEqual(["a", "c", "d"]);
+  expect(changedFiles(before, { ...before })).toEqual([]);
 });

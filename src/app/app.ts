@@ -62,7 +62,7 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
   };
   const callers = await openCallers(config, shared, policy.engine.callerAttributes, machine).catch(giveUp);
   const { authenticator } = callers;
-  const viewers = await openOpsViewers(config, authenticator, files, timers).catch(giveUp);
+  const viewers = await openOpsViewers(config, authenticator, machine).catch(giveUp);
   const quotas = await openQuotas(config, shared, machine).catch(giveUp);
   const checks = [
     storeReadiness({ ledger, stuck }),

@@ -44,6 +44,7 @@ export async function createOperatorSide(
           logs,
           viewerOf: viewers.viewerOf,
           explain: (tenantId, recordId) => explainDecision(logs, policy, tenantId, recordId),
+          signIn: viewers.signIn,
           policies: servedPolicies(config, logs, policy, timers),
           consolePage: new URL("../../console/dist/index.html", import.meta.url),
         }

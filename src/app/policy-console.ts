@@ -27,15 +27,15 @@ export function servedPolicies(
 ): ServedPolicies {
   return {
     async overview(log, tenantId, isWhole) {
-      const own = policy.setOf("tenant", tenantId);
+      const own = policy.engine.setOf("tenant", tenantId);
       const sets = [
-        ...(isWhole ? [["platform", policy.setOf("platform", tenantId)] as const] : []),
+        ...(isWhole ? [["platform", policy.engine.setOf("platform", tenantId)] as const] : []),
         ["tenant", own] as const,
       ];
       return {
         current_revision: policy.revision,
         policies: sets.flatMap(([layer, set]) =>
-          policy.policies
+          policy.engine.policies
             .filter((one) => one.set === set)
             .map(({ id, file, line, effect, description }) => ({ layer, set, id, file, line, effect, description })),
         ),
@@ -63,7 +63,7 @@ export function servedPolicies(
       const { runTrial } = await import("../domain/playground.ts");
       const { keyReferences, supportedProfiles } = settings;
       const trial = {
-        inForce: policy.contentBytes,
+        inForce: policy.engine.contentBytes,
         draft: { files, questions },
         settings: { keyReferences, supportedProfiles },
       };

@@ -92,6 +92,7 @@ export function parseIssuer(issuer: string): URL {
 export interface Discovered {
   readonly keySetUrl: URL;
   readonly tokenEndpoint: string | undefined;
+  readonly document: Readonly<Record<string, unknown>>;
 }
 
 /**
@@ -109,7 +110,7 @@ export async function discover(issuer: string, context: FetchContext): Promise<D
   }
   const url = new URL(keySetUrl);
   if (!isAllowed(url, parseIssuer(issuer))) throw new Error("the issuer's jwks_uri is not https");
-  return { keySetUrl: url, tokenEndpoint: typeof tokenEndpoint === "string" ? tokenEndpoint : undefined };
+  return { keySetUrl: url, tokenEndpoint: typeof tokenEndpoint === "string" ? tokenEndpoint : undefined, document };
 }
 
 /**
@@ -148,7 +149,8 @@ function isSignatureKey(key: unknown): key is JWK {
   return (kty === "RSA" || kty === "EC" || kty === "OKP") && (use === undefined || use === "sig");
 }
 
-function isAllowed(url: URL, issuer: URL): boolean {
+/** Whether what is at the URL comes over https, or over http on loopback as the issuer itself. */
+export function isAllowed(url: URL, issuer: URL): boolean {
   if (url.protocol === "https:") return true;
   return url.protocol === "http:" && isLoopbackHost(url.hostname) && isLoopbackHost(issuer.hostname);
 }

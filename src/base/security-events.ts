@@ -15,6 +15,7 @@ const names = [
   "forwarded_certificate_ignored",
   "issuer_overreached",
   "operator_refused",
+  "operator_signed_in",
   "policy_changed",
   "policy_refused",
   "policy_alert",

@@ -1,7 +1,7 @@
 /** Checks the files and directories that settings name: that they exist and have valid content. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { NotRegularFileError } from "../files/file-system.ts";
-import { filesOf, parseIssuerFile, parseQuotaFile } from "./data-files.ts";
+import { filesOf, parseIssuerFile, parseQuotaFile, parseSignInFile } from "./data-files.ts";
 import type { Config, Key } from "./settings.ts";
 
 /**
@@ -61,6 +61,16 @@ const rules: readonly FileRule[] = [
   { key: "oidcCa", problem: certificates },
   { key: "storePasswordFile", problem: readable },
   { key: "quotas", problem: (path, _config, files) => messageOf(files.readText(path), parseQuotaFile) },
+  {
+    key: "consoleSignIn",
+    problem: (path, _config, files) =>
+      messageOf(files.readText(path), (text) => {
+        const { clientSecretFile: file } = parseSignInFile(text);
+        requireSecret(file, files);
+        if (files.readText(file).trim().length < 32)
+          throw new Error(`${file} holds a secret of fewer than 32 characters`);
+      }),
+  },
   {
     key: "oidcIssuers",
     problem: (path, config, files) =>

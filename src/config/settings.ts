@@ -89,6 +89,12 @@ export const settings = {
     path,
     "File of the operators whose credentials open every log, written by the command `operators`",
   ),
+  consoleSignIn: optional(
+    "SVC_CONSOLE_SIGN_IN",
+    "the console takes tokens only",
+    path,
+    "YAML or JSON file: the OpenID Connect issuer by which people sign in to the console, and their roles",
+  ),
   publicUrl: optional("SVC_PUBLIC_URL", "from the request", baseUrl, "Base URL at which callers reach the service"),
   serviceName: given(
     "SVC_SERVICE_NAME",

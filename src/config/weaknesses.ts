@@ -110,6 +110,12 @@ export const weaknesses: readonly Weakness[] = [
   ),
   needs("tlsCert", "tlsKey", "needs SVC_TLS_KEY"),
   needs("tlsKey", "tlsCert", "needs SVC_TLS_CERT"),
+  weak(
+    ["consoleSignIn", "opsListen", "opsTlsCert"],
+    ({ consoleSignIn, opsListen, opsTlsCert }) =>
+      consoleSignIn !== undefined && !opsListen.loopback && opsTlsCert === undefined,
+    "would send sessions in plaintext off loopback: set SVC_OPS_TLS_CERT and SVC_OPS_TLS_KEY",
+  ),
   needs("opsTlsCert", "opsTlsKey", "needs SVC_OPS_TLS_KEY"),
   needs("opsTlsKey", "opsTlsCert", "needs SVC_OPS_TLS_CERT"),
   needs("tlsClientCa", "tlsCert", "needs SVC_TLS_CERT and SVC_TLS_KEY"),

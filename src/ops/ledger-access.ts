@@ -1,6 +1,7 @@
 /** Access to the logs: identifies the viewer of a request, and the logs that it may see. */
 import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { SignIn } from "../auth/sign-in.ts";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { createFairSemaphore, type FairLimits } from "../base/fair-queue.ts";
@@ -11,9 +12,12 @@ import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { LogFields, Logger } from "../telemetry/logger.ts";
 
 export interface Viewer {
-  /** Tenant whose log it may see; undefined for every log. */
-  readonly tenantId: TenantId | undefined;
-  /** Name of an operator, or the principal of a tenant's token; both undefined without credentials. */
+  /** Tenants whose logs it may see; undefined for every log. */
+  readonly tenantIds: readonly TenantId[] | undefined;
+  /**
+   * Name of an operator, or of an auditor who signed in; or the principal of a tenant's token. All undefined without
+   * credentials.
+   */
   readonly operator?: string;
   readonly principalId?: PrincipalId;
   /** Whether it showed credentials, rather than being trusted for its address. */
@@ -35,6 +39,8 @@ export interface ServedLogs {
    */
   readonly explain: (tenantId: TenantId, recordId: RecordId) => Promise<object>;
   readonly policies: ServedPolicies;
+  /** Sign-in to the console; absent if it takes tokens only. */
+  readonly signIn?: SignIn | undefined;
   /** The built document of the console, which reads the logs. */
   readonly consolePage: URL;
 }
@@ -86,9 +92,10 @@ export function admitViewers(
     });
     request.setDecorator(decorator, viewer);
     const { log } = request.params as { readonly log?: string };
-    if (viewer.tenantId === undefined || log === undefined) return;
+    if (viewer.tenantIds === undefined || log === undefined) return;
     const tenantId = await viewerLimits.read(request, reply, () => logs.tenantOf(log));
-    if (tenantId !== viewer.tenantId) throw new ServiceError("no_route", "there is no such log");
+    if (tenantId === undefined || !viewer.tenantIds.includes(tenantId))
+      throw new ServiceError("no_route", "there is no such log");
   });
 }
 
@@ -99,9 +106,9 @@ export function viewerOfRequest(request: FastifyRequest): Viewer {
 
 /** Logs who looks into which log, and by which parameters, without their values. */
 export function noteSearch(logger: Pick<Logger, "info">, request: FastifyRequest, fields: readonly string[]): void {
-  const { operator, tenantId, principalId } = viewerOfRequest(request);
+  const { operator, tenantIds, principalId } = viewerOfRequest(request);
   const { log } = request.params as { readonly log?: string };
-  const who = { operator, tenant_id: tenantId, principal_id: principalId, remote_address: request.ip };
+  const who = { operator, tenant_id: tenantIds?.join(), principal_id: principalId, remote_address: request.ip };
   logger.info({ ...securityFields("ledger_searched"), ...who, log, fields }, "a log is searched");
 }
 
@@ -185,8 +192,8 @@ export function createViewerLimits(): ViewerLimits {
 
 /** Viewers of every log share one party. */
 function partyOf(request: FastifyRequest): string {
-  const { tenantId } = viewerOfRequest(request);
-  return tenantId === undefined ? "operator" : `tenant ${tenantId}`;
+  const { tenantIds } = viewerOfRequest(request);
+  return tenantIds === undefined ? "operator" : `tenant ${tenantIds.join()}`;
 }
 
 /** One signal of an answer, whatever number of turns it takes. */

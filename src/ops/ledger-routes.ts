@@ -1,7 +1,7 @@
 /** The logs over HTTP: C2SP tlog-tiles, a list of the logs, consistency proofs, search, and records for the console. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
-import { parseRecordId, type RecordId } from "../base/ids.ts";
+import { parseRecordId, type RecordId, type TenantId } from "../base/ids.ts";
 import type { PublishedLogs, Receipt } from "../ledger/ports/ledger.ts";
 import { reportHtml, reportStyleSource } from "../ledger/report/html.ts";
 import {
@@ -81,8 +81,8 @@ function addListRoute(
   });
 }
 
-function maySee(viewer: Viewer, tenantId: string): boolean {
-  return viewer.tenantId === undefined || viewer.tenantId === tenantId;
+function maySee({ tenantIds }: Viewer, tenantId: TenantId): boolean {
+  return tenantIds === undefined || tenantIds.includes(tenantId);
 }
 
 function addLogRoutes(scope: FastifyInstance, logs: PublishedLogs, viewerLimits: ViewerLimits): void {
@@ -269,7 +269,7 @@ function addRecordRoutes(
     const { log, record } = request.params;
     const viewer = viewerOfRequest(request);
     if (viewer.contentRefusal !== undefined) throw viewer.contentRefusal;
-    if (viewer.tenantId !== undefined) throw new ServiceError("no_route", "explanations are for operators");
+    if (viewer.tenantIds !== undefined) throw new ServiceError("no_route", "explanations are for operators");
     const tenantId = await viewerLimits.read(request, reply, () => logs.tenantOf(log));
     if (tenantId === undefined) throw new ServiceError("no_route", "there is no such log");
     const found = await viewerLimits.search(request, reply, () => {

@@ -24,6 +24,7 @@ import { addConsoleRoutes } from "./console-routes.ts";
 import { refusalLog, type ServedLogs } from "./ledger-access.ts";
 import { addLedgerRoutes } from "./ledger-routes.ts";
 import { type ReadinessCheck, runChecks } from "./readiness.ts";
+import { addSignInRoutes } from "./sign-in-routes.ts";
 
 export interface OpsListenerOptions {
   readonly serviceName: string;
@@ -106,7 +107,9 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
     return reply.header("content-type", contentType).send(body);
   });
   if (options.logs !== undefined) {
-    addLedgerRoutes(server, options, options.logs, refusalLog(options.logger, options.timers));
+    const noteRefusal = refusalLog(options.logger, options.timers);
+    addLedgerRoutes(server, options, options.logs, noteRefusal);
+    addSignInRoutes(server, options.logs.signIn, options.logger, noteRefusal);
     addConsoleRoutes(server, options.logs.consolePage);
   }
   refuseTheRest(server, options, methodsOf);

@@ -41,7 +41,7 @@ export function addPolicyRoutes(
     if (viewer.contentRefusal !== undefined) throw viewer.contentRefusal;
     const tenantId = await logs.tenantOf(log);
     if (tenantId === undefined) throw new ServiceError("no_route", "there is no such log");
-    return { service: serviceName, log, ...(await work(tenantId, viewer.tenantId === undefined)) };
+    return { service: serviceName, log, ...(await work(tenantId, viewer.tenantIds === undefined)) };
   };
   scope.get<OfLog>("/ledger/:log/policies", (request, reply) =>
     answer(request, (tenantId, isOperator) =>

@@ -333,7 +333,7 @@ function Tests({ tests: { passed, failed, tests, unexercised } }: { readonly tes
       </ul>
       {unexercised.length > 0 && (
         <details>
-          <summary>{unexercised.length} policies decide no test</summary>
+          <summary>Policies that decide no test: {unexercised.length}</summary>
           <ul>
             {unexercised.map(({ set, id, file, line }) => (
               <li key={`${set}/${id}`}>
@@ -406,7 +406,7 @@ function Differences({ diff: { changes, asked, summary, ways } }: { readonly dif
         which they are decided differently. Others may be, too: this is no proof.
       </p>
       {ways.map(({ tenants, actions, example, ...way }, index) => (
-        <WayView key={index} way={way} title={`${actions.join(", ")} for ${tenants.join(", ")}`}>
+        <WayView key={index} way={way} title={`${actions.join(", ")} for ${tenants.map(tenantName).join(", ")}`}>
           <details>
             <summary>Example</summary>
             <pre>{JSON.stringify(example, undefined, 2)}</pre>
@@ -417,12 +417,17 @@ function Differences({ diff: { changes, asked, summary, ways } }: { readonly dif
   );
 }
 
+/** Stands for all tenants that the manifest does not name. */
+function tenantName(tenant: string): string {
+  return tenant === "any-other-tenant" ? "any other tenant" : tenant;
+}
+
 function WayView(props: { readonly way: Way; readonly title: string; readonly children: ComponentChildren }) {
   const { kind, before, after } = props.way;
   return (
     <div class="policy">
       <h3>
-        {kind.replaceAll("_", " ")}: {props.title}
+        {kind === "reasons" ? "the same, for other reasons" : kind.replaceAll("_", " ")}: {props.title}
       </h3>
       {[["was", before] as const, ["is", after] as const].map(([when, { allow, reasons }]) => (
         <p key={when}>

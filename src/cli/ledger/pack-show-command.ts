@@ -1,6 +1,6 @@
 import { createReadStream } from "node:fs";
-import { visibleLine } from "../../base/visible-text.ts";
 import { contentAddress } from "../../base/text-forms.ts";
+import { visibleLine } from "../../base/visible-text.ts";
 import {
   linesOf,
   maxLineBytes,

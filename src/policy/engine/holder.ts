@@ -26,17 +26,9 @@ export class PolicyHolder implements PolicyEngine {
     return this.#engine.revision;
   }
 
-  get policies(): CompiledEngine["policies"] {
-    return this.#engine.policies;
-  }
-
-  /** Content of the revision in force, in UTF-8. */
-  get contentBytes(): Uint8Array {
-    return this.#engine.contentBytes;
-  }
-
-  setOf(...asked: Parameters<CompiledEngine["setOf"]>): string | undefined {
-    return this.#engine.setOf(...asked);
+  /** The engine in force, to be read at once: it may be replaced. */
+  get engine(): Omit<CompiledEngine, "release"> {
+    return this.#engine;
   }
 
   /**

@@ -64,7 +64,7 @@ test("a refusal keeps its headers; whatever else goes wrong is not told", async 
 describe("much that one viewer asks for", () => {
   const tenantOf = ({ headers }: IncomingMessage) => tenant(String(headers["x-tenant"]));
   const viewerOf = async (request: IncomingMessage) => ({
-    tenantId: tenantOf(request),
+    tenantIds: [tenantOf(request)],
     presented: true,
     contentRefusal: undefined,
   });

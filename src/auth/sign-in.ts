@@ -1,0 +1,226 @@
+/**
+ * Signs people in by OpenID Connect: authorization code with PKCE (RFC 7636) at a confidential client. Both the sign-in
+ * under way and the session are encrypted cookies, whose key comes from the client's secret, so replicas share them.
+ */
+import { createHash, hkdfSync, timingSafeEqual } from "node:crypto";
+import { createLocalJWKSet, EncryptJWT, type JWTPayload, jwtDecrypt, jwtVerify } from "jose";
+import type { Clock } from "../base/clock.ts";
+import { ServiceError } from "../base/errors.ts";
+import { createSemaphore } from "../base/fair-queue.ts";
+import { parseTenantId, type RandomFill, type TenantId } from "../base/ids.ts";
+import type { Timers } from "../base/timers.ts";
+import { signatureAlgorithms } from "./challenge.ts";
+import {
+  discover,
+  type FetchContext,
+  fetchJsonObject,
+  fetchKeySet,
+  isAllowed,
+  parseIssuer,
+} from "./issuer-documents.ts";
+
+export const signInLimits = {
+  /** Seconds from the start of a sign-in to its end at the issuer. */
+  flowSeconds: 600,
+  /** Seconds of a session, which nothing extends. */
+  sessionSeconds: 1_800,
+  /** Browsers drop longer cookies. */
+  cookieCharacters: 3_800,
+} as const;
+
+export interface SignInOptions {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** Origin at which browsers reach the console. */
+  readonly url: string;
+  /** Claim of the ID token: a list of `operator` and `auditor:<tenant>`. */
+  readonly rolesClaim: string;
+  readonly fetch: FetchContext["fetch"];
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly random: RandomFill;
+}
+
+/** A person who signed in. */
+export interface SignedIn {
+  readonly id: string;
+  /** `sub` of the ID token. */
+  readonly subject: string;
+  /** Tenants whose logs an auditor may see; undefined for an operator. */
+  readonly tenantIds: readonly TenantId[] | undefined;
+  readonly expiresAtMs: number;
+}
+
+export type SignInProblem = "no_role" | "refused";
+
+export interface SignIn {
+  /** Whether browsers reach the console over https. */
+  readonly isSecure: boolean;
+  /** Rejects with an Error if the issuer's documents show that a sign-in would not be safe; else resolves. */
+  check(): Promise<void>;
+  /** Begins at the issuer; `flow` is the value of the browser's cookie. Rejects with `issuer_unavailable`. */
+  begin(returnTo: string): Promise<{ readonly location: string; readonly flow: string }>;
+  /** Ends what `begin` began in the same browser, by the parameters of the redirect. */
+  finish(
+    parameters: URLSearchParams,
+    flow: string,
+  ): Promise<{ readonly session: string; readonly who: SignedIn; readonly returnTo: string } | SignInProblem>;
+  /** The person of a session's cookie; undefined if it is not valid, or expired or ended. */
+  sessionOf(cookie: string): Promise<SignedIn | undefined>;
+  /** Ends a session at this process; at others the cookie is valid until it expires, for those who kept a copy. */
+  end(session: SignedIn): void;
+}
+
+const callbackPath = "/console/sign-in/callback";
+const timeoutMs = 5_000;
+/** Milliseconds for which documents of the issuer are used. */
+const documentsMs = 60_000;
+
+/** Throws an Error if the issuer may not be used. */
+export function createSignIn(options: SignInOptions): SignIn {
+  const { issuer, clientId, clientSecret, url, rolesClaim, clock, timers, random } = options;
+  const issuerUrl = parseIssuer(issuer);
+  const context: FetchContext = { ...options, timeoutMs, signal: new AbortController().signal };
+  const key = new Uint8Array(hkdfSync("sha256", clientSecret, url, `console sign-in ${clientId}`, 32));
+  const slots = createSemaphore(4, 32);
+  const ended = new Set<string>();
+  let documents: { readonly found: ReturnType<typeof discover>; readonly atMs: number } | undefined;
+
+  /** The discovery document, if a sign-in by it is safe. Rejects with an Error otherwise, or if it cannot be fetched. */
+  async function endpoints() {
+    if (documents === undefined || clock.now() - documents.atMs > documentsMs) {
+      const found = discover(issuer, context);
+      documents = { found, atMs: clock.now() };
+      found.catch(() => {
+        documents = undefined;
+      });
+    }
+    const { document, keySetUrl } = await documents.found;
+    const methods = document.code_challenge_methods_supported;
+    if (!Array.isArray(methods) || !methods.includes("S256")) throw new UnsafeIssuer("does not support PKCE with S256");
+    const endpoint = (name: string): URL => {
+      const text = document[name];
+      const found = typeof text === "string" && URL.canParse(text) ? new URL(text) : undefined;
+      if (found === undefined || !isAllowed(found, issuerUrl)) throw new UnsafeIssuer(`has no ${name} over https`);
+      return found;
+    };
+    return { authorize: endpoint("authorization_endpoint"), token: endpoint("token_endpoint"), keySetUrl, document };
+  }
+
+  function seal(kind: string, claims: JWTPayload, seconds: number): Promise<string> {
+    const expires = Math.floor(clock.now() / 1000) + seconds;
+    const token = new EncryptJWT(claims).setAudience(kind).setExpirationTime(expires);
+    return token.setProtectedHeader({ alg: "dir", enc: "A256GCM" }).encrypt(key);
+  }
+
+  async function opened(kind: string, cookie: string): Promise<JWTPayload | undefined> {
+    if (cookie.length > signInLimits.cookieCharacters) return undefined;
+    const rules = { audience: kind, currentDate: new Date(clock.now()), requiredClaims: ["exp"] };
+    const algorithms = { keyManagementAlgorithms: ["dir"], contentEncryptionAlgorithms: ["A256GCM"] };
+    return jwtDecrypt(cookie, key, { ...rules, ...algorithms }).then(
+      ({ payload }) => payload,
+      () => undefined,
+    );
+  }
+
+  const secret = () => Buffer.from(random(new Uint8Array(32))).toString("base64url");
+  const redirectUri = url + callbackPath;
+
+  /** Exchanges the code and verifies the ID token (OpenID Connect Core §3.1.3.7). Rejects with an Error. */
+  async function identityOf(code: string, verifier: string, nonce: string): Promise<JWTPayload> {
+    const { token: endpoint, keySetUrl } = await endpoints();
+    const credentials = [clientId, clientSecret].map(encodeURIComponent).join(":");
+    const grant = { grant_type: "authorization_code", code, redirect_uri: redirectUri, code_verifier: verifier };
+    const answer = await fetchJsonObject(endpoint, "token", context, {
+      method: "POST",
+      headers: {
+        authorization: `Basic ${Buffer.from(credentials).toString("base64")}`,
+        "content-type": "application/x-www-form-urlencoded",
+      },
+      body: new URLSearchParams(grant).toString(),
+    });
+    const { keys } = await fetchKeySet(keySetUrl, context);
+    const { payload } = await jwtVerify(String(answer.id_token), createLocalJWKSet({ keys: [...keys] }), {
+      ...{ issuer, audience: clientId, algorithms: signatureAlgorithms, clockTolerance: 30 },
+      ...{ currentDate: new Date(clock.now()), requiredClaims: ["sub", "exp", "iat", "nonce"] },
+    });
+    const { azp } = payload;
+    if (
+      payload.nonce !== nonce ||
+      (azp !== undefined && azp !== clientId) ||
+      (Array.isArray(payload.aud) && payload.aud.length > 1)
+    )
+      throw new Error("the ID token is of another sign-in, or for another client");
+    return payload;
+  }
+
+  return {
+    isSecure: url.startsWith("https:"),
+    async check() {
+      await endpoints().catch((error: unknown) => {
+        if (error instanceof UnsafeIssuer) throw error;
+      });
+    },
+    async begin(returnTo) {
+      const { authorize } = await endpoints().catch((cause: unknown) => {
+        throw new ServiceError("issuer_unavailable", "the issuer for sign-in is not available", { cause });
+      });
+      const [state, nonce, verifier] = [secret(), secret(), secret()];
+      const challenge = createHash("sha256").update(verifier).digest("base64url");
+      const asked = {
+        ...{ response_type: "code", client_id: clientId, redirect_uri: redirectUri, scope: "openid", state, nonce },
+        ...{ code_challenge: challenge, code_challenge_method: "S256" },
+      };
+      for (const [name, value] of Object.entries(asked)) authorize.searchParams.set(name, value);
+      const flow = await seal("flow", { state, nonce, verifier, returnTo }, signInLimits.flowSeconds);
+      return { location: authorize.href, flow };
+    },
+    async finish(parameters, flow) {
+      const begun = await opened("flow", flow);
+      const [state, code, iss] = ["state", "code", "iss"].map((name) => parameters.get(name));
+      if (begun === undefined || typeof state !== "string" || !isSame(state, String(begun.state))) return "refused";
+      // RFC 9207: the answer of another issuer.
+      if (typeof code !== "string" || (typeof iss === "string" && iss !== issuer)) return "refused";
+      const work = () => identityOf(code, String(begun.verifier), String(begun.nonce));
+      const claims = await slots.run(work, context.signal).catch(() => undefined);
+      if (claims === undefined) return "refused";
+      const roles = rolesIn(claims[rolesClaim]);
+      if (roles === undefined) return "no_role";
+      const { sessionSeconds, cookieCharacters } = signInLimits;
+      const id = secret();
+      const session = await seal("session", { jti: id, sub: String(claims.sub), ...roles }, sessionSeconds);
+      const who = session.length > cookieCharacters ? undefined : await this.sessionOf(session);
+      return who === undefined ? "no_role" : { session, who, returnTo: String(begun.returnTo) };
+    },
+    async sessionOf(cookie) {
+      const { jti = "", sub = "", exp = 0, tenants } = (await opened("session", cookie)) ?? {};
+      if (jti === "" || ended.has(jti)) return undefined;
+      return { id: jti, subject: sub, tenantIds: tenants as readonly TenantId[] | undefined, expiresAtMs: exp * 1000 };
+    },
+    end({ id }) {
+      ended.add(id);
+      timers.after(signInLimits.sessionSeconds * 1_000, () => ended.delete(id));
+    },
+  };
+}
+
+class UnsafeIssuer extends Error {
+  constructor(problem: string) {
+    super(`the issuer ${problem}`);
+  }
+}
+
+/** What the roles allow; undefined if there are none that are known. */
+function rolesIn(claim: unknown): { readonly tenants?: readonly TenantId[] } | undefined {
+  const roles = [claim].flat().filter((role) => typeof role === "string");
+  if (roles.includes("operator")) return {};
+  const tenants = roles.flatMap((role) => (role.startsWith("auditor:") ? [parseTenantId(role.slice(8))] : []));
+  const known = tenants.filter((tenant) => tenant !== undefined);
+  return known.length === 0 ? undefined : { tenants: known };
+}
+
+function isSame(one: string, other: string): boolean {
+  const [left, right] = [one, other].map((text) => createHash("sha256").update(text).digest());
+  return left !== undefined && right !== undefined && timingSafeEqual(left, right);
+}

@@ -1,0 +1,187 @@
+import { randomFillSync } from "node:crypto";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from "jose";
+import { afterEach, expect, test } from "vitest";
+import { createSignIn, type SignInOptions } from "../../../src/auth/sign-in.ts";
+import { systemClock } from "../../../src/base/clock.ts";
+import { systemTimers } from "../../../src/base/timers.ts";
+
+const { privateKey, publicKey } = await generateKeyPair("ES256");
+const jwk = { ...(await exportJWK(publicKey)), kid: "k", alg: "ES256", use: "sig" };
+
+let server: Server | undefined;
+afterEach(() => server?.close());
+
+/** A token that the issuer answers with, for a nonce. */
+type MakeToken = (claims: JWTPayload) => Promise<string>;
+const signed: MakeToken = (claims) =>
+  new SignJWT(claims).setProtectedHeader({ alg: "ES256", kid: "k" }).sign(privateKey);
+
+interface Asked {
+  readonly authorization: string | undefined;
+  readonly body: URLSearchParams;
+}
+
+/** Starts an issuer with these differences from a good one, and a sign-in at it. */
+async function start({
+  document = {},
+  claims = {},
+  makeToken = signed,
+  options = {},
+}: {
+  readonly document?: object;
+  readonly claims?: JWTPayload;
+  readonly makeToken?: MakeToken;
+  readonly options?: Partial<SignInOptions>;
+} = {}) {
+  let nonce = "";
+  const asked: Asked[] = [];
+  server = createServer(async (request, response) => {
+    const answer = (value: object) => response.setHeader("content-type", "application/json").end(JSON.stringify(value));
+    if (request.url === "/keys") return answer({ keys: [jwk] });
+    if (request.url !== "/token")
+      return answer({
+        ...{
+          issuer: url,
+          jwks_uri: `${url}/keys`,
+          authorization_endpoint: `${url}/auth`,
+          token_endpoint: `${url}/token`,
+        },
+        ...{ code_challenge_methods_supported: ["S256"], ...document },
+      });
+    const body = new URLSearchParams(Buffer.concat(await request.toArray()).toString());
+    asked.push({ authorization: request.headers.authorization, body });
+    const now = Math.floor(Date.now() / 1000);
+    const usual = { iss: url, aud: "console", sub: "olga", iat: now, exp: now + 60, nonce, roles: ["operator"] };
+    return answer({ id_token: await makeToken({ ...usual, ...claims }) });
+  }).listen(0, "127.0.0.1");
+  await new Promise((resolve) => server?.once("listening", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const signIn = createSignIn({
+    ...{
+      issuer: url,
+      clientId: "console",
+      clientSecret: "s".repeat(32),
+      url: "https://ops.example",
+      rolesClaim: "roles",
+    },
+    ...{ fetch, clock: systemClock, timers: systemTimers, random: (bytes) => randomFillSync(bytes) },
+    ...options,
+  });
+  return {
+    signIn,
+    asked,
+    async finish(change: Readonly<Record<string, string>> = {}) {
+      const { location, flow } = await signIn.begin("/console/system");
+      const sent = new URL(location).searchParams;
+      nonce = sent.get("nonce") ?? "";
+      return signIn.finish(new URLSearchParams({ code: "c", state: sent.get("state") ?? "", ...change }), flow);
+    },
+  };
+}
+
+test("a sign-in sends the verifier of its challenge and the client's secret, and ends in a session", async () => {
+  const { signIn, asked, finish } = await start();
+  const done = await finish();
+  if (typeof done === "string") throw new Error(done);
+  expect(done).toMatchObject({ returnTo: "/console/system", who: { subject: "olga", tenantIds: undefined } });
+  expect(asked[0]?.authorization).toBe(`Basic ${btoa(`console:${"s".repeat(32)}`)}`);
+  expect(Object.fromEntries(asked[0]?.body ?? [])).toMatchObject({
+    grant_type: "authorization_code",
+    redirect_uri: "https://ops.example/console/sign-in/callback",
+    code_verifier: expect.stringMatching(/^[\w-]{43}$/),
+  });
+  expect(await signIn.sessionOf(done.session)).toEqual(done.who);
+  signIn.end(done.who);
+  expect(await signIn.sessionOf(done.session)).toBeUndefined();
+});
+
+const none: MakeToken = async (claims) =>
+  [{ alg: "none" }, claims]
+    .map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"))
+    .join(".")
+    .concat(".");
+const symmetric: MakeToken = (claims) =>
+  new SignJWT(claims).setProtectedHeader({ alg: "HS256", kid: "k" }).sign(new TextEncoder().encode("s".repeat(32)));
+const another: MakeToken = async (claims) =>
+  new SignJWT(claims).setProtectedHeader({ alg: "ES256", kid: "k" }).sign((await generateKeyPair("ES256")).privateKey);
+
+test.each([
+  ["of another nonce", { nonce: "other" }],
+  ["without a nonce", { nonce: undefined as unknown as string }],
+  ["for another client", { aud: "other" }],
+  ["for several clients", { aud: ["console", "other"] }],
+  ["that another client asked for", { azp: "other" }],
+  ["of another issuer", { iss: "https://other.example" }],
+  ["that expired", { exp: 1_000 }],
+  ["without a subject", { sub: undefined as unknown as string }],
+])("an ID token %s is refused", async (_, claims) => {
+  expect(await (await start({ claims })).finish()).toBe("refused");
+});
+
+test.each([
+  ["without a signature", none],
+  ["signed by the client's secret", symmetric],
+  ["signed by another key", another],
+])("an ID token %s is refused", async (_, makeToken) => {
+  expect(await (await start({ makeToken })).finish()).toBe("refused");
+});
+
+test.each([
+  ["another state", { state: "other" }],
+  ["the name of another issuer", { iss: "https://other.example" }],
+])("an answer with %s is refused before the code is used", async (_, change) => {
+  const { asked, finish } = await start();
+  expect([await finish(change), asked]).toEqual(["refused", []]);
+});
+
+test.each([
+  [
+    ["auditor:tenant-a", "auditor:tenant-b", "cook"],
+    ["tenant-a", "tenant-b"],
+  ],
+  [["auditor:tenant-a", "operator"], undefined],
+  ["auditor:tenant-a", ["tenant-a"]],
+])("the roles %j open the logs of %j", async (roles, tenantIds) => {
+  const done = await (await start({ claims: { roles } })).finish();
+  expect(typeof done === "string" ? done : done.who.tenantIds).toEqual(tenantIds);
+});
+
+test.each([
+  [[]],
+  ["Operator"],
+  ["auditor:"],
+  ["auditor:*"],
+  [{ operator: true }],
+  [7],
+  [Array.from({ length: 500 }, (_, at) => `auditor:tenant-${at}`)],
+])("the roles %j open nothing", async (roles) => {
+  expect(await (await start({ claims: { roles } })).finish()).toBe("no_role");
+});
+
+test.each([
+  ["does not support PKCE", { code_challenge_methods_supported: undefined }, "PKCE"],
+  ["supports plain PKCE only", { code_challenge_methods_supported: ["plain"] }, "PKCE"],
+  ["signs in over http elsewhere", { authorization_endpoint: "http://id.example/auth" }, "authorization_endpoint"],
+  ["takes secrets over http elsewhere", { token_endpoint: "http://id.example/token" }, "token_endpoint"],
+])("an issuer that %s is refused at the start and at each sign-in", async (_, document, problem) => {
+  const { signIn } = await start({ document });
+  await expect(signIn.check()).rejects.toThrow(problem);
+  await expect(signIn.begin("/console")).rejects.toMatchObject({ reason: "issuer_unavailable" });
+});
+
+test("an issuer that is down does not prevent a start, and is tried again", async () => {
+  let isDown = true;
+  const { signIn } = await start({
+    options: { fetch: (url, init) => (isDown ? Promise.reject(new Error("down")) : fetch(url, init)) },
+  });
+  await signIn.check();
+  await expect(signIn.begin("/console")).rejects.toMatchObject({ reason: "issuer_unavailable" });
+  isDown = false;
+  expect((await signIn.begin("/console")).location).toContain("code_challenge_method=S256");
+});
+
+test("an issuer over http off loopback is refused", () => {
+  expect(() => createSignIn({ issuer: "http://id.example" } as SignInOptions)).toThrow("https");
+});

@@ -184,8 +184,8 @@ function Revisions(props: {
     <section>
       <h2>Revisions</h2>
       <p class="quiet">
-        Revisions that decided, in the records {leaves.from} to {leaves.to} of the log. A revision is in force from its
-        load on; the first decision under it is the first that shows.
+        Revisions that decided, in the newest {leaves.to - leaves.from} of {leaves.to} records. A revision is in force
+        from its load on; what shows here is its first decision.
       </p>
       <div class="wide">
         <table class="rows">

@@ -132,7 +132,7 @@ test("two reports are made at once, and many that wait are refused", async () =>
       return { found: [], size: 0 };
     },
   } as unknown as PublishedLogs;
-  const viewerOf = async () => ({ tenantId: undefined, presented: true, contentRefusal: undefined });
+  const viewerOf = async () => ({ tenantIds: undefined, presented: true, contentRefusal: undefined });
   const { port } = await start(viewerOf, slow);
   const path = `http://127.0.0.1:${port}/ledger/x/report?template=access&last=1d`;
   const reports = Array.from({ length: 20 }, () => fetch(path));

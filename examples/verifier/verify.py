@@ -486,6 +486,43 @@ POSITION = ("record_id", "log_origin", "leaf_index", "tree_size", "leaf_hash", "
 MATERIAL = ("leaf", "opening", "record")
 
 
+def cbor(value):
+    """Deterministic CBOR (RFC 8949 section 4.2.1) of what a COSE receipt consists of."""
+    if value is None:
+        return b"\xf6"
+    if isinstance(value, int):
+        return cbor_head(0, value) if value >= 0 else cbor_head(1, -1 - value)
+    if isinstance(value, str):
+        return cbor_head(3, len(value.encode())) + value.encode()
+    if isinstance(value, bytes):
+        return cbor_head(2, len(value)) + value
+    if isinstance(value, dict):
+        return cbor_head(5, len(value)) + b"".join(cbor(part) for member in value.items() for part in member)
+    return cbor_head(4, len(value)) + b"".join(map(cbor, value))
+
+
+def cbor_head(major, number):
+    if number < 24:
+        return bytes([major << 5 | number])
+    width = next(width for width in range(4) if number < 1 << (8 << width))
+    return bytes([major << 5 | 24 + width]) + number.to_bytes(1 << width, "big")
+
+
+def check_cose(given, index, path, checkpoint, key):
+    """A COSE receipt (RFC 9942) of the same place. The signature of another key is ignored, as on a checkpoint."""
+    require(given is not None, "the COSE receipt is not base64")
+    protected = {1: -8, 4: bytes.fromhex(key.key_id), 15: {1: checkpoint.origin, 2: str(checkpoint.size)}, 395: 1}
+    parts = [cbor(protected), {396: {-1: [cbor([checkpoint.size, index, path])]}}, None, given[-64:]]
+    # The id of the key is behind the tag, the array, the heads of the header, and the algorithm.
+    start = 2 + len(cbor_head(2, len(parts[0]))) + 5
+    own = b"\xd2" + cbor(parts)
+    rest = own[:start] + given[start : start + 4] + own[start + 4 :]
+    require(given == rest, "the COSE receipt is not of this leaf and tree")
+    signed = cbor(["Signature1", parts[0], b"", checkpoint.root])
+    good = given != own or ed25519_verify(key.public_key, signed, parts[3])
+    require(good, "the COSE receipt has a wrong signature by the trusted key")
+
+
 def is_receipt(value):
     if not isinstance(value, dict):
         return False
@@ -494,7 +531,7 @@ def is_receipt(value):
     return (
         all(isinstance(value.get(name), str) for name in texts)
         and all(isinstance(n, float) and n.is_integer() and abs(n) <= MAX_SAFE for n in numbers)
-        and all(name not in value or isinstance(value[name], str) for name in MATERIAL)
+        and all(name not in value or isinstance(value[name], str) for name in (*MATERIAL, "cose"))
     )
 
 
@@ -548,12 +585,14 @@ def verify_receipt(file, trust):
 def check_receipt(receipt, trust):
     index, path, checkpoint = parse_proof(receipt["proof"])
     key, cosigned = trust.open(checkpoint)
-    require(set(receipt) <= set(POSITION + MATERIAL), "the receipt has members that no receipt has")
+    require(set(receipt) <= {*POSITION, *MATERIAL, "cose"}, "the receipt has members that no receipt has")
     hashed = parse_base64(receipt["leaf_hash"])
     require(hashed is not None and len(hashed) == 32, "the leaf_hash is malformed")
     require(leads_to_root(hashed, index, checkpoint.size, checkpoint.root, path), "the proof does not lead to the root")
     told = (receipt["log_origin"], receipt["leaf_index"], receipt["tree_size"])
     require(told == (checkpoint.origin, index, checkpoint.size), "the members are not what the proof shows")
+    if "cose" in receipt:
+        check_cose(parse_base64(receipt["cose"]), index, path, checkpoint, key)
     position = {"log": checkpoint.origin, "leaf_index": index, "tree_size": checkpoint.size, "key_id": key.key_id}
     position["witnesses"] = cosigned
     given = [name for name in MATERIAL if name in receipt]

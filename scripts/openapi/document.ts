@@ -113,7 +113,7 @@ process. It is metadata-only: plaintext, keys and secrets never reach it.
 
 - Every decision, registration and event is in the tenant's log before its answer is sent, and the answer carries a
   \`receipt\`: with it anyone can check offline that the log holds exactly this record. The header
-  \`x-svc-receipt\` requests less; the examples here are \`brief\`.
+  \`x-svc-receipt\` requests less, or a COSE receipt too; the examples here are \`brief\`.
 - Retry artifact-register and evidence with the same \`Idempotency-Key\`, and the others freely: a decision changes
   nothing. On 429 and 503, wait as long as \`Retry-After\` says.
 

@@ -161,7 +161,7 @@ credentials, tenants, scopes (those of the single route), refusals and receipts.
 - Each event and registration has a key, which works like the header \`Idempotency-Key\` of the single route: a
   retried call records nothing twice and gets the first answers again.
 - Limits and quotas count items: a call of 1,000 items uses 1,000 requests and, as far as they are answered, records.
-- \`x-svc-receipt\` is \`brief\` unless the caller asks for \`full\`, \`none\`, or \`range\`:
+- \`x-svc-receipt\` is \`brief\` unless the caller asks for \`full\`, \`cose\`, \`none\`, or \`range\`:
   then \`receipt\` of the answer is one proof for all of its items, and \`items[].leaf\` is the place of each.`;
 
 /** The API of bulk calls. */

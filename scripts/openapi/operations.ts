@@ -116,10 +116,11 @@ export function headerParameters({ isBulk = false } = {}): JsonObject {
       in: "header",
       description:
         "How much of the receipt the answer carries: `full`, or `brief` without `leaf`, `opening` and `record`, which " +
-        `then proves a position only, ${isBulk ? "`range`, which is one proof for all items, " : ""}or \`none\`.`,
+        "then proves a position only, `cose`, which is `full` with a COSE receipt, " +
+        `${isBulk ? "`range`, which is one proof for all items, " : ""}or \`none\`.`,
       schema: {
         type: "string",
-        enum: ["full", "brief", ...(isBulk ? ["range"] : []), "none"],
+        enum: ["full", "brief", "cose", ...(isBulk ? ["range"] : []), "none"],
         default: isBulk ? "brief" : "full",
       },
       "x-additive": true,

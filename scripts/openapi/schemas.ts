@@ -205,6 +205,8 @@ function scalar(type: ScalarType, direction: Direction, rules: Keywords): Schema
   switch (type) {
     case ScalarType.STRING:
       return direction === "request" ? { type: "string", pattern: cleanText, ...rules } : { type: "string", ...rules };
+    case ScalarType.BYTES:
+      return { type: "string", contentEncoding: "base64" };
     case ScalarType.BOOL:
       return { type: "boolean" };
     case ScalarType.INT32:

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import { parseRecordId, type RecordId, type TenantId } from "../base/ids.ts";
-import type { PublishedLogs, Receipt } from "../ledger/ports/ledger.ts";
+import { type PublishedLogs, receiptMembers } from "../ledger/ports/ledger.ts";
 import { reportHtml, reportStyleSource } from "../ledger/report/html.ts";
 import {
   countsByUnit,
@@ -263,7 +263,7 @@ function addRecordRoutes(
     const answer = { service: serviceName, log, record_id: record };
     return receipt === "erased"
       ? { ...answer, erased: true }
-      : { ...answer, erased: false, receipt: membersOf(receipt) };
+      : { ...answer, erased: false, receipt: receiptMembers(receipt) };
   });
   scope.get<OfRecord>("/ledger/:log/explanation/:record", async (request, reply) => {
     const { log, record } = request.params;
@@ -284,11 +284,4 @@ function recordIdOf(text: string): RecordId {
   const recordId = parseRecordId(text);
   if (recordId === undefined) throw new ServiceError("no_route", "the log has no such record");
   return recordId;
-}
-
-function membersOf({ recordId, logOrigin, leafIndex, treeSize, leafHash, proof, leaf, opening, record }: Receipt) {
-  return {
-    ...{ record_id: recordId, log_origin: logOrigin, leaf_index: leafIndex, tree_size: treeSize, leaf_hash: leafHash },
-    ...{ proof, leaf, opening, record },
-  };
 }

@@ -54,5 +54,6 @@ function enumNumbers({ values: declared }: DescEnum): fc.Arbitrary<number> {
 function scalars(scalar: ScalarType, text: fc.Arbitrary<string>): fc.Arbitrary<unknown> {
   if (scalar === ScalarType.STRING) return text;
   if (scalar === ScalarType.BOOL) return fc.boolean();
+  if (scalar === ScalarType.BYTES) return fc.uint8Array();
   return scalar === ScalarType.INT64 ? fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n) : fc.integer();
 }

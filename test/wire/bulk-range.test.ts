@@ -169,7 +169,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
   });
 
   test("the single routes, and streams, know no such value", async () => {
-    const message = "header x-svc-receipt must be full, brief or none";
+    const message = "header x-svc-receipt must be full, brief, cose or none";
     for (const { restPath: path, verb } of wireMethods) {
       const body = verb === "POST" ? sampleOf(path) : undefined;
       const { status, body: answer } = await rest(gateway.url + path, { token, headers: range, ...(body && { body }) });
@@ -186,6 +186,6 @@ describe.each(testStores)("%s", (_name, startStore) => {
     const answers = streams.streamEvents((async function* () {})(), { headers })[Symbol.asyncIterator]();
     await expect(answers.next()).rejects.toThrow(message);
     const bulk = await record([event()], { "x-svc-receipt": "Range" });
-    expect(bulk.error.message).toBe("header x-svc-receipt must be full, brief, range or none");
+    expect(bulk.error.message).toBe("header x-svc-receipt must be full, brief, cose, range or none");
   });
 });

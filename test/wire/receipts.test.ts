@@ -47,6 +47,25 @@ function trusted({ log_origin }: Pick<GivenReceipt, "log_origin">): NoteVerifier
   return verifier;
 }
 
+/** Where the id of the key is in a COSE receipt: behind the tag, an array, and the head of the header's map. */
+const keyIdAt = 9;
+
+/** Verifies a COSE receipt by the standard's words: the header that is signed is the one in the receipt. */
+function verifyCose(cose: Buffer, { log_origin, tree_size, proof }: GivenReceipt): boolean {
+  const length = cose[3] ?? 0;
+  const [tag, protectedHeader] = [cose.subarray(0, 4), cose.subarray(4, 4 + length)];
+  expect(tag.toString("hex")).toBe(`d28458${length.toString(16)}`);
+  expect(protectedHeader.includes(log_origin) && protectedHeader.includes(`${tree_size}`)).toBe(true);
+  const root = Buffer.from(proof.split("\n\n")[1]?.split("\n")[2] ?? "", "base64");
+  const signed = Buffer.concat([
+    Buffer.from("\x84\x6aSignature1\x58", "latin1"),
+    cose.subarray(3, 4 + length),
+    Buffer.from([0x40, 0x58, root.length]),
+    root,
+  ]);
+  return trusted({ log_origin }).verify(signed, cose.subarray(-64));
+}
+
 const given = (receipt: GivenReceipt | undefined): GivenReceipt => {
   if (receipt === undefined) throw new Error("no receipt");
   return receipt;
@@ -118,6 +137,16 @@ describe.each(routes)("%s", (route) => {
     expect(none.status).toBe(200);
     expect(none.body[members[route]]).not.toHaveProperty("receipt");
   });
+
+  test("has a COSE receipt beside all that a full one has, if the caller says so", async () => {
+    const { body, receipt } = await ask(route, { "x-svc-receipt": "cose" });
+    const { record } = verifyReceipt(given(receipt), trusted(given(receipt)));
+    if (record === undefined) throw new Error("no record");
+    expect(answerDifferences(body, record)).toEqual([]);
+    const { cose, ...full } = given(receipt);
+    expect(Object.keys(full)).toEqual(Object.keys(given((await ask(route)).receipt)));
+    expect(verifyCose(Buffer.from(cose ?? "", "base64"), full)).toBe(true);
+  });
 });
 
 test.each(["", "Brief", "all", "brief, none"])("a receipt header of %j is refused, and not repeated", async (value) => {
@@ -125,7 +154,7 @@ test.each(["", "Brief", "all", "brief, none"])("a receipt header of %j is refuse
   expect(status).toBe(400);
   expect(body.error).toMatchObject({
     reason: "invalid_request",
-    message: "header x-svc-receipt must be full, brief or none",
+    message: "header x-svc-receipt must be full, brief, cose or none",
   });
 });
 
@@ -156,9 +185,10 @@ test("the command checks the answer too, and says so where it cannot", async () 
 });
 
 test("a receipt that was changed anywhere does not verify", async () => {
-  const receipt = given((await ask("evidence")).receipt);
+  const cose = { "x-svc-receipt": "cose" };
+  const receipt = given((await ask("evidence", cose)).receipt);
   const verifier = trusted(receipt);
-  const other = given((await ask("evidence")).receipt);
+  const other = given((await ask("evidence", cose)).receipt);
   for (const [member, value] of Object.entries(other)) {
     if (member === "log_origin") continue;
     expect(() => verifyReceipt({ ...receipt, [member]: value }, verifier), member).toThrow();
@@ -166,6 +196,14 @@ test("a receipt that was changed anywhere does not verify", async () => {
   const flip = (text: string) => (text.startsWith("A") ? `B${text.slice(1)}` : `A${text.slice(1)}`);
   for (const member of ["leaf_hash", "leaf", "opening", "record"] as const)
     expect(() => verifyReceipt({ ...receipt, [member]: flip(receipt[member] ?? "") }, verifier), member).toThrow();
+  const bytes = Buffer.from(receipt.cose ?? "", "base64");
+  for (let at = 0; at < bytes.length; at++) {
+    // A signature by another key is not this verifier's to check.
+    if (at >= keyIdAt && at < keyIdAt + 4) continue;
+    const changed = Buffer.from(bytes);
+    changed[at] = (changed[at] ?? 0) ^ 1;
+    expect(() => verifyReceipt({ ...receipt, cose: changed.toString("base64") }, verifier), `byte ${at}`).toThrow();
+  }
   const { record: _, ...partial } = receipt;
   expect(() => verifyReceipt(partial, verifier)).toThrow("only a part");
 });
@@ -185,6 +223,9 @@ test("one key on six clients of four protocols is one record, with one receipt t
     for (const receipt of full) expect(receipt).toEqual(full[0]);
     verifyReceipt(full[0], trusted(full[0]));
     const { leaf: _, opening: __, record: ___, ...brief } = full[0];
+    const cose = await Promise.all(clients.map((client) => call(client, "cose")));
+    for (const receipt of cose) expect(receipt).toEqual({ ...full[0], cose: cose[0].cose });
+    verifyReceipt(cose[0], trusted(cose[0]));
     for (const client of clients) {
       expect(await call(client, "brief"), client.name).toEqual(brief);
       expect(await call(client, "none"), client.name).toBeUndefined();
@@ -217,6 +258,9 @@ describe("with an idempotency key", () => {
     const again = await ask("artifact-register", key);
     expect(again.body).toEqual(first.body);
     verifyReceipt(given(again.receipt), trusted(given(again.receipt)));
+    const cose = await ask("artifact-register", { ...key, "x-svc-receipt": "cose" });
+    expect(given(cose.receipt)).toEqual({ ...first.receipt, cose: expect.any(String) });
+    verifyReceipt(given(cose.receipt), trusted(given(cose.receipt)));
     const brief = await ask("artifact-register", { ...key, "x-svc-receipt": "brief" });
     expect(given(brief.receipt)).toEqual(expect.objectContaining({ proof: given(first.receipt).proof }));
   });

@@ -3,19 +3,21 @@ import { ServiceError } from "../../base/errors.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { Appended, Receipt } from "../ports/ledger.ts";
 import type { BatchResult, CommittedRecord, NotAppended, StoredTree } from "../ports/store.ts";
+import type { Checkpoint } from "../tlog/checkpoint.ts";
+import { coseReceipt, type SignedRoot } from "../tlog/cose-receipt.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
-import { formatTlogProof } from "../tlog/tlog-proof.ts";
+import { formatTlogProof, parsePath } from "../tlog/tlog-proof.ts";
 import type { Waiting } from "./queues.ts";
 
 export type Answer = Appended | ServiceError;
 
 /** Makes one signed receipt per result. They must not leave the process until the batch is committed and anchored. */
 export function answersOf({ log, results }: BatchResult, signer: CheckpointSigner): readonly Answer[] {
-  const sign = once((tree: StoredTree) => signer.sign({ origin: log, ...tree }));
+  const signed = once((tree: StoredTree) => signedTree({ origin: log, ...tree }, signer));
   return results.map((result) =>
     typeof result === "string"
       ? new ServiceError("idempotency_conflict", conflicts[result])
-      : appended(log, result, sign(result.tree)),
+      : appended(log, result, signed(result.tree)),
   );
 }
 
@@ -34,32 +36,52 @@ const conflicts: Readonly<Record<NotAppended, string>> = {
   erased: "The record that was made under this idempotency key has been erased.",
 };
 
-function appended(log: string, committed: CommittedRecord, checkpoint: string): Appended {
+function appended(log: string, committed: CommittedRecord, tree: SignedTree): Appended {
   const { recordId, leafIndex, recordedAt, earlierAnswer } = committed;
   return {
     recordId,
     log,
     leafIndex,
     recordedAt,
-    receipt: receiptOf(log, committed, checkpoint),
+    receipt: receiptOf(log, committed, tree),
     ...(earlierAnswer !== undefined && { earlierAnswer: JSON.parse(earlierAnswer) as JsonObject }),
   };
 }
 
-/** The receipt of a committed record under the signed checkpoint of its tree. */
-export function receiptOf(logOrigin: string, committed: CommittedRecord, checkpoint: string): Receipt {
+/** The signatures of a tree. */
+interface SignedTree {
+  readonly checkpoint: string;
+  /** Made at the first call. */
+  root(): SignedRoot;
+}
+
+/** Signs a tree, of which `CheckpointSigner.sign` must be true. */
+export function signedTree(tree: Checkpoint, signer: Pick<CheckpointSigner, "sign" | "signRoot">): SignedTree {
+  let root: SignedRoot | undefined;
+  return {
+    checkpoint: signer.sign(tree),
+    root() {
+      root ??= signer.signRoot(tree);
+      return root;
+    },
+  };
+}
+
+/** The receipt of a committed record in its signed tree. */
+export function receiptOf(logOrigin: string, committed: CommittedRecord, signed: SignedTree): Receipt {
   const { recordId, leafIndex, tree, leafHash, path, leaf, opening, record } = committed;
-  const proof = formatTlogProof(leafIndex, path, checkpoint);
-  return { recordId, logOrigin, leafIndex, treeSize: tree.size, leafHash, proof, leaf, opening, record };
+  const proof = formatTlogProof(leafIndex, path, signed.checkpoint);
+  const cose = () => coseReceipt(signed.root(), { index: leafIndex, size: tree.size, path: parsePath(path) });
+  return { recordId, logOrigin, leafIndex, treeSize: tree.size, leafHash, proof, leaf, opening, record, cose };
 }
 
 /** Signs each tree once: the records of a batch share theirs. */
-function once(sign: (tree: StoredTree) => string): (tree: StoredTree) => string {
-  const signed = new Map<number, string>();
+function once(sign: (tree: StoredTree) => SignedTree): (tree: StoredTree) => SignedTree {
+  const signed = new Map<number, SignedTree>();
   return (tree) => {
-    const checkpoint = signed.get(tree.size) ?? sign(tree);
-    signed.set(tree.size, checkpoint);
-    return checkpoint;
+    const found = signed.get(tree.size) ?? sign(tree);
+    signed.set(tree.size, found);
+    return found;
   };
 }
 

@@ -6,7 +6,7 @@ import { type LedgerStore, type LogState, UnsoundLogError } from "../ports/store
 import { type LogName, logNameOf, parseLogName } from "../tlog/log-name.ts";
 import { type CheckpointSigner, cosigning } from "../tlog/signer.ts";
 import { parseTilePath } from "../tlog/tiles.ts";
-import { receiptOf } from "./answering.ts";
+import { receiptOf, signedTree } from "./answering.ts";
 import { type AppendEvents, Appender } from "./appender.ts";
 import { GroupRooms, QueuedGroup } from "./group.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
@@ -122,7 +122,7 @@ export function ledgerOver(
       const head = name === undefined ? undefined : await signableHead(name);
       if (name === undefined || head === undefined) return "unknown";
       const proven = await store.proven(name, head, recordId);
-      return typeof proven === "string" ? proven : receiptOf(head.origin, proven, signer.sign(head));
+      return typeof proven === "string" ? proven : receiptOf(head.origin, proven, signedTree(head, signer));
     },
     async checkpoint(text) {
       const name = parseLogName(text);

@@ -32,6 +32,20 @@ export interface Receipt {
   readonly leaf?: string | undefined;
   readonly opening?: string | undefined;
   readonly record?: string | undefined;
+  /**
+   * Makes the COSE receipt (RFC 9942). The receipts of a commit share one signature, made for the first of them that is
+   * asked. Throws `store_unavailable` if the log's key was rotated since, and this process does not have the new one.
+   */
+  cose(): Uint8Array;
+}
+
+/** The receipt without its COSE receipt, in the spelling of the JSON routes. */
+export function receiptMembers(receipt: Receipt) {
+  const { recordId, logOrigin, leafIndex, treeSize, leafHash, proof, leaf, opening, record } = receipt;
+  return {
+    ...{ record_id: recordId, log_origin: logOrigin, leaf_index: leafIndex, tree_size: treeSize, leaf_hash: leafHash },
+    ...{ proof, leaf, opening, record },
+  };
 }
 
 /** What a receipt contains besides the position of its record. */

@@ -1,6 +1,7 @@
 /** Receipts: a caller's evidence of a record, which can be checked without asking the service. */
 import { isMoment, parseBase64 } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";
+import { verifyCoseReceipt } from "../tlog/cose-receipt.ts";
 import { NoteError } from "../tlog/note.ts";
 import type { NoteVerifier } from "../tlog/note-keys.ts";
 import { verifyTlogProof } from "../tlog/tlog-proof.ts";
@@ -22,6 +23,8 @@ export interface GivenReceipt {
   readonly leaf?: string;
   readonly opening?: string;
   readonly record?: string;
+  /** COSE receipt, base64. */
+  readonly cose?: string;
 }
 
 const positionMembers = ["record_id", "log_origin", "leaf_index", "tree_size", "leaf_hash", "proof"] as const;
@@ -47,7 +50,7 @@ function isReceipt(
   return (
     ["record_id", "log_origin", "leaf_hash", "proof"].every(isText) &&
     ["leaf_index", "tree_size"].every((member) => Number.isSafeInteger(value[member])) &&
-    materialMembers.every((member) => value[member] === undefined || isText(member))
+    [...materialMembers, "cose"].every((member) => value[member] === undefined || isText(member))
   );
 }
 
@@ -66,15 +69,17 @@ export interface VerifiedReceipt {
  */
 export function verifyReceipt(receipt: GivenReceipt, verifier: NoteVerifier): VerifiedReceipt {
   // Unknown members are refused, because nothing authenticates them.
-  const known: readonly string[] = [...positionMembers, ...materialMembers];
+  const known: readonly string[] = [...positionMembers, ...materialMembers, "cose"];
   if (!Object.keys(receipt).every((member) => known.includes(member))) fail("members are not those of a receipt");
   const hash = bytes(receipt.leaf_hash, "leaf_hash");
-  const { index, checkpoint } = verifyTlogProof(receipt.proof, hash, verifier);
+  const proven = verifyTlogProof(receipt.proof, hash, verifier);
+  const { index, checkpoint } = proven;
   const expected = { log_origin: checkpoint.origin, leaf_index: index, tree_size: checkpoint.size };
-  for (const [member, proven] of Object.entries(expected)) {
-    if (receipt[member as keyof typeof expected] !== proven)
+  for (const [member, value] of Object.entries(expected)) {
+    if (receipt[member as keyof typeof expected] !== value)
       throw new NoteError(`The receipt's ${member} is not what its proof shows.`);
   }
+  if (receipt.cose !== undefined) verifyCoseReceipt(bytes(receipt.cose, "cose"), proven, verifier);
   const position = { leafIndex: index, treeSize: checkpoint.size, root: checkpoint.root };
   const given = materialMembers.filter((member) => receipt[member] !== undefined);
   if (given.length === 0) return position;

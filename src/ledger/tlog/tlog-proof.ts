@@ -25,6 +25,14 @@ export function formatPath(path: readonly Hash[]): string {
   return path.map(formatPathLine).join("");
 }
 
+/** The path of `formatPath`. */
+export function parsePath(lines: string): readonly Hash[] {
+  return lines
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => Buffer.from(line, "base64"));
+}
+
 function formatPathLine(hash: Hash): string {
   return `${formatBase64(hash)}\n`;
 }
@@ -86,6 +94,7 @@ function member<Value>(line: string, name: string, parse: (text: string) => Valu
 
 interface Proven {
   readonly index: number;
+  readonly path: readonly Hash[];
   readonly checkpoint: Checkpoint;
 }
 
@@ -98,5 +107,5 @@ export function verifyTlogProof(text: string, leaf: Hash, verifier: NoteVerifier
   const checkpoint = openCheckpoint(proof.checkpoint, verifier);
   if (!verifyInclusion(leaf, proof.index, checkpoint.size, checkpoint.root, proof.path))
     throw new NoteError("The proof does not lead from the leaf to the checkpoint's root.");
-  return { index: proof.index, checkpoint };
+  return { index: proof.index, path: proof.path, checkpoint };
 }

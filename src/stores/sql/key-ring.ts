@@ -7,6 +7,7 @@ import { securityFields } from "../../base/security-events.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import type { Checkpoint } from "../../ledger/tlog/checkpoint.ts";
+import type { SignedRoot } from "../../ledger/tlog/cose-receipt.ts";
 import { type CheckpointSigner, LogSigner } from "../../ledger/tlog/signer.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { readKeyFile, type SigningKeys } from "../files/key-file.ts";
@@ -57,8 +58,17 @@ export class KeyRing implements CheckpointSigner {
 
   /** Throws `ServiceError` `store_unavailable` if the keys have been retired. */
   sign(checkpoint: Checkpoint): string {
+    return this.#signing.sign(checkpoint);
+  }
+
+  /** Throws like `sign`. */
+  signRoot(checkpoint: Checkpoint): SignedRoot {
+    return this.#signing.signRoot(checkpoint);
+  }
+
+  get #signing(): LogSigner {
     if (this.#problem !== undefined) throw retired(this.#problem);
-    return this.#signer.sign(checkpoint);
+    return this.#signer;
   }
 
   verifierKeys(origin: string): string[] {

@@ -16,10 +16,10 @@ import type { ItemSource } from "../codec/items.ts";
 export type Protocol = "rest" | "connect" | "grpc" | "grpc_web";
 
 /**
- * `brief` leaves out what shows the record itself, `none` leaves out the receipt. `range`, for bulk calls only, is one
- * receipt for all items.
+ * `brief` leaves out what shows the record itself, `none` leaves out the receipt. `cose` adds the COSE receipt to all
+ * that `full` has. `range`, for bulk calls only, is one receipt for all items.
  */
-export type ReceiptDetail = "full" | "brief" | "none" | "range";
+export type ReceiptDetail = "full" | "brief" | "cose" | "none" | "range";
 
 /** State of one call, from its headers on. The links of the chain fill it in; the log line reads it. */
 export interface Call {

@@ -115,8 +115,8 @@ function createChecks({ headerPrefix, itemQuotas }: ChainOptions): Checks {
 const idempotencyHeader = "idempotency-key";
 /** Visible ASCII. A header that is sent twice is joined with a space, and so refused. */
 const idempotencyKey = /^[\x21-\x7e]{1,128}$/;
-const receiptDetails: readonly string[] = ["full", "brief", "none"] satisfies ReceiptDetail[];
-const bulkReceiptDetails: readonly string[] = ["full", "brief", "range", "none"] satisfies ReceiptDetail[];
+const receiptDetails: readonly string[] = ["full", "brief", "cose", "none"] satisfies ReceiptDetail[];
+const bulkReceiptDetails: readonly string[] = ["full", "brief", "cose", "range", "none"] satisfies ReceiptDetail[];
 
 /**
  * Reads the caller's options from headers (gRPC: metadata): `idempotency-key`, and `receipt` under the deployment's

@@ -168,6 +168,12 @@ function scalar(field: DescField & { readonly fieldKind: "scalar" }): Write | un
         const value = message[localName] as string | undefined;
         if (isPresent(field, value, "")) writer.tag(number, WireType.LengthDelimited).string(value as string);
       };
+    case ScalarType.BYTES:
+      return (writer, message) => {
+        const value = message[localName] as Uint8Array | undefined;
+        const isWritten = field.proto.proto3Optional ? value !== undefined : value?.length !== 0;
+        if (isWritten) writer.tag(number, WireType.LengthDelimited).bytes(value as Uint8Array);
+      };
     case ScalarType.BOOL:
       return (writer, message) => {
         const value = message[localName] as boolean | undefined;

@@ -7,6 +7,7 @@ import { type DescEnum, type DescField, type DescMessage, type Message, ScalarTy
 import { Edition, FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { refusalHeaders, type ServiceError, toEnvelope } from "../../base/errors.ts";
+import { formatBase64 } from "../../base/text-forms.ts";
 import { itemField } from "../codec/items.ts";
 import { restWords } from "../codec/normal-form.ts";
 
@@ -152,6 +153,7 @@ function enumName(desc: DescEnum): Convert {
 
 const scalars: ReadonlyMap<ScalarType, Convert> = new Map<ScalarType, Convert>([
   [ScalarType.BOOL, (value: unknown) => ofType("boolean", value)],
+  [ScalarType.BYTES, (value: Uint8Array) => formatBase64(value)],
   [ScalarType.INT32, (value: unknown) => ofType("number", value)],
   [ScalarType.INT64, (value: unknown) => Number(ofType("bigint", value))],
 ]);

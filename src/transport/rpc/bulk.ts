@@ -54,6 +54,7 @@ async function handleItems<Answer>(
 /** What the ledger must return for each detail of receipts. */
 export const shownBy: Readonly<Record<ReceiptDetail, NonNullable<BulkCall<unknown>["shown"]>>> = {
   full: "all",
+  cose: "all",
   range: "opening",
   brief: "nothing",
   none: "nothing",

@@ -81,7 +81,7 @@ export function receiptDetailOf({ items, receiptDetail }: Call): ReceiptDetail {
 export function receiptMessage(context: HandlerContext, receipt: Receipt): ReceiptMessage | undefined {
   const receiptDetail = receiptDetailOf(callOf(context));
   if (receiptDetail === "none" || receiptDetail === "range") return undefined;
-  const isFull = receiptDetail === "full";
+  const isFull = receiptDetail !== "brief";
   return {
     $typeName: "platform.sdk.v1.Receipt",
     recordId: receipt.recordId,
@@ -93,6 +93,7 @@ export function receiptMessage(context: HandlerContext, receipt: Receipt): Recei
     leaf: isFull ? receipt.leaf : undefined,
     opening: isFull ? receipt.opening : undefined,
     record: isFull ? receipt.record : undefined,
+    cose: receiptDetail === "cose" ? receipt.cose() : undefined,
   };
 }
 
@@ -120,7 +121,7 @@ export function identityOf(context: HandlerContext): CallIdentity {
 }
 
 /** Init shapes of protobuf-es have mutable arrays; the domain's are readonly. */
-type Mutable<T> = T extends string | number | boolean | bigint | undefined | Message
+type Mutable<T> = T extends string | number | boolean | bigint | undefined | Message | (() => unknown)
   ? T
   : { -readonly [Key in keyof T]: Mutable<T[Key]> };
 

@@ -125,6 +125,7 @@ export function receiptOf(recordId: RecordId, leafIndex: number): Receipt {
     leaf: "bGVhZg==",
     opening: "b3BlbmluZw==",
     record: "cmVjb3Jk",
+    cose: () => Buffer.from("cose"),
   };
 }
 

@@ -6,7 +6,6 @@ import type {
   BatchOutcome,
   BatchResult,
   BatchWriter,
-  EncodedRecord,
   OnUncommitted,
   TenantBatch,
 } from "../../../src/ledger/ports/store.ts";
@@ -27,6 +26,10 @@ function signerOfTest() {
       if (state.isBroken) throw new Error("no key");
       signed.push(`${size}:${root[0]}`);
       return `checkpoint ${size}:${root[0]}\n`;
+    },
+    signRoot({ size, root }: Checkpoint) {
+      signed.push(`root ${size}:${root[0]}`);
+      return { protectedHeader: Buffer.of(0xa0), signature: Buffer.alloc(64) };
     },
     verifierKeys: () => [],
   };
@@ -53,12 +56,12 @@ class HeldWriter implements BatchWriter {
     return this.#held as PromiseWithResolvers<readonly BatchOutcome[]>;
   }
 
-  /** What a store would make of the write: a tree of one leaf, whose root begins with this byte. */
+  /** What a store would make of the write: a tree of one leaf each, whose root begins with this byte. */
   result(root: number): BatchResult {
     const tree = { size: 1, root: new Uint8Array(32).fill(root) };
-    const [{ recordId }] = (this.batches[0] as TenantBatch).records as readonly [EncodedRecord];
     const rest = { leafIndex: 0, recordedAt: "2026-01-02T03:04:05.006Z", leafHash: "", path: "" };
-    return { log: "o/alice", results: [{ ...rest, recordId, tree }] };
+    const { records } = this.batches[0] as TenantBatch;
+    return { log: "o/alice", results: records.map(({ recordId }) => ({ ...rest, recordId, tree })) };
   }
 }
 
@@ -81,6 +84,17 @@ test("a receipt is signed beside the commit, and given when that is done", async
   await appending;
   expect(answers).toEqual([expect.stringContaining("checkpoint 1:7")]);
   expect(signer.signed).toEqual(["1:7"]);
+});
+
+test("a commit's root is signed for COSE receipts once, and only when one of its receipts is asked for it", async () => {
+  const { writer, signer, appender } = setup();
+  const appending = [appender.append(makeRecord(alice)), appender.append(makeRecord(alice))];
+  const held = await writer.began();
+  held.resolve([writer.result(7)]);
+  const [first, second] = await Promise.all(appending);
+  expect(signer.signed).toEqual(["1:7"]);
+  for (const appended of [first, second, first]) expect(appended?.receipt.cose()[0]).toBe(0xd2);
+  expect(signer.signed).toEqual(["1:7", "root 1:7"]);
 });
 
 test("of a commit that failed nothing that was signed leaves, and the next tree of its size is another", async () => {

@@ -1,0 +1,124 @@
+/** COSE receipts (RFC 9942) of every kind of record, verified by a public library: scitt-cose. */
+import { createPublicKey } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import type { GivenReceipt } from "../../src/ledger/record/receipt.ts";
+import { formatVerifierKey, signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
+import { readKeyFile } from "../../src/stores/files/key-file.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { installPythonTools, type PythonTools } from "../harness/python.ts";
+
+const program = `
+import base64, json, sys
+from scitt_cose.receipt import verify_receipt
+
+for line in open(sys.argv[1]):
+    given = json.loads(line)
+    result = verify_receipt(
+        base64.b64decode(given["cose"]),
+        leaf_entry_hex=base64.b64decode(given["leaf"]).hex(),
+        log_public_key_pem=given["key"],
+    )
+    said = {"ok": result.ok, "size": result.tree_size, "index": result.leaf_index}
+    print(json.dumps(said | {"origin": result.issuer, "subject": result.subject}))
+`;
+const holders = {
+  "protection-plan": "decision",
+  "policy-resolve": "decision",
+  "key-access-plan": "decision",
+  "artifact-register": "registration",
+  evidence: "ingestion",
+} as const;
+
+let python: PythonTools;
+let gateway: Gateway;
+const receipts: (GivenReceipt & { readonly cose: string; readonly leaf: string })[] = [];
+
+beforeAll(async () => {
+  python = await installPythonTools(["scitt-cose==0.5.0"]);
+  writeFileSync(join(python.folder, "verify.py"), program);
+  gateway = await startGateway();
+  const token = await gateway.token();
+  for (const [route, holder] of Object.entries(holders)) {
+    const body = sampleCalls().find((call) => call.route.endsWith(route))?.body;
+    const headers = { "x-svc-receipt": "cose" };
+    const answer = await rest(`${gateway.url}/v1/sdk/${route}`, { token, body, headers });
+    receipts.push(answer.body[holder].receipt);
+  }
+});
+afterAll(async () => {
+  await gateway?.stop();
+  await python?.remove();
+});
+
+interface Given {
+  readonly cose: string;
+  readonly leaf: string;
+  readonly key?: string;
+}
+
+/** What the library says of each. */
+async function verify(given: readonly Given[]) {
+  const file = join(python.folder, "given.jsonl");
+  writeFileSync(file, given.map((each) => `${JSON.stringify({ key: logKey(), ...each })}\n`).join(""));
+  const out = await python.run("python", ["verify.py", file]);
+  return out
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+}
+
+function logKey(): string {
+  const [key] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
+  if (key === undefined) throw new Error("no key");
+  return String(createPublicKey(key.privateKey).export({ format: "pem", type: "spki" }));
+}
+
+test("receipts of decisions, registrations and events verify, and name the log and the tree", async () => {
+  expect(receipts).toHaveLength(5);
+  expect(await verify(receipts)).toEqual(
+    receipts.map(({ log_origin, tree_size, leaf_index }) => ({
+      ...{ ok: true, size: tree_size, index: leaf_index },
+      ...{ origin: log_origin, subject: `${tree_size}` },
+    })),
+  );
+});
+
+test("the verifier in plain Python takes a receipt with it, and refuses one with another's or a changed one", async () => {
+  const [first, second] = receipts as [(typeof receipts)[number], (typeof receipts)[number]];
+  const [key] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
+  const vkey = key === undefined ? "" : formatVerifierKey(first.log_origin, key.publicKey);
+  const program = new URL("../../examples/verifier/verify.py", import.meta.url).pathname;
+  const verdicts = async (cose: string) => {
+    const file = join(python.folder, "receipt.json");
+    writeFileSync(file, JSON.stringify({ ...first, cose }));
+    return python.run("python", [program, "receipt", file, "--key", vkey]).then(
+      (out) => JSON.parse(out).ok,
+      (error: Error) => error.message,
+    );
+  };
+  expect(await verdicts(first.cose)).toBe(true);
+  expect(await verdicts(second.cose)).toContain("the COSE receipt is not of this leaf and tree");
+  const changed = Buffer.from(first.cose, "base64");
+  changed.writeUInt8(changed.readUInt8(changed.length - 1) ^ 1, changed.length - 1);
+  expect(await verdicts(changed.toString("base64"))).toContain("has a wrong signature by the trusted key");
+});
+
+test("a receipt is refused for another leaf, by another key, and with any byte changed", async () => {
+  const other = createPublicKey(signingKeyOf(Buffer.alloc(32, 7)).privateKey).export({ format: "pem", type: "spki" });
+  const changed: Given[] = [];
+  for (const [i, { cose, leaf }] of receipts.entries()) {
+    changed.push({ cose, leaf: receipts[(i + 1) % receipts.length]?.leaf as string });
+    changed.push({ cose, leaf, key: String(other) });
+    const bytes = Buffer.from(cose, "base64");
+    for (let at = 0; at < bytes.length; at++) {
+      const flipped = Buffer.from(bytes);
+      flipped[at] = (flipped[at] as number) ^ 1;
+      changed.push({ cose: flipped.toString("base64"), leaf });
+    }
+  }
+  const verified = (await verify(changed)).flatMap(({ ok }, i) => (ok ? [changed[i]] : []));
+  expect(verified).toEqual([]);
+});

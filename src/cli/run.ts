@@ -25,6 +25,7 @@ import { ledgerExportCommand } from "./ledger/export-command.ts";
 import { keysGenerateCommand, keysRotateCommand, keysShowCommand } from "./ledger/keys-commands.ts";
 import { ledgerPackCommand, ledgerPackVerifyCommand } from "./ledger/pack-commands.ts";
 import { ledgerPackShowCommand } from "./ledger/pack-show-command.ts";
+import { ledgerReceiptCommand } from "./ledger/receipt-command.ts";
 import { ledgerAnchorCommand, ledgerClockCommand, ledgerReapplyCommand } from "./ledger/recovery-commands.ts";
 import { ledgerReindexCommand } from "./ledger/reindex-command.ts";
 import { ledgerReportCommand } from "./ledger/report-command.ts";
@@ -56,7 +57,8 @@ export function commandsOf(terminal: Terminal): Command {
     ...[ledgerVerifyCommand, ledgerAnchorCommand, ledgerClockCommand, ledgerExportCommand],
     ...[ledgerPackCommand, ledgerPackVerifyCommand, ledgerPackShowCommand, ledgerSearchCommand, ledgerReportCommand],
     ...[ledgerReindexCommand, ledgerEraseCommand, ledgerReapplyCommand],
-    ...[ledgerHoldPlaceCommand, ledgerHoldReleaseCommand, ledgerHoldListCommand, receiptVerifyCommand],
+    ...[ledgerHoldPlaceCommand, ledgerHoldReleaseCommand, ledgerHoldListCommand],
+    ...[ledgerReceiptCommand, receiptVerifyCommand],
     ...[clientsAddCommand, clientsRotateCommand, clientsListCommand, clientsRemoveCommand],
     ...[operatorsAddCommand, operatorsListCommand, operatorsRemoveCommand],
   ]);
@@ -68,11 +70,11 @@ const groups: Readonly<Record<string, string>> = {
   store: "back up, compact and move a store",
   keys: "make, rotate and show the keys that sign checkpoints",
   ledger:
-    "verify, export and search the evidence logs, report on them, pack evidence, erase and hold records, and verify receipts",
+    "verify, export and search the evidence logs, report on them, pack evidence, erase and hold records, and make and " +
+    "verify receipts",
   "ledger anchor": "the anchor of the store",
   "ledger clock": "the times of the logs",
   "ledger hold": "legal holds: what one covers is not erased",
-  "ledger receipt": "receipts",
   clients: "register clients of the session route",
   operators: "credentials of operators, who may read every log on the operator listener",
 };

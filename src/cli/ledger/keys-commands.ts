@@ -5,6 +5,7 @@ import { formatBase64 } from "../../base/text-forms.ts";
 import { findRotations } from "../../ledger/audit/audit.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
+import type { SignedRoot } from "../../ledger/tlog/cose-receipt.ts";
 import { formatVerifierKey, type SigningKey, signingKeyOf } from "../../ledger/tlog/note-keys.ts";
 import { LogSigner } from "../../ledger/tlog/signer.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
@@ -154,6 +155,8 @@ function newKey(): SigningKey {
 interface SignedState {
   /** With the stored cosignatures of this tree. */
   readonly checkpoint: string;
+  /** Signs its root for COSE receipts. */
+  readonly root: () => SignedRoot;
   /** Its state: the requested one, or the newest before it that the anchor confirms. */
   readonly head: LogState;
   /** Verifier keys of the log, the current one first. */
@@ -175,7 +178,7 @@ export async function signed(opened: OpenedStore, committed: LogState): Promise<
     .filter(({ tenantId, size, root }) => tenantId === head.tenantId && size === head.size && sameHash(root, head.root))
     .map(({ line }) => line);
   const checkpoint = signer.sign(head) + cosignatures.join("");
-  return { checkpoint, head, verifierKeys: signer.verifierKeys(head.origin) };
+  return { checkpoint, root: () => signer.signRoot(head), head, verifierKeys: signer.verifierKeys(head.origin) };
 }
 
 /**

@@ -1,11 +1,12 @@
 /** Read-only access to a store for operators' commands, with or without a running service. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { LogName } from "../tlog/log-name.ts";
 import type { TileName } from "../tlog/tiles.ts";
 import type { SignableState } from "./anchor.ts";
 import type { RecordArchive } from "./ledger.ts";
 import type { ErasurePreview, LegalHold, UndoneErasure } from "./records-administration.ts";
 import type { SearchPage, SearchQuery } from "./search.ts";
-import type { LogState, StoredCosignature } from "./store.ts";
+import type { CommittedRecord, LogState, StoredCosignature, StoredTree } from "./store.ts";
 
 /** A stored leaf with its sealed record. */
 export interface StoredEntry {
@@ -104,6 +105,8 @@ export interface StoreArchive extends RecordArchive {
   logs(): Promise<readonly LogState[]>;
   /** Finds records of a tenant; an empty page if it has no log. */
   search(query: SearchQuery): Promise<SearchPage>;
+  /** Proves a record in a tree that its log has reached. `unknown` if the tree does not hold it. */
+  proven(name: LogName, tree: StoredTree, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased">;
   /** Opens a log of `logs`. */
   log(head: LogState): AuditedLog;
   /** Existing leaves from `first` to before `end`, in order, in constant memory. */

@@ -21,8 +21,9 @@ import type {
   UndoneErasure,
 } from "../../ledger/ports/records-administration.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
-import type { LogState, StoredCosignature } from "../../ledger/ports/store.ts";
+import type { CommittedRecord, LogState, StoredCosignature, StoredTree } from "../../ledger/ports/store.ts";
 import { rangeOfBlock } from "../../ledger/search/search-index.ts";
+import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
 import { SqliteAnchor } from "../files/anchor.ts";
@@ -106,6 +107,10 @@ export class StoredArchive implements StoreArchive {
 
   logs(): Promise<readonly LogState[]> {
     return this.#translated(() => this.#reader.logs());
+  }
+
+  proven(name: LogName, tree: StoredTree, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased"> {
+    return this.#translated(() => this.#reader.proven(name, tree, recordId));
   }
 
   search(query: SearchQuery): Promise<SearchPage> {

@@ -61,13 +61,15 @@ const harmless = [
     "ledger report",
     "ledger reindex",
   ],
-  ...["ledger hold place", "ledger hold list", "ledger receipt verify", "store backup", "store compact"],
+  ...["ledger hold place", "ledger hold list", "ledger receipt", "ledger receipt verify", "store backup"],
+  "store compact",
 ];
 
 function leavesOf(command: Command, above: readonly string[] = []): readonly (readonly [string, Command])[] {
   return command.commands.flatMap((each) => {
     const name = [...above, each.name()];
-    const own = each.commands.length === 0 || each.name() === "pack" ? [[name.join(" "), each] as const] : [];
+    const own =
+      each.commands.length === 0 || ["pack", "receipt"].includes(each.name()) ? [[name.join(" "), each] as const] : [];
     return [...own, ...leavesOf(each, name)];
   });
 }

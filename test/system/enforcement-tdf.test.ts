@@ -26,6 +26,8 @@ const profile = "tdf";
 let program: ChildProcess;
 let lines: AsyncIterator<string>;
 let enforcer: Enforcer;
+/** One that has the keys of these names alone. */
+let enforcerWith: (kids: readonly string[]) => Enforcer;
 let inPython: (work: Omit<Work, "keys" | "spool" | "profile">) => ReturnType<typeof languages.Python>;
 
 async function answer(): Promise<{ readonly address: string; readonly error?: string }> {
@@ -53,13 +55,15 @@ beforeAll(async () => {
     ...{ kid, kas_url: url },
   }));
   inPython = (work) => languages.Python({ ...work, profile, keys: { tdf }, spool: at("python-spool") });
-  enforcer = createEnforcer({
-    client: permissivePlatform(),
-    workload: { application: "test" },
-    keys: tdf.map((jwk) => localTdfKey(jwk.kid, jwk, { url })),
-    spoolDirectory: at("spool"),
-    attributeNamespace: "example.com",
-  });
+  enforcerWith = (kids) =>
+    createEnforcer({
+      client: permissivePlatform(),
+      workload: { application: "test" },
+      keys: tdf.filter(({ kid }) => kids.includes(kid)).map((jwk) => localTdfKey(jwk.kid, jwk, { url })),
+      spoolDirectory: at("spool"),
+      attributeNamespace: "example.com",
+    });
+  enforcer = enforcerWith(Object.keys(pairs));
 }, 600_000);
 afterAll(() => {
   program.kill();
@@ -134,3 +138,42 @@ test.each(
   expect(await inPython(opening)).not.toHaveProperty("failure");
   expect(readFileSync(target).equals(plain)).toBe(true);
 });
+
+const algorithms = { r1: "rsa:2048", r2: "rsa:2048", gone: "rsa:2048", e1: "ec:secp256r1" } as const;
+const theirShares: readonly (readonly [string, readonly (readonly (keyof typeof pairs)[])[]])[] = [
+  ["shares", [["r1"], ["e1"]]],
+  ["alternatives", [["gone", "r2", "e1"]]],
+  ["shares with alternatives", [["gone", "r1"], ["e1"]]],
+];
+
+test.each(
+  theirShares.flatMap(([form, shares]) => [1, segmentBytes + 1].map((sizeBytes) => ({ form, shares, sizeBytes }))),
+)(
+  "$form: $sizeBytes bytes that are made there open here, while each share has a key",
+  async ({ shares, sizeBytes }) => {
+    const plain = randomBytes(sizeBytes);
+    writeFileSync(at("plain"), plain);
+    const wrappings = shares.map((kids) =>
+      kids.map((kid) => ({ kid, algorithm: algorithms[kid], public_key: pem(pairs[kid].publicKey, "spki") })),
+    );
+    const job = { operation: "make", source: at("plain"), target: at("theirs"), shares: wrappings };
+    expect(await ask(job)).toEqual({});
+    const request = {
+      profile,
+      input: at("theirs"),
+      output: at("out"),
+      replace: true,
+      resource,
+      allowForeign: true,
+    } as const;
+    expect(await enforcer.open(request)).toMatchObject({ isForeign: true });
+    expect(readFileSync(at("out")).equals(plain)).toBe(true);
+    const target = at(`python-${randomUUID()}`);
+    const opening = { operation: "open", source: at("theirs"), target, allow_foreign: true } as const;
+    expect(await inPython(opening)).not.toHaveProperty("failure");
+    expect(readFileSync(target).equals(plain)).toBe(true);
+    const holdingOne = enforcerWith(["e1"]).open(request);
+    if (shares.length === 1) await holdingOne;
+    else await expect(holdingOne).rejects.toMatchObject({ failure: "invalid" });
+  },
+);

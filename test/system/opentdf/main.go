@@ -20,6 +20,7 @@ import (
 	"github.com/opentdf/platform/lib/ocrypto"
 	"github.com/opentdf/platform/protocol/go/kas"
 	"github.com/opentdf/platform/protocol/go/kas/kasconnect"
+	"github.com/opentdf/platform/protocol/go/policy"
 	"github.com/opentdf/platform/sdk"
 	"golang.org/x/oauth2"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -33,6 +34,43 @@ type job struct {
 	PublicKey string   `json:"public_key"`
 	Algorithm string   `json:"algorithm"`
 	Fqns      []string `json:"fqns"`
+	// Keys of each share of the payload key, any of which opens it; instead of the four members above.
+	Shares [][]wrapping `json:"shares"`
+}
+
+type wrapping struct {
+	Kid       string `json:"kid"`
+	PublicKey string `json:"public_key"`
+	Algorithm string `json:"algorithm"`
+}
+
+// A platform plans the keys of a file by its attributes: all attributes must be met, and each by any of its values.
+// Here each share is an attribute, and each of its keys is one of the values.
+func valuesOf(address string, shares [][]wrapping) []*policy.Value {
+	namespace := &policy.Namespace{Name: "example.com", Fqn: "https://example.com"}
+	var values []*policy.Value
+	for i, keys := range shares {
+		attribute := &policy.Attribute{
+			Namespace: namespace,
+			Name:      fmt.Sprintf("share%d", i),
+			Fqn:       fmt.Sprintf("https://example.com/attr/share%d", i),
+			Rule:      policy.AttributeRuleTypeEnum_ATTRIBUTE_RULE_TYPE_ENUM_ANY_OF,
+		}
+		for _, key := range keys {
+			algorithm := policy.Algorithm_ALGORITHM_RSA_2048
+			if key.Algorithm == "ec:secp256r1" {
+				algorithm = policy.Algorithm_ALGORITHM_EC_P256
+			}
+			public := &policy.SimpleKasPublicKey{Algorithm: algorithm, Kid: key.Kid, Pem: key.PublicKey}
+			values = append(values, &policy.Value{
+				Attribute: attribute,
+				Value:     key.Kid,
+				Fqn:       attribute.GetFqn() + "/value/" + key.Kid,
+				KasKeys:   []*policy.SimpleKasKey{{KasUri: address, PublicKey: public}},
+			})
+		}
+	}
+	return values
 }
 
 type service struct {
@@ -139,9 +177,12 @@ func work(tdf *sdk.SDK, address string, asked job) error {
 		}
 	case "make":
 		info := sdk.KASInfo{URL: address, PublicKey: asked.PublicKey, KID: asked.Kid, Algorithm: asked.Algorithm}
-		_, err := tdf.CreateTDF(&made, source, sdk.WithKasInformation(info), sdk.WithAutoconfigure(false),
-			sdk.WithDataAttributes(asked.Fqns...))
-		if err != nil {
+		options := []sdk.TDFOption{sdk.WithKasInformation(info), sdk.WithAutoconfigure(false),
+			sdk.WithDataAttributes(asked.Fqns...)}
+		if len(asked.Shares) > 0 {
+			options = []sdk.TDFOption{sdk.WithDataAttributeValues(valuesOf(address, asked.Shares)...)}
+		}
+		if _, err := tdf.CreateTDF(&made, source, options...); err != nil {
 			return err
 		}
 	default:

@@ -40,6 +40,29 @@ export const keyTransportModes = [
 ] as const;
 export type KeyTransportMode = (typeof keyTransportModes)[number];
 
+/** Algorithms of keys that wrap the payload keys of TDFs, as OpenTDF names them. */
+export const tdfKeyAlgorithms = [
+  ...["rsa:2048", "rsa:4096"],
+  ...["ec:secp256r1", "ec:secp384r1", "ec:secp521r1"],
+] as const;
+
+/** A public key of an OpenTDF key access service. */
+export interface TdfKeyName {
+  readonly url: string;
+  readonly kid: string;
+  readonly algorithm: (typeof tdfKeyAlgorithms)[number];
+  /** Attribute values that a file's policy must name. */
+  readonly attributeFqns: readonly string[];
+}
+
+/** Forms of the members, in visible ASCII. */
+export const tdfKeyForms = {
+  url: /^https?:\/\/(?!.*[,;?#])[\x21-\x7e]{1,240}$/,
+  kid: /^[\x21-\x2b\x2d-\x7e]{1,256}$/,
+  attributeFqn:
+    /^https?:\/\/(?!.*[,;])[\x21-\x2e\x30-\x7e]+\/attr\/[\x21-\x2e\x30-\x7e]+\/value\/[\x21-\x2e\x30-\x7e]+$/,
+} as const;
+
 /** The eight public routes, as the last part of their path below `/v1/sdk/` (specification, section 4). */
 export const sdkRoutes = [
   "capabilities",

@@ -5,7 +5,15 @@ import { isCanonicalKeyReference } from "../base/key-reference-form.ts";
 import { isLoopbackHost, parseNetwork } from "../base/network.ts";
 import { parsePostgresUrl, type StoreLocation } from "../base/postgres-url.ts";
 import { parseThumbprint } from "../base/text-forms.ts";
-import { type KeyTransportMode, keyTransportModes, type SdkRoute, sdkRoutes } from "../base/vocabulary.ts";
+import {
+  type KeyTransportMode,
+  keyTransportModes,
+  type SdkRoute,
+  sdkRoutes,
+  type TdfKeyName,
+  tdfKeyAlgorithms,
+  tdfKeyForms,
+} from "../base/vocabulary.ts";
 import { mapOf, matching, members, oneOf, parseDataFile, parsed, type Schema, text } from "./schema.ts";
 
 /** Address of a listener. */
@@ -243,6 +251,7 @@ interface KeyReferenceRule {
   readonly tenants?: readonly TenantId[];
   readonly publicKeyDistribution?: string;
   readonly exchangeAlgorithm?: string;
+  readonly tdfKey?: TdfKeyName;
 }
 
 const keyText = matching(/^[\x21-\x2b\x2d-\x7e]{1,256}$/, "visible ASCII text without a comma, 256 characters at most");
@@ -257,7 +266,10 @@ const keyPattern = v.pipe(
   ),
 );
 
-/** A map from pattern to `{"mode", "origin", "tenants"?, "public_key_distribution"?, "exchange_algorithm"?}`. */
+/**
+ * A map from pattern to `{"mode", "origin", "tenants"?, "public_key_distribution"?, "exchange_algorithm"?, "tdf_key"?}`;
+ * `tdf_key` is `{"url", "kid", "algorithm", "attribute_fqns"?}`.
+ */
 export const keyReferences = mapSetting(
   v.pipe(
     mapOf(
@@ -268,15 +280,32 @@ export const keyReferences = mapSetting(
         tenants: v.exactOptional(tenantIds),
         public_key_distribution: v.exactOptional(keyText),
         exchange_algorithm: v.exactOptional(keyText),
+        tdf_key: v.exactOptional(
+          v.pipe(
+            members({
+              url: matching(tdfKeyForms.url, "an http(s) URL without query"),
+              kid: matching(tdfKeyForms.kid, "visible ASCII text without a comma"),
+              algorithm: oneOf(tdfKeyAlgorithms),
+              attribute_fqns: v.exactOptional(
+                v.array(matching(tdfKeyForms.attributeFqn, "https://<namespace>/attr/<name>/value/<value>")),
+              ),
+            }),
+            v.transform(({ attribute_fqns: attributeFqns = [], ...key }): TdfKeyName => ({ ...key, attributeFqns })),
+          ),
+        ),
       }),
     ),
     v.transform((map): readonly KeyReferenceRule[] =>
-      [...map].map(([pattern, { public_key_distribution: distribution, exchange_algorithm: algorithm, ...rule }]) => ({
-        pattern,
-        ...rule,
-        ...(distribution !== undefined && { publicKeyDistribution: distribution }),
-        ...(algorithm !== undefined && { exchangeAlgorithm: algorithm }),
-      })),
+      [...map].map(([pattern, { public_key_distribution: distribution, exchange_algorithm: algorithm, ...named }]) => {
+        const { tdf_key: tdfKey, ...rule } = named;
+        return {
+          pattern,
+          ...rule,
+          ...(distribution !== undefined && { publicKeyDistribution: distribution }),
+          ...(algorithm !== undefined && { exchangeAlgorithm: algorithm }),
+          ...(tdfKey !== undefined && { tdfKey }),
+        };
+      }),
     ),
   ),
 );

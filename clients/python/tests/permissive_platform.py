@@ -36,6 +36,7 @@ class PermissivePlatform:
         self.allow = True
         self.is_offline = False
         self.is_managed = False
+        self.tdf_key: v1.TdfKey | None = None
         self.receipt: v1.Receipt | None = None
         """Of every decision."""
         self.obligations: list[v1.Obligation] = []
@@ -78,6 +79,9 @@ class PermissivePlatform:
         self.questions.append(request)
         decision = v1.KeyAccessDecision(allow=True, decision_id=str(uuid.uuid4()), policy_revision="revision")
         execution = v1.KeyAccessExecution(local_cryptographic_operation=True, artifact_profile=request.artifact_profile)
+        if self.tdf_key is not None:
+            execution.key_transport.mode = "local_provided"
+            execution.key_transport.tdf_key.CopyFrom(self.tdf_key)
         if self.is_managed:
             execution.key_transport.mode = "wrapped_key_reference"
         return v1.PlanKeyAccessResponse(decision=decision, execution=execution)

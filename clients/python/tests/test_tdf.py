@@ -417,3 +417,19 @@ def test_a_tdf_key_of_two_halves_or_without_an_address(tmp_path: Path) -> None:
         assert failure(lambda url=url: LocalTdfKey("name", one, url=url)) == "invalid"  # type: ignore[misc]
     (tmp_path / "one").chmod(0o644)
     assert failure(lambda: key_file(tmp_path / "one")) == "invalid"
+
+
+def test_the_key_of_a_plan_wraps_and_its_attribute_values_are_in_the_policy(subject: Subject) -> None:
+    fqn = "https://example.com/attr/department/value/finance"
+    named = {"url": "https://kas.example.com", "kid": "rsa", "algorithm": "rsa:2048"}
+    subject.platform.tdf_key = v1.TdfKey(**named, attribute_fqns=[fqn])
+    sealed, _ = subject.seal(b"secret", "rsa")
+    _, _, manifest = manifest_of(sealed)
+    policy = json.loads(base64.b64decode(manifest["encryptionInformation"]["policy"]))
+    attributes = [found["attribute"] for found in policy["body"]["dataAttributes"]]
+    assert attributes[0].startswith("https://example.com/attr/decision/value/")
+    assert attributes[1:] == ["https://example.com/attr/label/value/confidential", fqn]
+    assert subject.open(sealed, "rsa")[0] == b"secret"
+    with pytest.raises(EnforcementError, match="the plan is for the TDF key rsa of") as caught:
+        subject.seal(b"secret", "other")
+    assert caught.value.failure == "not_permitted"

@@ -1,6 +1,6 @@
 /** Derives the guidance of an answer from merged annotations, defaults and the key reference. */
 import { defined } from "../../base/json.ts";
-import type { ArtifactProfile } from "../../base/vocabulary.ts";
+import type { ArtifactProfile, TdfKeyName } from "../../base/vocabulary.ts";
 import type { Guidance, PolicyAction, PolicyQuery } from "../model/decision.ts";
 import {
   type ListName,
@@ -73,7 +73,12 @@ function keyTransport(
     ...(publicKeyDistribution !== undefined && { public_key_distribution: publicKeyDistribution }),
     raw_key_delivery_forbidden: true,
     stable_key_reference_preferred: referenced && choice.mode !== "local_provided",
+    ...(choice.tdfKey !== undefined && { tdf_key: tdfKeyMembers(choice.tdfKey) }),
   };
+}
+
+function tdfKeyMembers({ algorithm, attributeFqns, kid, url }: TdfKeyName) {
+  return { algorithm, attribute_fqns: attributeFqns, kid, url };
 }
 
 function choiceOf(text: string): KeyTransportChoice {

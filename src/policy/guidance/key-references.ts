@@ -12,7 +12,13 @@ import {
   schemeOf,
   unreadable,
 } from "../../base/key-reference-form.ts";
-import { type KeyTransportMode, keyTransportModes } from "../../base/vocabulary.ts";
+import {
+  type KeyTransportMode,
+  keyTransportModes,
+  type TdfKeyName,
+  tdfKeyAlgorithms,
+  tdfKeyForms,
+} from "../../base/vocabulary.ts";
 
 /** Rule for the key references that match one pattern. */
 export interface KeyReferenceRule extends ManagedKeyTransport {
@@ -92,6 +98,7 @@ function matches(literals: readonly string[], text: string): boolean {
  *
  *     none
  *     mode=<mode>, origin=<origin>[, public_key_distribution=<text>][, exchange_algorithm=<text>]
+ *       [, tdf_url=<url>, tdf_kid=<kid>, tdf_algorithm=<algorithm>[, tdf_attribute_fqns=<fqn>[;<fqn>…]]]
  *
  * in any order. It is one value instead of four, so that merging two policies cannot mix their transports.
  */
@@ -105,9 +112,11 @@ interface ManagedKeyTransport {
   readonly origin: string;
   readonly publicKeyDistribution?: string;
   readonly exchangeAlgorithm?: string;
+  readonly tdfKey?: TdfKeyName;
 }
 
-const memberNames = ["mode", "origin", "public_key_distribution", "exchange_algorithm"];
+const tdfKeyNames = ["tdf_url", "tdf_kid", "tdf_algorithm", "tdf_attribute_fqns"];
+const memberNames = ["mode", "origin", "public_key_distribution", "exchange_algorithm", ...tdfKeyNames];
 const valuePattern = /^[\x21-\x2b\x2d-\x7e]{1,256}$/;
 
 /** Parses the text; a string is the problem, completing "must …". */
@@ -118,28 +127,45 @@ export function parseKeyTransport(text: string): { readonly choice: KeyTransport
     const [name = "", value = ""] = splitOnce(part.trim());
     if (!memberNames.includes(name)) return `be "none" or members of ${memberNames.join(", ")}`;
     if (members.has(name)) return `name ${name} once`;
-    if (!valuePattern.test(value)) return `give ${name} a value of visible ASCII characters without a comma`;
+    if (name !== "tdf_attribute_fqns" && !valuePattern.test(value))
+      return `give ${name} a value of visible ASCII characters without a comma`;
     members.set(name, value);
   }
   const mode = keyTransportModes.find((candidate) => candidate === members.get("mode"));
-  const [origin, distribution, algorithm] = memberNames.slice(1).map((name) => members.get(name));
+  const [origin, distribution, algorithm] = memberNames.slice(1, 4).map((name) => members.get(name));
   if (mode === undefined) return `have a mode of ${keyTransportModes.join(", ")}`;
   if (origin === undefined) return "name the origin of the key material";
+  const tdfKey = tdfKeyNames.some((name) => members.has(name)) ? parseTdfKey(members) : undefined;
+  if (typeof tdfKey === "string") return tdfKey;
   return {
     choice: {
       mode,
       origin,
       ...(distribution !== undefined && { publicKeyDistribution: distribution }),
       ...(algorithm !== undefined && { exchangeAlgorithm: algorithm }),
+      ...(tdfKey !== undefined && { tdfKey }),
     },
   };
+}
+
+function parseTdfKey(members: ReadonlyMap<string, string>): TdfKeyName | string {
+  const [url = "", kid = "", named, fqns] = tdfKeyNames.map((name) => members.get(name));
+  const algorithm = tdfKeyAlgorithms.find((candidate) => candidate === named);
+  const attributeFqns = fqns?.split(";") ?? [];
+  if (!tdfKeyForms.url.test(url) || !tdfKeyForms.kid.test(kid)) return "name tdf_url, an http(s) URL, and tdf_kid";
+  if (algorithm === undefined) return `have a tdf_algorithm of ${tdfKeyAlgorithms.join(", ")}`;
+  if (!attributeFqns.every((fqn) => tdfKeyForms.attributeFqn.test(fqn)))
+    return "have tdf_attribute_fqns of the form https://<namespace>/attr/<name>/value/<value>, separated by semicolons";
+  return { url, kid, algorithm, attributeFqns };
 }
 
 /** Canonical text: equal choices have equal texts. */
 export function formatKeyTransport(choice: KeyTransportChoice): string {
   if (choice === "none") return choice;
-  const { mode, origin, publicKeyDistribution, exchangeAlgorithm } = choice;
-  const values = [mode, origin, publicKeyDistribution, exchangeAlgorithm];
+  const { mode, origin, publicKeyDistribution, exchangeAlgorithm, tdfKey } = choice;
+  const fqns = tdfKey?.attributeFqns.join(";");
+  const ofTdf = [tdfKey?.url, tdfKey?.kid, tdfKey?.algorithm, fqns === "" ? undefined : fqns];
+  const values = [mode, origin, publicKeyDistribution, exchangeAlgorithm, ...ofTdf];
   return memberNames.flatMap((name, i) => (values[i] === undefined ? [] : [`${name}=${values[i]}`])).join(", ");
 }
 

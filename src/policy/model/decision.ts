@@ -1,7 +1,7 @@
 /** Policy queries and decisions. Pure data; the engine is in `engine.ts`. */
 import { isDeepStrictEqual } from "node:util";
 import type { Caller } from "../../base/caller.ts";
-import type { ArtifactProfile, KeyTransportMode } from "../../base/vocabulary.ts";
+import type { ArtifactProfile, KeyTransportMode, TdfKeyName } from "../../base/vocabulary.ts";
 import type { claimedRows, onBehalfOfRows, RecordOf, registeredRows } from "./input-table.ts";
 
 /** Actions that policies name. The key operation `rewrap` is `rewrapKey`, so that it has separate rules. */
@@ -32,6 +32,12 @@ type KeyTransportGuidance = {
   readonly public_key_distribution?: string;
   readonly raw_key_delivery_forbidden: true;
   readonly stable_key_reference_preferred: boolean;
+  readonly tdf_key?: {
+    readonly algorithm: TdfKeyName["algorithm"];
+    readonly attribute_fqns: readonly string[];
+    readonly kid: string;
+    readonly url: string;
+  };
 };
 
 /**

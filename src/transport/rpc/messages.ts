@@ -41,6 +41,13 @@ export function keyTransportMessage(transport: Decided["guidance"]["key_transpor
     rawKeyDeliveryForbidden: transport.raw_key_delivery_forbidden,
     publicKeyDistribution: transport.public_key_distribution,
     exchangeAlgorithm: transport.exchange_algorithm,
+    tdfKey: transport.tdf_key && {
+      $typeName: "platform.sdk.v1.TdfKey",
+      url: transport.tdf_key.url,
+      kid: transport.tdf_key.kid,
+      algorithm: transport.tdf_key.algorithm,
+      attributeFqns: [...transport.tdf_key.attribute_fqns],
+    },
   };
 }
 

@@ -87,7 +87,8 @@ describe("values", () => {
   test("key references", () => {
     const { keyReferences } = configOf({
       SVC_KEY_REFERENCES:
-        '{"hsm://a/*":{"mode":"authorized_key_release","origin":"hsm","tenants":["a"],"exchange_algorithm":"ML-KEM-768"}}',
+        '{"hsm://a/*":{"mode":"authorized_key_release","origin":"hsm","tenants":["a"],"exchange_algorithm":"ML-KEM-768"},' +
+        '"r1":{"mode":"local_provided","origin":"kas","tdf_key":{"url":"https://kas","kid":"r1","algorithm":"rsa:2048"}}}',
     });
     expect(keyReferences).toEqual([
       {
@@ -96,6 +97,12 @@ describe("values", () => {
         origin: "hsm",
         tenants: ["a"],
         exchangeAlgorithm: "ML-KEM-768",
+      },
+      {
+        pattern: "r1",
+        mode: "local_provided",
+        origin: "kas",
+        tdfKey: { url: "https://kas", kid: "r1", algorithm: "rsa:2048", attributeFqns: [] },
       },
     ]);
   });

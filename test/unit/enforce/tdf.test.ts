@@ -172,6 +172,34 @@ test.each<[string, object, string?]>([
   expect(readdirSync(folder)).not.toContain("sealed");
 });
 
+test("a plan's TDF key must be the one that wraps, and its attribute values are in the policy", async () => {
+  const { planKeyAccess } = platform;
+  const fqn = "https://example.com/attr/department/value/finance";
+  const tdfKey = { url: "https://kas.example.com", kid: "rsa", algorithm: "rsa:2048", attributeFqns: [fqn] };
+  platform.planKeyAccess = async (question) => {
+    const decision = await planKeyAccess(question);
+    return { ...decision, plan: { ...decision.plan, tdfKey } };
+  };
+  try {
+    await seal(randomBytes(10));
+    const { policy } = partsOf(readFileSync(at("sealed"))).manifest.encryptionInformation;
+    const { dataAttributes } = JSON.parse(Buffer.from(policy, "base64").toString()).body;
+    expect(dataAttributes.map(({ attribute }: { attribute: string }) => attribute)).toEqual([
+      expect.stringMatching("^https://example.com/attr/decision/value/"),
+      "https://example.com/attr/label/value/confidential",
+      fqn,
+    ]);
+    await open();
+    expect(readFileSync(at("opened")).equals(readFileSync(at("plain")))).toBe(true);
+    await expect(seal(randomBytes(10), {}, keys.other)).rejects.toMatchObject({
+      failure: "not_permitted",
+      message: expect.stringContaining("the plan is for the TDF key rsa of https://kas.example.com"),
+    });
+  } finally {
+    platform.planKeyAccess = planKeyAccess;
+  }
+});
+
 test("without a namespace nothing is protected", async () => {
   const client = { client: platform, workload: { application: "test" }, spoolDirectory: at("spool") };
   const request = { profile, input: at("rsa.pub"), output: at("none"), resource } as const;

@@ -153,6 +153,23 @@ const table: readonly (readonly [
     /@key_transport must name the origin/,
   ],
   [
+    "TDF key without a kid",
+    annotated('@key_transport("mode=local_provided, origin=kas, tdf_url=https://kas, tdf_algorithm=rsa:2048")'),
+    /@key_transport must name tdf_url, an http\(s\) URL, and tdf_kid/,
+  ],
+  [
+    "TDF key of an unknown algorithm",
+    annotated('@key_transport("mode=local_provided, origin=kas, tdf_url=https://kas, tdf_kid=r, tdf_algorithm=rsa")'),
+    /@key_transport must have a tdf_algorithm of rsa:2048/,
+  ],
+  [
+    "TDF key with attributes of another form",
+    annotated(
+      '@key_transport("mode=local_provided, origin=kas, tdf_url=https://kas, tdf_kid=r, tdf_algorithm=rsa:2048, tdf_attribute_fqns=a")',
+    ),
+    /@key_transport must have tdf_attribute_fqns of the form/,
+  ],
+  [
     "key transport of unknown mode",
     annotated('@key_transport("mode=raw, origin=kms")'),
     /@key_transport must have a mode of local_provided/,

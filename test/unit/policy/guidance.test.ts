@@ -196,6 +196,35 @@ test("the manifest's defaults replace the service's; a profile's transport is fo
   expect(engine.decide(ask("wrap", { key_reference: "mine" })).guidance).not.toHaveProperty("key_transport");
 });
 
+const tdfKey = {
+  url: "https://kas.example.com",
+  kid: "r1",
+  algorithm: "rsa:2048",
+  attributeFqns: ["https://example.com/attr/a/value/b", "https://example.com/attr/c/value/d"],
+} as const;
+
+test("a TDF key comes with the transport: of a policy, of the profile, or of the reference", async () => {
+  const text =
+    "tdf_attribute_fqns=https://example.com/attr/a/value/b;https://example.com/attr/c/value/d, " +
+    "mode=local_provided, origin=kas, tdf_url=https://kas.example.com, tdf_kid=r1, tdf_algorithm=rsa:2048";
+  const { attributeFqns, ...named } = tdfKey;
+  const transport = {
+    key_material_origin: "kas",
+    mode: "local_provided",
+    raw_key_delivery_forbidden: true,
+    stable_key_reference_preferred: false,
+    tdf_key: { ...named, attribute_fqns: attributeFqns },
+  };
+  const annotated = await engineWith([[`@key_transport("${text}")`, labelled("x")]]);
+  expect(annotated.decide(ask("protect", { labels: ["x"] })).guidance.key_transport).toEqual(transport);
+  const ofProfile = await engineWith([], `guidance:\n  artifact_profile: tdf\n  key_transport: { tdf: "${text}" }\n`);
+  expect(ofProfile.decide(ask("protect")).guidance.key_transport).toEqual(transport);
+  const rule = { pattern: "kas://*", mode: "local_provided", origin: "kas", tdfKey } as const;
+  const referenced = await engineOf(openFiles, { keyReferences: [rule] });
+  expect(referenced.decide(ask("wrap", { key_reference: "kas://r1" })).guidance.key_transport).toEqual(transport);
+  expect(referenced.decide(ask("wrap", { key_reference: "mine" })).guidance).not.toHaveProperty("key_transport");
+});
+
 test("a reference that belongs to another tenant denies, whatever the policies say", async () => {
   const keyReferences: readonly KeyReferenceRule[] = [
     { pattern: "kms://*", mode: "wrapped_key_reference", origin: "kms" },

@@ -79,7 +79,7 @@ export function platformOf(client: PlatformClient): Platform {
         isLocal: execution?.protectLocally === true,
         sendPlaintextToPlatform: execution?.sendPlaintextToPlatform !== false,
         artifactProfile: wordsOf(profiles, [execution?.artifactProfile]).join(),
-        keyTransport: transportOf(execution?.keyTransport),
+        ...transportMembers(execution?.keyTransport),
         handlingMode: decision?.handlingMode ?? "",
         library: execution?.localEnforcementLibrary ?? "",
       });
@@ -99,7 +99,7 @@ export function platformOf(client: PlatformClient): Platform {
         isLocal: execution?.localCryptographicOperation === true,
         sendPlaintextToPlatform: execution?.sendPlaintextToPlatform !== false,
         artifactProfile: wordsOf(profiles, [execution?.artifactProfile]).join(),
-        keyTransport: transportOf(execution?.keyTransport),
+        ...transportMembers(execution?.keyTransport),
       });
     },
 
@@ -177,8 +177,11 @@ function wordsOf<Word extends string>(
   return words.filter((word) => numbers.includes(table[word]));
 }
 
-function transportOf(transport: KeyTransport | undefined): string {
-  return transport?.mode ?? "local_provided";
+function transportMembers(transport: KeyTransport | undefined): Pick<Decision["plan"], "keyTransport" | "tdfKey"> {
+  const { mode = "local_provided", tdfKey } = transport ?? {};
+  if (tdfKey === undefined) return { keyTransport: mode };
+  const { url, kid, algorithm, attributeFqns } = tdfKey;
+  return { keyTransport: mode, tdfKey: { url, kid, algorithm, attributeFqns } };
 }
 
 interface AnswerDecision {

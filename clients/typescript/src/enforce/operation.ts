@@ -75,6 +75,9 @@ export interface Asked {
     readonly operation: KeyOperation;
     readonly reference: string;
     readonly transport: KeyProvider["transport"];
+    /** Of a TDF key. */
+    readonly url?: string | undefined;
+    readonly kid?: string | undefined;
   }[];
   readonly about: {
     readonly artifact_digest?: string;
@@ -113,12 +116,14 @@ export async function requestPermission(context: Context, options: RequestOption
     ask: () => Promise<Decision>,
     exchangeOf: (answer: Decision) => Exchange,
     transports: readonly string[],
+    keys: Asked["keys"],
   ) => {
     const sinceMs = context.now();
     const decision = await answered(ask());
     decisions.push(decision);
     await context.checkReceipt(exchangeOf(decision), sinceMs, signal);
-    requirePermission(decision, { profile: asked.profile, transports }, understanding);
+    const wrapping = keys.filter(({ operation }) => operation === "wrap");
+    requirePermission(decision, { profile: asked.profile, transports, wrapping }, understanding);
     return decision;
   };
   try {
@@ -133,14 +138,17 @@ export async function requestPermission(context: Context, options: RequestOption
       () => platform.planProtection(planned, signal),
       (answer) => ({ route: "protection-plan", asked: planned, answer }),
       transports,
+      asked.keys,
     );
     const keys: Decision[] = [];
-    for (const { operation, reference, transport } of asked.keys) {
+    for (const key of asked.keys) {
+      const { operation, reference, transport } = key;
       const access = { ...question, operation, artifact_profile: asked.profile, key_reference: reference };
       const decision = await decide(
         () => platform.planKeyAccess(access, signal),
         (answer) => ({ route: "key-access-plan", asked: access, answer }),
         [transport],
+        [key],
       );
       keys.push(decision);
     }

@@ -19,7 +19,12 @@ export interface Understanding {
 /** Throws `not_permitted` unless the decision allows this work in this way. Meets no obligation yet. */
 export function requirePermission(
   decision: Decision,
-  wanted: { readonly profile: Profile; readonly transports: readonly string[] },
+  wanted: {
+    readonly profile: Profile;
+    readonly transports: readonly string[];
+    /** Keys that wrap; one of them must be the TDF key that the plan names. */
+    readonly wrapping: readonly { readonly url?: string | undefined; readonly kid?: string | undefined }[];
+  },
   understanding: Understanding,
 ): void {
   const { plan, decisionId, reasons } = decision;
@@ -33,7 +38,10 @@ export function requirePermission(
   if (plan.artifactProfile !== wanted.profile) refuse(`the plan is for profile ${plan.artifactProfile}`);
   if (!wanted.transports.includes(plan.keyTransport))
     refuse(`the plan is for a key that is ${plan.keyTransport}, this one is ${wanted.transports.at(-1)}`);
-  const { handlingMode, library } = plan;
+  const { handlingMode, library, tdfKey } = plan;
+  const isTdf = tdfKey !== undefined && wanted.profile === "tdf" && wanted.wrapping.length > 0;
+  if (isTdf && !wanted.wrapping.some(({ url, kid }) => url === tdfKey.url && kid === tdfKey.kid))
+    refuse(`the plan is for the TDF key ${tdfKey.kid} of ${tdfKey.url}`);
   if (handlingMode !== undefined && !understanding.handlingModes.includes(handlingMode))
     refuse(`the platform demands ${handlingMode}`);
   if (library !== undefined && !understanding.libraries.includes(library)) refuse(`the plan is for ${library}`);

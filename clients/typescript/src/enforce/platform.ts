@@ -68,10 +68,20 @@ export interface Decision {
     readonly artifactProfile: string;
     /** `local_provided` if the answer has no key transport. */
     readonly keyTransport: string;
+    /** The key for a TDF, if the platform names one. */
+    readonly tdfKey?: PlannedTdfKey;
     /** For protection plans. */
     readonly handlingMode?: string;
     readonly library?: string;
   };
+}
+
+export interface PlannedTdfKey {
+  readonly url: string;
+  readonly kid: string;
+  readonly algorithm: string;
+  /** Attribute values that the file's policy must name. */
+  readonly attributeFqns: readonly string[];
 }
 
 export interface Artifact {

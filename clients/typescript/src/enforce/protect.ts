@@ -37,7 +37,7 @@ import {
   withEvidence,
   wrappingKeyOf,
 } from "./operation.ts";
-import type { Accepted, Artifact, Operation, Profile, Resource } from "./platform.ts";
+import type { Accepted, Artifact, Decision, Operation, Profile, Resource } from "./platform.ts";
 import { type ReceiptsFile, receiptsFormat, receiptsPathOf, writeReceipts } from "./receipts.ts";
 import type { PendingEvidence } from "./spool.ts";
 import { encryptSegments, type StreamingAead } from "./streaming-aead.ts";
@@ -111,13 +111,10 @@ interface Content {
 export async function protectContent(
   context: Context,
   options: ProtectOptions,
-  {
-    profile,
-    keys,
-  }: Pick<Making, "profile"> & { readonly keys: readonly Pick<KeyProvider, "reference" | "transport">[] },
+  { profile, keys }: Pick<Making, "profile"> & { readonly keys: readonly Omit<Making["keys"][number], "operation">[] },
   make: (
     content: Content,
-    named: { readonly binding: Binding; readonly decisions: Permitted["keys"] },
+    named: { readonly binding: Binding; readonly plan: Decision; readonly decisions: Permitted["keys"] },
   ) => Promise<Digest>,
 ): Promise<Outcome> {
   const { input, resource, signal } = options;
@@ -135,7 +132,7 @@ export async function protectContent(
       profile,
       resource,
       labels,
-      keys: keys.map(({ reference, transport }) => ({ operation: "wrap", reference, transport })),
+      keys: keys.map(({ reference, transport, url, kid }) => ({ operation: "wrap", reference, transport, url, kid })),
       about: {
         ...(content !== undefined && { content_digest: content }),
         ...(sizeBytes !== undefined && { content_size_bytes: sizeBytes }),
@@ -152,7 +149,10 @@ export async function protectContent(
         count(piece.length);
       });
       const write = (piece: Uint8Array) => sink.write(piece);
-      const digest = await make({ source, sizeBytes, write }, { binding, decisions: permitted.keys });
+      const digest = await make(
+        { source, sizeBytes, write },
+        { binding, plan: permitted.plan, decisions: permitted.keys },
+      );
       if (content !== undefined && plaintext.finish().digest !== content)
         throw new EnforcementError("invalid", "the input changed while it was read");
       return digest;

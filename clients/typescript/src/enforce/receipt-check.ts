@@ -1,4 +1,5 @@
 /** Whether a receipt belongs to its answer: to this question, result, caller and time. */
+import { isDeepStrictEqual } from "node:util";
 import type { DescMessage, JsonObject } from "@bufbuild/protobuf";
 import { fromRouteJson } from "../json-spelling.ts";
 import { requireCall } from "../receipts/answer.ts";
@@ -53,7 +54,8 @@ export async function requireReceipt(exchange: Exchange, expected: Expectation):
     ...answerDifferences(route, said, record, (member) => at(said, member) !== undefined),
     ...requestDifferences(requestOf(route, asked), record),
   ];
-  if ("plan" in answer && answer.plan.keyTransport !== transportOf(record)) differing.push("execution.key_transport");
+  if ("plan" in answer && !isDeepStrictEqual(transportOf(answer.plan), recordedTransport(record)))
+    differing.push("execution.key_transport");
   if (differing.length > 0) throw new Error(`it is of another ${differing.join(", ")}`);
   requireCall(route, record, { caller: expected.caller, sentAtMs: expected.sinceMs }, expected.nowMs);
 }
@@ -83,6 +85,14 @@ function requestOf(route: RecordedRoute, asked: Exchange["asked"]): JsonObject {
   return recordedForm(desc, fromRouteJson(desc, JSON.parse(JSON.stringify(asked))) as never);
 }
 
-function transportOf(record: JsonObject): string {
-  return String(at(record, "outcome.guidance.key_transport.mode") ?? "local_provided");
+function transportOf({ keyTransport, tdfKey }: Decision["plan"]) {
+  if (tdfKey === undefined) return { mode: keyTransport, tdf_key: undefined };
+  const { attributeFqns: attribute_fqns, ...named } = tdfKey;
+  return { mode: keyTransport, tdf_key: { ...named, attribute_fqns } };
+}
+
+/** The same members in the record. */
+function recordedTransport(record: JsonObject) {
+  const member = (name: string) => at(record, `outcome.guidance.key_transport.${name}`);
+  return { mode: String(member("mode") ?? "local_provided"), tdf_key: member("tdf_key") };
 }

@@ -92,10 +92,10 @@ function hmac(key: Uint8Array, bytes: Uint8Array): Buffer {
 }
 
 /** Policy of an artifact: its uuid is the decision; base64. */
-export function policyOf({ decision_id, labels }: Binding, namespace: string): string {
+export function policyOf({ decision_id, labels }: Binding, namespace: string, planned: readonly string[]): string {
   const fqn = (name: string, value: string) => `https://${namespace}/attr/${name}/value/${value}`;
   const attributes = [fqn("decision", decision_id), ...labels.map((label) => fqn("label", label))];
-  const dataAttributes = attributes.map((attribute) => ({ attribute }));
+  const dataAttributes = [...new Set([...attributes, ...planned])].map((attribute) => ({ attribute }));
   return canonical({ body: { dataAttributes, dissem: [] }, uuid: decision_id }).toString("base64");
 }
 
@@ -200,7 +200,10 @@ export function requireManifest(bytes: Buffer, manifest: Manifest, statement: St
   const { uuid, attributes } = readPolicy(policy);
   const [, namespace = ""] = /^https:\/\/([^/]+)\/attr\/decision\//.exec(attributes[0] ?? "") ?? [];
   const isWhole = canonical(asserted(others, statement, payloadKey)).equals(bytes);
-  const isBound = uuid === statement.binding.decision_id && policyOf(statement.binding, namespace) === policy;
+  const { binding } = statement;
+  // Others may follow, which a plan named.
+  const planned = attributes.slice(1 + binding.labels.length);
+  const isBound = uuid === binding.decision_id && policyOf(binding, namespace, planned) === policy;
   if (!isWhole || !isBound || keyAccess.length !== statement.keys.length)
     throw new EnforcementError("not_authentic", "the manifest is not the one that its assertion was made for");
 }

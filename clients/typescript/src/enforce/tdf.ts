@@ -79,7 +79,7 @@ export async function protectAsTdf(context: Context, options: ProtectOptions): P
   return protectContent(context, options, { profile: "tdf", keys }, async ({ source, sizeBytes, write }, named) => {
     const payloadKey = randomBytes(keySize);
     try {
-      const { binding, decisions } = named;
+      const { binding, decisions, plan } = named;
       const encryptedBytes =
         sizeBytes === undefined ? undefined : sizeBytes + segmentOverhead * (1 + Math.ceil(sizeBytes / segmentBytes));
       const isZip64 = needsZip64(encryptedBytes);
@@ -87,7 +87,8 @@ export async function protectAsTdf(context: Context, options: ProtectOptions): P
       await write(beforePayload(isZip64));
       const { payload, segments } = await encrypt(source, payloadKey, alg, write);
       if (!isZip64 && needsZip64(payload.sizeBytes)) throw new EnforcementError("invalid", "the input grew");
-      const policy = policyOf(binding, namespace);
+      const planned = [plan, ...decisions].flatMap((decision) => decision.plan.tdfKey?.attributeFqns ?? []);
+      const policy = policyOf(binding, namespace, planned);
       const keyAccess = await wrapped(payloadKey, shares, policy);
       const hashes = segments.map(({ hash }) => Buffer.from(hash, "base64"));
       const encryption = {
@@ -348,7 +349,9 @@ export async function rewrapTdf(context: Context, options: RewrapOptions): Promi
         ...holdings.map(
           ({ key: { reference, transport } }) => ({ operation: "rewrap", reference, transport }) as const,
         ),
-        ...newKeys.map(({ reference, transport }) => ({ operation: "wrap", reference, transport }) as const),
+        ...newKeys.map(
+          ({ reference, transport, url, kid }) => ({ operation: "wrap", reference, transport, url, kid }) as const,
+        ),
       ],
       about: { artifact_digest: artifact.digest, artifact_cid: artifact.cid },
       previous: await previousOf(options.input, artifact.digest),

@@ -11,7 +11,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file platform/sdk/v1/common.proto.
  */
 export const file_platform_sdk_v1_common: GenFile = /*@__PURE__*/
-  fileDesc("ChxwbGF0Zm9ybS9zZGsvdjEvY29tbW9uLnByb3RvEg9wbGF0Zm9ybS5zZGsudjEimQEKEldvcmtsb2FkRGVzY3JpcHRvchIfCgthcHBsaWNhdGlvbhgBIAEoCUIKukgHcgUQARiAAhIiCgtlbnZpcm9ubWVudBgCIAEoCUIIukgFcgMYgAJIAIgBARIgCgljb21wb25lbnQYAyABKAlCCLpIBXIDGIACSAGIAQFCDgoMX2Vudmlyb25tZW50QgwKCl9jb21wb25lbnQigAEKElJlc291cmNlRGVzY3JpcHRvchIYCgRraW5kGAEgASgJQgq6SAdyBRABGIACEhkKAmlkGAIgASgJQgi6SAVyAxiAAkgAiAEBEiAKCW1pbWVfdHlwZRgDIAEoCUIIukgFcgMY/wFIAYgBAUIFCgNfaWRCDAoKX21pbWVfdHlwZSJnCgZDYWxsZXISEQoJdGVuYW50X2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCRIPCgdzdWJqZWN0GAMgASgJEhMKC2F1dGhfc291cmNlGAQgASgJEg4KBnNjb3BlcxgFIAMoCSJECg5QbGF0Zm9ybURvbWFpbhIOCgZkb21haW4YASABKAkSEgoKY29uZmlndXJlZBgCIAEoCBIOCgZyZWFzb24YAyABKAki/wEKDEtleVRyYW5zcG9ydBIMCgRtb2RlGAEgASgJEhsKE2tleV9tYXRlcmlhbF9vcmlnaW4YAiABKAkSJgoec3RhYmxlX2tleV9yZWZlcmVuY2VfcHJlZmVycmVkGAMgASgIEiIKGnJhd19rZXlfZGVsaXZlcnlfZm9yYmlkZGVuGAQgASgIEiQKF3B1YmxpY19rZXlfZGlzdHJpYnV0aW9uGAUgASgJSACIAQESHwoSZXhjaGFuZ2VfYWxnb3JpdGhtGAYgASgJSAGIAQFCGgoYX3B1YmxpY19rZXlfZGlzdHJpYnV0aW9uQhUKE19leGNoYW5nZV9hbGdvcml0aG0i8wEKB1JlY2VpcHQSEQoJcmVjb3JkX2lkGAEgASgJEhIKCmxvZ19vcmlnaW4YAiABKAkSEgoKbGVhZl9pbmRleBgDIAEoAxIRCgl0cmVlX3NpemUYBCABKAMSEQoJbGVhZl9oYXNoGAUgASgJEg0KBXByb29mGAYgASgJEhEKBGxlYWYYByABKAlIAIgBARIUCgdvcGVuaW5nGAggASgJSAGIAQESEwoGcmVjb3JkGAkgASgJSAKIAQESEQoEY29zZRgKIAEoDEgDiAEBQgcKBV9sZWFmQgoKCF9vcGVuaW5nQgkKB19yZWNvcmRCBwoFX2Nvc2UqnwEKE1Byb3RlY3Rpb25PcGVyYXRpb24SJAogUFJPVEVDVElPTl9PUEVSQVRJT05fVU5TUEVDSUZJRUQQABIgChxQUk9URUNUSU9OX09QRVJBVElPTl9QUk9URUNUEAESHwobUFJPVEVDVElPTl9PUEVSQVRJT05fQUNDRVNTEAISHwobUFJPVEVDVElPTl9PUEVSQVRJT05fUkVXUkFQEAMqmwEKEktleUFjY2Vzc09wZXJhdGlvbhIkCiBLRVlfQUNDRVNTX09QRVJBVElPTl9VTlNQRUNJRklFRBAAEh0KGUtFWV9BQ0NFU1NfT1BFUkFUSU9OX1dSQVAQARIfChtLRVlfQUNDRVNTX09QRVJBVElPTl9VTldSQVAQAhIfChtLRVlfQUNDRVNTX09QRVJBVElPTl9SRVdSQVAQAyqVAQoPQXJ0aWZhY3RQcm9maWxlEiAKHEFSVElGQUNUX1BST0ZJTEVfVU5TUEVDSUZJRUQQABIYChRBUlRJRkFDVF9QUk9GSUxFX1RERhABEh0KGUFSVElGQUNUX1BST0ZJTEVfRU5WRUxPUEUQAhInCiNBUlRJRkFDVF9QUk9GSUxFX0RFVEFDSEVEX1NJR05BVFVSRRADKmwKDEFydGlmYWN0S2luZBIdChlBUlRJRkFDVF9LSU5EX1VOU1BFQ0lGSUVEEAASHQoZQVJUSUZBQ1RfS0lORF9EQVRBX09CSkVDVBABEh4KGkFSVElGQUNUX0tJTkRfVERGX01BTklGRVNUEAIqtwEKEUV2aWRlbmNlRXZlbnRUeXBlEiMKH0VWSURFTkNFX0VWRU5UX1RZUEVfVU5TUEVDSUZJRUQQABIfChtFVklERU5DRV9FVkVOVF9UWVBFX1BST1RFQ1QQARIeChpFVklERU5DRV9FVkVOVF9UWVBFX0FDQ0VTUxACEh4KGkVWSURFTkNFX0VWRU5UX1RZUEVfUkVXUkFQEAMSHAoYRVZJREVOQ0VfRVZFTlRfVFlQRV9ERU5ZEARiBnByb3RvMw", [file_buf_validate_validate]);
+  fileDesc("ChxwbGF0Zm9ybS9zZGsvdjEvY29tbW9uLnByb3RvEg9wbGF0Zm9ybS5zZGsudjEimQEKEldvcmtsb2FkRGVzY3JpcHRvchIfCgthcHBsaWNhdGlvbhgBIAEoCUIKukgHcgUQARiAAhIiCgtlbnZpcm9ubWVudBgCIAEoCUIIukgFcgMYgAJIAIgBARIgCgljb21wb25lbnQYAyABKAlCCLpIBXIDGIACSAGIAQFCDgoMX2Vudmlyb25tZW50QgwKCl9jb21wb25lbnQigAEKElJlc291cmNlRGVzY3JpcHRvchIYCgRraW5kGAEgASgJQgq6SAdyBRABGIACEhkKAmlkGAIgASgJQgi6SAVyAxiAAkgAiAEBEiAKCW1pbWVfdHlwZRgDIAEoCUIIukgFcgMY/wFIAYgBAUIFCgNfaWRCDAoKX21pbWVfdHlwZSJnCgZDYWxsZXISEQoJdGVuYW50X2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCRIPCgdzdWJqZWN0GAMgASgJEhMKC2F1dGhfc291cmNlGAQgASgJEg4KBnNjb3BlcxgFIAMoCSJECg5QbGF0Zm9ybURvbWFpbhIOCgZkb21haW4YASABKAkSEgoKY29uZmlndXJlZBgCIAEoCBIOCgZyZWFzb24YAyABKAkiugIKDEtleVRyYW5zcG9ydBIMCgRtb2RlGAEgASgJEhsKE2tleV9tYXRlcmlhbF9vcmlnaW4YAiABKAkSJgoec3RhYmxlX2tleV9yZWZlcmVuY2VfcHJlZmVycmVkGAMgASgIEiIKGnJhd19rZXlfZGVsaXZlcnlfZm9yYmlkZGVuGAQgASgIEiQKF3B1YmxpY19rZXlfZGlzdHJpYnV0aW9uGAUgASgJSACIAQESHwoSZXhjaGFuZ2VfYWxnb3JpdGhtGAYgASgJSAGIAQESLQoHdGRmX2tleRgHIAEoCzIXLnBsYXRmb3JtLnNkay52MS5UZGZLZXlIAogBAUIaChhfcHVibGljX2tleV9kaXN0cmlidXRpb25CFQoTX2V4Y2hhbmdlX2FsZ29yaXRobUIKCghfdGRmX2tleSJNCgZUZGZLZXkSCwoDdXJsGAEgASgJEgsKA2tpZBgCIAEoCRIRCglhbGdvcml0aG0YAyABKAkSFgoOYXR0cmlidXRlX2ZxbnMYBCADKAki8wEKB1JlY2VpcHQSEQoJcmVjb3JkX2lkGAEgASgJEhIKCmxvZ19vcmlnaW4YAiABKAkSEgoKbGVhZl9pbmRleBgDIAEoAxIRCgl0cmVlX3NpemUYBCABKAMSEQoJbGVhZl9oYXNoGAUgASgJEg0KBXByb29mGAYgASgJEhEKBGxlYWYYByABKAlIAIgBARIUCgdvcGVuaW5nGAggASgJSAGIAQESEwoGcmVjb3JkGAkgASgJSAKIAQESEQoEY29zZRgKIAEoDEgDiAEBQgcKBV9sZWFmQgoKCF9vcGVuaW5nQgkKB19yZWNvcmRCBwoFX2Nvc2UqnwEKE1Byb3RlY3Rpb25PcGVyYXRpb24SJAogUFJPVEVDVElPTl9PUEVSQVRJT05fVU5TUEVDSUZJRUQQABIgChxQUk9URUNUSU9OX09QRVJBVElPTl9QUk9URUNUEAESHwobUFJPVEVDVElPTl9PUEVSQVRJT05fQUNDRVNTEAISHwobUFJPVEVDVElPTl9PUEVSQVRJT05fUkVXUkFQEAMqmwEKEktleUFjY2Vzc09wZXJhdGlvbhIkCiBLRVlfQUNDRVNTX09QRVJBVElPTl9VTlNQRUNJRklFRBAAEh0KGUtFWV9BQ0NFU1NfT1BFUkFUSU9OX1dSQVAQARIfChtLRVlfQUNDRVNTX09QRVJBVElPTl9VTldSQVAQAhIfChtLRVlfQUNDRVNTX09QRVJBVElPTl9SRVdSQVAQAyqVAQoPQXJ0aWZhY3RQcm9maWxlEiAKHEFSVElGQUNUX1BST0ZJTEVfVU5TUEVDSUZJRUQQABIYChRBUlRJRkFDVF9QUk9GSUxFX1RERhABEh0KGUFSVElGQUNUX1BST0ZJTEVfRU5WRUxPUEUQAhInCiNBUlRJRkFDVF9QUk9GSUxFX0RFVEFDSEVEX1NJR05BVFVSRRADKmwKDEFydGlmYWN0S2luZBIdChlBUlRJRkFDVF9LSU5EX1VOU1BFQ0lGSUVEEAASHQoZQVJUSUZBQ1RfS0lORF9EQVRBX09CSkVDVBABEh4KGkFSVElGQUNUX0tJTkRfVERGX01BTklGRVNUEAIqtwEKEUV2aWRlbmNlRXZlbnRUeXBlEiMKH0VWSURFTkNFX0VWRU5UX1RZUEVfVU5TUEVDSUZJRUQQABIfChtFVklERU5DRV9FVkVOVF9UWVBFX1BST1RFQ1QQARIeChpFVklERU5DRV9FVkVOVF9UWVBFX0FDQ0VTUxACEh4KGkVWSURFTkNFX0VWRU5UX1RZUEVfUkVXUkFQEAMSHAoYRVZJREVOQ0VfRVZFTlRfVFlQRV9ERU5ZEARiBnByb3RvMw", [file_buf_validate_validate]);
 
 /**
  * The workload that asks, as it describes itself. Everything in it is a claim
@@ -227,6 +227,13 @@ export type KeyTransport = Message<"platform.sdk.v1.KeyTransport"> & {
    * @generated from field: optional string exchange_algorithm = 6;
    */
   exchangeAlgorithm?: string | undefined;
+
+  /**
+   * The key that wraps the payload key of a TDF; absent if none is configured for the key reference or the profile.
+   *
+   * @generated from field: optional platform.sdk.v1.TdfKey tdf_key = 7;
+   */
+  tdfKey?: TdfKey | undefined;
 };
 
 /**
@@ -235,6 +242,49 @@ export type KeyTransport = Message<"platform.sdk.v1.KeyTransport"> & {
  */
 export const KeyTransportSchema: GenMessage<KeyTransport> = /*@__PURE__*/
   messageDesc(file_platform_sdk_v1_common, 4);
+
+/**
+ * TdfKey is a public key of an OpenTDF key access service. The caller has the key itself.
+ *
+ * @generated from message platform.sdk.v1.TdfKey
+ */
+export type TdfKey = Message<"platform.sdk.v1.TdfKey"> & {
+  /**
+   * Address of the service, as files name it. Example: `https://kas.example.com`.
+   *
+   * @generated from field: string url = 1;
+   */
+  url: string;
+
+  /**
+   * The service's name of the key. Example: `r1`.
+   *
+   * @generated from field: string kid = 2;
+   */
+  kid: string;
+
+  /**
+   * Algorithm of the key, as OpenTDF names it. Example: `rsa:2048`.
+   *
+   * @generated from field: string algorithm = 3;
+   */
+  algorithm: string;
+
+  /**
+   * Attribute values that the file's policy must name, besides those of the labels.
+   * Example: `https://example.com/attr/department/value/finance`.
+   *
+   * @generated from field: repeated string attribute_fqns = 4;
+   */
+  attributeFqns: string[];
+};
+
+/**
+ * Describes the message platform.sdk.v1.TdfKey.
+ * Use `create(TdfKeySchema)` to create a new message.
+ */
+export const TdfKeySchema: GenMessage<TdfKey> = /*@__PURE__*/
+  messageDesc(file_platform_sdk_v1_common, 5);
 
 /**
  * Receipt shows that a record is on the evidence ledger: with it anyone can
@@ -326,7 +376,7 @@ export type Receipt = Message<"platform.sdk.v1.Receipt"> & {
  * Use `create(ReceiptSchema)` to create a new message.
  */
 export const ReceiptSchema: GenMessage<Receipt> = /*@__PURE__*/
-  messageDesc(file_platform_sdk_v1_common, 5);
+  messageDesc(file_platform_sdk_v1_common, 6);
 
 /**
  * Operation on protected data.

@@ -76,6 +76,8 @@ class Permitted:
     plan: v1.ProtectionDecision
     keys: Sequence[v1.KeyAccessDecision]
     tolerance: float
+    attribute_fqns: Sequence[str]
+    """Attribute values that the plans name for a TDF."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Context:
         self._require_deployment(asked)
         decisions: list[Decision] = []
         try:
-            self._decide(request, asked, decisions)
+            attribute_fqns = self._decide(request, asked, decisions)
             tolerance = evidence_tolerance(decisions, self.limit)
             meet_obligations(decisions, self.obligations)
         except EnforcementError as error:
@@ -129,23 +131,31 @@ class Context:
                 self._record_refusal(request, asked, decisions, error)
             raise
         plan, *others = decisions
-        return Permitted(cast(v1.ProtectionDecision, plan), cast(list[v1.KeyAccessDecision], others), tolerance)
+        keys = cast(list[v1.KeyAccessDecision], others)
+        return Permitted(cast(v1.ProtectionDecision, plan), keys, tolerance, attribute_fqns)
 
-    def _decide(self, request: Request, asked: Asked, decisions: list[Decision]) -> None:
-        """Asks for the plan and for the use of each key; all answers go into `decisions`, up to one that refuses."""
+    def _decide(self, request: Request, asked: Asked, decisions: list[Decision]) -> list[str]:
+        """
+        Asks for the plan and for the use of each key; all answers go into `decisions`, up to one that refuses.
+        Returns the attribute values that the plans name for a TDF.
+        """
+        attribute_fqns: list[str] = []
         common = self.describe(request, asked)
         common["workload"] = v1.WorkloadDescriptor(**self.workload)
         common["resource"] = v1.ResourceDescriptor(**asked.resource)
         common["understood_obligations"] = [*self.obligations, EVIDENCE_WITHIN]
 
-        def decide(ask: Callable[[_Q], _A], question: _Q, transports: Sequence[str]) -> None:
+        def decide(ask: Callable[[_Q], _A], question: _Q, keys: Sequence[tuple[str, Key]]) -> None:
             sent_at = time.time()
             answer = answered(lambda: ask(question))
             decisions.append(answer.decision)
             self.log.require(question, answer, sent_at)
-            require_permission(
-                answer.decision, answer.execution, asked.profile, transports, self.obligations, self.handling_modes
-            )
+            own: list[str] = ["local_provided"] if isinstance(question, v1.PlanProtectionRequest) else []
+            transports = [*own, *(key.transport for _, key in keys)]
+            wrapping = [key for operation, key in keys if operation == "wrap"]
+            terms = (asked.profile, transports, wrapping, self.obligations, self.handling_modes)
+            require_permission(answer.decision, answer.execution, *terms)
+            attribute_fqns.extend(answer.execution.key_transport.tdf_key.attribute_fqns)
 
         question = v1.PlanProtectionRequest(
             operation=OPERATIONS[asked.operation],
@@ -153,8 +163,7 @@ class Context:
             **common,
             **asked.about,
         )
-        transports = ["local_provided", *(key.transport for _, key in asked.keys)]
-        decide(self.platform.plan_protection, question, transports)
+        decide(self.platform.plan_protection, question, asked.keys)
         about = {name: text for name, text in asked.about.items() if name != "content_size_bytes"}
         for operation, key in asked.keys:
             access = v1.PlanKeyAccessRequest(
@@ -164,7 +173,8 @@ class Context:
                 **common,
                 **about,
             )
-            decide(self.platform.plan_key_access, access, [key.transport])
+            decide(self.platform.plan_key_access, access, [(operation, key)])
+        return attribute_fqns
 
     def _require_deployment(self, asked: Asked) -> None:
         capabilities = answered(self.platform.capabilities)

@@ -24,10 +24,15 @@ def require_permission(
     execution: Execution,
     profile: str,
     transports: Sequence[str],
+    wrapping: Sequence[object],
     understood: Collection[str],
     handling_modes: Collection[str],
 ) -> None:
-    """Raises `not_permitted` unless the decision allows the work to be done here and so. Meets nothing yet."""
+    """
+    Raises `not_permitted` unless the decision allows the work to be done here and so. Meets nothing yet.
+
+    `wrapping`: keys that wrap; one of them must be the TDF key that the plan names.
+    """
 
     def require(holds: bool, why: str) -> None:
         if not holds:
@@ -40,6 +45,10 @@ def require_permission(
     require(execution.artifact_profile == PROFILES[profile], "the plan is for another profile")
     mode = execution.key_transport.mode if execution.HasField("key_transport") else "local_provided"
     require(mode in transports, f"the plan is for a key that is {mode}, this one is {transports[-1]}")
+    planned = execution.key_transport.tdf_key
+    if profile == "tdf" and planned.url and wrapping:
+        held = [(getattr(key, "url", None), getattr(key, "kid", None)) for key in wrapping]
+        require((planned.url, planned.kid) in held, f"the plan is for the TDF key {planned.kid} of {planned.url}")
     if isinstance(execution, v1.ProtectionExecution):
         require(execution.protect_locally, "the plan is not to be carried out here")
         library = execution.local_enforcement_library

@@ -97,7 +97,8 @@ def protect_tdf(
             yield encrypted
         if not is_zip64 and needs_zip64(payload.size):
             raise EnforcementError("invalid", "the input grew")
-        policy, mime_type = policy_of(content.binding, namespace), content.binding["resource"].get("mime_type")
+        policy = policy_of(content.binding, namespace, content.permitted.attribute_fqns)
+        mime_type = content.binding["resource"].get("mime_type")
         key_access = _wrapped(payload_key, shares, policy)
         manifest = manifest_of(key_access, policy, alg, segments, mime_type or "application/octet-stream", payload_key)
         statement = {"binding": content.binding, "keys": _key_names(keys, content.permitted.keys)}

@@ -66,10 +66,11 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def policy_of(binding: Json, namespace: str) -> str:
-    """Policy of an artifact: its uuid is the decision; base64."""
+def policy_of(binding: Json, namespace: str, planned: Sequence[str]) -> str:
+    """Policy of an artifact: its uuid is the decision; base64. `planned`: attribute values that a plan named."""
     values = [("decision", binding["decision_id"]), *(("label", label) for label in binding["labels"])]
-    attributes = [{"attribute": f"https://{namespace}/attr/{name}/value/{value}"} for name, value in values]
+    own = [f"https://{namespace}/attr/{name}/value/{value}" for name, value in values]
+    attributes = [{"attribute": fqn} for fqn in dict.fromkeys([*own, *planned])]
     body = {"dataAttributes": attributes, "dissem": []}
     return _base64(canonical({"body": body, "uuid": binding["decision_id"]}))
 
@@ -223,7 +224,9 @@ def require_manifest(data: bytes, manifest: Json, statement: Json | None, payloa
     except EnforcementError:
         is_whole = False
     is_named = uuid == binding["decision_id"] and len(encryption["keyAccess"]) == len(statement["keys"])
-    if not is_whole or not is_named or namespace is None or policy_of(binding, namespace[1]) != policy:
+    # Others may follow, which a plan named.
+    planned = attributes[1 + len(binding["labels"]) :]
+    if not is_whole or not is_named or namespace is None or policy_of(binding, namespace[1], planned) != policy:
         raise EnforcementError("not_authentic", "the manifest is not the one that its assertion was made for")
 
 

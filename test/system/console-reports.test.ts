@@ -175,6 +175,11 @@ describe.each(screens)("%s, light and dark", (screen, options) => {
     await run("ledger", "report", "--tenant", "tenant-a", "--template", "break-glass", "--last", "7d", "--out", file);
     await page.goto(pathToFileURL(file).href);
     await look(page, "file", true);
+    // The width of A4 without its margins, at 96 pixels an inch.
+    await page.setViewportSize({ width: 688, height: 1_000 });
+    await page.emulateMedia({ media: "print", colorScheme: "dark" });
+    await photograph(page, `file-${screen}-print`);
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(688);
     expect(complaints).toEqual([]);
     await page.context().close();
   });

@@ -17,7 +17,7 @@ const style = `
 --mark:light-dark(#b3261e,#ff9a90);font:15px/1.5 system-ui,sans-serif}
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--text)}
-main{max-width:76rem;margin:0 auto;padding:1rem}
+main{max-width:90rem;margin:0 auto;padding:1rem}
 h1{margin:.5rem 0;font-size:1.6rem;line-height:1.25;overflow-wrap:anywhere}
 h2{margin:1.6rem 0 .4rem;font-size:1.15rem;break-after:avoid}
 .quiet,dt,caption,th{color:var(--quiet)}
@@ -33,7 +33,10 @@ svg text{fill:var(--text)}
 .mark{stroke:var(--mark);stroke-dasharray:4 3}
 table{width:100%;border-collapse:collapse;font-size:.87rem}
 caption{text-align:left;padding:.25rem 0}
-th,td{padding:.3rem .5rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;overflow-wrap:anywhere}
+th,td{padding:.3rem .5rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;overflow-wrap:break-word}
+td:is([data-name=Who],[data-name=Did],[data-name=What],[data-name=Artifact],[data-name=Why],[data-name=Purpose]){
+min-width:5.5rem;overflow-wrap:anywhere}
+td[data-name^=Time]{white-space:nowrap}
 th{font-weight:400}
 td:first-child{color:var(--quiet);white-space:nowrap}
 .ids td{font-family:ui-monospace,monospace;font-size:.95em}

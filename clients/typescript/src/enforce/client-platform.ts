@@ -113,6 +113,7 @@ export function platformOf(client: PlatformClient): Platform {
         artifactCid: registration.artifact_cid,
         decisionId: registration.decision_id,
         keyReference: registration.key_reference,
+        ...(registration.artifact_locator !== undefined && { artifactLocator: registration.artifact_locator }),
       };
       const answer = await client.registration.registerArtifact(request, callOf(signal, idempotencyKey));
       return acceptedOf(answer.registration, answer.warnings);

@@ -35,20 +35,32 @@ export class Digesting {
   }
 
   finish(): Digest {
-    const digest = this.#hash.digest();
-    const rawCodec = 0x55;
-    const sha256Code = 0x12;
-    return {
-      digest: `sha256:${digest.toString("hex")}`,
-      cid: CID.createV1(rawCodec, createDigest(sha256Code, digest)).toString(),
-    };
+    return spelled(this.#hash.digest());
   }
 }
 
-/** Digest of a whole file. */
-export async function digestOf(file: FileHandle, count: Count = () => {}): Promise<Digest & { sizeBytes: number }> {
+/** A digest in both spellings. Throws `invalid` if it is no SHA-256. */
+export function digestNamed(digest: string): Digest {
+  if (!/^sha256:[0-9a-f]{64}$/.test(digest)) throw new EnforcementError("invalid", "a digest is sha256: and 64 digits");
+  return spelled(Buffer.from(digest.slice("sha256:".length), "hex"));
+}
+
+function spelled(digest: Buffer): Digest {
+  const rawCodec = 0x55;
+  const sha256Code = 0x12;
+  return {
+    digest: `sha256:${digest.toString("hex")}`,
+    cid: CID.createV1(rawCodec, createDigest(sha256Code, digest)).toString(),
+  };
+}
+
+/** Digest of a whole file, or of pieces. */
+export async function digestOf(
+  data: FileHandle | AsyncIterable<Uint8Array>,
+  count: Count = () => {},
+): Promise<Digest & { sizeBytes: number }> {
   const digesting = new Digesting();
-  for await (const chunk of chunksOf(file)) {
+  for await (const chunk of Symbol.asyncIterator in data ? data : chunksOf(data)) {
     digesting.update(chunk);
     count(chunk.length);
   }

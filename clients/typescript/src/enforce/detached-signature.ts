@@ -17,6 +17,7 @@ import {
   malformed,
   parseCanonical,
 } from "./header.ts";
+import { type RandomAccess, readAt } from "./random-access.ts";
 import type { SigningKey } from "./signing-keys.ts";
 
 const payloadType = "application/vnd.in-toto+json";
@@ -101,7 +102,16 @@ function statementOf(header: SignatureHeader) {
 
 /** Reads a signature file and computes its digest. Rejects with `invalid` or `not_authentic`. */
 export async function readSignature(path: string) {
-  const bytes = await readSmallFile(path, maxFileBytes);
+  return signatureOf(await readSmallFile(path, maxFileBytes));
+}
+
+/** The same from bytes at any place. */
+export async function readSignatureFrom(source: RandomAccess) {
+  if (source.sizeBytes > maxFileBytes) throw malformed("it is too long");
+  return signatureOf(await readAt(source, 0, source.sizeBytes));
+}
+
+function signatureOf(bytes: Buffer) {
   const artifact = new Digesting();
   artifact.update(bytes);
   return { ...parseSignature(bytes), artifact: artifact.finish() };

@@ -1,4 +1,5 @@
 /** Failures of local enforcement: a closed list, for callers and exit codes. */
+import { Code } from "@connectrpc/connect";
 import { PlatformError } from "./client.ts";
 import { visibleLine } from "./text.ts";
 
@@ -35,7 +36,30 @@ export class EnforcementError extends Error {
     this.failure = failure;
     if (decisionId !== undefined) this.decisionId = decisionId;
   }
+
+  /** Whether the same operation may succeed later; with a stream, a fresh one. A refusal of the call is final. */
+  get isRetryable(): boolean {
+    const isRefused = this.cause instanceof PlatformError && !passing.includes(this.cause.code);
+    return retryable.includes(this.failure) && !isRefused;
+  }
+
+  /** Status for the answer of an HTTP service that enforces. */
+  get httpStatus(): number {
+    return httpStatuses[this.failure];
+  }
 }
+
+const retryable: readonly EnforcementFailure[] = ["unavailable", "evidence_overdue", "io_failed"];
+const passing: readonly Code[] = [Code.Unavailable, Code.DeadlineExceeded, Code.ResourceExhausted, Code.Aborted];
+const httpStatuses: Readonly<Record<EnforcementFailure, number>> = {
+  invalid: 400,
+  not_permitted: 403,
+  exists: 409,
+  not_authentic: 422,
+  io_failed: 500,
+  unavailable: 503,
+  evidence_overdue: 503,
+};
 
 /** System errors about an unusable path; all others are about the disk. */
 const pathMistakes: readonly unknown[] = [

@@ -8,18 +8,20 @@ import { platformOf } from "./client-platform.ts";
 import { EnforcementError, enforcementError } from "./errors.ts";
 import { resourceOf } from "./header.ts";
 import { type KeyProvider, requireReference } from "./keys.ts";
-import { type OpenOptions, openEnvelope } from "./open.ts";
+import { type OpenOptions, openEnvelope, openEnvelopeRange, type RangeOptions } from "./open.ts";
 import type { Context, RequestOptions } from "./operation.ts";
 import type { ObligationHandler } from "./permission.ts";
 import type { Deployment, Platform, Resource, Workload } from "./platform.ts";
 import { type LocalProfile, localProfiles, type Outcome, type ProtectOptions, protectAsEnvelope } from "./protect.ts";
+import { type ProtectedStream, protectStream } from "./protect-stream.ts";
+import { withSource } from "./random-access.ts";
 import { type Exchange, type ExpectedCaller, requireReceipt } from "./receipt-check.ts";
 import { requireLogKeys } from "./receipts.ts";
 import { type RewrapOptions, rewrapEnvelope } from "./rewrap.ts";
 import { openSigned, signAnew, signData } from "./sign.ts";
 import type { SigningKey } from "./signing-keys.ts";
 import { EvidenceSpool } from "./spool.ts";
-import { openTdf, protectAsTdf, rewrapTdf } from "./tdf.ts";
+import { openTdf, openTdfRange, protectAsTdf, rewrapTdf } from "./tdf.ts";
 import type { TdfKey } from "./tdf-keys.ts";
 
 export { EnforcementError, type EnforcementFailure } from "./errors.ts";
@@ -28,6 +30,8 @@ export { type KeyProvider, localKey } from "./keys.ts";
 export type { ObligationHandler } from "./permission.ts";
 export type { Platform, Resource, Workload } from "./platform.ts";
 export type { LocalProfile, Outcome } from "./protect.ts";
+export type { ProtectedStream } from "./protect-stream.ts";
+export { bytesSource, type RandomAccess } from "./random-access.ts";
 export type { ExpectedCaller } from "./receipt-check.ts";
 export { type ReceiptsFile, receiptsPathOf } from "./receipts.ts";
 export { localSigningKey, type SigningKey } from "./signing-keys.ts";
@@ -70,7 +74,19 @@ export interface EnforcerOptions {
 /** All operations reject with an `EnforcementError`, and then leave nothing under the output's name. */
 export interface Enforcer {
   protect(options: ProtectOptions): Promise<Outcome>;
+  /** The same as a stream that an uploader reads, at the reader's speed. */
+  protectStream(options: Omit<ProtectOptions, "output" | "replace">): ProtectedStream;
   open(options: OpenOptions): Promise<Outcome>;
+  /**
+   * Writes `length` bytes of the plaintext from `offset`, or fewer at its end, and reads only the segments that have
+   * them. Permission, keys and evidence are those of `open`.
+   *
+   * Proves that these bytes are at this position of data that was protected under the header's decision, labels and
+   * resource; and, if the range ends behind the data, where the data ends. It proves nothing of other segments, and of
+   * a TDF's container only where its parts are. A TDF's manifest is read whole, so its digest is proven. The digest of
+   * an envelope is not: pass `resource`, so that an envelope of another one is refused.
+   */
+  openRange(options: RangeOptions): Promise<Outcome>;
   rewrap(options: RewrapOptions): Promise<Outcome>;
   /** Sends pending evidence. Rejects with `evidence_overdue` if some is due and cannot be sent. */
   flush(signal?: AbortSignal): Promise<{ readonly sent: number; readonly waiting: number }>;
@@ -86,17 +102,26 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
       throw enforcementError(cause);
     }
   };
+  const protect = (request: ProtectOptions) =>
+    enclosed(() => {
+      const resource = resourceOf(request.resource);
+      return profileOf(request, protectors)(context, { ...described(request), resource });
+    });
   return {
-    protect: (request) =>
-      enclosed(() => {
-        const resource = resourceOf(request.resource);
-        return profileOf(request, protectors)(context, { ...described(request), resource });
-      }),
+    protect,
+    protectStream: (request) => protectStream(protect, request),
     open: (given) =>
       enclosed(() => {
         const { signature, ...request } = described(given);
         if (signature !== undefined) return openSigned(context, { ...request, signature });
         return profileOf(request, openers)(context, request);
+      }),
+    openRange: (given) =>
+      enclosed(() => {
+        const request = described(given);
+        requireRange(request);
+        const open = profileOf(request, rangeOpeners);
+        return withSource(request.input, (source) => open(context, request, source));
       }),
     rewrap: (request) => enclosed(() => profileOf(request, rewrappers)(context, described(request))),
     flush: (signal) => enclosed(() => context.spool.flush(signal)),
@@ -120,6 +145,17 @@ const openers = {
   },
   tdf: openTdf,
 };
+
+const rangeOpeners = {
+  envelope: openEnvelopeRange,
+  detached_signature: openers.detached_signature,
+  tdf: openTdfRange,
+};
+
+function requireRange({ offset, length }: Pick<RangeOptions, "offset" | "length">): void {
+  if (![offset, length, offset + length].every((value) => Number.isSafeInteger(value) && value >= 0))
+    throw new EnforcementError("invalid", "offset and length are whole numbers of bytes");
+}
 
 /** Throws if the profile is not supported; callers in JavaScript may pass any. */
 function profileOf<Work>(

@@ -4,6 +4,7 @@ import { ByteReader } from "./byte-reader.ts";
 import {
   type Digest,
   Digesting,
+  digestNamed,
   digestOf,
   type Input,
   type Output,
@@ -14,6 +15,7 @@ import {
 } from "./data.ts";
 import {
   type EnvelopeHeader,
+  encodeHeader,
   keyAssociatedData,
   payloadAssociatedData,
   readHeader,
@@ -35,7 +37,10 @@ import {
 } from "./operation.ts";
 import type { Artifact, Profile, Resource } from "./platform.ts";
 import { artifactKindOf, complete, counted, type LocalProfile, type Outcome, progress } from "./protect.ts";
-import { decryptSegments } from "./streaming-aead.ts";
+import { piecesOf, type RandomAccess } from "./random-access.ts";
+import { decryptRange, decryptSegments, type Range } from "./streaming-aead.ts";
+
+export { type Range, withinRange } from "./streaming-aead.ts";
 
 export interface OpenOptions extends RequestOptions {
   readonly input: Input;
@@ -52,33 +57,82 @@ export interface OpenOptions extends RequestOptions {
   readonly replace?: boolean;
 }
 
+export interface RangeOptions extends Omit<OpenOptions, "input" | "signature" | "allowForeign">, Range {
+  /** Path of the artifact, or where its bytes are read from. */
+  readonly input: string | RandomAccess;
+  /**
+   * Digest of the artifact, as its protection or its registration says; needed for an envelope, and compared for a TDF.
+   * The decision is about this artifact.
+   */
+  readonly artifactDigest?: string;
+}
+
 export async function openEnvelope(context: Context, options: OpenOptions): Promise<Outcome> {
   const { signal } = options;
   const file = await rereadable(unbroken(options.input), context.directory);
   try {
     const { header, artifact, count } = await inspect(file, options);
-    const { binding, key } = header;
-    const provider = wrappingKeyOf(context, key.reference);
-    if (provider.provider !== key.provider) throw new EnforcementError("not_authentic", "the key is of another kind");
-    const opening = { profile: "envelope", binding, artifact, keys: [provider] } as const;
-    const outcome = await access(context, options, opening, async (release) => {
-      const contentKey = await provider.unwrap(key.wrapped, keyAssociatedData(binding, key));
-      try {
-        requireContentKey(contentKey, binding);
-        return await release((sink) =>
-          decrypt(file, header, contentKey, artifact, sink, (sizeBytes) => {
-            signal?.throwIfAborted();
-            count(sizeBytes);
-          }),
-        );
-      } finally {
-        contentKey.fill(0);
-      }
-    });
-    return { ...outcome, isKeyCommitted: binding.key_commitment !== undefined };
+    return await release(context, options, header, artifact, (contentKey, sink) =>
+      decrypt(file, header, contentKey, artifact, sink, (sizeBytes) => {
+        signal?.throwIfAborted();
+        count(sizeBytes);
+      }),
+    );
   } finally {
     await file.close();
   }
+}
+
+/** Opens the segments of a range, under a decision about the artifact that the caller names. */
+export async function openEnvelopeRange(
+  context: Context,
+  options: RangeOptions,
+  source: RandomAccess,
+): Promise<Outcome> {
+  const { artifactDigest, signal } = options;
+  if (artifactDigest === undefined)
+    throw new EnforcementError(
+      "invalid",
+      "a range of an envelope does not show which artifact it is of: name its digest",
+    );
+  const artifact = digestNamed(artifactDigest);
+  const reader = new ByteReader(piecesOf(source, 4_096));
+  const header = await readHeader(reader);
+  requireResource(header.binding, options.resource);
+  const count = progress(options, undefined);
+  return release(context, options, header, artifact, async (key, sink) => {
+    const { binding } = header;
+    const streaming = { aead: binding.aead, key, associatedData: payloadAssociatedData(binding) };
+    for await (const piece of decryptRange(source, encodeHeader(header).length, streaming, options)) {
+      signal?.throwIfAborted();
+      await sink.write(piece);
+      count(piece.length);
+      piece.fill(0);
+    }
+  });
+}
+
+/** Asks for permission, and writes plaintext with the content key. */
+async function release(
+  context: Context,
+  options: RequestOptions & Pick<OpenOptions, "output" | "replace">,
+  { binding, key }: EnvelopeHeader,
+  artifact: Digest,
+  write: (contentKey: Uint8Array, sink: Sink) => Promise<void>,
+): Promise<Outcome> {
+  const provider = wrappingKeyOf(context, key.reference);
+  if (provider.provider !== key.provider) throw new EnforcementError("not_authentic", "the key is of another kind");
+  const opening = { profile: "envelope", binding, artifact, keys: [provider] } as const;
+  const outcome = await access(context, options, opening, async (releasing) => {
+    const contentKey = await provider.unwrap(key.wrapped, keyAssociatedData(binding, key));
+    try {
+      requireContentKey(contentKey, binding);
+      return await releasing((sink) => write(contentKey, sink));
+    } finally {
+      contentKey.fill(0);
+    }
+  });
+  return { ...outcome, isKeyCommitted: binding.key_commitment !== undefined };
 }
 
 /** What the request to open an artifact names. */

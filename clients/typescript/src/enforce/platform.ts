@@ -95,6 +95,7 @@ export interface Artifact {
 export interface Registration extends Description, Artifact {
   readonly operation: Operation;
   readonly key_reference: string;
+  readonly artifact_locator?: string;
 }
 
 /** As it is stored and sent, with the members of the evidence route. */

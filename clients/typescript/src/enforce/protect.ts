@@ -47,7 +47,7 @@ import type { TdfOptions } from "./tdf-manifest.ts";
 export const localProfiles = ["envelope", "detached_signature", "tdf"] as const;
 export type LocalProfile = (typeof localProfiles)[number];
 
-export interface ProtectOptions extends RequestOptions {
+export interface ProtectOptions extends RequestOptions, Located {
   readonly input: Input;
   /** The envelope, or the signature. */
   readonly output: Output;
@@ -67,6 +67,15 @@ export interface ProtectOptions extends RequestOptions {
   readonly withContentDigest?: boolean;
   /** Whether to replace an existing output file. Default false. */
   readonly replace?: boolean;
+}
+
+/** Of what is registered. */
+export interface Located {
+  /**
+   * Where the artifact will be, at most 2,048 characters: sent with the registration. The service removes user
+   * information, query and fragment. Nothing depends on it.
+   */
+  readonly artifactLocator?: string;
 }
 
 /** Result of an operation. */
@@ -208,11 +217,11 @@ export interface Making extends Asked {
  */
 export async function produce(
   context: Context,
-  options: RequestOptions & { readonly output: Output; readonly replace?: boolean },
+  options: RequestOptions & Located & { readonly output: Output; readonly replace?: boolean },
   making: Making,
   write: (sink: Sink, permitted: Permitted) => Promise<Digest>,
 ): Promise<Outcome> {
-  const { output, signal, replace = false } = options;
+  const { output, signal, replace = false, artifactLocator } = options;
   const { operation, profile, keys, previous } = making;
   const permitted = await requestPermission(context, options, making);
   const { toleranceMs } = permitted;
@@ -232,7 +241,10 @@ export async function produce(
         artifact_cid: cid,
         decision_id: decisionId,
       };
-      const registration = { ...description, ...artifact, operation, key_reference: keys[newKey]?.reference ?? "" };
+      const registration = {
+        ...{ ...description, ...artifact, operation, key_reference: keys[newKey]?.reference ?? "" },
+        ...(artifactLocator !== undefined && { artifact_locator: artifactLocator }),
+      };
       const { receipt } = await register(context, registration, randomUUID(), signal);
       return await complete(
         context,

@@ -51,6 +51,16 @@ export async function requireLogKeys(logKeys: readonly string[]): Promise<void> 
   }
 }
 
+/** The given receipts, or those beside the artifact. Rejects with `invalid` if there are none, or they are malformed. */
+export async function receiptsFor(artifact: unknown, given: string | ReceiptsFile | undefined): Promise<ReceiptsFile> {
+  if (typeof given === "string") return readReceipts(given);
+  if (given === undefined && typeof artifact === "string") return readReceipts(receiptsPathOf(artifact));
+  // What is compared must not change meanwhile.
+  const receipts: unknown = given === undefined ? undefined : structuredClone(given);
+  if (!isReceiptsFile(receipts)) throw new EnforcementError("invalid", "there are no receipts of this format");
+  return receipts;
+}
+
 /** Rejects with `invalid` if the file is malformed. */
 export async function readReceipts(path: string): Promise<ReceiptsFile> {
   const bytes = await readSmallFile(path, recordRelations.artifact.max_file_bytes);

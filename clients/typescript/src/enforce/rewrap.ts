@@ -10,11 +10,11 @@ import { chunksOf } from "./files.ts";
 import { inspect, labelsOf } from "./open.ts";
 import { type Context, type RequestOptions, wrappingKeyOf } from "./operation.ts";
 import type { Resource } from "./platform.ts";
-import { counted, type LocalProfile, type Making, type Outcome, produce } from "./protect.ts";
+import { counted, type LocalProfile, type Located, type Making, type Outcome, produce } from "./protect.ts";
 import { previousOf } from "./receipts.ts";
 import type { TdfOptions } from "./tdf-manifest.ts";
 
-export interface RewrapOptions extends RequestOptions {
+export interface RewrapOptions extends RequestOptions, Located {
   /** The envelope; or the path of the signature, which is replaced by one of the new key. */
   readonly input: Input;
   readonly output: Output;

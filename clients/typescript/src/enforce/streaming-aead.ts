@@ -6,6 +6,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import { ByteReader } from "./byte-reader.ts";
 import { EnforcementError } from "./errors.ts";
+import { type RandomAccess, readAt } from "./random-access.ts";
 
 /** Tink's key templates by name, and the size of their ciphertext segments in bytes. */
 export const segmentSizes = { AES256_GCM_HKDF_1MB: 1_048_576, AES256_GCM_HKDF_4KB: 4_096 } as const;
@@ -69,20 +70,73 @@ export async function* decryptSegments(
     const size = segmentSizes[aead];
     let index = 0;
     for await (const { bytes, isLast } of segmentsOf(reader.rest(), size - headerSize, size)) {
-      if (bytes.length < tagSize) throw notAuthentic();
-      const decipher = createDecipheriv("aes-256-gcm", derivedKey, nonceOf(noncePrefix, index++, isLast));
-      decipher.setAuthTag(bytes.subarray(bytes.length - tagSize));
-      const plaintext = decipher.update(bytes.subarray(0, bytes.length - tagSize));
-      try {
-        decipher.final();
-      } catch (cause) {
-        plaintext.fill(0);
-        throw notAuthentic(cause);
-      }
+      const plaintext = decryptSegment(derivedKey, nonceOf(noncePrefix, index++, isLast), bytes);
       if (plaintext.length > 0) yield plaintext;
     }
   } finally {
     derivedKey.fill(0);
+  }
+}
+
+/** Part of a plaintext, in bytes. */
+export interface Range {
+  readonly offset: number;
+  readonly length: number;
+}
+
+/**
+ * Yields the plaintext of a range, of a stream that begins at `from` and ends with the source. Reads the segments that
+ * the range touches: at least one, and the last one if the range ends behind the data, so that a stream that was cut
+ * never looks shorter. Each is authenticated with its number.
+ */
+export async function* decryptRange(
+  source: RandomAccess,
+  from: number,
+  { aead, key, associatedData }: StreamingKey,
+  { offset, length }: Range,
+): AsyncGenerator<Uint8Array> {
+  const header = await readAt(source, from, headerSize);
+  if (header[0] !== headerSize) throw notAuthentic();
+  const noncePrefix = header.subarray(1 + saltSize);
+  const derivedKey = deriveKey(key, header.subarray(1, 1 + saltSize), associatedData);
+  try {
+    const size = segmentSizes[aead];
+    const streamBytes = source.sizeBytes - from;
+    const last = Math.max(0, Math.ceil(streamBytes / size) - 1);
+    // The header takes the place of the first segment's first bytes.
+    const segmentAt = (position: number) => Math.min(last, Math.floor((position + headerSize) / (size - tagSize)));
+    for (let i = segmentAt(offset); i <= segmentAt(offset + Math.max(length, 1) - 1); i++) {
+      const start = Math.max(i * size, headerSize);
+      const bytes = await readAt(source, from + start, Math.min((i + 1) * size, streamBytes) - start);
+      const plaintext = decryptSegment(derivedKey, nonceOf(noncePrefix, i, i === last), bytes);
+      const plaintextAt = Math.max(0, i * (size - tagSize) - headerSize);
+      yield withinRange(plaintext, { offset: offset - plaintextAt, length });
+    }
+  } finally {
+    derivedKey.fill(0);
+  }
+}
+
+/** The part of a segment's plaintext within a range that is relative to it. The rest is overwritten. */
+export function withinRange(plaintext: Buffer, { offset, length }: Range): Buffer {
+  const start = Math.min(Math.max(offset, 0), plaintext.length);
+  const end = Math.min(Math.max(offset + length, start), plaintext.length);
+  plaintext.fill(0, 0, start).fill(0, end);
+  return plaintext.subarray(start, end);
+}
+
+/** Throws `not_authentic` unless it is the segment of this nonce. */
+function decryptSegment(derivedKey: Uint8Array, nonce: Uint8Array, bytes: Uint8Array): Buffer {
+  if (bytes.length < tagSize) throw notAuthentic();
+  const decipher = createDecipheriv("aes-256-gcm", derivedKey, nonce);
+  decipher.setAuthTag(bytes.subarray(bytes.length - tagSize));
+  const plaintext = decipher.update(bytes.subarray(0, bytes.length - tagSize));
+  try {
+    decipher.final();
+    return plaintext;
+  } catch (cause) {
+    plaintext.fill(0);
+    throw notAuthentic(cause);
   }
 }
 

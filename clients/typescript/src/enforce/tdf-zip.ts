@@ -1,6 +1,6 @@
 /** The ZIP container of a TDF (APPNOTE.TXT): two stored entries, the payload and then the manifest. */
-import type { FileHandle } from "node:fs/promises";
 import { malformed } from "./header.ts";
+import { type RandomAccess, readAt } from "./random-access.ts";
 
 const [payloadName, manifestName] = ["0.payload", "0.manifest.json"];
 /** In a 32-bit field: the value is in a ZIP64 field. */
@@ -97,10 +97,10 @@ export interface Container {
 }
 
 /** Finds the entries by the central directory. Rejects with `not_authentic`. */
-export async function readContainer(file: FileHandle): Promise<Container> {
-  const { at, sizeBytes, count } = await findDirectory(file, (await file.stat()).size);
+export async function readContainer(source: RandomAccess): Promise<Container> {
+  const { at, sizeBytes, count } = await findDirectory(source);
   if (count !== 2 || sizeBytes > maxDirectoryBytes) throw malformed("its container has other entries");
-  const directory = await readAt(file, at, sizeBytes);
+  const directory = await readAt(source, at, sizeBytes);
   const entries = new Map<string, { readonly at: number; readonly sizeBytes: number }>();
   for (let place = 0, n = 0; n < count; n++) {
     const entry = directory.subarray(place);
@@ -116,7 +116,7 @@ export async function readContainer(file: FileHandle): Promise<Container> {
       [24, 20, 42].map((where) => entry.readUInt32LE(where)),
     );
     if (plainBytes !== storedBytes) throw malformed("its entries are not stored");
-    const header = await readAt(file, headerAt as number, 30);
+    const header = await readAt(source, headerAt as number, 30);
     if (header.readUInt32LE(0) !== 0x04034b50) throw malformed("an entry is not in its place");
     const dataAt = (headerAt as number) + 30 + header.readUInt16LE(26) + header.readUInt16LE(28);
     if (dataAt + (storedBytes as number) > at) throw malformed("an entry is longer than the container");
@@ -130,18 +130,18 @@ export async function readContainer(file: FileHandle): Promise<Container> {
     payloadAt: payload.at,
     payloadBytes: payload.sizeBytes,
     manifestAt: manifest.at,
-    manifest: await readAt(file, manifest.at, manifest.sizeBytes),
+    manifest: await readAt(source, manifest.at, manifest.sizeBytes),
   };
 }
 
-async function findDirectory(file: FileHandle, fileBytes: number) {
-  const end = await readAt(file, fileBytes - 22, 22);
+async function findDirectory(source: RandomAccess) {
+  const end = await readAt(source, source.sizeBytes - 22, 22);
   if (end.readUInt32LE(0) !== 0x06054b50) throw malformed("it is no ZIP file, or has a comment");
   const [count, sizeBytes, at] = [end.readUInt16LE(10), end.readUInt32LE(12), end.readUInt32LE(16)];
   if (count !== 0xffff && sizeBytes !== inZip64 && at !== inZip64) return { count, sizeBytes, at };
-  const locator = await readAt(file, fileBytes - 42, 20);
+  const locator = await readAt(source, source.sizeBytes - 42, 20);
   if (locator.readUInt32LE(0) !== 0x07064b50) throw malformed("its directory cannot be found");
-  const wide = await readAt(file, Number(locator.readBigUInt64LE(8)), 56);
+  const wide = await readAt(source, Number(locator.readBigUInt64LE(8)), 56);
   if (wide.readUInt32LE(0) !== 0x06064b50) throw malformed("its directory cannot be found");
   const [wideCount, wideBytes, wideAt] = [32, 40, 48].map((where) => Number(wide.readBigUInt64LE(where)));
   return { count: wideCount as number, sizeBytes: wideBytes as number, at: wideAt as number };
@@ -161,29 +161,17 @@ function widened(extra: Buffer, values: readonly number[]): readonly number[] {
   });
 }
 
-/** Reads so many bytes. Rejects with `not_authentic` if they are not there. */
-export async function readAt(file: FileHandle, position: number, sizeBytes: number): Promise<Buffer> {
-  if (!Number.isSafeInteger(position) || position < 0) throw malformed("it is too short");
-  const bytes = Buffer.allocUnsafe(sizeBytes);
-  for (let read = 0; read < sizeBytes; ) {
-    const { bytesRead } = await file.read(bytes, read, sizeBytes - read, position + read);
-    if (bytesRead === 0) throw malformed("it is too short");
-    read += bytesRead;
-  }
-  return bytes;
-}
-
 /** Rejects with `not_authentic` unless every byte around payload and manifest is as `protect` writes it. */
-export async function requireFraming(file: FileHandle, found: Container, payload: Stored, manifest: Stored) {
+export async function requireFraming(source: RandomAccess, found: Container, payload: Stored, manifest: Stored) {
   const { payloadAt, payloadBytes, manifestAt } = found;
   const manifestEnd = manifestAt + manifest.sizeBytes;
   const isZip64 = payloadAt !== beforePayload(false).length;
   const expected = [
     [0, payloadAt, beforePayload(isZip64)],
     [payloadAt + payloadBytes, manifestAt, beforeManifest(payload, isZip64)],
-    [manifestEnd, (await file.stat()).size, afterManifest(payload, manifest, isZip64)],
+    [manifestEnd, source.sizeBytes, afterManifest(payload, manifest, isZip64)],
   ] as const;
   for (const [from, to, bytes] of expected)
-    if (to - from !== bytes.length || !(await readAt(file, from, bytes.length)).equals(bytes))
+    if (to - from !== bytes.length || !(await readAt(source, from, bytes.length)).equals(bytes))
       throw malformed("its container was changed");
 }

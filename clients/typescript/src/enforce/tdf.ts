@@ -3,15 +3,23 @@
  * The policy's uuid and an assertion name the decision. docs/enforcement.md has what others need to know.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
-import type { FileHandle } from "node:fs/promises";
 import { crc32 } from "node:zlib";
 import { Digesting, rereadable, unbroken } from "./data.ts";
 import { EnforcementError } from "./errors.ts";
 import type { Binding } from "./header.ts";
 import { keySize } from "./keys.ts";
-import { access, labelsOf, type OpenOptions, requireResource } from "./open.ts";
+import {
+  access,
+  labelsOf,
+  type OpenOptions,
+  type Range,
+  type RangeOptions,
+  requireResource,
+  withinRange,
+} from "./open.ts";
 import { type Context, keyOf, type RequestOptions } from "./operation.ts";
 import { type Making, type Outcome, type ProtectOptions, produce, progress, protectContent } from "./protect.ts";
+import { fileSource, type RandomAccess, readAt } from "./random-access.ts";
 import { previousOf } from "./receipts.ts";
 import type { RewrapOptions } from "./rewrap.ts";
 import { segmentsOf } from "./streaming-aead.ts";
@@ -42,7 +50,6 @@ import {
   beforePayload,
   type Container,
   needsZip64,
-  readAt,
   readContainer,
   requireFraming,
   type Stored,
@@ -180,8 +187,8 @@ interface Found {
 }
 
 /** Reads everything but the payload. Rejects with `not_authentic`. */
-export async function readTdf(file: FileHandle): Promise<Found> {
-  const container = await readContainer(file);
+export async function readTdf(source: RandomAccess): Promise<Found> {
+  const container = await readContainer(source);
   const manifest = parseManifest(container.manifest);
   const artifact = digestOfManifest(container.manifest);
   return { container, manifest, statement: statementOf(manifest), artifact };
@@ -190,35 +197,83 @@ export async function readTdf(file: FileHandle): Promise<Found> {
 export async function openTdf(context: Context, options: OpenOptions): Promise<Outcome> {
   const file = await rereadable(unbroken(options.input), context.directory);
   try {
-    const found = await readTdf(file);
-    const { manifest, statement, artifact, container } = found;
-    const binding = statement?.binding ?? foreignBinding(context, options, manifest);
-    requireResource(binding, options.resource);
-    const holdings = holdingsOf(context, found);
-    const keys = holdings.map(({ key }) => key);
-    const count = counting(options, container.payloadBytes);
-    const outcome = await access(context, options, { profile: "tdf", binding, artifact, keys }, async (release) => {
-      const payloadKey = await unwrapped(found, holdings);
-      try {
-        return await release(async (sink) => {
-          await eachSegment(file, found, payloadKey, async (encrypted) => {
-            count(encrypted.length);
-            const plaintext = decrypt(encrypted, payloadKey);
-            await sink.write(plaintext);
-            plaintext.fill(0);
-          });
-        });
-      } finally {
-        payloadKey.fill(0);
-      }
+    const source = await fileSource(file);
+    const found = await readTdf(source);
+    const count = counting(options, found.container.payloadBytes);
+    return await release(context, options, found, async (payloadKey, write) => {
+      await eachSegment(source, found, payloadKey, async (encrypted) => {
+        count(encrypted.length);
+        await write(decrypt(encrypted, payloadKey));
+      });
     });
-    return { ...outcome, isForeign: statement === undefined };
   } finally {
     await file.close();
   }
 }
 
-function counting(options: RequestOptions, totalBytes: number) {
+/** Opens the segments of a range. Their sizes, of which positions are sums, are proven by the assertion only. */
+export async function openTdfRange(context: Context, options: RangeOptions, source: RandomAccess): Promise<Outcome> {
+  const found = await readTdf(source);
+  const { artifactDigest } = options;
+  if (artifactDigest !== undefined && artifactDigest !== found.artifact.digest)
+    throw new EnforcementError("not_authentic", "the artifact is another one");
+  const count = counting(options, undefined);
+  return release(context, options, found, async (payloadKey, write) => {
+    for (const { segment, position, range } of segmentsWithin(found, options)) {
+      const encrypted = await readSegment(source, found, payloadKey, segment, position);
+      count(encrypted.length);
+      await write(withinRange(decrypt(encrypted, payloadKey), range));
+    }
+  });
+}
+
+/** Asks for permission, and writes plaintext with the payload key. */
+async function release(
+  context: Context,
+  options: Omit<OpenOptions, "input">,
+  found: Found,
+  open: (payloadKey: Uint8Array, write: Write) => Promise<void>,
+): Promise<Outcome> {
+  const { manifest, statement, artifact } = found;
+  const binding = statement?.binding ?? foreignBinding(context, options, manifest);
+  requireResource(binding, options.resource);
+  const holdings = holdingsOf(context, found);
+  const keys = holdings.map(({ key }) => key);
+  const outcome = await access(context, options, { profile: "tdf", binding, artifact, keys }, async (releasing) => {
+    const payloadKey = await unwrapped(found, holdings);
+    try {
+      return await releasing((sink) =>
+        open(payloadKey, async (plaintext) => {
+          await sink.write(plaintext);
+          plaintext.fill(0);
+        }),
+      );
+    } finally {
+      payloadKey.fill(0);
+    }
+  });
+  return { ...outcome, isForeign: statement === undefined };
+}
+
+/** The segments that a range touches: at least one, and the last if the range ends behind the data. */
+function segmentsWithin({ container, manifest }: Found, { offset, length }: Range) {
+  const { segments } = manifest.encryptionInformation.integrityInformation;
+  const touched: { segment: Segment; position: number; range: Range }[] = [];
+  let position = 0;
+  let start = 0;
+  for (const [i, segment] of segments.entries()) {
+    const encryptedBytes = encryptedSize(segment, manifest);
+    const end = start + encryptedBytes - segmentOverhead;
+    if ((offset < end || i === segments.length - 1) && offset + Math.max(length, 1) > start)
+      touched.push({ segment, position, range: { offset: offset - start, length } });
+    position += encryptedBytes;
+    start = end;
+  }
+  if (position !== container.payloadBytes || touched.length === 0) throw changed();
+  return touched;
+}
+
+function counting(options: RequestOptions, totalBytes: number | undefined) {
   const count = progress(options, totalBytes);
   return (sizeBytes: number) => {
     options.signal?.throwIfAborted();
@@ -227,7 +282,11 @@ function counting(options: RequestOptions, totalBytes: number) {
 }
 
 /** What a file of another writer is asked about: the caller's resource, and all attributes of its policy as labels. */
-function foreignBinding(context: Context, { allowForeign, resource }: OpenOptions, manifest: Manifest): Binding {
+function foreignBinding(
+  context: Context,
+  { allowForeign, resource }: Pick<OpenOptions, "allowForeign" | "resource">,
+  manifest: Manifest,
+): Binding {
   if (allowForeign !== true)
     throw new EnforcementError(
       "not_authentic",
@@ -287,25 +346,38 @@ async function unwrapped({ container, manifest, statement }: Found, holdings: re
 
 /** Passes on the segments whose hash is that of the manifest. Rejects with `not_authentic`, at the end for framing. */
 async function eachSegment(
-  file: FileHandle,
+  source: RandomAccess,
   found: Found,
   payloadKey: Uint8Array,
   look: WriteSegment,
 ): Promise<Stored> {
   const { container, manifest, statement } = found;
-  const { segments, segmentHashAlg } = manifest.encryptionInformation.integrityInformation;
+  const { segments } = manifest.encryptionInformation.integrityInformation;
   let payload: Stored = { crc: 0, sizeBytes: 0 };
   for (const segment of segments) {
-    const sizeBytes = encryptedSize(segment, manifest);
-    if (payload.sizeBytes + sizeBytes > container.payloadBytes) throw changed();
-    const encrypted = await readAt(file, container.payloadAt + payload.sizeBytes, sizeBytes);
-    if (segmentHash(segmentHashAlg, encrypted, payloadKey).toString("base64") !== segment.hash) throw changed();
-    payload = { crc: crc32(encrypted, payload.crc), sizeBytes: payload.sizeBytes + sizeBytes };
+    const encrypted = await readSegment(source, found, payloadKey, segment, payload.sizeBytes);
+    payload = { crc: crc32(encrypted, payload.crc), sizeBytes: payload.sizeBytes + encrypted.length };
     await look(encrypted);
   }
   if (payload.sizeBytes !== container.payloadBytes) throw changed();
-  if (statement !== undefined) await requireFraming(file, container, payload, storedOf(container.manifest));
+  if (statement !== undefined) await requireFraming(source, container, payload, storedOf(container.manifest));
   return payload;
+}
+
+/** Reads a segment at this position of the payload. Rejects with `not_authentic` unless its hash is the manifest's. */
+async function readSegment(
+  source: RandomAccess,
+  { container, manifest }: Found,
+  payloadKey: Uint8Array,
+  segment: Segment,
+  position: number,
+): Promise<Buffer> {
+  const { segmentHashAlg } = manifest.encryptionInformation.integrityInformation;
+  const sizeBytes = encryptedSize(segment, manifest);
+  if (position + sizeBytes > container.payloadBytes) throw changed();
+  const encrypted = await readAt(source, container.payloadAt + position, sizeBytes);
+  if (segmentHash(segmentHashAlg, encrypted, payloadKey).toString("base64") !== segment.hash) throw changed();
+  return encrypted;
 }
 
 function decrypt(encrypted: Buffer, payloadKey: Uint8Array): Buffer {
@@ -328,7 +400,8 @@ const changed = (cause?: unknown) =>
 export async function rewrapTdf(context: Context, options: RewrapOptions): Promise<Outcome> {
   const file = await rereadable(unbroken(options.input), context.directory);
   try {
-    const found = await readTdf(file);
+    const source = await fileSource(file);
+    const found = await readTdf(source);
     const { container, manifest, statement, artifact } = found;
     if (statement === undefined)
       throw new EnforcementError(
@@ -362,7 +435,7 @@ export async function rewrapTdf(context: Context, options: RewrapOptions): Promi
       try {
         const isZip64 = needsZip64(container.payloadBytes);
         await sink.write(beforePayload(isZip64));
-        const payload = await eachSegment(file, found, payloadKey, async (encrypted) => {
+        const payload = await eachSegment(source, found, payloadKey, async (encrypted) => {
           count(encrypted.length);
           await sink.write(encrypted);
         });

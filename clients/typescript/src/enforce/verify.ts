@@ -6,25 +6,26 @@ import { verifyReceipt } from "../receipts.ts";
 import { ByteReader } from "./byte-reader.ts";
 import { type Receipt, ReceiptSchema } from "./client.ts";
 import { digestOf, openFile } from "./data.ts";
-import { type DetachedSignature, readSignature, requireContent, requireSignature } from "./detached-signature.ts";
+import { type DetachedSignature, readSignatureFrom, requireContent, requireSignature } from "./detached-signature.ts";
 import { readHeader } from "./envelope.ts";
 import { EnforcementError } from "./errors.ts";
 import { chunksOf } from "./files.ts";
 import type { Operation, Resource } from "./platform.ts";
-import { type ReceiptsFile, readReceipts, receiptNames, receiptsPathOf, requireLogKeys } from "./receipts.ts";
+import { piecesOf, type RandomAccess, withSource } from "./random-access.ts";
+import { type ReceiptsFile, receiptNames, receiptsFor, requireLogKeys } from "./receipts.ts";
 import type { SigningKey } from "./signing-keys.ts";
 import { readTdf } from "./tdf.ts";
 
 export interface VerifyOptions {
-  /** Path of the artifact, or of the opened file. */
-  readonly artifact: string;
+  /** The artifact, or the opened file: its path or its bytes. */
+  readonly artifact: string | RandomAccess;
   /**
    * Kind of the file. Default `artifact`: a protected or rewrapped one, which is read. `opened`: the result of opening
    * one. Receipts must not decide this.
    */
   readonly kind?: "artifact" | "opened";
-  /** Default: the file beside it. */
-  readonly receipts?: string;
+  /** Path of the receipts file, or what an operation returned. Default: the file beside the artifact's path. */
+  readonly receipts?: string | ReceiptsFile;
   /** For a detached signature: path of the signed data. Default: not checked. */
   readonly data?: string;
   /** For a detached signature: keys, one of which must be the header's. Default: not checked. */
@@ -80,26 +81,26 @@ type Parts = ReadonlyMap<string, JsonObject>;
  * data are given.
  */
 export async function verifyArtifact(options: VerifyOptions): Promise<VerifiedArtifact> {
-  const { kind = "artifact", artifact: path } = options;
+  const { kind = "artifact", artifact } = options;
   await requireLogKeys(options.logKeys);
-  const found = await readReceipts(options.receipts ?? receiptsPathOf(path));
+  const found = await receiptsFor(artifact, options.receipts);
   const isOpened = found.operation === "access";
   if (isOpened !== (kind === "opened"))
     fail(isOpened ? "the receipts are of a file that was opened" : "the receipts are of no file that was opened");
   if ((options.data ?? options.keys) !== undefined) requireSignatureFile(found);
   const proven = await provenRecords(found, options.logKeys);
   if (isOpened) {
-    const content = await openedContent(path, proven);
+    const content = await openedContent(artifact, proven);
     checkRelations(found, proven, content === undefined ? new Map() : new Map([["content", content]]));
     return { ...verified(found, proven), isContentProven: content !== undefined };
   }
-  const file = await openFile(path);
-  try {
-    const tdf = found.artifact_profile === "tdf" ? await readTdf(file) : undefined;
-    const { digest, cid } = tdf?.artifact ?? (await digestOf(file));
-    const signed = found.artifact_profile === "detached_signature" ? await readSignature(path) : undefined;
+  return withSource(artifact, async (source) => {
+    const tdf = found.artifact_profile === "tdf" ? await readTdf(source) : undefined;
+    const { digest, cid } = tdf?.artifact ?? (await digestOf(piecesOf(source)));
+    const signed = found.artifact_profile === "detached_signature" ? await readSignatureFrom(source) : undefined;
     if (signed !== undefined && signed.artifact.digest !== digest) fail("the artifact changed while it was read");
-    const { binding, key } = tdfHeader(tdf) ?? signed?.header ?? (await readHeader(new ByteReader(chunksOf(file))));
+    const { binding, key } =
+      tdfHeader(tdf) ?? signed?.header ?? (await readHeader(new ByteReader(piecesOf(source, 4_096))));
     const parts = { binding: { ...binding, resource: namedOf(binding.resource) } };
     const { previous, origin } = await chainOf(found, proven, parts, options.logKeys);
     const own = { ...parts, key, artifact: { digest, cid }, ...(previous && { previous: previous.record }) };
@@ -112,9 +113,7 @@ export async function verifyArtifact(options: VerifyOptions): Promise<VerifiedAr
     if (signed !== undefined) await checkSignature(signed, options);
     const form = signed === undefined && tdf === undefined && { isKeyCommitted: "key_commitment" in binding };
     return { ...verified(found, proven), ...form, ...(origin && { origin }) };
-  } finally {
-    await file.close();
-  }
+  });
 }
 
 /** What a TDF says of its decision and its first key. */
@@ -174,14 +173,14 @@ export function messageOf(receipt: JsonObject): Receipt {
 }
 
 /** The digest of an opened file, if the decision was about its content, as for a detached signature. */
-async function openedContent(path: string, proven: ReadonlyMap<string, Proven>): Promise<JsonObject | undefined> {
-  const file = await openFile(path);
-  try {
-    const isNamed = at(proven.get("plan")?.record, "request.content_digest") !== undefined;
-    return isNamed ? { digest: (await digestOf(file)).digest } : undefined;
-  } finally {
-    await file.close();
-  }
+async function openedContent(
+  opened: string | RandomAccess,
+  proven: ReadonlyMap<string, Proven>,
+): Promise<JsonObject | undefined> {
+  const isNamed = at(proven.get("plan")?.record, "request.content_digest") !== undefined;
+  return withSource(opened, async (source) =>
+    isNamed ? { digest: (await digestOf(piecesOf(source))).digest } : undefined,
+  );
 }
 
 /** The originals of a rewrap, back to the first protection, as far as the receipts show them. */

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,22 @@ def test_a_rewrap_that_does_not_carry_what_was_before_it_says_so(proofs: dict[st
     shown = verified(tmp_path, proofs["base: envelope alone"])
     assert shown is not None
     assert shown.origin is None
+
+
+@pytest.mark.parametrize("name", ["envelope twice", "detached_signature made", "envelope opened"])
+def test_bytes_and_receipts_need_no_paths(name: str, proofs: dict[str, Proof], tmp_path: Path) -> None:
+    proof = proofs[f"base: {name}"]
+    kind: Any = "opened" if name.endswith("opened") else "artifact"
+    artifact = io.BytesIO(proof.artifact)
+    shown = verify_artifact(artifact, kind=kind, receipts=proof.receipts, log_keys=LOG_KEYS)
+    assert shown == verified(tmp_path, proof)
+    for receipts in (None, {}, {"format": "other"}):
+        work = partial(verify_artifact, artifact, kind=kind, receipts=receipts, log_keys=LOG_KEYS)
+        assert failure(work) == "invalid"
+    if kind == "artifact":
+        changed = io.BytesIO(proof.artifact[:-1])
+        work = partial(verify_artifact, changed, receipts=proof.receipts, log_keys=LOG_KEYS)
+        assert failure(work) == "not_authentic"
 
 
 @pytest.mark.parametrize("profile", ["envelope", "detached_signature"])

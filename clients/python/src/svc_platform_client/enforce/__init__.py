@@ -5,24 +5,26 @@ the platform, which sees metadata only. `docs/enforcement.md` has the formats an
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal, cast
 
 from .. import v1
-from ._artifacts import Outcome, receipts_path_of
-from ._data import Input, OnProgress, Output
+from ._artifacts import Outcome, Work, finished, receipts_path_of
+from ._data import Input, OnProgress, Output, names_of
 from ._header import resource_of
 from ._operation import Context, Request
 from ._permission import ObligationHandler
 from ._platform import PROFILES, Platform
-from ._seal import reseal, seal, unseal
+from ._pull import ProtectedStream, Pulled
+from ._seal import reseal, seal, unseal, unseal_range
 from ._sign import open_signed, sign_anew, sign_data
 from ._spool import Spool
-from ._tdf import References, open_tdf, protect_tdf, rewrap_tdf
+from ._tdf import References, open_tdf, open_tdf_range, protect_tdf, rewrap_tdf
 from ._trust import TrustedLog
 from .errors import EnforcementError, Failure, failure_of_system
 from .key_files import create_key_file, create_public_key_file, create_signing_key_file, create_tdf_key_file, key_file
@@ -48,6 +50,7 @@ __all__ = [
     "Output",
     "Platform",
     "Profile",
+    "ProtectedStream",
     "SigningKey",
     "TdfKey",
     "TransitKey",
@@ -142,6 +145,7 @@ class Enforcer:
         segment_hash: Literal["HS256", "GMAC"] = "HS256",
         with_content_digest: bool = False,
         replace: bool = False,
+        artifact_locator: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> Outcome:
         """
@@ -157,18 +161,59 @@ class Enforcer:
         `segment_hash`: of a TDF. With `HS256` the manifest determines the payload; `GMAC` is faster.
         `with_content_digest`: names the plaintext's SHA-256 in the question; the file is then read twice. A signature
         always does.
+        `artifact_locator`: where the artifact will be, at most 2,048 characters; sent with the registration. Nothing
+        depends on it.
         `on_progress`: told after each piece; what it raises ends the operation.
         """
         with _enclosed():
             request = _request(source, target, resource, purpose, labels, attributes, replace, on_progress)
-            match _profile_of(profile):
-                case "envelope":
-                    return seal(self._context, request, key_reference, aead, with_content_digest)
-                case "detached_signature":
-                    return sign_data(self._context, request, key_reference, bundle)
-                case "tdf":
-                    with_digest = with_content_digest
-                    return protect_tdf(self._context, request, key_reference, tdf_keys, segment_hash, with_digest)
+            located = dataclasses.replace(request, locator=artifact_locator)
+            return finished(
+                self._protecting(
+                    located, profile, key_reference, aead, bundle, tdf_keys, segment_hash, with_content_digest
+                )
+            )
+
+    def protect_stream(
+        self,
+        source: Input,
+        *,
+        resource: Mapping[str, str],
+        profile: Profile = "envelope",
+        key_reference: str | None = None,
+        purpose: str | None = None,
+        labels: Sequence[str] = (),
+        attributes: Mapping[str, str] | None = None,
+        aead: str = "AES256_GCM_HKDF_1MB",
+        tdf_keys: References | None = None,
+        artifact_locator: str | None = None,
+    ) -> ProtectedStream:
+        """As `protect`, as a binary file that an uploader reads, at the reader's speed. Begins with the first read."""
+        with _enclosed():
+            target = cast(BinaryIO, Pulled())
+            request = _request(source, target, resource, purpose, labels, attributes, False, None)
+            located = dataclasses.replace(request, locator=artifact_locator)
+            work = self._protecting(located, profile, key_reference, aead, False, tdf_keys, "HS256", False)
+            return ProtectedStream(work, _enclosed)
+
+    def _protecting(
+        self,
+        request: Request,
+        profile: Profile,
+        key_reference: str | None,
+        aead: str,
+        bundle: bool,
+        tdf_keys: References | None,
+        segment_hash: str,
+        with_digest: bool,
+    ) -> Work:
+        match _profile_of(profile):
+            case "envelope":
+                return seal(self._context, request, key_reference, aead, with_digest)
+            case "detached_signature":
+                return sign_data(self._context, request, key_reference, bundle)
+            case "tdf":
+                return protect_tdf(self._context, request, key_reference, tdf_keys, segment_hash, with_digest)
 
     def open(
         self,
@@ -204,6 +249,48 @@ class Enforcer:
                     raise EnforcementError("invalid", "signed data is opened with its signature")
                 case "tdf":
                     return open_tdf(self._context, request, allow_foreign)
+
+    def open_range(
+        self,
+        source: Input,
+        target: Output,
+        *,
+        offset: int,
+        length: int,
+        artifact_digest: str | None = None,
+        profile: Profile = "envelope",
+        resource: Mapping[str, str] | None = None,
+        purpose: str | None = None,
+        labels: Sequence[str] = (),
+        attributes: Mapping[str, str] | None = None,
+        replace: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Outcome:
+        """
+        Writes `length` bytes of the plaintext from `offset`, or fewer at its end, and reads only the segments that have
+        them. Permission, keys and evidence are those of `open`.
+
+        Proves that these bytes are at this position of data that was protected under the header's decision, labels and
+        resource; and, if the range ends behind the data, where the data ends. It proves nothing of other segments, and
+        of a TDF's container only where its parts are. A TDF's manifest is read whole, so its digest is proven. The
+        digest of an envelope is not: pass `resource`, so that an envelope of another one is refused.
+
+        `source`: path, or a binary file that can be read at any position. It must not change meanwhile.
+        `artifact_digest`: of the artifact, as its protection or registration says. The decision is about this artifact.
+        Needed for an envelope, and compared for a TDF.
+        """
+        with _enclosed():
+            request = _request(source, target, resource, purpose, labels, attributes, replace, on_progress)
+            if not all(type(value) is int and value >= 0 for value in (offset, length)):
+                raise EnforcementError("invalid", "offset and length are whole numbers of bytes")
+            names = None if artifact_digest is None else names_of(artifact_digest)
+            match _profile_of(profile):
+                case "envelope":
+                    return unseal_range(self._context, request, names, offset, length)
+                case "detached_signature":
+                    raise EnforcementError("invalid", "signed data is opened with its signature")
+                case "tdf":
+                    return open_tdf_range(self._context, request, names, offset, length)
 
     def rewrap(
         self,

@@ -6,7 +6,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -42,6 +42,19 @@ class Outcome:
     """Of an opened TDF: whether it lacks our assertion, so that no decision is proven."""
 
 
+Work = Generator[bytes, None, Outcome]
+"""Gives the pieces of an artifact, each after it is written, and returns what the operation came to."""
+
+
+def finished(work: Work) -> Outcome:
+    """Carries all of it out."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return cast(Outcome, end.value)
+
+
 def receipts_path_of(path: str | os.PathLike[str]) -> Path:
     """Where the receipts of an artifact, or of an opened file, are."""
     return Path(f"{os.fspath(path)}.receipts.json")
@@ -65,7 +78,7 @@ def protect_content(
     with_digest: bool,
     make: Callable[[Content], Iterator[bytes]],
     named_by: Digesting | None = None,
-) -> Outcome:
+) -> Work:
     """Encrypts plaintext under a decision, as `produce` does. `with_digest`: the question names its SHA-256."""
     if with_digest and is_stream(request.source):
         raise EnforcementError("invalid", "a stream's digest is not known before it is read")
@@ -84,7 +97,7 @@ def protect_content(
             if with_digest and plaintext.digest() != about["content_digest"]:
                 raise EnforcementError("invalid", "the input changed while it was read")
 
-        return produce(context, request, replace(asked, about=about), made, named_by)
+        return (yield from produce(context, request, replace(asked, about=about), made, named_by))
 
 
 def protecting(request: Request, profile: str, keys: Sequence[Key]) -> Asked:
@@ -111,7 +124,7 @@ def produce(
     asked: Asked,
     make: Callable[[Permitted], Iterator[bytes]],
     named_by: Digesting | None = None,
-) -> Outcome:
+) -> Work:
     """
     Asks for permission, writes an artifact, registers it, puts its event on the ledger, then gives it its name.
     `named_by`: is given by `make` the bytes whose digest names the artifact. Default: all of them.
@@ -129,9 +142,10 @@ def produce(
             if named_by is None:
                 artifact.update(piece)
             sink.write(piece)
+            yield piece
         sink.sync()
         named = _named(artifact.names(), asked, decision_id)
-        registration = _register(context, asked, described, named)
+        registration = _register(context, asked, described, named, request.locator)
         return _complete(context, asked, request.target, sink, named, permitted, evidence, registration)
 
 
@@ -198,7 +212,7 @@ def _named(names: Json, asked: Asked, decision_id: str) -> Json:
     return names | {"artifact_kind": kind, "artifact_profile": asked.profile, "decision_id": decision_id}
 
 
-def _register(context: Context, asked: Asked, described: Json, named: Json) -> v1.Registration:
+def _register(context: Context, asked: Asked, described: Json, named: Json, locator: str | None) -> v1.Registration:
     """Raises `not_permitted` where the registration does not stand."""
     _, key = asked.keys[asked.named_key]
     request = v1.RegisterArtifactRequest(
@@ -214,6 +228,7 @@ def _register(context: Context, asked: Asked, described: Json, named: Json) -> v
         purpose=described.get("purpose"),
         labels=described["labels"],
         attributes=described["attributes"],
+        artifact_locator=locator,
     )
     sent_at = time.time()
     answer = answered(lambda: context.platform.register_artifact(request, idempotency_key=str(uuid.uuid4())))

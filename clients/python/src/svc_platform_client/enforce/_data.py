@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 from ._files import PartialFile, alone, open_regular, own_folder
+from ._header import malformed
 from ._platform import Json
-from ._streams import Readable
+from ._streams import Readable, read_exactly
 from .errors import EnforcementError, failure_of_system
 
 Input = str | os.PathLike[str] | BinaryIO
@@ -24,6 +26,7 @@ OnProgress = Callable[[int, int | None], None]
 """Told after each piece how many bytes of the input have been worked on, and the total where it is known."""
 
 CHUNK = 1_048_576
+_T = TypeVar("_T")
 
 
 class Digesting:
@@ -42,8 +45,15 @@ class Digesting:
 
     def names(self) -> Json:
         """SHA-256 and CIDv1 (raw)."""
-        cid = base64.b32encode(bytes([1, 0x55, 0x12, 0x20]) + self._hash.digest()).decode().lower().rstrip("=")
-        return {"artifact_digest": self.digest(), "artifact_cid": f"b{cid}"}
+        return names_of(self.digest())
+
+
+def names_of(digest: str) -> Json:
+    """SHA-256 and CIDv1 (raw) of what has this digest. Raises `invalid` if it is none."""
+    if re.fullmatch(r"sha256:[0-9a-f]{64}", digest) is None:
+        raise EnforcementError("invalid", "a digest is sha256: and 64 digits")
+    code = bytes([1, 0x55, 0x12, 0x20]) + bytes.fromhex(digest.removeprefix("sha256:"))
+    return {"artifact_digest": digest, "artifact_cid": f"b{base64.b32encode(code).decode().lower().rstrip('=')}"}
 
 
 class Watched:
@@ -60,14 +70,23 @@ class Watched:
 
 
 class _Unbroken:
-    """A stream that is read; where it breaks, that is `io_failed`."""
+    """A stream that is read, perhaps at any position; where it breaks, that is `io_failed`."""
 
-    def __init__(self, stream: Readable) -> None:
+    def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
 
     def read(self, size: int, /) -> bytes:
+        return self._carried_out(lambda: self._stream.read(size))
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        return self._carried_out(lambda: self._stream.seek(offset, whence))
+
+    def tell(self) -> int:
+        return self._carried_out(self._stream.tell)
+
+    def _carried_out(self, work: Callable[[], _T]) -> _T:
         try:
-            return self._stream.read(size)
+            return work()
         except EnforcementError:
             raise
         except Exception as error:
@@ -105,7 +124,32 @@ def is_stream(data: Any) -> bool:
 
 
 def size_of(file: BinaryIO) -> int:
-    return os.fstat(file.fileno()).st_size
+    """In bytes. Leaves the file at its start."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    return size
+
+
+def read_at(file: BinaryIO, position: int, size: int) -> bytes:
+    """Reads so many bytes. Raises `not_authentic` if they are not there."""
+    if not 0 <= position <= size_of(file) - size:
+        raise malformed("it is too short")
+    file.seek(position)
+    return read_exactly(file, size)
+
+
+@contextmanager
+def seekable(source: Input) -> Iterator[BinaryIO]:
+    """An input that is read at any position. Raises `invalid` if a stream cannot be."""
+    if not is_stream(source):
+        with opened(source) as file:
+            yield file
+        return
+    stream = cast(BinaryIO, source)
+    if not stream.seekable():
+        raise EnforcementError("invalid", "the stream can be read from its start only")
+    stream.seek(0)
+    yield cast(BinaryIO, _Unbroken(stream))
 
 
 @contextmanager

@@ -46,6 +46,8 @@ class Request:
     attributes: Mapping[str, str] = field(default_factory=dict)
     replace: bool = False
     on_progress: OnProgress | None = None
+    locator: str | None = None
+    """Where the artifact will be, for its registration."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,9 @@ from typing import BinaryIO
 from ._artifacts import (
     Content,
     Outcome,
+    Work,
     access,
+    finished,
     labels_of,
     previous_of,
     produce,
@@ -18,11 +20,11 @@ from ._artifacts import (
     protecting,
     require_resource,
 )
-from ._data import Digesting, Watched, digest_of, opened, pieces_of, progress, size_of
+from ._data import Digesting, Watched, digest_of, opened, pieces_of, progress, read_at, seekable, size_of
 from ._envelope import Header, encode_header, key_associated_data, key_commitment, read_header
 from ._operation import Asked, Context, Permitted, Request
 from ._platform import Json
-from ._streams import SEGMENT_SIZES, decrypt, encrypt
+from ._streams import SEGMENT_SIZES, decrypt, decrypt_range, encrypt
 from .errors import EnforcementError
 from .keys import KEY_SIZE, KeyProvider
 
@@ -30,9 +32,7 @@ PROFILE = "envelope"
 Count = Callable[[bytes], None]
 
 
-def seal(
-    context: Context, request: Request, key_reference: str | None, aead: str, with_content_digest: bool
-) -> Outcome:
+def seal(context: Context, request: Request, key_reference: str | None, aead: str, with_content_digest: bool) -> Work:
     """Turns plaintext into an envelope."""
     if aead not in SEGMENT_SIZES:
         raise EnforcementError("invalid", f"there is no {aead}")
@@ -48,7 +48,7 @@ def seal(
         yield encode_header(header)
         yield from encrypt(content.source, aead, content_key, header.payload_associated_data())
 
-    outcome = protect_content(context, request, asked, with_content_digest, make)
+    outcome = yield from protect_content(context, request, asked, with_content_digest, make)
     return replace(outcome, is_key_committed=True)
 
 
@@ -69,6 +69,34 @@ def unseal(context: Context, request: Request) -> Outcome:
             yield from decrypt(reader, header.binding["aead"], content_key, header.payload_associated_data())
             if again.names() != about:
                 raise EnforcementError("not_authentic", "the artifact changed while it was opened")
+
+        return replace(access(context, request, asked, prepare), is_key_committed=header.is_key_committed)
+
+
+def unseal_range(context: Context, request: Request, names: Json | None, offset: int, length: int) -> Outcome:
+    """Opens the segments of a range, under a decision about the artifact that the caller names."""
+    if names is None:
+        why = "a range of an envelope does not show which artifact it is of: name its digest"
+        raise EnforcementError("invalid", why)
+    with seekable(request.source) as file:
+        header = read_header(file)
+        require_resource(header.binding, request)
+        start, size = len(encode_header(header)), size_of(file)
+        provider, count = context.wrapping_key(header.key["reference"]), progress(request.on_progress, None)
+        labels, resource = labels_of(header.binding, request), header.binding["resource"]
+        asked = Asked("access", PROFILE, resource, labels, [("unwrap", provider)], names)
+
+        def read(position: int, wanted: int) -> bytes:
+            return read_at(file, start + position, wanted)
+
+        def prepare() -> Iterator[bytes]:
+            return decrypted(_unwrap(provider, header))
+
+        def decrypted(content_key: bytes) -> Iterator[bytes]:
+            aead, bound = header.binding["aead"], header.payload_associated_data()
+            for piece in decrypt_range(read, size - start, aead, content_key, bound, offset, length):
+                count(piece)
+                yield piece
 
         return replace(access(context, request, asked, prepare), is_key_committed=header.is_key_committed)
 
@@ -95,7 +123,7 @@ def reseal(context: Context, request: Request, new_key_reference: str) -> Outcom
             if again.names() != about:
                 raise EnforcementError("not_authentic", "the artifact changed while it was rewrapped")
 
-        return replace(produce(context, request, asked, make), is_key_committed=header.is_key_committed)
+        return replace(finished(produce(context, request, asked, make)), is_key_committed=header.is_key_committed)
 
 
 def _inspect(file: BinaryIO, request: Request) -> tuple[Header, Json, Count]:

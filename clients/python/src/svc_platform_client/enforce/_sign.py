@@ -9,7 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from ._artifacts import Outcome, access, binding_of, labels_of, previous_of, produce, protecting, require_resource
+from ._artifacts import (
+    Outcome,
+    Work,
+    access,
+    binding_of,
+    finished,
+    labels_of,
+    previous_of,
+    produce,
+    protecting,
+    require_resource,
+)
 from ._data import Input, Output, Watched, digest_of, is_stream, opened, pieces_of, progress, size_of, staged
 from ._operation import Asked, Context, Permitted, Request
 from ._platform import Json
@@ -21,7 +32,7 @@ PROFILE = "detached_signature"
 File = str | os.PathLike[str]
 
 
-def sign_data(context: Context, request: Request, key_reference: str | None, is_bundle: bool) -> Outcome:
+def sign_data(context: Context, request: Request, key_reference: str | None, is_bundle: bool) -> Work:
     """Signs data; the target is the signature file."""
     key, source = _signer(context.signing_key(key_reference)), request.source
     _require_other(request.target, [source])
@@ -35,7 +46,7 @@ def sign_data(context: Context, request: Request, key_reference: str | None, is_
         binding = named | binding_of(asked, permitted)
         yield encode_signature(binding, permitted.keys[0].decision_id, key, is_bundle)
 
-    return produce(context, request, asked, make)
+    return (yield from produce(context, request, asked, make))
 
 
 def open_signed(context: Context, request: Request, signature: File) -> Outcome:
@@ -84,7 +95,7 @@ def sign_anew(context: Context, request: Request, new_key_reference: str) -> Out
         require_signature(signed, old)
         yield encode_signature(binding, permitted.keys[1].decision_id, new, signed.is_bundle)
 
-    return produce(context, request, asked, make)
+    return finished(produce(context, request, asked, make))
 
 
 def _signer(key: SigningKey) -> SigningKey:

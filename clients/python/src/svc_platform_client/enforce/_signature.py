@@ -12,10 +12,9 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
-from ._data import Digesting, opened
+from ._data import Digesting, Input, seekable
 from ._header import (
     are_texts,
     canonical,
@@ -94,9 +93,9 @@ def _statement(header: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_signature(path: str | PathLike[str]) -> DetachedSignature:
+def read_signature(path: Input) -> DetachedSignature:
     """Reads a signature file and names it. Raises `invalid`, or `not_authentic`."""
-    with opened(path) as file:
+    with seekable(path) as file:
         data = read_exactly(file, _MAX_FILE + 1)
     if len(data) > _MAX_FILE:
         raise malformed("it is too long for a signature")

@@ -67,12 +67,51 @@ def decrypt(source: Readable, aead: str, key: bytes | bytearray, associated_data
     cipher = _cipher(key, salt, associated_data)
     size = SEGMENT_SIZES[aead]
     for index, segment, is_last in segments_of(source, size - _HEADER, size):
-        if len(segment) < _TAG:
-            raise _not_authentic()
-        try:
-            yield cipher.decrypt(_nonce(prefix, index, is_last), segment, None)
-        except InvalidTag:
-            raise _not_authentic() from None
+        yield _decrypted(cipher, _nonce(prefix, index, is_last), segment)
+
+
+def decrypt_range(
+    read_at: Callable[[int, int], bytes],
+    size: int,
+    aead: str,
+    key: bytes | bytearray,
+    associated_data: bytes,
+    offset: int,
+    length: int,
+) -> Iterator[bytes]:
+    """
+    The plaintext of a range. Reads the segments that it touches: at least one, and the last one if the range ends
+    behind the data, so that a ciphertext that was cut never looks shorter. Each is authenticated with its number.
+
+    `read_at`: position and number of bytes, all of which it gives; `size`: of the ciphertext.
+    """
+    header = read_at(0, _HEADER)
+    if header[0] != _HEADER:
+        raise _not_authentic()
+    cipher, prefix = _cipher(key, header[1 : 1 + _SALT], associated_data), header[1 + _SALT :]
+    whole, capacity = SEGMENT_SIZES[aead], SEGMENT_SIZES[aead] - _TAG
+    last = max(0, -(-size // whole) - 1)
+    # The header takes the place of the first segment's first bytes.
+    first, final = (min(last, (at + _HEADER) // capacity) for at in (offset, offset + max(length, 1) - 1))
+    for index in range(first, final + 1):
+        start = max(index * whole, _HEADER)
+        segment = read_at(start, min((index + 1) * whole, size) - start)
+        plaintext = _decrypted(cipher, _nonce(prefix, index, index == last), segment)
+        yield within(plaintext, offset - max(0, index * capacity - _HEADER), length)
+
+
+def within(plaintext: bytes, offset: int, length: int) -> bytes:
+    """The part of a segment within a range that is relative to it."""
+    return plaintext[max(offset, 0) : max(offset + length, 0)]
+
+
+def _decrypted(cipher: AESGCM, nonce: bytes, segment: bytes) -> bytes:
+    if len(segment) < _TAG:
+        raise _not_authentic()
+    try:
+        return cipher.decrypt(nonce, segment, None)
+    except InvalidTag:
+        raise _not_authentic() from None
 
 
 def _cipher(key: bytes | bytearray, salt: bytes, associated_data: bytes) -> AESGCM:

@@ -6,7 +6,7 @@ The policy's uuid and an assertion name the decision. `docs/enforcement.md` has 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import BinaryIO
@@ -18,7 +18,9 @@ from .. import v1
 from ._artifacts import (
     Content,
     Outcome,
+    Work,
     access,
+    finished,
     labels_of,
     previous_of,
     produce,
@@ -26,10 +28,10 @@ from ._artifacts import (
     protecting,
     require_resource,
 )
-from ._data import Digesting, digest_of, opened, progress
+from ._data import Digesting, digest_of, opened, progress, read_at, seekable
 from ._operation import Asked, Context, Permitted, Request
 from ._platform import Json
-from ._streams import segments_of
+from ._streams import segments_of, within
 from ._tdf_manifest import (
     SEGMENT,
     SEGMENT_HASHES,
@@ -53,7 +55,6 @@ from ._tdf_zip import (
     after_payload,
     before_payload,
     needs_zip64,
-    read_at,
     read_container,
     require_framing,
 )
@@ -74,7 +75,7 @@ def protect_tdf(
     references: References | None,
     alg: str,
     with_content_digest: bool,
-) -> Outcome:
+) -> Work:
     """Turns plaintext into a TDF."""
     namespace = require_attributes(request.labels, context.attribute_namespace)
     if alg not in SEGMENT_HASHES:
@@ -107,7 +108,7 @@ def protect_tdf(
         yield after_payload(payload, data, is_zip64)
 
     asked = protecting(request, PROFILE, keys)
-    return protect_content(context, request, asked, with_content_digest, make, named)
+    return (yield from protect_content(context, request, asked, with_content_digest, make, named))
 
 
 def _shares_of(context: Context, references: References | None, reference: str | None) -> Shares:
@@ -172,25 +173,69 @@ def open_tdf(context: Context, request: Request, allow_foreign: bool) -> Outcome
     """Turns a TDF into plaintext again. One without our statement is opened only if `allow_foreign` says so."""
     with opened(request.source, context.directory) as file:
         found = read_tdf(file)
-        is_foreign = found.statement is None and allow_foreign
-        binding = _foreign_binding(context, request, found) if is_foreign else require_statement(found)["binding"]
-        require_resource(binding, request)
-        holdings = _holdings_of(context, found)
-        keys = [("unwrap", key) for key, _ in holdings]
-        asked = Asked("access", PROFILE, binding["resource"], labels_of(binding, request), keys, found.names)
 
-        def prepare() -> Iterator[bytes]:
-            return decrypted(_unwrapped(found, holdings))
-
-        def decrypted(payload_key: bytes) -> Iterator[bytes]:
-            cipher = AESGCM(payload_key)
+        def pieces(payload_key: bytes) -> Iterator[bytes]:
             for encrypted in _payload_of(file, found, payload_key, Stored(), request):
-                try:
-                    yield cipher.decrypt(encrypted[:_NONCE], encrypted[_NONCE:], None)
-                except InvalidTag:
-                    raise _changed() from None
+                yield _decrypted(encrypted, payload_key)
 
-        return replace(access(context, request, asked, prepare), is_foreign=is_foreign)
+        return _release(context, request, found, allow_foreign, pieces)
+
+
+def open_tdf_range(context: Context, request: Request, names: Json | None, offset: int, length: int) -> Outcome:
+    """Opens the segments of a range. Their sizes, of which positions are sums, are proven by the assertion only."""
+    with seekable(request.source) as file:
+        found, count = read_tdf(file), progress(request.on_progress, None)
+        if names not in (None, found.names):
+            raise EnforcementError("not_authentic", "the artifact is another one")
+
+        def pieces(payload_key: bytes) -> Iterator[bytes]:
+            for segment, position, start in _segments_within(found, offset, length):
+                encrypted = _read_segment(file, found, payload_key, segment, position)
+                count(encrypted)
+                yield within(_decrypted(encrypted, payload_key), offset - start, length)
+
+        return _release(context, request, found, False, pieces)
+
+
+def _segments_within(found: Tdf, offset: int, length: int) -> list[tuple[Json, int, int]]:
+    """Segments that a range touches, and where they are: at least one, and the last if the range ends behind it."""
+    integrity = found.manifest["encryptionInformation"]["integrityInformation"]
+    touched: list[tuple[Json, int, int]] = []
+    position = start = 0
+    for number, segment in enumerate(integrity["segments"], 1):
+        size = encrypted_size(segment, integrity)
+        end = start + size - SEGMENT_OVERHEAD
+        if (offset < end or number == len(integrity["segments"])) and offset + max(length, 1) > start:
+            touched.append((segment, position, start))
+        position, start = position + size, end
+    if position != found.container.payload_size or not touched:
+        raise _changed()
+    return touched
+
+
+def _release(
+    context: Context,
+    request: Request,
+    found: Tdf,
+    allow_foreign: bool,
+    pieces: Callable[[bytes], Iterator[bytes]],
+) -> Outcome:
+    """Asks for permission, and gives out the pieces that the payload key opens."""
+    is_foreign = found.statement is None and allow_foreign
+    binding = _foreign_binding(context, request, found) if is_foreign else require_statement(found)["binding"]
+    require_resource(binding, request)
+    holdings = _holdings_of(context, found)
+    keys = [("unwrap", key) for key, _ in holdings]
+    asked = Asked("access", PROFILE, binding["resource"], labels_of(binding, request), keys, found.names)
+    outcome = access(context, request, asked, lambda: pieces(_unwrapped(found, holdings)))
+    return replace(outcome, is_foreign=is_foreign)
+
+
+def _decrypted(encrypted: bytes, payload_key: bytes) -> bytes:
+    try:
+        return AESGCM(payload_key).decrypt(encrypted[:_NONCE], encrypted[_NONCE:], None)
+    except InvalidTag:
+        raise _changed() from None
 
 
 def _foreign_binding(context: Context, request: Request, found: Tdf) -> Json:
@@ -242,12 +287,7 @@ def _payload_of(file: BinaryIO, found: Tdf, payload_key: bytes, payload: Stored,
     container, integrity = found.container, found.manifest["encryptionInformation"]["integrityInformation"]
     count = progress(request.on_progress, container.payload_size)
     for segment in integrity["segments"]:
-        size = encrypted_size(segment, integrity)
-        if payload.size + size > container.payload_size:
-            raise _changed()
-        encrypted = read_at(file, container.payload_at + payload.size, size)
-        if segment_hash(integrity["segmentHashAlg"], encrypted, payload_key) != segment["hash"]:
-            raise _changed()
+        encrypted = _read_segment(file, found, payload_key, segment, payload.size)
         payload.update(encrypted)
         count(encrypted)
         yield encrypted
@@ -255,6 +295,18 @@ def _payload_of(file: BinaryIO, found: Tdf, payload_key: bytes, payload: Stored,
         raise _changed()
     if found.statement is not None:
         require_framing(file, container, payload)
+
+
+def _read_segment(file: BinaryIO, found: Tdf, payload_key: bytes, segment: Json, position: int) -> bytes:
+    """Raises `not_authentic` unless the segment at this position of the payload has the manifest's hash."""
+    integrity = found.manifest["encryptionInformation"]["integrityInformation"]
+    size = encrypted_size(segment, integrity)
+    if position + size > found.container.payload_size:
+        raise _changed()
+    encrypted = read_at(file, found.container.payload_at + position, size)
+    if segment_hash(integrity["segmentHashAlg"], encrypted, payload_key) != segment["hash"]:
+        raise _changed()
+    return encrypted
 
 
 def _changed() -> EnforcementError:
@@ -287,4 +339,4 @@ def rewrap_tdf(context: Context, request: Request, new_reference: str, reference
             named.update(data)
             yield after_payload(payload, data, is_zip64)
 
-        return produce(context, request, asked, make, named)
+        return finished(produce(context, request, asked, make, named))

@@ -8,9 +8,8 @@ import zlib
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
-from ._data import size_of
+from ._data import read_at, size_of
 from ._header import malformed
-from ._streams import read_exactly
 
 _MANIFEST, _PAYLOAD = "0.manifest.json", "0.payload"
 _IN_ZIP64 = 0xFFFFFFFF
@@ -128,14 +127,6 @@ def read_container(file: BinaryIO) -> Container:
     if manifest[1] > _MAX_MANIFEST:
         raise malformed("its manifest is too long")
     return Container(*payload, read_at(file, *manifest))
-
-
-def read_at(file: BinaryIO, position: int, size: int) -> bytes:
-    """Reads so many bytes. Raises `not_authentic` if they are not there."""
-    if not 0 <= position <= size_of(file) - size:
-        raise malformed("it is too short")
-    file.seek(position)
-    return read_exactly(file, size)
 
 
 def require_framing(file: BinaryIO, found: Container, payload: Stored) -> None:

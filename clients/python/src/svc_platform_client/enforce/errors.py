@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 from typing import Literal
 
+import grpc
+
 from .._text import visible_line
+from ..errors import PlatformError
 
 Failure = Literal["not_permitted", "not_authentic", "unavailable", "evidence_overdue", "invalid", "io_failed", "exists"]
 
@@ -24,6 +27,38 @@ class EnforcementError(Exception):
         super().__init__(visible_line(message))
         self.failure: Failure = failure
         self.decision_id = decision_id
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same operation may succeed later; with a stream, a fresh one. A refusal of the call is final."""
+        cause = self.__cause__
+        is_refused = isinstance(cause, PlatformError) and cause.code not in _PASSING
+        return self.failure in _RETRYABLE and not is_refused
+
+    @property
+    def http_status(self) -> int:
+        """Status for the answer of an HTTP service that enforces."""
+        return _HTTP_STATUSES[self.failure]
+
+
+_RETRYABLE = frozenset({"unavailable", "evidence_overdue", "io_failed"})
+_PASSING = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.ABORTED,
+    }
+)
+_HTTP_STATUSES: dict[Failure, int] = {
+    "invalid": 400,
+    "not_permitted": 403,
+    "exists": 409,
+    "not_authentic": 422,
+    "io_failed": 500,
+    "unavailable": 503,
+    "evidence_overdue": 503,
+}
 
 
 _PATH_MISTAKES = frozenset(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from google.protobuf.json_format import ParseDict, ParseError
 
@@ -19,7 +19,7 @@ from ..errors import ReceiptRefused
 from ..receipts import parse_log_key, verify_receipt
 from ..receipts._relations import ABSENT, TABLE, Value, at, is_within, path_of, same
 from ._artifacts import receipts_path_of
-from ._data import digest_of, opened, pieces_of
+from ._data import Input, digest_of, is_stream, opened, pieces_of, seekable
 from ._envelope import read_header
 from ._platform import Json
 from ._receipts import MAX_CHAIN, is_receipts, read_receipts
@@ -94,11 +94,11 @@ class VerifiedArtifact:
 
 
 def verify_artifact(
-    artifact: File,
+    artifact: Input,
     *,
     log_keys: str | Sequence[str],
     kind: Kind = "artifact",
-    receipts: File | None = None,
+    receipts: File | Json | None = None,
     data: File | None = None,
     keys: Sequence[SigningKey] | None = None,
 ) -> VerifiedArtifact:
@@ -108,7 +108,8 @@ def verify_artifact(
 
     `log_keys`: C2SP verifier keys of the tenant's log, from the operator; one of them must hold.
     `kind`: what the file is: one that was protected, or with `opened` one that was opened.
-    `receipts`: the receipts file; by default the one beside the artifact.
+    `artifact`: its path, or a binary file that can be read at any position.
+    `receipts`: the receipts file, or what an operation returned; by default the file beside the artifact's path.
     `data`, `keys`: of a detached signature: what must be what was signed, and keys of which the one that it names must
     have made it. Neither is looked at by default.
 
@@ -122,7 +123,7 @@ def verify_artifact(
             parse_log_key(text)
     except ValueError as error:
         raise EnforcementError("invalid", str(error)) from error
-    found = read_receipts(receipts_path_of(artifact) if receipts is None else Path(receipts))
+    found = _receipts_for(artifact, receipts)
     _require(found["operation"] in _OPERATIONS[kind], f"the receipts are of {found['operation']}, not of such a file")
     _require(found["artifact_profile"] in _PROFILES, f"there is no profile {found['artifact_profile']} here")
     is_signature = found["artifact_profile"] == "detached_signature" and kind == "artifact"
@@ -137,6 +138,16 @@ def verify_artifact(
         return _verify_links(links, _tdf_parts(artifact))
     measured = _envelope_parts(artifact)
     return replace(_verify_links(links, measured), is_key_committed="key_commitment" in measured["binding"])
+
+
+def _receipts_for(artifact: Input, receipts: File | Json | None) -> Json:
+    if receipts is None and not is_stream(artifact):
+        return read_receipts(receipts_path_of(cast(File, artifact)))
+    if isinstance(receipts, (str, os.PathLike)):
+        return read_receipts(Path(receipts))
+    if not is_receipts(receipts):
+        raise EnforcementError("invalid", "there are no receipts of this format")
+    return dict(cast(Json, receipts))
 
 
 @dataclass(frozen=True)
@@ -186,24 +197,24 @@ def _proven_record(name: str, receipt: Any, log_keys: Sequence[str]) -> Json:
     return {**shown.record, "leaf_index": shown.leaf_index}
 
 
-def _envelope_parts(path: File) -> Json:
+def _envelope_parts(path: Input) -> Json:
     """What the bytes of an envelope say, and are."""
-    with opened(path) as file:
+    with seekable(path) as file:
         names = digest_of(file).names()
         file.seek(0)
         header = read_header(file)
     return _parts(header.binding, header.key, names)
 
 
-def _tdf_parts(path: File) -> Json:
+def _tdf_parts(path: Input) -> Json:
     """What the manifest of a TDF says of its decision and its first key, and its digest."""
-    with opened(path) as file:
+    with seekable(path) as file:
         found = read_tdf(file)
     statement = require_statement(found)
     return _parts(statement["binding"], statement["keys"][0], found.names)
 
 
-def _signature_parts(path: File, data: File | None, keys: Sequence[SigningKey] | None) -> Json:
+def _signature_parts(path: Input, data: File | None, keys: Sequence[SigningKey] | None) -> Json:
     signed = read_signature(path)
     if keys is not None:
         _require_signer(signed, keys)
@@ -231,12 +242,12 @@ def _parts(binding: Mapping[str, Any], key: Mapping[str, str], names: Mapping[st
     return {"binding": {**binding, "resource": resource}, "key": dict(key), "artifact": artifact}
 
 
-def _verify_opened(path: File, links: Sequence[_Link]) -> VerifiedArtifact:
+def _verify_opened(path: Input, links: Sequence[_Link]) -> VerifiedArtifact:
     [link] = links
     asked = link.records["plan"]["request"].get("content_digest")
     is_named = asked is not None or link.file["artifact_profile"] == "detached_signature"
     measured: Json = {}
-    with opened(path) as file:
+    with seekable(path) as file:
         if is_named:
             measured["content"] = {"digest": digest_of(file).digest()}
             _require(measured["content"]["digest"] == asked, "the file is not what was asked to be opened")

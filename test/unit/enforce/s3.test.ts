@@ -1,0 +1,98 @@
+/** Sealed objects in a bucket: what the bucket gets, and that nothing is there unless all was recorded. */
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough, Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { afterAll, expect, test } from "vitest";
+import { createEnforcer, localKey, type Outcome } from "../../../clients/typescript/src/enforce/index.ts";
+import { type ObjectStore, sealedBucket } from "../../../clients/typescript/src/enforce/s3.ts";
+import { permissivePlatform } from "../../harness/permissive-platform.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "s3-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const resource = { kind: "test" };
+
+/** A bucket in memory, and an enforcer in front of it. */
+function bucketOf(changes: Partial<ObjectStore> = {}) {
+  const objects = new Map<string, Buffer>();
+  const ranges: string[] = [];
+  const found = (key: string) => objects.get(key) ?? Buffer.alloc(0);
+  const store: ObjectStore = {
+    headObject: async ({ Key }) => ({ ContentLength: found(Key).length, ETag: "one" }),
+    async getObject({ Key, Range, IfMatch }) {
+      if (Range === undefined) return { Body: Readable.from([found(Key)]) };
+      expect(IfMatch).toBe("one");
+      ranges.push(Range);
+      const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(Range) ?? [];
+      return { Body: Readable.from([found(Key).subarray(Number(first), Number(last) + 1)]) };
+    },
+    ...changes,
+  };
+  const platform = permissivePlatform();
+  const options = { client: platform, workload: { application: "test" }, spoolDirectory: join(folder, "spool") };
+  const enforcer = createEnforcer({ ...options, keys: [localKey("one", Buffer.alloc(32, 1))] });
+  const bucket = sealedBucket({
+    ...{ enforcer, store, bucket: "data" },
+    upload: async ({ Key, Body }) => objects.set(Key, await buffer(Body)),
+  });
+  return { bucket, objects, platform, ranges };
+}
+
+async function plaintextOf(work: (output: PassThrough) => Promise<Outcome>) {
+  const output = new PassThrough();
+  const collected = buffer(output);
+  await work(output);
+  output.end();
+  return collected;
+}
+
+test("an object is uploaded sealed, under its locator, and comes back whole and in ranges", async () => {
+  const { bucket, objects, platform, ranges } = bucketOf();
+  const plain = randomBytes(20_000);
+  const aead = "AES256_GCM_HKDF_4KB";
+  const { artifactDigest } = await bucket.put("a/b", { input: Readable.from([plain]), resource, aead });
+  expect(platform.registrations[0]?.artifact_locator).toBe("s3://data/a/b");
+  expect(objects.get("a/b")?.includes(plain.subarray(0, 64))).toBe(false);
+  expect((await plaintextOf((output) => bucket.get("a/b", { output }))).equals(plain)).toBe(true);
+  const part = { offset: 9_000, length: 10, artifactDigest };
+  const found = await plaintextOf((output) => bucket.getRange("a/b", { ...part, output }));
+  expect(found.equals(plain.subarray(9_000, 9_010))).toBe(true);
+  expect(ranges).toHaveLength(3);
+});
+
+test("there is no object if its registration does not stand, and no work if the upload fails", async () => {
+  const { bucket, objects, platform } = bucketOf();
+  platform.registerArtifact = async () => ({ accepted: false, warnings: ["no"] });
+  const put = bucket.put("a", { input: Readable.from([randomBytes(10)]), resource });
+  await expect(put).rejects.toMatchObject({ failure: "not_permitted" });
+  expect(objects.size).toBe(0);
+  const other = bucketOf();
+  const enforcer = createEnforcer({
+    ...{ client: other.platform, workload: { application: "test" }, keys: [localKey("one", Buffer.alloc(32, 1))] },
+    spoolDirectory: join(folder, "spool"),
+  });
+  const store: ObjectStore = { headObject: async () => ({}), getObject: async () => ({}) };
+  const upload = () => Promise.reject(new Error("no such bucket"));
+  const failing = sealedBucket({ enforcer, store, bucket: "data", upload });
+  const input = Readable.from([randomBytes(10)]);
+  await expect(failing.put("a", { input, resource })).rejects.toThrow("no such bucket");
+  await expect(failing.get("a", { output: new PassThrough() })).rejects.toMatchObject({ failure: "io_failed" });
+  expect(other.platform.registrations).toEqual([]);
+});
+
+test("a store that sends another range than the one that was asked is refused", async () => {
+  const sealed = bucketOf();
+  const { artifactDigest } = await sealed.bucket.put("a", { input: Readable.from([randomBytes(9)]), resource });
+  const whole = sealed.objects.get("a") as Buffer;
+  const Body = () => Readable.from([whole]);
+  const { bucket } = bucketOf({
+    headObject: async () => ({ ContentLength: whole.length }),
+    getObject: async () => ({ Body: Body() }),
+  });
+  const options = { offset: 0, length: 1, artifactDigest, output: new PassThrough() };
+  await expect(bucket.getRange("a", options)).rejects.toMatchObject({
+    failure: expect.stringMatching(/io_failed|not_authentic/),
+  });
+});

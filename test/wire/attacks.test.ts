@@ -66,12 +66,7 @@ describe("a forged token", () => {
     ["the same with its own key id", () => forged({ jku: `${lure.url}/keys`, kid: "lure" })],
     ["the forger's certificates in x5u", () => forged({ x5u: `${lure.url}/keys` })],
     ["a certificate in x5c", () => forged({ x5c: [Buffer.from("certificate").toString("base64")] })],
-    ["kid a path", () => forged({ kid: "../../../dev/null" })],
     ["kid a URL", () => forged({ kid: `${lure.url}/keys` })],
-    ["kid a query", () => forged({ kid: "key-1' OR '1'='1" })],
-    ["kid a member of every object", () => forged({ kid: "__proto__" })],
-    ["kid no text", () => forged({ kid: { $ne: "" } })],
-    ["the issuer's name in another case", () => forged({}, { iss: "HTTP://127.0.0.1/realms/test" })],
     ["the lure as its issuer", () => forged({}, { iss: lure.url })],
     [
       "HMAC with the public key as JWK",
@@ -122,30 +117,6 @@ describe("a forged token", () => {
       for (const connection of connections) connection.destroy();
     }
   });
-});
-
-test("a key that the issuer has withdrawn verifies nothing more, remembered or not", async () => {
-  const [first, second] = [newTestKey("ES256", "first"), newTestKey("ES256", "second")];
-  const issuer = await startStaticIssuer([first.publicJwk]);
-  const gateway = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });
-  try {
-    const tokenOf = (key: typeof first) => mintToken(key, claimsOf(issuer.url, Date.now()));
-    const bearer = (token: string) => reasonFor(gateway.url, { authorization: `Bearer ${token}` });
-    const old = tokenOf(first);
-    expect(await bearer(old)).toBeUndefined();
-    issuer.keys = [second.publicJwk];
-    // The new key's first token makes the gateway look at the set.
-    expect(await bearer(tokenOf(second))).toBeUndefined();
-    // The thread that this token came to knows now; others, if there are any, hear of it.
-    const reasons = async () => {
-      const tokens = Array.from({ length: 10 }, (_, i) => (i % 2 === 0 ? old : tokenOf(first)));
-      return [...new Set(await Promise.all(tokens.map(bearer)))];
-    };
-    await expect.poll(reasons, { timeout: 10_000, interval: 50 }).toEqual(["invalid_token"]);
-  } finally {
-    await gateway.stop();
-    await issuer.stop();
-  }
 });
 
 describe("another tenant", () => {

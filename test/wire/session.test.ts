@@ -271,6 +271,7 @@ describe("keys that are rotated", () => {
     const kidOf = (token: string) => decodeProtectedHeader(token).kid;
 
     const before = await newToken();
+    expect(await reasonFor(before)).toBe("let in");
     const [first, second] = [newSessionKey("ec"), newSessionKey()];
     await writeFile(keyPath, first.own + second.shown);
     await expect
@@ -279,7 +280,7 @@ describe("keys that are rotated", () => {
     const after = await newToken();
     expect(kidOf(after)).not.toBe(kidOf(before));
     expect(await reasonFor(after)).toBe("let in");
-    // The one before is not in the file any more: remembered or not, its tokens have ended.
+    // The one before is not in the file any more: remembered as it is, its token has ended.
     expect(await reasonFor(before)).toBe("invalid_token");
     await writeFile(keyPath, second.own + first.shown);
     await expect

@@ -109,19 +109,6 @@ describe("a token", () => {
     await issuer.stop();
   });
 
-  test("of a key that is withdrawn is refused, though it was remembered", async () => {
-    const { authenticator, issuer, keys, sign } = await world();
-    const { accessToken } = await sign();
-    await authenticator.authenticate(bearer(accessToken), patient);
-    Object.assign(keys, { current: await parseSessionKeys(privatePem(next) + publicPem(own)), revision: 1 });
-    await authenticator.authenticate(bearer(accessToken), patient);
-    expect(decodeProtectedHeader((await sign()).accessToken).alg).toBe("ES256");
-    Object.assign(keys, { current: await parseSessionKeys(privatePem(next)), revision: 2 });
-    const { reason } = await refusalOf(authenticator.authenticate(bearer(accessToken), patient));
-    expect(reason).toBe("invalid_token");
-    await issuer.stop();
-  });
-
   test("ends after five minutes and the tolerance, and is worth nothing to who lacks its certificate", async () => {
     const { authenticator, issuer, sign } = await world();
     const bound = await sign(Buffer.alloc(32, 1).toString("base64url"));

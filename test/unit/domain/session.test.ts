@@ -78,17 +78,6 @@ function world(slots: FairLimits = { maximum: 2, maximumWaitingEach: 64, maximum
   return { state, ask };
 }
 
-describe("scopes", () => {
-  test.each([
-    [[], "a b c"],
-    [["c", "a"], "c a"],
-    [["c", "c", "d"], "c"],
-    [["d"], ""],
-  ])("%j asked for gives %j", async (requestedScopes, granted) => {
-    expect(await world().ask("right", { requestedScopes })).toBe(granted);
-  });
-});
-
 describe("limits", () => {
   test("twenty wrong attempts from an address reach its limit, for any clients", async () => {
     const { ask, state } = world();

@@ -325,19 +325,6 @@ describe("bodies", () => {
     });
   });
 
-  test("415 on the methods of the other protocols", async () => {
-    for (const type of ["text/plain", "application/xml", "application/grpcx"]) {
-      const request = h1Request(
-        `POST ${plan.rpcPath}`,
-        [...authorized(), `Content-Type: ${type}`, "Content-Length: 2"],
-        "{}",
-      );
-      expect(refusedOnConnect(await h1Exchange(gateway.url, request))).toMatchObject({ status: 415 });
-      const anonymous = request.replace(/Authorization.*\r\n/, "");
-      expect(refusedOnConnect(await h1Exchange(gateway.url, anonymous))).toMatchObject({ status: 401 });
-    }
-  });
-
   test.each([
     "application/json",
     "Application/JSON",
@@ -386,11 +373,6 @@ describe("bodies", () => {
     const unfinished = { unfinished: true, body: frame(Buffer.alloc(1), 0, 9) };
     const refused = refusedOnGrpc(await grpcCall({ ...unfinished, headers: { "grpc-timeout": "20m" } }));
     expect(refused).toMatchObject({ code: "deadline_exceeded", reason: "deadline_exceeded" });
-  });
-
-  test("two Authorization headers are none", async () => {
-    const request = h1Request("GET /v1/sdk/whoami", [...authorized(), ...authorized()]);
-    expect(refusedOnRest(await h1Exchange(gateway.url, request))).toMatchObject({ reason: "invalid_token" });
   });
 
   test("a GET takes no body", async () => {

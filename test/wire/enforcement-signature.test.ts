@@ -1,8 +1,6 @@
 /** Detached signatures against a real service: what is signed, verified, refused, kept, and what the ledger has of it. */
 import { generateKeyPairSync } from "node:crypto";
-import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { PassThrough, Readable } from "node:stream";
-import { buffer } from "node:stream/consumers";
+import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   createEnforcer,
@@ -105,22 +103,6 @@ test("a file is signed, opened, signed again, opened with the new key, and shown
   expect(files().filter((name) => name.endsWith(".partial"))).toEqual([]);
 });
 
-test("data comes from and goes to streams as well", async () => {
-  const signature = new PassThrough();
-  const collected = buffer(signature);
-  await enforcer().protect({ profile, input: Readable.from([data]), output: signature, resource });
-  signature.end();
-  writeFileSync(at("sig"), await collected);
-  const opened = new PassThrough();
-  const released = buffer(opened);
-  const request = { input: Readable.from([data]), signature: at("sig"), output: opened, purpose: "audit" };
-  await enforcer().open(request);
-  opened.end();
-  expect((await released).equals(data)).toBe(true);
-  expect(readdirSync(at("spool"))).toEqual(["passing"]);
-  expect(readdirSync(at("spool/passing"))).toEqual([]);
-});
-
 test("what is not allowed leaves nothing, and evidence", async () => {
   const events: EvidenceEvent[] = [];
   const recordEvidence: Platform["recordEvidence"] = (event, ...others) => {
@@ -187,14 +169,6 @@ test("a changed, cut or other file gives nothing, and evidence that says so", as
     });
 
   writeFileSync(at("data"), data);
-  for (let n = 0; n < 60; n++) {
-    const changed = Buffer.from(signature);
-    const place = Math.floor((n * signature.length) / 60);
-    changed[place] = (changed[place] as number) ^ 1;
-    writeFileSync(at("sig"), changed);
-    // The name of another key is no name of a key here.
-    expect(["not_authentic", "invalid"], `byte ${place}`).toContain(await failureOf(openFile()));
-  }
   writeFileSync(at("sig"), signature.subarray(0, -1));
   expect(await failureOf(openFile())).toBe("not_authentic");
   writeFileSync(at("sig"), signature);

@@ -73,13 +73,4 @@ describe("searches", () => {
       expect({ request, results: body.results }).toEqual({ request, results: expected });
     }
   });
-
-  test.each(["subject", "resource"] as const)("for a %s without candidates is refused", async (searched) => {
-    const [pair] = pairsOf<Record<typeof searched, readonly Pair<readonly object[]>[]>>("searches")[searched];
-    const { body } = await rest(`${gateway.url}/access/v1/search/${searched}`, {
-      token,
-      body: { ...pair?.request, context: {} },
-    });
-    expect(body.error.violations[0].field).toBe("context.candidates");
-  });
 });

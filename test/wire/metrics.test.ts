@@ -8,7 +8,6 @@ import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { systemTimers, type Timers } from "../../src/base/timers.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
@@ -31,7 +30,6 @@ const patience = { timeout: 45_000 };
 
 let directory: string;
 let witness: TestWitness;
-let timers: HoldableTimers;
 let agent: Agent;
 let gateway: Gateway;
 
@@ -44,7 +42,6 @@ beforeEach(async () => {
   );
   const ledgerKey = join(directory, "ledger.key");
   witness = await startWitness({ logKeys: () => (readKeyFile(ledgerKey) ?? []).map(({ publicKey }) => publicKey) });
-  timers = holdableTimers();
   agent = new Agent({ keepAlive: true, maxSockets: 8 });
   gateway = await startGateway({
     dataDir: directory,
@@ -58,7 +55,7 @@ beforeEach(async () => {
       SVC_MAX_ARTIFACT_BODY_BYTES: "131072",
     },
     // No collector takes the traces.
-    overrides: { timers, limits: { bodyBudgetBytes: 262_144 }, ...tracedBy(nowhere).overrides },
+    overrides: { limits: { bodyBudgetBytes: 262_144 }, ...tracedBy(nowhere).overrides },
   });
 });
 
@@ -181,35 +178,4 @@ async function refused(route: string, headers: Record<string, string>): Promise<
 async function writePolicy(file: string, policy: string): Promise<void> {
   await writeFile(join(directory, "new"), policy);
   await rename(join(directory, "new"), join(directory, file));
-}
-
-interface HoldableTimers extends Timers {
-  /** No delay that begins from now on ends before the returned function is called. */
-  hold(): () => void;
-}
-
-function holdableTimers(): HoldableTimers {
-  let held: Promise<void> | undefined;
-  return {
-    after(delayMs, action) {
-      if (held === undefined) return systemTimers.after(delayMs, action);
-      let callOff = () => {};
-      let wanted = true;
-      void held.then(() => {
-        if (wanted) callOff = systemTimers.after(delayMs, action);
-      });
-      return () => {
-        wanted = false;
-        callOff();
-      };
-    },
-    hold() {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      held = promise;
-      return () => {
-        held = undefined;
-        resolve();
-      };
-    },
-  };
 }

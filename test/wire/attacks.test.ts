@@ -186,26 +186,6 @@ describe("another tenant", () => {
     }
   });
 
-  test("cannot reach an answer, nor provoke a conflict, with an idempotency key", async () => {
-    for (const client of clients) {
-      const key = { "idempotency-key": `shared-${client.name}` };
-      const event = { event_type: "protect", ...about };
-      const own = answerOf(await ask(client, "evidence", tokens.a, event, key));
-      const foreign = answerOf(await ask(client, "evidence", tokens.b, event, key));
-      expect(foreign.caller.tenant_id).toBe("tenant-b");
-      expect(foreign.ingestion.receipt.record_id).not.toBe(own.ingestion.receipt.record_id);
-      expect(foreign.ingestion.receipt.log_origin).not.toBe(own.ingestion.receipt.log_origin);
-      const other = `${key["idempotency-key"]}-2`;
-      await ask(client, "evidence", tokens.a, event, { "idempotency-key": other });
-      const changed = { ...event, outcome: "another" };
-      expect(await ask(client, "evidence", tokens.b, changed, { "idempotency-key": other })).toHaveProperty("answer");
-      // The tenant's own second payload is one.
-      expect(await ask(client, "evidence", tokens.a, changed, { "idempotency-key": other })).toMatchObject({
-        refusal: { reason: "idempotency_conflict" },
-      });
-    }
-  });
-
   test("cannot be named in a tenant header, once, twice or joined", async () => {
     const authorization = `Bearer ${tokens.a}`;
     const named = (...values: string[]) => reasonFor(gateway.url, { authorization, "x-svc-tenant-id": values });

@@ -346,24 +346,6 @@ describe("the time limit of a record", () => {
   });
 });
 
-test("a batch that the store writes later delays no other tenant, only its own", async () => {
-  const { writer, appender } = setup();
-  const group = Array.from({ length: 3 }, () => appender.encode(makeRecord(alice)));
-  const large = Promise.all(appender.appendTogether(alice, group));
-  const { batches, resolve } = await writer.began(0);
-  const later = Promise.withResolvers<BatchResult>();
-  resolve([{ later: later.promise }]);
-  const behind = appender.append(makeRecord(alice));
-  const other = appender.append(makeRecord(bob));
-  await writer.finish(1);
-  expect(await other).toMatchObject({ log: "o/bob" });
-  expect(writer.writes.map((write) => counts(write.batches))).toEqual([[["alice", 3]], [["bob", 1]]]);
-  later.resolve(writer.resultOf(batches[0] as TenantBatch));
-  expect((await large).map(({ leafIndex }) => leafIndex)).toEqual([0, 1, 2]);
-  await writer.finish(2);
-  expect(await behind).toMatchObject({ leafIndex: 3 });
-});
-
 describe("room for groups of a tenant", () => {
   function rooms() {
     const actions = new Set<() => void>();

@@ -1,6 +1,4 @@
 /** What commands write for a person never steers the person's terminal. */
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { visibleLine as clientVisibleLine } from "../../../clients/typescript/src/enforce/text.ts";
@@ -76,19 +74,6 @@ test("a command line that is repeated in a refusal steers nothing, on any comman
       expect(obeyed(written), name.join(" ")).toEqual([]);
       expect(written.code).not.toBe(0);
     }
-});
-
-test("commands write through the output, and the few that do not escape by themselves", () => {
-  const folder = join(import.meta.dirname, "../../../src/cli");
-  const direct = readdirSync(folder, { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".ts"))
-    .flatMap((name) =>
-      readFileSync(join(folder, name), "utf8")
-        .split("\n")
-        .filter((line) => /terminal\.(out|err)\b/.test(line) && !line.includes("visible"))
-        .map(() => name),
-    );
-  expect([...new Set(direct)]).toEqual(["frame/terminal.ts"]);
 });
 
 test("the service's commands and those of local enforcement escape alike", () => {

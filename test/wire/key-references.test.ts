@@ -15,16 +15,8 @@ const patterns = {
   "kas-r1": { mode: "local_provided", origin: "kas", tdf_key: tdfKey },
   "kas-of-finance": { mode: "local_provided", origin: "kas", tdf_key: { ...tdfKey, attribute_fqns: attributes } },
 };
-const aliases = [
-  "kms://x/../tenant-b/k",
-  "kms://./tenant-b/k",
-  "kms:///tenant-b/k",
-  "kms://tenant-b%2fk",
-  "kms://u@tenant-b/k",
-  "kms://tenant-b:443/k",
-  "kms://TENANT-B/k",
-  "KMS://tenant-b/k",
-];
+/** Of the many that `unit/policy/key-reference-aliases.test.ts` has, one of a path and one of letters. */
+const aliases = ["kms://x/../tenant-b/k", "KMS://tenant-b/k"];
 
 let gateway: Gateway;
 let clients: readonly WireClient[];

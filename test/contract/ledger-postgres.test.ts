@@ -1,12 +1,7 @@
-import { afterAll, beforeAll } from "vitest";
-import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
+import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { ledgerSuite } from "./ledger-suite.ts";
 
-let server: SharedPostgres;
-beforeAll(async () => {
-  server = await sharedPostgres();
-}, 60_000);
-afterAll(() => server.stop());
+const server = postgresOfFile();
 
 ledgerSuite("PostgreSQL", () => postgresFixture(server));

@@ -1,13 +1,8 @@
-import { afterAll, beforeAll } from "vitest";
-import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
+import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { searchFixture } from "./search-postgres-fixture.ts";
 import { searchSuite } from "./search-suite.ts";
 
-let server: SharedPostgres;
-beforeAll(async () => {
-  server = await sharedPostgres();
-}, 60_000);
-afterAll(() => server.stop());
+const server = postgresOfFile();
 
 searchSuite("PostgreSQL", async () => searchFixture(await postgresFixture(server)));

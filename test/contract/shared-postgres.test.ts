@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { openPostgresDatabase } from "../../src/stores/postgres/operators.ts";
 import { compactStore } from "../../src/stores/sql/compact.ts";
-import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
+import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, seededRandom, tenant } from "./ledger-records.ts";
 import { sharedFixture } from "./shared-postgres-fixture.ts";
 import { describeShared } from "./shared-suite.ts";
 
-let server: SharedPostgres;
-beforeAll(async () => {
-  server = await sharedPostgres();
-}, 60_000);
-afterAll(() => server.stop());
+const server = postgresOfFile();
 
 describeShared("PostgreSQL", async () => sharedFixture(await postgresFixture(server)));
 

@@ -126,7 +126,7 @@ describe.each(["failBefore", "failAfter"] satisfies Fault[])("when an operation 
                   WHERE record_id = ?1 AND kept_answers.sealed IS NOT NULL) AS answers`,
         one.recordId,
       );
-      const terms = indexRows(fixture.query).filter(({ leafIndex }) => leafIndex === one.leafIndex).length;
+      const terms = (await indexRows(fixture.query)).filter(({ leafIndex }) => leafIndex === one.leafIndex).length;
       if (found === "erased") {
         leaves += 1;
         committed += 1;

@@ -1,19 +1,14 @@
 /** A row that stands behind a log's head, as after a restore that mixed two copies. */
-import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
+import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
-import { settle } from "./settled-search.ts";
-import { settlePostgres } from "./settled-search-postgres.ts";
+import { settle, settlePostgres } from "./settled-search.ts";
 
-let server: SharedPostgres;
-beforeAll(async () => {
-  server = await sharedPostgres();
-}, 60_000);
-afterAll(() => server.stop());
+const server = postgresOfFile();
 afterEach(() => void vi.unstubAllEnvs());
 
 const stores = [

@@ -1,5 +1,5 @@
 import { Client } from "pg";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { Clock } from "../../src/base/clock.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
@@ -7,18 +7,14 @@ import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
 import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
-import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
+import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { rotationSuite } from "./rotation-suite.ts";
-import { settlePostgres } from "./settled-search-postgres.ts";
+import { settlePostgres } from "./settled-search.ts";
 
-let server: SharedPostgres;
-beforeAll(async () => {
-  server = await sharedPostgres();
-}, 60_000);
-afterAll(() => server.stop());
+const server = postgresOfFile();
 
 rotationSuite("PostgreSQL", () => postgresFixture(server));
 

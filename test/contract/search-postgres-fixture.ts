@@ -8,7 +8,7 @@ import { removeFromSegments } from "../../src/stores/sql/search-segments.ts";
 import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, seededRandom, tenant } from "./ledger-records.ts";
 import type { SearchFixture } from "./search-suite.ts";
-import { indexRows, settlePostgres } from "./settled-search-postgres.ts";
+import { indexRows, settlePostgres } from "./settled-search.ts";
 
 export function searchFixture(fixture: PostgresFixture): SearchFixture {
   const { target, query } = fixture;

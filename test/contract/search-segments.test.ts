@@ -1,143 +1,417 @@
-/** What a search index of the embedded store has in segments: found, verified, erased and swept. */
-import { afterEach, beforeEach, expect, test } from "vitest";
+/** Leaves that wait for a search index, and its segments: on every store searches find them, whichever process writes. */
+import fc from "fast-check";
+import { Client } from "pg";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
-import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
+import { clientOptions } from "../../src/stores/postgres/connection/client-options.ts";
+import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
+import { leavesInSegments } from "../../src/stores/sql/search-segments.ts";
 import { segmentLeaves, unpackTerms } from "../../src/stores/sql/term-segment.ts";
-import { openSqliteAdministration, openSqliteArchive, openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
+import { postgresOfFile } from "../harness/postgres-of-file.ts";
+import { registrationFixture } from "./erasure-postgres-fixture.ts";
+import { sqliteErasureFixture } from "./erasure-sqlite-fixture.ts";
+import { statement } from "./erasure-suite.ts";
+import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
-import { indexRows } from "./settled-search.ts";
+import { indexRows, settle, settlePostgres } from "./settled-search.ts";
 
 const clock = manualClock();
 const random = seededRandom("segments");
 const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
-const statement = { reason: "r", operator: "o" };
+const machine = { clock, random };
+const noTerm = new Uint8Array(16);
+const bySubject: SearchTerm = { field: "subject", value: "subject-1" };
+/** Of a record, and so of what the index has of a leaf. */
+const termsOfLeaf = 4;
 
-let fixture: SqliteFixture;
-let ledger: ServiceLedger;
-let records: readonly { readonly recordId: string; readonly log: string; readonly leafIndex: number }[];
+const server = postgresOfFile();
 
-beforeEach(async () => {
-  fixture = sqliteFixture();
-  ledger = await fixture.open({ clock, random });
-  const appended = [];
-  // Over the end of a block, with some that wait.
-  for (let i = 0; i < 17; i++)
-    appended.push(
-      ...(await Promise.all(Array.from({ length: segmentLeaves }, () => ledger.append(makeRecord(alice))))),
-    );
-  records = appended;
-  expect(segments().length).toBeGreaterThan(14);
-});
+async function sqlitePlace() {
+  const fixture = sqliteErasureFixture();
+  const oneBitMore = "CAST(terms || zeroblob(16) || x'0000000000000080' AS BLOB)";
+  return { ...fixture, oneBitMore, settle: () => settle(fixture.path) };
+}
+
+async function postgresPlace() {
+  const fixture = await postgresFixture(server);
+  const oneBitMore = `terms || decode('${"00".repeat(23)}80', 'hex')`;
+  return { ...registrationFixture(fixture), oneBitMore, settle: () => settlePostgres(fixture.target) };
+}
+
+let fixture: Awaited<ReturnType<typeof sqlitePlace | typeof postgresPlace>>;
+/** Two processes on one store. */
+let ledgers: ServiceLedger[];
+
+async function begin(place: typeof sqlitePlace | typeof postgresPlace): Promise<void> {
+  fixture = await place();
+  ledgers = [await open(), await open()];
+}
 afterEach(async () => {
-  await ledger.close();
+  for (const ledger of ledgers) await ledger.close();
   await fixture.remove();
 });
 
-const segments = () => fixture.query("SELECT first_leaf, terms FROM search_segments ORDER BY first_leaf");
-const size = () => records.length + 1;
-const subject: SearchTerm = { field: "subject", value: "subject-1" };
+const open = () => fixture.open(machine) as Promise<ServiceLedger>;
+const ledgerAt = (place: number) => ledgers[place] as ServiceLedger;
+const query = async (sql: string): Promise<Record<string, unknown>[]> => fixture.query(sql);
+const rows = () => indexRows(query, alice);
+const allLeaves = (size: number) => Array.from({ length: size }, (_, leaf) => leaf);
 
-async function leavesOf(...terms: readonly SearchTerm[]): Promise<readonly number[]> {
+async function append(count: number, by = 0) {
+  const requestIds = Array.from({ length: count }, () => `q-${random(new Uint8Array(8)).join("")}`);
+  return Promise.all(
+    requestIds.map(async (requestId) => {
+      const record = makeRecord(alice, { requestId: requestId as never });
+      return { ...(await ledgerAt(by).append(record)), requestId };
+    }),
+  );
+}
+
+async function leavesOf(log: string, ...terms: readonly SearchTerm[]): Promise<readonly number[]> {
   const leaves: number[] = [];
-  for (let after: number | undefined, more = true; more; ) {
-    const name = logNameOf(records[0]?.log ?? "");
-    const page = await ledger.search(name, { terms, limit: 1_000, ...(after !== undefined && { after }) });
+  let after: number | undefined;
+  do {
+    const page = await ledgerAt(1).search(logNameOf(log), { terms, limit: 300, ...(after !== undefined && { after }) });
     leaves.push(...(page?.found ?? []).map(({ leafIndex }) => leafIndex));
     after = page?.next;
-    more = after !== undefined;
-  }
+  } while (after !== undefined);
   return leaves;
 }
 
-/** What the audit says of what stands beside the log. */
+async function index() {
+  const [row] = await query("SELECT filled_to, size FROM search_keys JOIN log_heads USING (tenant_id)");
+  return { filledTo: Number(row?.filled_to), size: Number(row?.size) };
+}
+
+const segments = () => query("SELECT first_leaf, end_leaf, terms FROM search_segments ORDER BY first_leaf");
+
+/** What `ledger verify` says of the index. */
 async function problems(): Promise<readonly string[]> {
-  const archive = openSqliteArchive(fixture.store);
+  const archive = await fixture.archive();
   try {
     const [head] = await archive.logs();
     if (head === undefined) throw new Error("There is no log.");
     const checks = companionChecks(await archive.companions(head), head, clock.now());
     await auditLog(archive.log(head), { checks });
-    return checks.flatMap((check) => check.problems).map(({ message }) => message);
+    const orphans = (await archive.orphanRows()).map(({ table, name }) => `${table} ${name}`);
+    return [...checks.flatMap((check) => check.problems).map(({ message }) => message), ...orphans];
   } finally {
     await archive.close();
   }
 }
 
-const allLeaves = () => Array.from({ length: size() }, (_, leaf) => leaf);
-
-test("a term of many finds all of them, and one of one record finds it, in every segment", async () => {
-  expect(await leavesOf(subject)).toEqual(allLeaves());
-  const { request_id: value } = (await ledger.find(alice, records[500]?.recordId as never)) as { request_id: string };
-  const ofOne = await leavesOf({ field: "request_id", value }, subject);
-  expect(ofOne).toContain(records[500]?.leafIndex);
+/** Few leaves wait, all others are in the index, and a search finds every one. */
+async function expectFound(log: string, requestIds: readonly { leafIndex: number; requestId: string }[] = []) {
+  const { filledTo, size } = await index();
+  const leaves = allLeaves(size);
+  expect(size - filledTo).toBeLessThan(segmentLeaves);
+  const stored = new Set((await rows()).map(({ leafIndex }) => leafIndex));
+  expect(leaves.filter((leaf) => leaf < filledTo && !stored.has(leaf))).toEqual([]);
+  expect(await leavesOf(log, bySubject)).toEqual(leaves);
+  for (const { leafIndex, requestId } of requestIds) {
+    const found = await leavesOf(log, { field: "request_id", value: requestId }, bySubject);
+    expect(found.filter((leaf) => leaf > 0)).toEqual([leafIndex]);
+  }
   expect(await problems()).toEqual([]);
-});
+}
 
-test("what is erased is in no segment any more, and the rest is found", async () => {
-  const erased = [records[70], records[71], records[1_030]].map((record) => record?.recordId as never);
-  const gone = [records[70], records[71], records[1_030]].map((record) => record?.leafIndex as number);
-  const before = indexRows(fixture.query);
-  const administration = openSqliteAdministration({ ...fixture.store, clock, random, pause: async () => {} });
-  await administration.erase(alice, erased, statement);
-  await administration.close();
-  const after = indexRows(fixture.query);
-  expect(after.filter(({ leafIndex }) => gone.includes(leafIndex))).toEqual([]);
-  expect(after.filter(({ leafIndex }) => leafIndex < 1_000)).toEqual(
-    before.filter(({ leafIndex }) => leafIndex < 1_000 && !gone.includes(leafIndex)),
-  );
-  expect((await leavesOf(subject)).filter((leaf) => leaf < size())).toEqual(
-    allLeaves().filter((leaf) => !gone.includes(leaf)),
-  );
-  expect(await problems()).toEqual([]);
-});
-
-test("a segment of which all is erased goes", async () => {
-  const [segment] = segments();
-  const leaves = new Set(
-    unpackTerms(segment?.first_leaf as number, segment?.terms as Uint8Array).map(({ leafIndex }) => leafIndex),
-  );
-  const ids = records.filter(({ leafIndex }) => leaves.has(leafIndex)).map(({ recordId }) => recordId as never);
-  const administration = openSqliteAdministration({ ...fixture.store, clock, random, pause: async () => {} });
-  await administration.erase(alice, ids, statement);
-  await administration.close();
-  // The genesis leaf stays.
-  const rest = unpackTerms(0, segments()[0]?.terms as Uint8Array).map(({ leafIndex }) => leafIndex);
-  expect(new Set(rest)).toEqual(new Set([0]));
-  expect(await problems()).toEqual([]);
-});
-
-test("an index that is rebuilt leaves no segment of the one before", async () => {
-  const indexer = new StoredSearchIndexer(openSqliteDatabase(fixture.store), { random, pause: async () => {} });
+async function reindex(): Promise<void> {
+  const indexer = await fixture.indexer(machine);
   await indexer.rebuild(alice, () => {});
   await indexer.close();
-  expect(fixture.query("SELECT DISTINCT generation FROM search_segments")).toEqual([{ generation: 2 }]);
-  expect(new Set(indexRows(fixture.query).map(({ leafIndex }) => leafIndex))).toEqual(new Set(allLeaves()));
-  expect(await leavesOf(subject)).toEqual(allLeaves());
-  expect(await problems()).toEqual([]);
+}
+
+async function erase(...ids: readonly string[]): Promise<void> {
+  const administration = await fixture.administration(machine);
+  const erased = await administration.erase(alice, ids as never, statement);
+  await administration.close();
+  expect(erased).not.toHaveProperty("refused");
+}
+
+describe.each([
+  ["SQLite", sqlitePlace],
+  ["PostgreSQL", postgresPlace],
+] as const)("%s", (_name, place) => {
+  beforeEach(() => begin(place));
+
+  test("the newest leaves wait, are found, and go into the index together", async () => {
+    const stored = async () => [...new Set((await rows()).map(({ leafIndex }) => leafIndex))];
+    const [first] = await append(1);
+    expect(await stored()).toEqual([]);
+    await expectFound(first?.log ?? "");
+    while ((await stored()).length === 0) {
+      expect((await index()).filledTo).toBe(0);
+      await append(1);
+      await expectFound(first?.log ?? "");
+    }
+    const { filledTo } = await index();
+    expect(await stored()).toEqual(allLeaves(filledTo));
+    await append(segmentLeaves);
+    expect((await index()).filledTo).toBe(filledTo + segmentLeaves);
+    await expectFound(first?.log ?? "");
+  });
+
+  test("what waits of many appends is what the index has of them afterwards, whichever process appends", async () => {
+    const [first] = await append(1);
+    const step = fc.record({
+      count: fc.constantFrom(1, 1, 2, 3, 17, segmentLeaves - 1, segmentLeaves, 2 * segmentLeaves + 5),
+      by: fc.constantFrom(0, 1),
+      after: fc.constantFrom("nothing", "nothing", "reopen", "settle", "reindex"),
+    });
+    const property = fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 5 }), async (steps) => {
+      for (const { count, by, after } of steps) {
+        const appended = await append(count, by);
+        if (after === "settle") await fixture.settle();
+        if (after === "reindex") await reindex();
+        if (after === "reopen") {
+          await ledgerAt(by).close();
+          ledgers[by] = await open();
+        }
+        await expectFound(first?.log ?? "", appended.slice(0, 2));
+      }
+    });
+    await fc.assert(property, { numRuns: 6 });
+    await append(3 * segmentLeaves);
+    expect((await segments()).length).toBeGreaterThan(1);
+    await fixture.settle();
+    // The genesis leaf is found by who called, and by that call.
+    expect(await rows()).toHaveLength(termsOfLeaf * ((await index()).size - 1) + 3);
+  }, 120_000);
+
+  test("a batch written in parts continues from the waiting leaves that it has read", async () => {
+    const [first] = await append(1);
+    // Each round begins at another distance from the end of a segment.
+    for (let round = 0; round < 5; round++) {
+      const records = [...(await append(round % 2 === 0 ? 20 : 33, 1)), ...(await append(150, 0))];
+      await expectFound(first?.log ?? "", records.slice(-2));
+    }
+  }, 20_000);
+
+  test("appended one at a time, each term stands once in a segment", async () => {
+    const records = [];
+    for (let at = 0; at < 2 * segmentLeaves; at++) records.push(...(await append(1, at % 2)));
+    for (const { terms } of await segments()) {
+      const entries = Array.from({ length: (terms as Uint8Array).length / 24 }, (_, at) =>
+        Buffer.from(terms as Uint8Array)
+          .subarray(at * 24, at * 24 + 16)
+          .toString("hex"),
+      );
+      expect(new Set(entries).size).toBe(entries.length);
+    }
+    expect((await segments()).length).toBeGreaterThan(0);
+    await expectFound(records[0]?.log ?? "", records);
+  });
+
+  test("what is erased while it waits never gets into the index", async () => {
+    const [first] = await append(1);
+    await reindex();
+    const records = await append(10);
+    await erase(records[4]?.recordId ?? "");
+    await append(2 * segmentLeaves);
+    const gone = records[4]?.leafIndex;
+    expect((await rows()).filter(({ leafIndex }) => leafIndex === gone)).toEqual([]);
+    expect(await leavesOf(first?.log ?? "", bySubject)).not.toContain(gone);
+    expect(await problems()).toEqual([]);
+  });
+
+  test("what is damaged while it waits is found once it is repaired", async () => {
+    const [first] = await append(1);
+    await append(3 * segmentLeaves);
+    const records = await append(3);
+    const damaged = records[1];
+    const damage = () => fixture.damage(alice, damaged?.recordId ?? "");
+    await damage();
+    const { filledTo } = await index();
+    expect(damaged?.leafIndex).toBeGreaterThanOrEqual(filledTo);
+    // The other process has not appended it, and reads it again.
+    for (let at = 0; at < 2 * segmentLeaves; at++) await append(1, 1);
+    expect((await index()).filledTo).toBeGreaterThan(damaged?.leafIndex ?? 0);
+    const emptied = (await segments()).filter(({ terms }) => (terms as Uint8Array).length === 0);
+    expect(emptied).toHaveLength(1);
+    await expect(leavesOf(first?.log ?? "", bySubject)).rejects.toThrow();
+    // Damaged twice, it is what it was.
+    await damage();
+    for (const { leafIndex, requestId } of records)
+      expect(await leavesOf(first?.log ?? "", { field: "request_id", value: requestId }, bySubject)).toEqual([
+        leafIndex,
+      ]);
+    expect(await problems()).toEqual([]);
+    await reindex();
+    await expectFound(first?.log ?? "", records);
+  });
+
+  test("what is erased is in no segment any more, and the rest is found", async () => {
+    const records: Awaited<ReturnType<typeof append>> = [];
+    // Over the end of a block, with some that wait.
+    for (let i = 0; i < 17; i++) records.push(...(await append(segmentLeaves)));
+    const log = records[0]?.log ?? "";
+    const { request_id: value } = (await ledgerAt(0).find(alice, records[500]?.recordId as never)) as {
+      request_id: string;
+    };
+    expect(await leavesOf(log, { field: "request_id", value }, bySubject)).toContain(records[500]?.leafIndex);
+    const erased = [70, 71, 1_030].map((at) => records[at]);
+    const leaves = erased.map((record) => record?.leafIndex);
+    const isLeft = ({ leafIndex }: { leafIndex: number }) => !leaves.includes(leafIndex);
+    const before = await rows();
+    await erase(...erased.map((record) => record?.recordId ?? ""));
+    const after = await rows();
+    expect(after.filter((row) => !isLeft(row))).toEqual([]);
+    expect(after.filter(({ leafIndex }) => leafIndex < 1_000)).toEqual(
+      before.filter((row) => row.leafIndex < 1_000 && isLeft(row)),
+    );
+    expect((await leavesOf(log, bySubject)).filter((leaf) => leaf <= records.length)).toEqual(
+      allLeaves(records.length + 1).filter((leaf) => !leaves.includes(leaf)),
+    );
+    expect(await problems()).toEqual([]);
+  });
+
+  test("a segment of which all is erased goes", async () => {
+    const records = await append(4 * segmentLeaves);
+    const leavesAt = (segment: Record<string, unknown> | undefined) =>
+      new Set(unpackTerms(Number(segment?.first_leaf), segment?.terms as Uint8Array).map(({ leafIndex }) => leafIndex));
+    const leaves = leavesAt((await segments())[0]);
+    await erase(...records.filter(({ leafIndex }) => leaves.has(leafIndex)).map(({ recordId }) => recordId));
+    // The genesis leaf stays.
+    expect(leavesAt((await segments())[0])).toEqual(new Set([0]));
+    expect(await problems()).toEqual([]);
+  });
+
+  test("an index that is rebuilt leaves no segment of the one before", async () => {
+    const [first] = await append(3 * segmentLeaves);
+    await reindex();
+    const generations = await query("SELECT DISTINCT generation FROM search_segments");
+    expect(generations.map(({ generation }) => Number(generation))).toEqual([2]);
+    expect(new Set((await rows()).map(({ leafIndex }) => leafIndex))).toEqual(
+      new Set(allLeaves(3 * segmentLeaves + 1)),
+    );
+    await expectFound(first?.log ?? "");
+  });
+
+  test.each([
+    ["a term too few", () => "substr(terms, 25)", /leaf \d+ is not found by all of its terms/],
+    ["a bit too many", () => fixture.oneBitMore, /leaf \d+ is found by terms that it does not have/],
+  ])(
+    "the audit names %s, and a segment that no log has",
+    async (_what, change, problem) => {
+      await append(3 * segmentLeaves);
+      const first = Number((await segments())[1]?.first_leaf);
+      await query(`UPDATE search_segments SET terms = ${change()} WHERE first_leaf = ${first}`);
+      expect(await problems()).toContainEqual(expect.stringMatching(problem));
+      await query("UPDATE search_segments SET first_leaf = 9000, end_leaf = 9001 WHERE first_leaf = 0");
+      expect(await problems()).toContainEqual("search_segments leaf 9000");
+    },
+    20_000,
+  );
+
+  test("an index that is far behind catches up, whatever the size of the records", async () => {
+    const [first] = await append(1);
+    await append(3 * segmentLeaves);
+    const large = { attributes: { padding: "x".repeat(300_000) } };
+    for (let at = 0; at < 24; at++) await ledgerAt(0).append(makeRecord(alice, { request: large }));
+    await query("DELETE FROM search_segments");
+    await query("UPDATE search_keys SET filled_to = 0");
+    const behind: number[] = [];
+    for (let at = 0; at < 80; at++) {
+      await append(1, at % 2);
+      const { size, filledTo } = await index();
+      behind.push(size - filledTo);
+    }
+    expect(behind.at(-1)).toBeLessThan(segmentLeaves);
+    await expectFound(first?.log ?? "");
+  }, 20_000);
 });
 
-test.each([
-  ["a term too few", "terms = substr(terms, 25)", /leaf \d+ is not found by all of its terms/],
-  [
-    "a bit too many",
-    "terms = CAST(terms || zeroblob(16) || x'0000000000000080' AS BLOB)",
-    /leaf \d+ is found by terms that it does not have/,
-  ],
-])("the audit names %s", async (_name, change, problem) => {
-  const first = segments()[1]?.first_leaf as number;
-  fixture.query(`UPDATE search_segments SET ${change} WHERE first_leaf = ${first}`);
-  expect(await problems()).toContainEqual(expect.stringMatching(problem));
-});
+describe("PostgreSQL alone", () => {
+  beforeEach(() => begin(postgresPlace));
 
-test("a segment that no log has is named", async () => {
-  fixture.query("UPDATE search_segments SET first_leaf = 9000, end_leaf = 9001 WHERE first_leaf = 0");
-  const archive = openSqliteArchive(fixture.store);
-  expect(await archive.orphanRows()).toEqual([{ tenantId: alice, table: "search_segments", name: "leaf 9000" }]);
-  await archive.close();
+  /** Erases 320 records, more than one transaction takes. Resolves with the segments; two tables have what was before. */
+  async function eraseAfterBackup() {
+    const records = await append(10 * segmentLeaves);
+    await query(
+      `CREATE TABLE backup_openings AS SELECT * FROM openings; CREATE TABLE backup_segments AS SELECT * FROM search_segments`,
+    );
+    const gone = records.filter((_, at) => at % 2 === 0).map(({ recordId }) => recordId);
+    await erase(...gone.slice(0, 200));
+    await erase(...gone.slice(200));
+    return segments();
+  }
+
+  test("what a backup brings back of many erasures is removed again, and other segments are left alone", async () => {
+    const erased = await eraseAfterBackup();
+    const [withOpening, withTerms, withBoth] = [1, 4, 9].map((at) => Number(erased[at]?.first_leaf));
+    await query(
+      `INSERT INTO openings SELECT * FROM backup_openings WHERE record_id IN
+       (SELECT record_id FROM erasures WHERE leaf_index IN
+         (SELECT min(leaf_index) FROM erasures WHERE leaf_index >= ${withOpening}
+          UNION SELECT min(leaf_index) FROM erasures WHERE leaf_index >= ${withBoth}));
+     UPDATE search_segments SET terms = backup.terms FROM backup_segments backup
+      WHERE backup.first_leaf = search_segments.first_leaf AND backup.generation = search_segments.generation
+        AND backup.first_leaf IN (${withTerms}, ${withBoth})`,
+    );
+    const versions = () => query("SELECT first_leaf, xmin::text AS version FROM search_segments");
+    const before = new Map((await versions()).map(({ first_leaf, version }) => [Number(first_leaf), version]));
+    const administration = await fixture.administration(machine);
+    expect(
+      (await administration.reapplyErasures(alice, { reason: "a backup", operator: "op" })).reapplied,
+    ).toHaveLength(2);
+    await administration.close();
+    expect(await segments()).toEqual(erased);
+    const written = (await versions()).filter(({ first_leaf, version }) => before.get(Number(first_leaf)) !== version);
+    expect(written.map(({ first_leaf }) => Number(first_leaf)).sort((one, other) => one - other)).toEqual([
+      withTerms,
+      withBoth,
+    ]);
+    // The last is beyond what one transaction takes.
+    expect(new Set(written.map(({ version }) => version)).size).toBe(2);
+    expect(await problems()).toEqual([]);
+  });
+
+  test("what a removal that was interrupted has left of erased records is removed by the next one", async () => {
+    const erased = await eraseAfterBackup();
+    const [withOpening, withTerms] = [1, 9].map((at) => Number(erased[at]?.first_leaf));
+    await query(
+      `INSERT INTO openings SELECT * FROM backup_openings WHERE record_id IN
+       (SELECT record_id FROM erasures WHERE leaf_index IN
+         (SELECT min(leaf_index) FROM erasures WHERE leaf_index >= ${withOpening}));
+     UPDATE search_segments SET terms = backup.terms FROM backup_segments backup
+      WHERE backup.first_leaf = search_segments.first_leaf AND backup.generation = search_segments.generation
+        AND backup.first_leaf IN (${withTerms})`,
+    );
+    // A later transaction than the first fails, as where the command is killed.
+    await query(`
+    CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'gone'; END $$;
+    CREATE TRIGGER fails BEFORE UPDATE ON search_segments FOR EACH ROW WHEN (OLD.first_leaf = ${withTerms}) EXECUTE FUNCTION fails()`);
+    const administration = await fixture.administration(machine);
+    await expect(administration.reapplyErasures(alice, { reason: "a backup", operator: "op" })).rejects.toThrow();
+    await query("DROP TRIGGER fails ON search_segments");
+    expect(
+      (await administration.reapplyErasures(alice, { reason: "a backup", operator: "op" })).reapplied,
+    ).toHaveLength(1);
+    await administration.close();
+    expect(await segments()).toEqual(erased);
+    expect(await problems()).toEqual([]);
+  });
+
+  test("a look says how many bytes of segments it has gone through", async () => {
+    await append(5 * segmentLeaves);
+    const [key] = await query("SELECT generation FROM search_keys");
+    const client = new Client(clientOptions({ target: (fixture as unknown as PostgresFixture).target }, 0));
+    await client.connect();
+    try {
+      const all = await segments();
+      const look = (first: number, end: number) =>
+        leavesInSegments(queriesOf(client), alice, { first, end, generation: Number(key?.generation) }, [noTerm]);
+      const bytesOf = (rows: typeof all) => rows.reduce((sum, { terms }) => sum + (terms as Buffer).length, 0);
+      expect(await look(0, 10_000)).toEqual({ leaves: [], bytes: bytesOf(all) });
+      expect(await look(0, Number(all[1]?.first_leaf))).toEqual({ leaves: [], bytes: bytesOf(all.slice(0, 1)) });
+      expect(await look(9_000, 10_000)).toEqual({ leaves: [], bytes: 0 });
+    } finally {
+      await client.end();
+    }
+  });
 });

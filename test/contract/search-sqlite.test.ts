@@ -19,11 +19,11 @@ async function searchFixture(): Promise<SearchFixture> {
       fixture.query("DELETE FROM search_keys WHERE tenant_id = ?", tenantId);
     },
     async countTerms(tenantId, leafIndex) {
-      const rows = indexRows(fixture.query, tenantId);
+      const rows = await indexRows(fixture.query, tenantId);
       return rows.filter((row) => leafIndex === undefined || row.leafIndex === leafIndex).length;
     },
     async storedTerms(tenantId) {
-      return Buffer.concat(indexRows(fixture.query, tenantId).map(({ term }) => term));
+      return Buffer.concat((await indexRows(fixture.query, tenantId)).map(({ term }) => term));
     },
     settle: async () => settle(fixture.path),
     async removeTerms(tenantId, leafIndex) {

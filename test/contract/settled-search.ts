@@ -1,6 +1,9 @@
 /** What search indexes have, and how they come to have all. */
-
+import { Client } from "pg";
+import type { PostgresTarget } from "../../src/base/postgres-url.ts";
 import { openConnection } from "../../src/stores/files/connection.ts";
+import { clientOptions } from "../../src/stores/postgres/connection/client-options.ts";
+import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
 import { heads } from "../../src/stores/sql/log-rows.ts";
 import type { Transaction } from "../../src/stores/sql/queries.ts";
 import { SearchTerms, segmentsOf } from "../../src/stores/sql/search-backlog.ts";
@@ -9,19 +12,21 @@ import { addSearch, indexOf } from "../../src/stores/sql/search-index.ts";
 import { type TermRow, unpackTerms } from "../../src/stores/sql/term-segment.ts";
 import { SqliteQueries, transactOn } from "../../src/stores/sqlite/queries.ts";
 
+type Rows = readonly Record<string, unknown>[];
+
 /** All that segments have, of all indexes of one tenant or of all, by leaf and term. */
-export function indexRows(
-  query: (sql: string) => readonly Record<string, unknown>[],
+export async function indexRows(
+  query: (sql: string) => Rows | Promise<Rows>,
   tenantId?: string,
-): readonly TermRow[] {
-  return query("SELECT tenant_id, first_leaf, terms FROM search_segments")
+): Promise<readonly TermRow[]> {
+  return (await query("SELECT tenant_id, first_leaf, terms FROM search_segments"))
     .filter((row) => tenantId === undefined || row.tenant_id === tenantId)
     .flatMap((row) => unpackTerms(Number(row.first_leaf), row.terms as Uint8Array))
     .sort((one, other) => one.leafIndex - other.leafIndex || Buffer.compare(one.term, other.term));
 }
 
-/** Lets the indexes have all leaves, where some wait for more. */
-export async function settleIn(transaction: Transaction): Promise<void> {
+/** Lets the indexes have all leaves, if some wait for more. */
+async function settleIn(transaction: Transaction): Promise<void> {
   for (const { tenantId, size } of await heads(transaction)) {
     const index = await indexOf(transaction, tenantId);
     if (index === undefined) continue;
@@ -39,5 +44,18 @@ export async function settle(path: string): Promise<void> {
     await transactOn(connection, () => settleIn(new SqliteQueries(connection)));
   } finally {
     connection.close();
+  }
+}
+
+/** As `settleIn`, of a database. */
+export async function settlePostgres(target: PostgresTarget): Promise<void> {
+  const client = new Client(clientOptions({ target }, 0));
+  await client.connect();
+  try {
+    await client.query("BEGIN");
+    await settleIn(queriesOf(client));
+    await client.query("COMMIT");
+  } finally {
+    await client.end();
   }
 }

@@ -63,7 +63,7 @@ function appendThree(newcomer: TenantId, known = alice): Promise<PromiseSettledR
 async function expectIndexed(): Promise<void> {
   await settle(fixture.path);
   for (const { tenant_id, size } of fixture.query("SELECT tenant_id, size FROM log_heads")) {
-    const leaves = new Set(indexRows(fixture.query, tenant_id as string).map(({ leafIndex }) => leafIndex));
+    const leaves = new Set((await indexRows(fixture.query, tenant_id as string)).map(({ leafIndex }) => leafIndex));
     expect([...leaves]).toEqual(Array.from({ length: size as number }, (_, leaf) => leaf));
   }
 }

@@ -1,7 +1,7 @@
 /** Searches of enforcement points over the wire (AuthZEN 1.0, Search APIs), over the candidates that they name. */
 
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type DescMethodUnary, fromJson } from "@bufbuild/protobuf";
@@ -23,12 +23,15 @@ const own = defaultClient().scopes;
 let gateway: Gateway;
 let token: string;
 
-beforeAll(async () => {
-  const env = { SVC_POLICY_DIR: policies, SVC_AUTHZEN: "on" };
-  gateway = await startGateway({
-    env,
+/** Serves enforcement points under these policies. */
+const serve = (directory: string, env: Record<string, string> = {}) =>
+  startGateway({
+    env: { SVC_POLICY_DIR: directory, SVC_AUTHZEN: "on", ...env },
     issuer: { clients: [{ ...defaultClient(), scopes: [...own, "decisions.delegate"] }] },
   });
+
+beforeAll(async () => {
+  gateway = await serve(policies);
   token = await gateway.token();
 }, 60_000);
 afterAll(() => gateway.stop());
@@ -202,11 +205,7 @@ describe("actions", () => {
   });
 
   test("what the deployment does not support is not asked about", async () => {
-    const env = { SVC_POLICY_DIR: policies, SVC_AUTHZEN: "on", SVC_SUPPORTED_OPERATIONS: "access" };
-    const reading = await startGateway({
-      env,
-      issuer: { clients: [{ ...defaultClient(), scopes: [...own, "decisions.delegate"] }] },
-    });
+    const reading = await serve(policies, { SVC_SUPPORTED_OPERATIONS: "access" });
     try {
       const options = { token: await reading.token(), body: ofBob };
       const { body } = await rest(`${reading.url}/access/v1/search/action`, options);
@@ -217,6 +216,25 @@ describe("actions", () => {
       await reading.stop();
     }
   });
+});
+
+/** Scenarios like those of the AuthZEN working group's interoperability events, as pairs of our own. */
+test("every pair of the scenarios finds what it says", async () => {
+  const fixtures = join(import.meta.dirname, "../fixtures");
+  const pairs: Any = JSON.parse(readFileSync(join(fixtures, "authzen-pairs/searches.json"), "utf8"));
+  const scenario = await serve(join(fixtures, "authzen-search"));
+  try {
+    const token = await scenario.token();
+    for (const searched of ["subject", "resource", "action"]) {
+      expect(pairs[searched].length).toBeGreaterThan(7);
+      for (const { request, expected } of pairs[searched]) {
+        const { body } = await rest(`${scenario.url}/access/v1/search/${searched}`, { token, body: request });
+        expect({ request, results: body.results }).toEqual({ request, results: expected });
+      }
+    }
+  } finally {
+    await scenario.stop();
+  }
 });
 
 test("what is found is what an evaluation would permit, and recorded alike", async () => {

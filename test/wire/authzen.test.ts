@@ -1,6 +1,6 @@
 /** Enforcement points over the wire, in the terms of AuthZEN 1.0: the scenario of its certification, and what is refused. */
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -314,6 +314,26 @@ test.each<readonly [string, object | string, readonly string[]]>([
   const { status, body: answer } = await ask(body);
   expect([status, answer.error?.reason]).toEqual([400, "invalid_request"]);
   expect(answer.error.violations.map(({ field }: Any) => field)).toEqual(fields);
+});
+
+/** Scenarios like those of the AuthZEN working group's interoperability events, as pairs of our own. */
+test.each([
+  ["todos", 55, 4],
+  ["gateways", 20, 0],
+])("%s: every pair is decided as it says", async (name, questions, lists) => {
+  const pairs: Any = JSON.parse(
+    readFileSync(join(import.meta.dirname, `../fixtures/authzen-pairs/${name}.json`), "utf8"),
+  );
+  expect([pairs.evaluation.length, pairs.evaluations.length]).toEqual([questions, lists]);
+  for (const { request, expected } of pairs.evaluation) {
+    const { body } = await ask(request);
+    expect({ request, decision: body.decision }).toEqual({ request, decision: expected });
+  }
+  for (const { request, expected } of pairs.evaluations) {
+    const { body } = await askMany(request);
+    const decisions = body.evaluations?.map(({ decision }: Any) => ({ decision }));
+    expect({ request, decisions }).toEqual({ request, decisions: expected });
+  }
 });
 
 test("an obligation that is not understood is no permission", async () => {

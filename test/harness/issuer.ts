@@ -1,8 +1,8 @@
 /** A bare issuer that publishes what a test tells it to, right or wrong, and counts what is asked of it. */
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { JWK } from "jose";
 import { everyTenant, type IssuerEntry } from "../../src/base/issuers.ts";
+import { listenOnLoopback } from "./loopback.ts";
 
 export interface StaticIssuer {
   /** Issuer identifier: `http://127.0.0.1:<port>/realms/test`. */
@@ -34,14 +34,10 @@ export async function startStaticIssuer(keys: JWK[] = [], port = 0): Promise<Sta
     const { url } = issuer;
     sendJson(response, path === "keys" ? { keys: issuer.keys } : { issuer: url, jwks_uri: `${url}/keys` });
   };
-  const server = createServer(respond);
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject).listen(port, "127.0.0.1", resolve);
-  });
-  const address = server.address() as AddressInfo;
+  const { port: own, stop } = await listenOnLoopback(createServer(respond), port);
   const issuer: StaticIssuer = {
-    url: `http://127.0.0.1:${address.port}/realms/test`,
-    port: address.port,
+    url: `http://127.0.0.1:${own}/realms/test`,
+    port: own,
     keys,
     answer: undefined,
     fetches: { discovery: 0, keys: 0 },
@@ -53,11 +49,7 @@ export async function startStaticIssuer(keys: JWK[] = [], port = 0): Promise<Sta
         gate.resolve();
       };
     },
-    stop() {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeAllConnections();
-      return closed;
-    },
+    stop,
   };
   return issuer;
 }

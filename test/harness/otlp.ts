@@ -4,13 +4,13 @@
  */
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { gunzipSync } from "node:zlib";
 import { createFileRegistry, fromBinary, toJson } from "@bufbuild/protobuf";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { systemFiles } from "../../src/config/load.ts";
 import { readTracing } from "../../src/config/tracing.ts";
+import { listenOnLoopback } from "./loopback.ts";
 
 /** Made of the package `opentelemetry-proto` 1.45.2 for Python. */
 export const otlpDescriptors = new URL("../fixtures/otlp-trace.binpb", import.meta.url).pathname;
@@ -74,17 +74,14 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
     spans.push(...spansOf(body));
     response.writeHead(200, { "content-type": "application/x-protobuf" }).end();
   };
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port, stop } = await listenOnLoopback(server);
   const receiver: OtlpReceiver = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     spans,
     requests,
     bytes,
     answer: undefined,
-    async stop() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    stop,
   };
   return receiver;
 }

@@ -1,6 +1,6 @@
 /** An ingress that serves a service under a path prefix, as many do: it strips the prefix and changes nothing else. */
 import { createServer, request } from "node:http";
-import type { AddressInfo } from "node:net";
+import { listenOnLoopback } from "./loopback.ts";
 
 /** Starts it on a free loopback port. `url` is the base URL of the service behind it, without a slash at the end. */
 export async function startPrefixProxy(
@@ -20,14 +20,6 @@ export async function startPrefixProxy(
     onward.on("error", () => outgoing.destroy());
     incoming.pipe(onward);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}${prefix}`,
-    stop: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
+  const { port, stop } = await listenOnLoopback(server);
+  return { url: `http://127.0.0.1:${port}${prefix}`, stop };
 }

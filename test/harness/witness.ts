@@ -1,7 +1,6 @@
 /** A witness on loopback (C2SP tlog-witness), as strict as the specification, and as faulty as a test wants it. */
 import { sign } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { parseBase64, parseDecimal } from "../../src/base/text-forms.ts";
 import { type Checkpoint, openCheckpoint, parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { formatSignature, parseNote } from "../../src/ledger/tlog/note.ts";
@@ -15,6 +14,7 @@ import {
 } from "../../src/ledger/tlog/note-keys.ts";
 import { verifyConsistency } from "../../src/ledger/tlog/tree-verify.ts";
 import { cosignedText } from "../../src/ledger/witness/cosignature.ts";
+import { listenOnLoopback } from "./loopback.ts";
 
 export interface TestWitness {
   /** Verifier key of its cosignatures. */
@@ -107,10 +107,8 @@ export async function startWitness({ port = 0, ...options }: TestWitnessOptions)
     const { status, text = "", type = "text/plain" } = judge(body);
     response.writeHead(status, { "content-type": type }).end(text);
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject).listen(port, "127.0.0.1", resolve);
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/base/`;
+  const { port: own, stop } = await listenOnLoopback(server, port);
+  const url = `http://127.0.0.1:${own}/base/`;
   const witness: TestWitness = {
     key,
     url,
@@ -127,11 +125,7 @@ export async function startWitness({ port = 0, ...options }: TestWitnessOptions)
         gate.resolve();
       };
     },
-    stop() {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeAllConnections();
-      return closed;
-    },
+    stop,
   };
   return witness;
 }

@@ -1,7 +1,6 @@
 /** Several token issuers, each with tenants of its own, as callers, operators and attackers see them. */
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -10,6 +9,7 @@ import { sampleCalls } from "../../dev/requests.ts";
 import { wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { type StaticIssuer, sendJson, startStaticIssuer } from "../harness/issuer.ts";
+import { listenOnLoopback } from "../harness/loopback.ts";
 import { methodOn, requestFromRest, wireMethods } from "../harness/methods.ts";
 import { claimsOf, type Members, mintToken, newTestKey, type TestKey } from "../harness/tokens.ts";
 
@@ -290,12 +290,9 @@ describe("an issuer beside the others", () => {
     const server = createServer(async (request, response) => {
       paths[request.url ?? ""]?.(response, new URLSearchParams(await text(request)));
     });
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    stop = async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    };
+    const listening = await listenOnLoopback(server);
+    base = `http://127.0.0.1:${listening.port}`;
+    stop = listening.stop;
   });
   afterEach(() => stop());
   const metrics = async () => (await fetch(`${gateway.opsUrl}/metrics`)).text();

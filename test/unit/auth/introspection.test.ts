@@ -1,7 +1,6 @@
 /** Tokens that say nothing to us: what their issuer answers counts, as long as it may, and no further. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -9,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parseTenantId } from "../../../src/base/ids.ts";
 import type { IntrospectionRule, IssuerEntry } from "../../../src/base/issuers.ts";
 import { issuerEntry, type StaticIssuer, sendJson, startStaticIssuer } from "../../harness/issuer.ts";
+import { listenOnLoopback } from "../../harness/loopback.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../../harness/tokens.ts";
 import { must } from "../domain/world.ts";
 import {
@@ -64,13 +64,9 @@ beforeEach(async () => {
     asked.push({ form, headers: request.headers });
     await answer(response, form.get("token") ?? "");
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}/introspect`;
-  stop = () => {
-    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    server.closeAllConnections();
-    return closed;
-  };
+  const listening = await listenOnLoopback(server);
+  endpoint = `http://127.0.0.1:${listening.port}/introspect`;
+  stop = listening.stop;
   open();
 });
 afterEach(async () => {

@@ -2,11 +2,9 @@
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
-import { encodeRecord } from "../../src/ledger/append/record-text.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
-import type { BatchLater, BatchResult, BatchWriter } from "../../src/ledger/ports/store.ts";
 import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
 import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
@@ -115,29 +113,6 @@ describe("a commit of many tenants", () => {
     expect(few.filter((statement) => statement.startsWith("COMMIT"))).toHaveLength(1);
     expect(others.length + turn.length).toBeLessThanOrEqual(maxStatements);
     await expectSound([]);
-  });
-
-  test("is announced, tenant by tenant, with the very results that it then has; a tenant that is left out is not", async () => {
-    await Promise.all(names.map((name) => append(name)));
-    const [held] = names;
-    const holder = new Client({ connectionString: fixture.url });
-    await holder.connect();
-    try {
-      await holder.query("BEGIN");
-      await holder.query("SELECT FROM log_heads WHERE tenant_id = $1 FOR UPDATE", [held]);
-      const foreseen: BatchResult[] = [];
-      const batches = names.map((tenantId) => ({ tenantId, records: [encodeRecord(makeRecord(tenantId))] }));
-      const outcomes = await (stores.shared as unknown as BatchWriter).write(batches, (result) =>
-        foreseen.push(result),
-      );
-      const later = (outcomes[0] as BatchLater).later;
-      expect(foreseen).toHaveLength(names.length - 1);
-      for (const outcome of outcomes.slice(1)) expect(foreseen).toContain(outcome);
-      await holder.query("ROLLBACK");
-      expect(foreseen).toContain(await later);
-    } finally {
-      await holder.end();
-    }
   });
 
   test("answers retries of many, each with its own first answer", async () => {

@@ -17,7 +17,6 @@ import {
   type BatchResult,
   type LedgerStore,
   type LogState,
-  type OnUncommitted,
   type StoredCosignature,
   type TenantBatch,
   type TimedLog,
@@ -164,36 +163,36 @@ class ModelStore implements LedgerStore {
     });
   }
 
-  async write(batches: readonly TenantBatch[], onUncommitted?: OnUncommitted): Promise<readonly BatchOutcome[]> {
+  async write(batches: readonly TenantBatch[]): Promise<readonly BatchOutcome[]> {
     const { machine } = this.#storage;
     const { random } = machine;
     const trouble = this.#process.hasFaults && machine.diskFaults > 0 && random.chance(0.15);
     const fault = trouble ? random.pick(["rolled back", "no reply", "late", "twice", "left"] as const) : undefined;
     if (fault === "left")
-      return this.#later("left", () => batches.map((batch) => ({ later: this.#writeLater(batch, onUncommitted) })));
+      return this.#later("left", () => batches.map((batch) => ({ later: this.#writeLater(batch) })));
     if (fault === "late") {
       const { replacements } = this.#storage;
       // Its reply will be lost; it may be committed long after it was given up.
       machine.after(random.below(8_000), "late commit", () => {
         if (replacements === this.#storage.replacements && machine.processes.size > 0)
-          this.#attempt(() => this.#transact(batches, undefined).commit());
+          this.#attempt(() => this.#transact(batches).commit());
       });
       return this.#later("given up", () => batches.map(() => ({ error: unavailable() })), 500);
     }
     return this.#later("write", () => {
-      const { outcomes, commit } = this.#transact(batches, onUncommitted);
+      const { outcomes, commit } = this.#transact(batches);
       if (fault === "rolled back") throw unavailable();
       commit();
       if (fault === "no reply") throw unavailable();
       // The server has done it, and gets it again.
-      if (fault === "twice") this.#attempt(() => this.#transact(batches, undefined).commit());
+      if (fault === "twice") this.#attempt(() => this.#transact(batches).commit());
       return outcomes;
     });
   }
 
-  async #writeLater(batch: TenantBatch, onUncommitted: OnUncommitted | undefined): Promise<BatchResult | BatchFailure> {
+  async #writeLater(batch: TenantBatch): Promise<BatchResult | BatchFailure> {
     const work = () => {
-      const { outcomes, commit } = this.#transact([batch], onUncommitted);
+      const { outcomes, commit } = this.#transact([batch]);
       commit();
       return outcomes[0] as BatchResult | BatchFailure;
     };
@@ -209,14 +208,12 @@ class ModelStore implements LedgerStore {
   }
 
   /** All of it, or nothing; the edges are kept once it is committed. */
-  #transact(batches: readonly TenantBatch[], onUncommitted: OnUncommitted | undefined) {
+  #transact(batches: readonly TenantBatch[]) {
     const logs = new Map(this.#storage.logs);
     const edges: (readonly [LogState, RightEdge])[] = [];
     const outcomes = batches.map((batch): BatchOutcome => {
       try {
-        const result = this.#append(batch, logs, edges);
-        onUncommitted?.(result);
-        return result;
+        return this.#append(batch, logs, edges);
       } catch (error) {
         if (!(error instanceof UnstorableError)) throw error;
         return { error };

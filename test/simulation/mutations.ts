@@ -24,8 +24,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
   },
   "outcomes": {
     "ledger/append/appender.ts": [
-      ["answer with another batch's receipts", "early.get(result) ?? answersOf(result, this.#signer)", "[...early.values()].find((made) => made.length === result.results.length) ?? answersOf(result, this.#signer)"],
-      ["answer before the commit", "this.#writer.write(shares.map(batchOf), answerEarly)", "this.#writer.write(shares.map(batchOf), answerEarly && ((result) => { answerEarly(result); const made = early.get(result); if (shares.length === 1 && made !== undefined) answerBatch((shares[0] as Share).waiting, made); }))"],
+      ["answer with another batch's receipts", "await this.#settle(share, write.outcomes[at], {", "await this.#settle(share, write.outcomes.find((made) => \"results\" in made && made.results.length === share.waiting.length) ?? write.outcomes[at], {"],
       ["refuse a whole share for one bad record", "if (middle === 0) return refuse(waiting, refusalOf(cause));", "if (middle >= 0) return refuse(waiting, refusalOf(cause));"],
       ["split a write of unknown outcome, and do it again", "if (outcome.error instanceof UnstorableError) return this.#halve(share, outcome.error);", "if (outcome.error instanceof Error) return this.#halve(share, outcome.error as UnstorableError);"],
     ],
@@ -38,9 +37,6 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "stores/sqlite/worker.ts": [
       ["keep a connection that failed", "if (failure.kind === \"store\" && !isBusy(error)) dropStore();", ""],
       ["end a shared transaction with its first failure", "if (calls.length > 1 && isOfOne(failure)) {", "if (calls.length < 1 && isOfOne(failure)) {"],
-    ],
-    "stores/sqlite/append-parts.ts": [
-      ["lose what was told before the commit", "if (attempt === this.#attempt) return [...this.#results, ...results];", "if (attempt === this.#attempt) return results;"],
     ],
     "stores/sqlite/thread.ts": [
       ["forget those that wait for a dead thread", "for (const { reject } of this.#pending) reject(unavailable(cause));", ""],

@@ -9,25 +9,18 @@ import type { CheckpointSigner } from "../tlog/signer.ts";
 import { formatTlogProof, parsePath } from "../tlog/tlog-proof.ts";
 import type { Waiting } from "./queues.ts";
 
-export type Answer = Appended | ServiceError;
-
-/** Makes one signed receipt per result. They must not leave the process until the batch is committed and anchored. */
-export function answersOf({ log, results }: BatchResult, signer: CheckpointSigner): readonly Answer[] {
-  const signed = once((tree: StoredTree) => signedTree({ origin: log, ...tree }, signer));
-  return results.map((result) =>
-    typeof result === "string"
-      ? new ServiceError("idempotency_conflict", conflicts[result])
-      : appended(log, result, signed(result.tree)),
-  );
-}
-
-/** Answers the callers of a batch. The batch must be committed and anchored. */
-export function answerBatch(waiting: readonly Waiting[], answers: readonly Answer[]): void {
-  if (answers.length !== waiting.length) throw new Error("The store left a record unanswered.");
+/** Answers the callers of a batch, with one signed receipt each. The batch must be committed and anchored. */
+export function answerBatch(
+  waiting: readonly Waiting[],
+  { log, results }: BatchResult,
+  signer: CheckpointSigner,
+): void {
+  if (results.length !== waiting.length) throw new Error("The store left a record unanswered.");
+  const sign = once((tree: StoredTree) => signedTree({ origin: log, ...tree }, signer));
   waiting.forEach(({ resolve, reject }, position) => {
-    const answer = answers[position] as Answer;
-    if (answer instanceof ServiceError) reject(answer);
-    else resolve(answer);
+    const result = results[position] as CommittedRecord | NotAppended;
+    if (typeof result === "string") reject(new ServiceError("idempotency_conflict", conflicts[result]));
+    else resolve(appended(log, result, sign(result.tree)));
   });
 }
 

@@ -17,7 +17,7 @@ import {
   UnstorableError,
 } from "../ports/store.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
-import { type Answer, answerBatch, answersOf, newestTree, storeFailure, unavailable } from "./answering.ts";
+import { answerBatch, newestTree, storeFailure, unavailable } from "./answering.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
 import { batchOf, type Share, TenantQueues, type Waiting } from "./queues.ts";
 import { encodeRecord } from "./record-text.ts";
@@ -40,9 +40,6 @@ const maxAnswersWaiting = 32;
 
 export type QueuedRecord = Pick<Waiting, "record" | "sizeBytes" | "shown">;
 type ToWrite = Omit<Waiting, "sinceMs" | "endsAtMs" | "written">;
-
-/** Makes answers of results that are not durable yet, on the event loop beside the commit. A failed write drops them. */
-type EarlyAnswers = Map<BatchResult, readonly Answer[]>;
 
 export class Appender {
   readonly #writer: BatchWriter;
@@ -247,24 +244,20 @@ export class Appender {
   /** Resolves with the outcome of every share; with undefined if nothing was stored because of the data of one of several. */
   async #attempt(shares: readonly Share[]): Promise<(Write & { readonly anchored: readonly Since[] }) | undefined> {
     const anchored = shares.map(({ tenantId }) => this.#anchor?.anchored(tenantId));
-    const early: EarlyAnswers = new Map();
     const span = commitSpan(shares);
     const startedMs = performance.now();
     const leave = this.#enter();
     try {
-      // If another anchor must confirm first, the results get other lines after that.
-      const answerEarly =
-        this.#anchor === undefined ? (result: BatchResult) => this.#answerEarly(result, early) : undefined;
-      const outcomes = await this.#writer.write(shares.map(batchOf), answerEarly);
+      const outcomes = await this.#writer.write(shares.map(batchOf));
       span?.end();
       this.#reportCommit(outcomes, startedMs);
-      return { outcomes, anchored, early, span, startedMs };
+      return { outcomes, anchored, span, startedMs };
     } catch (error) {
       span?.end(error);
       if (error instanceof UnstorableError && shares.length > 1) return undefined;
       // The store failed: rejects everything that is queued now, rather than after one failing write each.
       if (!(error instanceof UnstorableError)) refuse(this.#queues.drain(), storeFailure(error));
-      return { outcomes: shares.map(() => ({ error })), anchored, early, span, startedMs };
+      return { outcomes: shares.map(() => ({ error })), anchored, span, startedMs };
     } finally {
       leave();
     }
@@ -273,15 +266,6 @@ export class Appender {
   #reportCommit(outcomes: readonly BatchOutcome[], startedMs: number): void {
     const records = outcomes.reduce((sum, outcome) => sum + appendedBy(outcome), 0);
     if (records > 0) this.#events.committed?.(records, performance.now() - startedMs);
-  }
-
-  /** A failure is ignored: the result is signed again after the commit, and refused if that fails too. */
-  #answerEarly(result: BatchResult, early: EarlyAnswers): void {
-    try {
-      early.set(result, answersOf(result, this.#signer));
-    } catch {
-      // See above.
-    }
   }
 
   /** Answers the callers of a share. Halves a share that fails because of its data, until the bad record stands alone. */
@@ -302,11 +286,11 @@ export class Appender {
     refuse(waiting, storeFailure(outcome.error));
   }
 
-  #answer(share: Share, result: BatchResult, { early, since, span }: Write & { readonly since: Since }): void {
+  #answer(share: Share, result: BatchResult, { since, span }: Write & { readonly since: Since }): void {
     for (const record of share.waiting) record.written();
     if (this.#anchor !== undefined) return void this.#answerAnchored(share, result, this.#anchor, since, span);
     try {
-      answerBatch(share.waiting, early.get(result) ?? answersOf(result, this.#signer));
+      answerBatch(share.waiting, result, this.#signer);
     } catch (cause) {
       refuse(share.waiting, storeFailure(cause));
     }
@@ -340,7 +324,7 @@ export class Appender {
           anchor.appended(log, newest.isFresh ? since : undefined, waiting),
         );
       }
-      answerBatch(waiting, answersOf(result, this.#signer));
+      answerBatch(waiting, result, this.#signer);
     } catch (cause) {
       refuse(waiting, storeFailure(cause));
     } finally {
@@ -360,7 +344,6 @@ type Since = AnchoredLog | undefined;
 /** A write that has ended. */
 interface Write {
   readonly outcomes: readonly BatchOutcome[];
-  readonly early: EarlyAnswers;
   readonly span: Span | undefined;
   readonly startedMs: number;
 }

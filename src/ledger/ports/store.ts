@@ -111,13 +111,6 @@ export class UnsoundLogError extends UnstorableError {
   override readonly name = "UnsoundLogError";
 }
 
-/**
- * Receives the result of a batch before it is durable, if the store knows it, to prepare work beside the commit. The
- * batch was committed only if the outcome is this same object. Until then nothing prepared from it may leave the process,
- * because another tree of that size may be committed. Must not throw.
- */
-export type OnUncommitted = (result: BatchResult) => void;
-
 /** Writes batches, for the appender only. */
 export interface BatchWriter {
   /**
@@ -127,7 +120,7 @@ export interface BatchWriter {
    * with `UnstorableError` because of the data (nothing was stored), with anything else because of the store (all of it
    * may have become durable, or none). A tenant may be in one batch at a time only.
    */
-  write(batches: readonly TenantBatch[], onUncommitted?: OnUncommitted): Promise<readonly BatchOutcome[]>;
+  write(batches: readonly TenantBatch[]): Promise<readonly BatchOutcome[]>;
 }
 
 /** A stored cosignature of a witness. */

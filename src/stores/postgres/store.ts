@@ -11,7 +11,6 @@ import type {
   CommittedRecord,
   LedgerStore,
   LogState,
-  OnUncommitted,
   StoredCosignature,
   StoredTree,
   TenantBatch,
@@ -67,8 +66,8 @@ export class PostgresStore implements LedgerStore {
     this.#counters = new SharedCounters(pool, () => clock.now());
   }
 
-  write(batches: readonly TenantBatch[], onUncommitted?: OnUncommitted): Promise<readonly BatchOutcome[]> {
-    return this.#writer.write(batches, onUncommitted);
+  write(batches: readonly TenantBatch[]): Promise<readonly BatchOutcome[]> {
+    return this.#writer.write(batches);
   }
 
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {

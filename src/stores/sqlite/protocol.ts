@@ -1,5 +1,4 @@
 /** Messages between the store and its threads. */
-import type { BatchResult } from "../../ledger/ports/store.ts";
 import type { StoreFailure } from "./errors.ts";
 import type { OpenedFile } from "./file-identity.ts";
 
@@ -51,23 +50,6 @@ export function remote<Target>(call: (request: WorkerRequest) => Promise<unknown
   });
 }
 
-/** Results of an append before its commit: of the batches after those of the parts before. */
-export interface AppendPart {
-  /** Number of the thread's attempt at this call. Parts of earlier attempts are invalid. */
-  readonly attempt: number;
-  readonly results: readonly BatchResult[];
-}
-
-/** The answer to an append: all parts of this attempt are committed, followed by its own results. */
-export type AppendedParts = AppendPart;
-
-/** Precedes the answer of a call. */
-export interface WorkerPart {
-  readonly type: "part";
-  readonly id: number;
-  readonly part: AppendPart;
-}
-
 export type WorkerAnswer =
   | { readonly type: "result"; readonly id: number; readonly result: unknown }
   | { readonly type: "failure"; readonly id: number; readonly failure: StoreFailure };
@@ -77,5 +59,4 @@ export type WorkerMessage =
   | { readonly type: "ready" }
   /** The write-ahead log is long: another thread should copy it into the file. These are the files of the writer. */
   | { readonly type: "long_log"; readonly files: readonly OpenedFile[] }
-  | WorkerPart
   | WorkerAnswer;

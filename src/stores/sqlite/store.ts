@@ -9,12 +9,11 @@ import type { RandomFill } from "../../base/ids.ts";
 import type { AttemptCounters, PortionCounters } from "../../domain/ports.ts";
 import { seedBytes } from "../../ledger/append/sequence.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
-import type { BatchResult, LedgerStore, OnUncommitted, TenantBatch } from "../../ledger/ports/store.ts";
+import type { LedgerStore, TenantBatch } from "../../ledger/ports/store.ts";
 import { upToDate } from "../sql/found-registrations.ts";
 import type { KeyRing } from "../sql/key-ring.ts";
 import { ProofBatches } from "../sql/proof-batches.ts";
-import { AppendParts } from "./append-parts.ts";
-import { type AppendedParts, type Remote, remote } from "./protocol.ts";
+import { type Remote, remote } from "./protocol.ts";
 import type { SqliteReader } from "./queries.ts";
 import type { LateThread, StoreCaller } from "./thread.ts";
 import type { SqliteWriter } from "./writer.ts";
@@ -57,8 +56,9 @@ function storeOver({ threads, clock, random, keys }: SqliteStoreOptions): Sqlite
   const searcher: Remote<SqliteReader> = remote((request) => threads.searcher.call(request));
   const proofs = new ProofBatches((rows) => writer.noteProofs(rows, clock.now()));
   return {
-    async write(batches, onUncommitted) {
-      const results = await appendTo(threads.writer, seeded(batches, random), { clock, keys, onUncommitted });
+    async write(batches) {
+      const drawn = seeded(batches, random);
+      const results = await keys.following((signingKey) => writer.append(drawn, clock.now(), signingKey));
       // New records will be read by citations.
       threads.reader.start();
       return results;
@@ -110,18 +110,5 @@ function seeded(batches: readonly TenantBatch[], random: RandomFill) {
     const seed = drawn.subarray(offset, offset + (sizes[index] ?? 0));
     offset += seed.length;
     return { ...batch, records: batch.records.map(({ text }) => text), seed };
-  });
-}
-
-function appendTo(
-  writer: StoreCaller,
-  batches: ReturnType<typeof seeded>,
-  { clock, keys, onUncommitted }: { clock: Clock; keys: KeyRing; onUncommitted: OnUncommitted | undefined },
-): Promise<readonly BatchResult[]> {
-  return keys.following(async (signingKey) => {
-    const parts = new AppendParts(onUncommitted);
-    const request = { call: "append", args: [batches, clock.now(), signingKey] };
-    const committed = await writer.call(request, (part) => parts.add(part));
-    return parts.committed(committed as AppendedParts);
   });
 }

@@ -5,25 +5,14 @@ import { unavailable } from "../files/errors.ts";
 import type { StoreLogger } from "../sql/backend.ts";
 import { type StoreFailure, toError } from "./errors.ts";
 import type { OpenedFile } from "./file-identity.ts";
-import type {
-  AppendPart,
-  NumberedRequest,
-  WorkerAnswer,
-  WorkerData,
-  WorkerMessage,
-  WorkerPart,
-  WorkerRequest,
-} from "./protocol.ts";
-
-/** Called with results of a call before its answer. They are valid only if the call succeeds. */
-export type OnPart = (part: AppendPart) => void;
+import type { NumberedRequest, WorkerAnswer, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 
 /** A thread of the store, as its callers see it. */
 export interface StoreCaller {
   /** Resolves when the thread serves for the first time; rejects if it never does. */
   readonly ready: Promise<void>;
   /** Rejects with `store_unavailable` if the thread is down, dies, or takes too long; otherwise as `toError` says. */
-  call(request: WorkerRequest, onPart?: OnPart): Promise<unknown>;
+  call(request: WorkerRequest): Promise<unknown>;
   /** Lets the thread finish its calls; accepts no further ones. */
   close(): Promise<void>;
 }
@@ -40,7 +29,6 @@ interface CallsOptions {
 
 interface Pending {
   readonly id: number;
-  readonly onPart: OnPart | undefined;
   resolve(result: unknown): void;
   reject(error: Error): void;
 }
@@ -60,23 +48,19 @@ class StoreCalls {
     this.#options = options;
   }
 
-  call(request: WorkerRequest, onPart?: OnPart): Promise<unknown> {
+  call(request: WorkerRequest): Promise<unknown> {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const id = this.#nextId++;
-    this.#pending.push({ id, resolve, reject, onPart });
+    this.#pending.push({ id, resolve, reject });
     if (this.#pending.length === 1) this.#watchFirst();
     this.#options.port.postMessage({ id, request });
     return promise;
   }
 
-  receive(message: WorkerAnswer | WorkerPart): void {
+  receive(message: WorkerAnswer): void {
     const at = this.#pending.findIndex(({ id }) => id === message.id);
     const pending = this.#pending[at];
     if (pending === undefined) return;
-    if (message.type === "part") {
-      pending.onPart?.(message.part);
-      return;
-    }
     this.#pending.splice(at, 1);
     this.#watchFirst();
     if (message.type === "result") pending.resolve(message.result);
@@ -157,11 +141,11 @@ export class StoreThread implements StoreCaller {
     return this.#ready.promise;
   }
 
-  call(request: WorkerRequest, onPart?: OnPart): Promise<unknown> {
+  call(request: WorkerRequest): Promise<unknown> {
     const running = this.#running;
     if (running === undefined || !this.#isReady)
       return Promise.reject(unavailable("The store's thread is starting again."));
-    return running.calls.call(request, onPart);
+    return running.calls.call(request);
   }
 
   async close(): Promise<void> {
@@ -209,8 +193,7 @@ export class StoreThread implements StoreCaller {
       this.#onLongLog?.(message.files);
       return;
     }
-    // A part proves nothing about the commit, at which a thread may fail every time.
-    if (message.type !== "part") this.#failuresInARow = 0;
+    this.#failuresInARow = 0;
     if (message.type === "result") this.#movedReported = false;
     calls.receive(message);
   }

@@ -18,7 +18,6 @@ import {
   StoreMovedError,
 } from "./file-identity.ts";
 import { hideErased, readNotedErasures } from "./noted-erasures.ts";
-import { PartSender } from "./part-sender.ts";
 import type { NumberedRequest, WorkerAnswer, WorkerData, WorkerMessage } from "./protocol.ts";
 import { SqliteReader } from "./queries.ts";
 import { SqliteWriter } from "./writer.ts";
@@ -62,8 +61,6 @@ let held: HeldFile | undefined;
 /** Opened again after a failure, since state of a failed connection may be wrong. */
 let store: Served | undefined = openStore();
 let isMoved = false;
-/** Number of attempts at serving calls. */
-let attempt = 0;
 /** Reads in the writer's thread while the reader's is still starting. */
 let readerBeside: SqliteReader | undefined;
 
@@ -124,7 +121,6 @@ async function serve(calls: readonly NumberedRequest[]): Promise<readonly unknow
   store ??= openStore();
   if (isMoved) requireInPlace([...files, ...otherFiles]);
   const served = store;
-  attempt += 1;
   const works = calls.map((call) => () => dispatch(served, call));
   const results = await (served instanceof SqliteWriter && works.length > 1
     ? served.together(works)
@@ -136,14 +132,8 @@ async function serve(calls: readonly NumberedRequest[]): Promise<readonly unknow
 }
 
 /** Calls the method that a request names, on the writer or on the reader beside it. */
-async function dispatch(store: Served, { id, request }: NumberedRequest): Promise<unknown> {
+async function dispatch(store: Served, { request }: NumberedRequest): Promise<unknown> {
   const { call, args } = request;
-  if (store instanceof SqliteWriter && call === "append") {
-    const parts = new PartSender(own, id, attempt);
-    const [batches, nowMs, signingKey] = args as Parameters<SqliteWriter["append"]>;
-    await store.append(batches, nowMs, signingKey, parts);
-    return parts.committed;
-  }
   const isOfReader = store instanceof SqliteWriter && !(call in store);
   if (isOfReader) readerBeside ??= openReaderBeside();
   const target = isOfReader ? readerBeside : store;

@@ -13,7 +13,6 @@ import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
 import type { ProofRow } from "../sql/proof-batches.ts";
 import { givingBack, noteProofs, takeAttempts, takePortion } from "../sql/shared.ts";
 import { type AppendedBatch, LogWriter, type SeededBatch } from "./log-writer.ts";
-import type { PartSender } from "./part-sender.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
 import { countChange } from "./wal-binding.ts";
 
@@ -75,24 +74,16 @@ export class SqliteWriter {
    * Appends batches in one transaction. One file has one writer at a time, so tenants share the commit, whose sync is
    * the main cost. Durable and anchored when it resolves; if it rejects, the outcome of the commit is unknown. Rejects
    * with `RetiredKeyError` if the signing key is not the store's newest.
-   * @param parts receives each result, in order, and then their end, all before the commit
    */
-  append(
-    batches: readonly SeededBatch[],
-    nowMs: number,
-    signingKey: Uint8Array,
-    parts?: Pick<PartSender, "add" | "end">,
-  ): Promise<readonly BatchResult[]> {
+  append(batches: readonly SeededBatch[], nowMs: number, signingKey: Uint8Array): Promise<readonly BatchResult[]> {
     return this.#transact(async () => {
       this.#requireNewest(signingKey);
       const results: BatchResult[] = [];
       for (const batch of batches) {
         const appended = await this.#logs.append(batch, nowMs);
         this.#appended.push(appended);
-        parts?.add(appended.result);
         results.push(appended.result);
       }
-      parts?.end();
       return results;
     });
   }

@@ -14,7 +14,6 @@ import {
   type CommittedRecord,
   type EncodedRecord,
   type LogState,
-  type OnUncommitted,
   type TenantBatch,
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
@@ -84,7 +83,6 @@ interface Grown extends Pick<LogIndex, "waiting"> {
 export interface AppendingOptions {
   readonly taking: Taking;
   readonly tools: LogTools;
-  readonly onUncommitted?: OnUncommitted | undefined;
 }
 
 /** Locks the heads of existing logs, and appends. Leaves out those that need their own transaction, and missing logs. */
@@ -144,7 +142,7 @@ function handoverOf({ tenantId, keyPosition }: StoredHead, { keys, clock, random
 export async function appendParts(
   connection: PostgresConnection,
   parts: readonly Part[],
-  { taking, tools, onUncommitted }: AppendingOptions,
+  { taking, tools }: AppendingOptions,
 ): Promise<Appended> {
   const opened = parts.map((part) => ({
     ...part,
@@ -178,17 +176,12 @@ export async function appendParts(
       outcomes.set(tenantId, { error: toError(error) });
     }
   }
-  const writing = Promise.all([
+  await Promise.all([
     appending.written(),
     // Their answers were read from another process's commit, which may not be durable yet.
     touch(connection, unchanged),
     addRegistrations(connection, registering),
   ]);
-  // While the server writes.
-  if (onUncommitted !== undefined)
-    for (const outcome of outcomes.values())
-      if (typeof outcome === "object" && "results" in outcome) onUncommitted(outcome);
-  await writing;
   return { outcomes, logs, grown };
 }
 

@@ -10,7 +10,6 @@ import {
   type BatchOutcome,
   type BatchResult,
   type LogState,
-  type OnUncommitted,
   type TenantBatch,
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
@@ -69,22 +68,22 @@ export class LogWriter {
    * with a short lock timeout; a batch whose head stays locked, or that the others would wait for, gets a transaction of
    * one tenant. So one stuck log never blocks the others. Rejects if no batch was stored.
    */
-  async write(batches: readonly TenantBatch[], onUncommitted?: OnUncommitted): Promise<readonly BatchOutcome[]> {
+  async write(batches: readonly TenantBatch[]): Promise<readonly BatchOutcome[]> {
     const shared = this.#isDistributed ? [] : batches.filter((batch) => this.#mayShare(batch));
-    const { outcomes } = await this.#append(shared, "skip", onUncommitted).catch((reason: unknown) => {
+    const { outcomes } = await this.#append(shared, "skip").catch((reason: unknown) => {
       const error = toError(reason);
       // Nothing was stored, or all callers are answered without another attempt.
       if (error instanceof UnstorableError || isConnectionLost(reason)) throw error;
       return { outcomes: new Map<TenantId, PartOutcome>(shared.map(({ tenantId }) => [tenantId, { error }])) };
     });
     const held = batches.filter(({ tenantId }) => outcomes.get(tenantId) === "held");
-    const again = held.length < 2 ? undefined : this.#inTurn(() => this.#append(held, "wait", onUncommitted));
+    const again = held.length < 2 ? undefined : this.#inTurn(() => this.#append(held, "wait"));
     // Each batch of these reports the failure.
     again?.catch(() => {});
     return batches.map((batch) => {
       const outcome = outcomes.get(batch.tenantId);
       if (typeof outcome === "object") return outcome;
-      return { later: this.#later(batch, outcome === "held" ? again : undefined, onUncommitted) };
+      return { later: this.#later(batch, outcome === "held" ? again : undefined) };
     });
   }
 
@@ -94,12 +93,8 @@ export class LogWriter {
   }
 
   /** Resolves with the outcomes of the transaction of many that is under way, or of a transaction of this tenant. */
-  async #later(
-    batch: TenantBatch,
-    again: Promise<Appended> | undefined,
-    onUncommitted: OnUncommitted | undefined,
-  ): Promise<BatchResult | BatchFailure> {
-    const apart = () => this.#append([batch], "apart", onUncommitted);
+  async #later(batch: TenantBatch, again: Promise<Appended> | undefined): Promise<BatchResult | BatchFailure> {
+    const apart = () => this.#append([batch], "apart");
     try {
       const shared = (await again)?.outcomes.get(batch.tenantId);
       if (typeof shared === "object") return shared;
@@ -128,14 +123,14 @@ export class LogWriter {
    * Appends batches in one transaction, or leaves some out; of one tenant `apart`, whose log is opened if it is missing.
    * If this rejects, nothing was stored, except with `UnknownOutcomeError`.
    */
-  async #append(batches: readonly TenantBatch[], taking: Taking, onUncommitted?: OnUncommitted): Promise<Appended> {
+  async #append(batches: readonly TenantBatch[], taking: Taking): Promise<Appended> {
     const [first] = batches;
     if (first === undefined) return nothing;
     const isApart = taking === "apart";
     const attempt = async () => {
       if (isApart && this.#tools.doubted.has(first.tenantId)) await this.#settleDoubt(first.tenantId);
       const appended = await this.#pool.transaction(
-        (connection) => appendBatches(connection, batches, { taking, tools: this.#tools, onUncommitted }),
+        (connection) => appendBatches(connection, batches, { taking, tools: this.#tools }),
         isApart ? undefined : sharedLockTimeoutMs,
       );
       const isMissing = isApart && appended.outcomes.size === 0 && first.records.length > 0;

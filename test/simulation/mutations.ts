@@ -44,8 +44,10 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
   },
   "anchor and witnesses": {
     "stores/sqlite/writer.ts": [
-      ["forget the anchor after an append", "this.#anchor.advance(this.#appended.map(({ log }) => log));", ""],
       ["forget the anchor of a published head", "    this.#anchor.advance([head]);\n", ""],
+    ],
+    "stores/sql/log-tools.ts": [
+      ["forget the anchor after an append", "this.#anchor?.advance(logs);", ""],
     ],
     "ledger/ports/anchor.ts": [
       ["never compare with the anchor", "if (anchored === undefined) return undefined;", "if (anchored !== log) return undefined;"],
@@ -66,20 +68,20 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
   },
   "keys": {
     "stores/sqlite/writer.ts": [
-      ["append under a retired key", "      this.#requireNewest(signingKey);\n      const results", "      const results"],
-      ["publish under a retired key", "    this.#requireNewest(signingKey);\n    if (head", "    if (head"],
+      ["append under a retired key", "      await this.#requireNewest(signingKey);\n      this.#nowMs", "      this.#signingKey = signingKey;\n      if (this.#nowMs === 0) await this.#keys.follow(this.#queries);\n      this.#nowMs"],
+      ["publish under a retired key", "    await this.#requireNewest(signingKey);\n    if (head", "    if (head"],
     ],
     "stores/sql/key-ring.ts": [
       ["sign on with the old key", "    this.#signer = new LogSigner(found);\n    this.#problem", "    this.#problem"],
     ],
     "stores/sqlite/prepare.ts": [
-      ["rotate without a leaf", "if (previous === undefined) return;", "if (previous !== current.publicKey) return;"],
+      ["rotate without a leaf", "if (keyPosition < keys.position)", "if (keyPosition < keys.position && tools === undefined)"],
     ],
     "ledger/tlog/signer.ts": [
       ["sign with the oldest key alone", "const signers = this.#keys.map((key) => noteSigner(origin, key));", "const signers = this.#keys.slice(-1).map((key) => noteSigner(origin, key));"],
     ],
-    "stores/sqlite/log-writer.ts": [
-      ["name the first key in new logs", "SELECT position, public_key FROM signing_keys ORDER BY position DESC LIMIT 1", "SELECT position, public_key FROM signing_keys ORDER BY position LIMIT 1"],
+    "stores/sql/log-tools.ts": [
+      ["name the first key in new logs", "this.keys?.at(this.keys.position)", "this.keys?.at(0)"],
     ],
   },
   "erasure and caches": {
@@ -103,12 +105,8 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
         'export const visibleOpening = openingIn("/*main.*/openings").replace(/CASE .* END AS opening/, "opening");',
       ],
     ],
-    "stores/sqlite/known-logs.ts": [
-      ["believe a head that another gateway moved", "return known !== undefined && known.version === this.#version ? known : undefined;", "return known;"],
-      ["remember what was rolled back", "if (isCommitted && version !== undefined)", "if (version !== undefined)"],
-      ["go on from the edge of another tree", "return known?.head.size === size && sameHash(known.head.root, root) ? known.edge : undefined;", "return known !== undefined && size > 0 && root.length > 0 && sameHash(root, root) ? known.edge : undefined;"],
-    ],
     "ledger/append/edge-cache.ts": [
+      ["go on from the edge of another tree", "behind === 0 ? sameHash(cached.root, root) : ", "behind === 0 ? root.length > 0 || sameHash(root, root) : "],
       ["believe an edge that is behind its head", "if (edge?.size === head.size) return edge;", "if (edge !== undefined) return edge;"],
     ],
   },

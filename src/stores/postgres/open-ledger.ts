@@ -12,14 +12,14 @@ import type { SqliteAnchor } from "../files/anchor.ts";
 import type { ServiceStores, StoreLogger } from "../sql/backend.ts";
 import { findUndone } from "../sql/erasure.ts";
 import { KeyRing } from "../sql/key-ring.ts";
+import { SigningKeysOfStore } from "../sql/signing-keys.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import type { ConnectionSettings } from "./connection/client-options.ts";
 import { ConnectionPool } from "./connection/pool.ts";
-import { openFileAnchor } from "./log/log-tools.ts";
-import { LogWriter } from "./log/log-writer.ts";
-import { SigningKeysOfStore } from "./log/signing-keys.ts";
+import { openFileAnchor } from "./file-anchor.ts";
+import { LogWriter } from "./log-writer.ts";
+import { handOverLogs, prepareStore } from "./prepare.ts";
 import { isDistributed } from "./schema/distribute.ts";
-import { handOverLogs, prepareStore } from "./schema/prepare.ts";
 import { PostgresStore } from "./store.ts";
 
 /** Options of the ledger. The database must have this program's schema; the key is made if the store is empty. */

@@ -9,6 +9,7 @@ import { findAnchorProblems } from "../sql/anchoring.ts";
 import { StoredArchive } from "../sql/archive.ts";
 import { readCopyState, requireServable } from "../sql/copy-state.ts";
 import { touch } from "../sql/log-statements.ts";
+import { LogTools } from "../sql/log-tools.ts";
 import type { Purpose, Queries, Statement, StoreDatabase, Transaction, Value } from "../sql/queries.ts";
 import { StoredRecordsAdministration } from "../sql/records-administration.ts";
 import type { Table } from "../sql/tables.ts";
@@ -16,8 +17,7 @@ import { type ConnectionSettings, clientOptions, prepareConnection } from "./con
 import { queriesOf } from "./connection/connection.ts";
 import { toError } from "./connection/errors.ts";
 import { beginSnapshot, ConnectionPool } from "./connection/pool.ts";
-import { openFileAnchor } from "./log/log-tools.ts";
-import { LogWriter } from "./log/log-writer.ts";
+import { openFileAnchor } from "./file-anchor.ts";
 import { isDistributed } from "./schema/distribute.ts";
 import { requireSchema } from "./schema/migrate.ts";
 
@@ -128,12 +128,11 @@ export async function openPostgresAdministration(
     const problems = anchor === undefined ? [] : await findAnchorProblems(pool, anchor, anchorPath as string);
     const first = problems.find(({ tenantId }) => tenantId === undefined);
     if (first !== undefined) throw new IncompatibleStoreError(`${first.message}: nothing may be appended.`);
-    // Every log here exists, so no origin is made.
-    const logs = new LogWriter({ pool, anchor, originPrefix: "", clock, random });
     return new StoredRecordsAdministration(
       {
         query: (statement, values) => pool.query(statement, values),
-        withHeadLock: (tenantId, work) => logs.withHeadLock(tenantId, work),
+        transact: (work, key) => pool.retrying(() => pool.transaction(work), key),
+        tools: new LogTools({ anchor, originPrefix: "", clock, random }),
         // Beside PostgreSQL no anchor notes erasures: each has its leaf.
         notedErasures: () => [],
         noteErasures: () => {},
@@ -142,7 +141,8 @@ export async function openPostgresAdministration(
         toError,
         close,
       },
-      options,
+      // Between two transactions others have their turn anyway.
+      { clock, random, pause: async () => {} },
     );
   } catch (error) {
     await close();

@@ -23,10 +23,10 @@ import { upToDate } from "../sql/found-registrations.ts";
 import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
 import type { Statement } from "../sql/queries.ts";
 import { StoreReader } from "../sql/reader.ts";
+import type { SigningKeysOfStore } from "../sql/signing-keys.ts";
 import { isLockTimeout, toError } from "./connection/errors.ts";
 import type { ConnectionPool } from "./connection/pool.ts";
-import type { LogWriter } from "./log/log-writer.ts";
-import type { SigningKeysOfStore } from "./log/signing-keys.ts";
+import type { LogWriter } from "./log-writer.ts";
 import { SharedCounters } from "./shared.ts";
 
 /** Lock timeout of the probe, whose row no call needs, in milliseconds. */

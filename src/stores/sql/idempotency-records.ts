@@ -17,7 +17,7 @@ import {
 } from "../../ledger/record/idempotency-record.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../ledger/tlog/tile-nodes.ts";
 import { Tree } from "../../ledger/tlog/tree.ts";
-import { onRows, type Queries, queryRows, type Row, type TenantStatement, type Transaction, toRow } from "./queries.ts";
+import { onRows, type Queries, queryRows, type Row, type TenantStatement, type Transaction } from "./queries.ts";
 import { tables } from "./tables.ts";
 
 const find = onRows(
@@ -41,9 +41,12 @@ const purge: TenantStatement = {
   ofMany: {
     name: "purge_kept_of_many",
     text: `DELETE FROM kept_answers WHERE (tenant_id, scope) IN
-             (SELECT own.tenant_id, old.scope FROM unnest($1::text[]) AS own (tenant_id) CROSS JOIN LATERAL
-               (SELECT scope FROM kept_answers WHERE kept_answers.tenant_id = own.tenant_id AND kept_at_ms < $2
-                 ORDER BY kept_at_ms LIMIT $3) old)`,
+             (SELECT own.tenant_id, old.scope
+                FROM unnest($1::text[], $2::bigint[], $3::integer[]) AS own (tenant_id, before_ms, at_most)
+               CROSS JOIN LATERAL
+                     (SELECT scope FROM kept_answers
+                       WHERE kept_answers.tenant_id = own.tenant_id AND kept_at_ms < own.before_ms
+                       ORDER BY kept_at_ms LIMIT own.at_most) old)`,
   },
 };
 
@@ -118,12 +121,10 @@ export async function keepAnswers(
   const rows = calling.flatMap(({ head: { tenantId, size }, calls }) =>
     calls.map(({ scope, leafIndex, sealed }) => [tenantId, scope, leafIndex, size, nowMs, sealed]),
   );
-  const tenants = calling.map(({ head }) => toRow(head.tenantId));
-  const perTenant = purgedPerInsert * Math.ceil(rows.length / calling.length);
-  await Promise.all([
-    queryRows(transaction, purge, tenants, nowMs - idempotencyTtlMs, perTenant),
-    transaction.insert(tables.keptAnswers, rows),
-  ]);
+  const expired = calling.map(
+    ({ head, calls }) => [head.tenantId, nowMs - idempotencyTtlMs, purgedPerInsert * calls.length] as const,
+  );
+  await Promise.all([transaction.each(purge, expired), transaction.insert(tables.keptAnswers, rows)]);
 }
 
 /** Converts a row of `kept_answers`, joined with its record. */

@@ -1,12 +1,11 @@
 /** What appends write, under the locks of logs' heads: one statement per table, whatever the number of rows. */
 import type { TenantId } from "../../base/ids.ts";
-import type { AddedRows } from "./add-records.ts";
 import { keepAnswers } from "./idempotency-records.ts";
 import type { StoredHead } from "./log-rows.ts";
+import type { AddedRows } from "./log-tools.ts";
 import {
   onTenants,
   type Queries,
-  queryEach,
   queryRows,
   type Statement,
   type TenantStatement,
@@ -90,7 +89,7 @@ export async function writeRows(transaction: Transaction, all: readonly OwnRows[
         ],
   );
   const [moved] = await Promise.all([
-    moves.length === 0 ? undefined : queryEach(transaction, moveHeads, moves),
+    moves.length === 0 ? 0 : transaction.each(moveHeads, moves),
     transaction.insert(
       tables.entries,
       all.flatMap(({ head: { tenantId }, entries }) =>
@@ -115,5 +114,5 @@ export async function writeRows(transaction: Transaction, all: readonly OwnRows[
       all.map(({ head: { tenantId }, search }) => ({ tenantId, ...search })),
     ),
   ]);
-  return (moved?.count ?? 0) === moves.length;
+  return moved === moves.length;
 }

@@ -56,13 +56,9 @@ export interface Admission {
 
 /**
  * Returns the keys of the file, which must hold the key that signs the store's logs, and notes the current one; a key
- * is made only if store and anchor are empty. Must be called under a lock. `previous` is the key that signed until now,
- * if the current one follows another.
+ * is made only if store and anchor are empty. Must be called under a lock.
  */
-export async function admitKeys(
-  queries: Queries,
-  { anchor, keyPath, random }: Admission,
-): Promise<{ readonly keys: SigningKeys; readonly previous: Uint8Array | undefined }> {
+export async function admitKeys(queries: Queries, { anchor, keyPath, random }: Admission): Promise<SigningKeys> {
   const previous = (await queries.query(newestKey, [])).rows[0]?.public_key as Uint8Array | undefined;
   const hasLogs = (await queries.query(someLog, [])).rows.length > 0;
   const isEmpty = !hasLogs && previous === undefined && (anchor === undefined || anchor.all().next().done === true);
@@ -73,10 +69,10 @@ export async function admitKeys(
         "same one. If nothing was ever signed, make one with `keys generate`.",
     );
   const [current, ...retiring] = keys;
-  if (previous !== undefined && sameHash(current.publicKey, previous)) return { keys, previous: undefined };
+  if (previous !== undefined && sameHash(current.publicKey, previous)) return keys;
   // Only the holder of the old key may hand over to a new one.
   if (previous !== undefined && !retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
     throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
   await queries.query(noteKey, [current.publicKey]);
-  return { keys, previous };
+  return keys;
 }

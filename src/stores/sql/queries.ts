@@ -30,6 +30,8 @@ export interface Queries {
 export interface Transaction extends Queries {
   /** Inserts rows, with values in the order of the columns. The table decides about existing rows. */
   insert(table: Table, rows: readonly (readonly Value[])[]): Promise<void>;
+  /** Runs a statement on one row of values for each tenant. Resolves with the number of changed rows. */
+  each(statement: TenantStatement, rows: readonly TenantRow[]): Promise<number>;
 }
 
 /** A database, for work that commits. */
@@ -138,18 +140,7 @@ export function queryRows(
     : queries.query(ofMany, [tenants, ...columns, ...further]);
 }
 
-/** Runs a statement on one row for each tenant; the form for one tenant gets the values of its row. */
-export function queryEach(
-  queries: Queries,
-  { ofOne, ofMany }: TenantStatement,
-  rows: readonly TenantRow[],
-): Promise<Answer> {
-  const [first] = rows;
-  return rows.length === 1 && first !== undefined
-    ? queries.query(ofOne, first)
-    : queries.query(ofMany, columnsOf(rows));
-}
-
-function columnsOf(rows: readonly TenantRow[]): readonly (readonly Value[])[] {
+/** Turns rows into columns. */
+export function columnsOf(rows: readonly TenantRow[]): readonly (readonly Value[])[] {
   return Array.from({ length: rows[0]?.length ?? 0 }, (_, at) => rows.map((row) => row[at] as Value));
 }

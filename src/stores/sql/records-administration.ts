@@ -1,6 +1,8 @@
 /** Erases and holds records, beside the services that write to the store. */
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
+import { encodeRecord } from "../../ledger/append/record-text.ts";
+import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import {
   type ErasureResult,
@@ -11,7 +13,9 @@ import {
   type RecordsAdministration,
   type UndoneErasure,
 } from "../../ledger/ports/records-administration.ts";
+import { type BatchResult, UnstorableError } from "../../ledger/ports/store.ts";
 import { clockAcceptanceRecord, holdReleaseRecord } from "../../ledger/record/operator-records.ts";
+import { type Appended, appendParts } from "./appending.ts";
 import {
   type AppendOwn,
   allHolds,
@@ -24,21 +28,20 @@ import {
   releaseHold,
   removeUndone,
 } from "./erasure.ts";
-import { headOfTenant, isTimeAccepted } from "./log-rows.ts";
+import { headOfTenant, isTimeAccepted, lockHead } from "./log-rows.ts";
+import type { LogTools } from "./log-tools.ts";
 import { type Database, type Transaction, translated } from "./queries.ts";
+import { indexAllRegistrations, indexSomeRegistrations } from "./registrations.ts";
+import { indexOf } from "./search-index.ts";
 import { isAhead } from "./store-checks.ts";
 
 /** Work in a transaction that holds the lock of a tenant's log head. */
-export type WithHeadLock<Result> = (transaction: Transaction, append: AppendOwn) => Promise<Result>;
+type WithHeadLock<Result> = (transaction: Transaction, append: AppendOwn) => Promise<Result>;
 
 /** A store that operators erase and hold records in. */
-export interface AdministeredStore extends Pick<Database, "query" | "toError" | "close"> {
-  /**
-   * Runs work in one transaction under the lock of a tenant's log head. The index of registrations gets all leaves
-   * first: an erased record can no longer be indexed. Durable and anchored when it resolves. Rejects with
-   * `UnsoundLogError` if the log contradicts its anchor, and as the work does.
-   */
-  withHeadLock<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result>;
+export interface AdministeredStore extends Pick<Database, "query" | "transact" | "toError" | "close"> {
+  /** Of the store's logs, which exist: no origin is made. */
+  readonly tools: LogTools;
   /** Erasures that the store's own anchor notes. */
   notedErasures(): Iterable<NotedErasure>;
   noteErasures(erasures: readonly NotedErasure[]): void;
@@ -46,20 +49,30 @@ export interface AdministeredStore extends Pick<Database, "query" | "toError" | 
   overwrite(): Promise<boolean | undefined>;
 }
 
+interface Machine {
+  readonly clock: Clock;
+  readonly random: RandomFill;
+}
+
 export class StoredRecordsAdministration implements RecordsAdministration {
   readonly #store: AdministeredStore;
-  readonly #machine: { readonly clock: Clock; readonly random: RandomFill };
+  readonly #machine: Machine;
+  readonly #pause: () => Promise<void>;
 
-  /** The administration owns the store, and closes it. */
-  constructor(store: AdministeredStore, { clock, random }: { readonly clock: Clock; readonly random: RandomFill }) {
+  /**
+   * The administration owns the store, and closes it.
+   * @param pause resolves after other work had a turn
+   */
+  constructor(store: AdministeredStore, { clock, random, pause }: Machine & { readonly pause: () => Promise<void> }) {
     this.#store = store;
     this.#machine = { clock, random };
+    this.#pause = pause;
   }
 
   async erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): Promise<ErasureResult> {
     if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
     return translated(this.#store, async () => {
-      const result = await this.#store.withHeadLock(tenantId, async (transaction, append): Promise<ErasureResult> => {
+      const result = await this.#withHeadLock(tenantId, async (transaction, append): Promise<ErasureResult> => {
         const found = await findErasable(transaction, tenantId, recordIds);
         const refused = await refusalsOf(transaction, tenantId, recordIds, found);
         if (refused.length > 0) return { refused };
@@ -100,7 +113,7 @@ export class StoredRecordsAdministration implements RecordsAdministration {
     for (const isBack of [false, true])
       for (let after: number | undefined = -1; after !== undefined; ) {
         const next: { isBack: boolean; after: number } = { isBack, after };
-        const part = await this.#store.withHeadLock(tenantId, (connection) => removeUndone(connection, tenantId, next));
+        const part = await this.#withHeadLock(tenantId, (transaction) => removeUndone(transaction, tenantId, next));
         for (const { recordId } of part.removed) ids.add(recordId);
         after = part.after;
       }
@@ -109,7 +122,7 @@ export class StoredRecordsAdministration implements RecordsAdministration {
 
   /** Holds and kinds are checked again within the transaction. */
   async #eraseNoted(tenantId: TenantId, noted: readonly UndoneErasure[], statement: ErasureStatement) {
-    const erased = await this.#store.withHeadLock(tenantId, async (transaction, append) => {
+    const erased = await this.#withHeadLock(tenantId, async (transaction, append) => {
       const recordIds = noted.map(({ recordId }) => recordId);
       const found = await findErasable(transaction, tenantId, recordIds);
       const refused = new Set(
@@ -176,6 +189,36 @@ export class StoredRecordsAdministration implements RecordsAdministration {
   }
 
   #locked<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {
-    return translated(this.#store, () => this.#store.withHeadLock(tenantId, work));
+    return translated(this.#store, () => this.#withHeadLock(tenantId, work));
+  }
+
+  /**
+   * Runs work in one transaction under the lock of a tenant's log head; it may append once. The index of registrations
+   * gets all leaves first: an erased record can no longer be indexed. Durable and anchored when it resolves. Rejects
+   * with `UnsoundLogError` if the log contradicts its anchor, and as the work does.
+   */
+  async #withHeadLock<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {
+    const { tools } = this.#store;
+    const freshKey = this.#machine.random(new Uint8Array(artifactKeyBytes));
+    const indexSome = (transaction: Transaction) => indexSomeRegistrations(transaction, tenantId, freshKey);
+    // In short transactions, so that little is left for the one that erases.
+    while (!(await this.#store.transact(indexSome, tenantId))) await this.#pause();
+    const { result, appended } = await this.#store.transact(async (transaction) => {
+      const found = await lockHead(transaction, tenantId);
+      await tools.anchoring.refuseUnsound(transaction, tenantId, found);
+      const head = found && (await indexAllRegistrations(transaction, found, freshKey));
+      let appended: Appended = { outcomes: new Map(), logs: [], grown: [] };
+      const result = await work(transaction, async (records) => {
+        if (head === undefined) throw new UnstorableError("The tenant has no log.");
+        // The work may have erased waiting leaves, so they are read again.
+        const index = await indexOf(transaction, tenantId);
+        const part = { tenantId, head, records: records.map(encodeRecord), index };
+        appended = await appendParts(transaction, [part], { taking: "apart", tools });
+        return appended.outcomes.get(tenantId) as BatchResult;
+      });
+      return { result, appended };
+    }, tenantId);
+    tools.keep(appended);
+    return result;
   }
 }

@@ -1,14 +1,6 @@
 /** The rows of `search_keys`: one index of a log is in use, and another may be under construction. */
 import type { TenantId } from "../../base/ids.ts";
-import {
-  onTenants,
-  type Queries,
-  queryEach,
-  queryRows,
-  type TenantStatement,
-  type Transaction,
-  toRow,
-} from "./queries.ts";
+import { onTenants, type Queries, queryRows, type TenantStatement, type Transaction, toRow } from "./queries.ts";
 import type { IndexGeneration, SearchAddition } from "./search-backlog.ts";
 import { addSegments } from "./search-segments.ts";
 import { tables } from "./tables.ts";
@@ -74,6 +66,6 @@ export async function addSearch(transaction: Transaction, additions: readonly Ow
       transaction,
       additions.flatMap(({ tenantId, segments }) => segments.map((segment) => ({ tenantId, ...segment }))),
     ),
-    queryEach(transaction, move, moves),
+    transaction.each(move, moves),
   ]);
 }

@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
+import { encodeRecord } from "../../ledger/append/record-text.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { adoptionRecord } from "../../ledger/record/operator-records.ts";
@@ -9,8 +10,9 @@ import { sameHash } from "../../ledger/tlog/tree.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../files/anchor.ts";
 import { openConnection, readStoreId } from "../files/connection.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
+import { appendBatches } from "../sql/appending.ts";
 import { heads } from "../sql/log-rows.ts";
-import { LogWriter } from "./log-writer.ts";
+import { LogTools } from "../sql/log-tools.ts";
 import { requireSchema, requireUnsealed } from "./migrate.ts";
 import { noteErasures } from "./noted-erasures.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
@@ -80,10 +82,10 @@ async function recordAdoption(
   audited: readonly LogState[],
 ): Promise<void> {
   // Every log exists, so no origin is made here.
-  const writer = new LogWriter(queries, anchor, "");
+  const tools = new LogTools({ anchor, originPrefix: "", clock, random });
   for (const { tenantId, size, root } of audited) {
-    const record = adoptionRecord({ tenantId, size, root, ...statement, clock, random });
-    await writer.appendOwn(tenantId, [record], { clock, random });
+    const record = encodeRecord(adoptionRecord({ tenantId, size, root, ...statement, clock, random }));
+    await appendBatches(queries, [{ tenantId, records: [record] }], { taking: "apart", tools });
   }
 }
 

@@ -5,11 +5,11 @@ import { anchorConnection, SqliteAnchor } from "../files/anchor.ts";
 import { openConnection as openReal, readStoreId, type SqliteConnection, sealing } from "../files/connection.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { StoredArchive } from "../sql/archive.ts";
+import { LogTools } from "../sql/log-tools.ts";
 import type { Purpose, StoreDatabase } from "../sql/queries.ts";
 import { type AdministeredStore, StoredRecordsAdministration } from "../sql/records-administration.ts";
 import type { IndexerOptions } from "../sql/search-indexer.ts";
 import { toReported } from "./errors.ts";
-import { LogWriter } from "./log-writer.ts";
 import { requireSchema, requireUnsealed } from "./migrate.ts";
 import { hideErased, readNotedErasures } from "./noted-erasures.ts";
 import type { StorePaths } from "./paths.ts";
@@ -86,12 +86,10 @@ function administered(
   options: SqliteAdministrationOptions,
 ): AdministeredStore {
   const database = new SqliteDatabase(connection);
-  // Every log here exists, so no origin is made.
-  const logs = new LogWriter(new SqliteQueries(connection), anchor, "");
   return {
     query: (statement, values) => database.query(statement, values),
-    withHeadLock: (tenantId, work) =>
-      logs.withHeadLock(tenantId, work, options, (within) => database.transact(() => within())),
+    transact: (work) => database.transact(work),
+    tools: new LogTools({ ...options, anchor, originPrefix: "" }),
     notedErasures: () => anchor.erasures(),
     noteErasures: (erasures) => anchor.noteErasures(erasures),
     async overwrite() {

@@ -3,17 +3,19 @@ import { existsSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import type { UndoneErasure } from "../../ledger/ports/records-administration.ts";
-import { rotationRecord } from "../../ledger/record/operator-records.ts";
 import { originPrefixProblem } from "../../ledger/tlog/log-name.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../files/anchor.ts";
 import { openConnection, readStoreId } from "../files/connection.ts";
 import { requireSafeBlocks } from "../files/database-file.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import type { SigningKeys } from "../files/key-file.ts";
+import { appendBatches } from "../sql/appending.ts";
 import { findUndone } from "../sql/erasure.ts";
+import { KeyRing } from "../sql/key-ring.ts";
 import { heads } from "../sql/log-rows.ts";
+import { LogTools } from "../sql/log-tools.ts";
 import { admitKeys, checkAnchor, checkTimes } from "../sql/prepare.ts";
-import { LogWriter } from "./log-writer.ts";
+import { SigningKeysOfStore } from "../sql/signing-keys.ts";
 import { migrateSqlite, requireUnsealed } from "./migrate.ts";
 import { noteErasures } from "./noted-erasures.ts";
 import type { StorePaths } from "./paths.ts";
@@ -58,9 +60,9 @@ export async function prepareStore(options: PrepareOptions): Promise<PreparedSto
         await checkOwnAnchor(queries, anchor, anchorPath);
         await checkOrigins(queries, options.originPrefix);
         await checkTimes(queries, options.clock.now());
-        const admitted = await admitKeys(queries, { ...options, anchor });
-        await handOverLogs(queries, anchor, options, admitted);
-        return admitted.keys;
+        const keys = await admitKeys(queries, { ...options, anchor });
+        await handOverLogs(queries, anchor, options, keys);
+        return keys;
       });
       // A rotation has moved the heads.
       anchor.advance(await heads(queries));
@@ -114,16 +116,14 @@ async function checkOrigins(queries: SqliteQueries, originPrefix: string): Promi
 async function handOverLogs(
   queries: SqliteQueries,
   anchor: SqliteAnchor,
-  { clock, random }: PrepareOptions,
-  { keys: [current], previous }: Awaited<ReturnType<typeof admitKeys>>,
+  { clock, random, keyPath }: PrepareOptions,
+  admitted: SigningKeys,
 ): Promise<void> {
-  if (previous === undefined) return;
+  const keys = new SigningKeysOfStore(new KeyRing(admitted, { keyPath, logger: undefined }));
+  await keys.follow(queries);
   // Every log exists, so no origin is made here.
-  const writer = new LogWriter(queries, anchor, "");
-  const { publicKey, statement } = current;
-  for (const { tenantId } of await heads(queries)) {
-    const record = rotationRecord(tenantId, { current: publicKey, previous, statement, clock, random });
-    await writer.appendOwn(tenantId, [record], { clock, random });
-  }
-  queries.connection.exec("UPDATE log_heads SET key_position = (SELECT max(position) FROM signing_keys)");
+  const tools = new LogTools({ anchor, originPrefix: "", clock, random, keys });
+  for (const { tenantId, keyPosition } of await heads(queries))
+    if (keyPosition < keys.position)
+      await appendBatches(queries, [{ tenantId, records: [] }], { taking: "apart", tools });
 }

@@ -4,7 +4,16 @@
  */
 
 import { readStoreId, type SqliteConnection, type SqliteStatement, type SqliteValue } from "../files/connection.ts";
-import type { Answer, Database, Queries, Statement, Transaction, Value } from "../sql/queries.ts";
+import type {
+  Answer,
+  Database,
+  Queries,
+  Statement,
+  TenantRow,
+  TenantStatement,
+  Transaction,
+  Value,
+} from "../sql/queries.ts";
 import { StoreReader } from "../sql/reader.ts";
 import type { Table } from "../sql/tables.ts";
 import { toReported } from "./errors.ts";
@@ -41,6 +50,12 @@ export class SqliteQueries implements Transaction {
       const { statement } = this.#prepared.get(table) ?? this.#prepare(table, insertionInto(table));
       for (const row of rows) statement.run(...row);
     });
+  }
+
+  async each({ ofOne }: TenantStatement, rows: readonly TenantRow[]): Promise<number> {
+    let changed = 0;
+    for (const row of rows) changed += (await this.query(ofOne, row)).count;
+    return changed;
   }
 
   #prepare(what: Statement | Table, text: string): Prepared {

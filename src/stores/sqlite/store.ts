@@ -9,7 +9,7 @@ import type { RandomFill } from "../../base/ids.ts";
 import type { AttemptCounters, PortionCounters } from "../../domain/ports.ts";
 import { seedBytes } from "../../ledger/append/sequence.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
-import type { LedgerStore, TenantBatch } from "../../ledger/ports/store.ts";
+import type { LedgerStore } from "../../ledger/ports/store.ts";
 import { upToDate } from "../sql/found-registrations.ts";
 import type { KeyRing } from "../sql/key-ring.ts";
 import { ProofBatches } from "../sql/proof-batches.ts";
@@ -57,8 +57,9 @@ function storeOver({ threads, clock, random, keys }: SqliteStoreOptions): Sqlite
   const proofs = new ProofBatches((rows) => writer.noteProofs(rows, clock.now()));
   return {
     async write(batches) {
-      const drawn = seeded(batches, random);
-      const results = await keys.following((signingKey) => writer.append(drawn, clock.now(), signingKey));
+      const texts = batches.map((batch) => ({ ...batch, records: batch.records.map(({ text }) => text) }));
+      const seed = random(new Uint8Array(batches.reduce((sum, { records }) => sum + seedBytes(records.length), 0)));
+      const results = await keys.following((signingKey) => writer.append(texts, seed, clock.now(), signingKey));
       // New records will be read by citations.
       threads.reader.start();
       return results;
@@ -99,16 +100,4 @@ function storeOver({ threads, clock, random, keys }: SqliteStoreOptions): Sqlite
       await threads.writer.close();
     },
   };
-}
-
-/** Draws the random bytes of all batches at once. */
-function seeded(batches: readonly TenantBatch[], random: RandomFill) {
-  const sizes = batches.map(({ records }) => seedBytes(records.length));
-  const drawn = random(new Uint8Array(sizes.reduce((sum, size) => sum + size, 0)));
-  let offset = 0;
-  return batches.map((batch, index) => {
-    const seed = drawn.subarray(offset, offset + (sizes[index] ?? 0));
-    offset += seed.length;
-    return { ...batch, records: batch.records.map(({ text }) => text), seed };
-  });
 }

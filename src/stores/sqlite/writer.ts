@@ -3,16 +3,22 @@
 import type { TenantId } from "../../base/ids.ts";
 import { utf8Text } from "../../base/text-forms.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
-import type { BatchResult, LogState, StoredCosignature } from "../../ledger/ports/store.ts";
+import { readRecordText } from "../../ledger/append/record-text.ts";
+import type { BatchResult, LogState, StoredCosignature, TenantBatch, TimedLog } from "../../ledger/ports/store.ts";
+import { shownOnly } from "../../ledger/record/committed-record.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
 import { passiveCheckpoint, type SqliteConnection, type SqliteStatement } from "../files/connection.ts";
+import { refuseUnsound } from "../sql/anchoring.ts";
+import { type Appended, appendBatches } from "../sql/appending.ts";
 import { RetiredKeyError } from "../sql/key-ring.ts";
-import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
+import { headByName, keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
+import { LogTools } from "../sql/log-tools.ts";
 import type { ProofRow } from "../sql/proof-batches.ts";
+import { indexSomeRegistrations } from "../sql/registrations.ts";
 import { givingBack, noteProofs, takeAttempts, takePortion } from "../sql/shared.ts";
-import { type AppendedBatch, LogWriter, type SeededBatch } from "./log-writer.ts";
+import { SigningKeysOfStore } from "../sql/signing-keys.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
 import { countChange } from "./wal-binding.ts";
 
@@ -29,26 +35,46 @@ const fewPages = 512;
 /** From this length on, 128 MiB, the writer does not rely on another thread. */
 const maxPages = 4 * longPages;
 
+/** A batch on its way to the store's thread: its records as texts. */
+export type TextBatch = Omit<TenantBatch, "records"> & { readonly records: readonly string[] };
+
 /** Its methods must be called one after the other. */
 export class SqliteWriter {
   readonly #connection: SqliteConnection;
   readonly #queries: SqliteQueries;
   readonly #anchor: SqliteAnchor;
-  readonly #logs: LogWriter;
+  readonly #keys: SigningKeysOfStore;
+  readonly #tools: LogTools;
   readonly #probe: SqliteStatement;
   readonly #count: SqliteStatement;
   readonly #logState: SqliteStatement;
-  readonly #newestKey: SqliteStatement;
-  /** Batches of the current transaction. */
-  #appended: AppendedBatch[] = [];
+  /** Appends of the current transaction. */
+  #appended: Appended[] = [];
+  /** Of the current append: its time, its random bytes, and the key that signs its trees. */
+  #nowMs = 0;
+  #seed: Uint8Array = new Uint8Array(0);
+  #signingKey: Uint8Array = new Uint8Array(0);
 
   /** The writer owns connection and anchor, and closes them. */
   constructor(connection: SqliteConnection, anchor: SqliteAnchor, originPrefix: string) {
     this.#connection = connection;
     this.#queries = new SqliteQueries(connection);
     this.#anchor = anchor;
-    this.#logs = new LogWriter(this.#queries, anchor, originPrefix);
-    this.#newestKey = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1");
+    const signingKey = () => this.#signingKey;
+    this.#keys = new SigningKeysOfStore({
+      get current() {
+        return signingKey();
+      },
+      statementOf: () => undefined,
+      follow(newest) {
+        if (!sameHash(newest, signingKey())) throw new RetiredKeyError(newest);
+      },
+    });
+    this.#tools = new LogTools({
+      ...{ anchor, originPrefix, keys: this.#keys, isAlone: true },
+      clock: { now: () => this.#nowMs },
+      random: (bytes) => this.#draw(bytes),
+    });
     this.#count = countChange(connection);
     this.#logState = connection.prepare("PRAGMA wal_checkpoint(NOOP)");
     // No commit waits for a checkpoint: see `shortenLog`.
@@ -75,24 +101,33 @@ export class SqliteWriter {
    * the main cost. Durable and anchored when it resolves; if it rejects, the outcome of the commit is unknown. Rejects
    * with `RetiredKeyError` if the signing key is not the store's newest.
    */
-  append(batches: readonly SeededBatch[], nowMs: number, signingKey: Uint8Array): Promise<readonly BatchResult[]> {
+  append(
+    texts: readonly TextBatch[],
+    seed: Uint8Array,
+    nowMs: number,
+    signingKey: Uint8Array,
+  ): Promise<readonly BatchResult[]> {
     return this.#transact(async () => {
-      this.#requireNewest(signingKey);
-      const results: BatchResult[] = [];
-      for (const batch of batches) {
-        const appended = await this.#logs.append(batch, nowMs);
-        this.#appended.push(appended);
-        results.push(appended.result);
-      }
-      return results;
+      await this.#requireNewest(signingKey);
+      this.#nowMs = nowMs;
+      this.#seed = seed;
+      const batches = texts.map((batch) => ({ ...batch, records: batch.records.map(readRecordText) }));
+      const appended = await appendBatches(this.#queries, batches, {
+        ...{ taking: "apart", tools: this.#tools, isBeginning: true },
+      });
+      this.#appended.push(appended);
+      return batches.map(({ tenantId, shown }) => {
+        const { log, results } = appended.outcomes.get(tenantId) as BatchResult;
+        return { log, results: shownOnly(results, shown) };
+      });
     });
   }
 
   /** Returns the newest state of a log, anchored, so that it may be signed. */
   async head(name: LogName, signingKey: Uint8Array): Promise<LogState | undefined> {
-    const head = await this.#logs.soundHead(name);
+    const head = await this.#soundHead(name);
     // After the head: a key that a later rotation retires may sign this tree.
-    this.#requireNewest(signingKey);
+    await this.#requireNewest(signingKey);
     if (head === undefined) return undefined;
     this.#anchor.advance([head]);
     const { tenantId, origin, size, root } = head;
@@ -110,7 +145,7 @@ export class SqliteWriter {
   }
 
   async indexRegistrations(tenantId: TenantId, key: Uint8Array): Promise<void> {
-    await this.#transact(() => this.#logs.indexRegistrations(tenantId, key));
+    await this.#transact(() => indexSomeRegistrations(this.#queries, tenantId, key));
   }
 
   /** Returns for each proof, in order, whether this is its first use. */
@@ -146,8 +181,8 @@ export class SqliteWriter {
 
   /** A real write, because a full disk still reads and locks. */
   async probe(nowMs: number, signingKey: Uint8Array): Promise<void> {
-    await transactOn(this.#connection, () => {
-      this.#requireNewest(signingKey);
+    await transactOn(this.#connection, async () => {
+      await this.#requireNewest(signingKey);
       this.#count.run();
       if (Number(this.#probe.run(nowMs).changes) !== 1) throw new Error("The store has lost its identity.");
     });
@@ -181,24 +216,35 @@ export class SqliteWriter {
   async #transact<Result>(work: () => Result | Promise<Result>): Promise<Result> {
     if (this.#connection.isTransaction) return work();
     this.#appended = [];
-    let isAnchored = false;
-    try {
-      const result = await transactOn(this.#connection, () => {
-        this.#logs.begin();
-        this.#count.run();
-        return work();
-      });
-      this.#anchor.advance(this.#appended.map(({ log }) => log));
-      isAnchored = true;
-      return result;
-    } finally {
-      this.#logs.end(isAnchored);
-    }
+    const result = await transactOn(this.#connection, () => {
+      this.#count.run();
+      return work();
+    });
+    for (const appended of this.#appended) this.#tools.keep(appended);
+    return result;
   }
 
-  #requireNewest(signingKey: Uint8Array): void {
-    const newest = this.#newestKey.get()?.public_key as Uint8Array | undefined;
-    if (newest === undefined) throw new Error("The store does not say which key signs its logs.");
-    if (!sameHash(newest, signingKey)) throw new RetiredKeyError(newest);
+  /** Returns a head, if it continues its anchor. */
+  async #soundHead(name: LogName): Promise<TimedLog | undefined> {
+    const tenantId = (await headByName(this.#queries, name))?.tenantId;
+    if (tenantId === undefined) return undefined;
+    // Before the head, outside of a transaction: a concurrent append between the two is no fault.
+    const anchored = this.#anchor.find(tenantId);
+    const head = await headByName(this.#queries, name);
+    await refuseUnsound(this.#queries, tenantId, head, anchored);
+    return head;
+  }
+
+  /** Rejects with `RetiredKeyError` if another key signs the store's logs. */
+  #requireNewest(signingKey: Uint8Array): Promise<void> {
+    this.#signingKey = signingKey;
+    return this.#keys.follow(this.#queries);
+  }
+
+  #draw(bytes: Uint8Array): Uint8Array {
+    if (this.#seed.length < bytes.length) throw new RangeError("The seed is too short.");
+    bytes.set(this.#seed.subarray(0, bytes.length));
+    this.#seed = this.#seed.subarray(bytes.length);
+    return bytes;
   }
 }

@@ -1,7 +1,7 @@
 /** What a process keeps of the leaves that wait for search indexes. */
 import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import { WaitingTerms } from "../../../src/stores/postgres/log/log-tools.ts";
+import { WaitingTerms } from "../../../src/stores/sql/log-tools.ts";
 
 const root = new Uint8Array(32) as never;
 

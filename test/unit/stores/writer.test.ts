@@ -32,11 +32,8 @@ const anchorOf = () => {
 };
 const key = new Uint8Array(32);
 const open = () => openConnection({ path, readOnly: false, busyTimeoutMs: 0 });
-const batch = () => ({
-  tenantId: alice,
-  records: [encodeRecord(makeRecord(alice)).text],
-  seed: random(new Uint8Array(seedBytes(1))),
-});
+const batch = () => ({ tenantId: alice, records: [encodeRecord(makeRecord(alice)).text] });
+const seed = () => random(new Uint8Array(seedBytes(1)));
 
 test("every commit is synced, whatever the file was opened with before", () => {
   const connection = open();
@@ -63,8 +60,8 @@ test("a head that someone moved meanwhile stores nothing", async () => {
   const connection = open();
   connection.prepare("INSERT INTO signing_keys (position, public_key) VALUES (0, ?)").run(key);
   const writer = new SqliteWriter(withoutEffect(connection, "UPDATE log_heads"), anchorOf(), "o");
-  await writer.append([batch()], clock.now(), key);
-  await expect(writer.append([batch()], clock.now(), key)).rejects.toThrow("moved by another writer");
+  await writer.append([batch()], seed(), clock.now(), key);
+  await expect(writer.append([batch()], seed(), clock.now(), key)).rejects.toThrow("moved by another writer");
   expect(connection.prepare("SELECT count(*) AS count FROM entries").get()).toEqual({ count: 2 });
   expect(connection.isTransaction).toBe(false);
   writer.close();

@@ -5,6 +5,7 @@ import type { ClientBase, PoolClient } from "pg";
 import type { Timers } from "../../../base/timers.ts";
 import {
   type Answer,
+  columnsOf,
   type Queries,
   queryRows,
   type Row,
@@ -80,6 +81,10 @@ export class PostgresConnection implements Transaction {
     await insertRows(this, table, rows);
   }
 
+  each(statement: TenantStatement, rows: readonly TenantRow[]): Promise<number> {
+    return changeEach(this, statement, rows);
+  }
+
   async command(sql: string): Promise<string> {
     if (this.#isEnded) throw new CalledOffError("The work on this connection was called off.");
     return (await this.#client.query(sql)).command;
@@ -133,7 +138,22 @@ export function queriesOf(client: ClientBase): Transaction {
       return { rows, count: rowCount ?? 0 };
     },
   };
-  return { ...queries, insert: (table, rows) => insertRows(queries, table, rows) };
+  return {
+    ...queries,
+    insert: (table, rows) => insertRows(queries, table, rows),
+    each: (statement, rows) => changeEach(queries, statement, rows),
+  };
+}
+
+/** One statement, whatever the number of rows. */
+async function changeEach(
+  queries: Queries,
+  { ofOne, ofMany }: TenantStatement,
+  rows: readonly TenantRow[],
+): Promise<number> {
+  const [first] = rows;
+  const isOne = rows.length === 1 && first !== undefined;
+  return (await (isOne ? queries.query(ofOne, first) : queries.query(ofMany, columnsOf(rows)))).count;
 }
 
 /**

@@ -3,6 +3,7 @@ import { DatabaseError } from "pg";
 import { ServiceError } from "../../../base/errors.ts";
 import { UnsoundLogError, UnstorableError } from "../../../ledger/ports/store.ts";
 import { DamagedError, damaged, IncompatibleStoreError, unavailable } from "../../files/errors.ts";
+import { ConflictError } from "../../sql/appending.ts";
 
 /** An error of the store's own transaction code, not of driver or server. */
 export class TransactionError extends Error {
@@ -22,11 +23,6 @@ export class TimeLimitError extends TransactionError {
 /** Slow work whose connection was needed. Nothing was committed. */
 export class CalledOffError extends TransactionError {
   override readonly name = "CalledOffError";
-}
-
-/** Another writer was first. Nothing was stored, and the next attempt sees the other's changes. */
-export class ConflictError extends TransactionError {
-  override readonly name = "ConflictError";
 }
 
 // SQLSTATE classes and codes, PostgreSQL documentation, appendix A.
@@ -81,6 +77,7 @@ export function toError(error: unknown): Error {
 function isOwn(error: Error): boolean {
   return (
     error instanceof TransactionError ||
+    error instanceof ConflictError ||
     error instanceof UnstorableError ||
     error instanceof DamagedError ||
     error instanceof IncompatibleStoreError ||

@@ -1,20 +1,50 @@
-/** Tools of an append, for one tenant or for many at once. */
+/** Tools of appends: they sequence records, add them to a log, and remember logs between two appends. */
 import { LRUCache } from "lru-cache";
-import type { Clock } from "../../../base/clock.ts";
-import type { RandomFill, TenantId } from "../../../base/ids.ts";
-import { EdgeCache } from "../../../ledger/append/edge-cache.ts";
-import { type Sequenced, seedBytes } from "../../../ledger/append/sequence.ts";
-import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
-import type { EncodedRecord, LogState } from "../../../ledger/ports/store.ts";
-import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
-import { type Hash, sameHash } from "../../../ledger/tlog/tree.ts";
-import { anchorConnection, createAnchor, SqliteAnchor } from "../../files/anchor.ts";
-import { addRecords, type LogIndex, sequenceRecords } from "../../sql/add-records.ts";
-import { refuseUnsound } from "../../sql/anchoring.ts";
-import type { StoredHead } from "../../sql/log-rows.ts";
-import type { Queries } from "../../sql/queries.ts";
-import { SearchTerms, type Waiting } from "../../sql/search-backlog.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
+import { EdgeCache } from "../../ledger/append/edge-cache.ts";
+import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../ledger/append/sequence.ts";
+import type { AnchoredLog } from "../../ledger/ports/anchor.ts";
+import { type CommittedRecord, type EncodedRecord, type LogState, UnstorableError } from "../../ledger/ports/store.ts";
+import { committedRecords } from "../../ledger/record/committed-record.ts";
+import { indexedRecords } from "../../ledger/search/search-terms.ts";
+import type { RightEdge, WrittenTile } from "../../ledger/tlog/right-edge.ts";
+import { type Hash, sameHash } from "../../ledger/tlog/tree.ts";
+import type { SqliteAnchor } from "../files/anchor.ts";
+import { refuseUnsound } from "./anchoring.ts";
+import { type KeptCall, keptCall } from "./idempotency-records.ts";
+import type { StoredHead } from "./log-rows.ts";
+import type { Queries } from "./queries.ts";
+import {
+  additionOf,
+  type IndexGeneration,
+  type ReadAgain,
+  type SearchAddition,
+  SearchTerms,
+  type Waiting,
+} from "./search-backlog.ts";
 import type { SigningKeysOfStore } from "./signing-keys.ts";
+
+/** The search index of a log as it is before an append. */
+export interface LogIndex {
+  readonly index: IndexGeneration | undefined;
+  readonly waiting: Waiting | undefined;
+  readonly read: ReadAgain | undefined;
+}
+
+/** Rows that a batch adds to the tables beside the head, under its lock. */
+export interface AddedRows {
+  readonly entries: readonly SealedEntry[];
+  readonly tiles: readonly WrittenTile[];
+  readonly calls: readonly KeptCall[];
+  readonly search: SearchAddition;
+}
+
+/** A log to which records were added. */
+export interface Grown extends Pick<LogIndex, "waiting"> {
+  readonly log: StoredHead;
+  readonly edge: RightEdge;
+}
 
 export interface LogToolsOptions {
   readonly anchor: SqliteAnchor | undefined;
@@ -23,6 +53,8 @@ export interface LogToolsOptions {
   readonly random: RandomFill;
   /** The keys that sign new trees; undefined if nothing is signed. */
   readonly keys?: SigningKeysOfStore | undefined;
+  /** Whether nothing else waits for this thread, so that large batches need not be made in turns. Default: false. */
+  readonly isAlone?: boolean;
 }
 
 export class LogTools {
@@ -30,6 +62,7 @@ export class LogTools {
   readonly clock: Clock;
   readonly random: RandomFill;
   readonly keys: SigningKeysOfStore | undefined;
+  readonly isAlone: boolean;
   readonly edges = new EdgeCache();
   /** Tenants whose newest append has an unknown outcome. */
   readonly doubted = new Set<TenantId>();
@@ -38,12 +71,13 @@ export class LogTools {
   readonly #originPrefix: string;
   readonly #terms = new SearchTerms();
 
-  constructor({ anchor, originPrefix, clock, random, keys }: LogToolsOptions) {
+  constructor({ anchor, originPrefix, clock, random, keys, isAlone = false }: LogToolsOptions) {
     this.anchoring = new LogAnchoring(anchor);
     this.#originPrefix = originPrefix;
     this.clock = clock;
     this.random = random;
     this.keys = keys;
+    this.isAlone = isAlone;
   }
 
   /**
@@ -51,18 +85,48 @@ export class LogTools {
    * `UnstorableError` if a record cannot be built.
    */
   sequence(head: StoredHead | undefined, records: readonly EncodedRecord[]): Sequenced {
+    const [first, ...rest] = records;
+    if (first === undefined) throw new UnstorableError("The batch is empty.");
     const seed = this.random(new Uint8Array(seedBytes(records.length)));
     const key = head === undefined ? this.keys?.at(this.keys.position) : undefined;
-    return sequenceRecords(head, records, this.clock.now(), seed, this.#originPrefix, key);
+    try {
+      return sequence(head, [first, ...rest], this.clock.now(), seed, this.#originPrefix, key);
+    } catch (cause) {
+      throw new UnstorableError(cause instanceof Error ? cause.message : "The record cannot be built.", { cause });
+    }
   }
 
+  /** Adds sequenced records to the edge. The result is valid after the commit of its rows. */
   addRecords(
     fresh: readonly EncodedRecord[],
     sequenced: Sequenced,
     edge: RightEdge,
-    of: LogIndex & { readonly tenantId: TenantId },
-  ) {
-    return addRecords(fresh, sequenced, edge, { ...of, terms: this.#terms });
+    { tenantId, ...index }: LogIndex & { readonly tenantId: TenantId },
+  ): { readonly log: LogState; readonly committed: readonly CommittedRecord[]; readonly rows: AddedRows } {
+    const { entries, head } = sequenced;
+    const before = edge.size;
+    for (const { leafHash } of entries) edge.append(leafHash);
+    const tree = edge.tree();
+    const log: LogState = { tenantId, origin: head.origin, size: edge.size, root: tree.root() };
+    const committed = committedRecords(sequenced, tree, log);
+    const own = entries.slice(-fresh.length);
+    const calls = fresh.flatMap(({ idempotency }, position) => {
+      const entry = own[position];
+      return idempotency === undefined || entry === undefined ? [] : [keptCall(idempotency, entry)];
+    });
+    const tiles = edge.takeTouched();
+    const records = indexedRecords(sequenced, fresh);
+    const search = additionOf(this.#terms, { ...index, before, size: log.size, records });
+    return { log, committed, rows: { entries, tiles, calls, search } };
+  }
+
+  /** Remembers logs, and advances the anchor to them. Must be called after the commit. */
+  keep({ logs, grown }: { readonly logs: readonly LogState[]; readonly grown: readonly Grown[] }): void {
+    for (const { log, edge, waiting } of grown) {
+      this.edges.put(log.tenantId, edge, log.root);
+      this.waiting.put(log, waiting);
+    }
+    this.anchoring.confirm(...logs);
   }
 }
 
@@ -93,6 +157,11 @@ class LogAnchoring {
   /** Returns the anchored state of a log, if there is one. */
   anchored(tenantId: TenantId): AnchoredLog | undefined {
     return this.#anchor?.find(tenantId);
+  }
+
+  /** Whether the anchor notes the erasure of a record, which also counts after a backup restores the record. */
+  notesErasure(tenantId: TenantId, recordId: RecordId): boolean {
+    return this.#anchor?.notesErasure(tenantId, recordId) === true;
   }
 
   /** Whether this state is known to be durable and anchored. */
@@ -133,16 +202,4 @@ export class WaitingTerms {
     if (waiting === undefined) this.#cache.delete(tenantId);
     else this.#cache.set(tenantId, { root, waiting });
   }
-}
-
-/** Short, because it blocks the event loop. Replicas hold the lock for microseconds. */
-const anchorBusyTimeoutMs = 500;
-
-/**
- * Opens the file, and creates it if it is missing. Throws `IncompatibleStoreError` if it is another kind of file, a
- * file system or SQLite error if it cannot be used.
- */
-export function openFileAnchor(path: string): SqliteAnchor {
-  createAnchor(path, anchorBusyTimeoutMs);
-  return SqliteAnchor.open({ ...anchorConnection, path, busyTimeoutMs: anchorBusyTimeoutMs });
 }

@@ -2,12 +2,12 @@
  * Appends the batches of one tenant, or of many, in the caller's transaction, under the locks of the logs' heads. One
  * statement per table carries the rows of several batches.
  */
-import type { TenantId } from "../../../base/ids.ts";
-import { planBatch } from "../../../ledger/append/batch-plan.ts";
-import { edgeOf, edgeTiles } from "../../../ledger/append/edge-cache.ts";
-import { encodeRecord } from "../../../ledger/append/record-text.ts";
-import type { Sequenced } from "../../../ledger/append/sequence.ts";
-import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
+import type { TenantId } from "../../base/ids.ts";
+import { planBatch } from "../../ledger/append/batch-plan.ts";
+import { edgeOf, edgeTiles } from "../../ledger/append/edge-cache.ts";
+import { encodeRecord } from "../../ledger/append/record-text.ts";
+import type { Sequenced } from "../../ledger/append/sequence.ts";
+import type { AnchoredLog } from "../../ledger/ports/anchor.ts";
 import {
   type BatchFailure,
   type BatchResult,
@@ -16,25 +16,27 @@ import {
   type LogState,
   type TenantBatch,
   UnstorableError,
-} from "../../../ledger/ports/store.ts";
-import { rotationRecord } from "../../../ledger/record/operator-records.ts";
-import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
-import { nodesOfTiles, proofTiles, type TileReader } from "../../../ledger/tlog/tile-nodes.ts";
-import { Tree } from "../../../ledger/tlog/tree.ts";
-import { DamagedError } from "../../files/errors.ts";
-import type { LogIndex } from "../../sql/add-records.ts";
-import { requireSound } from "../../sql/anchoring.ts";
-import { findKept, knownScopes, tilesOfKept } from "../../sql/idempotency-records.ts";
-import { lockHeads, type OwnTile, readTilesOf, type StoredHead } from "../../sql/log-rows.ts";
-import { insertHead, type OwnRows, touch, writeRows } from "../../sql/log-statements.ts";
-import type { Row } from "../../sql/queries.ts";
-import { addRegistrations, catchUpBeside, type FreshBatch } from "../../sql/registrations.ts";
-import { type IndexGeneration, leavesToRead, type ReadAgain, type Waiting } from "../../sql/search-backlog.ts";
-import { maxBytesAgain, type OwnRange, readToIndex } from "../../sql/search-fill.ts";
-import { beginIndex, indexesOf } from "../../sql/search-index.ts";
-import type { PostgresConnection } from "../connection/connection.ts";
-import { ConflictError, toError } from "../connection/errors.ts";
-import type { LogTools } from "./log-tools.ts";
+} from "../../ledger/ports/store.ts";
+import { rotationRecord } from "../../ledger/record/operator-records.ts";
+import { RightEdge } from "../../ledger/tlog/right-edge.ts";
+import { nodesOfTiles, proofTiles, type TileReader } from "../../ledger/tlog/tile-nodes.ts";
+import { Tree } from "../../ledger/tlog/tree.ts";
+import { DamagedError, damaged } from "../files/errors.ts";
+import { requireSound } from "./anchoring.ts";
+import { findKept, knownScopes, tilesOfKept } from "./idempotency-records.ts";
+import { lockHeads, type OwnTile, readTilesOf, type StoredHead } from "./log-rows.ts";
+import { insertHead, type OwnRows, touch, writeRows } from "./log-statements.ts";
+import type { Grown, LogIndex, LogTools } from "./log-tools.ts";
+import type { Row, Transaction } from "./queries.ts";
+import { addRegistrations, catchUpBeside, type FreshBatch } from "./registrations.ts";
+import { leavesToRead, type ReadAgain, type Waiting } from "./search-backlog.ts";
+import { maxBytesAgain, type OwnRange, readToIndex } from "./search-fill.ts";
+import { beginIndex, indexesOf } from "./search-index.ts";
+
+/** Another writer was first. Nothing was stored, and the next attempt sees the other's changes. */
+export class ConflictError extends Error {
+  override readonly name = "ConflictError";
+}
 
 /** Records of a batch that is made in one turn of the event loop, and shares a transaction. */
 export const maxShared = 128;
@@ -44,8 +46,8 @@ const recordsAtOnce = 16;
 const recordsSentAtOnce = 64;
 
 /**
- * How to take locked heads: skip them, or wait. `apart` waits for the head of one tenant, and does for its log what
- * others should not wait for: hand it over to a newer key, and complete its index of registrations.
+ * How to take locked heads: skip them, or wait. `apart` waits for the heads, and does for their logs what the tenants of
+ * a shared database should not wait for: hand them over to a newer key, and complete their indexes of registrations.
  */
 export type Taking = "skip" | "wait" | "apart";
 
@@ -53,7 +55,7 @@ export type Taking = "skip" | "wait" | "apart";
 export type PartOutcome = BatchResult | BatchFailure | "held";
 
 /** A tenant's part of the transaction, under the lock of its head. */
-export interface Part extends Omit<LogIndex, "read"> {
+export interface Part extends Partial<Omit<LogIndex, "read">> {
   readonly tenantId: TenantId;
   /** Empty if only the log's state is to become durable. */
   readonly records: readonly EncodedRecord[];
@@ -74,24 +76,20 @@ export interface Appended {
   readonly grown: readonly Grown[];
 }
 
-/** A log to which records were added. */
-interface Grown extends Pick<LogIndex, "waiting"> {
-  readonly log: StoredHead;
-  readonly edge: RightEdge;
-}
-
 export interface AppendingOptions {
   readonly taking: Taking;
   readonly tools: LogTools;
+  /** Whether to begin missing logs, rather than to leave them out. */
+  readonly isBeginning?: boolean;
 }
 
-/** Locks the heads of existing logs, and appends. Leaves out those that need their own transaction, and missing logs. */
+/** Locks the heads of logs, and appends. Leaves out those that need their own transaction. */
 export async function appendBatches(
-  connection: PostgresConnection,
+  connection: Transaction,
   batches: readonly TenantBatch[],
   options: AppendingOptions,
 ): Promise<Appended> {
-  const { taking, tools } = options;
+  const { taking, tools, isBeginning = false } = options;
   const tenants = batches.map(({ tenantId }) => tenantId);
   // All are sent at once and answered in this order, so reads behind the locks see their state.
   const [heads, keptRows, indexes] = await Promise.all([
@@ -105,7 +103,8 @@ export async function appendBatches(
   for (const { tenantId, records } of batches) {
     const head = heads.get(tenantId);
     if (head === undefined) {
-      if (taking === "skip" && tools.anchoring.hasLog(tenantId)) held.set(tenantId, "held");
+      if (isBeginning) parts.push({ tenantId, records, head });
+      else if (taking === "skip" && tools.anchoring.hasLog(tenantId)) held.set(tenantId, "held");
       continue;
     }
     if (taking === "apart") await tools.keys?.followLog(connection, head.keyPosition);
@@ -140,7 +139,7 @@ function handoverOf({ tenantId, keyPosition }: StoredHead, { keys, clock, random
 
 /** Appends to logs whose heads are locked, or that begin. Throws if a batch of one tenant cannot be appended. */
 export async function appendParts(
-  connection: PostgresConnection,
+  connection: Transaction,
   parts: readonly Part[],
   { taking, tools }: AppendingOptions,
 ): Promise<Appended> {
@@ -173,7 +172,7 @@ export async function appendParts(
       // Caused by this batch alone; nothing of it was sent.
       const isOfBatch = error instanceof UnstorableError || error instanceof DamagedError;
       if (taking === "apart" || !isOfBatch) throw error;
-      outcomes.set(tenantId, { error: toError(error) });
+      outcomes.set(tenantId, { error: error instanceof DamagedError ? damaged(error) : error });
     }
   }
   await Promise.all([
@@ -186,8 +185,8 @@ export async function appendParts(
 }
 
 /** Number of the batch's records that are made in one turn. */
-export function turnOf(batch: readonly EncodedRecord[]): number {
-  return batch.length > maxShared ? recordsAtOnce : batch.length;
+export function turnOf(batch: readonly EncodedRecord[], { isAlone }: Pick<LogTools, "isAlone">): number {
+  return batch.length > maxShared && !isAlone ? recordsAtOnce : batch.length;
 }
 
 /** A part with what was read for it. */
@@ -237,13 +236,13 @@ interface Added {
 
 /** Makes the rows of parts, and sends them while those of others are made. */
 class Appending {
-  readonly #connection: PostgresConnection;
+  readonly #connection: Transaction;
   readonly #tools: LogTools;
   readonly #sent: Promise<void>[] = [];
   #unsent: OwnRows[] = [];
   #unsentRecords = 0;
 
-  constructor(connection: PostgresConnection, tools: LogTools) {
+  constructor(connection: Transaction, tools: LogTools) {
     this.#connection = connection;
     this.#tools = tools;
   }
@@ -252,7 +251,10 @@ class Appending {
   async add(part: OpenedPart, read: ReadAgain | undefined, readTile: TileReader): Promise<Added> {
     const { tenantId, records, handover, kept = [], head, anchored } = part;
     requireSound(anchored, head, (size) => new Tree(size, nodesOfTiles(readTile)).root());
-    const plan = planBatch(records, knownScopes(kept, head, readTile));
+    const plan = planBatch(
+      records,
+      knownScopes(kept, head, readTile, (recordId) => this.#tools.anchoring.notesErasure(tenantId, recordId)),
+    );
     const fresh = [...handover, ...plan.fresh];
     if (fresh.length === 0 && head !== undefined) {
       if (part.edge !== undefined) this.#tools.edges.put(tenantId, part.edge, head.root);
@@ -271,16 +273,17 @@ class Appending {
   }
 
   /** Adds records in one turn, or more than these in several, so that other calls have theirs in between. */
-  async #addAll(part: OpenedPart & LogIndex, fresh: readonly EncodedRecord[], edge: RightEdge) {
+  async #addAll(part: OpenedPart & Partial<LogIndex>, fresh: readonly EncodedRecord[], edge: RightEdge) {
     const { tenantId } = part;
     const { keys } = this.#tools;
-    const atOnce = turnOf(fresh);
+    const atOnce = turnOf(fresh, this.#tools);
     const first = part.begun ?? this.#tools.sequence(part.head, fresh.slice(0, atOnce));
     const registeredTo = await this.#catchUp(part.head, first, fresh.length);
     const keyPosition = keys?.position ?? part.head?.keyPosition ?? 0;
     const committed: CommittedRecord[] = [];
     let log = part.head;
-    let { index, waiting, read }: LogIndex = part;
+    let { waiting, read }: Partial<LogIndex> = part;
+    let index = first.searchKey === undefined ? part.index : { generation: 1, key: first.searchKey, filledTo: 0 };
     for (let from = 0; from < fresh.length; from += atOnce) {
       if (from > 0) await this.#turn();
       const records = fresh.slice(from, from + atOnce);
@@ -288,7 +291,11 @@ class Appending {
       const added = this.#tools.addRecords(records, sequenced, edge, { tenantId, index, waiting, read });
       const { lastRecordedAtMs } = sequenced.head;
       const head = { ...added.log, lastRecordedAtMs, keyPosition, registeredTo: registeredTo ?? added.log.size };
-      if (log === undefined) await this.#begin(head, index);
+      if (log === undefined) {
+        if (!(await insertHead(this.#connection, head)))
+          throw new ConflictError("The log was opened by another writer.");
+        if (index !== undefined) await beginIndex(this.#connection, tenantId, index);
+      }
       this.#add({ ...added.rows, before: log, head }, records.length);
       committed.push(...added.committed);
       log = head;
@@ -306,12 +313,6 @@ class Appending {
     if (head === undefined || head.registeredTo === head.size) return undefined;
     const registeredTo = await catchUpBeside(this.#connection, head, artifactKey, records);
     return registeredTo === head.size ? undefined : registeredTo;
-  }
-
-  async #begin(head: StoredHead, index: IndexGeneration | undefined): Promise<void> {
-    const isOurs = await insertHead(this.#connection, head);
-    if (!isOurs) throw new ConflictError("The log was opened by another writer.");
-    if (index !== undefined) await beginIndex(this.#connection, head.tenantId, index);
   }
 
   #add(rows: OwnRows, records: number): void {

@@ -1,10 +1,9 @@
 /** Appends batches to logs: which of them share a transaction, what is retried, and how unknown outcomes are settled. */
 
-import { createSemaphore, type Semaphore } from "../../../base/fair-queue.ts";
-import type { TenantId } from "../../../base/ids.ts";
-import { planBatch } from "../../../ledger/append/batch-plan.ts";
-import { encodeRecord } from "../../../ledger/append/record-text.ts";
-import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
+import { createSemaphore, type Semaphore } from "../../base/fair-queue.ts";
+import type { TenantId } from "../../base/ids.ts";
+import { planBatch } from "../../ledger/append/batch-plan.ts";
+import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import {
   type BatchFailure,
   type BatchOutcome,
@@ -12,28 +11,25 @@ import {
   type LogState,
   type TenantBatch,
   UnstorableError,
-} from "../../../ledger/ports/store.ts";
-import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
-import { headByName, lockHead } from "../../sql/log-rows.ts";
-import { namingLog } from "../../sql/log-statements.ts";
-import type { WithHeadLock } from "../../sql/records-administration.ts";
-import { indexAllRegistrations, indexSomeRegistrations } from "../../sql/registrations.ts";
-import { indexOf } from "../../sql/search-index.ts";
-import { slowAfterMs } from "../connection/bulkhead.ts";
-import type { PostgresConnection } from "../connection/connection.ts";
-import { isConnectionLost, isLockTimeout, toError, UnknownOutcomeError } from "../connection/errors.ts";
-import { type ConnectionPool, ofMany } from "../connection/pool.ts";
+} from "../../ledger/ports/store.ts";
+import { type LogName, logNameOf } from "../../ledger/tlog/log-name.ts";
 import {
   type Appended,
   appendBatches,
   appendParts,
   maxShared,
-  type Part,
   type PartOutcome,
   type Taking,
   turnOf,
-} from "./appending.ts";
-import { LogTools, type LogToolsOptions } from "./log-tools.ts";
+} from "../sql/appending.ts";
+import { headByName } from "../sql/log-rows.ts";
+import { namingLog } from "../sql/log-statements.ts";
+import { LogTools, type LogToolsOptions } from "../sql/log-tools.ts";
+import type { Transaction } from "../sql/queries.ts";
+import { indexSomeRegistrations } from "../sql/registrations.ts";
+import { slowAfterMs } from "./connection/bulkhead.ts";
+import { isConnectionLost, isLockTimeout, toError, UnknownOutcomeError } from "./connection/errors.ts";
+import { type ConnectionPool, ofMany } from "./connection/pool.ts";
 
 /** Lock timeout of a transaction of many tenants. Transactions of tenants that are not stuck take much less. */
 const sharedLockTimeoutMs = 250;
@@ -140,7 +136,7 @@ export class LogWriter {
       const tenants = batches.map(({ tenantId }) => tenantId);
       const key = isApart ? first.tenantId : ofMany;
       const appended = await this.#doubting(tenants, () => this.#pool.retrying(attempt, key));
-      this.#keep(appended);
+      this.#tools.keep(appended);
       return appended;
     } catch (error) {
       // Some tenant's rows are locked, and the error does not name it: each tenant is retried alone.
@@ -170,64 +166,21 @@ export class LogWriter {
     return (await this.#append([{ tenantId, records: [] }], "apart")).logs[0];
   }
 
-  /**
-   * Runs work in one transaction under the lock of a tenant's head, and appends its records, at most once. The index of
-   * registrations gets all leaves first: an erased record can no longer be indexed. Durable and anchored when it
-   * resolves. Rejects like `confirm`, and as the work does.
-   */
-  async withHeadLock<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {
-    while (!(await this.indexRegistrations(tenantId)));
-    const attempt = async (connection: PostgresConnection) => {
-      const found = await lockHead(connection, tenantId);
-      await this.#tools.anchoring.refuseUnsound(connection, tenantId, found);
-      const head = found && (await indexAllRegistrations(connection, found, this.#freshKey()));
-      let appended: Appended = nothing;
-      const result = await work(connection, async (records) => {
-        if (head === undefined) throw new UnstorableError("The tenant has no log.");
-        // The work may have erased waiting leaves, so they are read again.
-        const search = { index: await indexOf(connection, tenantId), waiting: undefined };
-        const part = { tenantId, head, records: records.map(encodeRecord), ...search };
-        appended = await appendParts(connection, [part], { taking: "apart", tools: this.#tools });
-        return appended.outcomes.get(tenantId) as BatchResult;
-      });
-      return { result, appended };
-    };
-    const { result, appended } = await this.#doubting([tenantId], () =>
-      this.#pool.retrying(() => this.#pool.transaction(attempt)),
-    );
-    this.#keep(appended);
-    return result;
-  }
-
   /** Indexes some of the missing registrations, in its own transaction. Resolves with whether the index is complete. */
   indexRegistrations(tenantId: TenantId): Promise<boolean> {
-    const work = (connection: PostgresConnection) => indexSomeRegistrations(connection, tenantId, this.#freshKey());
+    const freshKey = this.#tools.random(new Uint8Array(artifactKeyBytes));
+    const work = (transaction: Transaction) => indexSomeRegistrations(transaction, tenantId, freshKey);
     return this.#pool.retrying(() => this.#pool.transaction(work), tenantId);
-  }
-
-  #freshKey(): Uint8Array {
-    return this.#tools.random(new Uint8Array(artifactKeyBytes));
-  }
-
-  /** Must be called after the commit. */
-  #keep({ logs, grown }: Appended): void {
-    for (const { log, edge, waiting } of grown) {
-      this.#tools.edges.put(log.tenantId, edge, log.root);
-      this.#tools.waiting.put(log, waiting);
-    }
-    this.#tools.anchoring.confirm(...logs);
   }
 
   /** Nothing is announced before the commit: only then is it known which key may sign the log. */
   async #open({ tenantId, records }: TenantBatch): Promise<Appended> {
     const { fresh } = planBatch(records, () => undefined);
-    const begun = this.#tools.sequence(undefined, fresh.slice(0, turnOf(fresh)));
+    const begun = this.#tools.sequence(undefined, fresh.slice(0, turnOf(fresh, this.#tools)));
     // First, in its own statement: the name's row may be on another node than the tenant's rows.
     await this.#pool.write(...namingLog(logNameOf(begun.head.origin), tenantId));
-    const index = { generation: 1, key: begun.searchKey as Uint8Array, filledTo: 0 };
-    const part: Part = { tenantId, records, head: undefined, begun, index, waiting: undefined };
     const opened = await this.#pool.transaction((connection) =>
-      appendParts(connection, [part], { taking: "apart", tools: this.#tools }),
+      appendParts(connection, [{ tenantId, records, head: undefined, begun }], { taking: "apart", tools: this.#tools }),
     );
     // A concurrent rotation may have missed this log; the old key must then not sign it.
     await this.#tools.keys?.follow(this.#pool);
@@ -250,6 +203,6 @@ export class LogWriter {
       appendBatches(connection, [{ tenantId, records: [] }], { taking: "apart", tools: this.#tools }),
     );
     this.#tools.doubted.delete(tenantId);
-    this.#keep(settled);
+    this.#tools.keep(settled);
   }
 }

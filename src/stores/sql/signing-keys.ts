@@ -1,24 +1,27 @@
 /** Which key signs the logs, according to the database, and the keys that this process has. */
-import type { ErasureStatement } from "../../../ledger/ports/record.ts";
-import { sameHash } from "../../../ledger/tlog/tree.ts";
-import type { KeyRing } from "../../sql/key-ring.ts";
-import type { Queries, Statement } from "../../sql/queries.ts";
+import type { ErasureStatement } from "../../ledger/ports/record.ts";
+import { sameHash } from "../../ledger/tlog/tree.ts";
+import type { KeyRing } from "./key-ring.ts";
+import type { Queries, Statement } from "./queries.ts";
 
 const keysByPosition: Statement = {
   name: "keys_by_position",
   text: "SELECT public_key FROM signing_keys ORDER BY position",
 };
 
+/** Follows the store's newest key, or throws. */
+type Ring = Pick<KeyRing, "current" | "statementOf" | "follow">;
+
 /**
  * A log's head holds the position of the key that signs the log. A rotation notes the new key first, then hands over
  * each log under the lock of its head. The holder of that lock therefore sees whether its key is still valid there.
  */
 export class SigningKeysOfStore {
-  readonly #ring: KeyRing;
+  readonly #ring: Ring;
   /** Public keys by position, as last read. Keys are never removed. */
   #keys: readonly Uint8Array[] = [];
 
-  constructor(ring: KeyRing) {
+  constructor(ring: Ring) {
     this.#ring = ring;
   }
 

@@ -1,14 +1,14 @@
 /** Checks before a store may be written to: schema, anchor and key. */
-import type { Clock } from "../../../base/clock.ts";
-import type { SigningKeys } from "../../files/key-file.ts";
-import { readCopyState, requireServable } from "../../sql/copy-state.ts";
-import { heads } from "../../sql/log-rows.ts";
-import { type Admission, admitKeys, checkAnchor, checkTimes } from "../../sql/prepare.ts";
-import type { Statement } from "../../sql/queries.ts";
-import type { ConnectionPool } from "../connection/pool.ts";
-import type { LogWriter } from "../log/log-writer.ts";
-import { isDistributed, requireDurableNodes } from "./distribute.ts";
-import { requireSchema } from "./migrate.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { SigningKeys } from "../files/key-file.ts";
+import { readCopyState, requireServable } from "../sql/copy-state.ts";
+import { heads } from "../sql/log-rows.ts";
+import { type Admission, admitKeys, checkAnchor, checkTimes } from "../sql/prepare.ts";
+import type { Statement } from "../sql/queries.ts";
+import type { ConnectionPool } from "./connection/pool.ts";
+import type { LogWriter } from "./log-writer.ts";
+import { isDistributed, requireDurableNodes } from "./schema/distribute.ts";
+import { requireSchema } from "./schema/migrate.ts";
 
 export interface PrepareOptions extends Admission {
   readonly pool: ConnectionPool;
@@ -36,7 +36,7 @@ export async function prepareStore(options: PrepareOptions): Promise<SigningKeys
     await connection.query(keysLock, []);
     // Again, under the lock: a copy that began meanwhile held it.
     requireServable(await readCopyState(connection), "The database");
-    return (await admitKeys(connection, options)).keys;
+    return admitKeys(connection, options);
   });
 }
 

@@ -20,7 +20,7 @@ import { openFileAnchor } from "./file-anchor.ts";
 import { LogWriter } from "./log-writer.ts";
 import { handOverLogs, prepareStore } from "./prepare.ts";
 import { isDistributed } from "./schema/distribute.ts";
-import { PostgresStore } from "./store.ts";
+import { postgresStore } from "./store.ts";
 
 /** Options of the ledger. The database must have this program's schema; the key is made if the store is empty. */
 export interface PostgresLedgerOptions extends ConnectionSettings {
@@ -92,14 +92,14 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     });
     await handOverLogs(pool, writer, keys.position);
     for (const line of describeUndone(await findUndone(pool))) logger?.warn({}, `${line}; ${undoneRemedy}`);
-    const store = new PostgresStore({ pool, writer, anchor, clock, keys });
+    const store = postgresStore({ pool, writer, anchor, clock, keys });
     const bounds = { slowWriteMs: slowAfterMs, maxWaitMs: timeoutMs };
     const limits = { ...defaultAppenderLimits, ...bounds, ...options.limits };
     const shared = await options.openAnchor?.(store, signer);
     return {
       ledger: ledgerOver(store, signer, { limits, anchor: shared, events: options.events }),
       shared: store,
-      stuck: () => store.stuck,
+      stuck: () => pool.stuck,
     };
   } catch (error) {
     await pool.close();

@@ -1,33 +1,21 @@
 /** The store of many replicas: PostgreSQL, over a few connections. */
-import type { ProofUse } from "../../auth/replay-store.ts";
+import type { ProofUse, ReplayStore } from "../../auth/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
-import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
-import type { StoredRecord } from "../../ledger/ports/record.ts";
-import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
-import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
-import type {
-  BatchOutcome,
-  CommittedRecord,
-  LedgerStore,
-  LogState,
-  StoredCosignature,
-  StoredTree,
-  TenantBatch,
-} from "../../ledger/ports/store.ts";
-import type { LogName } from "../../ledger/tlog/log-name.ts";
-import type { TileName } from "../../ledger/tlog/tiles.ts";
-import type { Hash } from "../../ledger/tlog/tree.ts";
+import type { TenantId } from "../../base/ids.ts";
+import { outsideConnections } from "../../base/timers.ts";
+import type { AttemptCounters, AttemptLimit, PortionCounters } from "../../domain/ports.ts";
+import type { LedgerStore, StoredCosignature } from "../../ledger/ports/store.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
 import { upToDate } from "../sql/found-registrations.ts";
 import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
-import type { Statement } from "../sql/queries.ts";
+import { ProofBatches } from "../sql/proof-batches.ts";
+import { type Statement, type Transaction, translated } from "../sql/queries.ts";
 import { StoreReader } from "../sql/reader.ts";
+import { givingBack, keyTenant, noteProofs, takeAttempts, takePortion } from "../sql/shared.ts";
 import type { SigningKeysOfStore } from "../sql/signing-keys.ts";
 import { isLockTimeout, toError } from "./connection/errors.ts";
 import type { ConnectionPool } from "./connection/pool.ts";
 import type { LogWriter } from "./log-writer.ts";
-import { SharedCounters } from "./shared.ts";
 
 /** Lock timeout of the probe, whose row no call needs, in milliseconds. */
 const probeLockMs = 100;
@@ -47,172 +35,139 @@ export interface PostgresStoreOptions {
   readonly keys: SigningKeysOfStore;
 }
 
-export class PostgresStore implements LedgerStore {
-  readonly #pool: ConnectionPool;
-  readonly #writer: LogWriter;
-  readonly #reader: StoreReader;
-  readonly #anchor: SqliteAnchor | undefined;
-  readonly #clock: Clock;
-  readonly #counters: SharedCounters;
-  readonly #keys: SigningKeysOfStore;
+/** Shared by all replicas on the database. */
+export type PostgresStore = LedgerStore & ReplayStore & AttemptCounters & PortionCounters;
 
-  constructor({ pool, writer, anchor, clock, keys }: PostgresStoreOptions) {
-    this.#pool = pool;
-    this.#keys = keys;
-    this.#writer = writer;
-    this.#reader = new StoreReader(pool);
-    this.#anchor = anchor;
-    this.#clock = clock;
-    this.#counters = new SharedCounters(pool, () => clock.now());
-  }
-
-  write(batches: readonly TenantBatch[]): Promise<readonly BatchOutcome[]> {
-    return this.#writer.write(batches);
-  }
-
-  find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
-    return this.#translated(() => this.#reader.find(tenantId, recordId));
-  }
-
-  proven(name: LogName, tree: StoredTree, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased"> {
-    return this.#translated(() => this.#reader.proven(name, tree, recordId));
-  }
-
-  registrations(tenantId: TenantId, names: readonly string[]): Promise<readonly ArtifactRegistrations[]> {
-    return this.#translated(() =>
+export function postgresStore({ pool, writer, anchor, clock, keys }: PostgresStoreOptions): PostgresStore {
+  const reader = bounded(pool, new StoreReader(pool));
+  const counters = bounded(pool, countersIn(pool, clock));
+  const writes = bounded(pool, {
+    head: writer.head.bind(writer),
+    registrations: (tenantId: TenantId, names: readonly string[]) =>
       upToDate(
-        () => this.#reader.lookAtRegistrations(tenantId, names),
-        async () => {
-          await this.#writer.indexRegistrations(tenantId);
-        },
+        () => reader.lookAtRegistrations(tenantId, names),
+        async () => void (await writer.indexRegistrations(tenantId)),
+      ),
+    async storeCosignatures(cosignatures: readonly StoredCosignature[]) {
+      // One by one: each is durable by itself, and no two tenants share a transaction.
+      for (const cosignature of cosignatures) await pool.retrying(() => pool.write(...keepingCosignature(cosignature)));
+    },
+    async keepPolicyRevision(revision: string, content: string | Uint8Array) {
+      // The server reads UTF-8 bytes as text; converting megabytes to a string would block the event loop.
+      await pool.retrying(() => pool.write(...keepingRevision(revision, content)));
+    },
+    async check() {
+      await pool.retrying(() => makeProbe(pool, keys, clock.now()));
+      anchor?.probe(clock.now());
+    },
+  });
+  return {
+    write: (batches) => writer.write(batches),
+    find: reader.find,
+    proven: reader.proven,
+    registrations: writes.registrations,
+    search: reader.search,
+    log: reader.log,
+    logs: reader.logs,
+    head: writes.head,
+    tile: reader.tile,
+    consistencyProof: reader.consistencyProof,
+    policyRevision: reader.policyRevision,
+    multiProof: reader.multiProof,
+    cosignatures: reader.cosignatures,
+    storeCosignatures: writes.storeCosignatures,
+    keepPolicyRevision: writes.keepPolicyRevision,
+    firstUse: counters.firstUse,
+    takeAttempt: counters.takeAttempt,
+    giveBackAttempt: counters.giveBackAttempt,
+    takePortion: counters.takePortion,
+    giveBackPortion: counters.giveBackPortion,
+    check: writes.check,
+    async close() {
+      await pool.close();
+      anchor?.close();
+    },
+  };
+}
+
+/** Runs each method of an object under one time limit, with the errors of the store's port. */
+function bounded<Target extends object>(pool: ConnectionPool, target: Target): Target {
+  return new Proxy(target, {
+    get:
+      (of, name) =>
+      (...args: unknown[]) => {
+        const method = Reflect.get(of, name) as (...args: unknown[]) => Promise<unknown>;
+        return translated({ toError }, () => pool.together(() => method.apply(of, args)));
+      },
+  });
+}
+
+/**
+ * Commits a write that takes the same way to disk and standbys as records. No call needs the row. If another session
+ * has locked it or its table, only the commit is made.
+ */
+async function makeProbe(pool: ConnectionPool, keys: SigningKeysOfStore, nowMs: number): Promise<void> {
+  try {
+    await pool.transaction(async (connection) => {
+      const { count } = await connection.query(probe, [nowMs]);
+      if (count !== 1) throw new Error("The store has lost its identity.");
+      await keys.follow(connection);
+    }, probeLockMs);
+  } catch (error) {
+    if (!isLockTimeout(error)) throw error;
+    const { rows } = await pool.transaction((connection) => connection.query(emptyCommit, []));
+    if (rows[0]?.is_read_only !== "off") throw new Error("The database takes no writes.");
+  }
+}
+
+/** Short-lived state that replicas share. Each tenant's counters, and its proofs, have their own transactions. */
+function countersIn(pool: ConnectionPool, clock: Clock): ReplayStore & AttemptCounters & PortionCounters {
+  const proofs = new Map<TenantId, ProofBatches>();
+  const transact = <Result>(work: (transaction: Transaction) => Promise<Result>, key: string) =>
+    pool.retrying(() => pool.transaction(work), key);
+  /** A batch's waits are not bounded by its first caller's time limit. */
+  const proofsOf = (tenantId: TenantId) =>
+    new ProofBatches((rows) =>
+      outsideConnections(() =>
+        transact((transaction) => noteProofs(transaction, tenantId, rows, clock.now()), tenantId),
       ),
     );
-  }
-
-  search(query: SearchQuery): Promise<SearchPage> {
-    return this.#translated(() => this.#reader.search(query));
-  }
-
-  logs(): Promise<readonly LogState[]> {
-    return this.#translated(() => this.#reader.logs());
-  }
-
-  log(name: LogName): Promise<LogState | undefined> {
-    return this.#translated(() => this.#reader.log(name));
-  }
-
-  head(name: LogName): Promise<LogState | undefined> {
-    return this.#translated(() => this.#writer.head(name));
-  }
-
-  tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined> {
-    return this.#translated(() => this.#reader.tile(name, tile));
-  }
-
-  consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined> {
-    return this.#translated(() => this.#reader.consistencyProof(name, first, second));
-  }
-
-  policyRevision(revision: string): Promise<string | undefined> {
-    return this.#translated(() => this.#reader.policyRevision(revision));
-  }
-
-  multiProof(name: LogName, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined> {
-    return this.#translated(() => this.#reader.multiProof(name, size, leafIndices));
-  }
-
-  cosignatures(): Promise<readonly StoredCosignature[]> {
-    return this.#translated(() => this.#reader.cosignatures());
-  }
-
-  storeCosignatures(cosignatures: readonly StoredCosignature[]): Promise<void> {
-    // One by one: each is durable by itself, and no two tenants share a transaction.
-    return this.#translated(async () => {
-      for (const cosignature of cosignatures)
-        await this.#pool.retrying(() => this.#pool.write(...keepingCosignature(cosignature)));
-    });
-  }
-
-  async keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void> {
-    await this.#translated(() =>
-      // The server reads UTF-8 bytes as text; converting megabytes to a string would block the event loop.
-      this.#pool.retrying(() => this.#pool.write(...keepingRevision(revision, content))),
-    );
-  }
-
-  /**
-   * Notes the use of a proof: exactly one call with the same proof gets true, on all replicas together, across
-   * restarts. Rejects with `store_unavailable` if that cannot be known.
-   * @param expiresAtMs milliseconds since the Unix epoch after which the use may be forgotten
-   */
-  firstUse(use: ProofUse, expiresAtMs: number): Promise<boolean> {
-    return this.#translated(() => this.#counters.firstUse(use, expiresAtMs));
-  }
-
-  /**
-   * Counts one attempt under each of the limits, for all replicas together, or under none if some are reached; resolves
-   * with those. Rejects with `store_unavailable`.
-   */
-  takeAttempt(limits: readonly AttemptLimit[]): Promise<readonly ReachedLimit[]> {
-    return this.#translated(() => this.#counters.take(limits));
-  }
-
-  /** Returns one attempt under each limit whose window has not ended. */
-  giveBackAttempt(limits: readonly AttemptLimit[]): Promise<void> {
-    return this.#translated(() => this.#counters.giveBack(limits));
-  }
-
-  /** Grants up to `wanted` of what the limit leaves to all replicas. Rejects with `store_unavailable`. */
-  takePortion(limit: AttemptLimit, wanted: number): Promise<Portion> {
-    return this.#translated(() => this.#counters.takePortion(limit, wanted));
-  }
-
-  giveBackPortion(limit: AttemptLimit, unused: number): Promise<void> {
-    return this.#translated(() => this.#counters.giveBackPortion(limit, unused));
-  }
-
-  async check(): Promise<void> {
-    await this.#translated(async () => {
-      await this.#pool.retrying(() => this.#probe());
-      this.#anchor?.probe(this.#clock.now());
-    });
-  }
-
-  /**
-   * Commits a write that takes the same way to disk and standbys as records. No call needs the row. If another session
-   * has locked it or its table, only the commit is made.
-   */
-  async #probe(): Promise<void> {
-    const nowMs = this.#clock.now();
-    try {
-      await this.#pool.transaction(async (connection) => {
-        const { count } = await connection.query(probe, [nowMs]);
-        if (count !== 1) throw new Error("The store has lost its identity.");
-        await this.#keys.follow(connection);
-      }, probeLockMs);
-    } catch (error) {
-      if (!isLockTimeout(error)) throw error;
-      const { rows } = await this.#pool.transaction((connection) => connection.query(emptyCommit, []));
-      if (rows[0]?.is_read_only !== "off") throw new Error("The database takes no writes.");
-    }
-  }
-
-  /** Tenants, and other keys, whose work is stuck; the longest first. */
-  get stuck(): readonly string[] {
-    return this.#pool.stuck;
-  }
-
-  async close(): Promise<void> {
-    await this.#pool.close();
-    this.#anchor?.close();
-  }
-
-  /** Runs work under one time limit, with the errors of the store's port. */
-  async #translated<Result>(work: () => Promise<Result>): Promise<Result> {
-    try {
-      return await this.#pool.together(work);
-    } catch (error) {
-      throw toError(error);
-    }
-  }
+  const giveBackPortion = async (limit: AttemptLimit, unused: number) =>
+    void (await pool.write(...givingBack(limit, unused, clock.now())));
+  const giveBackAttempt = async (limits: readonly AttemptLimit[]) =>
+    void (await Promise.all(limits.map((limit) => giveBackPortion(limit, 1))));
+  return {
+    /** Rejects with an error of the driver, `UnknownOutcomeError` or `store_unavailable` if the answer is unknown. */
+    async firstUse(use: ProofUse, expiresAtMs) {
+      const { tenantId } = use;
+      const batches = proofs.get(tenantId) ?? proofsOf(tenantId);
+      proofs.set(tenantId, batches);
+      try {
+        return await pool.inTime(batches.firstUse(use, expiresAtMs));
+      } finally {
+        if (batches.isIdle) proofs.delete(tenantId);
+      }
+    },
+    /**
+     * Counts of one tenant's counters, or of those without a tenant, are returned if another's limit is reached. For a
+     * moment too many may be counted, never too few.
+     */
+    async takeAttempt(limits) {
+      const groups = [...Map.groupBy(limits, keyTenant)];
+      const reached = await Promise.all(
+        groups.map(([key, group]) =>
+          transact((transaction) => takeAttempts(transaction, group, clock.now()), key || "addresses"),
+        ),
+      );
+      const all = reached.flat();
+      if (all.length > 0)
+        await giveBackAttempt(groups.flatMap(([, group], position) => (reached[position]?.length === 0 ? group : [])));
+      return all;
+    },
+    giveBackAttempt,
+    /** A portion of unknown outcome is requested again, and may be lost. */
+    takePortion: (limit, wanted) =>
+      transact((transaction) => takePortion(transaction, limit, wanted, clock.now()), keyTenant(limit) || "addresses"),
+    giveBackPortion,
+  };
 }

@@ -7,6 +7,7 @@ import type { ConfigFor } from "../config/config.ts";
 import { type FixedLimits, fixedLimits } from "../config/settings.ts";
 import type { AdmissionLimits } from "../http/admission.ts";
 import { runChecks } from "../ops/readiness.ts";
+import type { ServiceStores } from "../stores/sql/backend.ts";
 import { createLogger, type Logger, type RootLogger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import type { Tracing, TracingSettings } from "../telemetry/tracing.ts";
@@ -18,7 +19,7 @@ import { type LivePolicy, openLivePolicy } from "./live-policy.ts";
 import { createOperatorSide, policyReadiness } from "./operator-side.ts";
 import { openOpsViewers } from "./ops-viewers.ts";
 import { createPublicSide, openQuotas } from "./public-side.ts";
-import { type OpenedStores, openStores, storeReadiness, witnessingOf } from "./stores.ts";
+import { openStores, storeReadiness, witnessingOf } from "./stores.ts";
 
 /** The machine's facilities, which tests replace. */
 export interface Overrides {
@@ -161,8 +162,8 @@ async function tracingOf(
  */
 async function policyAndStores(
   openingPolicy: Promise<LivePolicy>,
-  openingStores: Promise<OpenedStores>,
-): Promise<readonly [LivePolicy, OpenedStores]> {
+  openingStores: Promise<ServiceStores>,
+): Promise<readonly [LivePolicy, ServiceStores]> {
   const [policy, stores] = await Promise.allSettled([openingPolicy, openingStores]);
   if (policy.status === "rejected") {
     if (stores.status === "fulfilled") await stores.value.ledger.close();

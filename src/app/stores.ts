@@ -1,35 +1,26 @@
 /** The store of a service and its witnesses, opened by its settings, and their readiness. */
-import type { ReplayStore } from "../auth/replay-store.ts";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Timers } from "../base/timers.ts";
 import type { WitnessSetting } from "../config/values.ts";
-import type { AttemptCounters, PortionCounters } from "../domain/ports.ts";
-import type { LedgerEvents, ServiceLedger } from "../ledger/append/ledger.ts";
+import type { LedgerEvents } from "../ledger/append/ledger.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
 import { trustedWitnesses } from "../ledger/witness/http-witness.ts";
 import { Witnesses, type WitnessStatusChange } from "../ledger/witness/witnesses.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { storeBackend } from "../stores/backends.ts";
 import { KeyFileError } from "../stores/files/key-file.ts";
+import type { ServiceStores } from "../stores/sql/backend.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Machine, ServeConfig } from "./gateway.ts";
-
-export interface OpenedStores {
-  readonly ledger: ServiceLedger;
-  /** Short-lived state that replicas share; closed with the ledger. */
-  readonly shared: ReplayStore & AttemptCounters & PortionCounters;
-  /** Tenants whose store operations fail, the longest first. */
-  readonly stuck: () => readonly string[];
-}
 
 /** Opens it. Rejects, naming the setting, if that is not possible. */
 export async function openStores(
   config: ServeConfig,
   machine: Machine,
   openAnchor: OpenSharedAnchor | undefined,
-): Promise<OpenedStores> {
+): Promise<ServiceStores> {
   const { clock, random, logger, metrics } = machine;
   const events: LedgerEvents = {
     committed: metrics.batchAppended,
@@ -38,15 +29,15 @@ export async function openStores(
     watchWaiting: (count) => metrics.watchQueue("append", count),
   };
   const backend = await storeBackend(config);
-  const { ledger, shared, stuck } = await backend
+  const stores = await backend
     .openStores(config, { clock, random, logger, openAnchor, events })
     .catch((cause: unknown) => {
       throw new Error(`${storeSetting(cause)}: ${cause instanceof Error ? cause.message : "cannot be opened"}`, {
         cause,
       });
     });
-  metrics.watchStuck(() => stuck().length);
-  return { ledger, shared, stuck };
+  metrics.watchStuck(() => stores.stuck().length);
+  return stores;
 }
 
 /** The setting that prevented a store from being opened. */
@@ -55,7 +46,7 @@ function storeSetting(problem: unknown): "SVC_LEDGER_KEY" | "SVC_STORE" {
 }
 
 /** Whether records can be written, with a remark about tenants whose records cannot. */
-export function storeReadiness({ ledger, stuck }: Pick<OpenedStores, "ledger" | "stuck">): ReadinessCheck {
+export function storeReadiness({ ledger, stuck }: Pick<ServiceStores, "ledger" | "stuck">): ReadinessCheck {
   return { name: "store", check: () => ledger.check(), remark: () => stuckRemark(stuck()) };
 }
 

@@ -1,7 +1,7 @@
 /** What the service's role may do, which connections it gets, and that readiness says what calls would. */
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
+import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
@@ -14,7 +14,7 @@ const first = tenant("tenant-0");
 const refusal = { reason: "store_unavailable" };
 let server: PostgresServer;
 let fixture: PostgresFixture;
-let stores: PostgresStores | undefined;
+let stores: ServiceStores | undefined;
 
 beforeAll(async () => {
   server = await startPostgres();
@@ -34,7 +34,7 @@ afterEach(async () => {
   await fixture.remove();
 });
 
-async function open(changes: Partial<Parameters<PostgresFixture["openStores"]>[0]> = {}): Promise<PostgresStores> {
+async function open(changes: Partial<Parameters<PostgresFixture["openStores"]>[0]> = {}): Promise<ServiceStores> {
   stores = await fixture.openStores({ clock, random, target: { ...fixture.target, user: "svc" }, ...changes });
   return stores;
 }

@@ -6,8 +6,8 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
 import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
-import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
+import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { type CuttingProxy, cuttingProxy } from "../contract/cutting-proxy.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
@@ -21,7 +21,7 @@ const names = Array.from({ length: 24 }, (_, at) => tenant(`tenant-${at}`));
 
 let server: PostgresServer;
 let fixture: PostgresFixture;
-let stores: PostgresStores;
+let stores: ServiceStores;
 
 beforeAll(async () => {
   server = await startPostgres({ settings: { log_statement: "all" } });
@@ -189,7 +189,7 @@ test("whatever goes wrong, each log stays gapless and holds what was acknowledge
         const record = isBad
           ? (taken[dice(taken.length)] as NewRecord)
           : makeRecord(names[dice(names.length)] as TenantId);
-        const appended = await (replicas[dice(2)] as PostgresStores).ledger.append(record);
+        const appended = await (replicas[dice(2)] as ServiceStores).ledger.append(record);
         taken.push(record);
         acknowledged.push({ ...appended, tenantId: record.tenantId });
       });

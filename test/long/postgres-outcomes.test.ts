@@ -2,8 +2,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended } from "../../src/ledger/ports/ledger.ts";
-import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
+import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { type CuttingProxy, cuttingProxy } from "../contract/cutting-proxy.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
@@ -18,7 +18,7 @@ const refused = { status: "rejected", reason: { reason: "store_unavailable", det
 
 let server: PostgresServer;
 let fixture: PostgresFixture;
-let stores: PostgresStores;
+let stores: ServiceStores;
 
 beforeAll(async () => {
   server = await startPostgres();

@@ -6,7 +6,7 @@ import type { RecordId, TenantId } from "../../src/base/ids.ts";
 import { systemTimers } from "../../src/base/timers.ts";
 import { type LogName, logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { runChecks } from "../../src/ops/readiness.ts";
-import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
+import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { type PostgresFixture, postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { type SlowProxy, slowProxy } from "../contract/slow-proxy.ts";
@@ -25,7 +25,7 @@ const well = tenant("well");
 
 let server: SharedPostgres;
 let fixture: PostgresFixture;
-let stores: PostgresStores;
+let stores: ServiceStores;
 let holder: Client;
 let lines: { readonly stuck?: string }[];
 
@@ -82,7 +82,7 @@ async function until(
   return { times, longestMs };
 }
 
-function readinessOf({ ledger, stuck }: PostgresStores) {
+function readinessOf({ ledger, stuck }: ServiceStores) {
   return runChecks([storeReadiness({ ledger, stuck })], systemTimers);
 }
 
@@ -171,7 +171,7 @@ describe("one time limit holds for all that is waited for", () => {
   const limitMs = 1_600;
   const [first = well] = stuck;
   let proxy: SlowProxy;
-  let slow: PostgresStores;
+  let slow: ServiceStores;
   let log: LogName;
 
   const openSlow = async (size: number) => {

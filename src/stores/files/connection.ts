@@ -95,17 +95,6 @@ export function inTransaction<Result>(connection: SqliteConnection, work: () => 
   }
 }
 
-/** Runs the reads on one state of the database: in the caller's transaction, or in a new one. */
-export function inSnapshot<Result>(connection: SqliteConnection, read: () => Result): Result {
-  if (connection.isTransaction) return read();
-  connection.exec("BEGIN");
-  try {
-    return read();
-  } finally {
-    if (connection.isTransaction) connection.exec("COMMIT");
-  }
-}
-
 /** Reads the store's identity. Throws if it is missing. */
 export function readStoreId(connection: SqliteConnection): string {
   const id = connection.prepare("SELECT store_id FROM store WHERE singleton = 1").get()?.store_id;

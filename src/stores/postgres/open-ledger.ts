@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { systemTimers, type Timers } from "../../base/timers.ts";
-import { type LedgerEvents, ledgerOver, type ServiceLedger } from "../../ledger/append/ledger.ts";
+import { type LedgerEvents, ledgerOver } from "../../ledger/append/ledger.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/limits.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
@@ -52,17 +52,12 @@ const defaultTimeoutMs = 5_000;
 /** A transaction of many tenants at a time, and readers: two connections. */
 const reservedConnections = 3;
 
-/** The stores, with the ledger for suites and benchmarks. */
-export interface PostgresStores extends ServiceStores {
-  readonly ledger: ServiceLedger;
-}
-
 /**
  * Opens the stores. Rejects with `IncompatibleStoreError` if the schema is not this program's, the database is not
  * durable, a log contradicts the anchor or the key is not the store's own; with an error of the driver or the file
  * system if it cannot be opened.
  */
-export async function openPostgresStores(options: PostgresLedgerOptions): Promise<PostgresStores> {
+export async function openPostgresStores(options: PostgresLedgerOptions): Promise<ServiceStores> {
   const { target, passwordFile, originPrefix, clock, random, logger } = options;
   const { poolSize = defaultPoolSize, timeoutMs = defaultTimeoutMs, timers = systemTimers } = options;
   requireOriginPrefix(originPrefix);

@@ -8,10 +8,9 @@ import type { LedgerStore, StoredCosignature } from "../../ledger/ports/store.ts
 import type { SqliteAnchor } from "../files/anchor.ts";
 import { upToDate } from "../sql/found-registrations.ts";
 import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
-import { ProofBatches } from "../sql/proof-batches.ts";
 import { type Statement, type Transaction, translated } from "../sql/queries.ts";
 import { StoreReader } from "../sql/reader.ts";
-import { givingBack, keyTenant, noteProofs, takeAttempts, takePortion } from "../sql/shared.ts";
+import { givingBack, keyTenant, noteProofs, ProofBatches, takeAttempts, takePortion } from "../sql/shared.ts";
 import type { SigningKeysOfStore } from "../sql/signing-keys.ts";
 import { isLockTimeout, toError } from "./connection/errors.ts";
 import type { ConnectionPool } from "./connection/pool.ts";

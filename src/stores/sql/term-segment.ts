@@ -91,11 +91,6 @@ export function unpackTerms(firstLeaf: number, packed: Uint8Array): readonly Ter
   return rows;
 }
 
-/** Returns the segment without one leaf. */
-export function withoutLeaf(firstLeaf: number, packed: Uint8Array, leafIndex: number): Uint8Array {
-  return withoutLeaves(firstLeaf, packed, new Set([leafIndex]));
-}
-
 /** Returns the segment without some leaves; the same value if it has none of them. */
 export function withoutLeaves(firstLeaf: number, packed: Uint8Array, leaves: ReadonlySet<number>): Uint8Array {
   const gone = new Uint8Array(bitBytes);

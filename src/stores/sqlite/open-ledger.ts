@@ -52,11 +52,6 @@ const defaultBusyTimeoutMs = 1_000;
 /** Starting may wait longer than serving: another process may be migrating. */
 const migrationBusyTimeoutMs = 10_000;
 
-/** The stores, with the ledger for suites and benchmarks. */
-export interface SqliteStores extends ServiceStores {
-  readonly ledger: ServiceLedger;
-}
-
 /** As `openSqliteStores`, for callers that need the ledger alone. */
 export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<ServiceLedger> {
   return (await openSqliteStores(options)).ledger;
@@ -67,7 +62,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Se
  * of a newer version or another program, and if a log contradicts the anchor or the key is not the store's own; with
  * `store_unavailable` or a file system error if it cannot be opened.
  */
-export async function openSqliteStores(options: SqliteLedgerOptions): Promise<SqliteStores> {
+export async function openSqliteStores(options: SqliteLedgerOptions): Promise<ServiceStores> {
   const { originPrefix, clock, random, logger } = options;
   requireOriginPrefix(originPrefix);
   const path = resolve(options.path);
@@ -118,7 +113,7 @@ async function openStores(
   threads: StoreThreads,
   keys: KeyRing,
   { clock, random, openAnchor, events, limits }: SqliteLedgerOptions,
-): Promise<SqliteStores> {
+): Promise<ServiceStores> {
   const store = await openSqliteStore({ threads, clock, random, keys });
   const anchor = await openAnchor?.(store, keys).catch(async (error: unknown) => {
     await store.close();

@@ -12,7 +12,7 @@ import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { LedgerStore } from "../../ledger/ports/store.ts";
 import { upToDate } from "../sql/found-registrations.ts";
 import type { KeyRing } from "../sql/key-ring.ts";
-import { ProofBatches } from "../sql/proof-batches.ts";
+import { ProofBatches } from "../sql/shared.ts";
 import { type Remote, remote } from "./protocol.ts";
 import type { SqliteReader } from "./queries.ts";
 import type { LateThread, StoreCaller } from "./thread.ts";

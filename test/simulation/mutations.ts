@@ -68,8 +68,10 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
   },
   "keys": {
     "stores/sqlite/writer.ts": [
-      ["append under a retired key", "      await this.#requireNewest(signingKey);\n      this.#nowMs", "      this.#signingKey = signingKey;\n      if (this.#nowMs === 0) await this.#keys.follow(this.#queries);\n      this.#nowMs"],
       ["publish under a retired key", "    await this.#requireNewest(signingKey);\n    if (head", "    if (head"],
+    ],
+    "stores/sql/signing-keys.ts": [
+      ["append under a retired key", "    this.#ring.follow(newest);\n", ""],
     ],
     "stores/sql/key-ring.ts": [
       ["sign on with the old key", "    this.#signer = new LogSigner(found);\n    this.#problem", "    this.#problem"],

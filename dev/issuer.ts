@@ -99,7 +99,7 @@ export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> 
   const url = `${options.tls === undefined ? "http" : "https"}://127.0.0.1:${port}`;
   // A provider's keys are fixed when it is created, and these grants keep no state in it: rotation creates a new one.
   const publish = () => {
-    handle = new Provider(url, configure(options, audience, clients, keys)).callback();
+    handle = quietly(() => new Provider(url, configure(options, audience, clients, keys)).callback());
   };
   publish();
   return {
@@ -127,6 +127,17 @@ export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> 
       return closed;
     },
   };
+}
+
+/** Without the provider's warnings that its sign-in pages are for development: this one is for nothing else. */
+function quietly<T>(work: () => T): T {
+  const { warn } = globalThis.console;
+  globalThis.console.warn = () => {};
+  try {
+    return work();
+  } finally {
+    globalThis.console.warn = warn;
+  }
 }
 
 function configure(

@@ -68,7 +68,9 @@ function* compile(
 ): Generator<undefined, CompiledBundle> {
   if (problems.length > 0) return { problems };
   const identity = yield* identify(bundle);
-  const engineSets = new EngineSets(sets, { evaluator, onCedar: new Set(disagreements.keys()), onDisagreement });
+  // If both are evaluated, each differing answer is reported.
+  const onCedar = new Set(evaluator === "both" ? [] : disagreements.keys());
+  const engineSets = new EngineSets(sets, { evaluator, onCedar, onDisagreement });
   const catalogue = inputCatalogue(bundle);
   const declared = bundle.entities;
   const source = declared && { declared, table: yield* EntityTable.from(entities ?? "") };

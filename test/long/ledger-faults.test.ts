@@ -69,11 +69,10 @@ async function expectIndexed(): Promise<void> {
 }
 
 /**
- * BEGIN, whether others wrote to store or anchor, the mark of changes, signing key; of the log that is known: 2 entries, 2 openings, tile,
- * advance; of the new one: head, anchor, signing key, 2 entries, 2 openings, tile, search key, open log;
- * COMMIT.
+ * BEGIN; the mark of changes; signing keys; heads and search keys of both logs; the anchor of each; the new log's head and
+ * search key; the heads; 4 entries; 4 openings; 2 tiles; COMMIT.
  */
-const commitOfThree = 22;
+const commitOfThree = 21;
 /** And on the anchor: BEGIN, 2 advances, COMMIT. */
 const operationsOfThree = commitOfThree + 4;
 const persisting = new Set<Fault>(["failAfter", "dieAfter"]);

@@ -139,7 +139,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   "policy/model": { knows: ["base"], packages: ["@cedar-policy/cedar-wasm", "node:module", "yaml"] },
   "policy/guidance": { knows: ["base", "policy/model"], packages: ["@cedar-policy/cedar-wasm"] },
   "policy/load": { knows: ["base", "policy/guidance", "policy/model"], packages: ["canonicalize", "yaml"] },
-  "policy/evaluate": { knows: ["policy/model"], packages: ["@cedar-policy/cedar-wasm", "lru-cache"] },
+  "policy/evaluate": { knows: ["base", "policy/model"], packages: ["@cedar-policy/cedar-wasm", "lru-cache"] },
   "policy/check": {
     knows: ["base", "policy/evaluate", "policy/guidance", "policy/load", "policy/model"],
     packages: ["@cedar-policy/cedar-wasm"],
@@ -161,6 +161,9 @@ const guardedModules = ["node:http", "node:http2", "node:https", "node:module", 
 /** Rooms that must not name a route, and the pattern of a route. */
 const withoutRoutes = ["ledger", "policy"];
 const route = /\/v1\/sdk|protection-plan|policy-resolve|key-access-plan|artifact-register/;
+
+/** The file that may call `JSON.parse`, which misreads names with escapes. */
+const jsonParser = "base/json.ts";
 
 /** Files that load a module named by their options. */
 const loaders = ["stores/sqlite/worker.ts"];
@@ -199,7 +202,7 @@ export function breaches(root: string): readonly Breach[] {
       const problem = problemOf(file, specifier);
       return problem === undefined ? [] : [{ file, line, problem }];
     }),
-    ...contents.flatMap(({ routes }) => routes),
+    ...contents.flatMap(({ others }) => others),
     ...circles(imports, (file) => file),
     ...circles(imports, (path) => (besides.includes(path) ? path : dirname(path))),
   ];
@@ -230,19 +233,19 @@ export function roomOf(file: string): string | undefined {
 
 interface Content {
   readonly imports: readonly Import[];
-  /** Routes that are named in a room that must not name any. */
-  readonly routes: readonly Breach[];
+  /** Routes that are named in a room that must not name any, and JSON that is parsed as it must not be. */
+  readonly others: readonly Breach[];
 }
 
 function contentOf(file: string, text: string): Content {
   const found: Import[] = [];
-  const routes: Breach[] = [];
+  const others: Breach[] = [];
   const { program, errors } = parseSync(file, text);
   if (errors.length > 0) throw new Error(`${file} does not parse: ${errors[0]?.message}`);
   const lineOf = ({ start }: { start: number }) => text.slice(0, start).split("\n").length;
   const isWithoutRoutes = withoutRoutes.some((room) => isWithin(file, room));
   const look = (node: { start: number }, said: string) => {
-    if (isWithoutRoutes && route.test(said)) routes.push({ file, line: lineOf(node), problem: "speaks of a route" });
+    if (isWithoutRoutes && route.test(said)) others.push({ file, line: lineOf(node), problem: "speaks of a route" });
   };
   const note = (node: { start: number }, source: unknown) => {
     const isText = typeof source === "object" && source !== null && "value" in source;
@@ -256,6 +259,10 @@ function contentOf(file: string, text: string): Content {
     ImportExpression: (node) => note(node, node.source),
     TSImportType: (node) => note(node, node.source),
     TSExternalModuleReference: (node) => note(node, node.expression),
+    MemberExpression: (node) => {
+      const isParse = text.slice(node.start, node.end) === "JSON.parse";
+      if (isParse && file !== jsonParser) others.push({ file, line: lineOf(node), problem: `use ${jsonParser}` });
+    },
     Literal: (node) => look(node, node.raw ?? ""),
     TemplateElement: (node) => look(node, node.value.raw),
     NewExpression: (node) => {
@@ -263,7 +270,7 @@ function contentOf(file: string, text: string): Content {
       if (base?.type === "MemberExpression" && base.object.type === "MetaProperty") note(node, path);
     },
   }).visit(program);
-  return { imports: found, routes };
+  return { imports: found, others };
 }
 
 function problemOf(file: string, specifier: string | undefined): string | undefined {

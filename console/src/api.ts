@@ -2,6 +2,7 @@
  * The routes of the operator listener. A token stays in this module's memory: a reload forgets it. The session of a
  * person who signed in at the issuer is a cookie, which no script can read.
  */
+import { parseJson } from "@client/json.ts";
 import type { GivenReceipt } from "./verify.ts";
 
 /** A log as `GET /ledger` lists it. */
@@ -258,7 +259,7 @@ export async function metricsText(): Promise<string> {
 }
 
 export async function answerOf<Answer>(path: string, init: RequestInit = {}): Promise<Answer> {
-  return (await answer(path, init)).json();
+  return parseJson(await (await answer(path, init)).text()) as Answer;
 }
 
 async function answer(path: string, init: RequestInit = {}): Promise<Response> {

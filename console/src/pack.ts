@@ -2,6 +2,7 @@
  * Verification of evidence packs, as `ledger pack verify` does it (docs/reference/ledger-formats.md). Of a selection by
  * value it checks every record and its place, and leaves to the command how much of the selection the pack proves.
  */
+import { parseJson } from "@client/json.ts";
 import { openCheckpoint, parseLogKey } from "@client/receipts/note.ts";
 import { canonicalText, verifyMaterial } from "@client/receipts/record.ts";
 import { formatHex, parseBase64, sameBytes, sha256 } from "@client/receipts/text-forms.ts";
@@ -98,7 +99,7 @@ class Body {
     if (typeof index !== "number" || index < this.#tree.size || index >= this.#size)
       fail("its leaf is out of order, there twice, or beyond the log");
     const leafBytes = bytesOf(textOf(line.leaf));
-    const leaf = objectOf(JSON.parse(textOf(line.leaf)));
+    const leaf = objectOf(parseJson(textOf(line.leaf)));
     const hash = await hashLeaf(leafBytes);
     await this.#tree.appendGap(index, Array.isArray(gap) ? gap.map(hashOf) : fail("its gap is malformed"));
     await this.#tree.append(hash, 0);
@@ -233,7 +234,7 @@ async function requireCurrentKey(note: string, keys: readonly string[], replaced
 
 /** The members of a line, which must be in canonical form. */
 function lineOf(text: string, type?: string): Members {
-  const value = objectOf(JSON.parse(text));
+  const value = objectOf(parseJson(text));
   if (canonicalText(value as Parameters<typeof canonicalText>[0]) !== text) fail("is not in canonical form");
   if (type !== undefined && value.type !== type) fail(`is not the ${type} of a pack`);
   return value;

@@ -1,7 +1,9 @@
 /** Fetches what an issuer publishes, such as its discovery document and key set, and its answers. */
+
 import { request } from "node:https";
 import { Readable } from "node:stream";
 import type { JWK } from "jose";
+import { parseJson } from "../base/json.ts";
 import { isLoopbackHost } from "../base/network.ts";
 import type { Timers } from "../base/timers.ts";
 import { keyProblem } from "./candidate-keys.ts";
@@ -185,7 +187,7 @@ export async function fetchJsonObject(
       await response.body?.cancel();
       throw new Error(`status ${response.status}`);
     }
-    const document: unknown = JSON.parse(await readText(response, maximumBytes));
+    const document: unknown = parseJson(await readText(response, maximumBytes));
     if (!isObject(document)) throw new Error("not a JSON object");
     return document;
   } catch (cause) {

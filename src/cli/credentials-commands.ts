@@ -2,9 +2,11 @@
  * `clients …`: which clients may request a session. `operators …`: who may read every log on the operator listener. A
  * running service reloads both within seconds.
  */
+
 import { randomFillSync } from "node:crypto";
 import type { AttributeValues } from "../base/caller.ts";
 import { parseTenantId, type RandomFill } from "../base/ids.ts";
+import { parseJson } from "../base/json.ts";
 import { hashSecret, newSecret } from "../credentials/client-secret.ts";
 import {
   formatOpsCredentials,
@@ -129,7 +131,7 @@ function areScopes(scopes: readonly string[]): boolean {
 function attributesOf(text: string | undefined): { readonly attributes?: AttributeValues } | string {
   if (text === undefined) return {};
   try {
-    return { attributes: parseClientAttributes(JSON.parse(text), "the object") };
+    return { attributes: parseClientAttributes(parseJson(text), "the object") };
   } catch (error) {
     return error instanceof SyntaxError ? "must be a JSON object" : (error as Error).message;
   }

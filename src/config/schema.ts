@@ -2,8 +2,10 @@
  * The parts of which schemas of settings and data files are made, and the reader that applies a schema. Messages complete
  * the sentence "NAME …" and do not repeat the value, because it may be a secret.
  */
+
 import * as v from "valibot";
 import { type Document, isScalar, parseDocument, visit } from "yaml";
+import { parseJson } from "../base/json.ts";
 
 /** A schema of a value that was read from text or a file. */
 export type Schema<T> = v.GenericSchema<unknown, T>;
@@ -134,7 +136,7 @@ export function parseDataFile(text: string): unknown {
  */
 function parsedAsJson(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parseJson(text);
     const written = text.replaceAll(/("(?:[^"\\]|\\.)*")|\s+/g, "$1");
     return JSON.stringify(value).length === written.length ? value : undefined;
   } catch {

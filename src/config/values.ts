@@ -1,6 +1,8 @@
 /** Schemas of the values of settings. */
+
 import * as v from "valibot";
 import { parseTenantId, type TenantId } from "../base/ids.ts";
+import { parseJson } from "../base/json.ts";
 import { isCanonicalKeyReference } from "../base/key-reference-form.ts";
 import { isLoopbackHost, parseNetwork } from "../base/network.ts";
 import { parsePostgresUrl, type StoreLocation } from "../base/postgres-url.ts";
@@ -156,7 +158,7 @@ function mapSetting<T>(schema: Schema<T>): Schema<T> {
     v.rawTransform(({ dataset: { value }, addIssue, NEVER }): unknown => {
       if (typeof value !== "string") return value;
       try {
-        JSON.parse(value);
+        parseJson(value);
       } catch {
         addIssue({ message: "must be a map, as a JSON object" });
         return NEVER;

@@ -1,4 +1,5 @@
 /** The registered clients, for the session route. */
+
 import { createHash } from "node:crypto";
 import {
   type AttributeDeclarations,
@@ -8,6 +9,7 @@ import {
   typeNames,
 } from "../base/caller.ts";
 import { parseTenantId, type TenantId } from "../base/ids.ts";
+import { parseJson } from "../base/json.ts";
 import { defaultCost, formatSecretHash, isSecret, parseSecretHash, type SecretHash } from "./client-secret.ts";
 
 export class FileSessionClients {
@@ -112,7 +114,7 @@ export function formatClientFile(clients: readonly RegisteredClient[]): string {
 function parseObject(text: string): Record<string, unknown> {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseJson(text);
   } catch {
     // The parser's message quotes the text.
     throw new Error("is not JSON");

@@ -1,6 +1,8 @@
 /** The thread of `playground.ts`: tries one draft, and answers once. */
+
 import { parentPort, workerData } from "node:worker_threads";
 import type { TenantId } from "../base/ids.ts";
+import { parseJson } from "../base/json.ts";
 import { utf8Text } from "../base/text-forms.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import type { SearchPage } from "../ledger/ports/search.ts";
@@ -28,7 +30,7 @@ export interface RecordedSample {
 }
 
 const { inForce, draft, settings, recorded } = workerData as Trial;
-const bundle = JSON.parse(utf8Text(inForce)) as PolicyBundle;
+const bundle = parseJson(utf8Text(inForce)) as PolicyBundle;
 const answer = await tryDraft(bundle, draft, settings, async (engines) => {
   if (recorded === undefined) return {};
   const { tenantId, page, records, isCut } = recorded;

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { AttributeValues } from "../base/caller.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
-import type { JsonObject, JsonValue } from "../base/json.ts";
+import { type JsonObject, type JsonValue, parseJson } from "../base/json.ts";
 import { evaluationPath } from "../base/vocabulary.ts";
 import { artifactNames } from "../ledger/artifacts/registrations.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
@@ -170,7 +170,7 @@ function isDecisionRoute(route: string | undefined): route is DecisionRequest["r
 function evaluate(record: StoredRecord, { caller }: PolicyQuery, decision: PolicyDecision): Evaluated {
   // Serialized as in the record, which has no absent members.
   const { registered, reasons_withheld } = record.outcome;
-  const outcome = JSON.parse(
+  const outcome = parseJson(
     JSON.stringify(decisionOutcome(decision, caller, registered, reasons_withheld)),
   ) as JsonObject;
   const [before, after] = [flatten(record.outcome), flatten(outcome)];

@@ -1,6 +1,8 @@
 /** Reads requests about logs: parameters of a URL, JSON bodies, and criteria of a search. */
+
 import type { FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
+import { parseJson } from "../base/json.ts";
 import {
   isContentParameter,
   parseSearch,
@@ -56,7 +58,7 @@ function parseObject(body: Uint8Array): Query {
   let value: unknown;
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
-    value = JSON.parse(text);
+    value = parseJson(text);
   } catch {
     throw refusal;
   }

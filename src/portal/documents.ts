@@ -8,7 +8,7 @@ import { STATUS_CODES } from "node:http";
 import { stringify } from "yaml";
 import { refusedToken, underDpop } from "../auth/challenge.ts";
 import type { ServiceError } from "../base/errors.ts";
-import type { JsonObject, JsonValue } from "../base/json.ts";
+import { type JsonObject, type JsonValue, parseJson } from "../base/json.ts";
 import type { AuthMode, ProofOfPossession, SdkRoute } from "../base/vocabulary.ts";
 import { authzenRoutes, bulkRoutes, routes, type ScopeTable } from "../domain/routes.ts";
 
@@ -83,7 +83,7 @@ const writtenPrefix = /\bx-svc-/g;
 /** The document with a deployment's values. Pure. Throws if a path of the document is not in the table of routes. */
 export function withValues(text: string, options: DocumentOptions): JsonObject {
   const { service, version, headerPrefix, scopes, authMode, proofOfPossession, maxBodyBytes, serverUrl } = options;
-  const document = JSON.parse(text.replaceAll(writtenPrefix, headerPrefix)) as Document;
+  const document = parseJson(text.replaceAll(writtenPrefix, headerPrefix)) as Document;
   const { info, paths, components } = document;
   info.title = info.title.replace(/^[^:]*/, service);
   info.version = version;
@@ -174,7 +174,7 @@ function shareAnswers(answersOfRoutes: readonly Record<string, Answer>[]): Recor
     const most = texts.reduce((best, text) => (timesOf(text) > timesOf(best) ? text : best));
     if (most === undefined || timesOf(most) < 2) continue;
     const name = (STATUS_CODES[status] ?? status).replaceAll(/[^A-Za-z]/g, "");
-    shared[name] = JSON.parse(most) as Answer;
+    shared[name] = parseJson(most) as Answer;
     answersOfRoutes.forEach((answers, i) => {
       if (texts[i] === most) answers[status] = { $ref: `#/components/responses/${name}` };
     });
@@ -263,5 +263,5 @@ export function toJsonText(document: JsonObject): string {
 /** YAML of the same values. No aliases: many readers of OpenAPI do not follow them. */
 export function toYamlText(document: JsonObject): string {
   // Through JSON, so that repeated values are written out and undefined ones omitted.
-  return stringify(JSON.parse(JSON.stringify(document)), { aliasDuplicateObjects: false, lineWidth: 110 });
+  return stringify(parseJson(JSON.stringify(document)), { aliasDuplicateObjects: false, lineWidth: 110 });
 }

@@ -44,6 +44,12 @@ test("a room that knows no route has none, and no import is computed", () => {
   ).toEqual([1, 2]);
 });
 
+test("JSON is parsed in one file", () => {
+  const text = "export const value = JSON.parse('{}');";
+  const found = judged({ "base/json.ts": text, "base/any.ts": text, "policy/model/any.ts": text });
+  expect(found.map(({ file }) => file)).toEqual(["base/any.ts", "policy/model/any.ts"]);
+});
+
 test("a file belongs to a room", () => {
   const found = judged({ "stray.ts": "export const stray = true;" });
   expect(found).toEqual([{ file: "stray.ts", line: 1, problem: "belongs to no room" }]);

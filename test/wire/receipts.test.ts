@@ -208,6 +208,20 @@ test("a receipt that was changed anywhere does not verify", async () => {
   expect(() => verifyReceipt(partial, verifier)).toThrow("only a part");
 });
 
+test("attributes keep their names, also those that V8 would misread", async () => {
+  const register = sample("artifact-register") as object;
+  for (const name of ["\\", '"']) {
+    const { body, receipt } = await ask(
+      "artifact-register",
+      {},
+      { ...register, attributes: { "!": "a", [name]: "b" } },
+    );
+    const verified = verifyReceipt(given(receipt), trusted(given(receipt)));
+    expect(verified).toMatchObject({ record: { request: { attributes: { "!": "a", [name]: "b" } } } });
+    expect(body.registration).toBeDefined();
+  }
+});
+
 test("one key on six clients of four protocols is one record, with one receipt that verifies", async () => {
   const clients = wireClients(gateway.url);
   const method = methodOn("/v1/sdk/evidence");

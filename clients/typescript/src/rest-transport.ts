@@ -19,6 +19,7 @@ import {
 import { runUnaryCall } from "@connectrpc/connect/protocol";
 import { http } from "../../../gen/google/api/annotations_pb.ts";
 import { exchange, fetchHttpClient, type HttpAnswer, type HttpClient } from "./http.ts";
+import { parseJson } from "./json.ts";
 import { fromRouteJson, toRouteJson } from "./json-spelling.ts";
 import { refusalOf } from "./rest-refusal.ts";
 
@@ -92,7 +93,7 @@ function send(client: HttpClient, { url, header, signal, requestMethod }: UnaryR
 function decode<Desc extends DescMessage>(desc: Desc, answer: HttpAnswer): MessageShape<Desc> {
   if (answer.status !== 200) throw refusalOf(answer);
   try {
-    return fromRouteJson(desc, JSON.parse(answer.text) as JsonValue);
+    return fromRouteJson(desc, parseJson(answer.text) as JsonValue);
   } catch (cause) {
     throw new ConnectError("the answer is not one of the platform's", Code.Internal, undefined, undefined, cause);
   }

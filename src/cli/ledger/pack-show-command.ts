@@ -1,4 +1,5 @@
 import { createReadStream } from "node:fs";
+import { parseJson } from "../../base/json.ts";
 import { contentAddress } from "../../base/text-forms.ts";
 import { visibleLine } from "../../base/visible-text.ts";
 import {
@@ -26,7 +27,7 @@ export const ledgerPackShowCommand = command({
     const shown = policies.map(({ revision, content }) => ({
       revision,
       shown: content !== undefined,
-      ...(options.policies === true && content !== undefined && { bundle: JSON.parse(content) as PolicyBundle }),
+      ...(options.policies === true && content !== undefined && { bundle: parseJson(content) as PolicyBundle }),
     }));
     const lines = [
       `tenant ${tenant_id}, ${JSON.stringify(selection)}, made ${made_at}; not verified`,

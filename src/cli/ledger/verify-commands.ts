@@ -1,6 +1,8 @@
 /** `ledger verify` and `receipt verify`, and the keys that a verification trusts. */
+
 import { readFileSync } from "node:fs";
 import { systemClock } from "../../base/clock.ts";
+import { parseJson } from "../../base/json.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import {
   answerDifferences,
@@ -192,7 +194,7 @@ const maxFileBytes = 16 * 1024 * 1024;
 function readEarlierState(file: string, keysOf: (origin: string) => readonly LogVerifier[]): EarlierState {
   const text = readOrRefuse(file);
   try {
-    const receipt = findReceipt(parseJson(text));
+    const receipt = findReceipt(readJson(text));
     const note = receipt === undefined ? text : parseTlogProof(receipt.proof).checkpoint;
     const keys = keysOf(parseCheckpoint(note).origin);
     const { verifier } = openWithAny(note, keys);
@@ -217,9 +219,9 @@ function readOrRefuse(file: string): string {
 }
 
 /** Undefined if the text is not JSON: it may be a checkpoint. */
-function parseJson(text: string): unknown {
+function readJson(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return undefined;
   }
@@ -255,7 +257,7 @@ interface File {
 function read(file: string): File {
   let answer: unknown;
   try {
-    answer = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(file)));
+    answer = parseJson(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(file)));
   } catch (error) {
     const isOfFile = error instanceof Error && "code" in error && error.code !== "ERR_ENCODING_INVALID_ENCODED_DATA";
     const code = isOfFile ? ` (${String(error.code)})` : ": it is not JSON";

@@ -1,6 +1,8 @@
 /** The question for `policy explain`: a file, or options. */
+
 import { readFile } from "node:fs/promises";
 import { type AttributeDeclarations, attributeProblems } from "../../base/caller.ts";
+import { parseJson } from "../../base/json.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import { place } from "../../policy/check/question.ts";
 import { parsePolicyTests } from "../../policy/load/policy-test-file.ts";
@@ -107,7 +109,7 @@ async function recordedQuestion(text: string): Promise<Question | undefined> {
 
 function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parseJson(text);
     return typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
   } catch {
     return undefined;

@@ -1,6 +1,6 @@
 /** Resolves the pending appends of a batch, with signed receipts. */
 import { ServiceError } from "../../base/errors.ts";
-import type { JsonObject } from "../../base/json.ts";
+import { type JsonObject, parseJson } from "../../base/json.ts";
 import type { Appended, Receipt } from "../ports/ledger.ts";
 import type { BatchResult, CommittedRecord, NotAppended, StoredTree } from "../ports/store.ts";
 import type { Checkpoint } from "../tlog/checkpoint.ts";
@@ -37,7 +37,7 @@ function appended(log: string, committed: CommittedRecord, tree: SignedTree): Ap
     leafIndex,
     recordedAt,
     receipt: receiptOf(log, committed, tree),
-    ...(earlierAnswer !== undefined && { earlierAnswer: JSON.parse(earlierAnswer) as JsonObject }),
+    ...(earlierAnswer !== undefined && { earlierAnswer: parseJson(earlierAnswer) as JsonObject }),
   };
 }
 

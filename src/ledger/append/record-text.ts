@@ -3,6 +3,7 @@
  * the log's head, only has to join texts. The lines of text are for a store in another thread: JSON text has no line
  * breaks, so they are all other members as JSON, the request, the outcome, and the answer for retries, if there is one.
  */
+import { parseJson } from "../../base/json.ts";
 import type { AppendableRecord, EncodedIdempotency, EncodedRecord } from "../ports/store.ts";
 import { assertedCanonicalText, assertedJsonText } from "../record/canonical.ts";
 import { contentTermsOf } from "../search/search-terms.ts";
@@ -38,7 +39,7 @@ export function readRecordText(text: string): EncodedRecord {
   const [json, request, outcome, answer] = lines;
   if (json === undefined || request === undefined || outcome === undefined || lines.length > 4)
     throw new TypeError("The text is no record's.");
-  const others = JSON.parse(json) as Others;
+  const others = parseJson(json) as Others;
   if ((others.idempotency === undefined) !== (answer === undefined)) throw new TypeError("The text is no record's.");
   return encodedOf(others, { request, outcome, answer, text });
 }

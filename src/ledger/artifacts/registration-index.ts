@@ -3,7 +3,7 @@
  * cleartext, and its key is stored and backed up with the openings.
  */
 import { createHmac } from "node:crypto";
-import type { JsonObject } from "../../base/json.ts";
+import { type JsonObject, parseJson } from "../../base/json.ts";
 import type { EncodedRecord } from "../ports/store.ts";
 import {
   countingRegistrations,
@@ -78,7 +78,7 @@ export function encodedRegistrations(
 ): readonly ReadonlyMap<string, Registration>[] {
   return records.flatMap(({ kind, caller, ...record }, position) => {
     if (kind !== "registration") return [];
-    const [request, outcome] = [record.request, record.outcome].map((text) => JSON.parse(text) as JsonObject);
+    const [request, outcome] = [record.request, record.outcome].map((text) => parseJson(text) as JsonObject);
     return [registrationsOf(firstLeafIndex + position, { kind, caller, request, outcome } as RegistrationSource)];
   });
 }

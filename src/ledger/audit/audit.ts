@@ -2,6 +2,7 @@
  * Walks a whole log, leaf by leaf, for its operator, and reports the first problem. Memory: one tile per level, and the
  * ids of erased records up to their erasure, for a log of any size.
  */
+import { parseJson } from "../../base/json.ts";
 import type { AuditedLog, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
@@ -123,7 +124,7 @@ function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefin
   const { sealed, opening } = entry;
   const bytes = orFinding(() => open(sealed, opening, leaf.commitment), leafIndex, "does not open its record");
   const record = orFinding(
-    () => JSON.parse(Buffer.from(bytes).toString("utf8")) as StoredRecord,
+    () => parseJson(Buffer.from(bytes).toString("utf8")) as StoredRecord,
     leafIndex,
     "has no record",
   );
@@ -273,7 +274,7 @@ export async function findRotations(entries: AsyncIterable<StoredEntry>): Promis
     const { kind, commitment } = parseLeaf(leaf);
     if (kind !== "key_rotation") continue;
     if (opening === undefined) throw new Error(`leaf ${leafIndex} of kind key_rotation cannot be opened`);
-    const record = JSON.parse(Buffer.from(open(sealed, opening, commitment)).toString("utf8")) as StoredRecord;
+    const record = parseJson(Buffer.from(open(sealed, opening, commitment)).toString("utf8")) as StoredRecord;
     const problem = audit.next(leafIndex, record);
     if (problem !== undefined) throw new Error(problem.message);
   }

@@ -3,6 +3,7 @@
  * compared with the records. Problems are collected instead of thrown, so that one does not hide others, nor problems
  * of the log.
  */
+import { parseJson } from "../../base/json.ts";
 import { contentAddress } from "../../base/text-forms.ts";
 import { storedArtifact } from "../artifacts/registration-index.ts";
 import {
@@ -275,7 +276,7 @@ const remedy = "ledger reindex rebuilds the index";
 function readRegistration({ leafIndex, leaf, sealed, opening }: StoredEntry, name: string): Registration | undefined {
   if (opening === undefined) return undefined;
   try {
-    const record = JSON.parse(Buffer.from(open(sealed, opening, parseLeaf(leaf).commitment)).toString("utf8"));
+    const record = parseJson(Buffer.from(open(sealed, opening, parseLeaf(leaf).commitment)).toString("utf8"));
     return registrationsOf(leafIndex, record as StoredRecord).get(name);
   } catch {
     return undefined;

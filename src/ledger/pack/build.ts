@@ -1,6 +1,8 @@
 /** Creates packs. */
+
 import { createHash, type Hash as Digest } from "node:crypto";
 import { isCleanText } from "../../base/ids.ts";
+import { parseJson } from "../../base/json.ts";
 import { contentAddress, formatBase64 } from "../../base/text-forms.ts";
 import type { StoreArchive, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
@@ -319,7 +321,7 @@ async function entryAt(source: PackSource, head: LogState, leafIndex: number): P
 
 /** The record of an entry that was not erased. Throws a PackError if it does not verify. */
 function openRecord(entry: StoredEntry): StoredRecord {
-  return JSON.parse(Buffer.from(openBytes(entry)).toString("utf8")) as StoredRecord;
+  return parseJson(Buffer.from(openBytes(entry)).toString("utf8")) as StoredRecord;
 }
 
 /** Bytes of the record of an entry that was not erased. Throws a PackError if it does not verify. */

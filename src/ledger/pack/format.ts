@@ -2,7 +2,7 @@
  * Lines of an evidence pack. Each is an object in canonical JSON (RFC 8785) that ends with a newline: one header; then
  * entries in the order of the log, with each policy revision before the first entry that it decided; one end.
  */
-import type { JsonObject } from "../../base/json.ts";
+import { type JsonObject, parseJson } from "../../base/json.ts";
 import { isMoment } from "../../base/text-forms.ts";
 import type { SearchField } from "../ports/search.ts";
 import { assertedCanonicalText, canonicalText } from "../record/canonical.ts";
@@ -107,7 +107,7 @@ export function formatLine(line: PackLine): string {
 
 /** Parses a line without its newline. Throws a PackError for any text that `formatLine` does not write. */
 export function parseLine(text: string): PackLine {
-  const value = parseJson(text);
+  const value = membersOf(text);
   const type = Object.hasOwn(value, "type") ? value.type : undefined;
   if (typeof type !== "string" || !Object.hasOwn(members, type)) throw new PackError("is not a line of a pack");
   const checks = members[type as PackLine["type"]];
@@ -128,9 +128,9 @@ function isCanonical(value: JsonObject, text: string): boolean {
   }
 }
 
-function parseJson(text: string): Readonly<Record<string, unknown>> {
+function membersOf(text: string): Readonly<Record<string, unknown>> {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parseJson(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
   } catch {
     // Reported below.

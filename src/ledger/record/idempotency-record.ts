@@ -1,4 +1,5 @@
 /** Idempotency records: payload digest and answer of a call, sealed with the opening of the call's record. */
+import { parseJson } from "../../base/json.ts";
 import type { IdempotencyRow } from "../ports/archive.ts";
 import { type CommittedRecord, type EncodedIdempotency, type NotAppended, UnsoundLogError } from "../ports/store.ts";
 import type { Tree } from "../tlog/tree.ts";
@@ -57,7 +58,7 @@ export function idempotencyProblem(
       : `was ${answer === null ? "emptied, and the record was not erased" : "left behind, and the record was erased"}`;
   try {
     const [payloadDigest = "", ...lines] = Buffer.from(openAnswer(answer, opening)).toString("utf8").split("\n");
-    JSON.parse(lines.join("\n"));
+    parseJson(lines.join("\n"));
     open(record, opening, parseLeaf(leaf).commitment);
     return /^sha256:[0-9a-f]{64}$/.test(payloadDigest) ? undefined : "names no payload";
   } catch {

@@ -1,5 +1,7 @@
 /** The leaf: the public part of a record in the log. It names no person and commits to the whole record. */
+
 import type { RecordId } from "../../base/ids.ts";
+import { parseJson } from "../../base/json.ts";
 import type { RecordKind } from "../ports/record.ts";
 import { maxLeafBytes } from "../tlog/tiles.ts";
 import { canonicalText } from "./canonical.ts";
@@ -31,7 +33,7 @@ export function leafBytes(leaf: Omit<Leaf, "v">): Uint8Array {
 
 /** Parses a stored leaf. Throws if it has another format, because the store is damaged or from a newer version. */
 export function parseLeaf(bytes: Uint8Array): Leaf {
-  const leaf = JSON.parse(Buffer.from(bytes).toString("utf8")) as Leaf;
+  const leaf = parseJson(Buffer.from(bytes).toString("utf8")) as Leaf;
   if (leaf.v !== leafVersion) throw new Error("The stored leaf is of an unknown version.");
   return leaf;
 }

@@ -1,4 +1,5 @@
 /** Receipts: a caller's evidence of a record, which can be checked without asking the service. */
+import { parseJson } from "../../base/json.ts";
 import { isMoment, parseBase64 } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import { verifyCoseReceipt } from "../tlog/cose-receipt.ts";
@@ -153,7 +154,7 @@ const callerMembers = [
 export function readExactRecord(bytes: Uint8Array): StoredRecord | undefined {
   return orUndefined(() => {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-    const record = JSON.parse(text) as StoredRecord;
+    const record = parseJson(text) as StoredRecord;
     assertCanonical(record);
     const isRecord =
       hasExactly(record, [...textMembers, ...objectMembers]) &&

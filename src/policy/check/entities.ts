@@ -1,7 +1,7 @@
 /** Checks all entities of a directory together, and serializes them for `entity-table.ts`. */
 import type { CedarValueJson, EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
-import { isObject } from "../../base/json.ts";
+import { isObject, parseJson } from "../../base/json.ts";
 import { cedar } from "../model/cedar.ts";
 import {
   type DeclaredEntities,
@@ -198,7 +198,7 @@ function cedarProblems(entities: readonly Entity[], { schema }: DeclaredEntities
   for (const entity of entities) {
     if (!entity.hasExtensions) continue;
     const { type, id, text } = entity;
-    const json = { ...(JSON.parse(text) as EntityJson), uid: { type, id }, parents: [] };
+    const json = { ...(parseJson(text) as EntityJson), uid: { type, id }, parents: [] };
     const answer = cedar().checkParseEntities({ entities: [json], schema: `${schema}\nentity Principal;` });
     if (answer.type === "failure") {
       return answer.errors.map(({ message }) => ({ entity, message: `${describeUid([type, id])}: ${message}` }));
@@ -233,7 +233,7 @@ function readEntityFile(
   const format = "a list of entities in Cedar's JSON format, each with uid, attrs and parents";
   let list: unknown;
   try {
-    list = JSON.parse(text);
+    list = parseJson(text);
   } catch (error) {
     return { entities: [], problems: [{ file, message: `is not JSON: ${(error as Error).message}`, hint: format }] };
   }

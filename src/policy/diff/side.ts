@@ -1,6 +1,8 @@
 /** One of two bundles in a comparison. */
+
 import { isDeepStrictEqual } from "node:util";
 import type { TenantId } from "../../base/ids.ts";
+import { parseJson } from "../../base/json.ts";
 import { checkBundle, policiesOf } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import { Comparisons, type KnownEntities } from "../check/terms.ts";
@@ -115,5 +117,5 @@ function linesOf(entities: string | undefined): ReadonlySet<string> {
 }
 
 function uidOf(line: string): EntityUid {
-  return JSON.parse(line.slice(0, line.indexOf("\t"))) as EntityUid;
+  return parseJson(line.slice(0, line.indexOf("\t"))) as EntityUid;
 }

@@ -3,8 +3,10 @@
  * requests, and give the same guidance. Guidance is merged from the parts that deciding policies give
  * (`guidance.ts`), so it is the same if, for each part, some policy with it decides for the same requests.
  */
+
 import canonicalize from "canonicalize";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
+import { parseJson } from "../../base/json.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import { place } from "../check/question.ts";
 import { usualText } from "../check/terms.ts";
@@ -348,7 +350,7 @@ export function parseAnswer(line: string): ProverAnswer | undefined {
 
 function parseObject(line: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    return asObject(JSON.parse(line));
+    return asObject(parseJson(line));
   } catch {
     return undefined;
   }

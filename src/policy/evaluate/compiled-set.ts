@@ -1,4 +1,5 @@
 /** A policy set with compiled evaluation: indexed, each policy compiled on first use. */
+import { parseJson } from "../../base/json.ts";
 import type { PolicyAction } from "../model/decision.ts";
 import { demandsOf } from "./demands.ts";
 import { compileCondition } from "./expression.ts";
@@ -70,7 +71,7 @@ export function setIndexOf(policies: readonly CompilablePolicy[]): SetIndex {
   const unknown: number[] = [];
   const byActions = new Map<string, IndexedPolicy[]>();
   for (const [position, { program, actions }] of policies.entries()) {
-    const { conditions, isKnown } = JSON.parse(program) as Program;
+    const { conditions, isKnown } = parseJson(program) as Program;
     if (!isKnown) unknown.push(position);
     const alike = [...actions].sort().join(" ");
     const indexed = byActions.get(alike) ?? [];
@@ -151,7 +152,7 @@ export class CompiledSet {
     const known = this.#runnable[position];
     if (known !== undefined) return known;
     const { program } = this.#policies[position] as CompilablePolicy;
-    const { forbids, conditions, isKnown } = JSON.parse(program) as Program;
+    const { forbids, conditions, isKnown } = parseJson(program) as Program;
     const compiled = isKnown ? conditions.map((condition) => this.#condition(condition)) : undefined;
     const runnable: Runnable = { forbids, conditions: compiled };
     this.#runnable[position] = runnable;

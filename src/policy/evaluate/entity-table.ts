@@ -1,6 +1,8 @@
 /** The entities of an engine, kept as text until a request refers to them, because most are never used. */
+
 import type { CedarValueJson, EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { LRUCache } from "lru-cache";
+import { parseJson } from "../../base/json.ts";
 import { type EntityUid, keyOf } from "../model/entities.ts";
 
 /** An entity with all of its ancestors. */
@@ -48,7 +50,7 @@ export class EntityTable {
       const name = key.slice(2, key.indexOf('"', 2));
       const ids = samples.get(name);
       if (ids !== undefined && ids.length >= count) continue;
-      const [type, id] = JSON.parse(key) as EntityUid;
+      const [type, id] = parseJson(key) as EntityUid;
       if (ids === undefined) samples.set(type, [id]);
       else ids.push(id);
     }
@@ -88,8 +90,8 @@ export class EntityTable {
     if (known !== undefined) return known;
     const text = this.#texts.get(key);
     if (text === undefined) return undefined;
-    const [type, id] = JSON.parse(key) as EntityUid;
-    const { attrs, parents, tags } = JSON.parse(text) as Pick<KnownEntity, "attrs" | "tags"> & { parents: EntityUid[] };
+    const [type, id] = parseJson(key) as EntityUid;
+    const { attrs, parents, tags } = parseJson(text) as Pick<KnownEntity, "attrs" | "tags"> & { parents: EntityUid[] };
     const entity = {
       uid: { type, id },
       attrs,

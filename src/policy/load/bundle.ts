@@ -2,8 +2,10 @@
  * A policy bundle: everything that decides, as data. Two bundles with the same content answer every question alike, and
  * the hash of the content is the policy revision.
  */
+
 import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
+import { parseJson } from "../../base/json.ts";
 import { contentAddress } from "../../base/text-forms.ts";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import type { StrictnessOrders } from "../guidance/annotations.ts";
@@ -104,7 +106,7 @@ function canonical(value: unknown): string {
 
 /** The bundle with this content; undefined if the content does not match the revision. */
 export function parseBundleContent(content: string, revision: string): PolicyBundle | undefined {
-  return contentAddress(content) === revision ? (JSON.parse(content) as PolicyBundle) : undefined;
+  return contentAddress(content) === revision ? (parseJson(content) as PolicyBundle) : undefined;
 }
 
 /**

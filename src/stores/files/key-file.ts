@@ -1,8 +1,10 @@
 /** The file of the keys that sign checkpoints: PEM, the current key first, retiring ones after it. */
+
 import { createPrivateKey } from "node:crypto";
 import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import type { RandomFill } from "../../base/ids.ts";
+import { parseJson } from "../../base/json.ts";
 import {
   isFileError,
   keepReaders,
@@ -85,7 +87,7 @@ function statementText({ operator, reason }: ErasureStatement): string {
 
 function parseStatement(path: string, text: string | undefined): ErasureStatement | undefined {
   if (text === undefined) return undefined;
-  const { operator, reason } = orEmpty(() => JSON.parse(text));
+  const { operator, reason } = orEmpty(() => parseJson(text));
   if (isStatementText(operator, maxOperatorLength) && isStatementText(reason, maxReasonLength))
     return { operator, reason };
   throw new KeyFileError(`${path} has a line "Rotation:" that does not name operator and reason.`);

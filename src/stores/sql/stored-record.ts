@@ -1,5 +1,6 @@
 /** Opens stored records. */
 
+import { parseJson } from "../../base/json.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import { type Leaf, parseLeaf } from "../../ledger/record/leaf.ts";
 import { open } from "../../ledger/record/sealing.ts";
@@ -18,7 +19,7 @@ export function openStoredRecord(
   opening: Uint8Array,
 ): StoredRecord {
   const record = openStoredBytes(what, leaf, sealed, opening);
-  return orDamaged(what, () => JSON.parse(Buffer.from(record).toString("utf8")) as StoredRecord);
+  return orDamaged(what, () => parseJson(Buffer.from(record).toString("utf8")) as StoredRecord);
 }
 
 /** Opens a sealed record as `openStoredRecord` does, and returns its exact bytes. */

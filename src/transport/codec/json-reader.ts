@@ -4,10 +4,12 @@
  * camelCase twins, canonical enumeration values and numbers sent as text. Reading ends early at what no request may
  * hold, so that its cost is bounded. A request with faults is read once more to name all of them, with their paths.
  */
+
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { invalidRequests, maxViolations, type ServiceError, type Violation } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
+import { parseJson } from "../../base/json.ts";
 import { checkFree, isFree, isOpen, itemLimit, uncleanText, wrongType } from "./contract.ts";
 import { restWords } from "./normal-form.ts";
 import { rulesOf } from "./rules.ts";
@@ -248,7 +250,7 @@ class Reading {
     const text = this.#text.slice(this.#at, end);
     this.#at = end;
     try {
-      return JSON.parse(text);
+      return parseJson(text);
     } catch (cause) {
       throw notJson(cause);
     }
@@ -296,7 +298,7 @@ function copied(slice: string): string {
 function nameOf(quoted: string): string {
   if (!quoted.includes("\\")) return quoted.slice(1, -1);
   try {
-    return JSON.parse(quoted) as string;
+    return parseJson(quoted) as string;
   } catch {
     return quoted;
   }

@@ -1,5 +1,6 @@
 /** Leaves and records: canonical JSON (RFC 8785) of exactly the members that docs/reference/ledger-formats.md names. */
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { parseJson } from "../json.ts";
 import { ReceiptError } from "./note.ts";
 import { formatHex, sameBytes, sha256 } from "./text-forms.ts";
 import { hashLeaf } from "./tree.ts";
@@ -95,7 +96,7 @@ function readRecord(bytes: Uint8Array): JsonObject | undefined {
 function readCanonical(bytes: Uint8Array): JsonObject | undefined {
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-    const value = JSON.parse(text) as JsonValue;
+    const value = parseJson(text) as JsonValue;
     return isObject(value) && canonicalText(value) === text ? value : undefined;
   } catch {
     return undefined;

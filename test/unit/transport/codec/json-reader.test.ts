@@ -3,7 +3,9 @@ import {
   type DescField,
   type DescMessage,
   equals,
+  fromJson,
   fromJsonString,
+  type JsonValue,
   type Message,
   ScalarType,
   toBinary,
@@ -18,6 +20,7 @@ import {
 } from "../../../../gen/platform/sdk/v1/protection_pb.ts";
 import { CreateSessionRequestSchema } from "../../../../gen/platform/sdk/v1/session_pb.ts";
 import { ServiceError } from "../../../../src/base/errors.ts";
+import { parseJson } from "../../../../src/base/json.ts";
 import { authzenServices, bulkServices, publicServices } from "../../../../src/transport/calls/methods.ts";
 import { isOpen } from "../../../../src/transport/codec/contract.ts";
 import { readJson, type Spelling } from "../../../../src/transport/codec/json-reader.ts";
@@ -297,7 +300,10 @@ function read(desc: DescMessage, body: Buffer, spelling: Spelling): Outcome {
 function readByLibrary(desc: DescMessage, body: Buffer, spelling: Spelling): Message | undefined {
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
-    return fromJsonString(desc, text, { ignoreUnknownFields: spelling === "rest" && isOpen(desc) });
+    const options = { ignoreUnknownFields: spelling === "rest" && isOpen(desc) };
+    // Refuses members given twice, but may misread names.
+    fromJsonString(desc, text, options);
+    return fromJson(desc, parseJson(text) as JsonValue, options);
   } catch {
     return undefined;
   }

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
+import com.google.protobuf.ByteString;
 import com.google.protobuf.Descriptors.EnumValueDescriptor;
 import com.google.protobuf.Descriptors.FieldDescriptor;
 import com.google.protobuf.MapEntry;
@@ -228,6 +229,7 @@ class RelationsTest {
     if (value instanceof Boolean truth) return !truth;
     if (value instanceof Integer number) return number + 1;
     if (value instanceof Long number) return number + 1;
+    if (value instanceof ByteString bytes) return bytes.concat(ByteString.copyFromUtf8("x"));
     EnumValueDescriptor named = (EnumValueDescriptor) value;
     return named.getType().findValueByNumber(named.getNumber() % 2 + 1);
   }

@@ -47,6 +47,7 @@ export function schemaFiles(): ReadonlyMap<string, string> {
     "policy-tests": testsSchema(),
     quotas: quotasSchema(),
     issuers: issuersSchema(),
+    "console-sign-in": signInSchema(),
   };
   return new Map(
     Object.entries(schemas).map(([name, schema]) => {
@@ -210,4 +211,9 @@ function issuersSchema(): Schema {
   };
   const issuers = { ...mapOf(members(issuer, "tenants")), minProperties: 1, maxProperties: maximumIssuers };
   return members({ issuers }, "issuers");
+}
+
+function signInSchema(): Schema {
+  const required = ["issuer", "client_id", "client_secret_file", "url"];
+  return members(propertiesOf([...required, "roles_claim"], text), ...required);
 }

@@ -14,15 +14,26 @@ export interface Deployed {
   readonly fileMode: number;
 }
 
+const signIn = JSON.stringify({
+  issuer: "https://id.example.com/realms/people",
+  client_id: "console",
+  client_secret_file: "/run/svc/consoleSignIn/client-secret",
+  url: "https://ops.example.com:9090",
+});
 const issuers = '{"issuers":{"https://id.example.com":{"tenants":{"pattern":"*"}}}}';
 
 /** Everything that is wrong with the settings, warnings too. The files that they name hold what they should. */
 export async function settingsProblems({ env, settings, fileMode }: Deployed): Promise<readonly string[]> {
   const folder = await mkdtemp(join(tmpdir(), "svc-deployed-"));
   const { cert, key } = await createAuthority(folder, "any").finally(() => rm(folder, { recursive: true }));
+  const texts = [
+    [/quotas/, "{}"],
+    [/issuers/, issuers],
+    [/sign-in/, signIn],
+    [/key|password|client-secret/i, key],
+  ] as const;
   const files = {
-    readText: (path: string) =>
-      /quotas/.test(path) ? "{}" : /issuers/.test(path) ? issuers : /key|password/i.test(path) ? key : cert,
+    readText: (path: string) => texts.find(([name]) => name.test(path))?.[1] ?? cert,
     isDirectory: () => true,
     permissions: () => fileMode,
   };

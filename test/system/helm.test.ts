@@ -48,7 +48,9 @@ const full = {
     ...Object.fromEntries(
       ["storeCa", "issuerCa", "opsTls", "opsCredentials"].map((name) => [name, secret(name.toLowerCase())]),
     ),
-    ...Object.fromEntries(["sessionClients", "sessionKey"].map((name) => [name, secret(name.toLowerCase())])),
+    ...Object.fromEntries(
+      ["consoleSignIn", "sessionClients", "sessionKey"].map((name) => [name, secret(name.toLowerCase())]),
+    ),
   },
   quotas: { configMap: "quotas" },
   issuers: { configMap: "issuers", secret: "issuer-clients" },
@@ -219,6 +221,22 @@ test("token issuers are a file that is followed, and the secrets that it names",
   expect(await template(minimal)).not.toMatch(/issuers/);
 });
 
+test("the console's sign-in and its client's secret are files of one secret", async () => {
+  const [{ spec }] = ofKind(manifests(await template(full)), "Deployment");
+  const { containers, volumes } = spec.template.spec;
+  const mount = { name: "console-sign-in", mountPath: "/run/svc/consoleSignIn", readOnly: true };
+  expect(containers[0].env).toContainEqual({
+    name: "SVC_CONSOLE_SIGN_IN",
+    value: "/run/svc/consoleSignIn/sign-in.yaml",
+  });
+  expect(containers[0].volumeMounts).toContainEqual(mount);
+  expect(volumes).toContainEqual({
+    name: mount.name,
+    secret: { secretName: "consolesignin", defaultMode: 0o400 },
+  });
+  expect(await template(minimal)).not.toMatch(/sign-in/i);
+});
+
 test("alert rules and what they are about name one job", async () => {
   const all = manifests(await template(full));
   const [monitor] = ofKind(all, "ServiceMonitor");
@@ -249,6 +267,7 @@ test.each([
   ["a setting that the chart sets", { settings: { ...minimal.settings, SVC_TLS_KEY: "/a" } }, /SVC_TLS_KEY/],
   ["quotas by a path", { settings: { ...minimal.settings, SVC_QUOTAS: "/a" } }, /SVC_QUOTAS/],
   ["issuers by a path", { settings: { ...minimal.settings, SVC_OIDC_ISSUERS: "/a" } }, /SVC_OIDC_ISSUERS/],
+  ["sign-in by a path", { settings: { ...minimal.settings, SVC_CONSOLE_SIGN_IN: "/a" } }, /SVC_CONSOLE_SIGN_IN/],
   ["what is no setting", { settings: { ...minimal.settings, OTHER: "a" } }, /OTHER/],
   ["no ledger's name", { settings: { SVC_STORE: minimal.settings.SVC_STORE } }, /SVC_LEDGER_ORIGIN/],
   ["no ledger key", { secrets: withoutLedgerKey }, /ledgerKey/],

@@ -35,6 +35,7 @@ const good = [
   ...block("policy-tests", cookbook, "- name:"),
   ...block("quotas", "docs/quotas.md", "default:"),
   ...block("issuers", "docs/how-to/set-up-authentication.md", "issuers:"),
+  ...block("console-sign-in", "docs/how-to/use-the-console.md", "issuer:"),
 ] as const;
 
 test.each(good)("the schema %s accepts %s", (schema, _file, text) => {
@@ -42,7 +43,7 @@ test.each(good)("the schema %s accepts %s", (schema, _file, text) => {
 });
 
 test("there are files of each kind", () => {
-  const kinds = ["settings", "policy-manifest", "policy-tests", "quotas", "issuers"];
+  const kinds = ["settings", "policy-manifest", "policy-tests", "quotas", "issuers", "console-sign-in"];
   expect([...new Set(good.map(([schema]) => schema))]).toEqual(kinds);
 });
 
@@ -54,6 +55,7 @@ test.each([
   ["policy-tests", [{ name: "a", tenant: "t", action: "read", claimed: {}, expect: { allow: true } }]],
   ["quotas", { default: { requests: { limit: 0, period_seconds: 60 } } }],
   ["issuers", { issuers: { "https://id.example.com": { tenants: { fixed: "a", list: ["b"] } } } }],
+  ["console-sign-in", { issuer: "https://id.example.com", client_id: "console", url: "https://ops.example.com" }],
 ])("the schema %s refuses %j", (schema, content) => {
   expect(problems(schema, content)).not.toEqual([]);
 });

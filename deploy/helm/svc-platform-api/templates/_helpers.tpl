@@ -39,6 +39,7 @@ issuerCa: {SVC_OIDC_CA: ca.crt}
 tls: {SVC_TLS_CERT: tls.crt, SVC_TLS_KEY: tls.key}
 opsTls: {SVC_OPS_TLS_CERT: tls.crt, SVC_OPS_TLS_KEY: tls.key}
 clientCa: {SVC_TLS_CLIENT_CA: ca.crt}
+consoleSignIn: {SVC_CONSOLE_SIGN_IN: sign-in.yaml}
 opsCredentials: {SVC_OPS_CREDENTIALS: operators.json}
 sessionClients: {SVC_SESSION_CLIENTS: clients.json}
 sessionKey: {SVC_SESSION_KEY: session.pem}

@@ -25,6 +25,9 @@ export function eventOutcome(text: string): EventOutcome | "unknown" {
   return known === undefined || (known === "completed" && reason !== "") ? "unknown" : known;
 }
 
+/** The reason of a denial that no policy decided. Records have an empty list instead. */
+export const nonePermits = "no policy permits it";
+
 export const authModes = ["trusted_headers", "bearer_token", "bearer_token_or_trusted_headers"] as const;
 export type AuthMode = (typeof authModes)[number];
 

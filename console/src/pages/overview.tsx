@@ -64,9 +64,7 @@ function Overview({ log }: { readonly log: Log }) {
                 counted={reasons}
                 hrefOf={(reason) => inLedger(log, `outcome:deny reason:${JSON.stringify(reason)}`)}
               >
-                {reasons.values.length === 0 && reasons.records > 0
-                  ? "No policy permitted it: none forbade it."
-                  : "Nothing was denied."}
+                Nothing was denied.
               </Top>
               <Top title="Denied to" counted={principals} hrefOf={(id) => paths.principal(log.name, id)}>
                 Nothing was denied.

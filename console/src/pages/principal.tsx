@@ -72,7 +72,7 @@ function Principal({ log, id }: { readonly log: Log; readonly id: string }) {
                 counted={reasons}
                 hrefOf={(reason) => inLedger({ outcome: "deny", reason })}
               >
-                {denied.records > 0 ? "No policy permitted it: none forbade it." : "Nothing was denied."}
+                Nothing was denied.
               </Top>
               <Top title="Resources" counted={resources} hrefOf={(resource_id) => inLedger({ resource_id })}>
                 None is named.

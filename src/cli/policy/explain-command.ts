@@ -1,3 +1,4 @@
+import { nonePermits } from "../../base/vocabulary.ts";
 import type { CompiledEngine } from "../../policy/engine/engine.ts";
 import { explanationMembers } from "../../policy/engine/explanation.ts";
 import { command } from "../frame/command.ts";
@@ -65,7 +66,7 @@ function explanationOf(
         ? []
         : [
             `recorded at ${recorded_at} as ${record_id}: ${outcome.allow === true ? "ALLOW" : "DENY"} ` +
-              `under ${outcome.policy_revision}, ${[outcome.reasons].flat().join(", ") || "no policy permits it"}`,
+              `under ${outcome.policy_revision}, ${[outcome.reasons].flat().join(", ") || nonePermits}`,
           ]),
       ...warnings.map((warning) => `warning: ${warning}`),
     ].join("\n"),

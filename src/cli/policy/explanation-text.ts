@@ -1,4 +1,5 @@
 /** An explanation for people. */
+import { nonePermits } from "../../base/vocabulary.ts";
 import {
   annotationsOf,
   type ExplainedLayer,
@@ -14,7 +15,7 @@ export function explanationText({ decision, layers }: Explanation): string {
   const guidance = Object.entries(describeGuidance(decision.guidance));
   return [
     `${decision.allow ? "ALLOW" : "DENY"} under ${decision.policyRevision}`,
-    `because of: ${decision.reasons.join(", ") || "no policy permits it"}`,
+    `because of: ${decision.reasons.join(", ") || nonePermits}`,
     ...layers.flatMap(layerLines),
     "guidance:",
     ...guidance.map(([name, value]) => `  ${name}: ${[value].flat().join(", ")}`),

@@ -1,4 +1,5 @@
 import { parseRecordId } from "../../base/ids.ts";
+import { nonePermits } from "../../base/vocabulary.ts";
 import type { Evaluated, OutcomeDifference, Replay } from "../../domain/replay.ts";
 import { command } from "../frame/command.ts";
 import { inStore, logOf, oneTenantFlag, parseNames, withArchive } from "../frame/store.ts";
@@ -72,7 +73,7 @@ function evaluatedMembers({ policyRevision, outcome, differences }: Evaluated) {
 }
 
 function answer({ allow, reasons }: Replay["record"]["outcome"]): string {
-  return `${allow === true ? "ALLOW" : "DENY"}, ${(reasons as readonly string[]).join(", ") || "no policy permits it"}`;
+  return `${allow === true ? "ALLOW" : "DENY"}, ${(reasons as readonly string[]).join(", ") || nonePermits}`;
 }
 
 function resultText({ outcome, differences }: Evaluated): string {

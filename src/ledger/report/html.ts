@@ -208,8 +208,7 @@ ${note}
 <tbody>
 ${listed.map((each, at) => {
   const { time, who, did, resource, artifact, result, why, evidenced } = rowOf(each);
-  const reason = why === "" && result === "denied" ? "no policy permits it" : why;
-  const cells = [String(at + 1), time, who, did, resource, artifact, result, reason, each.summary?.purpose, evidenced];
+  const cells = [String(at + 1), time, who, did, resource, artifact, result, why, each.summary?.purpose, evidenced];
   return html`<tr>${cells.map((cell, column) => html`<td data-name="${columns[column] ?? ""}">${cell ?? ""}</td>`)}</tr>
 `;
 })}</tbody>

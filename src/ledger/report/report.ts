@@ -11,6 +11,7 @@ import {
 } from "../ports/search.ts";
 import { csvText, rowColumns, rowOf } from "../search/rows.ts";
 import type { SearchCriteria } from "../search/search-query.ts";
+import { reasonsOf } from "../search/summary.ts";
 import { parseCheckpoint } from "../tlog/checkpoint.ts";
 
 export const reportTemplates = ["access", "denials", "unevidenced", "break-glass", "erasures"] as const;
@@ -69,7 +70,7 @@ export const templates: Readonly<Record<ReportTemplate, Template>> = {
     terms: [{ field: "outcome", value: "deny" }],
     isListed: () => true,
     by: "reason",
-    values: ({ summary }) => summary?.reasons ?? ["no policy permits it"],
+    values: ({ summary = {} }) => reasonsOf(summary),
   },
   unevidenced: {
     title: "Decisions without evidence",

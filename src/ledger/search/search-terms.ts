@@ -1,7 +1,7 @@
 /** The search terms of a record. */
 import type { RequestId } from "../../base/ids.ts";
 import { isObject, type JsonObject, type JsonValue } from "../../base/json.ts";
-import { eventOutcome, eventOutcomes } from "../../base/vocabulary.ts";
+import { eventOutcome, eventOutcomes, nonePermits } from "../../base/vocabulary.ts";
 import { canonicalCid } from "../artifacts/cid.ts";
 import { canonicalDigest } from "../artifacts/digest.ts";
 import type { RecordCaller, RecordKind, StoredRecord } from "../ports/record.ts";
@@ -59,8 +59,10 @@ function callTermsOf({ subject, principal_id }: RecordCaller, requestId: Request
 function commonTermsOf({ kind, request, outcome }: TermSource): readonly SearchTerm[] {
   const listed = (field: SearchField, values: JsonValue | undefined): readonly SearchTerm[] =>
     kind === "decision" && Array.isArray(values) ? [...new Set(values)].flatMap((value) => term(field, value)) : [];
+  const reasons = listed("reason", outcome.reasons);
+  const isDefault = kind === "decision" && outcome.allow !== true && reasons.length === 0;
   return [
-    ...listed("reason", outcome.reasons),
+    ...(isDefault ? term("reason", nonePermits) : reasons),
     ...listed("alert", outcome.alerts),
     ...term("operation", request.operation),
     ...term("outcome", outcomeOf(kind, request, outcome)),

@@ -1,7 +1,7 @@
 /** Summaries of records: what a search, a report or a lineage shows of them. */
 import type { RecordId } from "../../base/ids.ts";
 import { defined, type JsonObject, type JsonValue, objectOf } from "../../base/json.ts";
-import { evaluationPath, eventOutcome } from "../../base/vocabulary.ts";
+import { evaluationPath, eventOutcome, nonePermits } from "../../base/vocabulary.ts";
 import type { RecordKind, StoredRecord } from "../ports/record.ts";
 import type { Counted, Counting, EvidenceCode, FoundRecord, RecordSummary } from "../ports/search.ts";
 
@@ -93,7 +93,7 @@ function wordOf({ outcome = "recorded", unknown_outcome: isUnknown }: RecordSumm
 
 /** Why a decision was made: the policies that decided, or that none permits it. Empty for other records. */
 export function reasonsOf({ reasons, outcome }: RecordSummary): readonly string[] {
-  return reasons ?? (outcome === "denied" ? ["no policy permits it"] : []);
+  return reasons ?? (outcome === "denied" ? [nonePermits] : []);
 }
 
 /** Values that a record counts for. */

@@ -116,13 +116,15 @@ test("search counts, and writes CSV that no spreadsheet runs", async () => {
   ]);
 });
 
-test("a denial that no policy decided says so, and counts as that reason", async () => {
+test("a denial that no policy decided says so, counts as that reason, and is found by it", async () => {
   const denied = { kind: "decision", outcome: { allow: false, reasons: [] } } as const;
   const [first] = await serve("alice", denied, denied);
   const { out } = await run("search", "--outcome", "deny", "--count-by", "reason");
   expect(out).toBe("VALUE                 RECORDS\nno policy permits it  2\n2 of 3 records match\n");
   const [, row] = (await run("search", "--record", first?.recordId ?? "", "--csv")).out.trimEnd().split("\n");
   expect(row).toContain(",denied,no policy permits it,,");
+  const byReason = await run("search", "--decided-by", "no policy permits it", "--count-by", "day");
+  expect(byReason.out).toContain("2 of 3 records match");
 });
 
 test("search finds what was said of a file, and of the last days", async () => {

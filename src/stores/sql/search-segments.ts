@@ -8,10 +8,10 @@ import {
   bitBytes,
   entryBytes,
   leavesOfTerms,
-  nameOfTerm,
   segmentLeaves,
   type TermRow,
   unpackTerms,
+  wantedTerms,
   withoutLeaves,
 } from "./term-segment.ts";
 
@@ -127,7 +127,7 @@ export async function leavesOfAny(
   { first, end, generation }: Look,
   terms: readonly Uint8Array[],
 ): Promise<readonly number[]> {
-  const wanted = new Set(terms.map(nameOfTerm));
+  const wanted = wantedTerms(terms);
   return (await queries.query(segmentsWithin, [tenantId, first, end])).rows
     .map(toSegment)
     .filter((segment) => segment.generation === generation)

@@ -4,10 +4,10 @@ import {
   entryBytes,
   leavesOfTerms,
   mergeTerms,
-  nameOfTerm,
   packTerms,
   segmentLeaves,
   unpackTerms,
+  wantedTerms,
   withoutLeaves,
 } from "../../../src/stores/sql/term-segment.ts";
 
@@ -60,7 +60,7 @@ test("a term finds its leaves, each once and in order", () => {
       const packed = Buffer.concat([packTerms(firstLeaf, rows), packTerms(firstLeaf, rows)]);
       for (const asked of [...rows.map((row) => row.term), other]) {
         const own = rows.filter((row) => Buffer.compare(row.term, asked) === 0).map(({ leafIndex }) => leafIndex);
-        expect(leavesOfTerms(firstLeaf, packed, new Set([nameOfTerm(asked)]))).toEqual(
+        expect(leavesOfTerms(firstLeaf, packed, wantedTerms([asked]))).toEqual(
           [...new Set(own)].sort((a, b) => a - b),
         );
       }

@@ -29,13 +29,14 @@ import { leavesInSegments, leavesOfAny, rowsInSegments } from "./search-segments
 import { openStoredRecord, readLeaf } from "./stored-record.ts";
 
 /** A page ends after so many records, or blocks of the index, found or not: about 100 ms. */
-const maxSteps = 4_096;
+const maxSteps = 2_048;
 /** Steps of a block with segments; its bytes may count as more. */
 const stepsOfSegments = 4;
 const bytesOfStep = 25_000;
-/** Leaves after a decision that usually have its evidence; and most leaves of a page's search for evidence. */
+/** Leaves after a decision that usually have its evidence; and most leaves and records of a page's search for evidence. */
 const nearLeaves = 2 * blockLeaves;
 const maxEvidenceLeaves = 256 * blockLeaves;
+const maxEvidenceRecords = 4_096;
 /** Blocks of one read of the index, and records of one read. */
 const blocksEach = 64;
 const recordsEach = 256;
@@ -128,21 +129,20 @@ async function pageOf(
     if (steps >= maxSteps) return pageTo(newest ? rest.end : rest.first - 1);
     const part = newest ? lastPart(rest) : firstPart(rest);
     const look = await candidatesOf(part);
-    const leaves = newest ? look.leaves.toReversed() : look.leaves;
-    for (let at = 0; at < leaves.length; at += recordsEach) {
-      const some = leaves.slice(at, at + recordsEach);
-      const entries = await readEntries(queries, tenantId, some);
-      for (const leafIndex of some) {
-        if (steps >= maxSteps || found.length === limit) return pageTo(newest ? leafIndex + 1 : leafIndex - 1);
-        steps += 1;
-        const match = verified(leafIndex, entries.get(leafIndex), terms, isOpened);
-        if (match === undefined) continue;
-        const { place, record } = match;
-        if (countBy !== undefined) counts.push(countOf(countedValues(countBy, place, record)));
-        else found.push(summary && record !== undefined ? { ...place, summary: summaryOf(record) } : place);
-      }
+    const ordered = newest ? look.leaves.toReversed() : look.leaves;
+    const leaves = ordered.slice(0, maxSteps - steps);
+    const before = (leafIndex: number) => pageTo(newest ? leafIndex + 1 : leafIndex - 1);
+    for await (const [leafIndex, row] of entriesOf(queries, tenantId, leaves)) {
+      if (found.length === limit) return before(leafIndex);
+      const match = verified(leafIndex, row, terms, isOpened);
+      if (match === undefined) continue;
+      const { place, record } = match;
+      if (countBy !== undefined) counts.push(countOf(countedValues(countBy, place, record)));
+      else found.push(summary && record !== undefined ? { ...place, summary: summaryOf(record) } : place);
     }
-    steps += look.steps;
+    const unread = ordered[leaves.length];
+    if (unread !== undefined) return before(unread);
+    steps += leaves.length + look.steps;
     rest = newest ? { first: rest.first, end: part.first } : { first: part.end, end: rest.end };
   }
   return pageTo();
@@ -216,6 +216,23 @@ async function leafOf(
   return terms.length === 0 ? undefined : first;
 }
 
+/** Reads entries in parts: from the second on, the next one while the caller works on one. */
+async function* entriesOf(
+  queries: Queries,
+  tenantId: TenantId,
+  leaves: readonly number[],
+): AsyncGenerator<readonly [number, Row | undefined]> {
+  const read = (at: number) => readEntries(queries, tenantId, leaves.slice(at, at + recordsEach));
+  let next: ReturnType<typeof readEntries> | undefined;
+  for (let at = 0; at < leaves.length; at += recordsEach) {
+    const entries = await (next ?? read(at));
+    next = at > 0 && at + recordsEach < leaves.length ? read(at + recordsEach) : undefined;
+    // The caller may end before it reads them.
+    next?.catch(() => {});
+    for (const leafIndex of leaves.slice(at, at + recordsEach)) yield [leafIndex, entries.get(leafIndex)];
+  }
+}
+
 async function readEntries(
   queries: Queries,
   tenantId: TenantId,
@@ -241,7 +258,7 @@ async function withEvidence(log: IndexedLog, found: readonly FoundRecord[]): Pro
   const arrived = new ArrivedEvidence();
   /** Decisions without evidence so far, in the order of the log. */
   const open = new Map(decisions.toSorted(byLeaf).map((each) => [each.recordId, each]));
-  let [leavesLeft, recordsLeft, isComplete] = [maxEvidenceLeaves, maxSteps, true];
+  let [leavesLeft, recordsLeft, isComplete] = [maxEvidenceLeaves, maxEvidenceRecords, true];
   for (const range of evidenceRanges(open, log.size)) {
     const leaves = await citingLeaves(log, range, [...open.keys()]);
     leavesLeft -= range.end - range.first;

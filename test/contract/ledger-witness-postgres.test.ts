@@ -1,6 +1,6 @@
 /** Replicas on one database, whose only anchor is a witness. */
 import { parse } from "valibot";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import { witnessingOf } from "../../src/app/stores.ts";
 import { systemTimers, type Timers } from "../../src/base/timers.ts";
 import { witnesses as witnessSchema } from "../../src/config/values.ts";
@@ -12,7 +12,7 @@ import { verifyConsistency } from "../../src/ledger/tlog/tree-verify.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { movingAddress } from "../harness/moving-address.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { startPostgres } from "../harness/postgres.ts";
 import { startStandby } from "../harness/postgres-standby.ts";
 import { startWitness } from "../harness/witness.ts";
 import { postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
@@ -24,11 +24,8 @@ const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 const retryMs = 1_000;
-let server: PostgresServer;
 
-beforeAll(async () => {
-  server = await startPostgres();
-}, 60_000);
+const server = await startPostgres();
 afterAll(() => server.stop());
 
 test("after a failover to a standby that lacks it, no record is acknowledged by a cosignature of another history", {

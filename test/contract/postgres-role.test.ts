@@ -1,8 +1,8 @@
 /** What the service's role may do, which connections it gets, and that readiness says what calls would. */
 import { Client } from "pg";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ServiceStores } from "../../src/stores/sql/backend.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 
@@ -12,14 +12,11 @@ const makeRecord = recordMaker(clock, random);
 const tenants = Array.from({ length: 40 }, (_, at) => tenant(`tenant-${at}`));
 const first = tenant("tenant-0");
 const refusal = { reason: "store_unavailable" };
-let server: PostgresServer;
 let fixture: PostgresFixture;
 let stores: ServiceStores | undefined;
 
-beforeAll(async () => {
-  server = await startPostgres();
-  await server.query("CREATE ROLE svc LOGIN");
-}, 60_000);
+const server = await startPostgres();
+await server.query("CREATE ROLE svc LOGIN");
 afterAll(() => server.stop());
 beforeEach(async () => {
   fixture = await postgresFixture(server);

@@ -2,13 +2,13 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { createKeyFile, readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
 import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import { migrations } from "../../src/stores/postgres/schema/schema.ts";
-import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { expectGapless } from "./ledger-suite.ts";
@@ -18,13 +18,10 @@ const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 const options = { clock, random };
-let server: PostgresServer;
 let fixture: PostgresFixture;
 let folder: string;
 
-beforeAll(async () => {
-  server = await startPostgres({ hba: ["host all guarded 127.0.0.1/32 scram-sha-256"] });
-}, 60_000);
+const server = await startPostgres({ hba: ["host all guarded 127.0.0.1/32 scram-sha-256"] });
 afterAll(() => server.stop());
 beforeEach(async () => {
   fixture = await postgresFixture(server);

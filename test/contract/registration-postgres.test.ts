@@ -1,16 +1,13 @@
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import { PostgresConnection } from "../../src/stores/postgres/connection/connection.ts";
-import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
+import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { registrationFixture } from "./erasure-postgres-fixture.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { registrationSuite } from "./registration-suite.ts";
 
-let server: SharedPostgres;
-beforeAll(async () => {
-  server = await sharedPostgres();
-}, 60_000);
+const server = await sharedPostgres();
 afterAll(() => server.stop());
 
 registrationSuite("PostgreSQL", async () => registrationFixture(await postgresFixture(server)));

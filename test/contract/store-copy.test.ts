@@ -1,6 +1,6 @@
 /** Moving an embedded store to PostgreSQL, and back: the same logs continue there, and nowhere else. */
 import { readFileSync } from "node:fs";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
@@ -19,7 +19,7 @@ import type { StoreDatabase } from "../../src/stores/sql/queries.ts";
 import { migrateSqlite } from "../../src/stores/sqlite/migrate.ts";
 import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { openSqliteAdministration, openSqliteDatabase } from "../../src/stores/sqlite/operators.ts";
-import { type SharedPostgres, sharedPostgres } from "../harness/shared-postgres.ts";
+import { sharedPostgres } from "../harness/shared-postgres.ts";
 import { erasing } from "../unit/cli/surroundings.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
@@ -32,13 +32,10 @@ const makeRecord = recordMaker(clock, random);
 const machine = { clock, random };
 const [alice, bob, carol] = [tenant("alice"), tenant("bob"), tenant("carol")];
 const originPrefix = "ledger.example/logs";
-let server: SharedPostgres;
 let source: SqliteFixture;
 let target: PostgresFixture;
 
-beforeAll(async () => {
-  server = await sharedPostgres();
-}, 60_000);
+const server = await sharedPostgres();
 afterAll(() => server.stop());
 beforeEach(async () => {
   source = sqliteFixture();

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, expect } from "vitest";
+import { afterAll, afterEach, expect } from "vitest";
 import { type Stack, type StackOptions, startStack } from "../../dev/stack.ts";
 import { createLogger, type RootLogger } from "../../src/telemetry/logger.ts";
 import { checkedPolicies } from "./checked-policies.ts";
@@ -57,6 +57,13 @@ export async function startGateway(options: Partial<StackOptions> = {}): Promise
     },
   };
   running.add(gateway);
+  return gateway;
+}
+
+/** Starts a deployment for all tests of a file, and stops it after the last one. To be called while the file loads. */
+export async function gatewayForFile(options?: Partial<StackOptions>): Promise<Gateway> {
+  const gateway = await startGateway(options);
+  afterAll(() => gateway.stop());
   return gateway;
 }
 

@@ -1,7 +1,7 @@
 /** One tenant asks for more than can be done: others are served, and it gets the time of its retry. */
 import { randomFillSync } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, expect, test } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus } from "../../gen/grpc/health/v1/health_pb.ts";
 import {
   DiscoveryService,
@@ -12,7 +12,6 @@ import { systemClock } from "../../src/base/clock.ts";
 import { ServiceError } from "../../src/base/errors.ts";
 import type { PrincipalId, TenantId } from "../../src/base/ids.ts";
 import { createBodyBudget } from "../../src/http/body.ts";
-import type { Listener } from "../../src/http/listener.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { callerOf } from "../../src/transport/calls/call.ts";
@@ -36,8 +35,6 @@ const limits = {
   maxWaitMs: 600_000,
 };
 
-let server: Listener;
-let url: string;
 let release = Promise.withResolvers<void>();
 let begun = 0;
 let waiting: () => number;
@@ -47,67 +44,65 @@ const metrics = createMetrics({ process: false });
 
 /** `GetCapabilities` is answered once the test says so; the token is the tenant. */
 let isShort = false;
-beforeAll(async () => {
-  const discovery = bind(DiscoveryService, {
-    async getCapabilities() {
-      begun += 1;
-      await release.promise;
-      return create(GetCapabilitiesResponseSchema);
-    },
-    whoAmI: (_request, context) => create(WhoAmIResponseSchema, { caller: { tenantId: callerOf(context).tenantId } }),
-    getBootstrap: () => ({}),
-  });
-  const health = bind(Health, {
-    check: () => ({ status: HealthCheckResponse_ServingStatus.SERVING }),
-    list: () => ({}),
-    async *watch() {},
-  });
-  const chain = createChain({
-    headerPrefix: "x-svc-",
-    requiredScopes: () => [],
-    verifier: {
-      async authenticate(inbound) {
-        const [, tenant = ""] = /^Bearer (hot|cool|new)$/.exec(inbound.headerValues("authorization")[0] ?? "") ?? [];
-        if (tenant === "") throw new ServiceError("invalid_token", "the access token is not valid");
-        const [tenantId, principalId] = [tenant as TenantId, tenant as PrincipalId];
-        return { tenantId, principalId, subject: principalId, authSource: "bearer_token", scopes: [] };
-      },
-      authenticateStill: () => Promise.reject(new ServiceError("internal", "nothing streams here")),
-    },
-  });
-  const destination = { write: (line: string) => void logged.push(line) };
-  const logger = createLogger({ level: "info", serviceName: "test", destination });
-  server = await createServer({
-    service: "test",
-    methods: servedMethods([discovery]),
-    unauthenticatedServices: [health],
-    ...chain,
-    addressOf: ({ remoteAddress }) => remoteAddress,
-    tenantHeader: "x-svc-tenant-id",
-    admissionLimits: limits,
-    isShortOfMemory: () => isShort,
-    watchAdmission: (count, places) => {
-      waiting = count;
-      placesTaken = places;
-    },
-    bodies: createBodyBudget({ maxBytes: 1_048_576, addressOf: ({ remoteAddress }) => remoteAddress }),
-    limits: { maxBodyBytes: () => 1024, bodyTimeoutMs: 10_000, maxDeadlineMs: 30_000 },
-    listener: {
-      onDefect: () => {},
-      headersTimeoutMs: 10_000,
-      requestTimeoutMs: 20_000,
-      idleTimeoutMs: 20_000,
-      answerTimeoutMs: 30_000,
-      maxConnections: 4_096,
-      maxHeaderBytes: 16_384,
-    },
-    clock: systemClock,
-    random: (bytes) => randomFillSync(bytes),
-    onAnswered: createReport(logger, metrics, systemClock),
-  });
-  const { port } = await server.listen("127.0.0.1", 0);
-  url = `http://127.0.0.1:${port}`;
+const discovery = bind(DiscoveryService, {
+  async getCapabilities() {
+    begun += 1;
+    await release.promise;
+    return create(GetCapabilitiesResponseSchema);
+  },
+  whoAmI: (_request, context) => create(WhoAmIResponseSchema, { caller: { tenantId: callerOf(context).tenantId } }),
+  getBootstrap: () => ({}),
 });
+const health = bind(Health, {
+  check: () => ({ status: HealthCheckResponse_ServingStatus.SERVING }),
+  list: () => ({}),
+  async *watch() {},
+});
+const chain = createChain({
+  headerPrefix: "x-svc-",
+  requiredScopes: () => [],
+  verifier: {
+    async authenticate(inbound) {
+      const [, tenant = ""] = /^Bearer (hot|cool|new)$/.exec(inbound.headerValues("authorization")[0] ?? "") ?? [];
+      if (tenant === "") throw new ServiceError("invalid_token", "the access token is not valid");
+      const [tenantId, principalId] = [tenant as TenantId, tenant as PrincipalId];
+      return { tenantId, principalId, subject: principalId, authSource: "bearer_token", scopes: [] };
+    },
+    authenticateStill: () => Promise.reject(new ServiceError("internal", "nothing streams here")),
+  },
+});
+const destination = { write: (line: string) => void logged.push(line) };
+const logger = createLogger({ level: "info", serviceName: "test", destination });
+const server = await createServer({
+  service: "test",
+  methods: servedMethods([discovery]),
+  unauthenticatedServices: [health],
+  ...chain,
+  addressOf: ({ remoteAddress }) => remoteAddress,
+  tenantHeader: "x-svc-tenant-id",
+  admissionLimits: limits,
+  isShortOfMemory: () => isShort,
+  watchAdmission: (count, places) => {
+    waiting = count;
+    placesTaken = places;
+  },
+  bodies: createBodyBudget({ maxBytes: 1_048_576, addressOf: ({ remoteAddress }) => remoteAddress }),
+  limits: { maxBodyBytes: () => 1024, bodyTimeoutMs: 10_000, maxDeadlineMs: 30_000 },
+  listener: {
+    onDefect: () => {},
+    headersTimeoutMs: 10_000,
+    requestTimeoutMs: 20_000,
+    idleTimeoutMs: 20_000,
+    answerTimeoutMs: 30_000,
+    maxConnections: 4_096,
+    maxHeaderBytes: 16_384,
+  },
+  clock: systemClock,
+  random: (bytes) => randomFillSync(bytes),
+  onAnswered: createReport(logger, metrics, systemClock),
+});
+const { port } = await server.listen("127.0.0.1", 0);
+const url = `http://127.0.0.1:${port}`;
 afterAll(async () => {
   await server.close(0);
 });

@@ -1,17 +1,13 @@
 /** Of an answer, what may be changed without `ledger receipt verify` noticing: exactly what `docs/reference/ledger-formats.md` lists. */
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
 import type { StoredRecord } from "../../src/ledger/ports/record.ts";
 import { findReceipt } from "../../src/ledger/record/receipt.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, rest } from "../harness/gateway.ts";
 
-let gateway: Gateway;
-beforeAll(async () => {
-  gateway = await startGateway();
-});
-afterAll(() => gateway.stop());
+const gateway = await gatewayForFile();
 
 /** Paths of all values that are no objects, but for those in the receipt, which is checked by itself. */
 function pathsOf(value: unknown, path: readonly string[] = []): readonly (readonly string[])[] {

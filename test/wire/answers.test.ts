@@ -1,18 +1,12 @@
 /** Every route over REST: exactly the members that the contract names, in their order, with the values callers test. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { type Gateway, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, type RestAnswer, rest } from "../harness/gateway.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 
-let gateway: Gateway;
-let token: string;
-
-beforeAll(async () => {
-  gateway = await startGateway();
-  token = await gateway.token();
-});
-afterAll(() => gateway.stop());
+const gateway = await gatewayForFile();
+const token = await gateway.token();
 
 const uuid7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const head = ["service", "status", "caller"];

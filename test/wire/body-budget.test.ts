@@ -1,9 +1,9 @@
 /** Request bodies have a budget of memory on every protocol: what has no room is refused before it is read. */
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { toBinary, toJson } from "@bufbuild/protobuf";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import type { IssuerClient } from "../../dev/issuer.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, rest } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
@@ -33,20 +33,15 @@ const clientOf = (tenantId: string): IssuerClient => ({
   scopes: ["platform-api.access", "artifacts.write"],
 });
 
-let gateway: Gateway;
-let token: string;
-beforeAll(async () => {
-  gateway = await startGateway({
-    issuer: { clients: [clientOf("tenant-a"), clientOf("tenant-b")] },
-    env: {
-      SVC_MAX_BODY_BYTES: String(tenantBytes),
-      SVC_MAX_ARTIFACT_BODY_BYTES: String(tenantBytes),
-    },
-    overrides: { limits: { bodyBudgetBytes: budgetBytes } },
-  });
-  token = await gateway.token({ clientId: "client-of-tenant-a" });
+const gateway = await gatewayForFile({
+  issuer: { clients: [clientOf("tenant-a"), clientOf("tenant-b")] },
+  env: {
+    SVC_MAX_BODY_BYTES: String(tenantBytes),
+    SVC_MAX_ARTIFACT_BODY_BYTES: String(tenantBytes),
+  },
+  overrides: { limits: { bodyBudgetBytes: budgetBytes } },
 });
-afterAll(() => gateway.stop());
+const token = await gateway.token({ clientId: "client-of-tenant-a" });
 
 /** Bytes of the budget that are taken, as the operator sees it. */
 async function inFlight(): Promise<number> {

@@ -7,12 +7,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { writeAppFiles } from "../../scripts/app-files.ts";
 import { productionPackages } from "../../scripts/packages.ts";
 import { type Gateway, rest } from "../harness/gateway.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { startStaticIssuer } from "../harness/issuer.ts";
 import {
   type RunningService,
   type ServiceProcess,
@@ -27,17 +27,13 @@ const key = newTestKey("ES256", "key-1");
 /** Far beyond what a start takes on a busy machine. */
 const patience = { timeout: 30_000 };
 const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
-let app: string;
-let issuer: StaticIssuer;
 let directory: string;
 let settings: Record<string, string>;
 let services: ServiceProcess[];
 
-beforeAll(async () => {
-  app = mkdtempSync(join(tmpdir(), "svc-built-"));
-  await writeAppFiles(app);
-  issuer = await startStaticIssuer([key.publicJwk]);
-});
+const app = mkdtempSync(join(tmpdir(), "svc-built-"));
+await writeAppFiles(app);
+const issuer = await startStaticIssuer([key.publicJwk]);
 afterAll(async () => {
   await issuer?.stop();
   rmSync(app, { recursive: true });

@@ -4,10 +4,10 @@
  */
 import { toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { bulkRoutes } from "../../src/domain/routes.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, rest } from "../harness/gateway.ts";
 import { requestOf } from "../harness/generate.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
@@ -16,13 +16,8 @@ import { methodOn, requestFromRest, restTextOf } from "../harness/methods.ts";
 // biome-ignore lint/suspicious/noExplicitAny: members of several shapes, whose absence fails the test.
 type Any = any;
 
-let gateway: Gateway;
-let token: string;
-beforeAll(async () => {
-  gateway = await startGateway({ env: { SVC_BULK: "on", SVC_MAX_BULK_BODY_BYTES: String(8 * 1024 * 1024) } });
-  token = await gateway.token();
-});
-afterAll(() => gateway.stop());
+const gateway = await gatewayForFile({ env: { SVC_BULK: "on", SVC_MAX_BULK_BODY_BYTES: String(8 * 1024 * 1024) } });
+const token = await gateway.token();
 
 const ask = (path: string, body: string) => rest(gateway.url + path, { token, body });
 const deep = (depth: number) => "[".repeat(depth) + "]".repeat(depth);

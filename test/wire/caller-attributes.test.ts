@@ -3,14 +3,14 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { constants } from "node:http2";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeEach, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, startGateway, unpolled } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { startStaticIssuer } from "../harness/issuer.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
@@ -30,14 +30,11 @@ const files = {
 when { principal.clearance >= 2 && principal has roles && principal.roles.contains("doctor") };\n`,
 };
 
-let issuer: StaticIssuer;
 let policies: string;
 let gateway: Gateway;
 let stop: () => Promise<void>;
 
-beforeAll(async () => {
-  issuer = await startStaticIssuer([key.publicJwk]);
-});
+const issuer = await startStaticIssuer([key.publicJwk]);
 afterAll(() => issuer.stop());
 beforeEach(async () => {
   policies = await mkdtemp(join(tmpdir(), "caller-attributes-"));

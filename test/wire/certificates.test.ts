@@ -5,8 +5,8 @@ import https from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import tls from "node:tls";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { startGateway } from "../harness/gateway.ts";
 import {
   h2ConnectTls,
   outcomeOf,
@@ -32,8 +32,6 @@ const identities = {
 /** A busy machine takes its time; 10 seconds are what is promised of one that is not. */
 const patience = { timeout: 30_000 };
 
-let folder: string;
-let gateway: Gateway;
 const tokens = { payroll: "", partner: "" };
 const paths = { cert: "", key: "", ca: "", opsCert: "", opsKey: "", operators: "" };
 
@@ -70,39 +68,37 @@ function fetchOps(path: string, headers: Record<string, string> = {}): Promise<R
   });
 }
 
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "svc-certificates-"));
-  for (const name of ["cert", "key", "ca", "opsCert", "opsKey", "operators"] as const)
-    paths[name] = join(folder, `${name}.pem`);
-  putServer(first);
-  put(paths.ca, callers.cert + partners.cert);
-  put(paths.opsCert, first.cert);
-  put(paths.opsKey, first.key);
-  put(paths.operators, "");
-  let bound = payroll;
-  const client = {
-    clientSecret: "a secret of the test",
-    tenantId: "tenant-a",
-    scopes: ["platform-api.access", "policy.read"],
-    certificateBound: true,
-  };
-  const clients = ["payroll", "partner"].map((name) => ({ ...client, clientId: name, principalId: name }));
-  gateway = await startGateway({
-    issuer: { clients, certificateOf: () => new X509Certificate(bound.cert) },
-    env: {
-      SVC_PROOF_OF_POSSESSION: "mtls",
-      SVC_TLS_CERT: paths.cert,
-      SVC_TLS_KEY: paths.key,
-      SVC_TLS_CLIENT_CA: paths.ca,
-      SVC_OPS_TLS_CERT: paths.opsCert,
-      SVC_OPS_TLS_KEY: paths.opsKey,
-      SVC_OPS_CREDENTIALS: paths.operators,
-    },
-  });
-  tokens.payroll = await gateway.token({ clientId: "payroll" });
-  bound = partner;
-  tokens.partner = await gateway.token({ clientId: "partner" });
+const folder = mkdtempSync(join(tmpdir(), "svc-certificates-"));
+for (const name of ["cert", "key", "ca", "opsCert", "opsKey", "operators"] as const)
+  paths[name] = join(folder, `${name}.pem`);
+putServer(first);
+put(paths.ca, callers.cert + partners.cert);
+put(paths.opsCert, first.cert);
+put(paths.opsKey, first.key);
+put(paths.operators, "");
+let bound = payroll;
+const client = {
+  clientSecret: "a secret of the test",
+  tenantId: "tenant-a",
+  scopes: ["platform-api.access", "policy.read"],
+  certificateBound: true,
+};
+const clients = ["payroll", "partner"].map((name) => ({ ...client, clientId: name, principalId: name }));
+const gateway = await startGateway({
+  issuer: { clients, certificateOf: () => new X509Certificate(bound.cert) },
+  env: {
+    SVC_PROOF_OF_POSSESSION: "mtls",
+    SVC_TLS_CERT: paths.cert,
+    SVC_TLS_KEY: paths.key,
+    SVC_TLS_CLIENT_CA: paths.ca,
+    SVC_OPS_TLS_CERT: paths.opsCert,
+    SVC_OPS_TLS_KEY: paths.opsKey,
+    SVC_OPS_CREDENTIALS: paths.operators,
+  },
 });
+tokens.payroll = await gateway.token({ clientId: "payroll" });
+bound = partner;
+tokens.partner = await gateway.token({ clientId: "partner" });
 afterAll(async () => {
   await gateway?.stop();
   rmSync(folder, { recursive: true });

@@ -1,5 +1,5 @@
 /** Bulk calls of the TypeScript package against a real gateway, whose receipts it verifies. */
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { type BulkClient, createBulkClient, ItemOutcome } from "../../clients/typescript/src/bulk.ts";
 import {
   ArtifactKind,
@@ -17,13 +17,9 @@ import { createGrpcTransport, createHttpClient } from "../../clients/typescript/
 import { verifyItem, verifyItems, verifyRange } from "../../clients/typescript/src/receipts.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
 
-let gateway: Gateway;
-beforeAll(async () => {
-  gateway = await startGateway({ env: { SVC_BULK: "on" } });
-});
-afterAll(() => gateway.stop());
+const gateway = await gatewayForFile({ env: { SVC_BULK: "on" } });
 
 function options(receipts: WorkloadOptions["receipts"]): WorkloadOptions {
   const tokens = { token: () => gateway.token(), refused: () => {} };

@@ -5,31 +5,23 @@ import { create, createFileRegistry, fromBinary, type JsonObject, toBinary, toJs
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { Client, credentials, Metadata } from "@grpc/grpc-js";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { EvidenceEventType } from "../../gen/platform/sdk/v1/common_pb.ts";
 import {
   type RecordEvidenceRequest,
   RecordEvidenceRequestSchema,
   RecordEvidenceResponseSchema,
 } from "../../gen/platform/sdk/v1/evidence_pb.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
 
 /** No message of the contract has a field of this number. */
 const futureField = 900;
 const futureText = "what-a-newer-client-knows";
 
-let gateway: Gateway;
-let token: string;
-let client: Client;
-beforeAll(async () => {
-  gateway = await startGateway();
-  token = await gateway.token();
-  client = new Client(new URL(gateway.url).host, credentials.createInsecure());
-});
-afterAll(async () => {
-  client.close();
-  await gateway.stop();
-});
+const gateway = await gatewayForFile();
+const token = await gateway.token();
+const client = new Client(new URL(gateway.url).host, credentials.createInsecure());
+afterAll(() => client.close());
 
 /** Sends the bytes as they are and resolves with the bytes of the answer. */
 function recordEvidence(request: Uint8Array): Promise<Uint8Array> {

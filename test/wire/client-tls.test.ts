@@ -2,7 +2,7 @@
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import {
   Code,
   createPlatformClient,
@@ -14,7 +14,7 @@ import {
   workloadInterceptors,
 } from "../../clients/typescript/src/index.ts";
 import { createGrpcTransport, createHttpClient, type TlsOptions } from "../../clients/typescript/src/node.ts";
-import { type SessionDeployment, startSessionDeployment, type TestClient } from "../harness/sessions.ts";
+import { startSessionDeployment, type TestClient } from "../harness/sessions.ts";
 import { newAuthority, type TestCertificate } from "../harness/x509.ts";
 
 const servers = newAuthority("servers");
@@ -27,8 +27,6 @@ const client: TestClient = {
   scopes: ["platform-api.access", "policy.read"],
 };
 
-let folder: string;
-let deployment: SessionDeployment;
 const at = (name: string) => join(folder, name);
 /** In one step. */
 const put = (name: string, text: string) => {
@@ -41,18 +39,16 @@ const putPair = ({ cert, key }: TestCertificate) => {
 };
 const files = (): TlsOptions => ({ caFile: at("ca"), certFile: at("cert"), keyFile: at("key") });
 
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "svc-client-tls-"));
-  for (const [name, text] of Object.entries({ "server.crt": server.cert, "server.key": server.key })) put(name, text);
-  put("ca", servers.cert);
-  put("workloads", workloads.cert);
-  deployment = await startSessionDeployment([client], {
-    SVC_TRUSTED_PROXIES: undefined,
-    SVC_PROOF_OF_POSSESSION: "mtls",
-    SVC_TLS_CERT: at("server.crt"),
-    SVC_TLS_KEY: at("server.key"),
-    SVC_TLS_CLIENT_CA: at("workloads"),
-  });
+const folder = mkdtempSync(join(tmpdir(), "svc-client-tls-"));
+for (const [name, text] of Object.entries({ "server.crt": server.cert, "server.key": server.key })) put(name, text);
+put("ca", servers.cert);
+put("workloads", workloads.cert);
+const deployment = await startSessionDeployment([client], {
+  SVC_TRUSTED_PROXIES: undefined,
+  SVC_PROOF_OF_POSSESSION: "mtls",
+  SVC_TLS_CERT: at("server.crt"),
+  SVC_TLS_KEY: at("server.key"),
+  SVC_TLS_CLIENT_CA: at("workloads"),
 });
 afterAll(async () => {
   await deployment.stop();

@@ -1,5 +1,5 @@
 import { Code, ConnectError, createRouterTransport } from "@connectrpc/connect";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import {
   ArtifactProfile,
   clientCredentials,
@@ -20,13 +20,9 @@ import {
 import { createGrpcTransport, createHttpClient } from "../../clients/typescript/src/node.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
 
-let gateway: Gateway;
-beforeAll(async () => {
-  gateway = await startGateway();
-});
-afterAll(() => gateway.stop());
+const gateway = await gatewayForFile();
 
 function tokensOf(http: HttpClient = fetchHttpClient(), now?: () => number): TokenProvider {
   const { issuer } = gateway;

@@ -4,14 +4,14 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fromJson } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { verifyReceipt } from "../../clients/typescript/src/receipts.ts";
 import { defaultClient } from "../../dev/issuer.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import { ReceiptSchema } from "../../gen/platform/sdk/v1/common_pb.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { formatOpsCredentials, hashOpsToken } from "../../src/credentials/ops-credentials.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { rest, startGateway } from "../harness/gateway.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 
 const operatorToken = Buffer.alloc(32, 9).toString("base64url");
@@ -23,31 +23,27 @@ const clients = ["tenant-a", "tenant-b"].map((tenantId) => ({
   scopes: [...defaultClient().scopes, "ledger.search"],
 }));
 
-let directory: string;
-let gateway: Gateway;
 let log: string;
 let key: string;
 let decisionId: string;
 
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), "console-routes-"));
-  const credentials = join(directory, "operators");
-  await writeFile(credentials, formatOpsCredentials([{ name: "olga", hash: hashOpsToken(operatorToken) }]), {
-    mode: 0o600,
-  });
-  gateway = await startGateway({ issuer: { clients }, env: { SVC_OPS_CREDENTIALS: credentials } });
-  const plan = sampleCalls().find(({ route }) => route.endsWith("/protection-plan"));
-  for (const { clientId } of clients) {
-    const token = await gateway.token({ clientId });
-    const { body } = await rest(`${gateway.url}${plan?.route}`, { token, body: plan?.body });
-    if (clientId === "tenant-a") decisionId = body.decision.decision_id;
-  }
-  const { logs } = (await get("/ledger", operatorToken)).body;
-  ({
-    name: log,
-    verifier_keys: [key],
-  } = logs.find(({ tenant_id }: { tenant_id: string }) => tenant_id === "tenant-a"));
+const directory = await mkdtemp(join(tmpdir(), "console-routes-"));
+const credentials = join(directory, "operators");
+await writeFile(credentials, formatOpsCredentials([{ name: "olga", hash: hashOpsToken(operatorToken) }]), {
+  mode: 0o600,
 });
+const gateway = await startGateway({ issuer: { clients }, env: { SVC_OPS_CREDENTIALS: credentials } });
+const plan = sampleCalls().find(({ route }) => route.endsWith("/protection-plan"));
+for (const { clientId } of clients) {
+  const token = await gateway.token({ clientId });
+  const { body } = await rest(`${gateway.url}${plan?.route}`, { token, body: plan?.body });
+  if (clientId === "tenant-a") decisionId = body.decision.decision_id;
+}
+const { logs } = (await get("/ledger", operatorToken)).body;
+({
+  name: log,
+  verifier_keys: [key],
+} = logs.find(({ tenant_id }: { tenant_id: string }) => tenant_id === "tenant-a"));
 afterAll(async () => {
   await gateway?.stop();
   await rm(directory, { recursive: true });

@@ -3,36 +3,26 @@
  * `Application/grpc` becomes a request. Whatever is sent, both answer the same. `stock-handlers.test.ts` compares with
  * Connect's own handlers.
  */
-import type { ClientHttp2Session, OutgoingHttpHeaders } from "node:http2";
+import type { OutgoingHttpHeaders } from "node:http2";
 import { gzipSync } from "node:zlib";
 import { toBinary } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { type H2Answer, type H2Call, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 
-let gateway: Gateway;
-let session: ClientHttp2Session;
-let token: string;
-let weakToken: string;
-
 const maxBodyBytes = 4096;
 
-beforeAll(async () => {
-  gateway = await startGateway({
-    env: { SVC_MAX_BODY_BYTES: String(maxBodyBytes) },
-    overrides: { limits: { bodyTimeoutMs: 100, maxDeadlineMs: 1_000 } },
-  });
-  session = await h2Connect(gateway.url);
-  token = await gateway.token();
-  weakToken = await gateway.token({ scope: "platform-api.access" });
+const gateway = await gatewayForFile({
+  env: { SVC_MAX_BODY_BYTES: String(maxBodyBytes) },
+  overrides: { limits: { bodyTimeoutMs: 100, maxDeadlineMs: 1_000 } },
 });
-afterAll(async () => {
-  await h2Close(session);
-  await gateway.stop();
-});
+const session = await h2Connect(gateway.url);
+const token = await gateway.token();
+const weakToken = await gateway.token({ scope: "platform-api.access" });
+afterAll(() => h2Close(session));
 
 const plan = methodOn("/v1/sdk/protection-plan");
 const whoami = methodOn("/v1/sdk/whoami");

@@ -4,7 +4,7 @@ import type { ClientHttp2Session } from "node:http2";
 import { join } from "node:path";
 import { fromBinary } from "@bufbuild/protobuf";
 import { decodeJwt } from "jose";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { type WhoAmIResponse, WhoAmIResponseSchema } from "../../gen/platform/sdk/v1/discovery_pb.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { frame, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
@@ -26,18 +26,13 @@ const client = {
   dpopBound: true,
 };
 
-let first: Gateway;
-let second: Gateway;
-let token: string;
 const sessions = new Map<Gateway, ClientHttp2Session>();
 
-beforeAll(async () => {
-  const env = { SVC_PROOF_OF_POSSESSION: "dpop" };
-  first = await startGateway({ issuer: { clients: [client] }, env });
-  second = await startGateway({ dataDir: first.dataDir, env: { ...env, SVC_OIDC_ISSUER: first.issuer.url } });
-  for (const gateway of [first, second]) sessions.set(gateway, await h2Connect(gateway.url));
-  token = await boundToken(first);
-});
+const env = { SVC_PROOF_OF_POSSESSION: "dpop" };
+const first = await startGateway({ issuer: { clients: [client] }, env });
+const second = await startGateway({ dataDir: first.dataDir, env: { ...env, SVC_OIDC_ISSUER: first.issuer.url } });
+for (const gateway of [first, second]) sessions.set(gateway, await h2Connect(gateway.url));
+const token = await boundToken(first);
 afterAll(async () => {
   for (const session of sessions.values()) await h2Close(session);
   await second?.stop();

@@ -9,11 +9,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type H1Connection, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Connect } from "../harness/h2.ts";
 import { h2Field, h2Frame, h2Preface } from "../harness/h2-frames.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { startStaticIssuer } from "../harness/issuer.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
 import { newTestKey } from "../harness/tokens.ts";
 
-let issuer: StaticIssuer;
 const directories: string[] = [];
 const services: RunningService[] = [];
 
@@ -25,9 +24,7 @@ async function start(settings: Readonly<Record<string, string>> = {}): Promise<R
   return service;
 }
 
-beforeAll(async () => {
-  issuer = await startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]);
-});
+const issuer = await startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]);
 afterAll(async () => {
   for (const { child } of services) child.kill("SIGKILL");
   await Promise.all(services.map(({ ended }) => ended));

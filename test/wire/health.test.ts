@@ -8,24 +8,20 @@ import {
   status,
 } from "@grpc/grpc-js";
 import { service as healthDefinition } from "grpc-health-check";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../../gen/grpc/health/v1/health_pb.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, startGateway } from "../harness/gateway.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
 import { newTestKey } from "../harness/tokens.ts";
 
 const protectionService = "platform.sdk.v1.ProtectionService";
-let gateway: Gateway;
-beforeAll(async () => {
-  gateway = await startGateway();
-  // The issuer's keys are fetched while the service listens already.
-  const abort = new AbortController();
-  for await (const { status } of healthOf(gateway.url).watch({}, { signal: abort.signal })) {
-    if (status === Status.SERVING) break;
-  }
-  abort.abort();
-});
-afterAll(() => gateway.stop());
+const gateway = await gatewayForFile();
+// The issuer's keys are fetched while the service listens already.
+const abort = new AbortController();
+for await (const { status } of healthOf(gateway.url).watch({}, { signal: abort.signal })) {
+  if (status === Status.SERVING) break;
+}
+abort.abort();
 
 function healthOf(url: string): Client<typeof Health> {
   return createClient(Health, createGrpcTransport({ baseUrl: url }));

@@ -3,14 +3,14 @@
  * tokens that the service has never seen are served all the while, and no place stays taken.
  */
 import net from "node:net";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { defaultAdmissionLimits } from "../../src/http/admission.ts";
-import { type Gateway, inProgress, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, inProgress, rest } from "../harness/gateway.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { h2Field, h2Frame, h2Preface } from "../harness/h2-frames.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { startStaticIssuer } from "../harness/issuer.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
 const key = newTestKey("ES256", "key-1");
@@ -18,20 +18,13 @@ const tenants = ["tenant-a", "tenant-b"];
 const [dataFrame, headersFrame, resetFrame, settingsFrame] = [0, 1, 3, 4];
 const [acknowledges, endsStream, endsHeaders] = [0x1, 0x1, 0x4];
 
-let issuer: StaticIssuer;
-let gateway: Gateway;
 let minted = 0;
 
-beforeAll(async () => {
-  issuer = await startStaticIssuer([key.publicJwk]);
-  // On a busy machine too, who waits for longer waits for places that are held.
-  const admission = { ...defaultAdmissionLimits, maxWaitMs: 10_000 };
-  gateway = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url }, overrides: { admission } });
-});
-afterAll(async () => {
-  await gateway.stop();
-  await issuer.stop();
-});
+const issuer = await startStaticIssuer([key.publicJwk]);
+// On a busy machine too, who waits for longer waits for places that are held.
+const admission = { ...defaultAdmissionLimits, maxWaitMs: 10_000 };
+const gateway = await gatewayForFile({ env: { SVC_OIDC_ISSUER: issuer.url }, overrides: { admission } });
+afterAll(() => issuer.stop());
 
 function freshToken(tenant: string): string {
   const scope = "platform-api.access policy.read evidence.write";

@@ -1,17 +1,12 @@
 /** Requests whose JSON cannot be read: every fault is named at once, on the JSON routes and in canonical JSON. */
 import { gzipSync } from "node:zlib";
 import { fromBinary } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { BadRequestSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, rest } from "../harness/gateway.ts";
 
-let gateway: Gateway;
-let token: string;
-beforeAll(async () => {
-  gateway = await startGateway();
-  token = await gateway.token();
-});
-afterAll(() => gateway.stop());
+const gateway = await gatewayForFile();
+const token = await gateway.token();
 
 type Named = readonly (readonly [field: string, rule: string])[];
 

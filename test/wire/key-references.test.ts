@@ -1,9 +1,9 @@
 /** A reference that is restricted to one tenant is given to no other, under whatever spelling and on whatever protocol. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, rest } from "../harness/gateway.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 
 const managed = { mode: "wrapped_key_reference", origin: "kms" };
@@ -18,17 +18,11 @@ const patterns = {
 /** Of the many that `unit/policy/key-reference-aliases.test.ts` has, one of a path and one of letters. */
 const aliases = ["kms://x/../tenant-b/k", "KMS://tenant-b/k"];
 
-let gateway: Gateway;
-let clients: readonly WireClient[];
-let authorization: string;
-beforeAll(async () => {
-  gateway = await startGateway({ env: { SVC_KEY_REFERENCES: JSON.stringify(patterns) } });
-  clients = wireClients(gateway.url);
-  authorization = `Bearer ${await gateway.token()}`;
-}, 60_000);
-afterAll(async () => {
+const gateway = await gatewayForFile({ env: { SVC_KEY_REFERENCES: JSON.stringify(patterns) } });
+const clients = wireClients(gateway.url);
+const authorization = `Bearer ${await gateway.token()}`;
+afterAll(() => {
   for (const client of clients) client.close();
-  await gateway.stop();
 });
 
 describe.each(["/v1/sdk/key-access-plan", "/v1/sdk/artifact-register"])("%s", (route) => {

@@ -8,13 +8,13 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import tls from "node:tls";
 import { toBinary } from "@bufbuild/protobuf";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { rest } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { startStaticIssuer } from "../harness/issuer.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { type ServiceProcess, serviceSettings, spawnService, startService } from "../harness/process.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
@@ -23,14 +23,11 @@ const key = newTestKey("ES256", "key-1");
 const whoami = methodOn("/v1/sdk/whoami");
 const evidence = methodOn("/v1/sdk/evidence");
 const evidenceBody = sampleCalls().find(({ route }) => route === evidence.restPath)?.body;
-let issuer: StaticIssuer;
 let directory: string;
 let settings: Record<string, string>;
 let services: ServiceProcess[];
 
-beforeAll(async () => {
-  issuer = await startStaticIssuer([key.publicJwk]);
-});
+const issuer = await startStaticIssuer([key.publicJwk]);
 afterAll(() => issuer.stop());
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), "svc-life-"));

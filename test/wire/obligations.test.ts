@@ -2,12 +2,12 @@
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
 import { findReceipt } from "../../src/ledger/record/receipt.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { startGateway } from "../harness/gateway.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 
@@ -30,21 +30,14 @@ const routes = {
 };
 const note = { id: "note", parameters: { days: "30", strict: "true", why: "secret purpose" } };
 
-let gateway: Gateway;
-let policies: string;
-let clients: readonly WireClient[];
-let token: string;
-
-beforeAll(async () => {
-  policies = await mkdtemp(join(tmpdir(), "obligations-"));
-  for (const [file, text] of Object.entries(files)) {
-    await mkdir(dirname(join(policies, file)), { recursive: true });
-    await writeFile(join(policies, file), text);
-  }
-  gateway = await startGateway({ env: { SVC_POLICY_DIR: policies } });
-  clients = wireClients(gateway.url);
-  token = await gateway.token();
-}, 60_000);
+const policies = await mkdtemp(join(tmpdir(), "obligations-"));
+for (const [file, text] of Object.entries(files)) {
+  await mkdir(dirname(join(policies, file)), { recursive: true });
+  await writeFile(join(policies, file), text);
+}
+const gateway = await startGateway({ env: { SVC_POLICY_DIR: policies } });
+const clients = wireClients(gateway.url);
+const token = await gateway.token();
 afterAll(async () => {
   for (const client of clients ?? []) client.close();
   await gateway?.stop();

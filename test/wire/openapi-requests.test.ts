@@ -3,23 +3,17 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
-import { type Gateway, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, type RestAnswer, rest } from "../harness/gateway.ts";
 
 type Any = RestAnswer["body"];
 
-let gateway: Gateway;
-let token: string;
-
-beforeAll(async () => {
-  gateway = await startGateway({
-    env: { SVC_BULK: "on", SVC_AUTHZEN: "on" },
-    issuer: { clients: [{ ...defaultClient(), scopes: [...defaultClient().scopes, "decisions.delegate"] }] },
-  });
-  token = await gateway.token();
-}, 60_000);
-afterAll(() => gateway.stop());
+const gateway = await gatewayForFile({
+  env: { SVC_BULK: "on", SVC_AUTHZEN: "on" },
+  issuer: { clients: [{ ...defaultClient(), scopes: [...defaultClient().scopes, "decisions.delegate"] }] },
+});
+const token = await gateway.token();
 
 const documents = ["openapi", "openapi-bulk", "openapi-authzen"].map((name): Any => {
   const document: Any = JSON.parse(readFileSync(join(import.meta.dirname, `../../gen/${name}.json`), "utf8"));

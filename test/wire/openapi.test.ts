@@ -1,20 +1,14 @@
 /** The published pages of a real gateway, and its answers against its document. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, rest, startGateway } from "../harness/gateway.ts";
 import { expectAnswerInDocument } from "../harness/openapi.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the document is data.
 type Any = any;
 
-let gateway: Gateway;
-let token: string;
-
-beforeAll(async () => {
-  gateway = await startGateway();
-  token = await gateway.token();
-});
-afterAll(() => gateway.stop());
+const gateway = await gatewayForFile();
+const token = await gateway.token();
 
 /** Fetches a page, its whole body included: a connection with an unread body would hold up the end of the test. */
 async function page(path: string, init: RequestInit = {}, from = gateway) {

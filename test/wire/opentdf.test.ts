@@ -10,11 +10,11 @@ import { createFileRegistry, type DescMethod, type DescService, fromBinary, toBi
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, describe, expect, test, vi } from "vitest";
 import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { rest, startGateway } from "../harness/gateway.ts";
+import { startStaticIssuer } from "../harness/issuer.ts";
 import { boundTo } from "../harness/proofs.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../harness/tokens.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
@@ -60,21 +60,15 @@ const attribute = (name: string, value: string, namespace = "example.com") =>
   `https://${namespace}/attr/${name}/value/${value}`;
 const obligation = (name: string, value: string) => `https://example.com/obl/${name}/value/${value}`;
 
-let folder: string;
-let issuer: StaticIssuer;
-let gateway: Gateway;
-
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "svc-opentdf-"));
-  for (const [file, text] of Object.entries(policies)) {
-    mkdirSync(dirname(join(folder, file)), { recursive: true });
-    writeFileSync(join(folder, file), text);
-  }
-  issuer = await startStaticIssuer([key.publicJwk]);
-  gateway = await startGateway({
-    env: { SVC_OPENTDF: "on", SVC_OIDC_ISSUER: issuer.url, SVC_POLICY_DIR: folder, SVC_LEDGER_ORIGIN: "localhost/kas" },
-  });
-}, 60_000);
+const folder = mkdtempSync(join(tmpdir(), "svc-opentdf-"));
+for (const [file, text] of Object.entries(policies)) {
+  mkdirSync(dirname(join(folder, file)), { recursive: true });
+  writeFileSync(join(folder, file), text);
+}
+const issuer = await startStaticIssuer([key.publicJwk]);
+const gateway = await startGateway({
+  env: { SVC_OPENTDF: "on", SVC_OIDC_ISSUER: issuer.url, SVC_POLICY_DIR: folder, SVC_LEDGER_ORIGIN: "localhost/kas" },
+});
 afterAll(async () => {
   await gateway?.stop();
   await issuer?.stop();

@@ -28,26 +28,18 @@ const client = (clientId: string, tenantId: string): IssuerClient => ({
 });
 const issuer = { clients: [client("one", "tenant-a"), client("two", otherTenant)] };
 
-let directory: string;
-let credentials: string;
-let local: Gateway;
-let remote: Gateway;
-let decisionless: Record<string, unknown>;
-
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), "ops-access-"));
-  credentials = join(directory, "operators");
-  await writeFile(credentials, formatOpsCredentials([{ name: "olga", hash: hashOpsToken(operatorToken) }]), {
-    mode: 0o600,
-  });
-  decisionless = sampleCalls().find(({ route }) => route.endsWith("/evidence"))?.body as Record<string, unknown>;
-  const env = { SVC_OPS_CREDENTIALS: credentials };
-  local = await startGateway({ issuer, env });
-  const tls = { SVC_OPS_TLS_CERT: certFile, SVC_OPS_TLS_KEY: join(fixtures, "server.key.pem") };
-  remote = await startGateway({ issuer, env: { ...env, ...tls, SVC_OPS_LISTEN: "0.0.0.0:0" } });
-  for (const gateway of [local, remote])
-    for (const clientId of ["one", "two"]) await record(gateway, clientId, { artifact_digest: "sha256:abc" });
+const directory = await mkdtemp(join(tmpdir(), "ops-access-"));
+const credentials = join(directory, "operators");
+await writeFile(credentials, formatOpsCredentials([{ name: "olga", hash: hashOpsToken(operatorToken) }]), {
+  mode: 0o600,
 });
+const decisionless = sampleCalls().find(({ route }) => route.endsWith("/evidence"))?.body as Record<string, unknown>;
+const env = { SVC_OPS_CREDENTIALS: credentials };
+const local = await startGateway({ issuer, env });
+const tls = { SVC_OPS_TLS_CERT: certFile, SVC_OPS_TLS_KEY: join(fixtures, "server.key.pem") };
+const remote = await startGateway({ issuer, env: { ...env, ...tls, SVC_OPS_LISTEN: "0.0.0.0:0" } });
+for (const gateway of [local, remote])
+  for (const clientId of ["one", "two"]) await record(gateway, clientId, { artifact_digest: "sha256:abc" });
 afterAll(async () => {
   await local?.stop();
   await remote?.stop();

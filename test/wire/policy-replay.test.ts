@@ -3,36 +3,31 @@ import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { type Gateway, rest, startGateway, unpolled } from "../harness/gateway.ts";
+import { rest, startGateway, unpolled } from "../harness/gateway.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { must } from "../unit/domain/world.ts";
 
 const samples = join(import.meta.dirname, "../../policies");
-let policies: string;
-let gateway: Gateway;
-let tenant: string;
 /** Ids of one decision on each route that decides. */
 const decisions: string[] = [];
 let evidence: string;
 
-beforeAll(async () => {
-  policies = await mkdtemp(join(tmpdir(), "policy-replay-"));
-  await cp(samples, policies, { recursive: true });
-  gateway = await startGateway({ env: { SVC_POLICY_DIR: policies }, overrides: unpolled });
-  const token = await gateway.token();
-  tenant = (await rest(`${gateway.url}/v1/sdk/whoami`, { token })).body.caller.tenant_id;
-  for (const { route, body } of sampleCalls()) {
-    const answer = await rest(gateway.url + route, { token, body });
-    if (answer.body.decision !== undefined) decisions.push(answer.body.decision.decision_id);
-    if (route.endsWith("evidence")) evidence = answer.body.ingestion.receipt.record_id;
-  }
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-  vi.stubEnv("SVC_STORE", `sqlite:${join(gateway.dataDir, "platform.db")}`);
-  vi.stubEnv("SVC_POLICY_DIR", policies);
-});
+const policies = await mkdtemp(join(tmpdir(), "policy-replay-"));
+await cp(samples, policies, { recursive: true });
+const gateway = await startGateway({ env: { SVC_POLICY_DIR: policies }, overrides: unpolled });
+const token = await gateway.token();
+const tenant = (await rest(`${gateway.url}/v1/sdk/whoami`, { token })).body.caller.tenant_id;
+for (const { route, body } of sampleCalls()) {
+  const answer = await rest(gateway.url + route, { token, body });
+  if (answer.body.decision !== undefined) decisions.push(answer.body.decision.decision_id);
+  if (route.endsWith("evidence")) evidence = answer.body.ingestion.receipt.record_id;
+}
+for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+vi.stubEnv("SVC_STORE", `sqlite:${join(gateway.dataDir, "platform.db")}`);
+vi.stubEnv("SVC_POLICY_DIR", policies);
 
 afterAll(async () => {
   vi.unstubAllEnvs();

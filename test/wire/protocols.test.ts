@@ -1,24 +1,17 @@
 import { create, type Message } from "@bufbuild/protobuf";
 import fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { type Outcome, type WireClient, wireClients } from "../harness/clients.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { type Outcome, wireClients } from "../harness/clients.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
 import { requestOf } from "../harness/generate.ts";
 import { methodOn, requestFromRest, type WireMethod, wireMethods } from "../harness/methods.ts";
 
-let gateway: Gateway;
-let token: string;
-let clients: readonly WireClient[];
-
-beforeAll(async () => {
-  gateway = await startGateway();
-  token = await gateway.token();
-  clients = wireClients(gateway.url);
-});
-afterAll(async () => {
+const gateway = await gatewayForFile();
+const token = await gateway.token();
+const clients = wireClients(gateway.url);
+afterAll(() => {
   for (const client of clients) client.close();
-  await gateway.stop();
 });
 
 async function askAll(method: WireMethod, request: Message, headers: Record<string, string> = {}) {

@@ -1,7 +1,7 @@
 /** Receipts as callers get them: they verify with the trusted key alone, on every protocol, and retries repeat them. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
@@ -9,18 +9,12 @@ import { type GivenReceipt, verifyReceipt } from "../../src/ledger/record/receip
 import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/files/key-file.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, rest } from "../harness/gateway.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 
-let gateway: Gateway;
-let token: string;
-
-beforeAll(async () => {
-  gateway = await startGateway();
-  token = await gateway.token();
-});
-afterAll(() => gateway.stop());
+const gateway = await gatewayForFile();
+const token = await gateway.token();
 
 const members = {
   "protection-plan": "decision",

@@ -3,22 +3,17 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { toBinary } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { Health, HealthCheckRequestSchema } from "../../gen/grpc/health/v1/health_pb.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile } from "../harness/gateway.ts";
 import { frame } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 
-let gateway: Gateway;
-let token: string;
-beforeAll(async () => {
-  gateway = await startGateway();
-  token = await gateway.token();
-});
-afterAll(() => gateway.stop());
+const gateway = await gatewayForFile();
+const token = await gateway.token();
 
 const plan = methodOn("/v1/sdk/protection-plan");
 const body = JSON.stringify(sampleCalls().find(({ route }) => route === plan.restPath)?.body);

@@ -1,26 +1,19 @@
 /** Deadlines as clients send them: in any unit, and hardly ever whole milliseconds. */
-import type { ClientHttp2Session } from "node:http2";
 import { endStreamFromJson } from "@connectrpc/connect/protocol-connect";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, type MockInstance, test, vi } from "vitest";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { afterAll, afterEach, beforeEach, describe, expect, type MockInstance, test, vi } from "vitest";
+import { gatewayForFile } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
 import { type H2Answer, h2Call, h2Connect } from "../harness/h2.ts";
 
-let gateway: Gateway;
-let session: ClientHttp2Session;
-let token: string;
 /** What Connect's handlers write of what they did not expect. */
 let complaints: MockInstance;
 
-beforeAll(async () => {
-  gateway = await startGateway();
-  session = await h2Connect(gateway.url);
-  token = await gateway.token();
-});
-afterAll(async () => {
+const gateway = await gatewayForFile();
+const session = await h2Connect(gateway.url);
+const token = await gateway.token();
+afterAll(() => {
   // With what is under way on it, where something goes on that should have ended.
   session.destroy();
-  await gateway.stop();
 });
 beforeEach(() => {
   complaints = vi.spyOn(console, "error");

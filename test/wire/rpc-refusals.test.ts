@@ -2,26 +2,17 @@
  * What has no handler on an RPC path is refused in the terms of the caller's protocol: a method, a verb or a type that
  * is not there, with the reason in the details.
  */
-import type { ClientHttp2Session } from "node:http2";
 import { endStreamFromJson } from "@connectrpc/connect/protocol-connect";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { afterAll, describe, expect, test } from "vitest";
+import { gatewayForFile, rest } from "../harness/gateway.ts";
 import { refusalInConnect, refusalInTrailers, refusalInWeb, refusalOf, type WireRefusal } from "../harness/grpc.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { type H2Answer, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 
-let gateway: Gateway;
-let session: ClientHttp2Session;
-let token: string;
-beforeAll(async () => {
-  gateway = await startGateway();
-  session = await h2Connect(gateway.url);
-  token = await gateway.token();
-});
-afterAll(async () => {
-  await h2Close(session);
-  await gateway.stop();
-});
+const gateway = await gatewayForFile();
+const session = await h2Connect(gateway.url);
+const token = await gateway.token();
+afterAll(() => h2Close(session));
 
 const whoAmI = "/platform.sdk.v1.DiscoveryService/WhoAmI";
 const check = "/grpc.health.v1.Health/Check";

@@ -4,23 +4,17 @@ import http2 from "node:http2";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Field, h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
-import { type RunningService, serviceSettings, startLimitedService } from "../harness/process.ts";
+import { startStaticIssuer } from "../harness/issuer.ts";
+import { serviceSettings, startLimitedService } from "../harness/process.ts";
 import { newTestKey } from "../harness/tokens.ts";
 
-let issuer: StaticIssuer;
-let directory: string;
-let service: RunningService;
-
-beforeAll(async () => {
-  issuer = await startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]);
-  directory = mkdtempSync(join(tmpdir(), "svc-slow-"));
-  const settings = { ...serviceSettings(directory, issuer.url), SVC_MAX_CONNECTIONS: "16" };
-  service = await startLimitedService(directory, settings, { answerTimeoutMs: 500 });
-});
+const issuer = await startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]);
+const directory = mkdtempSync(join(tmpdir(), "svc-slow-"));
+const settings = { ...serviceSettings(directory, issuer.url), SVC_MAX_CONNECTIONS: "16" };
+const service = await startLimitedService(directory, settings, { answerTimeoutMs: 500 });
 afterAll(async () => {
   service.child.kill("SIGKILL");
   await service.ended;

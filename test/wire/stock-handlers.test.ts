@@ -3,12 +3,11 @@
  * sent, both answer the same. If Connect itself refuses a message, only the code is compared, because its words differ.
  */
 import { randomFillSync } from "node:crypto";
-import type { ClientHttp2Session } from "node:http2";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
 import type { HandlerContext } from "@connectrpc/connect";
 import fastify, { type FastifyInstance } from "fastify";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { DiscoveryService, WhoAmIRequestSchema } from "../../gen/platform/sdk/v1/discovery_pb.ts";
 import {
@@ -21,7 +20,6 @@ import { ServiceError } from "../../src/base/errors.ts";
 import type { PrincipalId, TenantId } from "../../src/base/ids.ts";
 import { createBodyBudget } from "../../src/http/body.ts";
 import { inboundOf } from "../../src/http/inbound-request.ts";
-import type { Listener } from "../../src/http/listener.ts";
 import { beginCall, callerOf } from "../../src/transport/calls/call.ts";
 import { bind, servedMethods } from "../../src/transport/calls/methods.ts";
 import { createChain } from "../../src/transport/gate/chain.ts";
@@ -72,45 +70,40 @@ const chain = createChain({
   },
 });
 
-let ours: Listener;
-let stock: FastifyInstance;
-let sessions: readonly [ours: ClientHttp2Session, stock: ClientHttp2Session];
-beforeAll(async () => {
-  const addressOf = () => "127.0.0.1";
-  const methods = servedMethods([bind(ProtectionService, protection), bind(DiscoveryService, discovery)]);
-  const options: ServerOptions = {
-    service,
-    methods,
-    ...chain,
-    addressOf,
-    tenantHeader: "x-svc-tenant-id",
-    watchAdmission: () => {},
-    bodies: createBodyBudget({ maxBytes: 1_048_576, addressOf }),
-    limits: { maxBodyBytes: () => maxBodyBytes, bodyTimeoutMs: 10_000, maxDeadlineMs: 30_000 },
-    listener: {
-      onDefect: () => {},
-      headersTimeoutMs: 10_000,
-      requestTimeoutMs: 20_000,
-      idleTimeoutMs: 20_000,
-      answerTimeoutMs: 30_000,
-      maxConnections: 64,
-      maxHeaderBytes: 65_536,
-    },
-    clock: systemClock,
-    random: (bytes) => randomFillSync(bytes),
-    onAnswered: () => {},
-  };
-  ours = await createServer(options);
-  const { port } = await ours.listen("127.0.0.1", 0);
-  stock = fastify({ http2: true }) as unknown as FastifyInstance;
-  stock.addHook("onRequest", async (request) => {
-    request.call = beginCall(request.raw.rawHeaders, options);
-    request.inbound = inboundOf(request.raw);
-  });
-  registerStock(stock, methods, options);
-  const urls = [`http://127.0.0.1:${port}`, await stock.listen({ host: "127.0.0.1", port: 0 })];
-  sessions = (await Promise.all(urls.map((url) => h2Connect(url)))) as unknown as typeof sessions;
+const addressOf = () => "127.0.0.1";
+const methods = servedMethods([bind(ProtectionService, protection), bind(DiscoveryService, discovery)]);
+const options: ServerOptions = {
+  service,
+  methods,
+  ...chain,
+  addressOf,
+  tenantHeader: "x-svc-tenant-id",
+  watchAdmission: () => {},
+  bodies: createBodyBudget({ maxBytes: 1_048_576, addressOf }),
+  limits: { maxBodyBytes: () => maxBodyBytes, bodyTimeoutMs: 10_000, maxDeadlineMs: 30_000 },
+  listener: {
+    onDefect: () => {},
+    headersTimeoutMs: 10_000,
+    requestTimeoutMs: 20_000,
+    idleTimeoutMs: 20_000,
+    answerTimeoutMs: 30_000,
+    maxConnections: 64,
+    maxHeaderBytes: 65_536,
+  },
+  clock: systemClock,
+  random: (bytes) => randomFillSync(bytes),
+  onAnswered: () => {},
+};
+const ours = await createServer(options);
+const { port } = await ours.listen("127.0.0.1", 0);
+const stock = fastify({ http2: true }) as unknown as FastifyInstance;
+stock.addHook("onRequest", async (request) => {
+  request.call = beginCall(request.raw.rawHeaders, options);
+  request.inbound = inboundOf(request.raw);
 });
+registerStock(stock, methods, options);
+const urls = [`http://127.0.0.1:${port}`, await stock.listen({ host: "127.0.0.1", port: 0 })];
+const sessions = await Promise.all(urls.map((url) => h2Connect(url)));
 afterAll(async () => {
   await Promise.all(sessions.map(h2Close));
   await stock.close();

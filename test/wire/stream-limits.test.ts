@@ -1,17 +1,13 @@
 /** Streams that need no credentials: a client that opens many keeps no other out. */
 import { type Client, Code, type ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { conversationLimits, watchLimits } from "../../src/transport/connect/streams.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { gatewayForFile, startGateway } from "../harness/gateway.ts";
 
-let gateway: Gateway;
-beforeAll(async () => {
-  gateway = await startGateway({ env: { SVC_TRUSTED_PROXIES: "127.0.9.0/24" } });
-});
-afterAll(() => gateway.stop());
+const gateway = await gatewayForFile({ env: { SVC_TRUSTED_PROXIES: "127.0.9.0/24" } });
 
 /** Opens one stream and waits for its first answer; the code of the refusal where it is refused. */
 type Opener = (signal: AbortSignal) => Promise<Code | undefined>;

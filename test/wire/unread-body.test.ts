@@ -3,23 +3,15 @@ import { once } from "node:events";
 import http from "node:http";
 import http2 from "node:http2";
 import net from "node:net";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { gatewayForFile, startGateway } from "../harness/gateway.ts";
 import { frame } from "../harness/grpc.ts";
 import { h1Connect, h1Request } from "../harness/h1.ts";
 import { h2Field, h2Frame, h2Preface } from "../harness/h2-frames.ts";
 
-let gateway: Gateway;
-let session: http2.ClientHttp2Session;
-
-beforeAll(async () => {
-  gateway = await startGateway();
-  session = http2.connect(gateway.url);
-});
-afterAll(async () => {
-  session.close();
-  await gateway.stop();
-});
+const gateway = await gatewayForFile();
+const session = http2.connect(gateway.url);
+afterAll(() => session.close());
 
 test("over HTTP/2 the stream outlives the answer, for a body that is on its way, for a limited time", async () => {
   // Without credentials, and keeping the body back.

@@ -1,10 +1,10 @@
 /** What tokens are bound to, in every mode, beside what their callers show: a table of its own says who is let in. */
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import type { ProofOfPossessionRule } from "../../../src/auth/possession.ts";
 import { parseNetwork } from "../../../src/base/network.ts";
 import { thumbprintOf } from "../../../src/base/text-forms.ts";
-import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
+import { startStaticIssuer } from "../../harness/issuer.ts";
 import { boundTo, memoryReplayStore, mintProof } from "../../harness/proofs.ts";
 import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
 import { authenticatorOf, inboundOf, manualTime, patient, type World } from "./world.ts";
@@ -18,19 +18,15 @@ const url = "/v1/sdk/whoami";
 const time = manualTime();
 const modes = ["none", "mtls", "dpop"] as const;
 type Mode = (typeof modes)[number];
-let issuer: StaticIssuer;
 let worlds: Record<Mode, World>;
-/** Thumbprints as the issuer writes them. */
-let known: { readonly x5t: Record<string, string>; readonly jkt: Record<string, string> };
 
-beforeAll(async () => {
-  issuer = await startStaticIssuer([issuerKey.publicJwk]);
-  const thumbprints = (bytes: Buffer) => thumbprintOf(bytes).toString("base64url");
-  known = {
-    x5t: { own: thumbprints(certificates.own), other: thumbprints(certificates.other) },
-    jkt: { own: String((await boundTo(proofKeys.own)).jkt), other: String((await boundTo(proofKeys.other)).jkt) },
-  };
-});
+const issuer = await startStaticIssuer([issuerKey.publicJwk]);
+const thumbprints = (bytes: Buffer) => thumbprintOf(bytes).toString("base64url");
+/** Thumbprints as the issuer writes them. */
+const known = {
+  x5t: { own: thumbprints(certificates.own), other: thumbprints(certificates.other) },
+  jkt: { own: String((await boundTo(proofKeys.own)).jkt), other: String((await boundTo(proofKeys.other)).jkt) },
+};
 afterAll(() => issuer.stop());
 
 function start(): void {

@@ -1,11 +1,11 @@
 import { createHmac } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { createDpopNonces, type DpopRule } from "../../../src/auth/possession.ts";
 import type { ReplayStore } from "../../../src/auth/replay-store.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { InboundRequest } from "../../../src/base/inbound-request.ts";
-import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
-import { boundTo, memoryReplayStore, mintProof, type ProofTarget, publicJwkOf } from "../../harness/proofs.ts";
+import { startStaticIssuer } from "../../harness/issuer.ts";
+import { boundTo, memoryReplayStore, mintProof, publicJwkOf } from "../../harness/proofs.ts";
 import {
   claimsOf,
   encodePart,
@@ -26,15 +26,10 @@ const time = manualTime();
 const nowSeconds = time.now() / 1000;
 const publicUrl = "https://api.example";
 const whoami = "/v1/sdk/whoami";
-let issuer: StaticIssuer;
-let token: string;
-let target: ProofTarget;
 
-beforeAll(async () => {
-  issuer = await startStaticIssuer([issuerKey.publicJwk]);
-  token = await tokenOf(callerKey);
-  target = { method: "GET", url: publicUrl + whoami, accessToken: token, nowMs: time.now() };
-});
+const issuer = await startStaticIssuer([issuerKey.publicJwk]);
+const token = await tokenOf(callerKey);
+const target = { method: "GET", url: publicUrl + whoami, accessToken: token, nowMs: time.now() };
 afterAll(() => issuer.stop());
 
 async function tokenOf(key: TestKey, claims: Members = {}): Promise<string> {

@@ -1,8 +1,8 @@
 /** Tokens of every shape, made at random: a table of its own says which are let in, and what a refusal may cost. */
 import fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
-import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
+import { startStaticIssuer } from "../../harness/issuer.ts";
 import {
   claimsOf,
   type Members,
@@ -17,10 +17,7 @@ const audience = "api://svc-platform-api";
 const key = newTestKey("ES256", "key-1");
 const strangeKey = newTestKey("ES256", key.kid);
 const otherKey = newTestKey("EdDSA", "key-2");
-let issuer: StaticIssuer;
-beforeAll(async () => {
-  issuer = await startStaticIssuer([key.publicJwk]);
-});
+const issuer = await startStaticIssuer([key.publicJwk]);
 afterAll(() => issuer.stop());
 
 async function started(time: ManualTime): Promise<World> {

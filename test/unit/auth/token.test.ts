@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { issuerEntry, type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
+import { afterAll, describe, expect, test } from "vitest";
+import { issuerEntry, startStaticIssuer } from "../../harness/issuer.ts";
 import {
   claimsOf,
   encodePart,
@@ -32,11 +32,8 @@ const strangeKey = newTestKey("ES256", key.kid);
 const weakKey = newTestKey("RS256", "key-weak", 1024);
 const time = manualTime();
 const nowSeconds = time.now() / 1000;
-let issuer: StaticIssuer;
 
-beforeAll(async () => {
-  issuer = await startStaticIssuer([weakKey, ...keys.values()].map(({ publicJwk }) => publicJwk));
-});
+const issuer = await startStaticIssuer([weakKey, ...keys.values()].map(({ publicJwk }) => publicJwk));
 afterAll(() => issuer.stop());
 
 function started() {

@@ -1,6 +1,7 @@
 import { accessSync, constants, statfsSync } from "node:fs";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { threadBundle } from "./test/harness/thread-bundle.ts";
 
 /** What two test files keep at once is some 300 MiB; three run at a time. */
 const roomBytes = 2 * 1024 ** 3;
@@ -50,6 +51,7 @@ class LongestFirst extends BaseSequencer {
 
 /** The tests that need Node alone. */
 export default defineConfig({
+  plugins: [threadBundle],
   // The client package is built for those who install it; here its sources are what is tested.
   resolve: {
     alias: [

@@ -1,0 +1,45 @@
+/**
+ * Bundles the modules of the embedded store's threads. A test run starts some thousand of these threads; finding and
+ * linking seventy source files takes more than half of what a start costs. Processes that tests start run the source.
+ */
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { rolldown } from "rolldown";
+import type { Plugin } from "vitest/config";
+
+const root = resolve(import.meta.dirname, "../..");
+const modules = ["src/stores/sqlite/worker.ts", "src/stores/files/connection.ts"].map((path) => join(root, path));
+/** Beside the packages that the bundle imports. */
+const folder = join(root, "node_modules/.cache/svc-platform-api/threads");
+
+/** Writes the bundle. Resolves with the file of each module. */
+async function bundle(): Promise<ReadonlyMap<string, string>> {
+  const build = await rolldown({ cwd: root, input: modules, platform: "node", tsconfig: false });
+  // Names carry the hash of the content: another run may read the folder.
+  const names = { entryFileNames: "[name]-[hash].js", chunkFileNames: "[name]-[hash].js" };
+  const { output } = await build.write({ dir: folder, format: "esm", ...names, sourcemap: true });
+  await build.close();
+  return new Map(
+    output.flatMap((file) =>
+      file.type === "chunk" && file.facadeModuleId !== null
+        ? [[file.facadeModuleId, join(folder, file.fileName)] as const]
+        : [],
+    ),
+  );
+}
+
+let files: Promise<ReadonlyMap<string, string>> | undefined;
+
+/** Puts a bundled module in the place of each that the source names by its URL. */
+export const threadBundle: Plugin = {
+  name: "thread-bundle",
+  async transform(code, id) {
+    if (!id.startsWith(join(root, "src")) || !code.includes("import.meta.url")) return;
+    files ??= bundle();
+    const bundled = await files;
+    return code.replaceAll(/new URL\("(\.[^"]+)", import\.meta\.url\)/g, (whole, path: string) => {
+      const file = bundled.get(resolve(id, "..", path));
+      return file === undefined ? whole : `new URL("${pathToFileURL(file).href}")`;
+    });
+  },
+};

@@ -2,7 +2,9 @@
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Transport } from "@connectrpc/connect";
 import { afterEach, beforeEach, expect } from "vitest";
+import { type BulkClient, createBulkClient } from "../../clients/typescript/src/bulk.ts";
 import { platformOf } from "../../clients/typescript/src/enforce/client-platform.ts";
 import { EnforcementError, type EnforcementFailure } from "../../clients/typescript/src/enforce/index.ts";
 import type { Platform } from "../../clients/typescript/src/enforce/platform.ts";
@@ -23,6 +25,8 @@ export interface EnforcementStack {
   readonly stack: Stack;
   readonly dataDir: string;
   platform(clientId?: string): Platform;
+  /** Needs `SVC_BULK`. */
+  bulk(clientId?: string): BulkClient;
   /** The platform of the first client, with some of its calls replaced. */
   altered(calls: Partial<Platform>): Platform;
   /** Verifier key of the log of this client's tenant. */
@@ -50,7 +54,7 @@ export async function startEnforcementStack(
     env: { SVC_LOG_LEVEL: "fatal", ...env },
     policy: checkedPolicies,
   });
-  const platform = (clientId?: string): Platform => {
+  const transport = (clientId: string | undefined): Transport => {
     const client = clients.find((candidate) => clientId === undefined || candidate.clientId === clientId);
     if (client === undefined) throw new Error(`no client ${clientId}`);
     const { clientSecret, scopes } = client;
@@ -63,12 +67,14 @@ export async function startEnforcementStack(
       http,
     });
     const interceptors = workloadInterceptors({ tokens, retry: { attempts: 1 } });
-    return platformOf(createPlatformClient(createRestTransport({ baseUrl: stack.url, http, interceptors })));
+    return createRestTransport({ baseUrl: stack.url, http, interceptors });
   };
+  const platform = (clientId?: string): Platform => platformOf(createPlatformClient(transport(clientId)));
   return {
     stack,
     dataDir,
     platform,
+    bulk: (clientId) => createBulkClient(transport(clientId)),
     altered: (calls) => ({ ...platform(), ...calls }),
     async logKey(clientId) {
       const { receipt } = await platform(clientId).planProtection({

@@ -5,15 +5,29 @@ import {
   ArtifactProfile,
   EvidenceEventType,
   KeyAccessOperation,
+  type KeyAccessPlanItem,
   type KeyTransport,
   type Obligation,
+  type PlanKeyAccessResponse,
+  type PlanProtectionResponse,
   type PlatformClient,
   ProtectionOperation,
+  type ProtectionPlanItem,
   type Receipt,
   type ResourceDescriptorSchema,
   WorkloadDescriptorSchema,
 } from "./client.ts";
-import type { Decision, Description, Platform, Resource } from "./platform.ts";
+import type {
+  Accepted,
+  Decision,
+  Description,
+  EvidenceEvent,
+  KeyQuestion,
+  Platform,
+  ProtectionQuestion,
+  Registration,
+  Resource,
+} from "./platform.ts";
 
 const operations = {
   protect: ProtectionOperation.PROTECT,
@@ -65,75 +79,106 @@ export function platformOf(client: PlatformClient): Platform {
       };
     },
 
-    async planProtection({ operation, preferred_artifact_profile, content_size_bytes, ...question }, signal) {
-      const request = {
-        ...describe(question),
-        ...aboutArtifact(question),
-        operation: operations[operation],
-        preferredArtifactProfile: profiles[preferred_artifact_profile],
-        understoodObligations: [...question.understood_obligations],
-        ...(content_size_bytes !== undefined && { contentSizeBytes: BigInt(content_size_bytes) }),
-      };
-      const { decision, execution } = await client.protection.planProtection(request, callOf(signal));
-      return decisionOf(decision, {
-        isLocal: execution?.protectLocally === true,
-        sendPlaintextToPlatform: execution?.sendPlaintextToPlatform !== false,
-        artifactProfile: wordsOf(profiles, [execution?.artifactProfile]).join(),
-        ...transportMembers(execution?.keyTransport),
-        handlingMode: decision?.handlingMode ?? "",
-        library: execution?.localEnforcementLibrary ?? "",
-      });
+    async planProtection(question, signal) {
+      return plannedOf(await client.protection.planProtection(planRequestOf(question), callOf(signal)));
     },
 
-    async planKeyAccess({ operation, artifact_profile, key_reference, ...question }, signal) {
-      const request = {
-        ...describe(question),
-        ...aboutArtifact(question),
-        operation: keyOperations[operation],
-        artifactProfile: profiles[artifact_profile],
-        keyReference: key_reference,
-        understoodObligations: [...question.understood_obligations],
-      };
-      const { decision, execution } = await client.protection.planKeyAccess(request, callOf(signal));
-      return decisionOf(decision, {
-        isLocal: execution?.localCryptographicOperation === true,
-        sendPlaintextToPlatform: execution?.sendPlaintextToPlatform !== false,
-        artifactProfile: wordsOf(profiles, [execution?.artifactProfile]).join(),
-        ...transportMembers(execution?.keyTransport),
-      });
+    async planKeyAccess(question, signal) {
+      return keyAccessOf(await client.protection.planKeyAccess(keyRequestOf(question), callOf(signal)));
     },
 
     async registerArtifact(registration, idempotencyKey, signal) {
-      const request = {
-        ...describe(registration),
-        operation: operations[registration.operation],
-        artifactKind: artifactKinds[registration.artifact_kind],
-        artifactProfile: profiles[registration.artifact_profile],
-        artifactDigest: registration.artifact_digest,
-        artifactCid: registration.artifact_cid,
-        decisionId: registration.decision_id,
-        keyReference: registration.key_reference,
-        ...(registration.artifact_locator !== undefined && { artifactLocator: registration.artifact_locator }),
-      };
+      const request = registrationRequestOf(registration);
       const answer = await client.registration.registerArtifact(request, callOf(signal, idempotencyKey));
       return acceptedOf(answer.registration, answer.warnings);
     },
 
-    async recordEvidence({ event_type, artifact_kind, artifact_profile, ...event }, idempotencyKey, signal) {
-      const request = {
-        ...describe(event),
-        eventType: eventTypes[event_type],
-        ...(artifact_kind !== undefined && { artifactKind: artifactKinds[artifact_kind] }),
-        ...(artifact_profile !== undefined && { artifactProfile: profiles[artifact_profile] }),
-        ...aboutArtifact(event),
-        ...(event.decision_id !== undefined && { decisionId: event.decision_id }),
-        outcome: event.outcome,
-        occurredAt: event.occurred_at,
-      };
-      const answer = await client.evidence.recordEvidence(request, callOf(signal, idempotencyKey));
+    async recordEvidence(event, idempotencyKey, signal) {
+      const answer = await client.evidence.recordEvidence(eventRequestOf(event), callOf(signal, idempotencyKey));
       return acceptedOf(answer.ingestion, answer.warnings);
     },
   };
+}
+
+export function planRequestOf({
+  operation,
+  preferred_artifact_profile,
+  content_size_bytes,
+  ...question
+}: ProtectionQuestion) {
+  return {
+    ...describe(question),
+    ...aboutArtifact(question),
+    operation: operations[operation],
+    preferredArtifactProfile: profiles[preferred_artifact_profile],
+    understoodObligations: [...question.understood_obligations],
+    ...(content_size_bytes !== undefined && { contentSizeBytes: BigInt(content_size_bytes) }),
+  };
+}
+
+export function keyRequestOf({ operation, artifact_profile, key_reference, ...question }: KeyQuestion) {
+  return {
+    ...describe(question),
+    ...aboutArtifact(question),
+    operation: keyOperations[operation],
+    artifactProfile: profiles[artifact_profile],
+    keyReference: key_reference,
+    understoodObligations: [...question.understood_obligations],
+  };
+}
+
+export function registrationRequestOf(registration: Registration) {
+  return {
+    ...describe(registration),
+    operation: operations[registration.operation],
+    artifactKind: artifactKinds[registration.artifact_kind],
+    artifactProfile: profiles[registration.artifact_profile],
+    artifactDigest: registration.artifact_digest,
+    artifactCid: registration.artifact_cid,
+    decisionId: registration.decision_id,
+    keyReference: registration.key_reference,
+    ...(registration.artifact_locator !== undefined && { artifactLocator: registration.artifact_locator }),
+  };
+}
+
+export function eventRequestOf({ event_type, artifact_kind, artifact_profile, ...event }: EvidenceEvent) {
+  return {
+    ...describe(event),
+    eventType: eventTypes[event_type],
+    ...(artifact_kind !== undefined && { artifactKind: artifactKinds[artifact_kind] }),
+    ...(artifact_profile !== undefined && { artifactProfile: profiles[artifact_profile] }),
+    ...aboutArtifact(event),
+    ...(event.decision_id !== undefined && { decisionId: event.decision_id }),
+    outcome: event.outcome,
+    occurredAt: event.occurred_at,
+  };
+}
+
+/** The decision in an answer, of a call or of one item. */
+export function plannedOf({
+  decision,
+  execution,
+}: Pick<PlanProtectionResponse | ProtectionPlanItem, "decision" | "execution">): Decision {
+  return decisionOf(decision, {
+    isLocal: execution?.protectLocally === true,
+    sendPlaintextToPlatform: execution?.sendPlaintextToPlatform !== false,
+    artifactProfile: wordsOf(profiles, [execution?.artifactProfile]).join(),
+    ...transportMembers(execution?.keyTransport),
+    handlingMode: decision?.handlingMode ?? "",
+    library: execution?.localEnforcementLibrary ?? "",
+  });
+}
+
+export function keyAccessOf({
+  decision,
+  execution,
+}: Pick<PlanKeyAccessResponse | KeyAccessPlanItem, "decision" | "execution">): Decision {
+  return decisionOf(decision, {
+    isLocal: execution?.localCryptographicOperation === true,
+    sendPlaintextToPlatform: execution?.sendPlaintextToPlatform !== false,
+    artifactProfile: wordsOf(profiles, [execution?.artifactProfile]).join(),
+    ...transportMembers(execution?.keyTransport),
+  });
 }
 
 function callOf(signal: AbortSignal | undefined, idempotencyKey?: string) {
@@ -204,10 +249,10 @@ function decisionOf(decision: AnswerDecision | undefined, plan: Decision["plan"]
   };
 }
 
-function acceptedOf(
+export function acceptedOf(
   answer: { readonly accepted: boolean; readonly receipt?: Receipt | undefined } | undefined,
   warnings: readonly string[],
-) {
+): Accepted {
   return { accepted: answer?.accepted === true, warnings, ...receiptMember(answer?.receipt) };
 }
 

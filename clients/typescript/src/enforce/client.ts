@@ -8,6 +8,14 @@ import {
 } from "../index.ts";
 import { createHttpClient, type TlsOptions } from "../node.ts";
 
+export type {
+  BulkClient,
+  EventResult,
+  ItemError,
+  KeyAccessPlanItem,
+  ProtectionPlanItem,
+  RegistrationResult,
+} from "../bulk.ts";
 export {
   ArtifactKind,
   ArtifactProfile,
@@ -16,7 +24,9 @@ export {
   type KeyTransport,
   type Obligation,
   PlanKeyAccessRequestSchema,
+  type PlanKeyAccessResponse,
   PlanProtectionRequestSchema,
+  type PlanProtectionResponse,
   type PlatformClient,
   PlatformError,
   ProtectionOperation,

@@ -3,11 +3,12 @@
  * of the platform, which sees only metadata. docs/enforcement.md has the format and the order of steps.
  */
 import { join, resolve } from "node:path";
-import type { PlatformClient } from "./client.ts";
+import type { BulkClient, PlatformClient } from "./client.ts";
 import { platformOf } from "./client-platform.ts";
 import { EnforcementError, enforcementError } from "./errors.ts";
 import { resourceOf } from "./header.ts";
 import { type KeyProvider, requireReference } from "./keys.ts";
+import { type Settled, settleAll, sharedContext } from "./many.ts";
 import { type OpenOptions, openEnvelope, openEnvelopeRange, type RangeOptions } from "./open.ts";
 import type { Context, RequestOptions } from "./operation.ts";
 import type { ObligationHandler } from "./permission.ts";
@@ -27,6 +28,7 @@ import type { TdfKey } from "./tdf-keys.ts";
 export { EnforcementError, type EnforcementFailure } from "./errors.ts";
 export { createKeyFile, createPublicKeyFile, createSigningKeyFile, createTdfKeyFile, keyFile } from "./key-files.ts";
 export { type KeyProvider, localKey } from "./keys.ts";
+export type { Settled } from "./many.ts";
 export type { OpenOptions, RangeOptions } from "./open.ts";
 export type { ObligationHandler } from "./permission.ts";
 export type { Platform, Resource, Workload } from "./platform.ts";
@@ -45,6 +47,11 @@ export { type VerifiedArtifact, type VerifyOptions, verifyArtifact } from "./ver
 export interface EnforcerOptions {
   /** A client with token, certificate and retries; or the interface itself. Answers must have whole receipts. */
   readonly client: PlatformClient | Platform;
+  /**
+   * For `protectMany` and `openMany`: bulk calls of the same service. Needs `logKeys`, because only receipts show which
+   * item an answer belongs to. Default: a single call for each step of each item.
+   */
+  readonly bulk?: BulkClient;
   readonly workload: Workload;
   /** Keys by reference; the first suitable one protects by default. `flush` needs none. */
   readonly keys: readonly (KeyProvider | SigningKey | TdfKey)[];
@@ -75,7 +82,14 @@ export interface EnforcerOptions {
 /** All operations reject with an `EnforcementError`, and then leave nothing under the output's name. */
 export interface Enforcer {
   protect(options: ProtectOptions): Promise<Outcome>;
-  /** The same as a stream that an uploader reads, at the reader's speed. */
+  /**
+   * Protects many small objects, each as `protect` does, with its own decision, registration and event. Resolves with
+   * one result for each, in order; a failed item does not affect the others.
+   */
+  protectMany(items: readonly ProtectOptions[]): Promise<readonly Settled[]>;
+  /** The same for `open`. */
+  openMany(items: readonly OpenOptions[]): Promise<readonly Settled[]>;
+  /** As `protect`, as a stream that an uploader reads, at the reader's speed. */
   protectStream(options: Omit<ProtectOptions, "output" | "replace">): ProtectedStream;
   open(options: OpenOptions): Promise<Outcome>;
   /**
@@ -103,20 +117,25 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
       throw enforcementError(cause);
     }
   };
-  const protect = (request: ProtectOptions) =>
+  const protectIn = (within: Context) => (request: ProtectOptions) =>
     enclosed(() => {
       const resource = resourceOf(request.resource);
-      return profileOf(request, protectors)(context, { ...described(request), resource });
+      return profileOf(request, protectors)(within, { ...described(request), resource });
     });
+  const openIn = (within: Context) => (given: OpenOptions) =>
+    enclosed(() => {
+      const { signature, ...request } = described(given);
+      if (signature !== undefined) return openSigned(within, { ...request, signature });
+      return profileOf(request, openers)(within, request);
+    });
+  const shared = () => (options.bulk === undefined ? context : sharedContext(context, options.bulk));
+  const protect = protectIn(context);
   return {
     protect,
+    protectMany: (items) => settleAll(items, protectIn(shared())),
+    openMany: (items) => settleAll(items, openIn(shared())),
     protectStream: (request) => protectStream(protect, request),
-    open: (given) =>
-      enclosed(() => {
-        const { signature, ...request } = described(given);
-        if (signature !== undefined) return openSigned(context, { ...request, signature });
-        return profileOf(request, openers)(context, request);
-      }),
+    open: openIn(context),
     openRange: (given) =>
       enclosed(() => {
         const request = described(given);
@@ -171,11 +190,13 @@ function profileOf<Work>(
 /** A deployment's support changes only with its configuration. */
 const deploymentKeptMs = 300_000;
 
-function contextOf(options: EnforcerOptions): Context {
+function contextOf(options: EnforcerOptions): Context & { readonly spool: EvidenceSpool } {
   const { workload, keys, evidenceToleranceMs, logKeys, now = Date.now } = options;
   if (new Set(keys.map(({ reference }) => reference)).size < keys.length)
     throw new EnforcementError("invalid", "two keys have the same reference");
   for (const { reference } of keys) requireReference(reference);
+  if (options.bulk !== undefined && logKeys === undefined)
+    throw new EnforcementError("invalid", "bulk calls need log keys");
   const platform = "discovery" in options.client ? platformOf(options.client) : options.client;
   const directory = resolve(options.spoolDirectory);
   // An answer whose receipt does not match the request is not valid.

@@ -43,7 +43,7 @@ export interface Context {
   readonly workload: Workload;
   readonly keys: readonly (KeyProvider | SigningKey | TdfKey)[];
   readonly attributeNamespace: string | undefined;
-  readonly spool: EvidenceSpool;
+  readonly spool: Pick<EvidenceSpool, "begin" | "flush">;
   readonly understanding: Understanding;
   /** Folder for temporary data. */
   readonly directory: string;

@@ -50,10 +50,19 @@ export interface PendingEvidence {
 export class EvidenceSpool {
   readonly #options: SpoolOptions;
   /** Ids of events that this process left unchanged. */
-  readonly #left = new Set<string>();
+  readonly #left: Set<string>;
+  /** Ids of events whose work in this process sends them itself. */
+  readonly #held: Set<string>;
 
-  constructor(options: SpoolOptions) {
+  constructor(options: SpoolOptions, left = new Set<string>(), held = new Set<string>()) {
     this.#options = options;
+    this.#left = left;
+    this.#held = held;
+  }
+
+  /** The same spool, whose events are sent in another way. */
+  through(platform: SpoolOptions["platform"]): EvidenceSpool {
+    return new EvidenceSpool({ ...this.#options, platform }, this.#left, this.#held);
   }
 
   /** Stores an event of work that begins now, with the outcome it has if the process dies. */
@@ -69,6 +78,7 @@ export class EvidenceSpool {
     };
     let isTried = false;
     await createFile(this.#pathOf(entry.id), bytesOf(entry));
+    this.#held.add(entry.id);
     return {
       id: entry.id,
       settle: async (changes, receiptsFile) => {
@@ -80,6 +90,7 @@ export class EvidenceSpool {
           event: { ...entry.event, ...changes },
           ...(receiptsFile !== undefined && { receipts_file: receiptsFile }),
         };
+        this.#held.add(settled.id);
         try {
           await replaceFile(this.#pathOf(settled.id), bytesOf(settled));
         } catch (error) {
@@ -97,6 +108,8 @@ export class EvidenceSpool {
           return { receipt: await this.#send(entry, signal) };
         } catch (problem) {
           return { problem };
+        } finally {
+          this.#held.delete(entry.id);
         }
       },
     };
@@ -143,6 +156,7 @@ export class EvidenceSpool {
   /** Lets any process send an event on disk. Renaming works on a full disk. */
   async #leave(id: string): Promise<void> {
     this.#left.add(id);
+    this.#held.delete(id);
     await rename(this.#pathOf(id), this.#leftPathOf(id)).catch(() => {});
   }
 
@@ -155,8 +169,8 @@ export class EvidenceSpool {
     if (names.length > 0) await requireOwn(this.#options.directory);
     const entries: Entry[] = [];
     for (const name of names) {
-      const [, left] = /^[0-9a-f-]{36}(\.left)?\.json$/.exec(name) ?? [undefined, "none"];
-      if (left === "none") continue;
+      const [, id = "", left] = /^([0-9a-f-]{36})(\.left)?\.json$/.exec(name) ?? [];
+      if (id === "" || this.#held.has(id)) continue;
       const entry = await readEntry(join(this.#options.directory, name));
       if (entry === undefined) continue;
       const { at_work, ...others } = entry;

@@ -5,7 +5,10 @@ export function parseBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   try {
     const decoded = atob(text);
     // The platform's decoder is lenient; only text that encodes back is canonical.
-    return btoa(decoded) === text ? Uint8Array.from(decoded, (character) => character.charCodeAt(0)) : undefined;
+    if (btoa(decoded) !== text) return undefined;
+    const bytes = new Uint8Array(decoded.length);
+    for (let i = 0; i < bytes.length; i++) bytes[i] = decoded.charCodeAt(i);
+    return bytes;
   } catch {
     return undefined;
   }
@@ -27,8 +30,13 @@ export function sameBytes(first: Uint8Array, second: Uint8Array): boolean {
   return first.length === second.length && first.every((byte, i) => byte === second[i]);
 }
 
+/** Node's own hash, if this is Node: a receipt has some twenty short inputs, and WebCrypto costs a job for each. */
+const nodeCrypto = globalThis.process?.getBuiltinModule?.("node:crypto");
+
 export async function sha256(...parts: readonly Uint8Array[]): Promise<Uint8Array<ArrayBuffer>> {
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", joined(...parts)));
+  const bytes = joined(...parts);
+  if (nodeCrypto !== undefined) return Uint8Array.from(nodeCrypto.createHash("sha256").update(bytes).digest());
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
 }
 
 export function joined(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {

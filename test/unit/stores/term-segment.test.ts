@@ -60,9 +60,7 @@ test("a term finds its leaves, each once and in order", () => {
       const packed = Buffer.concat([packTerms(firstLeaf, rows), packTerms(firstLeaf, rows)]);
       for (const asked of [...rows.map((row) => row.term), other]) {
         const own = rows.filter((row) => Buffer.compare(row.term, asked) === 0).map(({ leafIndex }) => leafIndex);
-        expect(leavesOfTerms(firstLeaf, packed, wantedTerms([asked]))).toEqual(
-          [...new Set(own)].sort((a, b) => a - b),
-        );
+        expect(leavesOfTerms(firstLeaf, packed, wantedTerms([asked]))).toEqual([...new Set(own)].sort((a, b) => a - b));
       }
     }),
   );

@@ -15,19 +15,24 @@ import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import type { ServedMethod } from "../../../src/transport/calls/methods.ts";
 
 /** What makes the product's errors, before it is loaded: what carries the suite's own error leaves as that. */
-const ownErrors = new URL("../../../src/transport/calls/errors.ts", import.meta.url).href;
+const ownErrors = new URL("../../../src/transport/calls/refusals.ts", import.meta.url).href;
 const declaration = "export function toConnectError(";
+/** The suite has no JSON routes, and messages that no answer of the product has. */
+const routes = new URL("../../../src/transport/rest/adapter.ts", import.meta.url).href;
+const replaced = new Set<string>();
 registerHooks({
   load(url, context, next) {
     const loaded = next(url, context);
+    if (url === routes || url === ownErrors) replaced.add(url);
+    if (url === routes) return { ...loaded, source: "export function registerRest() {}" };
     if (url !== ownErrors) return loaded;
     const source = String(loaded.source);
     if (!source.includes(declaration)) throw new Error("toConnectError is not where it was");
-    const replaced = `${declaration}service: string, requestId: RequestId, error: ServiceError): ConnectError {
+    const own = `${declaration}service: string, requestId: RequestId, error: ServiceError): ConnectError {
       return "wanted" in error ? (error.wanted as ConnectError) : ownConnectError(service, requestId, error);
     }
     function ownConnectError(`;
-    return { ...loaded, source: source.replace(declaration, replaced) };
+    return { ...loaded, source: source.replace(declaration, own) };
   },
 });
 const [{ systemClock }, { createChain }, { createBodyBudget }, { createServer }, { conformanceMethods }] =
@@ -38,6 +43,7 @@ const [{ systemClock }, { createChain }, { createBodyBudget }, { createServer },
     import("../../../src/transport/server.ts"),
     import("./methods.ts"),
   ]);
+if (replaced.size < 2) throw new Error("the product's errors and JSON routes are not where they were");
 
 const prefixBytes = 4;
 const defaultMessageBytes = 4 * 1024 * 1024;

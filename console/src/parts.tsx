@@ -62,8 +62,8 @@ export function Result({ word }: { readonly word: string }) {
   return <span class={`result ${tone}`}>{word.replaceAll("_", " ")}</span>;
 }
 
-/** The command line that answers the same, with a button that copies it. */
-export function Command({ text }: { readonly text: string }) {
+/** The command line that answers the same, with a button that copies it. A word of it stays on one line. */
+export function Command({ text, name = "Same by command" }: { readonly text: string; readonly name?: string }) {
   const [copied, setCopied] = useState(false);
   const copy = async () => {
     await navigator.clipboard.writeText(text);
@@ -71,8 +71,15 @@ export function Command({ text }: { readonly text: string }) {
   };
   return (
     <p class="command">
-      <span class="label">Same by command</span>
-      <code>{text}</code>
+      <span class="label">{name}</span>
+      <code>
+        {text.split(" ").map((word, at) => (
+          <>
+            {at > 0 && " "}
+            <span>{word}</span>
+          </>
+        ))}
+      </code>
       <button type="button" onClick={copy}>
         {copied ? "Copied" : "Copy"}
       </button>
@@ -121,6 +128,8 @@ export function Facts({ pairs }: { readonly pairs: readonly (readonly [string, C
 export function Top(props: {
   readonly title: string;
   readonly counted: Pick<Counted, "values">;
+  /** Whether values are digests, of which the beginning is enough. */
+  readonly isShort?: boolean;
   hrefOf(value: string): string;
   readonly children: ComponentChildren;
 }) {
@@ -136,7 +145,9 @@ export function Top(props: {
             {values.slice(0, 10).map(({ value, records }) => (
               <tr key={value}>
                 <th scope="row">
-                  <a href={props.hrefOf(value)}>{value}</a>
+                  <a href={props.hrefOf(value)} title={value}>
+                    {props.isShort === true ? <code>{shortened(value)}</code> : value}
+                  </a>
                 </th>
                 <td class="number">{records.toLocaleString("en")}</td>
               </tr>
@@ -244,7 +255,7 @@ function Cell(props: { readonly name: string; readonly children: ComponentChildr
   );
 }
 
-function whyOf({ kind, erased, summary = {} }: Row): string {
+export function whyOf({ kind, erased, summary = {} }: Row): string {
   const { reasons = [], alerts = [], outcome, citation, reason } = summary;
   if (kind === "decision" && !erased && reasons.length === 0)
     return outcome === "denied" ? "no policy permits it" : "reasons withheld";
@@ -276,7 +287,12 @@ export function ArtifactLink(props: {
   const text = digest ?? cid ?? "";
   return (
     <a href={paths.artifact(log, name)} title={text}>
-      <code>{text.length > 22 ? `${text.slice(0, 19)}…` : text}</code>
+      <code>{shortened(text)}</code>
     </a>
   );
+}
+
+/** The beginning of a digest or a CID. */
+function shortened(text: string): string {
+  return text.length > 22 ? `${text.slice(0, 19)}…` : text;
 }

@@ -185,7 +185,7 @@ describe.each(screens)("%s, light and dark", (screen, options) => {
   });
 });
 
-test("the report that is shown is the one that is saved, and the command writes it too", async () => {
+test("the report that is shown is the one that is saved; commands write it too, and its proof", async () => {
   const { page, requests, complaints } = await openPage(browser);
   const [from, to] = ["2020-01-01T00:00:00Z", new Date(Date.now() + 86_400_000).toISOString().slice(0, 10)];
   await signIn(page, pageOf(`/reports#template=erasures&from=${from}&to=${to}T00:00:00Z`));
@@ -195,9 +195,12 @@ test("the report that is shown is the one that is saved, and the command writes 
   expect(await frame.locator(".rows").innerText()).toContain(`request of ${markup}`);
   // Its own style, and neither script nor image.
   expect(await frame.locator("main").evaluate("getComputedStyle(document.body).margin")).toBe("0px");
-  const command = await page.locator(".command code").innerText();
+  const [proof = "", command = ""] = await page.locator(".command code").allInnerTexts();
   const out = join(directory, "erasures.html");
   await run(...command.replace("report.html", out).split(" ").slice(1));
+  const pack = join(directory, "erasures.pack");
+  await run(...proof.replace("period.pack", pack).split(" ").slice(1));
+  expect((await readFile(pack)).length).toBeGreaterThan(0);
   const saved = async (link: string) => {
     const [download] = await Promise.all([page.waitForEvent("download"), page.click(link)]);
     return readFile(await download.path(), "utf8");

@@ -1,6 +1,6 @@
 import { type Log, newestRows, type Row } from "../api.ts";
 import { useFragment, useLoaded, useTitle } from "../hooks.ts";
-import { Command, Facts, paths, Result, Show, Time, useLog } from "../parts.tsx";
+import { Command, Facts, paths, Result, Show, Time, useLog, whyOf } from "../parts.tsx";
 import { searchCommand } from "../query.ts";
 import { NoLog } from "./no-log.tsx";
 
@@ -106,11 +106,13 @@ function History(props: { readonly log: Log; readonly rows: readonly Row[]; read
 }
 
 function Event({ log, row }: { readonly log: Log; readonly row: Row }) {
-  const { principal, outcome } = row.summary ?? {};
+  const { principal, outcome, operation } = row.summary ?? {};
   return (
     <a class="event" href={paths.record(log.name, row.record_id)}>
-      {row.kind.replaceAll("_", " ")} {row.erased ? "erased" : outcome !== undefined && <Result word={outcome} />}
+      {row.kind === "decision" ? operation : row.kind.replaceAll("_", " ")}{" "}
+      {row.erased ? "erased" : outcome !== undefined && <Result word={outcome} />}
       <span class="quiet"> {principal}</span>
+      {row.kind === "decision" && !row.erased && <span class="quiet why">because of {whyOf(row)}</span>}
     </a>
   );
 }

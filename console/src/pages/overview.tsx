@@ -2,7 +2,7 @@ import { count, type Log, reportCounts } from "../api.ts";
 import { Chart, daysTo } from "../chart.tsx";
 import { useLoaded, useTitle } from "../hooks.ts";
 import { Command, paths, Show, Top, useLog } from "../parts.tsx";
-import { searchCommand } from "../query.ts";
+import { boxOf, searchCommand } from "../query.ts";
 import { NoLog } from "./no-log.tsx";
 
 const days = 30;
@@ -62,7 +62,7 @@ function Overview({ log }: { readonly log: Log }) {
               <Top
                 title="Denied because of"
                 counted={reasons}
-                hrefOf={(reason) => inLedger(log, `outcome:deny reason:${JSON.stringify(reason)}`)}
+                hrefOf={(reason) => inLedger(log, boxOf({ outcome: "deny", reason }))}
               >
                 Nothing was denied.
               </Top>

@@ -157,7 +157,7 @@ function Counts(props: {
       </div>
       {others.length > 0 && (
         <details>
-          <summary>{others.length} other reasons: of earlier policies, of the platform, or of the service</summary>
+          <summary>Other reasons ({others.length}): no policy, earlier ones, the platform's, or the service's</summary>
           <ul>
             {others.map(({ value, records }) => (
               <li key={value}>

@@ -77,7 +77,12 @@ function Principal({ log, id }: { readonly log: Log; readonly id: string }) {
               <Top title="Resources" counted={resources} hrefOf={(resource_id) => inLedger({ resource_id })}>
                 None is named.
               </Top>
-              <Top title="Artifacts" counted={artifacts} hrefOf={(digest) => paths.artifact(log.name, { digest })}>
+              <Top
+                title="Artifacts"
+                counted={artifacts}
+                isShort
+                hrefOf={(digest) => paths.artifact(log.name, { digest })}
+              >
                 None is named.
               </Top>
             </div>

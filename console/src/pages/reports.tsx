@@ -90,10 +90,10 @@ function Days(props: { readonly from: string; readonly to: string; onChoose(days
 
 /** The very file, in a frame that can run nothing, with links that save it. */
 function Shown({ log, chosen }: { readonly log: Log; readonly chosen: Criteria }) {
-  const loaded = useLoaded(async (signal) => addressOf(await reportFile(log.name, chosen, signal)), [log.name]);
+  const loaded = useLoaded(async (signal) => fileOf(await reportFile(log.name, chosen, signal)), [log.name]);
   const [csv, setCsv] = useState<string>();
   const [error, setError] = useState<Error>();
-  const page = loaded.state === "done" ? loaded.value : undefined;
+  const page = loaded.state === "done" ? loaded.value.address : undefined;
   useEffect(() => () => release(page), [page]);
   useEffect(() => () => release(csv), [csv]);
   const name = `${chosen.template}-${log.tenant_id}`;
@@ -107,7 +107,7 @@ function Shown({ log, chosen }: { readonly log: Log; readonly chosen: Criteria }
   return (
     <section aria-label="Report">
       <Show loaded={loaded} what="the report">
-        {(address) => (
+        {({ address, proof }) => (
           <>
             <p class="pages">
               <a href={address} download={`${name}.html`}>
@@ -125,11 +125,18 @@ function Shown({ log, chosen }: { readonly log: Log; readonly chosen: Criteria }
             </p>
             {error !== undefined && <Show loaded={{ state: "failed", error }} what="" children={() => null} />}
             <iframe class="report" title="The report" sandbox="" src={address} />
+            {proof !== undefined && <Command name="Proof by command" text={proof} />}
           </>
         )}
       </Show>
     </section>
   );
+}
+
+/** The file's address, and the command on its cover that packs the proof of its period. */
+async function fileOf(file: Blob) {
+  const [proof] = /svc-platform-api ledger pack --tenant [^<]*/.exec(await file.text()) ?? [];
+  return { address: addressOf(file), proof };
 }
 
 function addressOf(file: Blob): string {

@@ -85,7 +85,7 @@ export function VerifyPage() {
         text={`svc-platform-api ledger receipt verify answer.json --key ${shellWord(keysIn(keys)[0] ?? "KEY")}`}
       />
       <p class="quiet">
-        A receipt proves the record, not the answer around it: the command also compares the two. Of a pack, the command
+        A receipt proves the record, not the answer around it: the command also compares the two. Of a pack, the command{" "}
         <code>ledger pack verify</code> also tells the history of each artifact, and how much of a selection it proves.
       </p>
     </>

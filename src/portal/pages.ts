@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
+import { html, Markup } from "../base/markup.ts";
 import type { AuthMode } from "../base/vocabulary.ts";
 import { type Content, fixed, type Page } from "../transport/rest/page.ts";
 import { type DocumentedApi, type DocumentOptions, documentOf, toJsonText, toYamlText } from "./documents.ts";
@@ -96,40 +97,41 @@ code { font: .9em ui-monospace, monospace; }
 const statusText = { ready: "ready", not_ready: "not ready" } as const;
 
 function landingHtml({ service, version, status, links }: Landing): string {
-  const name = escapeHtml(service);
   const items = [
     links.explorer && item(links.explorer, "Explorer", "Read every route, and call it with your own token."),
     links.openapi_json &&
-      `<li><a href="${escapeHtml(links.openapi_json)}">OpenAPI document</a> (or <a href="${escapeHtml(links.openapi_yaml ?? "")}">as YAML</a>)<p class="soft">The contract: schemas, limits, errors and examples, for generators and people.</p></li>`,
-    `<li><strong>Health</strong>: <span class="${status}">${statusText[status]}</span><p class="soft">Operators find <code>/livez</code> and <code>/readyz</code> on the operator listener.</p></li>`,
+      html`<li><a href="${links.openapi_json}">OpenAPI document</a> (or <a href="${links.openapi_yaml ?? ""}">as YAML</a>)<p class="soft">The contract: schemas, limits, errors and examples, for generators and people.</p></li>
+`,
+    html`<li><strong>Health</strong>: <span class="${status}">${statusText[status]}</span><p class="soft">Operators find <code>/livez</code> and <code>/readyz</code> on the operator listener.</p></li>
+`,
     links.documentation &&
       item(links.documentation, "Documentation", "How to get a token, make a call and handle errors."),
   ];
-  return `<!doctype html>
+  return html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${name}</title>
+<title>${service}</title>
 <link rel="icon" href="${icon}">
-<style>${style}</style>
+<style>${new Markup(style)}</style>
 </head>
 <body>
 <main>
-<h1>${name}</h1>
+<h1>${service}</h1>
 <p>Decides whether workloads may protect, access or rewrap data, and how they enforce it themselves. It sees metadata only: plaintext never reaches it.</p>
-<p class="soft">Version ${escapeHtml(version)} · routes under <code>/v1/sdk/</code> · gRPC, gRPC-Web and Connect on the same address</p>
+<p class="soft">Version ${version} · routes under <code>/v1/sdk/</code> · gRPC, gRPC-Web and Connect on the same address</p>
 <ul>
-${items.filter((text) => text !== undefined).join("\n")}
-</ul>
+${items.filter((each) => each instanceof Markup)}</ul>
 </main>
 </body>
 </html>
-`;
+`.text;
 }
 
-function item(href: string, title: string, text: string): string {
-  return `<li><a href="${escapeHtml(href)}">${title}</a><p class="soft">${text}</p></li>`;
+function item(href: string, title: string, text: string): Markup {
+  return html`<li><a href="${href}">${title}</a><p class="soft">${text}</p></li>
+`;
 }
 
 interface LandingOptions {
@@ -205,23 +207,11 @@ function quality(ranges: readonly Range[], type: string, subtype: string): numbe
   return (exact ?? family ?? any)?.quality ?? 0;
 }
 
-const entities: Readonly<Record<string, string>> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  '"': "&quot;",
-  "'": "&#39;",
-};
-
-/** Escapes text for use between tags and in a quoted attribute. */
-function escapeHtml(text: string): string {
-  return text.replaceAll(/[&<>"']/g, (character) => entities[character] as string);
-}
-
 /** A shield, as a data URL: browsers request `/favicon.ico` if a page names no icon. */
-const icon =
+const icon = new Markup(
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath fill='%230b57a4' " +
-  "d='M8 1 2 3v5c0 3.5 2.5 6 6 7 3.500-1 6-3.500 6-7V3z'/%3E%3C/svg%3E";
+    "d='M8 1 2 3v5c0 3.5 2.5 6 6 7 3.500-1 6-3.500 6-7V3z'/%3E%3C/svg%3E",
+);
 
 // `/explorer`: Swagger UI on the OpenAPI document. Everything is served from here; no other host is contacted.
 
@@ -284,31 +274,30 @@ function explorerPages(
 }
 
 /** How to get credentials for a call, in one line, because the page asks for them first. */
-const hints: Readonly<Record<AuthMode, string>> = {
-  bearer_token:
-    "A call needs an access token of this deployment's issuer, got with the client credentials grant " +
-    "(<code>npm run dev</code> prints the command). Paste it under <b>Authorize</b>.",
-  bearer_token_or_trusted_headers:
-    "A call needs an access token of this deployment's issuer, got with the client credentials grant; paste it under " +
-    "<b>Authorize</b>. Behind the trusted ingress, that names you.",
-  trusted_headers: "No token is needed: the trusted ingress in front of this deployment names you.",
+const hints: Readonly<Record<AuthMode, Markup>> = {
+  bearer_token: html`A call needs an access token of this deployment's issuer, got with the client credentials grant (<code>npm run dev</code> prints the command). Paste it under <b>Authorize</b>.`,
+  bearer_token_or_trusted_headers: html`A call needs an access token of this deployment's issuer, got with the client credentials grant; paste it under <b>Authorize</b>. Behind the trusted ingress, that names you.`,
+  trusted_headers: html`No token is needed: the trusted ingress in front of this deployment names you.`,
 };
 
 /** Renders the page of the SDK's API, or of the named one. Links are relative to it. */
 function explorerHtml({ service, authMode, explorerToken, further = [] }: ExplorerOptions, api?: string): string {
-  const name = escapeHtml(service);
   const path = api === undefined ? "openapi" : `openapi-${api}`;
-  const others = [["sdk", "explorer"], ...further.map((name) => [name, `explorer-${name}`])]
-    .map(([label, href]) => `<a href="${href}"${label === (api ?? "sdk") ? ' aria-current="page"' : ""}>${label}</a> `)
-    .join("");
-  const apis = further.length === 0 ? "" : `<nav aria-label="APIs">${others}</nav>`;
-  return `<!doctype html>
+  const others = [["sdk", "explorer"], ...further.map((name) => [name, `explorer-${name}`])].map(
+    ([label = "", href = ""]) => {
+      const current = new Markup(label === (api ?? "sdk") ? ' aria-current="page"' : "");
+      return html`<a href="${href}"${current}>${label}</a> `;
+    },
+  );
+  const apis = further.length === 0 ? "" : html`<nav aria-label="APIs">${others}</nav>`;
+  const token = new Markup(explorerToken === undefined ? "" : ' data-token="explorer/token"');
+  return html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${name} · explorer</title>
+<title>${service} · explorer</title>
 <link rel="icon" href="${icon}">
 <link rel="stylesheet" href="explorer/swagger-ui.css">
 <link rel="stylesheet" href="explorer/explorer.css">
@@ -316,12 +305,12 @@ function explorerHtml({ service, authMode, explorerToken, further = [] }: Explor
 <script src="explorer/explorer.js" defer></script>
 </head>
 <body>
-<header class="explorer-header"><a href="./">${name}</a>${apis}<nav aria-label="Document"><a href="#rules" id="explorer-rules" role="button" aria-expanded="false">Rules of every call</a> <a href="${path}.json">JSON</a> <a href="${path}.yaml">YAML</a></nav></header>
+<header class="explorer-header"><a href="./">${service}</a>${apis}<nav aria-label="Document"><a href="#rules" id="explorer-rules" role="button" aria-expanded="false">Rules of every call</a> <a href="${path}.json">JSON</a> <a href="${path}.yaml">YAML</a></nav></header>
 <p class="explorer-hint">${hints[authMode]}</p>
 <p class="explorer-outcome" id="explorer-outcome" role="status"></p>
-<main id="explorer" data-document="${path}.json"${explorerToken === undefined ? "" : ' data-token="explorer/token"'}><p class="explorer-note">Loading the contract…</p></main>
+<main id="explorer" data-document="${path}.json"${token}><p class="explorer-note">Loading the contract…</p></main>
 <noscript><p class="explorer-note">The explorer needs JavaScript. The contract itself is <a href="${path}.json">${path}.json</a>.</p></noscript>
 </body>
 </html>
-`;
+`.text;
 }

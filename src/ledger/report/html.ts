@@ -1,8 +1,8 @@
 /** A report as one HTML file without scripts and external assets, for a person to read, print and file. */
 import { createHash } from "node:crypto";
+import { html, Markup } from "../../base/markup.ts";
 import { rowOf } from "../search/rows.ts";
 import { parseCheckpoint } from "../tlog/checkpoint.ts";
-import { html, Markup } from "./markup.ts";
 import { barsPlot, columnsPlot } from "./plots.ts";
 import { countsByUnit, countsOf, type Report, templates, unitsOf } from "./report.ts";
 
@@ -111,17 +111,14 @@ function momentOf(ms: number): string {
 function cover(report: Report): Markup {
   const { template, tenantId, rows, evidence, revisions, fromMs, toMs, checkpoint } = report;
   const { origin, size } = parseCheckpoint(checkpoint);
-  const facts: readonly (readonly [string, string | Markup])[] = [
+  const facts: readonly (readonly [string, string | Markup | readonly Markup[]])[] = [
     ["Tenant", tenantId],
     ["Period", `${momentOf(fromMs)} up to, and without, ${momentOf(toMs)} (UTC)`],
     ["Log", html`<code>${origin}</code>, ${size} leaves`],
     ["Records listed", String(rows.length)],
     ...evidence.map(([code, records]) => [`Evidence: ${code.replaceAll("_", " ")}`, String(records)] as const),
-    [
-      "Policy revisions",
-      revisions.map(({ revision, since }) => html`<code>${revision}</code> from ${since}<br>`),
-    ] as const,
-  ].map(([name, value]) => [name, Array.isArray(value) ? html`${value}` : value] as readonly [string, string | Markup]);
+    ["Policy revisions", revisions.map(({ revision, since }) => html`<code>${revision}</code> from ${since}<br>`)],
+  ];
   const period = `--from ${momentOf(fromMs)} --to ${momentOf(toMs)}`;
   const program = "svc-platform-api";
   return html`<p>${templates[template].lists}</p>

@@ -1,5 +1,5 @@
 /** Plots of a report as inline SVG. Their colours are in the report's stylesheet. */
-import { html, type Markup } from "./markup.ts";
+import { html, type Markup } from "../../base/markup.ts";
 
 type Counts = readonly (readonly [name: string, records: number])[];
 

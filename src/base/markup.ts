@@ -1,5 +1,5 @@
 /** Markup of which every value is text. */
-import { visibleLine } from "../../base/visible-text.ts";
+import { visibleLine } from "./visible-text.ts";
 
 const entities: Readonly<Record<string, string>> = {
   "&": "&amp;",

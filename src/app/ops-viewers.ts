@@ -6,7 +6,7 @@ import { inRealm, presentedScheme } from "../auth/challenge.ts";
 import { createIssuerFetch } from "../auth/issuer-documents.ts";
 import { createSignIn, type SignIn, type SignInOptions } from "../auth/sign-in.ts";
 import { ServiceError } from "../base/errors.ts";
-import type { Timers } from "../base/timers.ts";
+import { type Timers, withTimeLimit } from "../base/timers.ts";
 import type { ConfigFor } from "../config/config.ts";
 import { parseSignInFile } from "../config/data-files.ts";
 import { type OpsCredential, operatorOf, parseOpsCredentials } from "../credentials/ops-credentials.ts";
@@ -117,7 +117,9 @@ async function viewerOf(
       challenge: `${challenge}, error="invalid_token"`,
     });
   try {
-    const caller = await withDeadline(timers, (signal) => authenticator.authenticate(inbound, signal));
+    const silent = () => new ServiceError("issuer_unavailable", "the keys of the token issuer are not available");
+    const authenticate = (signal: AbortSignal) => authenticator.authenticate(inbound, signal);
+    const caller = await withTimeLimit(timers, deadlineMs, silent, authenticate);
     matchTenantHeader(caller, inbound, `${config.headerPrefix}tenant-id`);
     requireScopes(caller, config.defaultRequiredScopes, presentedScheme(inbound));
     const contentRefusal = refusalOf(() => requireScopes(caller, [searchScope], presentedScheme(inbound)));
@@ -136,17 +138,5 @@ function refusalOf(require: () => void): ServiceError | undefined {
     const refusal = inRealm(realm, error);
     if (refusal instanceof ServiceError) return refusal;
     throw refusal;
-  }
-}
-
-async function withDeadline<Result>(timers: Timers, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
-  const controller = new AbortController();
-  const cancel = timers.after(deadlineMs, () =>
-    controller.abort(new ServiceError("issuer_unavailable", "the keys of the token issuer are not available")),
-  );
-  try {
-    return await work(controller.signal);
-  } finally {
-    cancel();
   }
 }

@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import type { JWK } from "jose";
 import { parseJson } from "../base/json.ts";
 import { isLoopbackHost } from "../base/network.ts";
-import type { Timers } from "../base/timers.ts";
+import { type Timers, withTimeLimit } from "../base/timers.ts";
 import { keyProblem } from "./candidate-keys.ts";
 
 /** Longest document. Key sets of large issuers have about 10 KiB. */
@@ -171,17 +171,15 @@ export async function fetchJsonObject(
   context: FetchContext,
   { headers, maximumBytes = longestDocumentBytes, ...init }: FetchInit = {},
 ): Promise<Record<string, unknown>> {
-  const timeout = new AbortController();
-  const cancelTimeout = context.timers.after(context.timeoutMs, () =>
-    timeout.abort(new Error(`no answer within ${context.timeoutMs} ms`)),
-  );
-  try {
+  const { timers, timeoutMs } = context;
+  const late = () => new Error(`no answer within ${timeoutMs} ms`);
+  const work = async (limit: AbortSignal) => {
     const response = await context.fetch(url, {
       ...init,
       headers: { accept: "application/json", ...headers },
       // A redirect would let an attacker with one path on the issuer's host choose our keys.
       redirect: "error",
-      signal: AbortSignal.any([timeout.signal, context.signal]),
+      signal: AbortSignal.any([limit, context.signal]),
     });
     if (response.status !== 200) {
       await response.body?.cancel();
@@ -190,11 +188,10 @@ export async function fetchJsonObject(
     const document: unknown = parseJson(await readText(response, maximumBytes));
     if (!isObject(document)) throw new Error("not a JSON object");
     return document;
-  } catch (cause) {
+  };
+  return withTimeLimit(timers, timeoutMs, late, work).catch((cause: unknown) => {
     throw new Error(`the issuer's ${what} cannot be fetched: ${describe(cause)}`, { cause });
-  } finally {
-    cancelTimeout();
-  }
+  });
 }
 
 async function readText(response: Response, maximumBytes: number): Promise<string> {

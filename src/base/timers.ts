@@ -18,6 +18,22 @@ export const systemTimers: Timers = {
   },
 };
 
+/** Does work with a signal, which aborts with the reason after `limitMs` milliseconds. Settles as the work does. */
+export async function withTimeLimit<Result>(
+  timers: Timers,
+  limitMs: number,
+  reason: () => Error,
+  work: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  const controller = new AbortController();
+  const cancel = timers.after(limitMs, () => controller.abort(reason()));
+  try {
+    return await work(controller.signal);
+  } finally {
+    cancel();
+  }
+}
+
 /** Runs shared work outside of the connection that started it: its errors end no connection. */
 export const outsideConnections = AsyncLocalStorage.snapshot();
 

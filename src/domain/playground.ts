@@ -2,7 +2,7 @@
 import { ServiceError } from "../base/errors.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
 import { inThread } from "../base/thread-call.ts";
-import type { Timers } from "../base/timers.ts";
+import { type Timers, withTimeLimit } from "../base/timers.ts";
 import type { RecordArchive } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import type { SearchPage, SearchQuery } from "../ledger/ports/search.ts";
@@ -36,24 +36,18 @@ export async function runTrial(
   timers: Timers,
   signal: AbortSignal,
 ): Promise<object> {
-  const limit = new AbortController();
-  const seconds = timeoutMs / 1_000;
-  const cancel = timers.after(timeoutMs, () => limit.abort(tooLong(`the draft takes longer than ${seconds} s`)));
-  try {
-    const recorded = since && (await sampleOf(source, since, AbortSignal.any([signal, limit.signal])));
+  const late = () => tooLong(`the draft takes longer than ${timeoutMs / 1_000} s`);
+  const work = async (limit: AbortSignal) => {
+    const limits = { signal: AbortSignal.any([signal, limit]), heapMib };
+    const recorded = since && (await sampleOf(source, since, limits.signal));
     const given = { ...trial, recorded } satisfies Trial;
-    const limits = { signal: AbortSignal.any([signal, limit.signal]), heapMib };
-    return await inThread(
-      new URL("./playground-worker.ts", import.meta.url),
-      given,
-      (answer: object) => answer,
-      limits,
-    );
+    return inThread(new URL("./playground-worker.ts", import.meta.url), given, (answer: object) => answer, limits);
+  };
+  try {
+    return await withTimeLimit(timers, timeoutMs, late, work);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ERR_WORKER_OUT_OF_MEMORY") throw error;
     throw tooLong(`the draft takes more than ${heapMib} MiB`);
-  } finally {
-    cancel();
   }
 }
 

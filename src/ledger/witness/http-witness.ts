@@ -1,6 +1,6 @@
 /** A witness over HTTP: C2SP tlog-witness `add-checkpoint`. */
 import { createSemaphore } from "../../base/fair-queue.ts";
-import type { Timers } from "../../base/timers.ts";
+import { type Timers, withTimeLimit } from "../../base/timers.ts";
 import { parseCosignerKey } from "./cosignature.ts";
 import { parseWitnessSize, type TrustedWitness, type WitnessAnswer, type WitnessClient } from "./witness-log.ts";
 
@@ -28,25 +28,21 @@ function httpWitness({ url, fetch, timers }: HttpWitnessOptions): WitnessClient 
   const never = new AbortController().signal;
 
   async function exchange(body: string): Promise<WitnessAnswer> {
-    const timeout = new AbortController();
-    const cancel = timers.after(exchangeTimeoutMs, () =>
-      timeout.abort(new Error(`no answer within ${exchangeTimeoutMs} ms`)),
-    );
-    try {
+    const late = () => new Error(`no answer within ${exchangeTimeoutMs} ms`);
+    const work = async (signal: AbortSignal) => {
       const response = await fetch(target, {
         method: "POST",
         headers: { "content-type": "text/plain; charset=utf-8" },
         body,
         // Only the configured host may be used.
         redirect: "manual",
-        signal: timeout.signal,
+        signal,
       });
       return answerOf(response, await readText(response));
-    } catch (cause) {
+    };
+    return withTimeLimit(timers, exchangeTimeoutMs, late, work).catch((cause: unknown) => {
       throw new Error(describe(cause), { cause });
-    } finally {
-      cancel();
-    }
+    });
   }
 
   return { addCheckpoint: (body) => slots.run(() => exchange(body), never) };

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { type Outcome, wireClients } from "../harness/clients.ts";
+import { draws } from "../harness/draws.ts";
 import { gatewayForFile } from "../harness/gateway.ts";
 import { requestOf } from "../harness/generate.ts";
 import { methodOn, requestFromRest, type WireMethod, wireMethods } from "../harness/methods.ts";
@@ -72,7 +73,7 @@ describe("the same on REST, Connect in JSON and binary, gRPC-Web, gRPC, and gRPC
           if ("answer" in outcome) answered++;
           else refused++;
         }),
-        { numRuns: 60 },
+        { numRuns: draws(30, 60) },
       );
       // A law that was only tried on one kind of request would be worth little. A quarter of the registrations drawn are
       // answered, so that more could not be asked for every time.

@@ -17,6 +17,7 @@ import { PreparedSet, type SetResult } from "../../../src/policy/evaluate/prepar
 import type { PolicyQuery } from "../../../src/policy/model/decision.ts";
 import { hasSchemaTypes, inputCatalogue } from "../../../src/policy/model/inputs.ts";
 import { schemaFor } from "../../../src/policy/model/schema.ts";
+import { draws } from "../../harness/draws.ts";
 import { anyQueries, ask, declaredAttributes, permitAll } from "./harness.ts";
 import { attributeConditions, conditions, onBehalfOfConditions, overflowing, registeredConditions } from "./pool.ts";
 
@@ -162,7 +163,7 @@ test("the inputs that policies read make the answer that all inputs make, under 
       expect(answer, policies.join("\n")).toEqual(validated(policies)(query));
       outcomes.add(answer.outcome);
     }),
-    { numRuns: 600 },
+    { numRuns: draws(300, 600) },
   );
   expect([...outcomes].sort()).toEqual(["allow", "deny", "error"]);
 });
@@ -174,7 +175,7 @@ test.each(all)("by itself: %s", (condition) => {
     fc.property(anyQueries, (query) => {
       expect(toldAnswer(policies, query)).toEqual(validatedAnswer(query));
     }),
-    { numRuns: 40 },
+    { numRuns: draws(15, 40) },
   );
 });
 

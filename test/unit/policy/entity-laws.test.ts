@@ -11,6 +11,7 @@ import type { Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import type { Claimed, PolicyQuery } from "../../../src/policy/model/decision.ts";
+import { draws } from "../../harness/draws.ts";
 import { entityConditions, type Json, knowingFiles, labels, others } from "./entities.ts";
 import { engineOf, memoryFileSystem, queries } from "./harness.ts";
 
@@ -183,7 +184,7 @@ test.each(entityConditions)(
         expect(layers[1]?.policies[0]?.unmet.length === 0).toBe(answer.allow);
         answers.add(answer.allow);
       }),
-      { numRuns: 25, endOnFailure: true },
+      { numRuns: draws(15, 25), endOnFailure: true },
     );
     cached.release();
     plain.release();

@@ -24,6 +24,7 @@ import { parseJson } from "../../../../src/base/json.ts";
 import { authzenServices, bulkServices, publicServices } from "../../../../src/transport/calls/methods.ts";
 import { isOpen } from "../../../../src/transport/codec/contract.ts";
 import { readJson, type Spelling } from "../../../../src/transport/codec/json-reader.ts";
+import { draws } from "../../../harness/draws.ts";
 import { requestTypes } from "../requests.ts";
 
 const registry = createRestRegistry(
@@ -345,7 +346,7 @@ describe.each(["rest", "canonical"] as const)("%s", (spelling) => {
       expect(equals(desc, actual.message, expected)).toBe(true);
       expect(Buffer.from(toBinary(desc, actual.message)).equals(toBinary(desc, expected))).toBe(true);
     });
-    fc.assert(property, { numRuns: 300 });
+    fc.assert(property, { numRuns: draws(150, 300) });
     expect(good).toBeGreaterThan(0);
   });
 });

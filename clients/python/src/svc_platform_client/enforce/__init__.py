@@ -5,18 +5,21 @@ the platform, which sees metadata only. `docs/enforcement.md` has the formats an
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, cast
 
 from .. import v1
 from ._artifacts import Outcome, Work, finished, receipts_path_of
 from ._data import Input, OnProgress, Output, names_of
 from ._header import resource_of
+from ._many import BulkCalls, shared_context
 from ._operation import Context, Request
 from ._permission import ObligationHandler
 from ._platform import PROFILES, Platform
@@ -66,6 +69,8 @@ __all__ = [
     "verify_artifact",
 ]
 
+_WIDTH = 128
+"""Operations of `protect_many` and `open_many` that are under way at once."""
 Profile = Literal["envelope", "detached_signature", "tdf"]
 
 
@@ -76,6 +81,7 @@ class Enforcer:
         self,
         client: Platform,
         *,
+        bulk: BulkCalls | None = None,
         application: str,
         environment: str | None = None,
         component: str | None = None,
@@ -91,6 +97,8 @@ class Enforcer:
     ) -> None:
         """
         `client`: a PlatformClient whose answers carry whole receipts.
+        `bulk`: the same client, for `protect_many` and `open_many`, with the option `receipts="whole"`. Needs
+        `log_keys`, because only receipts show which item an answer belongs to. Default: single calls.
         `keys`: the first that fits is what protects, unless told otherwise.
         `attribute_namespace`: of TDF attributes, such as `example.com`: labels become attribute values in it.
         `spool_directory`: on a local disk, where evidence waits.
@@ -105,6 +113,9 @@ class Enforcer:
             raise EnforcementError("invalid", "two keys have the same reference")
         for key in keys:
             require_reference(key.reference)
+        if bulk is not None and log_keys is None:
+            raise EnforcementError("invalid", "bulk calls need log keys")
+        self._bulk = bulk
         _require_lists(handling_modes=handling_modes, log_keys=log_keys)
         workload = {"application": application, "environment": environment, "component": component}
         directory = Path(spool_directory).absolute()
@@ -173,6 +184,35 @@ class Enforcer:
                     located, profile, key_reference, aead, bundle, tdf_keys, segment_hash, with_content_digest
                 )
             )
+
+    def protect_many(self, items: Iterable[Mapping[str, Any]]) -> list[Outcome | EnforcementError]:
+        """
+        Protects many small objects, each as `protect` does, with its own decision, registration and event. `items`:
+        the arguments of `protect` by name. Returns what came of each, in order; a failed item does not affect the
+        others.
+        """
+        return self._settled(Enforcer.protect, items)
+
+    def open_many(self, items: Iterable[Mapping[str, Any]]) -> list[Outcome | EnforcementError]:
+        """The same for `open`."""
+        return self._settled(Enforcer.open, items)
+
+    def _settled(
+        self, operation: Callable[..., Outcome], items: Iterable[Mapping[str, Any]]
+    ) -> list[Outcome | EnforcementError]:
+        shared = copy.copy(self)
+        if self._bulk is not None:
+            shared._context = shared_context(self._context, self._bulk)
+
+        def settled(item: Mapping[str, Any]) -> Outcome | EnforcementError:
+            try:
+                with _enclosed():
+                    return operation(shared, **item)
+            except EnforcementError as error:
+                return error
+
+        with ThreadPoolExecutor(_WIDTH) as pool:
+            return list(pool.map(settled, items))
 
     def protect_stream(
         self,

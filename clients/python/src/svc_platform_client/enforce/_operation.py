@@ -19,7 +19,7 @@ from ._permission import (
     meet_obligations,
     require_permission,
 )
-from ._platform import KEY_OPERATIONS, OPERATIONS, PROFILES, Json, Platform
+from ._platform import KEY_OPERATIONS, OPERATIONS, PROFILES, Json, KeyPlanned, Planned, Platform
 from ._spool import Pending, Spool
 from ._trust import TrustedLog
 from .errors import EnforcementError, failure_of_system
@@ -30,7 +30,7 @@ _MAX_ATTRIBUTES = 64
 _T = TypeVar("_T")
 _K = TypeVar("_K", bound=Key)
 _Q = TypeVar("_Q", v1.PlanProtectionRequest, v1.PlanKeyAccessRequest)
-_A = TypeVar("_A", v1.PlanProtectionResponse, v1.PlanKeyAccessResponse)
+_A = TypeVar("_A", Planned, KeyPlanned)
 
 
 @dataclass(frozen=True)

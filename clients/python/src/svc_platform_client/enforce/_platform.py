@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from .. import v1
+from .. import bulk_v1, v1
 
 Json = dict[str, Any]
 
@@ -32,24 +32,29 @@ PROFILES = {
 ARTIFACT_KINDS = {"data_object": v1.ARTIFACT_KIND_DATA_OBJECT, "tdf_manifest": v1.ARTIFACT_KIND_TDF_MANIFEST}
 
 
+Planned = v1.PlanProtectionResponse | bulk_v1.ProtectionPlanItem
+KeyPlanned = v1.PlanKeyAccessResponse | bulk_v1.KeyAccessPlanItem
+Registered = v1.RegisterArtifactResponse | bulk_v1.RegistrationResult
+Recorded = v1.RecordEvidenceResponse | bulk_v1.EventResult
+
+
 class Platform(Protocol):
-    """The calls of a `PlatformClient` that enforcement makes. Each raises where there is no answer."""
+    """
+    The calls of a `PlatformClient` that enforcement makes. Each raises where there is no answer. An item of a bulk call
+    has the same members as the answer of its single call, as far as they are read.
+    """
 
     def capabilities(self) -> v1.GetCapabilitiesResponse: ...
 
     def bootstrap(self) -> v1.GetBootstrapResponse: ...
 
-    def plan_protection(self, request: v1.PlanProtectionRequest, /) -> v1.PlanProtectionResponse: ...
+    def plan_protection(self, request: v1.PlanProtectionRequest, /) -> Planned: ...
 
-    def plan_key_access(self, request: v1.PlanKeyAccessRequest, /) -> v1.PlanKeyAccessResponse: ...
+    def plan_key_access(self, request: v1.PlanKeyAccessRequest, /) -> KeyPlanned: ...
 
-    def register_artifact(
-        self, request: v1.RegisterArtifactRequest, /, *, idempotency_key: str
-    ) -> v1.RegisterArtifactResponse: ...
+    def register_artifact(self, request: v1.RegisterArtifactRequest, /, *, idempotency_key: str) -> Registered: ...
 
-    def record_evidence(
-        self, request: v1.RecordEvidenceRequest, /, *, idempotency_key: str
-    ) -> v1.RecordEvidenceResponse: ...
+    def record_evidence(self, request: v1.RecordEvidenceRequest, /, *, idempotency_key: str) -> Recorded: ...
 
 
 def evidence_request(event: Json) -> v1.RecordEvidenceRequest:

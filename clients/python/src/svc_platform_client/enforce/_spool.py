@@ -6,6 +6,7 @@ the ledger has it. The format is that of the TypeScript package.
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import re
 import uuid
@@ -13,7 +14,6 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
-from .. import v1
 from ..receipts._relations import TABLE
 from ._files import (
     ProcessMark,
@@ -27,7 +27,7 @@ from ._files import (
     require_own,
     sync_directory,
 )
-from ._platform import Json, Platform, evidence_request, receipt_json
+from ._platform import Json, Platform, Recorded, evidence_request, receipt_json
 from ._trust import TrustedLog, moment_of
 from .errors import EnforcementError
 
@@ -48,6 +48,7 @@ class Pending:
     def __init__(self, spool: Spool, entry: Json) -> None:
         self.id: str = entry["id"]
         self._spool, self._entry, self._is_tried = spool, entry, False
+        spool.held.add(self.id)
         create_file(spool.path_of(entry), _bytes(entry))
 
     def settle(self, changes: Json, receipts_file: Path | None = None) -> None:
@@ -60,6 +61,7 @@ class Pending:
             # What was sent may have arrived, and an idempotency key stands for one event: this is another.
             entry["id"] = str(uuid.uuid4())
         entry["event"] = entry["event"] | changes
+        self._spool.held.add(entry["id"])
         if receipts_file is not None:
             entry["receipts_file"] = str(receipts_file)
         try:
@@ -79,13 +81,15 @@ class Pending:
             self.settle(changes)
         self.send()
 
-    def send(self) -> v1.RecordEvidenceResponse | None:
+    def send(self) -> Recorded | None:
         """Sends it; None where that did not succeed: it is kept."""
         self._is_tried = True
         try:
             return self._spool.send(self._entry)
         except Exception:
             return None
+        finally:
+            self._spool.held.discard(self._entry["id"])
 
 
 class Spool:
@@ -95,6 +99,14 @@ class Spool:
         self._directory, self._platform, self._log, self._now = directory, platform, log, now
         self._left: set[str] = set()
         """Ids of events that this process left as they were."""
+        self.held: set[str] = set()
+        """Ids of events whose work in this process sends them itself."""
+
+    def through(self, platform: Platform) -> Spool:
+        """The same spool, whose events are sent in another way."""
+        other = copy.copy(self)
+        other._platform = platform
+        return other
 
     def begin(self, event: Json, tolerance: float) -> Pending:
         """Keeps an event of work that begins now, with the outcome that holds if the work never ends."""
@@ -133,7 +145,7 @@ class Spool:
             raise EnforcementError("evidence_overdue", overdue)
         return sent, waiting
 
-    def send(self, entry: Json) -> v1.RecordEvidenceResponse:
+    def send(self, entry: Json) -> Recorded:
         """Sends one, and forgets it when the ledger has it, as far as a trusted log's keys are known."""
         request = evidence_request(entry["event"])
         answer = self._platform.record_evidence(request, idempotency_key=entry["id"])
@@ -160,6 +172,7 @@ class Spool:
     def leave(self, entry: Json) -> None:
         """Lets every process send an event that is on disk. A new name takes no room on a disk that is full."""
         self._left.add(entry["id"])
+        self.held.discard(entry["id"])
         with contextlib.suppress(OSError):
             self.path_of(entry).rename(self._left_path_of(entry))
 
@@ -170,14 +183,14 @@ class Spool:
         require_own(self._directory)
         entries: list[Json] = []
         for path in self._directory.iterdir():
-            named = re.fullmatch(r"[0-9a-f-]{36}(\.left)?\.json", path.name)
-            if named is None:
+            named = re.fullmatch(r"([0-9a-f-]{36})(\.left)?\.json", path.name)
+            if named is None or named[1] in self.held:
                 continue
             try:
                 entry = json.loads(read_regular(path, _MAX_ENTRY))
                 if entry["version"] != 1 or not isinstance(entry["event"], dict):
                     raise ValueError("no entry")
-                if named[1] is not None:
+                if named[2] is not None:
                     entry.pop("at_work", None)
                 entries.append(entry)
             except FileNotFoundError:

@@ -100,6 +100,11 @@ def decrypt_range(
         yield within(plaintext, offset - max(0, index * capacity - _HEADER), length)
 
 
+def plaintext_size(aead: str, size: int) -> int:
+    """Of a ciphertext of this size, in bytes."""
+    return size - _HEADER - _TAG * max(1, -(-size // SEGMENT_SIZES[aead]))
+
+
 def within(plaintext: bytes, offset: int, length: int) -> bytes:
     """The part of a segment within a range that is relative to it."""
     return plaintext[max(offset, 0) : max(offset + length, 0)]

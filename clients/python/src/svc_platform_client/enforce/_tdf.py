@@ -153,6 +153,12 @@ class Tdf:
     """None if the file is of another writer."""
     names: Json
 
+    @property
+    def plaintext_size(self) -> int:
+        """In bytes, as the manifest says."""
+        segments = self.manifest["encryptionInformation"]["integrityInformation"]["segments"]
+        return self.container.payload_size - SEGMENT_OVERHEAD * len(segments)
+
 
 def read_tdf(file: BinaryIO) -> Tdf:
     """Reads everything but the payload. Raises `not_authentic`."""

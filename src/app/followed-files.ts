@@ -13,9 +13,9 @@ import { fileProblems } from "../config/files.ts";
 import { settings } from "../config/settings.ts";
 import { type FileRead, WatchedFiles } from "../files/watched-files.ts";
 import { contextOptions, type TlsFiles } from "../http/replaceable-tls.ts";
-import type { ExpiryMetrics, Validity } from "../telemetry/expiry-metrics.ts";
+
 import type { Logger } from "../telemetry/logger.ts";
-import type { Metrics } from "../telemetry/metrics.ts";
+import type { Metrics, Validity } from "../telemetry/metrics.ts";
 
 type ServeConfig = ConfigFor<"serve">;
 
@@ -178,7 +178,7 @@ const keyFileKeys = ["ledgerKey", "sessionKey", "dpopNonceKey", "tlsKey", "opsTl
 
 export function watchKeyFiles(
   config: Pick<ConfigFor<"serve">, (typeof keyFileKeys)[number]>,
-  metrics: Pick<ExpiryMetrics, "watchKeyFiles">,
+  metrics: Pick<Metrics, "watchKeyFiles">,
 ): void {
   const files = keyFileKeys.flatMap((key) => {
     const path = config[key];

@@ -1,11 +1,14 @@
 /** The composition root: turns a configuration into a running service. */
 import { randomFillSync, randomUUID } from "node:crypto";
+import { format } from "node:util";
 import { type Clock, systemClock } from "../base/clock.ts";
+import { ServiceError } from "../base/errors.ts";
 import { bufferedRandom, type RandomFill } from "../base/ids.ts";
 import { systemTimers, type Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/config.ts";
 import { type FixedLimits, fixedLimits } from "../config/settings.ts";
 import type { AdmissionLimits } from "../http/admission.ts";
+import { Connection } from "../http/connection.ts";
 import { runChecks } from "../ops/readiness.ts";
 import type { ServiceStores } from "../stores/sql/backend.ts";
 import { createLogger, type Logger, type RootLogger } from "../telemetry/logger.ts";
@@ -16,8 +19,7 @@ import type { FirstPolicy } from "./first-policy.ts";
 import { FollowedFiles, watchKeyFiles } from "./followed-files.ts";
 import { type App, buildInfo, programVersion, type ServeConfig } from "./gateway.ts";
 import { type LivePolicy, openLivePolicy } from "./live-policy.ts";
-import { createOperatorSide, policyReadiness } from "./operator-side.ts";
-import { openOpsViewers } from "./ops-viewers.ts";
+import { createOperatorSide, openOpsViewers, policyReadiness } from "./operator-side.ts";
 import { createPublicSide, openQuotas } from "./public-side.ts";
 import { openStores, storeReadiness, witnessingOf } from "./stores.ts";
 
@@ -181,4 +183,33 @@ async function policyAndStores(
     throw error;
   }
   return [policy.value, stores.value];
+}
+
+// Unexpected errors, and the console output of libraries.
+
+/**
+ * A defect in the work for one connection ends that connection. A refusal in an unhandled promise rejection is the
+ * answer to one call, even if work shared by several calls rejects it later: it is logged, and the service continues.
+ * After any other defect the state is unknown, so `stop` is called. Returns a function that ends the watch.
+ */
+export function watchDefects(logger: Logger, stop: () => void): () => void {
+  const onDefect = (error: unknown, origin: NodeJS.UncaughtExceptionOrigin) => {
+    const connection = Connection.current();
+    if (connection !== undefined) return connection.fail(error);
+    if (origin === "unhandledRejection" && error instanceof ServiceError)
+      return logger.error({ err: error }, "unexpected error: a refusal reached no caller");
+    logger.fatal({ err: error }, "unexpected error: stopping");
+    stop();
+  };
+  process.on("uncaughtException", onDefect);
+  return () => process.off("uncaughtException", onDefect);
+}
+
+/**
+ * Libraries print to the console, with stack traces, about events that any caller can cause, such as not waiting for an
+ * answer. The call's log line covers these, and standard output has JSON lines only.
+ */
+export function logConsole(logger: Logger): void {
+  const debug = (...given: unknown[]) => logger.debug({}, format(...given));
+  Object.assign(globalThis.console, { log: debug, info: debug, warn: debug, error: debug });
 }

@@ -21,21 +21,16 @@ import {
   ledgerHoldPlaceCommand,
   ledgerHoldReleaseCommand,
 } from "./ledger/erasure-commands.ts";
-import { ledgerExportCommand } from "./ledger/export-command.ts";
 import { keysGenerateCommand, keysRotateCommand, keysShowCommand } from "./ledger/keys-commands.ts";
-import { ledgerPackCommand, ledgerPackVerifyCommand } from "./ledger/pack-commands.ts";
-import { ledgerPackShowCommand } from "./ledger/pack-show-command.ts";
-import { ledgerReceiptCommand } from "./ledger/receipt-command.ts";
+import { ledgerExportCommand, ledgerReceiptCommand, ledgerReindexCommand } from "./ledger/log-commands.ts";
+import { ledgerPackCommand, ledgerPackShowCommand, ledgerPackVerifyCommand } from "./ledger/pack-commands.ts";
 import { ledgerAnchorCommand, ledgerClockCommand, ledgerReapplyCommand } from "./ledger/recovery-commands.ts";
-import { ledgerReindexCommand } from "./ledger/reindex-command.ts";
-import { ledgerReportCommand } from "./ledger/report-command.ts";
-import { ledgerSearchCommand } from "./ledger/search-command.ts";
+import { ledgerReportCommand, ledgerSearchCommand } from "./ledger/search-commands.ts";
 import { ledgerVerifyCommand, receiptVerifyCommand } from "./ledger/verify-commands.ts";
 import { policyDiffCommand } from "./policy/diff-command.ts";
-import { policyCheckCommand, policySchemaCommand, policyTestCommand } from "./policy/directory.ts";
+import { policyCheckCommand, policyInitCommand, policySchemaCommand, policyTestCommand } from "./policy/directory.ts";
 import { policyExplainCommand } from "./policy/explain-command.ts";
-import { policyInitCommand } from "./policy/init-command.ts";
-import { policyReplayCommand } from "./policy/replay-command.ts";
+import { policyReplayCommand } from "./policy/recorded-decision.ts";
 import { migrateCommand, storeBackupCommand, storeCompactCommand, storeCopyCommand } from "./store-commands.ts";
 
 /**

@@ -1,7 +1,6 @@
 /** Runs the service in this process until a signal stops it. */
-import { build } from "../app/app.ts";
+import { build, logConsole, watchDefects } from "../app/app.ts";
 import type { FirstPolicy } from "../app/first-policy.ts";
-import { logConsole, watchDefects } from "../app/unexpected.ts";
 import type { ConfigFor } from "../config/config.ts";
 import { openSecretFiles } from "../config/files.ts";
 import { startedByNpm, systemFiles } from "../config/load.ts";

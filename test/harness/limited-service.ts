@@ -1,6 +1,5 @@
 /** The service as `main.js` starts it, with the limits that the variable `LIMITS` has as JSON. */
-import { build } from "../../src/app/app.ts";
-import { logConsole, watchDefects } from "../../src/app/unexpected.ts";
+import { build, logConsole, watchDefects } from "../../src/app/app.ts";
 import { readConfig } from "../../src/config/config.ts";
 import { systemFiles } from "../../src/config/load.ts";
 

@@ -40,8 +40,7 @@ import {
 } from "../calls/refusals.ts";
 import { binaryOptions } from "../codec/binary-records.ts";
 import { readCallOptions } from "../gate/chain.ts";
-import { decompressors } from "./compression.ts";
-import { timeoutOf } from "./unary.ts";
+import { decompressors, timeoutOf } from "./unary.ts";
 
 /** Longest time that a stream stays open: one day, in milliseconds. Its caller then opens another. */
 const maxStreamMs = 86_400_000;

@@ -3,7 +3,8 @@
  * differential test compares them with Connect's own handlers.
  */
 import type { IncomingHttpHeaders } from "node:http";
-import type { Readable } from "node:stream";
+import type { Duplex, Readable } from "node:stream";
+import { createBrotliDecompress, createGunzip } from "node:zlib";
 import { fromBinary, fromJsonString, type Message, toJsonString } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
@@ -17,7 +18,7 @@ import { parseContentType as parseWebType, trailerFlag, trailerSerialize } from 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { invalidRequests, ServiceError } from "../../base/errors.ts";
 import type { InboundRequest } from "../../base/inbound-request.ts";
-import { continueIfExpected } from "../../http/body.ts";
+import { type BodyLimits, bodyTooLarge, continueIfExpected } from "../../http/body.ts";
 import type { Call, Protocol } from "../calls/call.ts";
 import type { CallContext } from "../calls/context.ts";
 import {
@@ -44,7 +45,6 @@ import { binaryOptions, notProtobuf, requireFewRecords } from "../codec/binary-r
 import { itemField, takeBinaryItems, takeJsonItems } from "../codec/items.ts";
 import { decodeText, readJson } from "../codec/json-reader.ts";
 import { encodeFrame, frameEncoder, frameHeaderBytes, readOnly } from "../grpc/frame.ts";
-import { acceptedEncodings, type Decompress, decompressors } from "./compression.ts";
 
 /** How a request carries its message, by its headers. */
 export interface Form {
@@ -302,4 +302,47 @@ function writeAnswer({ protocol, isJson }: Form, answer: Uint8Array, context: Ca
       };
     }
   }
+}
+
+// Decompression of request messages, in pieces: a few bytes may expand a thousandfold. Answers are never compressed.
+
+const pieceBytes = 64 * 1024;
+
+/** @param heldBytes bytes that the lease already holds for the body */
+export type Decompress = (
+  bytes: Uint8Array,
+  heldBytes: number,
+  limits: Pick<BodyLimits, "maxBytes" | "lease">,
+) => Promise<Buffer>;
+
+export const decompressors: ReadonlyMap<string, Decompress> = new Map([
+  ["gzip", through(() => createGunzip({ chunkSize: pieceBytes }))],
+  ["br", through(() => createBrotliDecompress({ chunkSize: pieceBytes }))],
+]);
+
+/** As a header lists them. */
+export const acceptedEncodings = [...decompressors.keys()].join(",");
+
+/** Throws `body_too_large`, `overloaded`, or `invalid_request` if the bytes are not of the encoding. */
+function through(create: () => Duplex): Decompress {
+  return async (bytes, heldBytes, { maxBytes, lease }) => {
+    if (bytes.byteLength === 0) return Buffer.alloc(0);
+    const stream = create();
+    const parts: Buffer[] = [];
+    let sizeBytes = 0;
+    try {
+      stream.end(bytes);
+      for await (const part of stream as AsyncIterable<Buffer>) {
+        sizeBytes += part.byteLength;
+        if (sizeBytes > maxBytes) throw bodyTooLarge();
+        lease.holds(heldBytes + sizeBytes);
+        parts.push(part);
+      }
+    } catch (error) {
+      throw error instanceof ServiceError ? error : invalidMessage("decode", "message could not be decoded");
+    } finally {
+      stream.destroy();
+    }
+    return Buffer.concat(parts);
+  };
 }

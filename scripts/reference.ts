@@ -8,7 +8,7 @@ import type { Command } from "commander";
 import { type Reason, reasons } from "../src/base/errors.ts";
 import { sdkRoutes } from "../src/base/vocabulary.ts";
 import { commandsOf } from "../src/cli/run.ts";
-import { requiredKeysOf } from "../src/config/config.ts";
+import { requiredKeys } from "../src/config/config.ts";
 import { type Key, type Setting, settings } from "../src/config/settings.ts";
 import { reservedIds } from "../src/policy/model/decision.ts";
 import { type Input, type InputKind, inputCatalogue } from "../src/policy/model/inputs.ts";
@@ -46,7 +46,7 @@ ${rows.join("\n")}
 }
 
 function row(key: Key, { name, help, absent, default: given }: Setting<unknown>): string {
-  const required = (requiredKeysOf("serve") as readonly Key[]).includes(key);
+  const required = (requiredKeys.serve as readonly Key[]).includes(key);
   const fallback = given === undefined ? (absent ?? "") : `\`${given}\``;
   return `| \`${name}\` | ${required ? "**required**" : cell(fallback)} | ${cell(`${help}.`)} |`;
 }

@@ -3,8 +3,7 @@
 import type { RestRegistry } from "../../dev/rest-json.ts";
 import type { JsonObject } from "../../src/base/json.ts";
 import type { SdkRoute } from "../../src/base/vocabulary.ts";
-import type { UnarySpec } from "../../src/transport/calls/context.ts";
-import type { ServedMethod } from "../../src/transport/calls/methods.ts";
+import type { ServedMethod, UnarySpec } from "../../src/transport/calls/methods.ts";
 import type { RouteExample } from "./examples.ts";
 import { errorAnswers, rateLimitHeaders, requestIdHeader } from "./refusals.ts";
 import { type Comments, describeWithoutName, type Schemas } from "./schemas.ts";

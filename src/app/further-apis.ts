@@ -23,7 +23,7 @@ import { type BulkStreamOptions, createBulkStreamService } from "../transport/rp
 import { createOpentdfService, createWellKnownService } from "../transport/rpc/opentdf.ts";
 import { type BulkDecisionDependencies, createBulkDecisionService } from "../transport/rpc/protection.ts";
 import { type BulkRecordDependencies, createBulkRecordService } from "../transport/rpc/records.ts";
-import type { HealthMonitorOptions } from "../transport/unauthenticated/health.ts";
+import type { HealthOptions } from "../transport/unauthenticated/health.ts";
 
 type BulkDependencies = BulkDecisionDependencies & BulkRecordDependencies;
 
@@ -162,7 +162,7 @@ export function scopesByRpc(scopes: ScopeTable, apis: readonly FurtherApi[]): (r
 }
 
 /** Readiness checks that each service needs. */
-export function healthNeedsOf(apis: readonly FurtherApi[]): HealthMonitorOptions["services"] {
+export function healthNeedsOf(apis: readonly FurtherApi[]): HealthOptions["services"] {
   return new Map(
     apis.flatMap(({ services }) => [...services].map(([{ typeName }, needs]) => [typeName, needs] as const)),
   );

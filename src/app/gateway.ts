@@ -43,11 +43,7 @@ import { createDiscoveryService } from "../transport/rpc/discovery.ts";
 import { createProtectionService } from "../transport/rpc/protection.ts";
 import { createEvidenceService, createRegistrationService } from "../transport/rpc/records.ts";
 import type { ServerOptions } from "../transport/server.ts";
-import {
-  createHealthService,
-  type HealthMonitor,
-  type HealthMonitorOptions,
-} from "../transport/unauthenticated/health.ts";
+import type { HealthAnswers, HealthOptions } from "../transport/unauthenticated/health.ts";
 import { type Catalog, createCatalog, createReflectionService } from "../transport/unauthenticated/reflection.ts";
 import { ingressOf } from "./callers.ts";
 import type { FurtherApi } from "./further-apis.ts";
@@ -102,7 +98,7 @@ export function methodsOf(
 }
 
 /** Readiness checks that each public service needs. */
-export const healthNeeds: HealthMonitorOptions["services"] = new Map<string, readonly string[] | "all">([
+export const healthNeeds: HealthOptions["services"] = new Map<string, readonly string[] | "all">([
   [DiscoveryService.typeName, ["issuer_keys"]],
   [ProtectionService.typeName, "all"],
   [RegistrationService.typeName, ["issuer_keys", "store"]],
@@ -111,12 +107,12 @@ export const healthNeeds: HealthMonitorOptions["services"] = new Map<string, rea
 
 /** Services that need no credentials: health, those of further APIs, and reflection if it is on. */
 export function unauthenticatedServices(
-  health: HealthMonitor,
+  health: HealthAnswers,
   { reflection }: ServeConfig,
   further: readonly DescService[],
   open: readonly ServiceBinding[],
 ): ServiceBinding[] {
-  const bindings = [bind(Health, createHealthService(health)), ...open];
+  const bindings = [bind(Health, health.service), ...open];
   if (!reflection) return bindings;
   let catalog: Catalog | undefined;
   const service = createReflectionService(() => {

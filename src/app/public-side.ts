@@ -19,7 +19,7 @@ import { type ServedMethod, unaryMethods } from "../transport/calls/methods.ts";
 import { keepWithinQuotas, type QuotaUse, takeForBatch, takeForItems } from "../transport/gate/quota.ts";
 import type { TakeItems } from "../transport/rpc/bulk.ts";
 import { createServer } from "../transport/server.ts";
-import { createHealthMonitor, type ReadinessSource } from "../transport/unauthenticated/health.ts";
+import { createHealth, type ReadinessSource } from "../transport/unauthenticated/health.ts";
 import type { Callers } from "./callers.ts";
 import { type FileSource, followTls, isNamed } from "./followed-files.ts";
 import { furtherApis, healthNeedsOf, scopesByRpc } from "./further-apis.ts";
@@ -86,7 +86,7 @@ export async function createPublicSide(
   const apis = furtherApis(config, dependencies, takeItems, authenticator);
   const methods = [...methodsOf(config.serviceName, dependencies), ...apis.flatMap(({ methods }) => methods)];
   const services = new Map([...healthNeeds, ...healthNeedsOf(apis)]);
-  const health = createHealthMonitor({ readiness, services, clock, timers });
+  const health = createHealth({ readiness, services, clock, timers });
   const rpcMethods = apis.flatMap(({ rpcServices = [] }) => rpcServices.flatMap(unaryMethods));
   const useOf = quotaUses([...methods, ...rpcMethods]);
   const chainOptions: Parameters<typeof serverOptions>[2] = {

@@ -17,7 +17,7 @@ import { FileSessionClients, parseClientFile, type RegisteredClient } from "../c
 import type { AttemptCounters } from "../domain/ports.ts";
 import { createSessions } from "../domain/session.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import type { GateLink } from "../transport/calls/gate.ts";
+import type { GateLink } from "../transport/calls/exchange.ts";
 import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
 import { noteSessionPeer } from "../transport/gate/chain.ts";
 import type { Page } from "../transport/rest/page.ts";

@@ -26,40 +26,23 @@ const keys = {
   ops_credentials: ["opsCredentials"],
 } as const satisfies Record<string, readonly Key[]>;
 
-/** Settings that the command requires. */
-const requiredKeys = {
-  serve: ["policyDir", "ledgerOrigin"],
-  policy: [],
-  policy_directory: ["policyDir"],
-  migrate: [],
-  store: [],
-  store_copy: [],
-  issuer: [],
-  witnesses: [],
-  keys: [],
-  ledger: [],
-  anchor: [],
-  clients: ["sessionClients"],
-  ops_credentials: ["opsCredentials"],
-} as const satisfies Record<string, readonly Key[]>;
-
 /** Use of the configuration. */
 export type Use = keyof typeof keys;
 
-/** Keys that the command uses. */
-function keysOf(use: Use): readonly Key[] {
-  return keys[use];
-}
-
-/** Keys that must be set for the command. */
-export function requiredKeysOf(use: Use): readonly Key[] {
-  return requiredKeys[use];
-}
+/** Settings that commands require. */
+export const requiredKeys = {
+  serve: ["policyDir", "ledgerOrigin"],
+  policy_directory: ["policyDir"],
+  clients: ["sessionClients"],
+  ops_credentials: ["opsCredentials"],
+} as const satisfies Partial<Record<Use, readonly Key[]>>;
 
 /** A command's configuration: the settings that it uses, the required ones without `undefined`. */
 export type ConfigFor<U extends Use> = {
-  readonly [K in (typeof keys)[U][number]]: K extends (typeof requiredKeys)[U][number]
-    ? Exclude<Config[K], undefined>
+  readonly [K in (typeof keys)[U][number]]: U extends keyof typeof requiredKeys
+    ? K extends (typeof requiredKeys)[U][number]
+      ? Exclude<Config[K], undefined>
+      : Config[K]
     : Config[K];
 };
 
@@ -99,7 +82,7 @@ export function readConfig<U extends Use>(
       .filter((name) => name.startsWith("SVC_") && isUnknown(name) && !serviceLink.test(name))
       .map(unknown),
   ];
-  for (const key of keysOf(uses)) {
+  for (const key of keys[uses]) {
     const { name, schema, default: byDefault, absentValue }: Setting<unknown> = settings[key];
     const raw = env[name] ?? fileValues.get(name) ?? byDefault;
     const result = raw === undefined ? { value: absentValue } : read(schema, raw);
@@ -110,7 +93,7 @@ export function readConfig<U extends Use>(
   /** Whether the value, default or absence is known. */
   const has = (key: Key): boolean => Object.hasOwn(values, key);
   problems.push(
-    ...requiredKeysOf(uses)
+    ...((requiredKeys as Partial<Record<Use, readonly Key[]>>)[uses] ?? [])
       .filter((key) => !isBroken && has(key) && config[key] === undefined)
       .map((key) => `${nameOf(key)}: is required`),
     ...weaknesses.flatMap(({ keys, problem }) => {

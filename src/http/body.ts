@@ -230,83 +230,65 @@ const smallBytes = 256 * 1024;
 /** Bodies are usually released within this time. */
 const retryAfterSeconds = 1;
 
-export function createBodyBudget(options: BodyBudgetOptions): BodyBudget {
-  return new SharedBudget(options);
-}
-
 interface Account {
   readonly name: string;
   readonly share: BodyShare;
   readonly maxBytes: number;
 }
 
-class SharedBudget implements BodyBudget {
-  readonly #maxBytes: number;
-  readonly #addressOf: (inbound: InboundRequest) => string;
-  readonly #isTight: () => boolean;
-  readonly #onRefused: (share: BodyShare) => void;
-  readonly #heldBytes = localSums();
-  readonly #all: Account;
-
-  constructor({ maxBytes, addressOf, ...options }: BodyBudgetOptions) {
-    const { isTight = () => false, onRefused = () => {} } = options;
-    this.#maxBytes = maxBytes;
-    this.#addressOf = addressOf;
-    this.#isTight = isTight;
-    this.#onRefused = onRefused;
-    this.#all = { name: "all", share: "all", maxBytes };
-  }
-
-  get inFlightBytes(): number {
-    return this.#heldBytes.of(this.#all.name);
-  }
-
-  lease(call: BodyOwner, inbound: InboundRequest): BodyLease {
-    const { caller } = call;
-    const accounts = [
-      ...(caller === undefined
-        ? [
-            this.#account("anonymous", "", shares.anonymous),
-            this.#account("anonymous", `at ${this.#addressOf(inbound)}`, shares.address),
-          ]
-        : [this.#account("tenant", caller.tenantId, shares.tenant)]),
-      this.#all,
-    ];
-    let heldBytes = 0;
-    let isOver = false;
-    return {
-      holds: (bytes) => {
-        const more = bytes - heldBytes;
-        if (more <= 0) return;
-        // A late request for a call that has ended is refused: it would never be given back.
-        const isRefused = isOver || (bytes > smallBytes && this.inFlightBytes > heldBytes && this.#isTight());
-        const full = isRefused ? this.#all : this.#take(accounts, more);
-        if (full !== undefined) {
-          this.#onRefused(full.share);
-          throw new ServiceError("overloaded", messages[full.share], { retryAfterSeconds });
-        }
-        heldBytes = bytes;
-        call.bodyBytes = bytes;
-      },
-      release: () => {
-        if (isOver) return;
-        isOver = true;
-        for (const { name } of accounts) this.#heldBytes.subtract(name, heldBytes);
-      },
-    };
-  }
-
-  #account(share: BodyShare, name: string, part: number): Account {
-    return { name: `${share}:${name}`, share, maxBytes: this.#maxBytes * part };
-  }
-
+export function createBodyBudget({
+  maxBytes,
+  addressOf,
+  isTight = () => false,
+  onRefused = () => {},
+}: BodyBudgetOptions): BodyBudget {
+  const held = localSums();
+  const all: Account = { name: "all", share: "all", maxBytes };
+  const account = (share: BodyShare, name: string, part: number): Account => {
+    return { name: `${share}:${name}`, share, maxBytes: maxBytes * part };
+  };
+  const accountsOf = (caller: Caller | undefined, inbound: InboundRequest): readonly Account[] => {
+    if (caller !== undefined) return [account("tenant", caller.tenantId, shares.tenant), all];
+    const address = account("anonymous", `at ${addressOf(inbound)}`, shares.address);
+    return [account("anonymous", "", shares.anonymous), address, all];
+  };
   /** Takes the bytes from all accounts; or from none, and returns the first that is full. */
-  #take(accounts: readonly Account[], bytes: number): Account | undefined {
-    const full = accounts.findIndex(({ name, maxBytes }) => !this.#heldBytes.add(name, bytes, maxBytes));
+  const take = (accounts: readonly Account[], bytes: number): Account | undefined => {
+    const full = accounts.findIndex((one) => !held.add(one.name, bytes, one.maxBytes));
     if (full === -1) return undefined;
-    for (const { name } of accounts.slice(0, full)) this.#heldBytes.subtract(name, bytes);
+    for (const { name } of accounts.slice(0, full)) held.subtract(name, bytes);
     return accounts[full];
-  }
+  };
+  return {
+    get inFlightBytes() {
+      return held.of(all.name);
+    },
+    lease(call, inbound) {
+      const accounts = accountsOf(call.caller, inbound);
+      let heldBytes = 0;
+      let isOver = false;
+      return {
+        holds(bytes) {
+          const more = bytes - heldBytes;
+          if (more <= 0) return;
+          // A late request for a call that has ended is refused: it would never be given back.
+          const isRefused = isOver || (bytes > smallBytes && held.of(all.name) > heldBytes && isTight());
+          const full = isRefused ? all : take(accounts, more);
+          if (full !== undefined) {
+            onRefused(full.share);
+            throw new ServiceError("overloaded", messages[full.share], { retryAfterSeconds });
+          }
+          heldBytes = bytes;
+          call.bodyBytes = bytes;
+        },
+        release() {
+          if (isOver) return;
+          isOver = true;
+          for (const { name } of accounts) held.subtract(name, heldBytes);
+        },
+      };
+    },
+  };
 }
 
 const messages: Readonly<Record<BodyShare, string>> = {

@@ -9,7 +9,7 @@ import { isLoopbackHost } from "../base/network.ts";
 import type { Timers } from "../base/timers.ts";
 import { confineConnections, type OnDefect, OpenAnswers } from "../http/connection.ts";
 import { Http1Exchanges } from "../http/http1-exchanges.ts";
-import { noSchemas } from "../http/no-schemas.ts";
+import { noSchemas } from "../http/listener.ts";
 import {
   expectationFailed,
   expectsMore,

@@ -6,19 +6,18 @@ import { Accounts } from "../http/accounts.ts";
 import { Admission, type AdmissionLimits, admissionMachine, defaultAdmissionLimits } from "../http/admission.ts";
 import { type Admit, type AdmitOptions, createAdmit, ticketOf } from "../http/admit.ts";
 import { headerProblem, inboundOf, pathOf } from "../http/inbound-request.ts";
-import { createListener, type Listener, type ListenerOptions } from "../http/listener.ts";
-import { noSchemas } from "../http/no-schemas.ts";
+import { createListener, type Listener, type ListenerOptions, noSchemas } from "../http/listener.ts";
 import { expectationFailed, expectsMore, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";
 import { boundUnreadBody } from "../http/unread-body.ts";
 import { answerHeaders, beginCall, type CallLifecycle, endCall } from "./calls/call.ts";
-import { type AdapterOptions, isAnswered } from "./calls/exchange.ts";
-import { countCaller, type Gate } from "./calls/gate.ts";
+import { type AdapterOptions, countCaller, type Gate, isAnswered } from "./calls/exchange.ts";
 import { type ServedMethod, type ServiceBinding, type UnaryMethod, unaryMethods } from "./calls/methods.ts";
 import {
   isRpcRequest,
   methodNotAllowed,
   protocolOf,
   type RefusedWith,
+  sendEnvelope,
   sendRpcRefusal,
   toServiceError,
   writeRefusal,
@@ -27,7 +26,6 @@ import { servePlainGrpc } from "./connect/plain-grpc.ts";
 import { bulkStreams, registerStreams } from "./connect/streams.ts";
 import { registerUnary } from "./connect/unary.ts";
 import { registerRest } from "./rest/adapter.ts";
-import { refuse } from "./rest/answer.ts";
 import { type Page, pageMethods, registerPages } from "./rest/page.ts";
 import { registerUnauthenticated, unauthenticatedPaths } from "./unauthenticated/services.ts";
 
@@ -215,8 +213,8 @@ function refuseInTerms(
   reply: FastifyReply,
   refusedWith: RefusedWith = {},
 ): void {
-  if (isRpc(request)) sendRpcRefusal(service, refusal, request, reply, refusedWith);
-  else refuse(service, refusal, request, reply, refusedWith.headers, refusedWith.status);
+  const send = isRpc(request) ? sendRpcRefusal : sendEnvelope;
+  send(service, refusal, request, reply, refusedWith);
 }
 
 function isRpc({ inbound, raw }: FastifyRequest): boolean {

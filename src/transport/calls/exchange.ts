@@ -5,8 +5,10 @@
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
 import { create, type DescMessage, type Message, type Registry } from "@bufbuild/protobuf";
+import { type ContextValues, createContextValues, type HandlerContext } from "@connectrpc/connect";
 import type { FastifyRequest } from "fastify";
 import type { InboundRequest } from "../../base/inbound-request.ts";
+import type { Accounts } from "../../http/accounts.ts";
 import {
   admitBody,
   type BodyBudget,
@@ -16,11 +18,9 @@ import {
   prefixBytes,
   readBody,
 } from "../../http/body.ts";
-import { startDeadline, withinDeadline } from "../../http/deadline.ts";
-import type { Call } from "./call.ts";
-import { CallContext } from "./context.ts";
-import type { Gate } from "./gate.ts";
-import type { UnaryMethod } from "./methods.ts";
+import { type Deadline, startDeadline, withinDeadline } from "../../http/deadline.ts";
+import { type Call, kCall } from "./call.ts";
+import type { UnaryMethod, UnarySpec } from "./methods.ts";
 import { toServiceError } from "./refusals.ts";
 
 declare module "fastify" {
@@ -83,6 +83,7 @@ export interface UnreadBody {
 export interface Incoming<Answer> {
   readonly call: Call;
   readonly inbound: InboundRequest;
+  /** As Node returns them: name, value, name, value, … */
   readonly rawHeaders: readonly string[];
   readonly protocolName: string;
   /** The caller's time limit in milliseconds. */
@@ -112,11 +113,11 @@ export async function exchange<Answer>(
   { gate, checks, limits, bodies }: AdapterOptions,
   incoming: Incoming<Answer>,
 ): Promise<Outcome<Answer>> {
-  const { call, inbound, rawHeaders, protocolName, body } = incoming;
+  const { call, inbound, body } = incoming;
   const deadline = startDeadline(incoming.timeoutMs, limits.maxDeadlineMs, call.ticket?.waitedMs);
   const { signal } = deadline;
   incoming.whenGone(deadline.cancel);
-  const context = new CallContext({ spec, call, deadline, protocolName, inbound, rawHeaders });
+  const context = new CallContext(spec, deadline, incoming);
   let lease: BodyLease | undefined;
   const bodyLimits = (): BodyLimits => {
     lease ??= bodies.lease(call, inbound);
@@ -184,4 +185,127 @@ export function whenCallerGone(response: ServerResponse, onGone: () => void): vo
 /** Handler of routes whose hook answers every request; fastify requires one. */
 export function answeredByHook(): never {
   throw new Error("the route's hook has answered");
+}
+
+// Handler context of unary calls: one timer and one abort controller per call.
+
+/** Headers are parsed on first use, which few calls need. */
+export class CallContext implements HandlerContext {
+  readonly method: UnarySpec["method"];
+  readonly service: HandlerContext["service"];
+  readonly requestMethod: string;
+  readonly protocolName: string;
+  readonly url: string;
+  readonly signal: AbortSignal;
+  readonly timeoutMs: () => number | undefined;
+  readonly values: ContextValues;
+  readonly #rawHeaders: readonly string[];
+  #requestHeader: Headers | undefined;
+  #responseHeader: Headers | undefined;
+  #responseTrailer: Headers | undefined;
+
+  constructor(
+    spec: UnarySpec,
+    deadline: Deadline,
+    {
+      call,
+      inbound,
+      rawHeaders,
+      protocolName,
+    }: Pick<Incoming<unknown>, "call" | "inbound" | "rawHeaders" | "protocolName">,
+  ) {
+    this.method = spec.method;
+    this.service = spec.method.parent;
+    this.requestMethod = inbound.method;
+    this.protocolName = protocolName;
+    this.url = inbound.url;
+    this.signal = deadline.signal;
+    this.timeoutMs = deadline.timeoutMs;
+    this.values = createContextValues().set(kCall, call);
+    this.#rawHeaders = rawHeaders;
+  }
+
+  get requestHeader(): Headers {
+    this.#requestHeader ??= toHeaders(this.#rawHeaders);
+    return this.#requestHeader;
+  }
+
+  get responseHeader(): Headers {
+    this.#responseHeader ??= new Headers();
+    return this.#responseHeader;
+  }
+
+  get responseTrailer(): Headers {
+    this.#responseTrailer ??= new Headers();
+    return this.#responseTrailer;
+  }
+
+  /** Headers set on the answer, by lowercase name. */
+  get answerHeaders(): Readonly<Record<string, string>> {
+    return this.#responseHeader === undefined ? {} : Object.fromEntries(this.#responseHeader);
+  }
+
+  /** Trailers set on the answer, by lowercase name. */
+  get answerTrailers(): Readonly<Record<string, string>> {
+    return this.#responseTrailer === undefined ? {} : Object.fromEntries(this.#responseTrailer);
+  }
+}
+
+/** HTTP/2 pseudo-headers are left out. */
+function toHeaders(rawHeaders: readonly string[]): Headers {
+  const headers = new Headers();
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] as string;
+    if (!name.startsWith(":")) headers.append(name, rawHeaders[i + 1] as string);
+  }
+  return headers;
+}
+
+// The gate: what every call passes after its headers are in and before a byte of its body is read, in the same order on
+// every protocol. `gate/chain.ts` has its links and their order.
+
+export interface GateContext {
+  readonly call: Call;
+  /** The request as the network delivered it: headers and peer. */
+  readonly inbound: InboundRequest;
+  /** `Service/Method`. */
+  readonly rpc: string;
+  /** Aborted when the deadline passes or the caller goes away. */
+  readonly signal: AbortSignal;
+}
+
+/** One link. Throws a `ServiceError` to refuse. */
+export type GateLink = (context: GateContext) => void | Promise<void>;
+
+/** Runs the links in order. Rejects with a `ServiceError`, which it also notes on the call. */
+export type Gate = (context: GateContext) => Promise<void>;
+
+export function createGate(links: readonly GateLink[]): Gate {
+  return async (context) => {
+    try {
+      for (const link of links) {
+        const pending = link(context);
+        if (pending !== undefined) await pending;
+      }
+    } catch (thrown) {
+      const refusal = toServiceError(thrown);
+      context.call.refusal = refusal;
+      throw refusal;
+    }
+  };
+}
+
+/** Wraps the gate: after it, the call counts for the tenant of its credentials. */
+export function countCaller(gate: Gate, accounts: Pick<Accounts, "recognize">): Gate {
+  return async (context) => {
+    try {
+      await gate(context);
+    } finally {
+      const { call, inbound } = context;
+      if (call.caller !== undefined) {
+        call.ticket?.belongsTo(call.caller.tenantId);
+        accounts.recognize(inbound, call.caller.tenantId);
+      }
+    }
+  };
 }

@@ -1,6 +1,6 @@
 /** Lists the methods that a server serves, from descriptors and their `google.api.http` annotations. */
 import { type DescMethod, type DescMethodUnary, type DescService, getOption } from "@bufbuild/protobuf";
-import type { MethodImpl, ServiceImpl } from "@connectrpc/connect";
+import type { MethodImpl, MethodImplSpec, ServiceImpl } from "@connectrpc/connect";
 import { http } from "../../../gen/google/api/annotations_pb.ts";
 import { AuthorizationService } from "../../../gen/platform/authzen/v1/authorization_pb.ts";
 import { BulkDecisionService } from "../../../gen/platform/bulk/v1/decisions_pb.ts";
@@ -10,7 +10,6 @@ import { EvidenceService } from "../../../gen/platform/sdk/v1/evidence_pb.ts";
 import { ProtectionService } from "../../../gen/platform/sdk/v1/protection_pb.ts";
 import { RegistrationService } from "../../../gen/platform/sdk/v1/registration_pb.ts";
 import { rulesOf } from "../codec/rules.ts";
-import type { UnarySpec } from "./context.ts";
 
 export interface ServiceBinding {
   readonly desc: DescService;
@@ -21,6 +20,9 @@ export interface ServiceBinding {
 export function bind<Desc extends DescService>(desc: Desc, impl: ServiceImpl<Desc>): ServiceBinding {
   return { desc, impl: impl as Record<string, unknown> };
 }
+
+/** A unary method and its implementation. */
+export type UnarySpec = Extract<MethodImplSpec, { kind: "unary" }>;
 
 /** A method, without its JSON route. */
 export interface UnaryMethod {

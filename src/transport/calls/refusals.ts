@@ -55,7 +55,7 @@ export interface Written {
 export interface RefusedWith {
   readonly headers?: Readonly<Record<string, string>>;
   readonly trailers?: Headers;
-  /** HTTP status on Connect, if it is not the one of the reason. */
+  /** HTTP status of the envelope and on Connect, if it is not the one of the reason. */
   readonly status?: number;
   /** Encodings of messages that the method accepts, if that is why it is refused. */
   readonly accepts?: string;
@@ -71,6 +71,18 @@ export function sendRpcRefusal(
 ): void {
   const contentType = request.raw.headers["content-type"] ?? "";
   sendWritten(writeRpcRefusal(service, request.call, refusal, contentType, refusedWith), request, reply);
+}
+
+/** Sends a refusal as the JSON envelope. */
+export function sendEnvelope(
+  service: string,
+  refusal: ServiceError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { headers, status = refusal.httpStatus }: RefusedWith = {},
+): void {
+  const written = writeEnvelope(service, request.call, refusal);
+  sendWritten({ ...written, status, headers: { ...written.headers, ...headers } }, request, reply);
 }
 
 /** Sends an answer or refusal, with the headers that hooks set on the reply. */

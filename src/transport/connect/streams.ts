@@ -23,8 +23,8 @@ import { bodyTooLarge } from "../../http/body.ts";
 import { abortRefusal, callerGone, deadlinePassed, startDeadline } from "../../http/deadline.ts";
 import { resetWithAnswer } from "../../http/unread-body.ts";
 import { answerHeaders, type Call, callOf, kCall } from "../calls/call.ts";
+import type { Gate } from "../calls/exchange.ts";
 import { type AdapterOptions, answeredByHook, route } from "../calls/exchange.ts";
-import type { Gate } from "../calls/gate.ts";
 import { Inlet, kInlet, kStillAllowed, kStopping } from "../calls/inlet.ts";
 import { implementation, type ServiceBinding } from "../calls/methods.ts";
 import {

@@ -20,7 +20,7 @@ import { invalidRequests, ServiceError } from "../../base/errors.ts";
 import type { InboundRequest } from "../../base/inbound-request.ts";
 import { type BodyLimits, bodyTooLarge, continueIfExpected } from "../../http/body.ts";
 import type { Call, Protocol } from "../calls/call.ts";
-import type { CallContext } from "../calls/context.ts";
+import type { CallContext } from "../calls/exchange.ts";
 import {
   type AdapterOptions,
   answeredByHook,

@@ -11,7 +11,7 @@ import type { InboundRequest } from "../../base/inbound-request.ts";
 import { traced } from "../../base/trace.ts";
 import type { Call, ReceiptDetail } from "../calls/call.ts";
 import type { Checks } from "../calls/exchange.ts";
-import { createGate, type Gate, type GateLink } from "../calls/gate.ts";
+import { createGate, type Gate, type GateLink } from "../calls/exchange.ts";
 import { rulesOf } from "../codec/rules.ts";
 
 export interface ChainOptions {

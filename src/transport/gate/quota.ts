@@ -4,7 +4,7 @@ import type { QuotaName } from "../../base/quotas.ts";
 import type { QuotaHold, QuotaState, Quotas } from "../../domain/quotas.ts";
 import { withinDeadline } from "../../http/deadline.ts";
 import type { Call } from "../calls/call.ts";
-import type { GateLink } from "../calls/gate.ts";
+import type { GateLink } from "../calls/exchange.ts";
 
 export interface QuotaUse {
   /** Whether calls of the method leave a record, and so need the store. */

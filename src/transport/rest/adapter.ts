@@ -16,10 +16,10 @@ import {
   whenCallerGone,
 } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
-import { toServiceError } from "../calls/refusals.ts";
+import { sendEnvelope, toServiceError } from "../calls/refusals.ts";
 import { itemField, takeJsonItems } from "../codec/items.ts";
 import { readJson } from "../codec/json-reader.ts";
-import { answerEncoder, type ByteText, itemsEncoder, refuse, sendJson } from "./answer.ts";
+import { answerEncoder, type ByteText, itemsEncoder, sendJson } from "./answer.ts";
 
 const empty = new TextEncoder().encode("{}");
 
@@ -79,7 +79,7 @@ async function handle(
     encode,
     whenGone: (cancel) => whenCallerGone(reply.raw, cancel),
   });
-  if (answer === undefined) refuse(options.service, call.refusal ?? toServiceError(undefined), request, reply);
+  if (answer === undefined) sendEnvelope(options.service, call.refusal ?? toServiceError(undefined), request, reply);
   else sendJson(reply, 200, { ...call.announced, ...context.answerHeaders }, answer);
 }
 

@@ -5,8 +5,7 @@
  */
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { Edition, FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
-import type { FastifyReply, FastifyRequest } from "fastify";
-import { refusalHeaders, type ServiceError, toEnvelope } from "../../base/errors.ts";
+import type { FastifyReply } from "fastify";
 import { formatBase64 } from "../../base/text-forms.ts";
 import { itemField } from "../codec/items.ts";
 import { restWords } from "../codec/normal-form.ts";
@@ -185,26 +184,6 @@ export function sendJson(reply: FastifyReply, status: number, headers: Record<st
   });
   // Node sends text together with the headers; bytes would need another write.
   raw.end(json, "latin1");
-}
-
-/** Sends a refusal as the JSON envelope, under its reason's status or another, and notes it on the call. */
-export function refuse(
-  service: string,
-  refusal: ServiceError,
-  { call }: FastifyRequest,
-  reply: FastifyReply,
-  headers: Record<string, string> = {},
-  status: number = refusal.httpStatus,
-): void {
-  call.refusal = refusal;
-  if (!reply.sent) reply.hijack();
-  const envelope = toEnvelope(service, call.requestId, refusal);
-  sendJson(
-    reply,
-    status,
-    { ...refusalHeaders(refusal), ...call.announced, ...headers },
-    toByteText(JSON.stringify(envelope)),
-  );
 }
 
 declare const brand: unique symbol;

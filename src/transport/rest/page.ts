@@ -2,8 +2,7 @@
 import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { headerValues } from "../../http/inbound-request.ts";
-import { toServiceError } from "../calls/refusals.ts";
-import { refuse } from "./answer.ts";
+import { sendEnvelope, toServiceError } from "../calls/refusals.ts";
 
 export interface Content {
   readonly type: string;
@@ -63,7 +62,7 @@ async function answer(page: Page, service: string, request: FastifyRequest, repl
     const [accept] = headerValues(request.raw.rawHeaders, "accept");
     send(request, reply, await page.content({ accept }));
   } catch (thrown) {
-    refuse(service, toServiceError(thrown), request, reply);
+    sendEnvelope(service, toServiceError(thrown), request, reply);
   }
 }
 

@@ -5,14 +5,12 @@ import type { Clock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { Timers } from "../../base/timers.ts";
 
-type Serving = "serving" | "not_serving";
-
 /** Runs the readiness checks. Never rejects. */
 export type ReadinessSource = () => Promise<{
   readonly checks: readonly { readonly name: string; readonly status: "ok" | "failed" }[];
 }>;
 
-export interface HealthMonitorOptions {
+export interface HealthOptions {
   readonly readiness: ReadinessSource;
   /** Readiness checks of each service by full name; `"all"` for every one, as for the empty name. */
   readonly services: ReadonlyMap<string, readonly string[] | "all">;
@@ -20,17 +18,9 @@ export interface HealthMonitorOptions {
   readonly timers: Timers;
 }
 
-export interface HealthMonitor {
-  /** State of a service, or of all for the empty name; undefined if the name is unknown. */
-  check(service: string): Promise<Serving | undefined>;
-  /** State of every service; the empty name is the state of all. */
-  list(): Promise<ReadonlyMap<string, Serving>>;
-  /**
-   * Yields the state at once and after each change, within `watchIntervalMs`. Ends when the signal aborts; when the
-   * monitor stops it yields `not_serving` and ends. An unknown name yields undefined.
-   */
-  watch(service: string, signal: AbortSignal): AsyncIterable<Serving | undefined>;
-  /** Reports `not_serving` from now on, to watchers too. */
+export interface HealthAnswers {
+  readonly service: ServiceImpl<typeof Health>;
+  /** Reports that nothing is served from now on, to watchers too. */
   stop(): void;
 }
 
@@ -39,47 +29,54 @@ const freshForMs = 500;
 /** Interval of readiness checks while a watch is open, in milliseconds. */
 const watchIntervalMs = 1_000;
 
-/** Creates the monitor. It runs checks only on request. */
-export function createHealthMonitor(options: HealthMonitorOptions): HealthMonitor {
+/**
+ * Answers Check, List and Watch; the empty name stands for all services. Runs the readiness checks only on request. As
+ * the protocol's definition requires, Check refuses an unknown name with `not_found`, and Watch answers it with
+ * `SERVICE_UNKNOWN` and keeps the stream open. A watch shows the state at once and after each change, within
+ * `watchIntervalMs`.
+ */
+export function createHealth(options: HealthOptions): HealthAnswers {
   const { services, timers } = options;
   const stopping = new AbortController();
   const failedChecks = freshFailures(options);
 
-  const check = async (service: string): Promise<Serving | undefined> => {
+  const statusOf = async (service: string): Promise<Status> => {
     const needs = service === "" ? "all" : services.get(service);
-    if (needs === undefined) return undefined;
-    if (stopping.signal.aborted) return "not_serving";
+    if (needs === undefined) return Status.SERVICE_UNKNOWN;
+    if (stopping.signal.aborted) return Status.NOT_SERVING;
     const failed = await failedChecks();
     const holds = needs === "all" ? failed.length === 0 : !needs.some((name) => failed.includes(name));
-    return holds && !stopping.signal.aborted ? "serving" : "not_serving";
+    return holds && !stopping.signal.aborted ? Status.SERVING : Status.NOT_SERVING;
   };
 
-  return {
-    check,
+  const service: ServiceImpl<typeof Health> = {
+    async check({ service }) {
+      const status = await statusOf(service);
+      if (status === Status.SERVICE_UNKNOWN) throw new ServiceError("no_route", "there is no such service");
+      return { status };
+    },
     async list() {
       const names = ["", ...services.keys()];
-      const states = await Promise.all(
-        names.map(async (name) => [name, (await check(name)) ?? "not_serving"] as const),
-      );
-      return new Map(states);
+      const states = await Promise.all(names.map(async (name) => [name, { status: await statusOf(name) }] as const));
+      return { statuses: Object.fromEntries(states) };
     },
-    async *watch(service, signal) {
+    async *watch({ service }, { signal }) {
       const over = AbortSignal.any([signal, stopping.signal]);
-      let sent: { readonly serving: Serving | undefined } | undefined;
+      let sent: Status | undefined;
       while (!signal.aborted) {
-        const serving = await check(service);
-        if (sent === undefined || sent.serving !== serving) yield serving;
-        sent = { serving };
+        const status = await statusOf(service);
+        if (sent !== status) yield { status };
+        sent = status;
         if (stopping.signal.aborted) return;
         await pause(timers, over);
       }
     },
-    stop: () => stopping.abort(),
   };
+  return { service, stop: () => stopping.abort() };
 }
 
 /** Returns the names of failing checks, from the last run if it is recent. Concurrent callers share a run. */
-function freshFailures({ readiness, clock }: HealthMonitorOptions): () => Promise<readonly string[]> {
+function freshFailures({ readiness, clock }: HealthOptions): () => Promise<readonly string[]> {
   let last: { readonly atMs: number; readonly failed: Promise<readonly string[]> } | undefined;
   return () => {
     const nowMs = clock.now();
@@ -107,30 +104,4 @@ function pause(timers: Timers, signal: AbortSignal): Promise<void> {
     const cancel = timers.after(watchIntervalMs, done);
     signal.addEventListener("abort", done, { once: true });
   });
-}
-
-/**
- * Answers Check, List and Watch from the monitor. As the protocol's definition requires, Check refuses an unknown name
- * with `not_found`, and Watch answers it with `SERVICE_UNKNOWN` and keeps the stream open.
- */
-export function createHealthService(monitor: HealthMonitor): ServiceImpl<typeof Health> {
-  return {
-    async check({ service }) {
-      const serving = await monitor.check(service);
-      if (serving === undefined) throw new ServiceError("no_route", "there is no such service");
-      return { status: statusOf(serving) };
-    },
-    async list() {
-      const states = [...(await monitor.list())].map(([name, serving]) => [name, { status: statusOf(serving) }]);
-      return { statuses: Object.fromEntries(states) };
-    },
-    async *watch({ service }, { signal }) {
-      for await (const serving of monitor.watch(service, signal)) yield { status: statusOf(serving) };
-    },
-  };
-}
-
-function statusOf(serving: Serving | undefined): Status {
-  if (serving === undefined) return Status.SERVICE_UNKNOWN;
-  return serving === "serving" ? Status.SERVING : Status.NOT_SERVING;
 }

@@ -3,7 +3,7 @@ import { create, type DescMessage, type FileRegistry, fromBinary, type Message }
 import { type Any, anyPack } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
 import { ServiceError } from "../../../src/base/errors.ts";
-import type { UnarySpec } from "../../../src/transport/calls/context.ts";
+import type { UnarySpec } from "../../../src/transport/calls/methods.ts";
 
 interface Header {
   readonly name: string;

@@ -81,7 +81,7 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
   });
   const { server } = publicSide;
   const ops = await createOperatorSide(config, machine, {
-    ...{ checks, metrics, logs: ledger, viewers, hold: server.admit },
+    ...{ checks, logs: ledger, viewers, hold: server.admit },
     policy: policy.engine,
   });
   return {

@@ -12,21 +12,17 @@ import { createDpopNonces, type ProofOfPossessionRule } from "../auth/possession
 import type { ReplayStore } from "../auth/replay-store.ts";
 import type { TrustedIngress } from "../auth/trusted-ingress.ts";
 import { type DeclaredAttributes, undeclaredNames } from "../base/caller.ts";
-import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { createFairSemaphore } from "../base/fair-queue.ts";
-import type { RandomFill, TenantId } from "../base/ids.ts";
+import type { TenantId } from "../base/ids.ts";
 import { everyTenant, type IssuerEntry } from "../base/issuers.ts";
 import { securityFields } from "../base/security-events.ts";
-import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/config.ts";
 import { claimNamesOf, parseIssuerFile, sessionIssuerOf } from "../config/data-files.ts";
 import type { AuthConfiguration } from "../domain/platform-domains.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
-import type { RootLogger } from "../telemetry/logger.ts";
-import type { Metrics } from "../telemetry/metrics.ts";
-import { type FileSource, isNamed } from "./followed-files.ts";
+import { type FileSource, isNamed, type Machine } from "./followed-files.ts";
 import {
   createSessionRoute,
   noSessionRoute,
@@ -36,18 +32,6 @@ import {
 } from "./session-route.ts";
 
 type Config = ConfigFor<"serve">;
-
-/** The machine's facilities. */
-interface CallersMachine {
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly random: RandomFill;
-  readonly fetch: typeof globalThis.fetch;
-  readonly logger: RootLogger;
-  readonly metrics: Metrics;
-  /** Source of client and key files. */
-  readonly files: FileSource;
-}
 
 export interface Callers {
   readonly authenticator: Authenticator;
@@ -65,7 +49,7 @@ export async function openCallers(
   config: Config,
   shared: ReplayStore & AttemptCounters,
   attributes: DeclaredAttributes,
-  machine: CallersMachine,
+  machine: Machine,
 ): Promise<Callers> {
   const unread = undeclaredNames(attributes.current, [config.attributeHeaders]);
   if (unread.length > 0)
@@ -136,7 +120,7 @@ function authenticatorOptions(
 async function proofOfPossessionRule(
   config: Config,
   replayStore: ReplayStore,
-  { files, clock }: Pick<CallersMachine, "files" | "clock">,
+  { files, clock }: Pick<Machine, "files" | "clock">,
 ): Promise<ProofOfPossessionRule> {
   const { proofOfPossession, publicUrl } = config;
   switch (proofOfPossession) {
@@ -185,7 +169,7 @@ export function ingressOf({
 /** Minimum time between warnings about one issuer, in milliseconds; the metric counts every token. */
 const overreachPauseMs = 60_000;
 
-function reportAuthentication({ logger, metrics, clock }: CallersMachine): (event: AuthenticatorEvent) => void {
+function reportAuthentication({ logger, metrics, clock }: Machine): (event: AuthenticatorEvent) => void {
   const toldAtMs = new Map<string, number>();
   const isToldOf = (issuer: string) => {
     const nowMs = clock.now();

@@ -6,6 +6,7 @@ import { X509Certificate } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
 import { createSecureContext } from "node:tls";
 import type { Clock } from "../base/clock.ts";
+import type { RandomFill } from "../base/ids.ts";
 import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/config.ts";
@@ -13,9 +14,9 @@ import { fileProblems } from "../config/files.ts";
 import { settings } from "../config/settings.ts";
 import { type FileRead, WatchedFiles } from "../files/watched-files.ts";
 import { contextOptions, type TlsFiles } from "../http/replaceable-tls.ts";
-
-import type { Logger } from "../telemetry/logger.ts";
+import type { RootLogger } from "../telemetry/logger.ts";
 import type { Metrics, Validity } from "../telemetry/metrics.ts";
+import type { Tracing } from "../telemetry/tracing.ts";
 
 type ServeConfig = ConfigFor<"serve">;
 
@@ -63,19 +64,26 @@ export interface FileSource {
   follow<Content>(what: FollowedName, options: FollowedOptions<Content>): Promise<Followed<Content>>;
 }
 
-interface FollowedFilesMachine {
+/** What the parts of a service are made with: the machine's facilities, logger, metrics and watched files. */
+export interface Machine {
+  readonly clock: Clock;
   readonly timers: Timers;
-  readonly logger: Pick<Logger, "info" | "error">;
-  readonly metrics: Pick<Metrics, "followed" | "reloaded" | "certificatesInForce">;
+  readonly random: RandomFill;
+  readonly fetch: typeof globalThis.fetch;
+  readonly logger: RootLogger;
+  readonly metrics: Metrics;
+  /** Absent if tracing is off. */
+  readonly tracing: Tracing | undefined;
+  readonly files: FileSource;
 }
 
 /** Watches files by polling. */
 export class FollowedFiles implements FileSource {
   readonly #config: ServeConfig;
-  readonly #machine: FollowedFilesMachine;
+  readonly #machine: Pick<Machine, "timers" | "logger" | "metrics">;
   readonly #open = new Map<FollowedName, Pick<WatchedFiles<unknown>, "reload" | "close">>();
 
-  constructor(config: ServeConfig, machine: FollowedFilesMachine) {
+  constructor(config: ServeConfig, machine: Pick<Machine, "timers" | "logger" | "metrics">) {
     this.#config = config;
     this.#machine = machine;
   }
@@ -219,7 +227,7 @@ type TlsOwner = "tls" | "ops_tls";
 export async function followTls(
   owner: TlsOwner,
   config: ServeConfig,
-  { files, clock }: { readonly files: FileSource; readonly clock: Clock },
+  { files, clock }: Pick<Machine, "files" | "clock">,
   onChange: (tls: TlsFiles) => void = () => {},
 ): Promise<Followed<TlsFiles> | undefined> {
   if (!isNamed(owner, config)) return undefined;

@@ -12,8 +12,6 @@ import { ProtectionService } from "../../gen/platform/sdk/v1/protection_pb.ts";
 import { RegistrationService } from "../../gen/platform/sdk/v1/registration_pb.ts";
 import packageFile from "../../package.json" with { type: "json" };
 import { callerAddress } from "../auth/trusted-ingress.ts";
-import type { Clock } from "../base/clock.ts";
-import type { RandomFill } from "../base/ids.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import { isInNetworks, isLoopbackAddress } from "../base/network.ts";
 import type { ConfigFor } from "../config/config.ts";
@@ -27,7 +25,6 @@ import type { TlsFiles } from "../http/replaceable-tls.ts";
 import type { PublishedOptions } from "../portal/pages.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import type { Tracing } from "../telemetry/tracing.ts";
 import { createCallSpans } from "../transport/calls/call-spans.ts";
 import {
   bind,
@@ -46,6 +43,7 @@ import type { ServerOptions } from "../transport/server.ts";
 import type { HealthAnswers, HealthOptions } from "../transport/unauthenticated/health.ts";
 import { type Catalog, createCatalog, createReflectionService } from "../transport/unauthenticated/reflection.ts";
 import { ingressOf } from "./callers.ts";
+import type { Machine } from "./followed-files.ts";
 import type { FurtherApi } from "./further-apis.ts";
 
 /** Configuration of the service. */
@@ -60,16 +58,6 @@ export interface App {
   reload(): Promise<void>;
   /** Stops accepting, waits for calls in flight, and releases everything. Resolves with whether all calls finished. */
   close(): Promise<boolean>;
-}
-
-/** The machine's facilities, logger and metrics. */
-export interface Machine {
-  readonly clock: Clock;
-  readonly random: RandomFill;
-  readonly logger: RootLogger;
-  readonly metrics: Metrics;
-  /** Absent if tracing is off. */
-  readonly tracing?: Tracing | undefined;
 }
 
 /** Version of the program, from its package file. */

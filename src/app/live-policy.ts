@@ -2,7 +2,6 @@
 import * as fileSystem from "node:fs/promises";
 import type { Authenticator } from "../auth/authenticator.ts";
 import { securityFields } from "../base/security-events.ts";
-import type { Timers } from "../base/timers.ts";
 import type { Config, FixedLimits } from "../config/settings.ts";
 import type { DomainStatus, LivePlatform } from "../domain/platform-domains.ts";
 import type { ServiceLedger } from "../ledger/append/ledger.ts";
@@ -13,19 +12,14 @@ import { PolicyHolder } from "../policy/engine/holder.ts";
 import { PolicyReloader, type PolicyStatus, type ReloadEvent } from "../policy/engine/reloader.ts";
 import { readPolicyDirectory } from "../policy/load/directory.ts";
 import { describeProblem, type PolicyProblem, sortProblems } from "../policy/model/problem.ts";
-import type { Logger } from "../telemetry/logger.ts";
-import type { Metrics } from "../telemetry/metrics.ts";
 import { authConfigurations } from "./callers.ts";
 import { type FirstPolicy, type FirstPolicySettings, readFirstPolicy } from "./first-policy.ts";
+import type { Machine } from "./followed-files.ts";
 import type { ServeConfig } from "./gateway.ts";
 
 type PolicySettings = FirstPolicySettings & Pick<Config, "policyEvaluator"> & Pick<FixedLimits, "policyPollMs">;
 
-interface LivePolicyMachine {
-  readonly timers: Timers;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-}
+type PolicyMachine = Pick<Machine, "timers" | "logger" | "metrics">;
 
 export interface LivePolicy {
   /** Decides each question by the set in force at that moment. */
@@ -54,7 +48,7 @@ export interface LivePolicy {
  */
 export async function openLivePolicy(
   settings: PolicySettings,
-  machine: LivePolicyMachine,
+  machine: PolicyMachine,
   begun: Promise<FirstPolicy> = readFirstPolicy(settings),
 ): Promise<LivePolicy> {
   const { timers, metrics } = machine;
@@ -113,7 +107,7 @@ function policyRefused(problems: readonly PolicyProblem[]): Error {
 /** Most problems in one log line. */
 const maxLoggedProblems = 20;
 
-function report(event: ReloadEvent, { logger, metrics }: LivePolicyMachine): void {
+function report(event: ReloadEvent, { logger, metrics }: PolicyMachine): void {
   switch (event.type) {
     case "loaded":
       metrics.policyLoaded(event.revision);

@@ -10,7 +10,7 @@ import type { IncomingMessage } from "node:http";
 import { type Authenticator, matchTenantHeader, requireScopes } from "../auth/authenticator.ts";
 import { inRealm, presentedScheme } from "../auth/challenge.ts";
 import { createIssuerFetch } from "../auth/issuer-documents.ts";
-import { createSignIn, type SignIn, type SignInOptions } from "../auth/sign-in.ts";
+import { createSignIn, type SignIn } from "../auth/sign-in.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
 import { atOnce, type Timers, withTimeLimit } from "../base/timers.ts";
@@ -32,14 +32,13 @@ import { readPolicyDirectory } from "../policy/load/directory.ts";
 import { copyPolicyFiles, fileSystemOf } from "../policy/load/file-texts.ts";
 import { otherTenants } from "../policy/load/manifest.ts";
 import type { FirstPolicySettings } from "./first-policy.ts";
-import { type FileSource, type Followed, followTls, isNamed } from "./followed-files.ts";
-import { defectReport, type Machine, type ServeConfig } from "./gateway.ts";
+import { type Followed, followTls, isNamed, type Machine } from "./followed-files.ts";
+import { defectReport, type ServeConfig } from "./gateway.ts";
 import { type LivePolicy, newerSet } from "./live-policy.ts";
 
 /** Parts of the operator listener. The caller closes them. */
 interface OperatorParts {
   readonly checks: readonly ReadinessCheck[];
-  readonly metrics: OpsListenerOptions["metrics"];
   readonly logs: PublishedLogs & Pick<RecordArchive, "find" | "policyRevision">;
   readonly policy: PolicyHolder;
   readonly viewers: OpsViewers;
@@ -49,10 +48,10 @@ interface OperatorParts {
 
 export async function createOperatorSide(
   config: ServeConfig,
-  machine: Omit<Machine, "metrics"> & { readonly timers: Timers; readonly files: FileSource },
-  { checks, metrics, logs, policy, viewers, hold }: OperatorParts,
+  machine: Machine,
+  { checks, logs, policy, viewers, hold }: OperatorParts,
 ): Promise<OpsListener> {
-  const { clock, timers, random, logger } = machine;
+  const { clock, timers, random, logger, metrics } = machine;
   if (!servesLogs(config))
     logger.warn({}, "the operator listener does not serve the logs: off loopback it needs SVC_OPS_TLS_CERT");
   let listener: OpsListener | undefined;
@@ -153,7 +152,7 @@ export function servesLogs({ opsListen, opsTlsCert }: Pick<Config, "opsListen" |
 export async function openOpsViewers(
   config: Config,
   authenticator: Pick<Authenticator, "authenticate">,
-  machine: SignInMachine & { readonly files: FileSource },
+  machine: Machine,
 ): Promise<OpsViewers> {
   const { files, timers } = machine;
   const signIn = await openSignIn(config, machine);
@@ -172,16 +171,21 @@ export async function openOpsViewers(
   };
 }
 
-type SignInMachine = Pick<SignInOptions, "clock" | "timers" | "random"> & { readonly fetch: typeof globalThis.fetch };
-
 /** Rejects, naming the setting, if the issuer may not be used. An issuer that is down does not prevent the start. */
-async function openSignIn(config: Config, { fetch, ...machine }: SignInMachine): Promise<SignIn | undefined> {
+async function openSignIn(config: Config, { clock, timers, random, fetch }: Machine): Promise<SignIn | undefined> {
   const { consoleSignIn: file, oidcCa } = config;
   if (file === undefined) return undefined;
   const { clientSecretFile, ...rule } = parseSignInFile(await readFile(file, "utf8"));
   const clientSecret = (await readFile(clientSecretFile, "utf8")).trim();
   const authorities = oidcCa === undefined ? undefined : () => readFile(oidcCa, "utf8");
-  const signIn = createSignIn({ ...rule, ...machine, clientSecret, fetch: createIssuerFetch(fetch, authorities) });
+  const signIn = createSignIn({
+    ...rule,
+    clock,
+    timers,
+    random,
+    clientSecret,
+    fetch: createIssuerFetch(fetch, authorities),
+  });
   await signIn.check().catch((error: Error) => {
     throw new Error(`SVC_CONSOLE_SIGN_IN: ${error.message}`);
   });

@@ -2,7 +2,6 @@
 import type { Clock } from "../base/clock.ts";
 import type { PrincipalId, TenantId } from "../base/ids.ts";
 import { securityFields } from "../base/security-events.ts";
-import type { Timers } from "../base/timers.ts";
 import { parseQuotaFile } from "../config/data-files.ts";
 import { createArtifactHasher } from "../domain/artifact-hasher.ts";
 import type { DecisionDependencies } from "../domain/decision.ts";
@@ -21,11 +20,10 @@ import type { TakeItems } from "../transport/rpc/bulk.ts";
 import { createServer } from "../transport/server.ts";
 import { createHealth, type ReadinessSource } from "../transport/unauthenticated/health.ts";
 import type { Callers } from "./callers.ts";
-import { type FileSource, followTls, isNamed } from "./followed-files.ts";
+import { followTls, isNamed, type Machine } from "./followed-files.ts";
 import { furtherApis, healthNeedsOf, scopesByRpc } from "./further-apis.ts";
 import {
   healthNeeds,
-  type Machine,
   methodsOf,
   publishedOptions,
   type ServeConfig,
@@ -57,7 +55,7 @@ interface PublicSide {
 
 export async function createPublicSide(
   config: ServeConfig,
-  machine: Machine & { readonly timers: Timers; readonly files: FileSource },
+  machine: Machine,
   { policy, ledger, callers, readiness, quotas, admission, explorerToken }: PublicParts,
 ): Promise<PublicSide> {
   const { clock, timers, random, logger, metrics } = machine;
@@ -184,39 +182,21 @@ function denialCounter(
 
 // Quotas of tenants: the file that a setting names, and the counters that all replicas share.
 
-/** Watches the file; undefined without a setting. Rejects, naming the setting, if it is invalid. */
-async function followQuotas(config: ServeConfig, files: FileSource) {
-  return isNamed("quotas", config)
-    ? files.follow("quotas", { parse: ([text = ""]) => parseQuotaFile(text) })
-    : undefined;
-}
-
 interface OpenedQuotas {
   readonly quotas: Quotas;
   /** Returns the unused portions. */
   close(): Promise<void>;
 }
 
-interface QuotasMachine extends Pick<ConstructorParameters<typeof Quotas>[0], "clock" | "timers"> {
-  readonly metrics: Pick<Metrics, "quotaEvent">;
-  readonly files: FileSource;
-}
-
-/** Rejects as `followQuotas` does; undefined without quotas. */
+/** Undefined without a setting. Rejects, naming the setting, if the file is invalid. */
 export async function openQuotas(
   config: ServeConfig,
   counters: PortionCounters,
-  { clock, timers, metrics, files }: QuotasMachine,
+  { clock, timers, metrics, files }: Machine,
 ): Promise<OpenedQuotas | undefined> {
-  const file = await followQuotas(config, files);
-  if (file === undefined) return undefined;
-  const quotas = new Quotas({
-    table: () => file.current,
-    counters,
-    clock,
-    timers,
-    onEvent: (quota, event) => metrics.quotaEvent(quota, event),
-  });
+  if (!isNamed("quotas", config)) return undefined;
+  const file = await files.follow("quotas", { parse: ([text = ""]) => parseQuotaFile(text) });
+  const quotas = new Quotas({ table: () => file.current, counters, clock, timers, onEvent: metrics.quotaEvent });
   return { quotas, close: () => quotas.close() };
 }
 

@@ -1,8 +1,5 @@
 /** The store of a service and its witnesses, opened by its settings, and their readiness. */
-import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
-import type { Timers } from "../base/timers.ts";
-import type { WitnessSetting } from "../config/values.ts";
 import type { LedgerEvents } from "../ledger/append/ledger.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
 import { trustedWitnesses } from "../ledger/witness/http-witness.ts";
@@ -11,9 +8,8 @@ import type { ReadinessCheck } from "../ops/readiness.ts";
 import { storeBackend } from "../stores/backends.ts";
 import { KeyFileError } from "../stores/files/key-file.ts";
 import type { ServiceStores } from "../stores/sql/backend.ts";
-import type { Logger } from "../telemetry/logger.ts";
-import type { Metrics } from "../telemetry/metrics.ts";
-import type { Machine, ServeConfig } from "./gateway.ts";
+import type { Machine } from "./followed-files.ts";
+import type { ServeConfig } from "./gateway.ts";
 
 /** Opens it. Rejects, naming the setting, if that is not possible. */
 export async function openStores(
@@ -62,21 +58,12 @@ function stuckRemark(stuck: readonly string[]): string | undefined {
 
 // The witnesses: an anchor of the ledger.
 
-/** The machine's facilities, logger and metrics. */
-interface WitnessMachine {
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly fetch: typeof globalThis.fetch;
-  readonly logger: Logger;
-  readonly metrics: Pick<Metrics, "witnessChanged">;
-}
-
-interface WitnessingSettings {
-  readonly witnesses: readonly WitnessSetting[];
-  readonly witnessQuorum: number | undefined;
-  readonly store: { readonly kind: "sqlite" | "postgres" };
-  readonly anchor: string | undefined;
-}
+type WitnessMachine = Pick<Machine, "clock" | "timers" | "fetch" | "logger"> & {
+  readonly metrics: Pick<Machine["metrics"], "witnessChanged">;
+};
+type WitnessingSettings = Pick<ServeConfig, "witnesses" | "witnessQuorum" | "anchor"> & {
+  readonly store: Pick<ServeConfig["store"], "kind">;
+};
 
 export interface Witnessing {
   readonly open: OpenSharedAnchor;

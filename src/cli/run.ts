@@ -29,8 +29,7 @@ import { ledgerReportCommand, ledgerSearchCommand } from "./ledger/search-comman
 import { ledgerVerifyCommand, receiptVerifyCommand } from "./ledger/verify-commands.ts";
 import { policyDiffCommand } from "./policy/diff-command.ts";
 import { policyCheckCommand, policyInitCommand, policySchemaCommand, policyTestCommand } from "./policy/directory.ts";
-import { policyExplainCommand } from "./policy/explain-command.ts";
-import { policyReplayCommand } from "./policy/recorded-decision.ts";
+import { policyExplainCommand, policyReplayCommand } from "./policy/explain-commands.ts";
 import { migrateCommand, storeBackupCommand, storeCompactCommand, storeCopyCommand } from "./store-commands.ts";
 
 /**

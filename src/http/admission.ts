@@ -10,7 +10,6 @@ import { performance } from "node:perf_hooks";
 import { overloaded } from "../base/errors.ts";
 import { type Account, FairQueue, type Waiter } from "../base/fair-queue.ts";
 import { outsideConnections } from "../base/timers.ts";
-import { operatorGroup, probeGroup } from "./accounts.ts";
 import { callerGone } from "./deadline.ts";
 
 /** What admission needs from the machine. */
@@ -69,6 +68,12 @@ export const defaultAdmissionLimits: AdmissionLimits = {
   maxWaiting: 8192,
   maxWaitMs: 1000,
 };
+
+/** Groups of callers without a known tenant. A tenant id never begins with a space. */
+export const unknownGroup = " unknown";
+export const unauthenticatedGroup = " open";
+export const operatorGroup = " operators";
+export const probeGroup = " probes";
 
 const sweepMs = 50;
 /** Event loop utilization above `fullShare` lowers the concurrency limit; below `idleShare` it rises. */

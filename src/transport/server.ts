@@ -2,9 +2,8 @@
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { overloaded, ServiceError, toEnvelope } from "../base/errors.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
-import { Accounts } from "../http/accounts.ts";
 import { Admission, type AdmissionLimits, admissionMachine, defaultAdmissionLimits } from "../http/admission.ts";
-import { type Admit, type AdmitOptions, createAdmit, ticketOf } from "../http/admit.ts";
+import { Accounts, type Admit, type AdmitOptions, createAdmit, ticketOf } from "../http/admit.ts";
 import { headerProblem, inboundOf, pathOf } from "../http/inbound-request.ts";
 import { createListener, type Listener, type ListenerOptions, noSchemas } from "../http/listener.ts";
 import { expectationFailed, expectsMore, type RawRefusals, rawRefusals } from "../http/raw-answer.ts";

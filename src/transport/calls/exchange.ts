@@ -8,7 +8,7 @@ import { create, type DescMessage, type Message, type Registry } from "@bufbuild
 import { type ContextValues, createContextValues, type HandlerContext } from "@connectrpc/connect";
 import type { FastifyRequest } from "fastify";
 import type { InboundRequest } from "../../base/inbound-request.ts";
-import type { Accounts } from "../../http/accounts.ts";
+import type { Accounts } from "../../http/admit.ts";
 import {
   admitBody,
   type BodyBudget,

@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { FairQueue, type Waiter } from "../../../src/base/fair-queue.ts";
-import { Accounts } from "../../../src/http/accounts.ts";
 import {
   Admission,
   type AdmissionLimits,
   type AdmissionTicket,
   defaultAdmissionLimits,
 } from "../../../src/http/admission.ts";
+import { Accounts } from "../../../src/http/admit.ts";
 import { callerGone } from "../../../src/http/deadline.ts";
 
 /** Admission on a machine whose turns and time pass when the test says so. */

@@ -108,7 +108,6 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ],
     ],
     "ledger/append/edge-cache.ts": [
-      ["go on from the edge of another tree", "behind === 0 ? sameHash(cached.root, root) : ", "behind === 0 ? root.length > 0 || sameHash(root, root) : "],
       ["believe an edge that is behind its head", "if (edge?.size === head.size) return edge;", "if (edge !== undefined) return edge;"],
     ],
   },

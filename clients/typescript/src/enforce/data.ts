@@ -39,6 +39,13 @@ export class Digesting {
   }
 }
 
+/** Digest of bytes in memory. */
+export function digestOfBytes(bytes: Uint8Array): Digest {
+  const digesting = new Digesting();
+  digesting.update(bytes);
+  return digesting.finish();
+}
+
 /** A digest in both spellings. Throws `invalid` if it is no SHA-256. */
 export function digestNamed(digest: string): Digest {
   if (!/^sha256:[0-9a-f]{64}$/.test(digest)) throw new EnforcementError("invalid", "a digest is sha256: and 64 digits");

@@ -4,7 +4,7 @@
  * JSON inside and outside, and what DSSE leaves unsigned is fixed or repeats the payload, so that every change of what it
  * says is detected. An ECDSA signature has a second valid value (r, n − s) for the same statement. Signatures of the old form have the header alone as payload. docs/enforcement.md has the members.
  */
-import { Digesting, readSmallFile } from "./data.ts";
+import { Digesting, digestOfBytes, readSmallFile } from "./data.ts";
 import { EnforcementError } from "./errors.ts";
 import {
   areTexts,
@@ -112,9 +112,7 @@ export async function readSignatureFrom(source: RandomAccess) {
 }
 
 function signatureOf(bytes: Buffer) {
-  const artifact = new Digesting();
-  artifact.update(bytes);
-  return { ...parseSignature(bytes), artifact: artifact.finish() };
+  return { ...parseSignature(bytes), artifact: digestOfBytes(bytes) };
 }
 
 function parseSignature(bytes: Buffer): DetachedSignature {

@@ -32,6 +32,7 @@ import {
   type Permitted,
   type RequestOptions,
   requestPermission,
+  usesOf,
   withEvidence,
   wrappingKeyOf,
 } from "./operation.ts";
@@ -68,15 +69,11 @@ export interface RangeOptions extends Omit<OpenOptions, "input" | "signature" | 
 }
 
 export async function openEnvelope(context: Context, options: OpenOptions): Promise<Outcome> {
-  const { signal } = options;
   const file = await rereadable(unbroken(options.input), context.directory);
   try {
     const { header, artifact, count } = await inspect(file, options);
     return await release(context, options, header, artifact, (contentKey, sink) =>
-      decrypt(file, header, contentKey, artifact, sink, (sizeBytes) => {
-        signal?.throwIfAborted();
-        count(sizeBytes);
-      }),
+      decrypt(file, header, contentKey, artifact, sink, count),
     );
   } finally {
     await file.close();
@@ -89,7 +86,7 @@ export async function openEnvelopeRange(
   options: RangeOptions,
   source: RandomAccess,
 ): Promise<Outcome> {
-  const { artifactDigest, signal } = options;
+  const { artifactDigest } = options;
   if (artifactDigest === undefined)
     throw new EnforcementError(
       "invalid",
@@ -104,9 +101,8 @@ export async function openEnvelopeRange(
     const { binding } = header;
     const streaming = { aead: binding.aead, key, associatedData: payloadAssociatedData(binding) };
     for await (const piece of decryptRange(source, encodeHeader(header).length, streaming, options)) {
-      signal?.throwIfAborted();
-      await sink.write(piece);
       count(piece.length);
+      await sink.write(piece);
       piece.fill(0);
     }
   });
@@ -166,7 +162,7 @@ export async function access(
     profile,
     resource,
     labels,
-    keys: keys.map(({ reference, transport }) => ({ operation: "unwrap", reference, transport })),
+    keys: usesOf("unwrap", keys),
     about: { ...about, ...(contentDigest !== undefined && { content_digest: contentDigest }) },
   });
   const named: Artifact = {
@@ -200,10 +196,7 @@ export async function inspect(file: FileHandle, options: Pick<OpenOptions, "reso
   const reader = new ByteReader(chunksOf(file));
   const header = await readHeader(reader);
   requireResource(header.binding, options.resource);
-  const artifact = await digestOf(file, (sizeBytes) => {
-    options.signal?.throwIfAborted();
-    count(sizeBytes);
-  });
+  const artifact = await digestOf(file, count);
   return { header, artifact, count };
 }
 

@@ -65,20 +65,26 @@ export interface Permitted {
   readonly toleranceMs: number;
 }
 
+/** What requests name of a key. */
+export interface UsedKey {
+  readonly reference: string;
+  readonly transport: KeyProvider["transport"];
+  /** Of a TDF key. */
+  readonly url?: string | undefined;
+  readonly kid?: string | undefined;
+}
+
+export function usesOf(operation: KeyOperation, keys: readonly UsedKey[]): Asked["keys"] {
+  return keys.map(({ reference, transport, url, kid }) => ({ operation, reference, transport, url, kid }));
+}
+
 export interface Asked {
   readonly operation: Operation;
   readonly profile: Profile;
   readonly resource: Resource;
   readonly labels: readonly string[];
   /** Keys to use, and for what. */
-  readonly keys: readonly {
-    readonly operation: KeyOperation;
-    readonly reference: string;
-    readonly transport: KeyProvider["transport"];
-    /** Of a TDF key. */
-    readonly url?: string | undefined;
-    readonly kid?: string | undefined;
-  }[];
+  readonly keys: readonly (UsedKey & { readonly operation: KeyOperation })[];
   readonly about: {
     readonly artifact_digest?: string;
     readonly artifact_cid?: string;

@@ -34,6 +34,8 @@ import {
   recordCompletion,
   register,
   requestPermission,
+  type UsedKey,
+  usesOf,
   withEvidence,
   wrappingKeyOf,
 } from "./operation.ts";
@@ -120,13 +122,13 @@ interface Content {
 export async function protectContent(
   context: Context,
   options: ProtectOptions,
-  { profile, keys }: Pick<Making, "profile"> & { readonly keys: readonly Omit<Making["keys"][number], "operation">[] },
+  { profile, keys }: Pick<Making, "profile"> & { readonly keys: readonly UsedKey[] },
   make: (
     content: Content,
     named: { readonly binding: Binding; readonly plan: Decision; readonly decisions: Permitted["keys"] },
   ) => Promise<Digest>,
 ): Promise<Outcome> {
-  const { input, resource, signal } = options;
+  const { input, resource } = options;
   const labels = [...new Set(options.labels)].sort();
   const file = typeof input === "string" ? await openFile(input) : undefined;
   try {
@@ -141,7 +143,7 @@ export async function protectContent(
       profile,
       resource,
       labels,
-      keys: keys.map(({ reference, transport, url, kid }) => ({ operation: "wrap", reference, transport, url, kid })),
+      keys: usesOf("wrap", keys),
       about: {
         ...(content !== undefined && { content_digest: content }),
         ...(sizeBytes !== undefined && { content_size_bytes: sizeBytes }),
@@ -153,7 +155,6 @@ export async function protectContent(
       const plaintext = new Digesting();
       const pieces = file === undefined ? streamed(input as AsyncIterable<Uint8Array>) : chunksOf(file);
       const source = counted(pieces, (piece) => {
-        signal?.throwIfAborted();
         plaintext.update(piece);
         count(piece.length);
       });
@@ -330,10 +331,11 @@ function receiptsOf(
   };
 }
 
-/** Reports the sum of the counts. */
-export function progress({ onProgress }: RequestOptions, totalBytes: number | undefined): Count {
+/** Reports the sum of the counts, and throws the reason of the signal once it is aborted. */
+export function progress({ onProgress, signal }: RequestOptions, totalBytes: number | undefined): Count {
   let doneBytes = 0;
   return (sizeBytes) => {
+    signal?.throwIfAborted();
     doneBytes += sizeBytes;
     onProgress?.(doneBytes, totalBytes);
   };

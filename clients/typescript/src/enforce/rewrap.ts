@@ -3,13 +3,14 @@
  * to the content key still does, and one of the old form still does not.
  */
 import { ByteReader } from "./byte-reader.ts";
-import { Digesting, type Input, type Output, rereadable, unbroken } from "./data.ts";
+import { type Digest, Digesting, type Input, type Output, rereadable, unbroken } from "./data.ts";
 import { encodeHeader, keyAssociatedData, readHeader, requireContentKey } from "./envelope.ts";
 import { EnforcementError } from "./errors.ts";
 import { chunksOf } from "./files.ts";
+import type { Binding } from "./header.ts";
 import { inspect, labelsOf } from "./open.ts";
-import { type Context, type RequestOptions, wrappingKeyOf } from "./operation.ts";
-import type { Resource } from "./platform.ts";
+import { type Context, type RequestOptions, type UsedKey, usesOf, wrappingKeyOf } from "./operation.ts";
+import type { Profile, Resource } from "./platform.ts";
 import { counted, type LocalProfile, type Located, type Making, type Outcome, produce } from "./protect.ts";
 import { previousOf } from "./receipts.ts";
 import type { TdfOptions } from "./tdf-manifest.ts";
@@ -30,8 +31,35 @@ export interface RewrapOptions extends RequestOptions, Located {
   readonly replace?: boolean;
 }
 
+/** An artifact whose keys are replaced. */
+interface Rewrapping {
+  readonly profile: Profile;
+  readonly binding: Binding;
+  readonly artifact: Digest;
+  readonly contentDigest?: string;
+  readonly oldKeys: readonly UsedKey[];
+  readonly newKeys: readonly UsedKey[];
+}
+
+/** The question about an artifact whose keys are replaced, with the receipts of the original. */
+export async function makingOf(options: RewrapOptions, rewrapping: Rewrapping): Promise<Making> {
+  const { profile, binding, artifact, contentDigest, oldKeys, newKeys } = rewrapping;
+  return {
+    operation: "rewrap",
+    profile,
+    resource: binding.resource,
+    labels: labelsOf(binding, options),
+    keys: [...usesOf("rewrap", oldKeys), ...usesOf("wrap", newKeys)],
+    about: {
+      artifact_digest: artifact.digest,
+      artifact_cid: artifact.cid,
+      ...(contentDigest !== undefined && { content_digest: contentDigest }),
+    },
+    previous: await previousOf(options.input, artifact.digest),
+  };
+}
+
 export async function rewrapEnvelope(context: Context, options: RewrapOptions): Promise<Outcome> {
-  const { signal } = options;
   const file = await rereadable(unbroken(options.input), context.directory);
   try {
     const { header, artifact, count } = await inspect(file, options);
@@ -40,18 +68,14 @@ export async function rewrapEnvelope(context: Context, options: RewrapOptions): 
     const newProvider = wrappingKeyOf(context, options.newKeyReference);
     if (oldProvider.provider !== key.provider)
       throw new EnforcementError("not_authentic", "the key is of another kind");
-    const making: Making = {
-      operation: "rewrap",
+    const rewrapping = {
       profile: "envelope",
-      resource: binding.resource,
-      labels: labelsOf(binding, options),
-      keys: [
-        { operation: "rewrap", reference: oldProvider.reference, transport: oldProvider.transport },
-        { operation: "wrap", reference: newProvider.reference, transport: newProvider.transport },
-      ],
-      about: { artifact_digest: artifact.digest, artifact_cid: artifact.cid },
-      previous: await previousOf(options.input, artifact.digest),
-    };
+      binding,
+      artifact,
+      oldKeys: [oldProvider],
+      newKeys: [newProvider],
+    } as const;
+    const making = await makingOf(options, rewrapping);
     const outcome = await produce(context, options, making, async (sink, { keys }) => {
       const newKey = {
         decision_id: keys[1]?.decisionId ?? "",
@@ -68,7 +92,6 @@ export async function rewrapEnvelope(context: Context, options: RewrapOptions): 
       }
       const [before, after] = [new Digesting(), new Digesting()];
       const source = counted(chunksOf(file), (piece) => {
-        signal?.throwIfAborted();
         before.update(piece);
         count(piece.length);
       });

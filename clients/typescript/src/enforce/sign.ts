@@ -3,7 +3,7 @@
  * signed.
  */
 import { stat } from "node:fs/promises";
-import { Digesting, digestOf, type Input, type Output, openFile, rereadable, streamed } from "./data.ts";
+import { digestOf, digestOfBytes, type Input, type Output, openFile, rereadable, streamed } from "./data.ts";
 import {
   encodeSignature,
   readSignature,
@@ -13,11 +13,10 @@ import {
 } from "./detached-signature.ts";
 import { EnforcementError } from "./errors.ts";
 import { chunksOf } from "./files.ts";
-import { access, labelsOf, type OpenOptions, requireResource } from "./open.ts";
-import { type Context, type RequestOptions, signingKeyOf } from "./operation.ts";
+import { access, type OpenOptions, requireResource } from "./open.ts";
+import { type Context, type RequestOptions, signingKeyOf, usesOf } from "./operation.ts";
 import { counted, type Making, type Outcome, type ProtectOptions, produce, progress } from "./protect.ts";
-import { previousOf } from "./receipts.ts";
-import type { RewrapOptions } from "./rewrap.ts";
+import { makingOf, type RewrapOptions } from "./rewrap.ts";
 import type { SigningKey } from "./signing-keys.ts";
 
 /** Signs data. `output` is the signature file. */
@@ -33,7 +32,7 @@ export async function signData(context: Context, options: Omit<ProtectOptions, "
     profile: "detached_signature",
     resource,
     labels,
-    keys: [{ operation: "wrap", reference: key.reference, transport: key.transport }],
+    keys: usesOf("wrap", [key]),
     about: named,
   };
   return produce(context, options, making, (sink, { plan, keys }) => {
@@ -49,7 +48,7 @@ export async function openSigned(
   context: Context,
   options: OpenOptions & { readonly signature: string },
 ): Promise<Outcome> {
-  const { input, output, signature: path, signal } = options;
+  const { input, output, signature: path } = options;
   await requireOther(output, [path]);
   const signed = await readSignature(path);
   const { binding, key } = signed.header;
@@ -70,10 +69,7 @@ export async function openSigned(
     const sizeBytes = file === undefined ? undefined : (await file.stat()).size;
     const count = progress(options, sizeBytes === undefined ? undefined : sizeBytes * (isTwice ? 2 : 1));
     const verified = (data: AsyncIterable<Uint8Array>) =>
-      counted(requireContent(data, binding), (piece) => {
-        signal?.throwIfAborted();
-        count(piece.length);
-      });
+      counted(requireContent(data, binding), (piece) => count(piece.length));
     return await access(context, options, opening, async (release) => {
       await requireSignature(signed, signer);
       const data = file === undefined ? streamed(input as AsyncIterable<Uint8Array>) : chunksOf(file);
@@ -104,22 +100,9 @@ export async function signAnew(context: Context, options: RewrapOptions): Promis
   requireResource(binding, options.resource);
   const oldKey = signingKeyOf(context, key.reference);
   const newKey = requireSigner(signingKeyOf(context, options.newKeyReference));
-  const making: Making = {
-    operation: "rewrap",
-    profile: "detached_signature",
-    resource: binding.resource,
-    labels: labelsOf(binding, options),
-    keys: [
-      { operation: "rewrap", reference: oldKey.reference, transport: oldKey.transport },
-      { operation: "wrap", reference: newKey.reference, transport: newKey.transport },
-    ],
-    about: {
-      artifact_digest: signed.artifact.digest,
-      artifact_cid: signed.artifact.cid,
-      content_digest: binding.content_digest,
-    },
-    previous: await previousOf(input, signed.artifact.digest),
-  };
+  const { artifact } = signed;
+  const named = { profile: "detached_signature", binding, artifact, contentDigest: binding.content_digest } as const;
+  const making = await makingOf(options, { ...named, oldKeys: [oldKey], newKeys: [newKey] });
   return produce(context, options, making, async (sink, { keys }) => {
     await requireSignature(signed, oldKey);
     const header = { binding, key: { decision_id: keys[1]?.decisionId ?? "", reference: newKey.reference } };
@@ -134,10 +117,8 @@ async function writeSignature(
   isBundle: boolean,
 ) {
   const bytes = await encodeSignature(header, key, isBundle);
-  const artifact = new Digesting();
-  artifact.update(bytes);
   await sink.write(bytes);
-  return artifact.finish();
+  return digestOfBytes(bytes);
 }
 
 function requireSigner(key: SigningKey): SigningKey {
@@ -149,17 +130,7 @@ async function contentOf(input: Input, options: RequestOptions) {
   const file = typeof input === "string" ? await openFile(input) : undefined;
   try {
     const count = progress(options, file === undefined ? undefined : (await file.stat()).size);
-    const look = (sizeBytes: number) => {
-      options.signal?.throwIfAborted();
-      count(sizeBytes);
-    };
-    if (file !== undefined) return await digestOf(file, look);
-    const content = new Digesting();
-    for await (const piece of streamed(input as AsyncIterable<Uint8Array>)) {
-      content.update(piece);
-      look(piece.length);
-    }
-    return { ...content.finish(), sizeBytes: content.sizeBytes };
+    return await digestOf(file ?? streamed(input as AsyncIterable<Uint8Array>), count);
   } finally {
     await file?.close();
   }

@@ -4,24 +4,15 @@
  */
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { crc32 } from "node:zlib";
-import { Digesting, rereadable, unbroken } from "./data.ts";
+import { type Digest, digestOfBytes, rereadable, unbroken } from "./data.ts";
 import { EnforcementError } from "./errors.ts";
 import type { Binding } from "./header.ts";
 import { keySize } from "./keys.ts";
-import {
-  access,
-  labelsOf,
-  type OpenOptions,
-  type Range,
-  type RangeOptions,
-  requireResource,
-  withinRange,
-} from "./open.ts";
-import { type Context, keyOf, type RequestOptions } from "./operation.ts";
-import { type Making, type Outcome, type ProtectOptions, produce, progress, protectContent } from "./protect.ts";
+import { access, type OpenOptions, type Range, type RangeOptions, requireResource, withinRange } from "./open.ts";
+import { type Context, keyOf } from "./operation.ts";
+import { type Outcome, type ProtectOptions, produce, progress, protectContent } from "./protect.ts";
 import { fileSource, type RandomAccess, readAt } from "./random-access.ts";
-import { previousOf } from "./receipts.ts";
-import type { RewrapOptions } from "./rewrap.ts";
+import { makingOf, type RewrapOptions } from "./rewrap.ts";
 import { segmentsOf } from "./streaming-aead.ts";
 import type { TdfKey } from "./tdf-keys.ts";
 import {
@@ -166,16 +157,10 @@ async function finish(write: Write, manifest: Buffer, payload: Stored, isZip64: 
   await write(beforeManifest(payload, isZip64));
   await write(manifest);
   await write(afterManifest(payload, storedOf(manifest), isZip64));
-  return digestOfManifest(manifest);
+  return digestOfBytes(manifest);
 }
 
 const storedOf = (bytes: Uint8Array): Stored => ({ crc: crc32(bytes), sizeBytes: bytes.length });
-
-function digestOfManifest(manifest: Uint8Array) {
-  const digesting = new Digesting();
-  digesting.update(manifest);
-  return digesting.finish();
-}
 
 /** A file's parts, of which nothing is verified. */
 interface Found {
@@ -183,14 +168,14 @@ interface Found {
   readonly manifest: Manifest;
   /** Absent if the file is of another writer. */
   readonly statement: Statement | undefined;
-  readonly artifact: ReturnType<typeof digestOfManifest>;
+  readonly artifact: Digest;
 }
 
 /** Reads everything but the payload. Rejects with `not_authentic`. */
 export async function readTdf(source: RandomAccess): Promise<Found> {
   const container = await readContainer(source);
   const manifest = parseManifest(container.manifest);
-  const artifact = digestOfManifest(container.manifest);
+  const artifact = digestOfBytes(container.manifest);
   return { container, manifest, statement: statementOf(manifest), artifact };
 }
 
@@ -199,7 +184,7 @@ export async function openTdf(context: Context, options: OpenOptions): Promise<O
   try {
     const source = await fileSource(file);
     const found = await readTdf(source);
-    const count = counting(options, found.container.payloadBytes);
+    const count = progress(options, found.container.payloadBytes);
     return await release(context, options, found, async (payloadKey, write) => {
       await eachSegment(source, found, payloadKey, async (encrypted) => {
         count(encrypted.length);
@@ -217,7 +202,7 @@ export async function openTdfRange(context: Context, options: RangeOptions, sour
   const { artifactDigest } = options;
   if (artifactDigest !== undefined && artifactDigest !== found.artifact.digest)
     throw new EnforcementError("not_authentic", "the artifact is another one");
-  const count = counting(options, undefined);
+  const count = progress(options, undefined);
   return release(context, options, found, async (payloadKey, write) => {
     for (const { segment, position, range } of segmentsWithin(found, options)) {
       const encrypted = await readSegment(source, found, payloadKey, segment, position);
@@ -273,25 +258,13 @@ function segmentsWithin({ container, manifest }: Found, { offset, length }: Rang
   return touched;
 }
 
-function counting(options: RequestOptions, totalBytes: number | undefined) {
-  const count = progress(options, totalBytes);
-  return (sizeBytes: number) => {
-    options.signal?.throwIfAborted();
-    count(sizeBytes);
-  };
-}
-
 /** What a file of another writer is asked about: the caller's resource, and all attributes of its policy as labels. */
 function foreignBinding(
   context: Context,
   { allowForeign, resource }: Pick<OpenOptions, "allowForeign" | "resource">,
   manifest: Manifest,
 ): Binding {
-  if (allowForeign !== true)
-    throw new EnforcementError(
-      "not_authentic",
-      "the file names no decision: it was not protected here, or was changed",
-    );
+  if (allowForeign !== true) throw unnamed();
   if (resource === undefined) throw new EnforcementError("invalid", "a foreign file does not say what resource it is");
   const { attributes, recipients } = readPolicy(manifest.encryptionInformation.policy);
   if (recipients.length > 0)
@@ -393,6 +366,9 @@ function decrypt(encrypted: Buffer, payloadKey: Uint8Array): Buffer {
   }
 }
 
+const unnamed = () =>
+  new EnforcementError("not_authentic", "the file names no decision: it was not protected here, or was changed");
+
 const changed = (cause?: unknown) =>
   new EnforcementError("not_authentic", "the artifact is not as it was protected", { cause });
 
@@ -403,33 +379,15 @@ export async function rewrapTdf(context: Context, options: RewrapOptions): Promi
     const source = await fileSource(file);
     const found = await readTdf(source);
     const { container, manifest, statement, artifact } = found;
-    if (statement === undefined)
-      throw new EnforcementError(
-        "not_authentic",
-        "the file names no decision: it was not protected here, or was changed",
-      );
+    if (statement === undefined) throw unnamed();
     const { binding } = statement;
     requireResource(binding, options.resource);
     const holdings = holdingsOf(context, found);
     const shares = sharesOf(context, options.tdf?.keys, options.newKeyReference);
     const newKeys = shares.flat();
-    const making: Making = {
-      operation: "rewrap",
-      profile: "tdf",
-      resource: binding.resource,
-      labels: labelsOf(binding, options),
-      keys: [
-        ...holdings.map(
-          ({ key: { reference, transport } }) => ({ operation: "rewrap", reference, transport }) as const,
-        ),
-        ...newKeys.map(
-          ({ reference, transport, url, kid }) => ({ operation: "wrap", reference, transport, url, kid }) as const,
-        ),
-      ],
-      about: { artifact_digest: artifact.digest, artifact_cid: artifact.cid },
-      previous: await previousOf(options.input, artifact.digest),
-    };
-    const count = counting(options, container.payloadBytes);
+    const oldKeys = holdings.map(({ key }) => key);
+    const making = await makingOf(options, { profile: "tdf", binding, artifact, oldKeys, newKeys });
+    const count = progress(options, container.payloadBytes);
     return await produce(context, options, making, async (sink, permitted) => {
       const payloadKey = await unwrapped(found, holdings);
       try {

@@ -1,26 +1,160 @@
 /**
- * A log that grows through the service, and the cost of `ledger export` and `ledger verify` on it: time and peak
- * memory. Memory should stay flat as the log grows.
+ * A log of many records over 30 days: time of the first page of a search, by the question, as the operator listener and
+ * `ledger search` ask it; and time and peak memory of `ledger export` and `ledger verify`, which should stay flat as the
+ * log grows.
  *
- * `node bench/large-log.ts [--store sqlite|postgres] [--sizes 10000,70000]`. Needs wrk, and Linux's /proc.
+ * `node bench/large-log.ts [--store sqlite|postgres] [--records 1000000] [--rounds 5]`. Needs Linux's /proc.
  */
 import { spawn } from "node:child_process";
+import { randomFillSync } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { testStores } from "../test/harness/stores.ts";
-import { benchCall } from "./calls.ts";
-import { benchOrigin, type GatewayAddresses, startGatewayProcess } from "./deployment.ts";
-import { loadHttp1 } from "./load.ts";
-import { numbersOf, printTable, readOptions, requireTools } from "./run.ts";
-import { startTenants, type Tenants } from "./tenants.ts";
+import { newRecordId, parsePrincipalId, parseRequestId, parseTenantId, type RandomFill } from "../src/base/ids.ts";
+import { contentAddress } from "../src/base/text-forms.ts";
+import type { Ledger, PublishedLogs } from "../src/ledger/ports/ledger.ts";
+import type { NewRecord } from "../src/ledger/ports/record.ts";
+import { parseSearch, type SearchParameter } from "../src/ledger/search/search-query.ts";
+import { openPostgresStores } from "../src/stores/postgres/open-ledger.ts";
+import { migratePostgres } from "../src/stores/postgres/schema/migrate.ts";
+import { openSqliteLedger } from "../src/stores/sqlite/open-ledger.ts";
+import { targetOf } from "../test/contract/ledger-postgres-fixture.ts";
+import { startPostgres } from "../test/harness/postgres.ts";
+import { benchOrigin } from "./deployment.ts";
+import { printTable, quantiles, readOptions, temporaryFolder } from "./run.ts";
 
-const options = readOptions({ store: "sqlite", sizes: "10000,70000" });
-requireTools("wrk", "taskset");
-const [, startStore] = testStores.find(([each]) => each.toLowerCase().startsWith(options.store)) ?? [];
-if (startStore === undefined) throw new Error("--store is sqlite or postgres");
-const loadCore = 1;
+const options = readOptions({ store: "sqlite", records: 1_000_000, rounds: 5 });
+const random: RandomFill = (bytes) => randomFillSync(bytes);
 const pollMs = 5;
+const periodMs = 30 * 86_400_000;
+const endMs = Date.now();
+/** Appends that are under way at once. */
+const inFlight = 512;
+const principals = 40;
+const resources = 5_000;
+/** One record in so many is a denial, and one has an alert. */
+const denialEvery = 20;
+const alertEvery = 1_000;
+
+const clock = { nowMs: endMs - periodMs, now: () => clock.nowMs };
+
+function good<Value>(value: Value | undefined): Value {
+  if (value === undefined) throw new Error("malformed value");
+  return value;
+}
+
+const policies = "{}";
+const revision = contentAddress(policies);
+const tenantId = good(parseTenantId("tenant"));
+const requestId = good(parseRequestId("0198d2a0-1111-7222-8333-444444444444"));
+const callers = Array.from({ length: principals }, (_, at) => ({
+  principal_id: good(parsePrincipalId(`principal-${at}`)),
+  subject: `service-account-${at}`,
+  auth_source: "bearer_token" as const,
+}));
+/** The last accesses, without evidence so far. */
+const open: NewRecord[] = [];
+
+/** Every other record is a decision; most of the others cite one of the decisions before. */
+function recordAt(number: number): NewRecord {
+  clock.nowMs = endMs - periodMs + Math.floor((number * periodMs) / options.records);
+  const recordId = newRecordId(clock, random);
+  const about = {
+    resource: { kind: "invoice", id: `invoice-${Math.floor(number / 2) % resources}` },
+    labels: ["pii", "eu"],
+  };
+  const common = { recordId, tenantId, requestId, caller: good(callers[Math.floor(number / 2) % principals]) };
+  const cited = number % 2 === 1 ? open.shift() : undefined;
+  if (cited !== undefined)
+    return {
+      ...common,
+      kind: "evidence",
+      route: "/v1/sdk/evidence",
+      caller: cited.caller,
+      request: { ...about, decision_id: cited.recordId, event_type: "access", outcome: "completed" },
+      outcome: { accepted: true, citation: "matched" },
+    };
+  const allow = number % denialEvery !== 0;
+  const record: NewRecord = {
+    ...common,
+    kind: "decision",
+    route: "/v1/sdk/policy-resolve",
+    request: { ...about, operation: "access", workload: { application: "billing" }, purpose: "monthly run" },
+    outcome: {
+      allow,
+      reasons: [allow ? "tenant/readers" : "tenant/eu-residency"],
+      ...(number % alertEvery === 0 && { alerts: ["break-glass"] }),
+      policy_revision: revision,
+    },
+    policyRevision: revision,
+  };
+  // One access in ten gets no evidence.
+  if (allow && number % 10 !== 2) open.push(record);
+  return record;
+}
+
+async function fill(ledger: Ledger): Promise<void> {
+  await ledger.keepPolicyRevision(revision, policies);
+  let number = 0;
+  await Promise.all(
+    Array.from({ length: inFlight }, async () => {
+      while (number < options.records) await ledger.append(recordAt(number++));
+    }),
+  );
+}
+
+const questions: readonly (readonly [string, Readonly<Partial<Record<SearchParameter, string>>>])[] = [
+  ["newest first", { newest: "true", summary: "true", limit: "50" }],
+  ["of a principal", { newest: "true", summary: "true", limit: "50", principal: "principal-6" }],
+  ["of a principal that has none", { newest: "true", summary: "true", limit: "50", principal: "principal-x" }],
+  ["denials", { newest: "true", summary: "true", limit: "50", outcome: "deny" }],
+  [
+    "denials of a principal",
+    { newest: "true", summary: "true", limit: "50", outcome: "deny", principal: "principal-0" },
+  ],
+  ["about a resource", { newest: "true", summary: "true", limit: "50", resource_id: "invoice-4242" }],
+  ["with an alert", { newest: "true", summary: "true", limit: "50", alert: "break-glass" }],
+  ["counted by principal, of a day", { last: "1d", count_by: "principal" }],
+  ["counted by principal", { count_by: "principal" }],
+  ["counted by day", { count_by: "day" }],
+  ["denials counted by reason", { outcome: "deny", count_by: "reason" }],
+  ["decisions with their evidence, 1,000", { newest: "true", summary: "true", limit: "1000", outcome: "allow" }],
+  ["oldest decisions with their evidence", { summary: "true", limit: "100", outcome: "allow" }],
+];
+
+async function measure(ledger: Ledger & PublishedLogs): Promise<void> {
+  const [log] = await ledger.published();
+  const name = log?.name ?? "";
+  const rows = [];
+  for (const [question, parameters] of questions) {
+    const criteria = parseSearch(parameters, endMs);
+    if (!("limit" in criteria)) throw new Error(JSON.stringify(criteria));
+    const timesMs: number[] = [];
+    const before = process.cpuUsage();
+    let page: Awaited<ReturnType<PublishedLogs["search"]>>;
+    for (let round = 0; round < options.rounds; round++) {
+      const began = performance.now();
+      page = await ledger.search(name, criteria);
+      timesMs.push(performance.now() - began);
+    }
+    const { user, system } = process.cpuUsage(before);
+    let pages = 1;
+    const began = performance.now();
+    for (let next = page?.next; next !== undefined && criteria.countBy !== undefined; pages++)
+      next = (await ledger.search(name, { ...criteria, after: next }))?.next;
+    const restMs = pages === 1 ? 0 : performance.now() - began;
+    rows.push({
+      question,
+      "found or counted": page?.counted?.records ?? page?.found.length,
+      "least ms": Math.min(...timesMs).toFixed(1),
+      "p50 ms": quantiles(timesMs).p50Ms.toFixed(1),
+      "processor ms here": ((user + system) / 1_000 / options.rounds).toFixed(1),
+      "pages of all": pages,
+      "all s": (restMs / 1_000).toFixed(1),
+    });
+  }
+  printTable(rows);
+}
 
 /** Runs a command of the program. Rejects with its output if it fails. */
 async function measureCommand(env: Readonly<Record<string, string>>, ...args: string[]) {
@@ -56,40 +190,42 @@ function peakOf(pid: number | undefined): number {
   }
 }
 
-/** Sends events until the log has at least `size` leaves. Resolves with their number. */
-async function growTo(size: number, { url, ops_url }: GatewayAddresses, tenants: Tenants, folder: string) {
-  const call = benchCall("evidence");
-  const headers = { authorization: `Bearer ${tenants.tokenOf("tenant-0")}`, "content-type": "application/json" };
-  for (;;) {
-    const { logs } = (await (await fetch(`${ops_url}/ledger`)).json()) as { logs: readonly { size: number }[] };
-    const reached = logs[0]?.size ?? 0;
-    if (reached >= size) return reached;
-    const load = { url: url + call.restPath, headers, body: call.json, core: loadCore, directory: folder };
-    await loadHttp1({ ...load, seconds: 1 });
-  }
-}
-
-const store = await startStore();
-const tenants = await startTenants(1);
-try {
-  const env = { ...store.settings, SVC_LEDGER_ORIGIN: benchOrigin };
+async function measureCommands(env: Readonly<Record<string, string>>): Promise<void> {
+  const out = join(folder.path, "export");
   const rows = [];
-  for (const size of numbersOf(options.sizes)) {
-    const gateway = await startGatewayProcess({ issuer: tenants.issuer, dataDir: store.folder, env });
-    const leaves = await growTo(size, gateway.listening, tenants, store.folder).finally(() => gateway.stop());
-    const out = join(store.folder, `export-${size}`);
-    const exported = await measureCommand(env, "ledger", "export", "--tenant", "tenant-0", "--out", out);
-    const verified = await measureCommand(env, "ledger", "verify");
-    rows.push({
-      leaves,
-      "export s": exported.seconds.toFixed(1),
-      "export peak MiB": Math.round(exported.peakMib),
-      "verify s": verified.seconds.toFixed(1),
-      "verify peak MiB": Math.round(verified.peakMib),
-    });
+  for (const command of [["export", "--tenant", tenantId, "--out", out], ["verify"]]) {
+    const { seconds, peakMib } = await measureCommand(env, "ledger", ...command);
+    rows.push({ command: `ledger ${command[0]}`, s: seconds.toFixed(1), "peak MiB": Math.round(peakMib) });
   }
   printTable(rows);
+}
+
+using folder = temporaryFolder("large-log");
+const keyPath = join(folder.path, "ledger.key");
+const opening = { originPrefix: benchOrigin, clock, random };
+const server =
+  options.store === "postgres" ? await startPostgres({ settings: { shared_buffers: "128MB" } }) : undefined;
+try {
+  const databaseUrl = await server?.createDatabase();
+  if (databaseUrl !== undefined) await migratePostgres({ target: targetOf(databaseUrl), random });
+  const path = join(folder.path, "platform.db");
+  const ledger =
+    databaseUrl === undefined
+      ? await openSqliteLedger({ ...opening, path, anchorPath: `${path}.anchor`, keyPath })
+      : (await openPostgresStores({ ...opening, target: targetOf(databaseUrl), keyPath })).ledger;
+  try {
+    await fill(ledger);
+    await measure(ledger);
+  } finally {
+    await ledger.close();
+  }
+  await measureCommands({
+    SVC_LEDGER_ORIGIN: benchOrigin,
+    SVC_LEDGER_KEY: keyPath,
+    ...(databaseUrl === undefined
+      ? { SVC_STORE: `sqlite:${path}`, SVC_ANCHOR: `${path}.anchor` }
+      : { SVC_STORE: databaseUrl }),
+  });
 } finally {
-  await tenants.stop();
-  await store.stop();
+  await server?.stop();
 }

@@ -22,7 +22,7 @@ import { sampleCalls } from "../dev/requests.ts";
 import { benchCall } from "./calls.ts";
 import { fetchToken, startGatewayProcess } from "./deployment.ts";
 import { limitMs, luaScript, seenOf, watch } from "./load.ts";
-import { printTable, readOptions, requireTools, temporaryFolder } from "./run.ts";
+import { printTable, readOptions, temporaryFolder } from "./run.ts";
 
 const { seconds, connections, only } = readOptions({ seconds: 10, connections: 256, only: "" });
 const serverCore = 0;
@@ -197,7 +197,6 @@ function vanishing(url: string, count: number, path: string, token: string, body
     });
 }
 
-requireTools("wrk", "h2load", "taskset");
 using folder = temporaryFolder("flood");
 const directory = folder.path;
 const client = (tenantId: string) => ({

@@ -23,15 +23,7 @@ import {
   startGatewayProcess,
 } from "./deployment.ts";
 import { concurrency, loadHttp1, loadHttp2 } from "./load.ts";
-import {
-  type LoadedServer,
-  measureInTurn,
-  median,
-  printTable,
-  readOptions,
-  requireTools,
-  temporaryFolder,
-} from "./run.ts";
+import { type LoadedServer, measureInTurn, median, printTable, readOptions, temporaryFolder } from "./run.ts";
 
 const options = readOptions({ seconds: 3, rounds: 5, only: "", "starts-only": false });
 const { seconds, rounds } = options;
@@ -194,7 +186,6 @@ async function measureCalls(issuer: Issuer): Promise<void> {
   printTable(rows);
 }
 
-if (!options["starts-only"]) requireTools("wrk", "h2load", "taskset");
 using folder = temporaryFolder("gateway");
 const directory = folder.path;
 const issuer = await startBenchIssuer();

@@ -22,7 +22,7 @@ import { startIssuer } from "../dev/issuer.ts";
 import { benchCall } from "./calls.ts";
 import { fetchToken, startGatewayProcess, storeSettings } from "./deployment.ts";
 import { limitMs, loadHttp1, loadHttp2, type Measured, seenOf, type Watched, watch } from "./load.ts";
-import { median, numbersOf, printTable, readOptions, requireTools, temporaryFolder } from "./run.ts";
+import { median, numbersOf, printTable, readOptions, temporaryFolder } from "./run.ts";
 
 const options = readOptions({ seconds: "", rounds: 3, callers: "64,128,640,2000", beside: false, share: 0.1 });
 const seconds = Number(options.seconds || (options.beside ? 60 : 5));
@@ -87,7 +87,6 @@ interface Round extends Measured {
   readonly cpuMicrosEach: number;
 }
 
-requireTools("wrk", "h2load", "taskset");
 using folder = temporaryFolder("overload");
 const directory = folder.path;
 const client = (tenantId: string) => ({

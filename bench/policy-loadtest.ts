@@ -29,7 +29,7 @@ import {
 import { type LoadtestSet, loadtestSets, readLoadtest } from "./loadtest-templates.ts";
 import { measureBesidePeer, type Peer, peerHttpPath, peerOptions, startPeer } from "./policy-peer.ts";
 import { writeFiles } from "./policy-rules.ts";
-import { type LoadedServer, numbersOf, printTable, readOptions, requireTools, temporaryFolder } from "./run.ts";
+import { type LoadedServer, numbersOf, printTable, readOptions, temporaryFolder } from "./run.ts";
 
 const options = readOptions({
   ...peerOptions,
@@ -40,7 +40,6 @@ const options = readOptions({
 });
 const { peer: binary, "peer-policies": checkout, seconds, rounds, cores } = options;
 if (binary === "" || checkout === "") throw new Error("--peer and --peer-policies are needed");
-requireTools("wrk", "taskset");
 const plan = { seconds, rounds, warmUpSeconds: options["warm-up"] };
 const core = cores === 2 ? undefined : 0;
 const loadCore = 1;

@@ -30,7 +30,7 @@ import {
   startPeer,
 } from "./policy-peer.ts";
 import { peerPolicy, policyFiles, writeFiles } from "./policy-rules.ts";
-import { numbersOf, printTable, readOptions, requireTools, temporaryFolder } from "./run.ts";
+import { numbersOf, printTable, readOptions, temporaryFolder } from "./run.ts";
 
 const options = readOptions({ ...peerOptions, policies: "20,200" });
 const { seconds, rounds, cores } = options;
@@ -121,7 +121,6 @@ async function measureBeside(binary: string, directory: string, issuer: Issuer, 
   }
 }
 
-requireTools("wrk", "h2load", "taskset");
 using folder = temporaryFolder("policy");
 const issuer = await startBenchIssuer();
 try {

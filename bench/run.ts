@@ -1,7 +1,7 @@
-/** Shared by all measurements: options, tools on the PATH, a folder, rounds on servers in turn, and the table. */
-import { accessSync, constants, mkdtempSync, rmSync } from "node:fs";
+/** Shared by all measurements: options, a folder, rounds on servers in turn, and the table. */
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import type { Measured } from "./load.ts";
 
@@ -30,28 +30,6 @@ export function readOptions<const Defaults extends Options>(defaults: Defaults):
 /** Numbers separated by commas. */
 export function numbersOf(text: string): readonly number[] {
   return text.split(",").map(Number);
-}
-
-/** The programs that the measurements need, and the Debian package of each. */
-const packages = { wrk: "wrk", h2load: "nghttp2-client", taskset: "util-linux" } as const;
-
-/** Throws, naming every program that is not on the PATH and its package. */
-export function requireTools(...names: readonly (keyof typeof packages)[]): void {
-  const missing = names.filter((name) => !isOnPath(name));
-  if (missing.length === 0) return;
-  const wanted = missing.map((name) => `${name} (Debian package ${packages[name]})`);
-  throw new Error(`This measurement needs ${wanted.join(", ")}.`);
-}
-
-function isOnPath(name: string): boolean {
-  return (process.env.PATH ?? "").split(delimiter).some((folder) => {
-    try {
-      accessSync(join(folder, name), constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
 }
 
 /** A folder that is removed at the end of the block that declares it. */

@@ -11,7 +11,6 @@ import { readKeyFile } from "../src/stores/files/key-file.ts";
 import type { TestStore } from "../test/harness/stores.ts";
 import { benchOrigin, type GatewayProcess, startGatewayProcess } from "./deployment.ts";
 import { type Called, type SoakClient, startCallers } from "./soak-callers.ts";
-import { type LimitReport, startLimitProbe } from "./soak-limit.ts";
 import { verifyRecords } from "./soak-records.ts";
 import { startTenants } from "./tenants.ts";
 
@@ -30,7 +29,6 @@ export interface SoakOptions {
 export interface SoakReport {
   readonly kills: number;
   readonly called: Called;
-  readonly limit: LimitReport;
   /** Records in the logs, acknowledged or not. */
   readonly records: number;
   readonly problems: readonly string[];
@@ -43,8 +41,8 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   const { store, durationMs } = options;
   const random = randomFrom(options.seed);
   const tenants = await startTenants(options.tenants);
-  const [ordinary, eager] = ["ordinary", "eager"].map((clientId) => sessionClient(tenants.ids[0] as string, clientId));
-  const files = await writeSessionFiles(store.folder, [ordinary, eager] as SoakClient[]);
+  const client = { tenantId: tenants.ids[0] as string, clientId: "soak", secret: "soak".padEnd(43, ".") };
+  const files = await writeSessionFiles(store.folder, client);
   const settings = { ...store.settings, SVC_LEDGER_ORIGIN: benchOrigin };
   try {
     const gateways = await startGateways({
@@ -61,32 +59,26 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
       urls,
       tenants: tenants.ids,
       tokenOf: tenants.tokenOf,
-      client: ordinary as SoakClient,
+      client,
       verifierOf: trustedKey(store.settings.SVC_LEDGER_KEY),
       random,
     });
-    const probe = startLimitProbe(urls, eager as SoakClient);
     const startedMs = performance.now();
     const { called: soFar } = callers;
-    const untested = () =>
-      [soFar.acknowledged.length, soFar.keyed.size, soFar.repeated, soFar.sessions, probe.refused()].includes(0);
+    const untested = () => [soFar.acknowledged.length, soFar.keyed.size, soFar.repeated, soFar.sessions].includes(0);
     const isOver = (ranMs: number) => ranMs >= (untested() ? 3 * durationMs : durationMs);
     while (!isOver(performance.now() - startedMs) && soFar.problems.length === 0) {
       await delay(progressMs);
       options.onProgress?.(gateways.kills(), soFar.acknowledged.length);
     }
-    const [called, limit] = await Promise.all([callers.stop(), probe.stop()]);
+    const called = await callers.stop();
     const stopped = await gateways.stop();
     const { records, problems } = await verifyRecords(settings, called);
-    const all = [...called.problems, ...limit.problems, ...stopped, ...problems];
-    return { kills: gateways.kills(), called, limit, records, problems: all };
+    const all = [...called.problems, ...stopped, ...problems];
+    return { kills: gateways.kills(), called, records, problems: all };
   } finally {
     await tenants.stop();
   }
-}
-
-function sessionClient(tenantId: string, clientId: string): SoakClient {
-  return { tenantId, clientId, secret: clientId.padEnd(43, ".") };
 }
 
 /** The key of the deployment, under the name of each log. */
@@ -175,15 +167,11 @@ async function startGateways(options: GatewaysOptions) {
 const scopes = ["platform-api.access", "policy.read", "keys.use", "artifacts.write", "evidence.write"];
 
 /** Writes the files of the session route into the folder; returns the settings that name them. */
-async function writeSessionFiles(folder: string, clients: readonly SoakClient[]) {
+async function writeSessionFiles(folder: string, { tenantId, clientId, secret }: SoakClient) {
   const [clientsPath, keyPath] = [join(folder, "clients.json"), join(folder, "session.key")];
-  const registered = clients.map(async ({ tenantId, clientId, secret }) => ({
-    tenantId: tenantId as TenantId,
-    clientId,
-    scopes,
-    secret: await hashSecret(secret, (bytes) => randomFillSync(bytes)),
-  }));
-  writeFileSync(clientsPath, formatClientFile(await Promise.all(registered)), { mode: 0o600 });
+  const hashed = await hashSecret(secret, (bytes) => randomFillSync(bytes));
+  const client = { tenantId: tenantId as TenantId, clientId, scopes, secret: hashed };
+  writeFileSync(clientsPath, formatClientFile([client]), { mode: 0o600 });
   const { privateKey } = generateKeyPairSync("ed25519");
   writeFileSync(keyPath, privateKey.export({ format: "pem", type: "pkcs8" }), { mode: 0o600 });
   return {

@@ -43,13 +43,13 @@ async function soak(): Promise<boolean> {
         if (process.stderr.isTTY) process.stderr.write(`\r${kills} kills, ${acknowledged} records acknowledged `);
       },
     });
-    const { kills, called, limit, records, problems } = report;
+    const { kills, called, records, problems } = report;
     intact = problems.length === 0 && called.acknowledged.length > 0 && kills > 0;
     const lines = [
       `${name}, ${gateways} gateways, ${values.tenants} tenants: ${kills} kills`,
       `${called.acknowledged.length} calls acknowledged, ${records} records in the logs`,
       `${called.keyed.size} idempotency keys, ${called.repeated} retries answered; ${called.reads} reads`,
-      `${called.sessions} sessions; of the limited client ${limit.windows.join(", ")} let through a window, ${limit.refused} refused`,
+      `${called.sessions} sessions`,
       `${problems.length} problems`,
       ...problems.slice(0, 20).map((problem) => `  ${problem}`),
     ];

@@ -8,7 +8,7 @@ test.each(testStores)(
   async (_name, startStore) => {
     const store = await startStore();
     try {
-      const { kills, called, limit, records, problems } = await runSoak({
+      const { kills, called, records, problems } = await runSoak({
         store,
         gateways: 2,
         tenants: 20,
@@ -22,8 +22,6 @@ test.each(testStores)(
       expect(records).toBeGreaterThanOrEqual(called.acknowledged.length);
       for (const count of [called.acknowledged.length, called.keyed.size, called.repeated, called.sessions])
         expect(count).toBeGreaterThan(0);
-      // Otherwise no replica has seen the limit.
-      expect(limit.refused).toBeGreaterThan(0);
     } finally {
       await store.stop();
     }

@@ -37,7 +37,7 @@ import { type Context, command } from "../frame/command.ts";
 import { logOf, type OpenedStore, oneTenantFlag, withArchive } from "../frame/store.ts";
 import { type Answer, createProgress, Refusal } from "../frame/terminal.ts";
 import { signed } from "./keys-commands.ts";
-import { flagName, searchRefusal } from "./search-flags.ts";
+import { flagName, readSearch, searchRefusal } from "./search-flags.ts";
 import { requireTrust, trustFlags } from "./verify-commands.ts";
 
 /** Progress interval, in entries. */
@@ -50,6 +50,7 @@ export const ledgerPackCommand = command({
     "--tenant <tenant>": oneTenantFlag,
     // Required, except for `pack verify`.
     "--out <file>": "where to; must not be there yet",
+    "--last <duration>": "recorded in the last minutes, hours or days, such as 90m, 12h or 30d",
     "--from <time>": "recorded at this time or later (RFC 3339): everything, or what one of the following selects",
     "--to <time>": "recorded before this time (RFC 3339)",
     "--artifact-digest <digest>": "what was said of this artifact, and the decisions behind it",
@@ -148,6 +149,7 @@ function creationProblem(path: string, error: unknown): string {
 }
 
 interface PackFlags {
+  readonly last?: string;
   readonly from?: string;
   readonly to?: string;
   readonly artifactDigest?: string;
@@ -175,12 +177,12 @@ function readSelection(flags: PackFlags): PackSelection {
   const [given, ...others] = fields.filter(([flag]) => flags[flag]);
   if (others.length > 0 || (given === undefined && !hasEnds(ends)))
     throw new Refusal(
-      `--from and --to say what to pack, or one of ${fields.map(([flag]) => flagName(flag)).join(", ")}, or both`,
+      `--last, or --from and --to, say what to pack, or one of ${fields.map(([flag]) => flagName(flag)).join(", ")}, or both`,
     );
   if (given === undefined) return ends;
   const [flag, field] = given;
   if (field === "decision_id" && hasEnds(ends))
-    throw new Refusal("--decision: is of any time: give no --from and --to");
+    throw new Refusal("--decision: is of any time: give no --last, --from or --to");
   const { parse, message } = formOf(field);
   const value = parse(flags[flag] ?? "");
   // No record can have this value.
@@ -188,13 +190,21 @@ function readSelection(flags: PackFlags): PackSelection {
   return { field, value, ...ends };
 }
 
-function readEnds({ from, to }: PackFlags): TimeRange {
+function readEnds({ last, to, ...flags }: PackFlags): TimeRange {
+  const from = last === undefined ? flags.from : beginning({ last, ...(flags.from && { from: flags.from }) });
   const ends = { ...(from !== undefined && { from: moment(from) }), ...(to !== undefined && { to: moment(to) }) };
   for (const [name, end] of Object.entries(ends))
     if (!isMoment(end)) throw new Refusal(`--${name}: is no RFC 3339 time, such as 2026-01-31T00:00:00Z`);
   if (ends.from !== undefined && ends.to !== undefined && ends.from >= ends.to)
     throw new Refusal("--to: is not after --from");
   return ends;
+}
+
+/** Beginning of the period, as searches read it. */
+function beginning(period: { readonly last: string; readonly from?: string }): string {
+  const criteria = readSearch(period);
+  if (!("limit" in criteria)) throw new Refusal(criteria);
+  return new Date(criteria.fromMs as number).toISOString();
 }
 
 /** In the form of records; an invalid time is left unchanged. */

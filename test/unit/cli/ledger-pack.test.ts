@@ -140,6 +140,10 @@ describe("pack and pack verify", () => {
       ["--to", "2026-01-03T00:00:00Z"],
       [0, 1, 2, 3],
     ],
+    [
+      ["--last", "9999d"],
+      [0, 1, 2, 3],
+    ],
   ])("%j", async (options, records) => {
     await serve(lineage);
     await serve([() => decision(true)], undefined, "bob");
@@ -148,7 +152,7 @@ describe("pack and pack verify", () => {
     expect(code).toBe(0);
     const steps = [...report.lineages.flatMap((each: { steps: unknown[] }) => each.steps), ...report.others];
     expect(steps.map(({ leaf_index }) => leaf_index).sort()).toEqual(records);
-    expect(report.complete).toBe(options[0] === "--from" || options[0] === "--to");
+    expect(report.complete).toBe(["--from", "--to", "--last"].includes(options[0] ?? ""));
   });
 
   test.each([
@@ -331,10 +335,12 @@ describe("pack and pack verify", () => {
 
 describe("pack", () => {
   test.each([
-    [[], /^--from and --to say what to pack, or one of --artifact-digest, .*--label, or both$/m],
+    [[], /^--last, or --from and --to, say what to pack, or one of --artifact-digest, .*--label, or both$/m],
     [["--cid", "a", "--label", "b"], /or one of/],
     [["--cid", ""], /or one of/],
     [["--decision", "b", "--from", "2026-01-02T00:00:00Z"], /^--decision: is of any time/],
+    [["--last", "1w"], /--last: must be a number of minutes/],
+    [["--last", "1d", "--from", "2026-01-02T00:00:00Z"], /--last: must not be given with from/],
     [["--from", "yesterday"], /--from: is no RFC 3339 time/],
     [["--from", "2026-01-02T00:00:00Z", "--to", "2026-01-02T00:00:00Z"], /--to: is not after --from/],
     [["--cid", "unknown"], /nothing is found/],

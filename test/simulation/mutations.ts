@@ -80,7 +80,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["rotate without a leaf", "if (keyPosition < keys.position)", "if (keyPosition < keys.position && tools === undefined)"],
     ],
     "ledger/tlog/signer.ts": [
-      ["sign with the oldest key alone", "const signers = this.#keys.map((key) => noteSigner(origin, key));", "const signers = this.#keys.slice(-1).map((key) => noteSigner(origin, key));"],
+      ["sign with the oldest key alone", "const [current, ...retiring] = this.#keys;", "const [current, ...retiring] = this.#keys.slice(-1);"],
     ],
     "stores/sql/log-tools.ts": [
       ["name the first key in new logs", "this.keys?.at(this.keys.position)", "this.keys?.at(0)"],

@@ -1,6 +1,8 @@
 /** A few seconds of simulation, in a process for itself: it takes the place of timers, threads and SQLite. */
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { mutations } from "./mutations.ts";
 
 function simulate(...options: readonly string[]) {
   const program = new URL("./simulate.ts", import.meta.url).pathname;
@@ -25,3 +27,10 @@ test("finds a mistake, says where, and shrinks it", () => {
   expect(status).toBe(1);
   expect(stdout).toMatch(/^seed \d+, step \d+: .* the anchor has noted 0\nshrunk to seed \d+, step \d+, with /);
 });
+
+test.each(mutations.map((mutation) => [mutation.name, mutation] as const))(
+  "%s: its place exists once",
+  (_, { file, text }) => {
+    expect(readFileSync(new URL(`../../src/${file}`, import.meta.url), "utf8").split(text)).toHaveLength(2);
+  },
+);

@@ -65,7 +65,7 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if mode == "wb":
             return _Writer(self, path)
         if mode != "rb":
-            raise EnforcementError("invalid", "sealed files are read, or written anew")
+            raise EnforcementError("invalid", "sealed files are opened to read, or to write them whole")
         digest, profile = options.pop("artifact_digest", None), self.request["profile"]
         with self.fs.open(path, "rb") as file:
             # A TDF is named by its manifest, which is read anyway.

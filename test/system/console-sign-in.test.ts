@@ -135,7 +135,7 @@ test("an auditor sees the log of its tenant; another's is not there, by permalin
   expect(listed.logs.map(({ tenant_id }) => tenant_id)).toEqual(["tenant-a"]);
 });
 
-test("a person without a role is told so, and gets no session", async () => {
+test("a person without a role gets the reason, and no session", async () => {
   const { page } = await openPage(browser);
   await signIn(page, "nadia");
   await page.waitForSelector("text=have no role here");

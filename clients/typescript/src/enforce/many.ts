@@ -1,4 +1,4 @@
-/** Many small objects at once: each is an operation of its own, and all share the service's bulk calls. */
+/** Protects or opens many small objects. Each is a separate operation; all share the service's bulk calls. */
 import { bulkPlatform, SharedCalls } from "./bulk-platform.ts";
 import type { BulkClient } from "./client.ts";
 import type { EnforcementError } from "./errors.ts";

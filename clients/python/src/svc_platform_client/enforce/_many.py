@@ -1,5 +1,5 @@
 """
-Many small objects at once: each is an operation of its own, in a thread, and all share the service's bulk calls.
+Protects or opens many small objects. Each is a separate operation in a thread; all share the service's bulk calls.
 
 An answer belongs to an item only by its content. Question, answer and receipt of each item are compared as for a single
 call; a record that answers two items is refused here, because two items may ask the same.

@@ -69,6 +69,18 @@ export async function prepareConnection(client: ClientBase): Promise<void> {
   if (row.is_standby) throw new Error("The database is a standby.");
 }
 
+/**
+ * Must be called on a connection that serves calls, whose statements find few rows by their keys. The server's planner
+ * may not know that they are few: while a table grows fast, and before its first `ANALYZE`, a join that reads all rows
+ * of a tenant looks cheaper to it, and takes as long as the log is.
+ */
+export async function planByKeys(client: ClientBase): Promise<void> {
+  await client.query(`
+    SELECT set_config('enable_hashjoin', 'off', false), set_config('enable_mergejoin', 'off', false),
+           set_config('enable_material', 'off', false), set_config('max_parallel_workers_per_gather', '0', false),
+           set_config('jit', 'off', false)`);
+}
+
 function tlsOptions({ rootCertificate, certificate, key }: PostgresTls) {
   return {
     rejectUnauthorized: true,

@@ -6,7 +6,7 @@ import { outsideConnections, type Timers } from "../../../base/timers.ts";
 import type { StoreLogger } from "../../sql/backend.ts";
 import type { Answer, Queries, Statement } from "../../sql/queries.ts";
 import { Bulkhead } from "./bulkhead.ts";
-import { type ConnectionSettings, clientOptions, prepareConnection } from "./client-options.ts";
+import { type ConnectionSettings, clientOptions, planByKeys, prepareConnection } from "./client-options.ts";
 import { PostgresConnection } from "./connection.ts";
 import { CalledOffError, isRetryable, isTooManyConnections, TimeLimitError, UnknownOutcomeError } from "./errors.ts";
 
@@ -55,7 +55,10 @@ export class ConnectionPool implements Queries {
       ...clientOptions(options, options.timeoutMs),
       max: options.poolSize,
       idleTimeoutMillis: 60_000,
-      onConnect: prepareConnection,
+      onConnect: async (client) => {
+        await prepareConnection(client);
+        await planByKeys(client);
+      },
     });
     // An idle connection failed: the pool makes another when one is needed.
     this.#pool.on("connect", () => void this.#established++).on("remove", () => void this.#established--);

@@ -270,7 +270,7 @@ function memoryLimitBytes(): number {
 const tightShare = 0.75;
 const shortShare = 0.9;
 /** Minimum time between measurements, which take some microseconds, in milliseconds. */
-const lookAgainMs = 20;
+const lookAgainMs = 50;
 
 interface MemoryWatch {
   /** Whether little memory is left. */

@@ -5,6 +5,7 @@ import https from "node:https";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type Issuer, startIssuer } from "../dev/issuer.ts";
+import manifest from "../package.json" with { type: "json" };
 import { writeAppFiles } from "../scripts/app-files.ts";
 import { type Child, startChild } from "./child.ts";
 
@@ -50,7 +51,7 @@ export interface GatewayOptions {
 }
 
 /** Options that `npm start` gives to Node. */
-const startOptions = ["--max-semi-space-size=8", "--v8-pool-size=0"];
+const startOptions = manifest.scripts.start.split(" ").slice(1, -1);
 
 /**
  * - `built`: the output of `npm run build`, as in the image, with its compile cache beside it;

@@ -30,8 +30,12 @@ const table = join(root, "clients/python/src/svc_platform_client/receipts/record
 const harness = (name: string) => [process.execPath, join(root, "test/harness", name)] as const;
 const inPython = (name: string) => [python, join(root, "clients/python/tests", name)] as const;
 
-/** What a program is started with: Python takes the package from the checkout. */
-export const programEnv = { ...process.env, PYTHONPATH: join(root, "clients/python/src") };
+/** Environment of programs: Python takes the package from the checkout, and Node compiles a module once for many starts. */
+export const programEnv = {
+  ...process.env,
+  PYTHONPATH: join(root, "clients/python/src"),
+  NODE_COMPILE_CACHE: join(root, "node_modules/.cache/programs"),
+};
 
 /** Makes what the programs of other languages need, where it is not there. */
 export function buildLanguages(): void {

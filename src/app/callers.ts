@@ -20,7 +20,7 @@ import { securityFields } from "../base/security-events.ts";
 import type { ConfigFor } from "../config/config.ts";
 import { claimNamesOf, parseIssuerFile, sessionIssuerOf } from "../config/data-files.ts";
 import type { AuthConfiguration } from "../domain/platform-domains.ts";
-import type { AttemptCounters } from "../domain/ports.ts";
+import type { PortionCounters } from "../domain/ports.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { type FileSource, isNamed, type Machine } from "./followed-files.ts";
 import {
@@ -47,7 +47,7 @@ export interface Callers {
  */
 export async function openCallers(
   config: Config,
-  shared: ReplayStore & AttemptCounters,
+  shared: ReplayStore & PortionCounters,
   attributes: DeclaredAttributes,
   machine: Machine,
 ): Promise<Callers> {

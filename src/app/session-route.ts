@@ -14,7 +14,7 @@ import type { RandomFill } from "../base/ids.ts";
 import type { InboundRequest } from "../base/inbound-request.ts";
 import type { ConfigFor } from "../config/config.ts";
 import { FileSessionClients, parseClientFile, type RegisteredClient } from "../credentials/session-clients.ts";
-import type { AttemptCounters } from "../domain/ports.ts";
+import type { PortionCounters } from "../domain/ports.ts";
 import { createSessions } from "../domain/session.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { GateLink } from "../transport/calls/exchange.ts";
@@ -82,7 +82,7 @@ interface SessionRouteOptions {
   readonly audience: string;
   readonly clients: () => readonly RegisteredClient[];
   readonly keys: SessionKeySource;
-  readonly counters: AttemptCounters;
+  readonly counters: PortionCounters;
   readonly peerOf: (inbound: InboundRequest) => SessionPeer;
   /** Limits concurrent secret checks. */
   readonly slots: FairSemaphore;

@@ -35,27 +35,6 @@ export interface AttemptLimit {
   readonly windowMs: number;
 }
 
-export interface ReachedLimit {
-  readonly counter: string;
-  /** Milliseconds until its window ends. */
-  readonly waitMs: number;
-}
-
-/** Counts attempts for all replicas. */
-export interface AttemptCounters {
-  /**
-   * Counts one attempt under each of the limits, or under none if some are reached. Atomic.
-   * @returns the reached limits; empty if the attempt is counted
-   * @throws ServiceError `store_unavailable`
-   */
-  takeAttempt(limits: readonly AttemptLimit[]): Promise<readonly ReachedLimit[]>;
-  /**
-   * Takes back one attempt under each of the limits whose windows have not ended.
-   * @throws ServiceError `store_unavailable`
-   */
-  giveBackAttempt(limits: readonly AttemptLimit[]): Promise<void>;
-}
-
 /** A part of a limit that was granted to one process. */
 export interface Portion {
   /** As many as were wanted, or as were left. */

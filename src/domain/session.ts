@@ -7,7 +7,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { FairSemaphore } from "../base/fair-queue.ts";
 import type { TenantId } from "../base/ids.ts";
 import { addressBlocks } from "../base/network.ts";
-import type { AttemptCounters, AttemptLimit } from "./ports.ts";
+import type { AttemptLimit, PortionCounters } from "./ports.ts";
 
 /** A client from the operator's registration. */
 interface SessionClient {
@@ -73,7 +73,7 @@ export type Sessions = ReturnType<typeof createSessions>;
 
 interface SessionDependencies {
   readonly clients: SessionClients;
-  readonly counters: AttemptCounters;
+  readonly counters: PortionCounters;
   readonly signer: SessionTokenSigner;
   /** Bounds concurrent and waiting checks of secrets. */
   readonly slots: FairSemaphore;
@@ -94,7 +94,7 @@ export function createSessions({ clients, counters, signer, slots, clock }: Sess
   async function countAttempt(limits: readonly AttemptLimit[]): Promise<void> {
     const knownMs = knownWaitMs(limits);
     if (knownMs > 0) throw tooManyAttempts(knownMs);
-    const reached = await counters.takeAttempt(limits);
+    const reached = await takeAttempt(counters, limits);
     if (reached.length === 0) return;
     for (const { counter, waitMs } of reached) reachedUntilMs.set(counter, clock.now() + waitMs);
     throw tooManyAttempts(Math.max(...reached.map(({ waitMs }) => waitMs)));
@@ -125,7 +125,7 @@ export function createSessions({ clients, counters, signer, slots, clock }: Sess
         signal,
       );
       if (client === undefined) throw invalidClient();
-      await counters.giveBackAttempt(ofBlocks);
+      await giveBackAttempt(counters, ofBlocks);
       const scopes = narrow(client, request.requestedScopes);
       const { attributes } = client;
       const grant = { tenantId, clientId, scopes, certificateThumbprint };
@@ -134,6 +134,23 @@ export function createSessions({ clients, counters, signer, slots, clock }: Sess
       return { ...token, scopes, tenantId, clientId };
     },
   };
+}
+
+/**
+ * Counts one attempt under each of the limits, or under none if some are reached, and resolves with those. For a moment
+ * too many may be counted, never too few.
+ */
+export async function takeAttempt(counters: PortionCounters, limits: readonly AttemptLimit[]) {
+  const taken = await Promise.all(limits.map(async (limit) => ({ limit, ...(await counters.takePortion(limit, 1)) })));
+  const reached = taken.filter(({ granted }) => granted === 0);
+  const counted = taken.filter(({ granted }) => granted > 0).map(({ limit }) => limit);
+  if (reached.length > 0) await giveBackAttempt(counters, counted);
+  return reached.map(({ limit: { counter }, waitMs }) => ({ counter, waitMs }));
+}
+
+/** Takes back one attempt under each of the limits whose windows have not ended. */
+export async function giveBackAttempt(counters: PortionCounters, limits: readonly AttemptLimit[]): Promise<void> {
+  await Promise.all(limits.map((limit) => counters.giveBackPortion(limit, 1)));
 }
 
 /** RFC 6749 §3.3: the client may get fewer scopes than it asked for; the answer says which. */

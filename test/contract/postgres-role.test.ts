@@ -1,6 +1,7 @@
 /** What the service's role may do, which connections it gets, and that readiness says what calls would. */
 import { Client } from "pg";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { takeAttempt } from "../../src/domain/session.ts";
 import type { ServiceStores } from "../../src/stores/sql/backend.ts";
 import { startPostgres } from "../harness/postgres.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
@@ -45,7 +46,7 @@ test("a role that may read and write rows, and nothing else, does all that calls
   const { ledger, shared } = await open();
   await Promise.all(tenants.map((tenantId) => ledger.append(makeRecord(tenantId))));
   const limit = { counter: "a", maximum: 1, windowMs: 60_000, tenantId: first };
-  expect(await shared.takeAttempt([limit])).toEqual([]);
+  expect(await takeAttempt(shared, [limit])).toEqual([]);
   expect(await shared.firstUse({ tenantId: first, proof: "p".repeat(43) }, clock.now() + 1_000)).toBe(true);
   await ledger.check();
 });
@@ -129,7 +130,7 @@ describe("a server that gives fewer connections than the pool may have", () => {
     for (let round = 0; round < 5; round++) {
       const calls = tenants.flatMap((tenantId) => [
         ledger.append(makeRecord(tenantId)),
-        shared.takeAttempt([{ counter: "a", maximum: 1_000, windowMs: 60_000, tenantId }]),
+        takeAttempt(shared, [{ counter: "a", maximum: 1_000, windowMs: 60_000, tenantId }]),
       ]);
       const outcomes = await Promise.allSettled(calls);
       expect(outcomes.filter(({ status }) => status === "rejected")).toEqual([]);

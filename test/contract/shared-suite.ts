@@ -1,11 +1,12 @@
 /** What every store keeps for a short time for all replicas: used proofs, and attempts. One suite for all of them. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ReplayStore } from "../../src/auth/replay-store.ts";
-import type { AttemptCounters, PortionCounters } from "../../src/domain/ports.ts";
+import type { PortionCounters } from "../../src/domain/ports.ts";
+import { giveBackAttempt, takeAttempt } from "../../src/domain/session.ts";
 import { manualClock, tenant } from "./ledger-records.ts";
 
 export interface SharedStore {
-  readonly shared: ReplayStore & AttemptCounters & PortionCounters;
+  readonly shared: ReplayStore & PortionCounters;
   close(): Promise<void>;
 }
 
@@ -94,72 +95,72 @@ export function describeShared(name: string, newFixture: () => SharedFixture | P
 
       test("is counted up to the limit, over all replicas, and again when the window has ended", async () => {
         const [one, two] = [await open(), await open()];
-        expect(await one.takeAttempt([limit])).toEqual([]);
+        expect(await takeAttempt(one, [limit])).toEqual([]);
         clock.nowMs += 20_000;
-        expect(await two.takeAttempt([limit])).toEqual([]);
-        expect(await one.takeAttempt([limit])).toEqual([]);
-        expect(await two.takeAttempt([limit])).toEqual(reached(limit, 40_000));
+        expect(await takeAttempt(two, [limit])).toEqual([]);
+        expect(await takeAttempt(one, [limit])).toEqual([]);
+        expect(await takeAttempt(two, [limit])).toEqual(reached(limit, 40_000));
         clock.nowMs += 39_999;
-        expect(await one.takeAttempt([limit])).toEqual(reached(limit, 1));
+        expect(await takeAttempt(one, [limit])).toEqual(reached(limit, 1));
         clock.nowMs += 1;
-        expect(await one.takeAttempt([limit])).toEqual([]);
+        expect(await takeAttempt(one, [limit])).toEqual([]);
       });
 
       test("is let through no more often than the limit says, of many at once", async () => {
         const replicas = [await open(), await open()];
-        const calls = Array.from({ length: 40 }, (_, i) => replicas[i % 2]?.takeAttempt([limit]));
+        const calls = Array.from({ length: 40 }, (_, i) => takeAttempt(replicas[i % 2] as PortionCounters, [limit]));
         expect((await Promise.all(calls)).filter((limits) => limits?.length === 0)).toHaveLength(3);
       });
 
       test("counts under all limits or under none", async () => {
         const replica = await open();
-        for (let i = 0; i < 3; i++) await replica.takeAttempt([limit, address]);
+        for (let i = 0; i < 3; i++) await takeAttempt(replica, [limit, address]);
         for (let i = 0; i < 3; i++)
-          expect(await replica.takeAttempt([limit, address])).toEqual(reached(limit, minuteMs));
+          expect(await takeAttempt(replica, [limit, address])).toEqual(reached(limit, minuteMs));
         const other = { ...limit, counter: "other" };
-        expect(await replica.takeAttempt([other, address])).toEqual([]);
-        expect(await replica.takeAttempt([other, address])).toEqual([]);
-        expect(await replica.takeAttempt([other, address])).toEqual(reached(address, minuteMs));
-        expect(await replica.takeAttempt([other])).toEqual([]);
+        expect(await takeAttempt(replica, [other, address])).toEqual([]);
+        expect(await takeAttempt(replica, [other, address])).toEqual([]);
+        expect(await takeAttempt(replica, [other, address])).toEqual(reached(address, minuteMs));
+        expect(await takeAttempt(replica, [other])).toEqual([]);
       });
 
       test("is the tenant's own", async () => {
         const replica = await open();
-        for (let i = 0; i < 3; i++) await replica.takeAttempt([limit]);
-        expect(await replica.takeAttempt([{ ...limit, tenantId: bob }])).toEqual([]);
-        expect(await replica.takeAttempt([{ ...limit, tenantId: undefined }])).toEqual([]);
+        for (let i = 0; i < 3; i++) await takeAttempt(replica, [limit]);
+        expect(await takeAttempt(replica, [{ ...limit, tenantId: bob }])).toEqual([]);
+        expect(await takeAttempt(replica, [{ ...limit, tenantId: undefined }])).toEqual([]);
       });
 
       test("that is given back was none, in its own window only", async () => {
         const replica = await open();
-        for (let i = 0; i < 3; i++) await replica.takeAttempt([limit]);
-        await replica.giveBackAttempt([limit]);
-        expect(await replica.takeAttempt([limit])).toEqual([]);
-        expect(await replica.takeAttempt([limit])).toEqual(reached(limit, minuteMs));
+        for (let i = 0; i < 3; i++) await takeAttempt(replica, [limit]);
+        await giveBackAttempt(replica, [limit]);
+        expect(await takeAttempt(replica, [limit])).toEqual([]);
+        expect(await takeAttempt(replica, [limit])).toEqual(reached(limit, minuteMs));
         clock.nowMs += minuteMs;
-        await replica.giveBackAttempt([limit]);
-        for (let i = 0; i < 3; i++) expect(await replica.takeAttempt([limit])).toEqual([]);
-        expect(await replica.takeAttempt([limit])).toEqual(reached(limit, minuteMs));
-        for (let i = 0; i < 9; i++) await replica.giveBackAttempt([limit]);
-        for (let i = 0; i < 3; i++) expect(await replica.takeAttempt([limit])).toEqual([]);
-        expect(await replica.takeAttempt([limit])).toEqual(reached(limit, minuteMs));
+        await giveBackAttempt(replica, [limit]);
+        for (let i = 0; i < 3; i++) expect(await takeAttempt(replica, [limit])).toEqual([]);
+        expect(await takeAttempt(replica, [limit])).toEqual(reached(limit, minuteMs));
+        for (let i = 0; i < 9; i++) await giveBackAttempt(replica, [limit]);
+        for (let i = 0; i < 3; i++) expect(await takeAttempt(replica, [limit])).toEqual([]);
+        expect(await takeAttempt(replica, [limit])).toEqual(reached(limit, minuteMs));
       });
 
       test("locks no client out for longer than a window if the clock goes back", async () => {
         const replica = await open();
-        for (let i = 0; i < 3; i++) await replica.takeAttempt([limit]);
+        for (let i = 0; i < 3; i++) await takeAttempt(replica, [limit]);
         clock.nowMs -= 3_600_000;
-        expect(await replica.takeAttempt([limit])).toEqual([]);
-        expect(await replica.takeAttempt([limit])).toEqual([]);
-        expect(await replica.takeAttempt([limit])).toEqual([]);
-        expect(await replica.takeAttempt([limit])).toEqual(reached(limit, minuteMs));
+        expect(await takeAttempt(replica, [limit])).toEqual([]);
+        expect(await takeAttempt(replica, [limit])).toEqual([]);
+        expect(await takeAttempt(replica, [limit])).toEqual([]);
+        expect(await takeAttempt(replica, [limit])).toEqual(reached(limit, minuteMs));
       });
 
       test("is forgotten after its window, as others come", async () => {
         const replica = await open();
-        for (let i = 0; i < 20; i++) await replica.takeAttempt([{ ...limit, counter: `early-${i}` }]);
+        for (let i = 0; i < 20; i++) await takeAttempt(replica, [{ ...limit, counter: `early-${i}` }]);
         clock.nowMs += minuteMs;
-        for (let i = 0; i < 2; i++) await replica.takeAttempt([{ ...limit, counter: `late-${i}` }]);
+        for (let i = 0; i < 2; i++) await takeAttempt(replica, [{ ...limit, counter: `late-${i}` }]);
         expect(await fixture.count("attempts")).toBe(2);
       });
     });

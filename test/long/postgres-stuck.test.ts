@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { storeReadiness } from "../../src/app/stores.ts";
 import type { RecordId, TenantId } from "../../src/base/ids.ts";
 import { systemTimers } from "../../src/base/timers.ts";
+import { takeAttempt } from "../../src/domain/session.ts";
 import { type LogName, logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { runChecks } from "../../src/ops/readiness.ts";
 import type { ServiceStores } from "../../src/stores/sql/backend.ts";
@@ -203,7 +204,7 @@ describe("one time limit holds for all that is waited for", () => {
       tile: () => ledger.tile(log, "0/000.p/1"),
       registrations: () => ledger.registrations(well, ["digest sha256:1"]),
       search: () => ledger.search(log, { terms: [], limit: 1 }),
-      attempt: () => shared.takeAttempt([{ tenantId: well, counter: "a", maximum: 1, windowMs: 60_000 }]),
+      attempt: () => takeAttempt(shared, [{ tenantId: well, counter: "a", maximum: 1, windowMs: 60_000 }]),
       proof: () => shared.firstUse({ tenantId: well, proof: "a" }, laterMs),
       "another proof of the tenant": () => shared.firstUse({ tenantId: well, proof: "b" }, laterMs),
     };

@@ -3,14 +3,14 @@ import type { ProofUse, ReplayStore } from "../../auth/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { outsideConnections } from "../../base/timers.ts";
-import type { AttemptCounters, AttemptLimit, PortionCounters } from "../../domain/ports.ts";
+import type { PortionCounters } from "../../domain/ports.ts";
 import type { LedgerStore, StoredCosignature } from "../../ledger/ports/store.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
 import { upToDate } from "../sql/found-registrations.ts";
 import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
 import { type Statement, type Transaction, translated } from "../sql/queries.ts";
 import { StoreReader } from "../sql/reader.ts";
-import { givingBack, keyTenant, noteProofs, ProofBatches, takeAttempts, takePortion } from "../sql/shared.ts";
+import { givingBack, keyTenant, noteProofs, ProofBatches, takePortion } from "../sql/shared.ts";
 import type { SigningKeysOfStore } from "../sql/signing-keys.ts";
 import { isLockTimeout, toError } from "./connection/errors.ts";
 import type { ConnectionPool } from "./connection/pool.ts";
@@ -35,7 +35,7 @@ export interface PostgresStoreOptions {
 }
 
 /** Shared by all replicas on the database. */
-export type PostgresStore = LedgerStore & ReplayStore & AttemptCounters & PortionCounters;
+export type PostgresStore = LedgerStore & ReplayStore & PortionCounters;
 
 export function postgresStore({ pool, writer, anchor, clock, keys }: PostgresStoreOptions): PostgresStore {
   const reader = bounded(pool, new StoreReader(pool));
@@ -77,8 +77,6 @@ export function postgresStore({ pool, writer, anchor, clock, keys }: PostgresSto
     storeCosignatures: writes.storeCosignatures,
     keepPolicyRevision: writes.keepPolicyRevision,
     firstUse: counters.firstUse,
-    takeAttempt: counters.takeAttempt,
-    giveBackAttempt: counters.giveBackAttempt,
     takePortion: counters.takePortion,
     giveBackPortion: counters.giveBackPortion,
     check: writes.check,
@@ -120,7 +118,7 @@ async function makeProbe(pool: ConnectionPool, keys: SigningKeysOfStore, nowMs: 
 }
 
 /** Short-lived state that replicas share. Each tenant's counters, and its proofs, have their own transactions. */
-function countersIn(pool: ConnectionPool, clock: Clock): ReplayStore & AttemptCounters & PortionCounters {
+function countersIn(pool: ConnectionPool, clock: Clock): ReplayStore & PortionCounters {
   const proofs = new Map<TenantId, ProofBatches>();
   const transact = <Result>(work: (transaction: Transaction) => Promise<Result>, key: string) =>
     pool.retrying(() => pool.transaction(work), key);
@@ -131,10 +129,6 @@ function countersIn(pool: ConnectionPool, clock: Clock): ReplayStore & AttemptCo
         transact((transaction) => noteProofs(transaction, tenantId, rows, clock.now()), tenantId),
       ),
     );
-  const giveBackPortion = async (limit: AttemptLimit, unused: number) =>
-    void (await pool.write(...givingBack(limit, unused, clock.now())));
-  const giveBackAttempt = async (limits: readonly AttemptLimit[]) =>
-    void (await Promise.all(limits.map((limit) => giveBackPortion(limit, 1))));
   return {
     /** Rejects with an error of the driver, `UnknownOutcomeError` or `store_unavailable` if the answer is unknown. */
     async firstUse(use: ProofUse, expiresAtMs) {
@@ -147,26 +141,11 @@ function countersIn(pool: ConnectionPool, clock: Clock): ReplayStore & AttemptCo
         if (batches.isIdle) proofs.delete(tenantId);
       }
     },
-    /**
-     * Counts of one tenant's counters, or of those without a tenant, are returned if another's limit is reached. For a
-     * moment too many may be counted, never too few.
-     */
-    async takeAttempt(limits) {
-      const groups = [...Map.groupBy(limits, keyTenant)];
-      const reached = await Promise.all(
-        groups.map(([key, group]) =>
-          transact((transaction) => takeAttempts(transaction, group, clock.now()), key || "addresses"),
-        ),
-      );
-      const all = reached.flat();
-      if (all.length > 0)
-        await giveBackAttempt(groups.flatMap(([, group], position) => (reached[position]?.length === 0 ? group : [])));
-      return all;
-    },
-    giveBackAttempt,
     /** A portion of unknown outcome is requested again, and may be lost. */
     takePortion: (limit, wanted) =>
       transact((transaction) => takePortion(transaction, limit, wanted, clock.now()), keyTenant(limit) || "addresses"),
-    giveBackPortion,
+    async giveBackPortion(limit, unused) {
+      await pool.write(...givingBack(limit, unused, clock.now()));
+    },
   };
 }

@@ -6,7 +6,7 @@ import type { ReplayStore } from "../../auth/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import type { StoreLocation } from "../../base/postgres-url.ts";
-import type { AttemptCounters, PortionCounters } from "../../domain/ports.ts";
+import type { PortionCounters } from "../../domain/ports.ts";
 import type { LedgerEvents, ServiceLedger } from "../../ledger/append/ledger.ts";
 import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
@@ -76,7 +76,7 @@ export interface StoreLogger {
 export interface ServiceStores {
   readonly ledger: ServiceLedger;
   /** Short-lived state that replicas share. The ledger closes it. */
-  readonly shared: ReplayStore & AttemptCounters & PortionCounters;
+  readonly shared: ReplayStore & PortionCounters;
   /** Tenants, and other keys, whose work is stuck; the longest first. */
   stuck(): readonly string[];
 }

@@ -2,7 +2,7 @@
 import type { ProofUse } from "../../auth/replay-store.ts";
 import { clockDifferenceMs } from "../../base/clock.ts";
 import type { TenantId } from "../../base/ids.ts";
-import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
+import type { AttemptLimit, Portion } from "../../domain/ports.ts";
 import { unavailable } from "../files/errors.ts";
 import type { Queries, Statement } from "./queries.ts";
 
@@ -14,21 +14,6 @@ import type { Queries, Statement } from "./queries.ts";
 const isCurrent = `(attempts.window_ends_at_ms > $3::bigint
   AND attempts.window_ends_at_ms <= $3::bigint + $4::bigint + ${clockDifferenceMs})`;
 
-const counting = (amount: string) => `
-  INSERT INTO attempts (tenant_id, counter, taken, window_ends_at_ms)
-  VALUES ($1, $2, ${amount}, $3::bigint + $4::bigint)
-  ON CONFLICT (tenant_id, counter) DO UPDATE SET
-    taken = CASE WHEN ${isCurrent} THEN attempts.taken + ${amount} ELSE ${amount} END,
-    window_ends_at_ms = CASE WHEN ${isCurrent} THEN attempts.window_ends_at_ms ELSE excluded.window_ends_at_ms END`;
-/** Counts one attempt, unless parameter 5, the maximum, is reached in the window. */
-const count: Statement = {
-  name: "count_attempt",
-  text: `${counting("1")} WHERE NOT ${isCurrent} OR attempts.taken < $5::integer`,
-};
-const windowEnd: Statement = {
-  name: "attempt_window",
-  text: "SELECT window_ends_at_ms FROM attempts WHERE tenant_id = $1 AND counter = $2",
-};
 const giveBack: Statement = {
   name: "give_back_attempt",
   text: `UPDATE attempts SET taken = CASE WHEN taken > $5::integer THEN taken - $5::integer ELSE 0 END
@@ -37,7 +22,12 @@ const giveBack: Statement = {
 /** Adds parameter 5, beyond the maximum too, so that the answer shows the earlier count. */
 const countPortion: Statement = {
   name: "count_portion",
-  text: `${counting("$5::integer")} RETURNING taken, window_ends_at_ms`,
+  text: `INSERT INTO attempts (tenant_id, counter, taken, window_ends_at_ms)
+         VALUES ($1, $2, $5::integer, $3::bigint + $4::bigint)
+         ON CONFLICT (tenant_id, counter) DO UPDATE SET
+           taken = CASE WHEN ${isCurrent} THEN attempts.taken + $5::integer ELSE $5::integer END,
+           window_ends_at_ms = CASE WHEN ${isCurrent} THEN attempts.window_ends_at_ms ELSE excluded.window_ends_at_ms END
+         RETURNING taken, window_ends_at_ms`,
 };
 /** In the same transaction: takes back the part of parameter 3 beyond the maximum, parameter 4. */
 const boundPortion: Statement = {
@@ -46,35 +36,6 @@ const boundPortion: Statement = {
             SET taken = CASE WHEN taken - $3::integer > $4::integer THEN taken - $3::integer ELSE $4::integer END
           WHERE tenant_id = $1 AND counter = $2 AND taken > $4::integer`,
 };
-
-/**
- * Counts one attempt under each of the limits, or under none if some are reached, and resolves with those. Must be
- * called in a transaction. In the order of their names, so that two transactions never deadlock.
- */
-export async function takeAttempts(
-  queries: Queries,
-  limits: readonly AttemptLimit[],
-  nowMs: number,
-): Promise<readonly ReachedLimit[]> {
-  const ordered = limits.toSorted((a, b) => (a.counter < b.counter ? -1 : 1));
-  const taken = await Promise.all(ordered.map((limit) => takeOne(queries, limit, nowMs)));
-  const reached = taken.filter((limit) => limit !== undefined);
-  if (reached.length > 0) {
-    const counted = ordered.filter((_, position) => taken[position] === undefined);
-    await Promise.all(counted.map((limit) => queries.query(...givingBack(limit, 1, nowMs))));
-    return reached;
-  }
-  for (const [tenantId, own] of Map.groupBy(limits, keyTenant))
-    await removeExpired(queries, expiringAttempts, tenantId, nowMs, own.length);
-  return [];
-}
-
-async function takeOne(queries: Queries, limit: AttemptLimit, nowMs: number): Promise<ReachedLimit | undefined> {
-  const counted = await queries.query(count, [...keyOf(limit), nowMs, limit.windowMs, limit.maximum]);
-  if (counted.count === 1) return undefined;
-  const [row] = (await queries.query(windowEnd, keyOf(limit))).rows;
-  return { counter: limit.counter, waitMs: (row?.window_ends_at_ms as number) - nowMs };
-}
 
 /** Grants up to `wanted` of what the limit leaves. Must be called in a transaction. */
 export async function takePortion(

@@ -6,7 +6,7 @@
 import type { ReplayStore } from "../../auth/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
-import type { AttemptCounters, PortionCounters } from "../../domain/ports.ts";
+import type { PortionCounters } from "../../domain/ports.ts";
 import { seedBytes } from "../../ledger/append/sequence.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { LedgerStore } from "../../ledger/ports/store.ts";
@@ -35,7 +35,7 @@ export interface StoreThreads {
 }
 
 /** Shared by all processes on the file. */
-export type SqliteStore = LedgerStore & ReplayStore & AttemptCounters & PortionCounters;
+export type SqliteStore = LedgerStore & ReplayStore & PortionCounters;
 
 /** Waits for the threads, on a migrated file. Rejects if one cannot open it. */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<SqliteStore> {
@@ -83,8 +83,6 @@ function storeOver({ threads, clock, random, keys }: SqliteStoreOptions): Sqlite
     storeCosignatures: writer.storeCosignatures,
     keepPolicyRevision: writer.keepPolicyRevision,
     firstUse: (use, expiresAtMs) => proofs.firstUse(use, expiresAtMs),
-    takeAttempt: (limits) => writer.takeAttempt(limits, clock.now()),
-    giveBackAttempt: (limits) => writer.giveBackAttempt(limits, clock.now()),
     takePortion: (limit, wanted) => writer.takePortion(limit, wanted, clock.now()),
     giveBackPortion: (limit, unused) => writer.giveBackPortion(limit, unused, clock.now()),
     /** Writes, and requires a running reader thread, if one was started, and the store's keys. */

@@ -168,8 +168,6 @@ function isOfOne({ kind }: StoreFailure): boolean {
 const shareable: ReadonlySet<string> = new Set<keyof SqliteWriter>([
   "append",
   "noteProofs",
-  "takeAttempt",
-  "giveBackAttempt",
   "takePortion",
   "giveBackPortion",
   "storeCosignatures",

@@ -2,7 +2,7 @@
 
 import type { TenantId } from "../../base/ids.ts";
 import { utf8Text } from "../../base/text-forms.ts";
-import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
+import type { AttemptLimit, Portion } from "../../domain/ports.ts";
 import { readRecordText } from "../../ledger/append/record-text.ts";
 import type { BatchResult, LogState, StoredCosignature, TenantBatch, TimedLog } from "../../ledger/ports/store.ts";
 import { shownOnly } from "../../ledger/record/committed-record.ts";
@@ -16,7 +16,7 @@ import { RetiredKeyError } from "../sql/key-ring.ts";
 import { headByName, keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
 import { LogTools } from "../sql/log-tools.ts";
 import { indexSomeRegistrations } from "../sql/registrations.ts";
-import { givingBack, noteProofs, type ProofRow, takeAttempts, takePortion } from "../sql/shared.ts";
+import { givingBack, noteProofs, type ProofRow, takePortion } from "../sql/shared.ts";
 import { SigningKeysOfStore } from "../sql/signing-keys.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
 import { countChange } from "./wal-binding.ts";
@@ -156,17 +156,6 @@ export class SqliteWriter {
         own.forEach((row, position) => void first.set(row, noted[position] === true));
       }
       return rows.map((row) => first.get(row) === true);
-    });
-  }
-
-  /** Returns no limits if the attempt is counted; otherwise the limits that are reached. */
-  takeAttempt(limits: readonly AttemptLimit[], nowMs: number): Promise<readonly ReachedLimit[]> {
-    return this.#transact(() => takeAttempts(this.#queries, limits, nowMs));
-  }
-
-  giveBackAttempt(limits: readonly AttemptLimit[], nowMs: number): Promise<void> {
-    return this.#transact(async () => {
-      for (const limit of limits) await this.#queries.query(...givingBack(limit, 1, nowMs));
     });
   }
 

@@ -25,26 +25,17 @@ function world(slots: FairLimits = { maximum: 2, maximumWaitingEach: 64, maximum
       },
     },
     counters: {
-      async takeAttempt(limits) {
-        state.asked += 1;
-        const reached = limits.filter((limit) => (current(limit)?.taken ?? 0) >= limit.maximum);
-        if (reached.length > 0) {
-          return reached.map((limit) => ({
-            counter: limit.counter,
-            waitMs: (current(limit)?.endsAtMs ?? 0) - state.nowMs,
-          }));
-        }
-        for (const limit of limits) {
-          const { taken, endsAtMs } = current(limit) ?? { taken: 0, endsAtMs: state.nowMs + limit.windowMs };
-          counts.set(limit.counter, { taken: taken + 1, endsAtMs });
-        }
-        return [];
+      async takePortion(limit, wanted) {
+        // One limit of each attempt is the client's.
+        if (limit.tenantId !== undefined) state.asked += 1;
+        const { taken, endsAtMs } = current(limit) ?? { taken: 0, endsAtMs: state.nowMs + limit.windowMs };
+        const granted = Math.min(wanted, limit.maximum - taken);
+        counts.set(limit.counter, { taken: taken + granted, endsAtMs });
+        return { granted, left: limit.maximum - taken - granted, waitMs: endsAtMs - state.nowMs };
       },
-      async giveBackAttempt(limits) {
-        for (const limit of limits) {
-          const count = current(limit);
-          if (count !== undefined) count.taken -= 1;
-        }
+      async giveBackPortion(limit, unused) {
+        const count = current(limit);
+        if (count !== undefined) count.taken -= unused;
       },
     },
     signer: {

@@ -3,7 +3,6 @@
 import type { TenantId } from "../../base/ids.ts";
 import { utf8Text } from "../../base/text-forms.ts";
 import type { AttemptLimit, Portion } from "../../domain/ports.ts";
-import { readRecordText } from "../../ledger/append/record-text.ts";
 import type { BatchResult, LogState, StoredCosignature, TenantBatch, TimedLog } from "../../ledger/ports/store.ts";
 import { shownOnly } from "../../ledger/record/committed-record.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
@@ -33,9 +32,6 @@ const longPages = 4_096;
 const fewPages = 512;
 /** From this length on, 128 MiB, the writer does not rely on another thread. */
 const maxPages = 4 * longPages;
-
-/** A batch on its way to the store's thread: its records as texts. */
-export type TextBatch = Omit<TenantBatch, "records"> & { readonly records: readonly string[] };
 
 /** Its methods must be called one after the other. */
 export class SqliteWriter {
@@ -101,7 +97,7 @@ export class SqliteWriter {
    * with `RetiredKeyError` if the signing key is not the store's newest.
    */
   append(
-    texts: readonly TextBatch[],
+    batches: readonly TenantBatch[],
     seed: Uint8Array,
     nowMs: number,
     signingKey: Uint8Array,
@@ -110,7 +106,6 @@ export class SqliteWriter {
       await this.#requireNewest(signingKey);
       this.#nowMs = nowMs;
       this.#seed = seed;
-      const batches = texts.map((batch) => ({ ...batch, records: batch.records.map(readRecordText) }));
       const appended = await appendBatches(this.#queries, batches, {
         ...{ taking: "apart", tools: this.#tools, isBeginning: true },
       });

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
 import type { Ledger } from "../../src/ledger/ports/ledger.ts";
+import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import { postgresOfFile } from "../harness/postgres-of-file.ts";
 import { erasureFixture } from "./erasure-postgres-fixture.ts";
@@ -99,8 +100,8 @@ describe.each(stores)("%s", (_name, place) => {
     const indices = [];
     for await (const { leafIndex } of archive.entries(head, 200, 500)) indices.push(leafIndex);
     expect(indices).toEqual(Array.from({ length: 300 }, (_, position) => 200 + position));
-    expect(await archive.tile(head, { level: 0, index: 1, width: 256 })).toHaveLength(8192);
-    expect(await archive.tile(head, { level: 0, index: 2, width: 256 })).toBeUndefined();
+    expect(await archive.tile(logNameOf(head.origin), { level: 0, index: 1, width: 256 })).toHaveLength(8192);
+    expect(await archive.tile(logNameOf(head.origin), { level: 0, index: 2, width: 256 })).toBeUndefined();
   });
 
   test("damage is named by its leaf", async () => {

@@ -58,7 +58,7 @@ function makeEmptyDirectory(out: string): void {
 
 async function writeTiles(archive: StoreArchive, head: LogState, out: string, progress: Progress): Promise<void> {
   const write = async (tile: TileName) => {
-    const bytes = await archive.tile(head, tile);
+    const bytes = await archive.tile(logNameOf(head.origin), tile);
     if (bytes === undefined) throw new Error(`The tile ${tilePath(tile)} is missing from the store.`);
     const path = join(out, "tile", tilePath(tile));
     makeDirectory(dirname(path));

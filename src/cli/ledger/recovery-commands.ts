@@ -9,10 +9,10 @@ import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { ReapplyResult, UndoneErasure } from "../../ledger/ports/records-administration.ts";
 import type { LogState, TimedLog } from "../../ledger/ports/store.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
+import type { LogName } from "../../ledger/tlog/log-name.ts";
 import { LogSigner } from "../../ledger/tlog/signer.ts";
 import { trustedWitnesses } from "../../ledger/witness/http-witness.ts";
 import { WitnessLog } from "../../ledger/witness/witness-log.ts";
-import type { StoredArchive } from "../../stores/sql/archive.ts";
 import { isAhead } from "../../stores/sql/store-checks.ts";
 import { sqlitePaths } from "../../stores/sqlite/paths.ts";
 import { command, readStatement, recordedStepFlags } from "../frame/command.ts";
@@ -73,7 +73,7 @@ export const ledgerAnchorCommand = command({
   },
 });
 
-async function audit(archive: StoredArchive, heads: readonly LogState[], terminal: Terminal): Promise<string[]> {
+async function audit(archive: StoreArchive, heads: readonly LogState[], terminal: Terminal): Promise<string[]> {
   const progress = createProgress(terminal);
   const problems: string[] = [];
   for (const head of heads) {
@@ -88,7 +88,7 @@ async function audit(archive: StoredArchive, heads: readonly LogState[], termina
 
 /** Every configured witness must find that every log continues the state that it has seen. */
 async function askWitnesses(
-  archive: StoredArchive,
+  archive: StoreArchive,
   heads: readonly LogState[],
   { witnesses, ledgerKey }: Pick<ConfigFor<"anchor">, "witnesses" | "ledgerKey">,
 ): Promise<string[]> {
@@ -99,8 +99,8 @@ async function askWitnesses(
   for (const log of heads) {
     const logs = {
       head: async () => log,
-      consistencyProof: async (_name: string, first: number, second: number) =>
-        (await archive.consistencyProof(log, first, second)) ?? [],
+      consistencyProof: async (name: LogName, first: number, second: number) =>
+        (await archive.consistencyProof(name, first, second)) ?? [],
       sign: signer.sign.bind(signer),
     };
     for (const witness of trusted) {

@@ -1,12 +1,8 @@
 /** Read-only access to a store for operators' commands, with or without a running service. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { LogName } from "../tlog/log-name.ts";
-import type { TileName } from "../tlog/tiles.ts";
 import type { SignableState } from "./anchor.ts";
-import type { RecordArchive } from "./ledger.ts";
 import type { ErasurePreview, LegalHold, UndoneErasure } from "./records-administration.ts";
-import type { SearchPage, SearchQuery } from "./search.ts";
-import type { CommittedRecord, LogState, StoredCosignature, StoredTree } from "./store.ts";
+import type { LogState, StoreReads } from "./store.ts";
 
 /** A stored leaf with its sealed record. */
 export interface StoredEntry {
@@ -100,25 +96,15 @@ export interface OrphanRow {
  * if their openings have come back, and even if only this store's anchor knows of the erasure. All methods reject with
  * `store_unavailable` if the store cannot be read, with `internal` if its content is damaged.
  */
-export interface StoreArchive extends RecordArchive {
-  /** All logs, by tenant. */
-  logs(): Promise<readonly LogState[]>;
-  /** Finds records of a tenant; an empty page if it has no log. */
-  search(query: SearchQuery): Promise<SearchPage>;
-  /** Proves a record in a tree that its log has reached. `unknown` if the tree does not hold it. */
-  proven(name: LogName, tree: StoredTree, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased">;
+export interface StoreArchive extends StoreReads {
   /** Opens a log of `logs`. */
   log(head: LogState): AuditedLog;
   /** Existing leaves from `first` to before `end`, in order, in constant memory. */
   entries(head: LogState, first: number, end: number): AsyncIterable<StoredEntry>;
-  /** A tile or bundle of a log; undefined if the log has not reached it. */
-  tile(head: LogState, tile: TileName): Promise<Uint8Array | undefined>;
   /** Rows that belong to a log of `logs`. */
   companions(head: LogState): Promise<Companions>;
   /** Policy revisions with a stored text. */
   policyRevisions(): Promise<readonly string[]>;
-  /** Stored cosignatures of every log. */
-  cosignatures(): Promise<readonly StoredCosignature[]>;
   /**
    * Public keys that have signed checkpoints, the current one last. 32 bytes each. For one log, those up to the key
    * that it has been rotated to: during a rotation, logs may still have the older one.

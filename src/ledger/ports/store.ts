@@ -3,8 +3,8 @@ import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { LogName } from "../tlog/log-name.ts";
 import type { TileName } from "../tlog/tiles.ts";
 import type { Hash } from "../tlog/tree.ts";
-import type { ShownOfRecord } from "./ledger.ts";
-import type { Idempotency, NewRecord, RecordCaller, RecordKind, StoredRecord } from "./record.ts";
+import type { RecordArchive, ShownOfRecord } from "./ledger.ts";
+import type { Idempotency, NewRecord, RecordCaller, RecordKind } from "./record.ts";
 import type { RegistrationReader } from "./registrations.ts";
 import type { SearchPage, SearchQuery, SearchTerm } from "./search.ts";
 
@@ -141,21 +141,22 @@ export interface CosignatureStore {
   storeCosignatures(cosignatures: readonly StoredCosignature[]): Promise<void>;
 }
 
-/** A store of logs. Unless stated otherwise, methods reject with a `ServiceError` `store_unavailable`. */
-export interface LedgerStore extends BatchWriter, CosignatureStore, RegistrationReader {
-  /** Sees everything whose `write` resolved before the call. Rejects with `internal` if the record is damaged. */
-  find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased">;
-  /**
-   * Finds a record with its audit path in a committed tree of the log. `unknown` if the tree does not hold it. Rejects
-   * as `find` does.
-   */
+/** What services and commands read of a store. All reject with `store_unavailable`, with `internal` for damaged rows. */
+export interface StoreReads extends RecordArchive, Pick<CosignatureStore, "cosignatures"> {
+  /** Finds a record with its audit path in a committed tree of the log. `unknown` if the tree does not hold it. */
   proven(name: LogName, tree: StoredTree, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased">;
-  /**
-   * Finds records of a tenant; an empty page if it has no log. Sees everything whose `write` resolved before the call.
-   * Rejects with `internal` if it reads damaged rows.
-   */
+  /** Finds records of a tenant; an empty page if it has no log. Sees everything whose `write` resolved before the call. */
   search(query: SearchQuery): Promise<SearchPage>;
+  /** All logs, by tenant. */
   logs(): Promise<readonly LogState[]>;
+  /** A tile or bundle of the committed log, of any width that it has reached. Undefined if there is none. */
+  tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined>;
+  /** RFC 6962 §2.1.2, between two sizes that the log has reached. Undefined if it has not, or without a log. */
+  consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined>;
+}
+
+/** A store of logs. Unless stated otherwise, methods reject with a `ServiceError` `store_unavailable`. */
+export interface LedgerStore extends StoreReads, BatchWriter, CosignatureStore, RegistrationReader {
   /** The newest committed state of a log, which may not be signed yet. Undefined if there is no such log. */
   log(name: LogName): Promise<LogState | undefined>;
   /**
@@ -163,18 +164,10 @@ export interface LedgerStore extends BatchWriter, CosignatureStore, Registration
    * there is no such log. Rejects with `UnsoundLogError` like `write`.
    */
   head(name: LogName): Promise<LogState | undefined>;
-  /** A tile or bundle of the committed log, of any width that it has reached. Undefined if there is none. */
-  tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined>;
-  /** RFC 6962 §2.1.2, between two sizes that the log has reached. Undefined if it has not, or without a log. */
-  consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined>;
   /** As `Tree.multiProof`, at a size that the log has reached. Undefined if it has not, or without a log. */
   multiProof(name: LogName, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined>;
   /** Durable when it resolves. Existing content stays. Bytes are UTF-8. */
   keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void>;
-  /** Stored content of a policy revision; undefined if there is none. */
-  policyRevision(revision: string): Promise<string | undefined>;
   /** Makes a small durable write. */
   check(): Promise<void>;
-  /** Finishes pending work, then closes files or connections. */
-  close(): Promise<void>;
 }

@@ -4,9 +4,10 @@ import { Client } from "pg";
 import { type Clock, systemClock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { systemTimers } from "../../base/timers.ts";
+import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { findAnchorProblems } from "../sql/anchoring.ts";
-import { StoredArchive } from "../sql/archive.ts";
+import { archiveOver } from "../sql/archive.ts";
 import { readCopyState, requireServable } from "../sql/copy-state.ts";
 import { touch } from "../sql/log-statements.ts";
 import { LogTools } from "../sql/log-tools.ts";
@@ -47,7 +48,7 @@ export interface PostgresArchiveOptions extends ConnectionSettings {
  * Opens a snapshot of the store. Rejects with `IncompatibleStoreError` if its schema is not this program's, with an
  * error of the driver if it cannot be read.
  */
-export async function openPostgresArchive(options: PostgresArchiveOptions): Promise<StoredArchive> {
+export async function openPostgresArchive(options: PostgresArchiveOptions): Promise<StoreArchive> {
   // Without timeouts: a walk over all logs is slow.
   const client = new Client(clientOptions(options, 0));
   // The next query reports the failure.
@@ -68,7 +69,7 @@ export async function openPostgresArchive(options: PostgresArchiveOptions): Prom
     await client.query(beginSnapshot);
     // The first statement takes the snapshot, not the BEGIN.
     await client.query("SELECT");
-    return new StoredArchive({
+    return archiveOver({
       anchorPath: options.anchorPath,
       isAnchored: true,
       query,

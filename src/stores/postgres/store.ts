@@ -8,7 +8,7 @@ import type { LedgerStore, StoredCosignature } from "../../ledger/ports/store.ts
 import type { SqliteAnchor } from "../files/anchor.ts";
 import { upToDate } from "../sql/found-registrations.ts";
 import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
-import { type Statement, type Transaction, translated } from "../sql/queries.ts";
+import { type Statement, type Transaction, throughAll, translated } from "../sql/queries.ts";
 import { StoreReader } from "../sql/reader.ts";
 import { givingBack, keyTenant, noteProofs, ProofBatches, takePortion } from "../sql/shared.ts";
 import type { SigningKeysOfStore } from "../sql/signing-keys.ts";
@@ -38,9 +38,11 @@ export interface PostgresStoreOptions {
 export type PostgresStore = LedgerStore & ReplayStore & PortionCounters;
 
 export function postgresStore({ pool, writer, anchor, clock, keys }: PostgresStoreOptions): PostgresStore {
-  const reader = bounded(pool, new StoreReader(pool));
-  const counters = bounded(pool, countersIn(pool, clock));
-  const writes = bounded(pool, {
+  /** Each call has one time limit, and the errors of the store's port. */
+  const bounded = (work: () => Promise<unknown>) => translated({ toError }, () => pool.together(work));
+  const reader = throughAll(new StoreReader(pool), bounded);
+  const counters = throughAll(countersIn(pool, clock), bounded);
+  const own = {
     head: writer.head.bind(writer),
     registrations: (tenantId: TenantId, names: readonly string[]) =>
       upToDate(
@@ -59,7 +61,8 @@ export function postgresStore({ pool, writer, anchor, clock, keys }: PostgresSto
       await pool.retrying(() => makeProbe(pool, keys, clock.now()));
       anchor?.probe(clock.now());
     },
-  });
+  };
+  const writes = throughAll(own, bounded);
   return {
     write: (batches) => writer.write(batches),
     find: reader.find,
@@ -85,18 +88,6 @@ export function postgresStore({ pool, writer, anchor, clock, keys }: PostgresSto
       anchor?.close();
     },
   };
-}
-
-/** Runs each method of an object under one time limit, with the errors of the store's port. */
-function bounded<Target extends object>(pool: ConnectionPool, target: Target): Target {
-  return new Proxy(target, {
-    get:
-      (of, name) =>
-      (...args: unknown[]) => {
-        const method = Reflect.get(of, name) as (...args: unknown[]) => Promise<unknown>;
-        return translated({ toError }, () => pool.together(() => method.apply(of, args)));
-      },
-  });
 }
 
 /**

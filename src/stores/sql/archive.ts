@@ -4,28 +4,16 @@ import type { RecordId, TenantId } from "../../base/ids.ts";
 import { type SignableState, signableOf } from "../../ledger/ports/anchor.ts";
 import type {
   AnchorFinding,
-  AuditedLog,
   Companions,
   IdempotencyRow,
   OrphanRow,
   RegistrationRows,
   SearchRows,
   StoreArchive,
-  StoredEntry,
 } from "../../ledger/ports/archive.ts";
-import type { StoredRecord } from "../../ledger/ports/record.ts";
-import type {
-  ErasurePreview,
-  LegalHold,
-  NotedErasure,
-  UndoneErasure,
-} from "../../ledger/ports/records-administration.ts";
-import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
-import type { CommittedRecord, LogState, StoredCosignature, StoredTree } from "../../ledger/ports/store.ts";
+import type { NotedErasure } from "../../ledger/ports/records-administration.ts";
+import type { LogState } from "../../ledger/ports/store.ts";
 import { rangeOfBlock } from "../../ledger/search/search-index.ts";
-import type { LogName } from "../../ledger/tlog/log-name.ts";
-import type { TileName } from "../../ledger/tlog/tiles.ts";
-import type { Hash } from "../../ledger/tlog/tree.ts";
 import { SqliteAnchor } from "../files/anchor.ts";
 import { DamagedError } from "../files/errors.ts";
 import { findAnchorProblems } from "./anchoring.ts";
@@ -33,8 +21,8 @@ import { allHolds, findUndone, previewErasure } from "./erasure.ts";
 import { lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "./found-registrations.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
 import { headOfTenant, isTimeAccepted, openingIn, readTiles, type StoredHead, visibleOpening } from "./log-rows.ts";
-import { type Database, type Queries, type Statement, translated } from "./queries.ts";
-import { consistencyProofOf, StoreReader, tileOf } from "./reader.ts";
+import { type Database, type Queries, type Statement, throughAll, translated } from "./queries.ts";
+import { StoreReader } from "./reader.ts";
 import { indexOf } from "./search-index.ts";
 import { emptiedSegments, rowsInSegments } from "./search-segments.ts";
 import { orphanRow, orphanRowQueries } from "./store-checks.ts";
@@ -80,60 +68,19 @@ export interface ArchiveSource extends Pick<Database, "query" | "toError" | "clo
   clockMs?(): Promise<number>;
 }
 
-export class StoredArchive implements StoreArchive {
-  readonly #source: ArchiveSource;
-  readonly #reader: StoreReader;
+/** @param source whose queries see one state of the store */
+export function archiveOver(source: ArchiveSource): StoreArchive {
+  const { anchorPath, isAnchored } = source;
+  const database = {
+    query: source.query.bind(source),
+    snapshot: <R>(work: (of: Queries) => Promise<R>) => work(source),
+  };
+  const reader = throughAll(new StoreReader(database), (work) => translated(source, work));
 
-  /** @param source whose queries see one state of the store */
-  constructor(source: ArchiveSource) {
-    this.#source = source;
-    this.#reader = new StoreReader({
-      query: (statement, values) => source.query(statement, values),
-      snapshot: (work) => work(source),
-    });
-  }
-
-  find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
-    return this.#translated(() => this.#reader.find(tenantId, recordId));
-  }
-
-  policyRevision(revision: string): Promise<string | undefined> {
-    return this.#translated(() => this.#reader.policyRevision(revision));
-  }
-
-  clockMs(): Promise<number | undefined> {
-    return this.#translated(async () => this.#source.clockMs?.());
-  }
-
-  logs(): Promise<readonly LogState[]> {
-    return this.#translated(() => this.#reader.logs());
-  }
-
-  proven(name: LogName, tree: StoredTree, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased"> {
-    return this.#translated(() => this.#reader.proven(name, tree, recordId));
-  }
-
-  search(query: SearchQuery): Promise<SearchPage> {
-    return this.#translated(() => this.#reader.search(query));
-  }
-
-  log(head: LogState): AuditedLog {
-    return {
-      head,
-      entries: () => this.#entries(walkFrom, head, 0, Number.MAX_SAFE_INTEGER),
-      tile: (level, index) =>
-        this.#translated(async () => (await readTiles(this.#source, head.tenantId, [{ level, index }]))(level, index)),
-    };
-  }
-
-  entries(head: LogState, first: number, end: number): AsyncGenerator<StoredEntry> {
-    return this.#entries(entriesFrom, head, first, end);
-  }
-
-  async *#entries(statement: Statement, { tenantId }: LogState, first: number, end: number) {
+  async function* entriesBy(statement: Statement, { tenantId }: LogState, first: number, end: number) {
     for (let next = first; next < end; ) {
       const values = [tenantId, next, end, entriesEach];
-      const { rows } = await this.#translated(() => this.#source.query(statement, values));
+      const { rows } = await translated(source, () => source.query(statement, values));
       if (rows.length === 0) return;
       for (const row of rows) {
         const leafIndex = row.leaf_index as number;
@@ -149,100 +96,79 @@ export class StoredArchive implements StoreArchive {
     }
   }
 
-  tile(head: LogState, tile: TileName): Promise<Uint8Array | undefined> {
-    return this.#translated(() => tileOf(this.#source, head, tile));
-  }
-
-  consistencyProof(head: LogState, first: number, second: number): Promise<readonly Hash[] | undefined> {
-    return this.#translated(() => consistencyProofOf(this.#source, head, first, second));
-  }
-
-  companions({ tenantId }: LogState): Promise<Companions> {
-    return this.#translated(() => companionsOf(this.#source, tenantId));
-  }
-
-  policyRevisions(): Promise<readonly string[]> {
-    return this.#translated(async () =>
-      (await this.#source.query(policyRevisions, [])).rows.map(({ revision }) => revision as string),
-    );
-  }
-
-  cosignatures(): Promise<readonly StoredCosignature[]> {
-    return this.#translated(() => this.#reader.cosignatures());
-  }
-
-  signingKeys(head?: LogState): Promise<readonly Uint8Array[]> {
-    return this.#translated(async () => {
-      const stored = head && (await headOfTenant(this.#source, head.tenantId));
-      const { rows } = await this.#source.query(signingKeys, [stored?.keyPosition ?? null]);
-      return rows.map(({ public_key }) => public_key as Uint8Array);
-    });
-  }
-
-  orphanRows(): Promise<readonly OrphanRow[]> {
-    return this.#translated(async () => {
-      const found: OrphanRow[] = [];
-      for (const [table, statement] of orphanRows)
-        found.push(...(await this.#source.query(statement, [])).rows.map((row) => orphanRow(table, row)));
-      return found;
-    });
-  }
-
   /**
    * The archive shows the store as it was when it was opened, and a service may have advanced the anchor since. The
    * newest head is read in that case.
    */
-  anchorProblems(): Promise<readonly AnchorFinding[]> {
-    return this.#translated(async () => {
-      const { anchorPath, isAnchored } = this.#source;
-      if (anchorPath === undefined) return [];
-      if (!existsSync(anchorPath))
-        return isAnchored ? [{ tenantId: undefined, message: `${anchorPath} is missing` }] : [];
-      return withAnchor(anchorPath, (anchor) => {
-        const noted = { storeId: () => anchor.storeId(), all: () => logs };
-        const logs = [...anchor.all()];
-        return this.#source.withNewest((queries) => findAnchorProblems(queries, noted, anchorPath));
-      });
+  async function anchorProblems(): Promise<readonly AnchorFinding[]> {
+    if (anchorPath === undefined) return [];
+    if (!existsSync(anchorPath))
+      return isAnchored ? [{ tenantId: undefined, message: `${anchorPath} is missing` }] : [];
+    return withAnchor(anchorPath, (anchor) => {
+      const noted = { storeId: () => anchor.storeId(), all: () => logs };
+      const logs = [...anchor.all()];
+      return source.withNewest((queries) => findAnchorProblems(queries, noted, anchorPath));
     });
   }
 
-  async signable(head: LogState): Promise<SignableState> {
-    const { anchorPath } = this.#source;
-    await this.#translated(async () => this.#source.settle?.(head.tenantId));
-    const problems = await this.anchorProblems();
+  async function signable(head: LogState): Promise<SignableState> {
+    await source.settle?.(head.tenantId);
+    const problems = await anchorProblems();
     const own = problems.find(({ tenantId }) => tenantId === undefined || tenantId === head.tenantId);
     if (own !== undefined) return { problem: own.message };
     if (anchorPath === undefined || !existsSync(anchorPath)) return signableOf(head, "unanchored");
-    return this.#translated(() =>
-      withAnchor(anchorPath, async (anchor) =>
-        signableOf(head, anchor.storeId() === undefined ? "unanchored" : (anchor.find(head.tenantId) ?? "unknown")),
-      ),
+    return withAnchor(anchorPath, async (anchor) =>
+      signableOf(head, anchor.storeId() === undefined ? "unanchored" : (anchor.find(head.tenantId) ?? "unknown")),
     );
   }
 
-  undoneErasures(): Promise<readonly UndoneErasure[]> {
-    return this.#translated(() => {
+  const others = {
+    anchorProblems,
+    signable,
+    rawTile: async (tenantId: TenantId, level: number, index: number) =>
+      (await readTiles(source, tenantId, [{ level, index }]))(level, index),
+    clockMs: async () => source.clockMs?.(),
+    companions: ({ tenantId }: LogState) => companionsOf(source, tenantId),
+    policyRevisions: async () =>
+      (await source.query(policyRevisions, [])).rows.map(({ revision }) => revision as string),
+    async signingKeys(head?: LogState) {
+      const stored = head && (await headOfTenant(source, head.tenantId));
+      const { rows } = await source.query(signingKeys, [stored?.keyPosition ?? null]);
+      return rows.map(({ public_key }) => public_key as Uint8Array);
+    },
+    async orphanRows() {
+      const found: OrphanRow[] = [];
+      for (const [table, statement] of orphanRows)
+        found.push(...(await source.query(statement, [])).rows.map((row) => orphanRow(table, row)));
+      return found;
+    },
+    undoneErasures() {
       // The notes come first: an erasure is in the store before its anchor notes it.
-      const noted = this.#source.notedErasures();
-      return this.#source.withNewest((queries) => findUndone(queries, noted));
-    });
-  }
-
-  holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]> {
-    return this.#translated(() => allHolds(this.#source, tenantId));
-  }
-
-  previewErasure(tenantId: TenantId, recordIds: readonly RecordId[]): Promise<ErasurePreview> {
-    return this.#translated(() => previewErasure(this.#source, tenantId, recordIds));
-  }
-
-  close(): Promise<void> {
-    return this.#source.close();
-  }
-
-  #translated<Result>(work: () => Promise<Result>): Promise<Result> {
-    return translated(this.#source, work);
-  }
+      const noted = source.notedErasures();
+      return source.withNewest((queries) => findUndone(queries, noted));
+    },
+    holds: (tenantId: TenantId | undefined) => allHolds(source, tenantId),
+    previewErasure: (tenantId: TenantId, recordIds: readonly RecordId[]) => previewErasure(source, tenantId, recordIds),
+  };
+  const { rawTile, ...rest } = throughAll(others, (work) => translated(source, work));
+  return {
+    ...rest,
+    find: reader.find,
+    policyRevision: reader.policyRevision,
+    logs: reader.logs,
+    proven: reader.proven,
+    search: reader.search,
+    tile: reader.tile,
+    consistencyProof: reader.consistencyProof,
+    cosignatures: reader.cosignatures,
+    log: (head) => ({
+      head,
+      entries: () => entriesBy(walkFrom, head, 0, Number.MAX_SAFE_INTEGER),
+      tile: (level, index) => rawTile(head.tenantId, level, index),
+    }),
+    entries: (head, first, end) => entriesBy(entriesFrom, head, first, end),
+    close: () => source.close(),
+  };
 }
 
 async function withAnchor<Result>(path: string, use: (anchor: SqliteAnchor) => Promise<Result>): Promise<Result> {

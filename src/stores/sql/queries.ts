@@ -84,6 +84,21 @@ export async function translated<Result>(
   }
 }
 
+/** Runs every method of an object through a function, such as one that translates errors. */
+export function throughAll<Target extends object>(
+  target: Target,
+  through: (work: () => Promise<unknown>) => Promise<unknown>,
+): Target {
+  return new Proxy(target, {
+    get:
+      (of, name) =>
+      (...args: unknown[]) => {
+        const method = Reflect.get(of, name) as (...args: unknown[]) => Promise<unknown>;
+        return through(async () => method.apply(of, args));
+      },
+  });
+}
+
 /** A statement on rows of one tenant, which a cluster runs on the tenant's node, and the same on rows of many. */
 export interface TenantStatement {
   readonly ofOne: Statement;

@@ -102,14 +102,27 @@ export class StoreReader {
     return head && stateOf(head);
   }
 
-  async tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined> {
+  async tile(name: LogName, { level, index, width }: TileName): Promise<Uint8Array | undefined> {
     const head = await headByName(this.#database, name);
-    return head && tileOf(this.#database, head, tile);
+    if (head === undefined) return undefined;
+    const { tenantId, origin, size } = head;
+    const first = index * tileWidth;
+    if (first + width > (level === "entries" ? size : hashesOnLevel(level, size))) return undefined;
+    if (level === "entries") {
+      const { rows } = await this.#database.query(leavesOf, [tenantId, first, first + width]);
+      if (rows.length === width) return encodeEntries(rows.map(({ leaf }) => leaf as Uint8Array));
+    } else {
+      const bytes = (await readTiles(this.#database, tenantId, [{ level, index }]))(level, index);
+      if (bytes !== undefined && bytes.length >= width * hashBytes) return bytes.subarray(0, width * hashBytes);
+    }
+    throw new DamagedError(`log ${origin}: tile ${index} of level ${level} is missing or short`);
   }
 
   async consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined> {
     const head = await headByName(this.#database, name);
-    return head && consistencyProofOf(this.#database, head, first, second);
+    if (head === undefined || first > second || second > head.size) return undefined;
+    const tree = await readTree(this.#database, head.tenantId, second, [Math.max(0, first - 1)]);
+    return tree.consistencyProof(first);
   }
 
   async multiProof(name: LogName, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined> {
@@ -117,35 +130,6 @@ export class StoreReader {
     if (head === undefined || size > head.size) return undefined;
     return (await readTree(this.#database, head.tenantId, size, leafIndices)).multiProof(leafIndices);
   }
-}
-
-/** Undefined for a tile that the log has not reached. */
-export async function tileOf(queries: Queries, head: LogState, tile: TileName): Promise<Uint8Array | undefined> {
-  const { tenantId } = head;
-  const { level, index, width } = tile;
-  const first = index * tileWidth;
-  const reached = level === "entries" ? head.size : hashesOnLevel(level, head.size);
-  if (first + width > reached) return undefined;
-  if (level === "entries") {
-    const { rows } = await queries.query(leavesOf, [tenantId, first, first + width]);
-    if (rows.length === width) return encodeEntries(rows.map(({ leaf }) => leaf as Uint8Array));
-  } else {
-    const bytes = (await readTiles(queries, tenantId, [{ level, index }]))(level, index);
-    if (bytes !== undefined && bytes.length >= width * hashBytes) return bytes.subarray(0, width * hashBytes);
-  }
-  throw new DamagedError(`log ${head.origin}: tile ${index} of level ${level} is missing or short`);
-}
-
-/** Undefined for sizes that the log has not reached, or in the wrong order. */
-export async function consistencyProofOf(
-  queries: Queries,
-  head: LogState,
-  first: number,
-  second: number,
-): Promise<readonly Hash[] | undefined> {
-  if (first > second || second > head.size) return undefined;
-  const tree = await readTree(queries, head.tenantId, second, [Math.max(0, first - 1)]);
-  return tree.consistencyProof(first);
 }
 
 function stateOf({ tenantId, origin, size, root }: LogState): LogState {

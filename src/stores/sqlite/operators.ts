@@ -1,10 +1,11 @@
 /** An embedded store as operators' commands open it, with or without a running service. */
 import { existsSync, statSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
+import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { anchorConnection, SqliteAnchor } from "../files/anchor.ts";
 import { openConnection as openReal, readStoreId, type SqliteConnection, sealing } from "../files/connection.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
-import { StoredArchive } from "../sql/archive.ts";
+import { archiveOver } from "../sql/archive.ts";
 import { LogTools } from "../sql/log-tools.ts";
 import type { Purpose, StoreDatabase } from "../sql/queries.ts";
 import { type AdministeredStore, StoredRecordsAdministration } from "../sql/records-administration.ts";
@@ -22,7 +23,7 @@ const busyTimeoutMs = 10_000;
  * Opens the file, which must exist, as it is now. Throws `IncompatibleStoreError` if it does not have this program's
  * schema, an SQLite error if it cannot be read.
  */
-export function openSqliteArchive({ path, anchorPath }: Pick<StorePaths, "path" | "anchorPath">): StoredArchive {
+export function openSqliteArchive({ path, anchorPath }: Pick<StorePaths, "path" | "anchorPath">): StoreArchive {
   const options = { path, readOnly: true, busyTimeoutMs };
   return opened(openReal(options), (connection) => {
     requireSchema(connection, path);
@@ -31,7 +32,7 @@ export function openSqliteArchive({ path, anchorPath }: Pick<StorePaths, "path" 
     const queries = new SqliteQueries(connection);
     // One state for all reads, from the first one on.
     connection.exec("BEGIN");
-    return new StoredArchive({
+    return archiveOver({
       anchorPath,
       isAnchored,
       query: (statement, values) => queries.query(statement, values),

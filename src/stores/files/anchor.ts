@@ -237,6 +237,12 @@ export function createAnchor(path: string, busyTimeoutMs: number): void {
   });
 }
 
+/** Opens the anchor to write to it, and creates its file if it is missing. Throws as `createAnchor` and `SqliteAnchor.open`. */
+export function openAnchor(path: string, busyTimeoutMs: number): SqliteAnchor {
+  createAnchor(path, busyTimeoutMs);
+  return SqliteAnchor.open({ ...anchorConnection, path, busyTimeoutMs });
+}
+
 /** Makes the file refuse every write, or ends this. A store that was never served has none. */
 export function sealAnchor(path: string, isOn: boolean): void {
   if (!existsSync(path)) return;

@@ -8,7 +8,7 @@ import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
-import type { SqliteAnchor } from "../files/anchor.ts";
+import { openAnchor, type SqliteAnchor } from "../files/anchor.ts";
 import type { ServiceStores, StoreLogger } from "../sql/backend.ts";
 import { findUndone } from "../sql/erasure.ts";
 import { KeyRing } from "../sql/key-ring.ts";
@@ -16,7 +16,6 @@ import { SigningKeysOfStore } from "../sql/signing-keys.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import type { ConnectionSettings } from "./connection/client-options.ts";
 import { ConnectionPool } from "./connection/pool.ts";
-import { openFileAnchor } from "./file-anchor.ts";
 import { LogWriter } from "./log-writer.ts";
 import { handOverLogs, prepareStore } from "./prepare.ts";
 import { isDistributed } from "./schema/distribute.ts";
@@ -49,6 +48,9 @@ export interface PostgresLedgerOptions extends ConnectionSettings {
 const defaultPoolSize = 10;
 const defaultTimeoutMs = 5_000;
 
+/** Short, because it blocks the event loop. Replicas hold the lock of the anchor for microseconds. */
+const anchorBusyTimeoutMs = 500;
+
 /** A transaction of many tenants at a time, and readers: two connections. */
 const reservedConnections = 3;
 
@@ -65,7 +67,7 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
   let anchor: SqliteAnchor | undefined;
   try {
     const anchorPath = options.anchorPath === undefined ? undefined : resolve(options.anchorPath);
-    anchor = anchorPath === undefined ? undefined : openFileAnchor(anchorPath);
+    anchor = anchorPath === undefined ? undefined : openAnchor(anchorPath, anchorBusyTimeoutMs);
     const keyPath = resolve(options.keyPath);
     const signer = new KeyRing(await prepareStore({ pool, anchor, anchorPath, keyPath, clock, random }), {
       keyPath,

@@ -5,6 +5,7 @@ import { type Clock, systemClock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { systemTimers } from "../../base/timers.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
+import { openAnchor } from "../files/anchor.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { findAnchorProblems } from "../sql/anchoring.ts";
 import { archiveOver } from "../sql/archive.ts";
@@ -18,7 +19,6 @@ import { type ConnectionSettings, clientOptions, prepareConnection } from "./con
 import { queriesOf } from "./connection/connection.ts";
 import { toError } from "./connection/errors.ts";
 import { beginSnapshot, ConnectionPool } from "./connection/pool.ts";
-import { openFileAnchor } from "./file-anchor.ts";
 import { isDistributed } from "./schema/distribute.ts";
 import { requireSchema } from "./schema/migrate.ts";
 
@@ -120,7 +120,7 @@ export async function openPostgresAdministration(
   const { clock, random } = options;
   const pool = await openPool(options, clock, 2, "upkeep");
   const anchorPath = options.anchorPath === undefined ? undefined : resolve(options.anchorPath);
-  const anchor = anchorPath === undefined ? undefined : openFileAnchor(anchorPath);
+  const anchor = anchorPath === undefined ? undefined : openAnchor(anchorPath, timeoutMs);
   const close = async () => {
     await pool.close();
     anchor?.close();

@@ -7,7 +7,7 @@ import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { adoptionRecord } from "../../ledger/record/operator-records.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
-import { anchorConnection, createAnchor, SqliteAnchor } from "../files/anchor.ts";
+import { openAnchor, SqliteAnchor } from "../files/anchor.ts";
 import { openConnection, readStoreId } from "../files/connection.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { appendBatches } from "../sql/appending.ts";
@@ -56,8 +56,7 @@ export async function adoptAnchor(options: AdoptionOptions, audited: readonly Lo
     const queries = new SqliteQueries(connection);
     requireSchema(connection, path);
     requireUnsealed(connection, path);
-    createAnchor(anchorPath, busyTimeoutMs);
-    const anchor = SqliteAnchor.open({ ...anchorConnection, path: anchorPath, busyTimeoutMs });
+    const anchor = openAnchor(anchorPath, busyTimeoutMs);
     try {
       if (anchor.storeId() !== undefined) throw new IncompatibleStoreError(`${anchorPath} is there: nothing was done.`);
       await transactOn(connection, async () => {

@@ -1,45 +1,36 @@
 /** The embedded store, for the service and its commands. */
 import { existsSync } from "node:fs";
 import type { StoreBackend, StoreSettings } from "../sql/backend.ts";
+import { backUpSqlite } from "./backup.ts";
+import { migrateSqlite } from "./migrate.ts";
+import { openSqliteStores } from "./open-ledger.ts";
+import { openSqliteAdministration, openSqliteArchive, openSqliteDatabase } from "./operators.ts";
 import { anchorPathOf } from "./paths.ts";
+import { migrations } from "./schema.ts";
 
 /** How long a migration waits for a concurrent migration of the same file. */
 const migrationBusyTimeoutMs = 60_000;
 
 export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anchor">): StoreBackend {
   const paths = { path, anchorPath: anchorPathOf(path, anchor) };
+  /** Throws if the file is missing. */
+  const there = () => {
+    if (!existsSync(path)) throw new Error(`${path} is missing`);
+    return paths;
+  };
   return {
-    async openStores({ ledgerKey: keyPath, ledgerOrigin: originPrefix }, machine) {
-      const { openSqliteStores } = await import("./open-ledger.ts");
-      return openSqliteStores({ ...paths, keyPath, originPrefix, ...machine });
-    },
-    async openArchive() {
-      requireFile(path);
-      return (await import("./operators.ts")).openSqliteArchive(paths);
-    },
-    async openAdministration(machine) {
-      requireFile(path);
-      return (await import("./operators.ts")).openSqliteAdministration({ ...paths, ...machine });
-    },
-    async openDatabase(purpose) {
-      requireFile(path);
-      return (await import("./operators.ts")).openSqliteDatabase(paths, purpose);
-    },
+    openStores: ({ ledgerKey: keyPath, ledgerOrigin: originPrefix }, machine) =>
+      openSqliteStores({ ...paths, keyPath, originPrefix, ...machine }),
+    openArchive: async () => openSqliteArchive(there()),
+    openAdministration: async (machine) => openSqliteAdministration({ ...there(), ...machine }),
+    openDatabase: async (purpose) => openSqliteDatabase(there(), purpose),
     async migrate({ random, distributed }) {
       if (distributed) throw new Error("--distributed needs a database: a file is on one machine.");
-      const { migrateSqlite } = await import("./migrate.ts");
-      const { migrations } = await import("./schema.ts");
-      const applied = migrateSqlite({ path, random, busyTimeoutMs: migrationBusyTimeoutMs });
-      return { version: migrations.length, applied };
+      return {
+        version: migrations.length,
+        applied: migrateSqlite({ path, random, busyTimeoutMs: migrationBusyTimeoutMs }),
+      };
     },
-    async backUp(target) {
-      requireFile(path);
-      const { backUpSqlite } = await import("./backup.ts");
-      return backUpSqlite({ ...paths, target });
-    },
+    backUp: async (target) => backUpSqlite({ ...there(), target }),
   };
-}
-
-function requireFile(path: string): void {
-  if (!existsSync(path)) throw new Error(`${path} is missing`);
 }

@@ -4,7 +4,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import type { UndoneErasure } from "../../ledger/ports/records-administration.ts";
 import { originPrefixProblem } from "../../ledger/tlog/log-name.ts";
-import { anchorConnection, createAnchor, SqliteAnchor } from "../files/anchor.ts";
+import { openAnchor, SqliteAnchor } from "../files/anchor.ts";
 import { openConnection, readStoreId } from "../files/connection.ts";
 import { requireSafeBlocks } from "../files/database-file.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
@@ -48,10 +48,9 @@ export async function prepareStore(options: PrepareOptions): Promise<PreparedSto
   requireAnchoredStore(options);
   for (const each of [path, anchorPath]) requireSafeBlocks(each);
   migrateSqlite(options);
-  createAnchor(anchorPath, busyTimeoutMs);
-  const connection = openConnection({ path, busyTimeoutMs, readOnly: false });
+  const anchor = openAnchor(anchorPath, busyTimeoutMs);
   try {
-    const anchor = SqliteAnchor.open({ ...anchorConnection, path: anchorPath, busyTimeoutMs });
+    const connection = openConnection({ path, busyTimeoutMs, readOnly: false });
     try {
       const queries = new SqliteQueries(connection);
       const keys = await transactOn(connection, async () => {
@@ -70,10 +69,10 @@ export async function prepareStore(options: PrepareOptions): Promise<PreparedSto
       noteErasures(connection, anchor);
       return { keys, undone, storeId: readStoreId(connection) };
     } finally {
-      anchor.close();
+      connection.close();
     }
   } finally {
-    connection.close();
+    anchor.close();
   }
 }
 

@@ -16,7 +16,7 @@ import type { StorePaths } from "./paths.ts";
 import { prepareStore } from "./prepare.ts";
 import type { WorkerData } from "./protocol.ts";
 import { openSqliteStore, type StoreThreads } from "./store.ts";
-import { LateThread, StoreThread, type ThreadLimits } from "./thread.ts";
+import { StoreThread, type ThreadLimits } from "./thread.ts";
 
 /** Options of the ledger. Missing files and directories are created; the key only for an empty store and anchor. */
 export interface SqliteLedgerOptions extends StorePaths {
@@ -87,16 +87,21 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Se
     connectionData: options.connection?.data,
   };
   const limits = { ...defaultThreadLimits, ...options.threads };
-  const start = (role: WorkerData["role"]) => new StoreThread({ ...data, role }, limits, logger);
-  const checkpointer = new LateThread(() => start("checkpointer"));
-  const writer = new StoreThread({ ...data, role: "writer" }, limits, logger, checkpointing(checkpointer));
-  const reader = new LateThread(() => start("reader"), writer);
-  const threads = { writer, reader, searcher: new LateThread(() => start("searcher")), checkpointer };
+  const thread = (role: WorkerData["role"], more: Partial<ConstructorParameters<typeof StoreThread>[1]> = {}) =>
+    new StoreThread({ ...data, role }, { limits, logger, ...more });
+  const checkpointer = thread("checkpointer");
+  const writer = thread("writer", { onLongLog: checkpointing(checkpointer) });
+  const threads = {
+    writer,
+    reader: thread("reader", { meanwhile: writer }),
+    searcher: thread("searcher"),
+    checkpointer,
+  };
   return openStores(threads, keys, options);
 }
 
 /** Copies the write-ahead log into the file in another thread than the writer's, once at a time. */
-function checkpointing(checkpointer: LateThread): (files: readonly OpenedFile[]) => void {
+function checkpointing(checkpointer: StoreThread): (files: readonly OpenedFile[]) => void {
   let isUnderWay = false;
   return (files) => {
     if (isUnderWay) return;

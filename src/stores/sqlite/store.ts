@@ -13,9 +13,9 @@ import type { LedgerStore } from "../../ledger/ports/store.ts";
 import { upToDate } from "../sql/found-registrations.ts";
 import type { KeyRing } from "../sql/key-ring.ts";
 import { ProofBatches } from "../sql/shared.ts";
-import { type Remote, remote } from "./protocol.ts";
+import { type Remote, remote, type WorkerData } from "./protocol.ts";
 import type { SqliteReader } from "./queries.ts";
-import type { LateThread, StoreCaller } from "./thread.ts";
+import type { StoreThread } from "./thread.ts";
 import type { SqliteWriter } from "./writer.ts";
 
 export interface SqliteStoreOptions {
@@ -27,22 +27,18 @@ export interface SqliteStoreOptions {
 }
 
 /** The threads of a store, which owns and closes them. */
-export interface StoreThreads {
-  readonly writer: StoreCaller;
-  readonly reader: LateThread;
-  readonly searcher: LateThread;
-  readonly checkpointer: LateThread;
-}
+export type StoreThreads = Readonly<Record<WorkerData["role"], StoreThread>>;
 
 /** Shared by all processes on the file. */
 export type SqliteStore = LedgerStore & ReplayStore & PortionCounters;
 
-/** Waits for the threads, on a migrated file. Rejects if one cannot open it. */
+/** Starts the thread that writes, on a migrated file, and waits for it. Rejects if it cannot open the file. */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<SqliteStore> {
   const store = storeOver(options);
-  const { writer, reader } = options.threads;
+  const { writer } = options.threads;
   try {
-    await Promise.all([writer.ready, reader.ready]);
+    writer.start();
+    await writer.ready;
     return store;
   } catch (error) {
     await store.close();

@@ -123,7 +123,7 @@ export async function createPublicSide(
     announceStop: () => health.stop(),
     async close(graceMs) {
       const clean = await close(graceMs);
-      await hasher.close();
+      hasher.close();
       return clean;
     },
   };

@@ -11,11 +11,11 @@ export interface ArtifactDigests {
 
 export interface ArtifactHasher {
   /**
-   * Decodes standard base64 (RFC 4648 §4: padded, no line breaks, canonical) and hashes the bytes outside the event
-   * loop. Keeps neither text nor bytes. Memory is bounded, in total and for each tenant.
+   * Decodes standard base64 (RFC 4648 §4: padded, no line breaks, canonical) and hashes the bytes. Keeps neither text
+   * nor bytes. Memory is bounded, in total and for each tenant.
    * @param objectBase64 at most 8 MiB when decoded
    * @throws ServiceError `invalid_request` naming `artifact_object_b64` if the text is not such base64 or too long,
-   *   `overloaded` if too much is waiting, `internal` if the work crashed; the signal's reason once aborted
+   *   `overloaded` if too much is waiting; the signal's reason once aborted
    */
   digest(
     tenantId: TenantId,

@@ -79,7 +79,7 @@ async function callAll({ url }: Pick<Gateway, "url">): Promise<void> {
     expect([route, (await rest(`${url}${route}`, { token: token(), body })).status]).toEqual([route, 200]);
 }
 
-test("every thread answers: policy check, writer, reader and hasher", async () => {
+test("every thread answers: policy check, writer and reader", async () => {
   const service = await start({ SVC_LOG_LEVEL: "debug" });
   await callAll(service);
   const bytes = Buffer.from("an object");

@@ -29,11 +29,13 @@ const isolated = ["enforce/artifacts", "policy/prepared-set", "policy/disagreeme
 
 /** Random searches, which the long lane repeats with more draws. */
 const searches = [
+  "test/contract/search-{postgres,sqlite}.test.ts",
   "test/unit/auth/token-shapes.test.ts",
+  "test/unit/cli/policy-prove.test.ts",
   "test/unit/enforce/artifacts.test.ts",
   "test/unit/ledger/multi-proof.test.ts",
   "test/unit/policy/{cedar-request,compare,entity-laws,laws,on-behalf-of}.test.ts",
-  "test/unit/transport/codec/json-reader.test.ts",
+  "test/unit/transport/{codec/json-reader,codec/rules,rest/answer}.test.ts",
   "test/wire/{enforcement,enforcement-cli,policy-reload,protocols}.test.ts",
 ];
 

@@ -17,6 +17,7 @@ import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import type { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import type { LedgerFixture } from "./ledger-suite.ts";
+import { draws } from "../harness/draws.ts";
 
 /** A place of ledgers whose search indexes can be looked at, rebuilt and lost. */
 export interface SearchFixture extends Pick<LedgerFixture, "rows" | "deleteOpening" | "damage" | "remove"> {
@@ -208,7 +209,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
           await check(served);
         },
       );
-      await fc.assert(property, { numRuns: 20 });
+      await fc.assert(property, { numRuns: draws(8, 20) });
     }, 120_000);
 
     test("a tenant without a log has nothing, and another's records are not found", async () => {

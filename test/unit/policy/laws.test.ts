@@ -102,7 +102,7 @@ test("adding a forbid never turns deny into allow", async () => {
         after.release();
       },
     ),
-    { ...asFound, numRuns: 20, examples: [[allowing, allowing, denying[0] as Chosen, true, plainly]] },
+    { ...asFound, numRuns: draws(10, 20), examples: [[allowing, allowing, denying[0] as Chosen, true, plainly]] },
   );
   expect(turned, "no forbid ever applied").toBeGreaterThan(0);
 });
@@ -130,7 +130,7 @@ test("a cached answer equals the uncached one", async () => {
     }),
     {
       ...asFound,
-      numRuns: 15,
+      numRuns: draws(8, 15),
       examples: [[allowing, allowing, plainly.map((query) => ({ ...query, understoodObligations: ["note"] }))]],
     },
   );
@@ -181,7 +181,7 @@ test("a cached answer equals the uncached one for every single condition, whatev
       fc.property(mixed, (pair) => {
         for (const query of pair) expect(cached.decide(query), conditions[condition]).toEqual(plain.decide(query));
       }),
-      { ...asFound, numRuns: draws(20, 50) },
+      { ...asFound, numRuns: draws(10, 50) },
     );
     cached.release();
     plain.release();

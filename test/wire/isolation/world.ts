@@ -13,6 +13,7 @@ import { findReceipt, type GivenReceipt } from "../../../src/ledger/record/recei
 import { storeBackend } from "../../../src/stores/backends.ts";
 import { readKeyFile } from "../../../src/stores/files/key-file.ts";
 import { type Outcome, type WireClient, wireClients } from "../../harness/clients.ts";
+import { draws } from "../../harness/draws.ts";
 import { type Gateway, startGateway } from "../../harness/gateway.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
 import { methodOn, requestFromRest } from "../../harness/methods.ts";
@@ -27,7 +28,7 @@ import {
 import type { TestStore } from "../../harness/stores.ts";
 import { claimsOf, type Members, mintToken, newTestKey } from "../../harness/tokens.ts";
 import { startWitness, type TestWitness } from "../../harness/witness.ts";
-import { lookAlikes } from "./names.ts";
+import { lookAlikes, namedLookAlikes } from "./names.ts";
 import { tenantsWithSets, writePolicies } from "./policy-sets.ts";
 import { sessionClientsOf } from "./session-clients.ts";
 
@@ -98,7 +99,7 @@ export async function startWorld(store: TestStore): Promise<World> {
     proofUrl: withProofs.url,
     opsUrl: gateway.opsUrl,
     wire: (name) => wireOf(name, gateway.url, clientOf(gateway, name), clientOf(withProofs, name)),
-    tenants: () => lookAlikes(String(++bases)),
+    tenants: () => (draws(0, 1) === 1 ? lookAlikes : namedLookAlikes)(String(++bases)),
     token: (tenant, claims = {}) =>
       mintToken(key, claimsOf(issuer.url, Date.now(), { tenant_id: tenant, scope, ...claims })),
     witnessKey: witness.key,

@@ -8,6 +8,7 @@ import { authzenServices, bulkServices, publicServices } from "../../../../src/t
 import { answerEncoder } from "../../../../src/transport/rest/answer.ts";
 import { messages } from "../../../harness/any-message.ts";
 import { authzenMethods, bulkMethods, wireMethods } from "../../../harness/methods.ts";
+import { draws } from "../../../harness/draws.ts";
 
 const services = [...publicServices, ...bulkServices, ...authzenServices];
 const registry = createRestRegistry([...new Set(services.flatMap(({ file }) => [file, ...file.dependencies]))]);
@@ -21,6 +22,8 @@ const text = fc.oneof(
   ...[0, 128].map((minLength) => fc.string({ unit: fc.oneof(piece, half), minLength, maxLength: minLength + 8 })),
 );
 
+const runs = { numRuns: draws(30, 100) };
+
 /** Compares bytes, in both ways that a message can be met: by itself, and after others. */
 function expectAlike(desc: DescMessage, encode: (message: Message) => string, message: Message): void {
   const expected = Buffer.from(messageEncoder(registry.message(desc))(message));
@@ -32,10 +35,11 @@ test.each(
   [...wireMethods, ...bulkMethods, ...authzenMethods].map(({ restPath, desc }) => [restPath, desc.output] as const),
 )("%s", (_, desc) => {
   const encode = answerEncoder(desc);
-  fc.assert(fc.property(messages(desc, text), (message) => expectAlike(desc, encode, message)));
+  fc.assert(fc.property(messages(desc, text), (message) => expectAlike(desc, encode, message)), runs);
   // Texts that are all of one kind: most answers are of ASCII alone, save for the proof.
   fc.assert(
     fc.property(messages(desc, fc.string({ maxLength: 300 })), (message) => expectAlike(desc, encode, message)),
+    runs,
   );
 });
 

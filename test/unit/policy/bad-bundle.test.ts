@@ -279,12 +279,6 @@ test.each(table)("%s is refused", async (_name, change, problem) => {
   ).toHaveLength(1);
 });
 
-test("values that contradict each other are taken: types alone are looked at", async () => {
-  const condition = 'context.claimed.resource.kind == "a" && context.claimed.resource.kind == "b"';
-  const forbid = `@id("a") forbid (principal, action, resource) when { ${condition} };`;
-  expect(await problemsOf({ ...openFiles, "default/b.cedar": forbid })).toEqual([]);
-});
-
 test("all problems are listed at once, by place", async () => {
   const problems = await problemsOf(
     laid({
@@ -299,25 +293,6 @@ test("all problems are listed at once, by place", async () => {
     "manifest.yaml: the set absent is mis",
     "manifest.yaml:3: the manifest has an",
     "platform/b.cedar:1: b: attribute `x`",
-  ]);
-});
-
-test("what is wrong with a text is told in every place where it stands, and its neighbours hide nothing", async () => {
-  const untyped = '@id("x")\npermit (principal, action, resource)\nwhen { context.x };';
-  const unparsed = '@id("y")\npermit (principal action, resource);';
-  const problems = await problemsOf(
-    laid({
-      "default/b.cedar": `@id("b") permit (principal, action, resource);\n${untyped}`,
-      "platform/b.cedar": `// é\n\n${untyped}`,
-      "default/c.cedar": unparsed,
-      "platform/c.cedar": `\n${unparsed}`,
-    }),
-  );
-  expect(problems.map((text) => text.slice(0, 38))).toEqual([
-    "default/b.cedar:4: x: attribute `x` in",
-    "default/c.cedar:2: unexpected token `a",
-    "platform/b.cedar:5: x: attribute `x` i",
-    "platform/c.cedar:3: unexpected token `",
   ]);
 });
 

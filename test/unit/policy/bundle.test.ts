@@ -159,17 +159,6 @@ test("a tenant without a set is denied, and is not another by case or by a name 
   }
 });
 
-test("each tenant has its own set's answer, and those not named the other's, whatever they are called", async () => {
-  const engine = await engineOf({
-    ...openFiles,
-    "manifest.yaml": 'platform: platform\ntenants: { "*": default, tenant-b: closed }',
-    "closed/all.cedar": '@id("all") forbid (principal, action, resource);',
-  });
-  const allow = (tenant: string) => engine.decide(ask("protect", {}, { tenantId: tenant as never })).allow;
-  const tenants = ["tenant-a", "tenant-b", "constructor", "toString", "tenant-b"];
-  expect(tenants.map(allow)).toEqual([true, false, true, true, false]);
-});
-
 test("engines do not disturb each other, and a released one denies", async () => {
   const [open, closed] = [
     await engineOf(openFiles),

@@ -1,24 +1,11 @@
 import { checkParseEntities, type Entities } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { contentAddress } from "../../../src/base/text-forms.ts";
-import { atOnce } from "../../../src/base/timers.ts";
-import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { joinEntities } from "../../../src/policy/check/entities.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
-import { EntityTable } from "../../../src/policy/evaluate/entity-table.ts";
 import { parseBundleContent } from "../../../src/policy/load/bundle.ts";
 import { entitiesMember, entity, entitySchema, type Json, knowingFiles, labels, others, uid } from "./entities.ts";
-import {
-  ask,
-  bundleContent,
-  declaringFiles,
-  engineOf,
-  type Files,
-  memoryFileSystem,
-  openFiles,
-  problemsOf,
-} from "./harness.ts";
+import { ask, declaringFiles, engineOf, type Files, problemsOf } from "./harness.ts";
 
 const withLabels = (list: unknown): Files => ({ ...knowingFiles, "labels.json": JSON.stringify(list) });
 const more = (...added: readonly Json[]) => withLabels([...labels, ...added]);
@@ -279,20 +266,6 @@ test.each([
   expect([decision.allow, decision.inputs]).toEqual([allow, ["caller.attributes.clearance", "labels"]]);
 });
 
-test("what is declared and held is part of the revision; without, the content is as it was", async () => {
-  const revisions = await Promise.all(
-    [openFiles, knowingFiles, more(entity("Label", "new")), withSchema(`${entitySchema}// more\n`)].map(
-      async (files) => {
-        const { bundle } = await loadPolicyDirectory("/policies", memoryFileSystem(files));
-        return bundle === undefined ? "" : contentAddress(bundleContent(bundle));
-      },
-    ),
-  );
-  expect(new Set(revisions).size).toBe(4);
-  const { bundle } = await loadPolicyDirectory("/policies", memoryFileSystem(openFiles));
-  expect(bundle).not.toHaveProperty("entities");
-});
-
 test("what was kept of a revision decides as it did", async () => {
   const engine = await engineOf(clearance);
   const kept = parseBundleContent(engine.content, engine.revision);
@@ -302,29 +275,6 @@ test("what was kept of a revision decides as it did", async () => {
     const query = ask("access", { labels: claimed }, { attributes: { clearance: 2 } });
     expect(again?.decide(query)).toEqual(engine.decide(query));
   }
-});
-
-test("entities are found by any id, and some of each type are samples", () => {
-  const ids = ["", "a\tb", "a\nb", 'a"b', "a\\", "\u2028", "[", "__proto__"];
-  const files = {
-    "org.json": JSON.stringify([
-      ...ids.map((id) => entity("Label", id, { area: id }, id === "[" ? [uid("Label", "a\nb")] : [])),
-      entity("Group", "g"),
-    ]),
-  };
-  const declared = { schemaFile: "s", schema: entitySchema, references: {}, files };
-  const { lines, problems } = joinEntities(declared);
-  expect(problems).toEqual([]);
-  const table = atOnce(EntityTable.from(lines));
-  for (const id of ids)
-    expect(table.get("Org::Label", id)).toMatchObject({ uid: uid("Label", id), attrs: { area: id } });
-  expect([...(table.get("Org::Label", "[")?.ancestors.values() ?? [])]).toEqual([uid("Label", "a\nb")]);
-  expect(table.has("Org::Label", "a")).toBe(false);
-  expect([...table.samples(2)]).toEqual([
-    ["Org::Label", ids.slice(0, 2)],
-    ["Org::Group", ["g"]],
-  ]);
-  expect(atOnce(EntityTable.from("")).samples(2).size).toBe(0);
 });
 
 /** Values of every type, and wrong ones. */

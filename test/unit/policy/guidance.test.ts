@@ -79,19 +79,6 @@ test("every annotation reaches its member", async () => {
   });
 });
 
-test("the stricter profile is taken, and lists are united", async () => {
-  const engine = await engineWith([
-    ['@artifact_profile("envelope") @required_actions("x, y")', labelled("a")],
-    ['@artifact_profile("tdf") @required_actions("x, a")', labelled("b")],
-    ['@artifact_profile("detached_signature")', labelled("c")],
-  ]);
-  const of = (...labels: string[]) => engine.decide(ask("protect", { labels })).guidance;
-  expect([of("a").artifact_profile, of("c").artifact_profile]).toEqual(["envelope", "detached_signature"]);
-  expect([of("a", "c").artifact_profile, of("c", "b", "a").artifact_profile]).toEqual(["envelope", "tdf"]);
-  expect(of("a", "b").required_actions).toEqual(["a", "x", "y"]);
-  expect(of().artifact_profile_overridden).toBe(false);
-});
-
 test("values without an order that contradict each other deny; with an order the stricter is taken", async () => {
   const permits = [
     ['@enforcement_mode("soft")', labelled("a")],
@@ -122,17 +109,6 @@ test("a denial carries what its forbids say, and no transport", async () => {
     artifact_profile: "tdf",
   });
   expect(guidance).not.toHaveProperty("key_transport");
-});
-
-test("scopes that policy requires: all of them, or a denial that names them", async () => {
-  const engine = await engineWith([['@required_scopes("b, a")', labelled("x")]]);
-  const decide = (scopes: string[]) => engine.decide(ask("protect", { labels: ["x"] }, { scopes }));
-  expect(decide(["c", "a", "b"])).toMatchObject({ allow: true, guidance: { required_scopes: ["a", "b"] } });
-  expect(decide(["a"])).toMatchObject({
-    allow: false,
-    reasons: ["platform/required-scope-missing"],
-    guidance: { required_scopes: ["a", "b"], evidence_expected: ["deny"] },
-  });
 });
 
 const managed = {

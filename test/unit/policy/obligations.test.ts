@@ -38,25 +38,6 @@ test("an allow carries the obligations of the policies that decide, with constan
   ]);
 });
 
-test("an allow with an obligation that the request does not list is a denial, whatever was answered before", async () => {
-  const policies = [permit("obliging", '@obligation("notify") @alert("glass") @handling_mode("hm")')];
-  const engine = await engineOf(filesOf(...policies, permit("other", '@obligation("stamp")')));
-  const question = ask("access", {}, caller);
-  const both = { ...question, ...understanding("notify", "stamp") };
-  expect(engine.decide(both)).toMatchObject({ allow: true, alerts: ["glass"] });
-  const denied = engine.decide({ ...question, ...understanding("stamp") });
-  expect(denied).toMatchObject({
-    allow: false,
-    reasons: ["platform/obligation-not-understood"],
-    obligations: [],
-    alerts: [],
-    guidance: { handling_mode: "local_embedded_enforcement", warnings: [expect.stringContaining("notify")] },
-  });
-  expect(JSON.stringify(denied)).not.toContain("stamp");
-  expect(engine.decide(question)).toMatchObject({ allow: false, reasons: ["platform/obligation-not-understood"] });
-  expect(engine.decide(both)).toMatchObject({ allow: true });
-});
-
 test("a parameter without a value denies, and no value of an earlier question is taken", async () => {
   const policies = [
     permit("obliging", '@obligation("notify; why = claimed.purpose") @alert("glass")'),
@@ -252,10 +233,4 @@ test("policy tests list what is understood, and expect obligations and alerts", 
     'alerts: expected ["a"], got ["a","b"]',
   ]);
   expect(run(understood, "allow: true, obligations: keep")).toMatchObject([{ message: expect.any(String) }]);
-});
-
-test("what no obligation or alert says has the revision that it had", async () => {
-  const plain = await engineOf({ ...openFiles, "default/all.cedar": permitAll });
-  expect(plain.content).not.toContain("disclosable");
-  expect(plain.decide(ask("access"))).toMatchObject({ allow: true, obligations: [], alerts: [] });
 });

@@ -2,7 +2,6 @@ import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { expect, test } from "vitest";
 import { inputsRead } from "../../../src/policy/check/reads.ts";
 import { inputCatalogue } from "../../../src/policy/model/inputs.ts";
-import { ask, engineOf, openFiles } from "./harness.ts";
 
 const catalogue = inputCatalogue({});
 const { names: allInputNames } = catalogue;
@@ -65,36 +64,4 @@ test("an operator that is not known counts as reading everything", () => {
 test("a principal in the scope is read", () => {
   const parsed = policyToJson('permit (principal == Principal::"t/a", action, resource);');
   expect(parsed.type === "success" && inputsRead(parsed.json, catalogue)).toEqual(identity);
-});
-
-test("inputs are those of both layers' policies for the action, and what decides after them", async () => {
-  const files = {
-    ...openFiles,
-    "platform/b.cedar":
-      '@id("b") forbid (principal, action in Action::"keyOperation", resource) when { context.claimed has purpose };',
-    "default/b.cedar":
-      '@id("b") @required_scopes("s") permit (principal, action == Action::"wrap", resource) when { context.claimed.labels.contains("a") };',
-  };
-  const engine = await engineOf(files);
-  expect(engine.decide(ask("protect")).inputs).toEqual([]);
-  expect(engine.decide(ask("unwrap")).inputs).toEqual(["purpose"]);
-  expect(engine.decide(ask("wrap")).inputs).toEqual(["caller.scopes", "labels", "purpose"]);
-  const restricted = await engineOf(files, {
-    keyReferences: [{ pattern: "kms://*", mode: "wrapped_key_reference", origin: "kms", tenants: [] }],
-  });
-  expect(restricted.decide(ask("protect")).inputs).toEqual(["key_reference"]);
-});
-
-test("what is read of a principal by way of an entity depends on the caller", () => {
-  const schema = "namespace Org { entity Key = { owner?: Principal }; }";
-  const entities = { schemaFile: "org.cedarschema", schema, files: {}, references: { key_reference: "Org::Key" } };
-  const known = inputCatalogue({ entities });
-  const read = (condition: string) => {
-    const parsed = policyToJson(`permit (principal, action, resource) when { ${condition} };`);
-    if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
-    return inputsRead(parsed.json, known);
-  };
-  expect(read("context.claimed.key_entity.owner == principal")).toEqual([...identity, "key_reference"]);
-  expect(read("context.claimed.key_entity.owner.scopes == principal.scopes")).toEqual([...known.names].sort());
-  expect(read("context.claimed.key_entity.owner has subject")).toEqual([...known.names].sort());
 });

@@ -1,7 +1,6 @@
 /** What operators write of what was registered, in tests and for explanations. */
 import { expect, test } from "vitest";
 import { parseQueryText } from "../../../src/policy/model/query.ts";
-import { engineOf, openFiles } from "./harness.ts";
 
 const asked = {
   tenant: "tenant-a",
@@ -33,16 +32,3 @@ test.each([
   [{ resource: { kind: "a" }, registered_at: 1.5 }, "registered.registered_at must be an integer"],
   [{ resource: { kind: "a" }, attributes: { a: 1 } }, "registered.attributes.a must be text"],
 ])("%j is refused", (registered, message) => expect(() => parse(registered)).toThrow(message));
-
-test("an explanation shows what was registered among what was read", async () => {
-  const reading =
-    '@id("r") permit (principal, action, resource) when { context has registered && context.registered.labels_ever.contains("a") };';
-  const engine = await engineOf({ ...openFiles, "default/all.cedar": reading });
-  const text = JSON.stringify({ ...asked, registered: { resource: { kind: "record" }, labels: ["a"] } });
-  const [, tenant] = engine.explain(parseQueryText(text)).layers;
-  expect(tenant?.policies[0]).toMatchObject({
-    decided: true,
-    inputs: { registered: true, "registered.labels_ever": ["a"] },
-  });
-  engine.release();
-});

@@ -8,7 +8,6 @@ import {
   segmentLeaves,
   unpackTerms,
   wantedTerms,
-  withoutLeaves,
 } from "../../../src/stores/sql/term-segment.ts";
 
 /** Of few bytes, so that one term stands across the entries of others. */
@@ -65,41 +64,6 @@ test("a term finds its leaves, each once and in order", () => {
     }),
   );
 });
-
-test("without a leaf nothing of it is left", () => {
-  fc.assert(
-    fc.property(segment, ({ firstLeaf, rows }) => {
-      const packed = packTerms(firstLeaf, rows);
-      const gone = rows[0]?.leafIndex as number;
-      const rest = withoutLeaves(firstLeaf, packed, new Set([gone]));
-      expect(named(unpackTerms(firstLeaf, rest))).toEqual(named(rows.filter(({ leafIndex }) => leafIndex !== gone)));
-      for (const { term: asked } of rows)
-        if (rows.every((row) => row.leafIndex === gone || Buffer.compare(row.term, asked) !== 0))
-          expect(Buffer.from(rest).includes(asked)).toBe(isAcross(rest, asked));
-    }),
-  );
-});
-
-test("without some leaves nothing of them is left, and without others it is what it was", () => {
-  fc.assert(
-    fc.property(segment, fc.array(fc.nat(segmentLeaves)), ({ firstLeaf, rows }, positions) => {
-      const packed = packTerms(firstLeaf, rows);
-      const gone = new Set(positions.map((position) => firstLeaf + position));
-      const left = rows.filter(({ leafIndex }) => !gone.has(leafIndex));
-      const rest = withoutLeaves(firstLeaf, packed, gone);
-      expect(named(unpackTerms(firstLeaf, rest))).toEqual(named(left));
-      expect(rest === packed).toBe(left.length === rows.length);
-    }),
-  );
-});
-
-/** Whether the bytes of other entries happen to make the term. */
-function isAcross(packed: Uint8Array, asked: Uint8Array): boolean {
-  const bytes = Buffer.from(packed);
-  for (let at = bytes.indexOf(asked); at !== -1; at = bytes.indexOf(asked, at + 1))
-    if (at % entryBytes !== 0) return true;
-  return false;
-}
 
 test.each([-1, segmentLeaves])("a leaf %i behind the first is of no segment", (position) => {
   const rows = [{ leafIndex: 100 + position, term: new Uint8Array(16) }];

@@ -7,7 +7,6 @@ import {
   maxReliedOn,
   newestRegistration,
   type Registration,
-  reliedOn,
 } from "../../../../src/ledger/artifacts/registrations.ts";
 import { must } from "../../domain/world.ts";
 
@@ -108,59 +107,6 @@ test("strangers change nothing of what a decision vouches for, wherever they com
       expect(own).toEqual(countingRegistrations(all));
     }),
   );
-});
-
-test("a stranger without a decision changes nothing of what another registered first", () => {
-  fc.assert(
-    fc.property(
-      history.filter((all) => all.length > 0),
-      (all) => {
-        const leafIndex = all.length;
-        const stranger = { leafIndex, principalId: principal("x"), matched: false, rewraps: false, labels: ["x"] };
-        expect(said([...all, stranger])).toEqual(said(all));
-      },
-    ),
-  );
-});
-
-test("what is relied on says the same as all, with any of the others beside it", () => {
-  fc.assert(
-    fc.property(history, fc.array(fc.boolean(), { minLength: 12, maxLength: 12 }), (all, kept) => {
-      const relied = new Set(reliedOn(countingRegistrations(all)));
-      const some = all.filter((one, position) => relied.has(one) || kept[position] === true);
-      expect(said(some)).toEqual(said(all));
-      const counting = new Set(countingRegistrations(all));
-      expect(countingRegistrations(some)).toEqual(some.filter((one) => counting.has(one)));
-    }),
-  );
-});
-
-test("an index that grows by parts is the one of all at once", () => {
-  fc.assert(
-    fc.property(history, fc.array(fc.nat(12)), (all, cuts) => {
-      const index = new Map<number, boolean>();
-      const ends = [...new Set([...cuts.filter((cut) => cut < all.length), all.length])].sort((a, b) => a - b);
-      let first = 0;
-      for (const end of ends) {
-        const known = all.filter(({ leafIndex }) => index.get(leafIndex) === true);
-        const { added, superseded } = indexChange(known, all.slice(first, end));
-        for (const { leafIndex, isReliedOn } of added) index.set(leafIndex, isReliedOn);
-        for (const leafIndex of superseded) index.set(leafIndex, false);
-        first = end;
-      }
-      const counting = countingRegistrations(all);
-      expect([...index.keys()].sort((a, b) => a - b)).toEqual(leavesOf(counting));
-      const relied = [...index].flatMap(([leafIndex, isReliedOn]) => (isReliedOn ? [leafIndex] : []));
-      expect(relied.sort((a, b) => a - b)).toEqual(leavesOf(reliedOn(counting)));
-    }),
-  );
-});
-
-test("what is relied on stays few, however often the same is registered", () => {
-  const all = Array.from({ length: 500 }, (_, leafIndex): Registration => {
-    return { leafIndex, principalId: principal("o"), matched: leafIndex % 3 === 1, rewraps: false, labels: ["a"] };
-  });
-  expect(leavesOf(reliedOn(countingRegistrations(all)))).toEqual([0, 1, 499]);
 });
 
 test("of what cannot be known nothing is known ever after", () => {

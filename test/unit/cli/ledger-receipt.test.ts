@@ -44,17 +44,6 @@ test("with --cose, it has a COSE receipt that verifies too, and not in the place
   });
 });
 
-test("during a rotation the new key signs, and who trusts the old one alone still verifies the proof", async () => {
-  const [first] = await served(directory, ["alice"]);
-  const [{ keys: old }] = JSON.parse((await run("keys", "show", "--json")).out).logs;
-  await run("keys", "rotate", ...erasing);
-  await served(directory, ["alice"]);
-  const receipt = await receiptOf(first?.recordId ?? "", "--cose");
-  expect(await verify(receipt)).toMatchObject({ code: 0 });
-  const file = join(directory, "receipt.json");
-  expect((await run("ledger", "receipt", "verify", file, "--key", old[0])).code).toBe(0);
-});
-
 test("an erased record, another tenant's and an unknown one have no receipt", async () => {
   const [first, second] = await served(directory, ["alice", "bob"]);
   await run("ledger", "erase", "--tenant", "alice", "--record", first?.recordId ?? "", ...erasing);

@@ -4,11 +4,8 @@ import { writeFileSync } from "node:fs";
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { base58btc } from "multiformats/bases/base58";
-import { CID } from "multiformats/cid";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
-import { rawCid } from "../../../src/ledger/artifacts/cid.ts";
 import type { Appended } from "../../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
@@ -268,14 +265,6 @@ describe("what was recorded of one artifact", () => {
       expect([text, JSON.parse(out).found]).toMatchObject([text, [{ record_id: recorded?.recordId }]]);
     }
   });
-
-  test("is found by its CID in another base", async () => {
-    const cid = rawCid(hex);
-    const other = CID.parse(cid).toString(base58btc);
-    const [recorded] = await serve("alice", { kind: "evidence", request: { artifact_cid: cid } }, aboutIt);
-    const { out } = await run("search", "--tenant", "alice", "--json", "--cid", other);
-    expect(JSON.parse(out).found).toMatchObject([{ record_id: recorded?.recordId }]);
-  });
 });
 
 test("an event with an unlisted outcome is found as unknown, one that failed for a reason as failed", async () => {
@@ -288,12 +277,6 @@ test("an event with an unlisted outcome is found as unknown, one that failed for
     const { out } = await run("search", "--tenant", "alice", "--json", "--outcome", word);
     expect(JSON.parse(out).found).toMatchObject([{ record_id: records[position]?.recordId }]);
   }
-});
-
-test("search of a tenant without a log says so", async () => {
-  await serve("alice", {});
-  expect(await run("search", "--tenant", "carol")).toMatchObject({ code: 1, err: "tenant carol has no log\n" });
-  expect(await run("search", "--tenant", "..")).toMatchObject({ code: 1, err: "--tenant: is not a tenant id\n" });
 });
 
 test("reindex builds what was lost, and says what cannot be found again", async () => {

@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -136,17 +136,6 @@ test.each([
   ["--max-changes", "many"],
 ])("%s %s is refused", async (option, value) => {
   expect(await diff(option, value)).toMatchObject({ code: 1, err: expect.stringContaining(option) });
-});
-
-test("a forbid that is laid over the sample directory is found", async () => {
-  const samples = join(import.meta.dirname, "../../../policies");
-  cpSync(samples, join(root, "changed"), { recursive: true });
-  writeFileSync(join(root, "changed", "default", "more.cedar"), forbid("context.claimed has purpose"));
-  const { out, code } = await run("diff", samples, join(root, "changed"), "--json");
-  const { ways } = JSON.parse(out);
-  expect(code).toBe(1);
-  expect(new Set(ways.map(({ kind }: { kind: string }) => kind))).toEqual(new Set(["denies"]));
-  expect(await run("diff", samples, samples)).toMatchObject({ code: 0 });
 });
 
 test("check names what applies to no request, and fails by it where it is strict", async () => {

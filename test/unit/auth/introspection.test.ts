@@ -267,11 +267,6 @@ describe("beside other issuers", () => {
     expect(asked).toHaveLength(2);
   });
 
-  test("alone, it does not see tokens of others either", async () => {
-    expect(await reasonOf(jwt(jwts.url))).toBe("invalid_token");
-    expect(asked).toEqual([]);
-  });
-
   test("several that are asked have prefixes, and each sees its own alone", async () => {
     const two = (one: string, other: string) => [
       entry({ introspection: rule({ tokenPrefix: one }) }),

@@ -265,14 +265,6 @@ describe("rotation", () => {
     expect(await call(second)).toBeDefined();
   });
 
-  test("when every key is withdrawn, none verifies any more", async () => {
-    await ready();
-    issuer.keys = [];
-    await nextFetch(5 * minute);
-    expect(world.status()).toEqual({ issuerReady: false, detail: "the issuer publishes no signature keys" });
-    expect(await reasonOf(call(first))).toBe("issuer_unavailable");
-  });
-
   test("keys for encryption, symmetric and strange ones are left out", async () => {
     const secret = { kty: "oct", k: "c2VjcmV0", kid: "first", alg: "HS256" };
     issuer.keys = [secret, { ...second.publicJwk, use: "enc" }, { kty: "XYZ" }, first.publicJwk];
@@ -383,14 +375,6 @@ test("closing ends the fetch that is under way", async () => {
   expect(await refusal).toHaveProperty("reason", "issuer_unavailable");
   expect(time.pending()).toBe(0);
   expect(world.events).toEqual([]);
-});
-
-test("closing calls off the next fetch, and may be done twice", async () => {
-  await ready();
-  expect(time.pending()).toBe(1);
-  world.close();
-  world.close();
-  expect(time.pending()).toBe(0);
 });
 
 function documents(url: string, path: string, keySet: unknown): unknown {

@@ -1,5 +1,5 @@
 /** Several issuers, each with tenants of its own: nothing of one counts for, or is felt by, another. */
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parseTenantId } from "../../../src/base/ids.ts";
 import type { IssuerEntry, TenantRule } from "../../../src/base/issuers.ts";
 import { issuerEntry, type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
@@ -154,26 +154,6 @@ test("the tokens of an issuer with one tenant need not name it, and may name no 
   expect(overreaches()).toHaveLength(1);
 });
 
-test("an issuer that is away is named, and takes nothing from the other's callers", async () => {
-  await b.stop();
-  world.start();
-  await expect.poll(() => world.status().issuerReady).toBe(true);
-  expect(world.status().remark).toContain(`1 of 2 issuers have problems: ${b.url}: `);
-  expect(await tenantOf(tokenOf(a))).toBe("acme");
-  expect(await reasonOf(tokenOf(b))).toBe("issuer_unavailable");
-  expect(world.issuerOf(idOf("acme"))).toMatchObject({ entry: { issuer: a.url }, issuerReady: true });
-  expect(world.issuerOf(idOf("umbrella-1"))).toMatchObject({ entry: { issuer: b.url }, issuerReady: false });
-  expect(world.issuerOf(idOf("nobody"))).toBeUndefined();
-});
-
-test("both away is not ready", async () => {
-  await a.stop();
-  await b.stop();
-  world.start();
-  await expect.poll(() => world.status().detail).toContain(`2 of 2 issuers have problems: ${a.url}: `);
-  expect(world.status().issuerReady).toBe(false);
-});
-
 test("invented key ids of one issuer use up its fetches, and not the other's", async () => {
   await started();
   const invented = () => tokenOf(a, {}, { kid: `invented-${Math.random()}` });
@@ -199,18 +179,6 @@ describe("other issuers, while the service runs,", () => {
     time.advance(3_600_000);
     await expect.poll(() => a.fetches.discovery).toBeGreaterThan(1);
     expect(b.fetches.discovery).toBe(asked);
-  });
-
-  test("fetch the keys of a new one, and not again those of one that stays", async () => {
-    const c = await startStaticIssuer([keyA.publicJwk]);
-    onTestFinished(() => c.stop());
-    const asked = a.fetches.keys;
-    const known = tokenOf(a);
-    world.replaceIssuers([...entriesOf(), issuerEntry(c.url, { tenants: listed("initech") })]);
-    const token = mintToken(keyA, claimsOf(c.url, time.now(), { tenant_id: "initech" }));
-    expect(await tenantOf(token)).toBe("initech");
-    expect(await tenantOf(known)).toBe("acme");
-    expect(a.fetches.keys).toBe(asked);
   });
 
   test("have other tenants at once", async () => {

@@ -2,7 +2,6 @@
 
 import { generateKeyPairSync } from "node:crypto";
 import fc from "fast-check";
-import { decodeJwt, decodeProtectedHeader } from "jose";
 import { describe, expect, test } from "vitest";
 import { createSessionTokens, parseSessionKeys } from "../../../src/auth/session-tokens.ts";
 import { callerAddress } from "../../../src/auth/trusted-ingress.ts";
@@ -63,28 +62,6 @@ describe("a token", () => {
     const sign = (certificateThumbprint?: string) => tokens.sign({ ...grant, certificateThumbprint });
     return { authenticator, issuer, foreign, keys, name, sign };
   }
-
-  test("says who the client is, and is taken beside the issuer's", async () => {
-    const { authenticator, issuer, foreign, sign, name } = await world();
-    const { accessToken, expiresInSeconds } = await sign();
-    expect(expiresInSeconds).toBe(300);
-    expect(decodeProtectedHeader(accessToken)).toMatchObject({ typ: "at+jwt", alg: "EdDSA" });
-    const issuedAt = Math.floor(time.now() / 1000);
-    expect(decodeJwt(accessToken)).toEqual({
-      ...{ iss: name, aud: "api://svc-platform-api", sub: "payroll", client_id: "payroll", tenant_id: "tenant-a" },
-      ...{ principal_id: "payroll", scope: "a b", iat: issuedAt, exp: issuedAt + 300, jti: expect.any(String) },
-    });
-    expect(await authenticator.authenticate(bearer(accessToken), patient)).toEqual({
-      tenantId: "tenant-a",
-      principalId: "payroll",
-      subject: "payroll",
-      authSource: "session_token",
-      scopes: ["a", "b"],
-    });
-    const theirs = mintToken(foreign, claimsOf(issuer.url, time.now()));
-    expect(await authenticator.authenticate(bearer(theirs), patient)).toHaveProperty("authSource", "bearer_token");
-    await issuer.stop();
-  });
 
   test("of one issuer cannot pass for the other's", async () => {
     const { authenticator, issuer, foreign, name, keys } = await world();

@@ -1,21 +1,12 @@
 import { hash } from "node:crypto";
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { TokenOptions } from "../../../src/auth/access-tokens.ts";
 import { cacheVerifications, type RefusedToken, type Verification } from "../../../src/auth/token-cache.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
-import { claimsOf, type Members, mintToken, newTestKey, withPart } from "../../harness/tokens.ts";
-import {
-  authenticatorOf,
-  bearer,
-  inboundOf,
-  type ManualTime,
-  manualTime,
-  patient,
-  refusalOf,
-  type World,
-} from "./world.ts";
+import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
+import { authenticatorOf, bearer, inboundOf, type ManualTime, manualTime, patient, refusalOf } from "./world.ts";
 
 const minute = 60_000;
 
@@ -276,70 +267,6 @@ describe("behind the authenticator", () => {
     time.advance(30_000);
     expect(await call(unknown)).toHaveProperty("tenantId");
     issuer.keys = [first.publicJwk];
-  });
-
-  describe("what is looked at of a token that is refused, by the verifier itself", () => {
-    afterEach(() => void vi.restoreAllMocks());
-
-    /** Sends a token three times; resolves with whether any of it was read, and how often its signature was checked. */
-    async function looksAt(world: World, token: string) {
-      const read = vi.spyOn(JSON, "parse");
-      const checked = vi.spyOn(crypto.subtle, "verify");
-      const reasons = new Set<string>();
-      const looks: [isRead: boolean, checks: number][] = [];
-      for (let call = 0; call < 3; call++) {
-        reasons.add(await reasonOf(world.authenticate(bearer(token), patient)));
-        looks.push([read.mock.calls.length > 0, checked.mock.calls.length]);
-        read.mockClear();
-        checked.mockClear();
-      }
-      return { looks, reasons: [...reasons] };
-    }
-    const time = manualTime();
-    const own = (changes: Members = {}, header: Members = {}) =>
-      mintToken(first, claimsOf(issuer.url, time.now(), changes), header);
-    const seconds = time.now() / 1000;
-    const forged = { ...newTestKey("ES256", "first"), kid: "first" };
-
-    test.each<[string, () => string, reason: string, checks: number]>([
-      ["whose payload is no JSON", () => withPart(own(), 1, "e30x"), "invalid_token", 0],
-      ["whose header is no JSON", () => withPart(own(), 0, "e30x"), "invalid_token", 0],
-      ["of another type", () => own({}, { typ: "dpop+jwt" }), "invalid_token", 0],
-      ["that is an ID token", () => own({ nonce: "n" }), "invalid_token", 0],
-      ["that has expired", () => own({ exp: seconds - 31 }), "expired_token", 0],
-      ["for another audience", () => own({ aud: "another" }), "invalid_token", 0],
-      ["of another issuer", () => own({ iss: "https://another.example" }), "invalid_token", 0],
-      ["that names no tenant", () => own({ tenant_id: 7 }), "invalid_token", 0],
-      ["that another key has signed", () => mintToken(forged, claimsOf(issuer.url, time.now())), "invalid_token", 1],
-      ["whose signature was changed", () => withPart(own(), 2, "A".repeat(86)), "invalid_token", 1],
-    ])("one %s: at first, and no more", async (_name, token, reason, checks) => {
-      const { looks, reasons } = await looksAt(await started(time), token());
-      expect(reasons).toEqual([reason]);
-      expect(looks).toEqual([
-        [true, checks],
-        [false, 0],
-        [false, 0],
-      ]);
-    });
-
-    test.each<[string, () => string]>([
-      ["before its time", () => own({ nbf: seconds + 31 })],
-      ["issued in the future", () => own({ iat: seconds + 31 })],
-      ["of a key that is not known", () => mintToken(second, claimsOf(issuer.url, time.now()))],
-    ])("one %s: every time", async (_name, token) => {
-      const { looks } = await looksAt(await started(time), token());
-      expect(looks.map(([isRead]) => isRead)).toEqual([true, true, true]);
-    });
-
-    test("one whose issuer is away: every time", async () => {
-      issuer.answer = (_path, response) => void response.writeHead(500).end();
-      onTestFinished(() => {
-        issuer.answer = undefined;
-      });
-      const { looks, reasons } = await looksAt(await started(time), own());
-      expect(reasons).toEqual(["issuer_unavailable"]);
-      expect(looks.map(([isRead]) => isRead)).toEqual([true, true, true]);
-    });
   });
 
   test("a forged token does not stand in the way of a key that makes it good", async () => {

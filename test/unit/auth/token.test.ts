@@ -275,20 +275,6 @@ test("the claims have the configured names and no others", async () => {
   expect(await refusalOf(standard)).toHaveProperty("reason", "invalid_token");
 });
 
-test("where the type at+jwt is asked for, no other will do, nor does it make up for the claims of another", async () => {
-  const authenticator = authenticatorOf(issuer.url, time, {
-    issuers: [issuerEntry(issuer.url, { requireAtJwt: true })],
-  });
-  authenticator.start();
-  const call = (typ: unknown, overrides: Members = {}) =>
-    authenticator.authenticate(bearer(mintToken(key, claims(overrides), { typ })), patient);
-  for (const typ of ["at+jwt", "application/AT+JWT"]) expect(await call(typ)).toHaveProperty("tenantId");
-  for (const typ of ["JWT", "jwt", undefined, "id+jwt", ["at+jwt"]]) {
-    expect(await refusalOf(call(typ))).toHaveProperty("reason", "invalid_token");
-  }
-  expect(await refusalOf(call("at+jwt", { typ: "ID" }))).toHaveProperty("reason", "invalid_token");
-});
-
 test("nothing of a token is in its refusal, the cause for the log included", async () => {
   const secretish = "s3cr3t-value";
   const token = mintToken(key, claims({ aud: secretish, sub: secretish }), { [secretish]: secretish });

@@ -1,4 +1,3 @@
-import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseQuotaFile } from "../../../src/config/data-files.ts";
 
@@ -32,25 +31,6 @@ describe("a file of quotas", () => {
     const names = ["0123", "1e3", "0x1F", "12345678901234567890", "null", "true", "1.0", "2026-01-01"];
     const { tenants } = parseQuotaFile(`tenants:\n${names.map((name) => `  ${name}: {}`).join("\n")}\n`);
     expect([...tenants.keys()]).toEqual(names);
-  });
-
-  test("says the same in JSON and in YAML, however it is written", () => {
-    const names = fc.constantFrom("tenant-a", "42", "1e3", "constructor", "b");
-    const quota = fc.record({
-      limit: fc.integer({ min: 1, max: 1e9 }),
-      period_seconds: fc.integer({ min: 1, max: 60 }),
-    });
-    const quotas = fc.dictionary(fc.constantFrom("requests", "records", "artifact_bytes"), fc.option(quota));
-    const content = fc.record({ default: quotas, tenants: fc.dictionary(names, quotas) });
-    fc.assert(
-      fc.property(content, fc.constantFrom(0, 2), (table, indent) => {
-        const json = JSON.stringify(table, undefined, indent);
-        const read = parseQuotaFile(json);
-        // The comment makes it YAML.
-        expect(parseQuotaFile(`${json} # quotas`)).toEqual(read);
-        expect([...read.tenants.keys()].sort()).toEqual(Object.keys(table.tenants).sort());
-      }),
-    );
   });
 
   test("may be JSON, and empty", () => {

@@ -254,17 +254,6 @@ describe("TLS files", () => {
   });
 
   test.each([
-    ["/text", "/own.key", "SVC_OPS_TLS_CERT: holds no certificate"],
-    ["/own.pem", "/text", "SVC_OPS_TLS_KEY: is not a private key"],
-    ["/own.pem", "/other.key", "SVC_OPS_TLS_KEY: is not the key of SVC_OPS_TLS_CERT"],
-    ["/own.pem", undefined, "SVC_OPS_TLS_CERT: needs SVC_OPS_TLS_KEY"],
-    [undefined, "/own.key", "SVC_OPS_TLS_KEY: needs SVC_OPS_TLS_CERT"],
-  ])("operator listener: certificate %s, key %s", (SVC_OPS_TLS_CERT, SVC_OPS_TLS_KEY, problem) => {
-    const env = { SVC_OPS_TLS_CERT, SVC_OPS_TLS_KEY };
-    expect(problemsOf(env, undefined, files)).toEqual([expect.stringContaining(problem)]);
-  });
-
-  test.each([
     ["/none", "SVC_TLS_CLIENT_CA: cannot be read (ENOENT)"],
     ["/text", "SVC_TLS_CLIENT_CA: holds no certificate"],
   ])("client authorities %s", (SVC_TLS_CLIENT_CA, problem) => {

@@ -112,14 +112,6 @@ describe("quotas", () => {
     expect(state.asked).toBe(asked);
   });
 
-  test("ask once for all calls that wait at a time", async () => {
-    const { state, gateway } = world(requestsOf(10));
-    const { isLetIn } = gateway();
-    const found = await Promise.all(Array.from({ length: 64 }, () => isLetIn()));
-    expect(found.filter((isIn) => isIn)).toHaveLength(10);
-    expect(state.asked).toBeLessThan(5);
-  });
-
   test("never let in more than the limit over any number of gateways, whichever is killed when", async () => {
     const step = fc.oneof(
       { weight: 20, arbitrary: fc.record({ call: fc.nat(3), times: fc.integer({ min: 1, max: 40 }) }) },

@@ -10,7 +10,6 @@ import { reliedOnIds } from "../../../src/ledger/search/summary.ts";
 import { createWorld, decisionRoutes, described, identity, sha256 } from "./world.ts";
 
 const digest = `sha256:${sha256("artifact")}`;
-const other = `sha256:${sha256("another")}`;
 const plan = { ...described, operation: "access" as const, artifact_digest: digest };
 
 function found(leafIndex: number, change: object = {}, citation = "none"): FoundRegistration {
@@ -99,24 +98,6 @@ function setUp() {
   const world = createWorld();
   return { ...world, ...decisionRoutes(world.dependencies) };
 }
-
-test("is looked up where a policy reads it, recorded by its place, and part of the question", async () => {
-  const { engine, ledger, protection } = setUp();
-  engine.registered = true;
-  ledger.registered.set(digest, [found(4, {}, "matched")]);
-  await protection.plan(identity(), { ...plan, artifact_digest: digest.replace("sha256", "sha-256") });
-  expect(engine.queries.at(-1)?.registered).toMatchObject({ labels: ["label-4"] });
-  const { outcome } = ledger.records[0] ?? {};
-  expect(outcome?.registered).toEqual([{ leaf_index: 4, record_id: "record-4" }]);
-  expect(reliedOnIds(outcome ?? {})).toEqual(["record-4"]);
-  expect(JSON.stringify(outcome)).not.toContain("label-4");
-
-  await protection.resolve(identity(), { ...plan, artifact_digest: other });
-  expect(engine.queries.at(-1)).not.toHaveProperty("registered");
-  expect(ledger.records[1]?.outcome.registered).toEqual([]);
-  await protection.plan(identity(), { ...described, operation: "access" });
-  expect(ledger.records[2]?.outcome.registered).toBeUndefined();
-});
 
 test("is not looked up where no policy reads it", async () => {
   const { ledger, protection } = setUp();

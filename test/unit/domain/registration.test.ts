@@ -126,26 +126,6 @@ test("a CID without object is kept; one that does not parse gets a warning", asy
   expect(ledger.records[0]?.outcome).toMatchObject({ artifact_cid: "mine" });
 });
 
-test.each([
-  ["https://user:pw@host/a?sig=1", "https://host/a", true],
-  ["?sig=1", undefined, true],
-  ["s3://archive/a.tdf", "s3://archive/a.tdf", false],
-])("locator %s is recorded as %s", async (artifact_locator, recorded, isWarned) => {
-  const { register, ledger } = setUp();
-  const answer = await register({ artifact_locator });
-  expect(ledger.records[0]?.request.artifact_locator).toBe(recorded);
-  expect(answer.requestSummary.artifactLocatorPresent).toBe(true);
-  expect(answer.warnings.some((text) => text.startsWith("artifact_locator"))).toBe(isWarned);
-});
-
-test("what bootstrap does not list is refused", async () => {
-  const { register } = setUp({ supportedOperations: ["protect"], supportedProfiles: ["tdf"] });
-  await expect(register({ operation: "rewrap", artifact_profile: "envelope" })).rejects.toMatchObject({
-    reason: "invalid_request",
-    details: { violations: [{ field: "operation" }, { field: "artifact_profile" }] },
-  });
-});
-
 test("nothing is accepted when it cannot be recorded", async () => {
   const { register, ledger } = setUp();
   ledger.gate = Promise.reject(new Error("store is down"));

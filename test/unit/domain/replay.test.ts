@@ -203,18 +203,6 @@ test("an absent member differs from one that is there", async () => {
   });
 });
 
-test("what cannot be evaluated again says why", async () => {
-  const { archive, ledger, decisionId, engine } = await decided(openFiles);
-  const replay = (changes: Partial<typeof archive>, tenant = tenantId) =>
-    replayDecision({ ...archive, ...changes }, tenant, decisionId, engine);
-  expect(await replay({}, identity("tenant-b").caller.tenantId)).toBe("unknown");
-  expect(await replay({ find: async () => "erased" })).toBe("erased");
-  const record = storedAt(ledger, 0);
-  expect(await replay({ find: async () => ({ ...record, kind: "evidence" }) })).toBe("not_a_decision");
-  expect(await replay({ policyRevision: async () => undefined })).toBe("revision_missing");
-  expect(await replay({ policyRevision: async () => `${engine.content} ` })).toBe("revision_missing");
-});
-
 test("a bundle of another engine is named as such; one that no longer compiles is refused", async () => {
   const { archive, ledger, decisionId, engine } = await decided(openFiles);
   const bundle = must(parseBundleContent(engine.content, engine.revision));

@@ -24,19 +24,6 @@ describe("a line", () => {
     });
   });
 
-  test("below the level is not written", () => {
-    const { logger, lines } = capture("warn");
-    logger.info({}, "quiet");
-    logger.warn({}, "loud");
-    expect(lines).toHaveLength(1);
-  });
-
-  test("of a child carries its fields", () => {
-    const { logger, only } = capture();
-    logger.child({ room: "store" }).error({}, "lost");
-    expect(only()).toMatchObject({ room: "store", level: "error" });
-  });
-
   test("breaks no line whatever the text", () => {
     const { logger, lines } = capture();
     logger.info({ text: "a\nb\u2028c\u0000" }, 'quote " and\r\n{"level":"fatal"}');

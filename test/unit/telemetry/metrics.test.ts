@@ -6,33 +6,6 @@ beforeEach(() => {
   metrics = createMetrics({ process: false, clock: { now: () => 5_000 }, build: { version: "1.2.3", node: "26.1.0" } });
 });
 
-test("two services share nothing", async () => {
-  const other = createMetrics({ process: false });
-  metrics.appendFailed();
-  expect((await other.expose()).body).toContain("svc_append_failures_total 0");
-});
-
-test("the process's own are there where they are asked for", async () => {
-  const own = createMetrics({ process: true });
-  expect((await own.expose()).body).toContain("process_resident_memory_bytes");
-  expect((await metrics.expose()).body).not.toContain("process_resident_memory_bytes");
-});
-
-test("metrics name one policy revision in force, and whether it is the newest", async () => {
-  metrics.policyLoaded("sha256:a");
-  metrics.policyLoaded("sha256:b");
-  metrics.policyRefused("refused");
-  const lines = (await metrics.expose()).body.split("\n");
-  expect(lines.filter((line) => line.startsWith("svc_policy_"))).toEqual([
-    'svc_policy_loads_total{result="loaded"} 2',
-    'svc_policy_loads_total{result="refused"} 1',
-    "svc_policy_stale 1",
-    'svc_policy_revision_info{revision="sha256:b"} 1',
-    "svc_policy_loaded_timestamp_seconds 5",
-    "svc_policy_sets_disagreeing 0",
-  ]);
-});
-
 test("evidence counts as expected for allowed decisions that expect some, and as arrived for events that match", async () => {
   metrics.decided("t", "protect", true, true);
   metrics.decided("t", "protect", true, false);

@@ -1,7 +1,5 @@
 /** A store that is not what it was signs nothing, and says so. */
-import fs, { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { syncBuiltinESMExports } from "node:module";
-import { dirname, join } from "node:path";
+import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { ServiceLedger } from "../../src/ledger/append/ledger.ts";
 import type { LogState } from "../../src/ledger/ports/store.ts";
@@ -287,29 +285,6 @@ test("the anchor survives the process, and the writer's store the machine", () =
     }
   };
   expect([pragma("machine"), pragma("process")]).toEqual([2, 1]);
-});
-
-test.each(["path", "anchorPath"] as const)("a start with its %s on small blocks is refused", async (which) => {
-  const roomy = dirname(fixture.path);
-  const small = join(roomy, "small");
-  mkdirSync(small);
-  const store = {
-    path: join(roomy, "other.db"),
-    anchorPath: join(roomy, "other.anchor"),
-    [which]: join(small, "file"),
-  };
-  const { statfsSync } = fs;
-  fs.statfsSync = ((path: string) => ({ bsize: path === small ? 1_024 : 4_096 })) as unknown as typeof statfsSync;
-  syncBuiltinESMExports();
-  try {
-    await expect(fixture.open({ clock, random, ...store })).rejects.toMatchObject({
-      ...refused,
-      message: expect.stringContaining(`${store[which]} would be on a file system with blocks of 1024 bytes`),
-    });
-  } finally {
-    fs.statfsSync = statfsSync;
-    syncBuiltinESMExports();
-  }
 });
 
 test("another origin is refused once there is a log, and its own is served again", async () => {

@@ -56,7 +56,6 @@ function handTimers() {
   };
 }
 
-const exchangeTimeoutMs = 2_000;
 const quorumWaitMs = 5_000;
 const retryMs = 1_000;
 
@@ -168,27 +167,6 @@ describe("with an anchor file, witnesses follow", () => {
     verifyCosignature(note, witness());
     expect(await witnessing.readiness.remark?.()).toContain("ECONNREFUSED");
     await expect(append(1)).resolves.toHaveLength(1);
-  });
-
-  test("a witness that is down is asked again until it is back", async () => {
-    const { port } = new URL(witness().url);
-    await witness().stop();
-    await open();
-    await append(2);
-    expect((await checkpoint()).names).toHaveLength(1);
-    witnesses = [await startWitness({ logKeys, port: Number(port) })];
-    await timers.fire(retryMs);
-    await vi.waitFor(() => expect(witnessing.readiness.remark?.()).toBeUndefined(), { interval: 2 });
-    expect(seenSizes()).toEqual([3]);
-  });
-
-  test("one that does not answer is given up in time", async () => {
-    await open();
-    witness().hold();
-    await append(1);
-    await timers.fire(exchangeTimeoutMs);
-    await vi.waitFor(() => expect(changes.at(-1)).toContain("no answer within 2000 ms"), { interval: 2 });
-    expect((await checkpoint()).names).toHaveLength(1);
   });
 
   const say =

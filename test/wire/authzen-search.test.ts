@@ -145,10 +145,6 @@ describe("resources", () => {
     expect(ids(await search("resource", { ...bob, resource: { type: "route" }, context: { candidates } }))).toEqual([]);
   });
 
-  test("an id of the resource that is searched for is ignored", async () => {
-    expect(ids(await search("resource", { ...readable, resource: record("record-1") }))).toEqual(["record-2", "r"]);
-  });
-
   test("what is known of a resource is read of each candidate", async () => {
     const properties = { labels: ["watched"] };
     const candidates = [{ id: "a" }, { id: "b", properties }];
@@ -177,15 +173,6 @@ describe("actions", () => {
     ]);
   });
 
-  test("what the certification scenario finds", async () => {
-    expect(names(await search("action", { ...ofBob, subject: user("alice") }))).toEqual(
-      expect.arrayContaining(["read", "write"]),
-    );
-    const admin = { subject: user("bob", { role: "admin" }), resource: record("record-2", { status: "archived" }) };
-    expect(names(await search("action", admin))).toContain("write");
-    expect(names(await search("action", { ...ofBob, subject: user("nonexistent-user") }))).toEqual([]);
-  });
-
   test("only the candidates, where there are any, each with its properties", async () => {
     const alice = { ...ofBob, subject: user("alice") };
     const candidates = (soft: boolean) => [{ name: "delete", properties: { soft } }, { name: "read" }];
@@ -202,19 +189,6 @@ describe("actions", () => {
     expect([all.status, all.body.error.missing_scopes]).toEqual([403, ["keys.use"]]);
     const context = { candidates: [{ name: "read" }] };
     expect(names(await search("action", { ...ofBob, context }, { token: plain }))).toEqual(["read"]);
-  });
-
-  test("what the deployment does not support is not asked about", async () => {
-    const reading = await serve(policies, { SVC_SUPPORTED_OPERATIONS: "access" });
-    try {
-      const options = { token: await reading.token(), body: ofBob };
-      const { body } = await rest(`${reading.url}/access/v1/search/action`, options);
-      expect(body.context.decisions.map(({ name }: Any) => name)).toEqual([
-        ...["access", "unwrap", "GET", "can_read_todos", "can_read_user", "read"],
-      ]);
-    } finally {
-      await reading.stop();
-    }
   });
 });
 
@@ -422,14 +396,6 @@ describe("pages", () => {
     expect(body.page.next_token).not.toBe("");
     const empty = await pageOf({ limit: 0 }, { context: { candidates: [] } });
     expect(empty.body.page).toEqual({ next_token: "", count: 0 });
-  });
-
-  test("of actions", async () => {
-    const body = { subject: user("bob"), resource: record("record-1") };
-    const first = await search("action", { ...body, page: { limit: 2 } });
-    expect(first.body.results).toEqual([{ name: "access" }, { name: "GET" }]);
-    const second = await search("action", { ...body, page: { token: first.body.page.next_token } });
-    expect(second.body.results).toEqual([{ name: "can_read_todos" }, { name: "can_read_user" }]);
   });
 
   test("a token is of its search alone", async () => {

@@ -336,16 +336,6 @@ test.each([
   }
 });
 
-test("an obligation that is not understood is no permission", async () => {
-  const watched = { ...readsAlice, resource: record("record-1", { labels: ["watched"] }) };
-  const { body: without } = await ask(watched);
-  expect(without).toMatchObject({ decision: false, context: { reasons: ["platform/obligation-not-understood"] } });
-  const context = { understood_obligations: ["watermark"], workload: { application: "viewer" } };
-  const { body } = await ask({ ...watched, context });
-  const obligations = [{ id: "watermark", parameters: { by: "viewer" } }];
-  expect(body).toMatchObject({ decision: true, context: { obligations } });
-});
-
 test("a session token asks for no other subject, whatever its scopes", async () => {
   const client = {
     tenantId: "tenant-a",
@@ -451,14 +441,6 @@ describe("several questions", () => {
       ],
     ]);
     expect(decisions(await ask(90))).toHaveLength(90);
-  });
-
-  test("as many as may be are answered", async () => {
-    const answer = await askMany({
-      ...readsAlice,
-      evaluations: Array.from({ length: 100 }, (_, i) => ({ resource: record(`r${i}`) })),
-    });
-    expect(decisions(answer)).toHaveLength(100);
   });
 });
 

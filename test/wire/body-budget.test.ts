@@ -93,18 +93,6 @@ test("what has no room is refused from its headers, and says when to come back",
   expect(answer.status).toBe(200);
 });
 
-test("who has an answer finds the room that its call had, whichever worker takes the next", async () => {
-  const statuses = new Set<number>();
-  for (let calls = 0; calls < 100; calls++) {
-    const connection = await h1Connect(gateway.url);
-    const body = JSON.stringify(registration(40_000));
-    connection.write(h1Request(`POST ${register.restPath}`, authorized([`Content-Length: ${body.length}`]), body));
-    statuses.add((await connection.next())?.status ?? 0);
-    connection.destroy();
-  }
-  expect([...statuses]).toEqual([200]);
-});
-
 describe("every protocol", () => {
   const message = () => requestFromRest(register, registration(40_000));
   const json = () => Buffer.from(JSON.stringify(toJson(register.desc.input, message())));

@@ -4,7 +4,7 @@ import { fromJson, type JsonValue } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { verifyOpening, verifyRange } from "../../clients/typescript/src/receipts.ts";
+import { verifyRange } from "../../clients/typescript/src/receipts.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import { ItemOutcome, RangeLeafSchema, RangeReceiptSchema } from "../../gen/platform/bulk/v1/common_pb.ts";
 import { BulkDecisionService } from "../../gen/platform/bulk/v1/decisions_pb.ts";
@@ -101,45 +101,6 @@ describe.each(testStores)("%s", (_name, startStore) => {
       expect(brief.items[0]).not.toHaveProperty("leaf");
       expect(JSON.stringify(answer).length).toBeLessThan(JSON.stringify(brief).length);
     }
-  });
-
-  test("an item's opening opens the record that the single route shows whole", async () => {
-    const keys = Array.from({ length: 5 }, () => randomUUID());
-    const answer = await record(keys.map((key) => event(key)));
-    const { places, items } = await verify(answer);
-    for (const [i, key] of keys.entries()) {
-      const headers = { "idempotency-key": key };
-      const { body } = await rest(`${gateway.url}/v1/sdk/evidence`, { token, body: event(key).event, headers });
-      const bytes = Buffer.from(body.ingestion.receipt.record, "base64");
-      const opened = await verifyOpening(places[i] as Any, items[i].leaf, Uint8Array.from(bytes));
-      expect(opened.record).toMatchObject({ record_id: items[i].leaf.recordId, route: "/v1/sdk/evidence" });
-      const next = places[(i + 1) % keys.length] as Any;
-      await expect(verifyOpening(next, items[i].leaf, bytes.toString())).rejects.toThrow("leaf_index");
-    }
-  });
-
-  test("1,000 records, some of them from earlier commits and between those of others, are in one tree", async () => {
-    const items = Array.from({ length: 1000 }, (_, i) => event(randomUUID(), `item-${i}`));
-    const early = items.filter((_, i) => i % 97 === 0);
-    const first: number[] = [];
-    for (const item of early) {
-      const { places } = await verify(await record([item]));
-      first.push(places[0]?.leafIndex as number);
-      await record([event()]);
-    }
-    const answer = await record([...items, items[3]]);
-    expect(answer.error?.code).toBe("invalid_argument");
-    const { places } = await verify(await record(items));
-    expect(places.filter((_, i) => i % 97 === 0).map((place) => place?.leafIndex)).toEqual(first);
-    expect(new Set(places.map((place) => place?.leafIndex)).size).toBe(1000);
-    const size = places[0]?.treeSize;
-    expect(places.every((place) => place?.treeSize === size)).toBe(true);
-    // Nothing is new: they are all in a tree from before.
-    const again = await verify(await record(items));
-    expect(again.places).toEqual(places);
-    const twins = await verify(await record([items[5], event(), items[5]]));
-    expect(twins.places[0]?.leafIndex).toBe(twins.places[2]?.leafIndex);
-    expect(twins.places[0]?.treeSize).toBeGreaterThan(size as number);
   });
 
   test("the verifier takes what generated clients are answered", async () => {

@@ -111,23 +111,6 @@ describe.each(testStores)("%s", (_name, startStore) => {
     expect(again.flatMap(({ result }) => result?.ingestion?.receipt?.leafIndex ?? [])).toEqual(indices);
   });
 
-  test.each([
-    ["brief unless it is said", undefined, true, false],
-    ["full", "full", true, true],
-    ["none", "none", false, false],
-  ])("receipts are %s", async (_, detail, hasReceipt, hasRecord) => {
-    const requests = source<StreamEventsRequest>();
-    requests.send(event(0, randomUUID()));
-    requests.end();
-    const asked = detail === undefined ? headers : { ...headers, "x-svc-receipt": detail };
-    const acknowledged = [];
-    for await (const { items } of clientOf(gateway.url).streamEvents(requests, { headers: asked }))
-      acknowledged.push(...items);
-    const receipts = acknowledged.map(({ result }) => result?.ingestion?.receipt);
-    expect(receipts.map((receipt) => receipt !== undefined)).toEqual([hasReceipt]);
-    expect(receipts.map((receipt) => receipt?.record !== undefined)).toEqual([hasRecord]);
-  });
-
   test("acknowledges before the stream is over, and shows who may not", async () => {
     const requests = source<StreamEventsRequest>();
     const answers = clientOf(gateway.url).streamEvents(requests, { headers })[Symbol.asyncIterator]();

@@ -1,20 +1,15 @@
 /** Attributes of callers that the policy manifest declares: from credentials to decision, record and replay. */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { constants } from "node:http2";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeEach, expect, test, vi } from "vitest";
-import { runCommandLine } from "../../src/cli/run.ts";
-import { wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, startGateway, unpolled } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
-import { h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
+import { h1Connect, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
-import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
-import { captureTerminal } from "../unit/cli/terminal.ts";
 
 const key = newTestKey("ES256", "key");
 const plan = { operation: "access", workload: { application: "wards" }, resource: { kind: "patient" } };
@@ -70,14 +65,6 @@ const ask = async (token: string, headers = {}) =>
 const recordOf = ({ decision }: { decision: { receipt: { record: string } } }) =>
   JSON.parse(Buffer.from(decision.receipt.record, "base64").toString());
 
-async function replay(decisionId: string) {
-  vi.stubEnv("SVC_STORE", `sqlite:${join(gateway.dataDir, "platform.db")}`);
-  vi.stubEnv("SVC_POLICY_DIR", policies);
-  const { terminal, written } = captureTerminal();
-  await runCommandLine(["policy", "replay", "--decision", decisionId, "--tenant", "tenant-a", "--json"], terminal);
-  return JSON.parse(written.out);
-}
-
 test("decide, are recorded, and are shown to the caller alone", async () => {
   await start();
   const { body } = await ask(tokenWith(doctor));
@@ -130,127 +117,6 @@ test("that are required and missing, or of another type, refuse every call and s
 });
 
 const codes = (count: number) => JSON.stringify(Array.from({ length: count }, (_, index) => index.toString(36)));
-const nested = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
-const noClearance = {
-  ...{ code: "unauthenticated", reason: "invalid_token" },
-  message: "the access token carries no valid attribute clearance",
-};
-const tooLong = { code: "unauthenticated", reason: "invalid_token", message: "the Authorization header is too long" };
-
-test("of any size and shape are read, absent or refused, alike on every protocol", async () => {
-  await write(
-    "manifest.yaml",
-    `${declaring}  ward: { type: text }
-  constructor: { type: text }
-  own: { type: text, claim: ["__proto__"] }
-  stringly: { type: text, claim: [toString, valueOf] }
-  on_call: { type: yes_no, claim: realm_access.__proto__ }
-`,
-  );
-  await start();
-  const clients = wireClients(gateway.url);
-  /** Claims as JSON text: objects of the language keep no member `__proto__`, and no number beyond what they hold. */
-  const tokenOf = (claims: string) => {
-    const usual = JSON.stringify(claimsOf(issuer.url, Date.now()));
-    return mintToken(key, `${usual.slice(0, -1)},${claims}}`);
-  };
-  const method = methodOn("/v1/sdk/protection-plan");
-  const two = '"clearance":2';
-  const cases: readonly (readonly [claims: string, expected: object])[] = [
-    [`${two},"realm_access":{"roles":${codes(1_000)}}`, { clearance: 2, roles: JSON.parse(codes(1_000)).sort() }],
-    [`${two},"realm_access":{"roles":${codes(1_001)}}`, { clearance: 2 }],
-    [`${two},"realm_access":{"roles":["a",1]}`, { clearance: 2 }],
-    [`${two},"realm_access":{"roles":["a",["b"]]}`, { clearance: 2 }],
-    [`${two},"realm_access":{"roles":["a","a\\u0000"]}`, { clearance: 2 }],
-    [`${two},"realm_access":{"roles":["\\ud800"]}`, { clearance: 2 }],
-    [`${two},"realm_access":{"roles":[]}`, { clearance: 2, roles: [] }],
-    [`${two},"realm_access":[{"roles":["a"]}]`, { clearance: 2 }],
-    [`${two},"ward":"${"w".repeat(1_024)}"`, { clearance: 2, ward: "w".repeat(1_024) }],
-    [`${two},"ward":"${"w".repeat(1_025)}"`, { clearance: 2 }],
-    [`${two},"realm_access":{"roles":${nested(1_000)}},"other":${nested(1_000)}`, { clearance: 2 }],
-    ['"clearance":9007199254740991', { clearance: 9007199254740991 }],
-    ['"clearance":-9007199254740991', { clearance: -9007199254740991 }],
-    ['"clearance":2e0', { clearance: 2 }],
-    ...["9007199254740992", "9007199254740993", "-9007199254740992", "1e300", "1e999", "2.5", nested(1_000)].map(
-      (value) => [`"clearance":${value}`, noClearance] as const,
-    ),
-    ['"__proto__":{"clearance":2}', noClearance],
-    [
-      `${two},"__proto__":"a","constructor":"b","toString":{"valueOf":"c"}`,
-      { ...{ clearance: 2, constructor: "b" }, own: "a", stringly: "c" },
-    ],
-    [`${two},"realm_access":{"__proto__":{"roles":["doctor"]}}`, { clearance: 2 }],
-    [`${two},"realm_access":{"__proto__":true}`, { clearance: 2, on_call: true }],
-    [`${two},"toString":null,"constructor":{"name":"b"}`, { clearance: 2 }],
-    [`${two},"realm_access":{"roles":${codes(2_500)}}`, tooLong],
-  ];
-  for (const [claims, expected] of cases) {
-    const headers = { authorization: `Bearer ${tokenOf(claims)}` };
-    for (const client of clients) {
-      const outcome = await client.call(method, requestFromRest(method, plan), headers);
-      const seen = "refusal" in outcome ? outcome.refusal : recordOf(outcome.answer).outcome.caller_attributes;
-      if ("reason" in expected) expect(seen, `${client.name} ${claims}`).toMatchObject(expected);
-      else expect(seen, `${client.name} ${claims.slice(0, 80)}`).toEqual(expected);
-    }
-  }
-  expect(gateway.logged.filter((line) => line.includes('"level":"error"'))).toEqual([]);
-
-  // So many groups that the headers are larger than those of any request.
-  const headers = { authorization: `Bearer ${tokenOf(`${two},"realm_access":{"roles":${codes(10_000)}}`)}` };
-  for (const { path, type } of [
-    { path: method.restPath, type: "application/json" },
-    { path: method.rpcPath, type: "application/json" },
-    { path: method.rpcPath, type: "application/grpc-web+proto" },
-  ]) {
-    const lines = [`Authorization: ${headers.authorization}`, `Content-Type: ${type}`, "Content-Length: 0"];
-    const answer = await h1Exchange(gateway.url, h1Request(`POST ${path}`, lines));
-    expect(answer, type).toMatchObject({ status: 431 });
-    expect(JSON.parse(answer?.text ?? "")).toMatchObject({
-      error: { code: "invalid_argument", reason: "invalid_request", message: "request headers are too large" },
-    });
-  }
-  const session = await h2Connect(gateway.url, { maxSendHeaderBlockLength: 1024 * 1024 });
-  // From the second call on the session both know the limit; before that, the header itself is refused.
-  const first = await h2Call(session, { method: "GET", path: "/v1/sdk/whoami", headers });
-  expect([first.status, JSON.parse(first.body.toString()).error]).toMatchObject([401, tooLong]);
-  for (const type of ["application/json", "application/grpc", "application/grpc-web+proto", "application/proto"]) {
-    const path = type === "application/json" ? method.restPath : method.rpcPath;
-    const { status, resetCode } = await h2Call(session, { path, headers: { ...headers, "content-type": type } });
-    expect([status, resetCode], type).toEqual([0, constants.NGHTTP2_ENHANCE_YOUR_CALM]);
-  }
-  await h2Close(session);
-  for (const client of clients) client.close();
-  const { body } = await ask(tokenWith(doctor));
-  expect(body.decision.allow).toBe(true);
-});
-
-test("a decision comes out again years later, whatever is declared then", async () => {
-  await start();
-  const token = tokenWith(doctor);
-  const { decision } = (await ask(token)).body;
-  await write("manifest.yaml", `${manifest}caller_attributes:\n  grade: { type: text, claim: grade }\n`);
-  await write(
-    "default/doctors.cedar",
-    '@id("grades") permit (principal, action, resource) when { principal has grade };\n',
-  );
-  await gateway.app.reload();
-  const other = (await ask(tokenWith({ grade: "a" }))).body;
-  expect(other.decision).toMatchObject({ allow: true, reasons: ["platform/all", "tenant/grades"] });
-  expect(recordOf(other).outcome.caller_attributes).toEqual({ grade: "a" });
-  // The token that was remembered is read again.
-  expect(recordOf((await ask(token)).body).outcome.caller_attributes).toEqual({});
-
-  const replayed = await replay(decision.decision_id);
-  expect(replayed).toMatchObject({ ok: true, status: "reproduced", own: { differences: [] } });
-  expect(replayed.recorded.caller_attributes).toEqual({ clearance: 2, roles: ["doctor", "nurse"] });
-  expect(replayed.current.outcome).toMatchObject({ allow: false });
-
-  await write("manifest.yaml", manifest);
-  await write("default/doctors.cedar", '@id("everybody") permit (principal, action, resource);\n');
-  await gateway.app.reload();
-  expect(recordOf((await ask(token)).body).outcome).not.toHaveProperty("caller_attributes");
-  expect(await replay(other.decision.decision_id)).toMatchObject({ status: "reproduced" });
-});
 
 test("are never taken for those of another claim: what a reload declares is read again", async () => {
   await start();

@@ -1,6 +1,6 @@
 /** Certificates, keys and client authorities that are replaced while the service runs. */
 import { X509Certificate } from "node:crypto";
-import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import https from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -214,29 +214,6 @@ describe("what is wrong changes nothing, and says so", () => {
     await expect.poll(() => shownNow(), patience).toBe(other.thumbprint);
     await expect.poll(async () => (await reloads("tls")).stale, patience).toBe(0);
   });
-});
-
-test("a link that is swapped, as orchestrators do, is followed", async () => {
-  const third = servers.issue("third");
-  for (const [version, { cert, key }] of Object.entries({ v1: first, v2: third })) {
-    mkdirSync(join(folder, version));
-    writeFileSync(join(folder, version, "cert"), cert);
-    writeFileSync(join(folder, version, "key"), key, { mode: 0o600 });
-  }
-  symlinkSync("v1", join(folder, "..data"));
-  for (const [name, path] of [
-    ["cert", paths.cert],
-    ["key", paths.key],
-  ] as const) {
-    rmSync(path, { recursive: true });
-    symlinkSync(join("..data", name), path);
-  }
-  await gateway.app.reload();
-  expect(await shownNow()).toBe(first.thumbprint);
-  symlinkSync("v2", join(folder, "..data.new"));
-  renameSync(join(folder, "..data.new"), join(folder, "..data"));
-  await expect.poll(() => shownNow(), patience).toBe(third.thumbprint);
-  for (const path of [paths.cert, paths.key]) rmSync(path);
 });
 
 describe("an authority of clients that is removed", () => {

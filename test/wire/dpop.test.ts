@@ -3,10 +3,9 @@ import { writeFile } from "node:fs/promises";
 import type { ClientHttp2Session } from "node:http2";
 import { join } from "node:path";
 import { fromBinary } from "@bufbuild/protobuf";
-import { decodeJwt } from "jose";
 import { afterAll, describe, expect, test } from "vitest";
 import { type WhoAmIResponse, WhoAmIResponseSchema } from "../../gen/platform/sdk/v1/discovery_pb.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { frame, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
 import { h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
@@ -110,14 +109,6 @@ const wires: readonly Wire[] = [
 function whoAmI(body: Buffer): WhoAmIResponse {
   return fromBinary(WhoAmIResponseSchema, body.subarray(5));
 }
-
-test("discovery says what is in force", async () => {
-  const target = { method: "GET", url: `${first.url}/v1/sdk/bootstrap`, accessToken: token, nowMs: Date.now() };
-  const headers = { authorization: `DPoP ${token}`, dpop: mintProof(key, target) };
-  const { body } = await rest(target.url, { headers });
-  expect(body.auth_configuration).toMatchObject({ proof_of_possession: "dpop", mtls_ready: false });
-  expect(decodeJwt(token)).toMatchObject({ cnf: { jkt: expect.any(String) } });
-});
 
 describe.each(wires)("$name", ({ call, target }) => {
   /** Headers with a proof by the signer that is good but for what is put in. */

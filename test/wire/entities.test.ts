@@ -3,11 +3,9 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { runCommandLine } from "../../src/cli/run.ts";
 import { wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, startGateway, unpolled } from "../harness/gateway.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
-import { captureTerminal } from "../unit/cli/terminal.ts";
 import { entity, entitySchema, type Json, uid } from "../unit/policy/entities.ts";
 
 const route = "/v1/sdk/protection-plan";
@@ -89,36 +87,4 @@ test("what a file says of a label decides from the reload on, over every protoco
   } finally {
     for (const client of clients) client.close();
   }
-});
-
-test("a decision comes out again as what was known then says, and is compared with what is known now", async () => {
-  const first = await decide();
-  await write("labels.json", labelsWith(uid("Label", "classified")));
-  await gateway.app.reload();
-  const second = await decide();
-  expect([first, second]).toMatchObject([allowed, denied]);
-  expect(first.policy_revision).not.toBe(second.policy_revision);
-
-  const { tenant_id } = (await rest(`${gateway.url}/v1/sdk/whoami`, { token: await gateway.token() })).body.caller;
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-  vi.stubEnv("SVC_STORE", `sqlite:${join(gateway.dataDir, "platform.db")}`);
-  vi.stubEnv("SVC_POLICY_DIR", policies);
-  const replay = async (decisionId: string) => {
-    const { terminal, written } = captureTerminal();
-    await runCommandLine(["policy", "replay", "--decision", decisionId, "--tenant", tenant_id, "--json"], terminal);
-    return JSON.parse(written.out);
-  };
-  expect(await replay(first.decision_id)).toMatchObject({
-    status: "reproduced",
-    own: { differences: [], outcome: allowed },
-    current: { outcome: denied, policy_revision: second.policy_revision },
-  });
-  // Whatever is known later: nothing at all any more.
-  await write("manifest.yaml", 'platform: platform\ntenants: { "*": default }\n');
-  for (const file of ["org.cedarschema", "labels.json", "default/classified.cedar"]) await rm(join(policies, file));
-  expect(await replay(second.decision_id)).toMatchObject({
-    status: "reproduced",
-    own: { differences: [], outcome: denied },
-    current: { outcome: allowed },
-  });
 });

@@ -102,15 +102,6 @@ function refusedOnRest(answer: H1Answer | undefined, bearer = token): Refused {
   };
 }
 
-/** A refusal on an RPC path, as a caller gets it who does not name another protocol than Connect. */
-function refusedOnConnect(answer: H1Answer | undefined): Refused {
-  if (answer === undefined) throw new Error("no answer");
-  expect(answer.headers.get("content-type")).toBe("application/json");
-  const refusal = refusalInConnect(answer.text);
-  expect(answer.headers.get("x-request-id")).toBe(refusal.requestId);
-  return { status: answer.status, headers: (name) => answer.headers.get(name), ...refusal };
-}
-
 async function onGrpc({ headers = {}, members, ...faults }: Faults): Promise<Refused> {
   const bearer = "token" in faults ? faults.token : token;
   const body = frame(toBinary(plan.desc.input, requestFromRest(plan, { ...good, ...members })));
@@ -245,28 +236,6 @@ describe.each([
     }
   });
 
-  test("503 where the issuer's keys are not available", async () => {
-    const own = gateway;
-    const ownSession = session;
-    const absent = await startStaticIssuer();
-    await absent.stop();
-    gateway = await startGateway({ env: { SVC_OIDC_ISSUER: absent.url } });
-    try {
-      session = await h2Connect(gateway.url);
-      expect(await call({ token: mint({ iss: absent.url }) })).toMatchObject({
-        status: status(503),
-        code: "unavailable",
-        reason: "issuer_unavailable",
-        retryAfterSeconds: 1,
-      });
-    } finally {
-      if (session !== ownSession) await h2Close(session);
-      await gateway.stop();
-      gateway = own;
-      session = ownSession;
-    }
-  });
-
   test("what is wrong with the headers is refused first, in one order", async () => {
     // Everything is wrong; each step puts one thing right.
     const members = { workload: { application: "" } };
@@ -305,24 +274,6 @@ describe("bodies", () => {
     const body = `1001\r\n${"x".repeat(4097)}\r\n`;
     const answer = await h1Exchange(gateway.url, h1Request(post, chunked, body));
     expect(refusedOnRest(answer)).toMatchObject({ status: 413, reason: "body_too_large" });
-  });
-
-  test.each([
-    [[]],
-    [["Content-Type: text/plain"]],
-    [["Content-Type: application/json; charset=utf-16"]],
-    [["Content-Type: application/json; charset=utf-8; a=b"]],
-    [["Content-Type: application/jsonx"]],
-    [["Content-Type: application/grpc"]],
-    [["Content-Type: application/x-www-form-urlencoded"]],
-    [["Content-Type: application/json", "Content-Encoding: gzip"]],
-  ])("415 for %j", async (headers) => {
-    const request = h1Request(post, [...authorized(), ...headers, "Content-Length: 2"], "{}");
-    expect(refusedOnRest(await h1Exchange(gateway.url, request))).toMatchObject({
-      status: 415,
-      code: "invalid_argument",
-      reason: "unsupported_media_type",
-    });
   });
 
   test.each([
@@ -417,29 +368,6 @@ describe("routes", () => {
         expect(refused.headers("allow")).toBe(allowed.join(", "));
       }
     }
-  });
-
-  test.each(wireMethods.map((method) => [method.rpcPath, method.verb] as const))(
-    "405 on %s, which takes POST, and GET where it is free of effects (%s)",
-    async (path, verb) => {
-      const allowed = verb === "GET" ? ["POST", "GET"] : ["POST"];
-      for (const other of ["GET", "PUT", "DELETE", "OPTIONS"].filter((name) => !allowed.includes(name))) {
-        const refused = refusedOnConnect(
-          await h1Exchange(gateway.url, h1Request(`${other} ${path}`, ["Content-Length: 0"])),
-        );
-        expect(refused).toMatchObject({ status: 405, reason: "method_not_allowed" });
-        expect([...(refused.headers("allow") ?? "").split(", ")].sort()).toEqual([...allowed].sort());
-      }
-    },
-  );
-
-  test("HEAD answers as GET does, without the body", async () => {
-    const headers = [`Authorization: Bearer ${token}`];
-    const get = await h1Exchange(gateway.url, h1Request("GET /v1/sdk/whoami", headers));
-    const head = await h1Exchange(gateway.url, h1Request("HEAD /v1/sdk/whoami", headers));
-    expect(head?.status).toBe(200);
-    for (const name of ["content-type", "content-length", "cache-control"])
-      expect(head?.headers.get(name)).toBe(get?.headers.get(name));
   });
 });
 

@@ -10,7 +10,7 @@ import { wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { type StaticIssuer, sendJson, startStaticIssuer } from "../harness/issuer.ts";
 import { listenOnLoopback } from "../harness/loopback.ts";
-import { methodOn, requestFromRest, wireMethods } from "../harness/methods.ts";
+import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { claimsOf, type Members, mintToken, newTestKey, type TestKey } from "../harness/tokens.ts";
 
 // One key id for all, so that only the issuer tells them apart.
@@ -201,30 +201,6 @@ describe("the file", () => {
     expect(metrics).not.toContain(`svc_issuer_keys_fetched_timestamp_seconds{issuer="${issuers[0].url}"}`);
   });
 });
-
-test("a token for another issuer's tenant opens no method on any protocol", async () => {
-  await start();
-  const every = `${scope} keys.use artifacts.write`;
-  const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
-  for (const client of wireClients(gateway.url)) {
-    for (const method of wireMethods) {
-      const request = requestFromRest(method, bodyOf(method.restPath));
-      const what = `${client.name} ${method.restPath}`;
-      const own = await client.call(method, request, bearer(tokenOf(1, { scope: every })));
-      expect(own, what).toHaveProperty("answer");
-      for (const [issuer, tenant] of [
-        [0, "umbrella"],
-        [2, "umbrella"],
-        [1, "acme"],
-      ] as const) {
-        const foreign = tokenOf(issuer, { scope: every, tenant_id: tenant, jti: what });
-        const outcome = await client.call(method, request, bearer(foreign));
-        expect(outcome, what).toMatchObject({ refusal: { reason: "invalid_token" } });
-      }
-    }
-    client.close();
-  }
-}, 60_000);
 
 describe("of another issuer's tenant", () => {
   const delegating = `${scope} keys.use decisions.delegate`;

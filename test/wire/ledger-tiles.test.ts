@@ -63,23 +63,6 @@ test("tiles and entries are served in every width that the log has reached", asy
   expect(rest).toHaveLength(0);
 });
 
-test.each([
-  "tile/0/000",
-  "tile/0/000.p/7",
-  "tile/0/001.p/1",
-  "tile/1/000.p/1",
-  "tile/entries/000",
-  "tile/0/0",
-  "tile/0/000.p/06",
-  "consistency?from=1&to=7",
-  "consistency?from=3&to=2",
-  "nothing",
-])("%s is a real 404", async (path) => {
-  const response = await get(`${log.name}/${path}`);
-  expect(response.status).toBe(404);
-  expect(await response.json()).toMatchObject({ status: "error", error: { reason: "no_route" } });
-});
-
 test("logs are only read: another method is refused with those that there are, and what is no route has none", async () => {
   const paths = ["checkpoint", "tile/0/000.p/6", "tile/entries/000.p/6", "consistency?from=1&to=2", "search"];
   for (const path of ["/ledger", ...paths.map((each) => `/ledger/${log.name}/${each}`)])

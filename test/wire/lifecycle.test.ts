@@ -63,14 +63,6 @@ describe("starting", () => {
     expect((await rest(service.url + whoami.restPath, { token: token() })).status).toBe(200);
   });
 
-  test("is refused without settings, with every problem named", async () => {
-    const service = spawn({});
-    expect(await service.ended).toEqual({ code: 1, signal: null });
-    for (const name of ["SVC_OIDC_ISSUER", "SVC_POLICY_DIR", "SVC_LEDGER_ORIGIN", "SVC_PROOF_OF_POSSESSION"])
-      expect(service.errors()).toContain(name);
-    expect(service.errors()).not.toMatch(/ {4}at /);
-  });
-
   test("is refused with wrong, weak and unknown settings, all named at once, no value repeated", async () => {
     const service = spawn({
       ...settings,
@@ -107,12 +99,6 @@ describe("starting", () => {
     expect((await fetch(`${url}/openapi-bulk.json`)).status).toBe(200);
   });
 
-  test("is refused with a policy directory that holds none", async () => {
-    const service = spawn({ ...settings, SVC_POLICY_DIR: directory });
-    expect(await service.ended).toEqual({ code: 1, signal: null });
-    expect(service.errors()).toContain("SVC_POLICY_DIR");
-  });
-
   test.each<[string, string, (file: string) => string, RegExp]>([
     ["SVC_LEDGER_KEY", "a directory", () => directory, /cannot be read \(EISDIR\)/],
     ["SVC_LEDGER_KEY", "a file of something else", (file) => file, /holds no private key/],
@@ -137,13 +123,6 @@ describe("starting", () => {
     expect(await service.ended).toEqual({ code: 1, signal: null });
     expect(service.errors()).toBe(`${name}: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`);
     await new Promise((resolve) => holder.close(resolve));
-  });
-
-  test("is refused where an address is not this machine's", async () => {
-    const service = spawn({ ...settings, SVC_TRUSTED_PROXIES: "127.0.0.1", SVC_LISTEN: "192.0.2.1:0" });
-    expect(await service.ended).toEqual({ code: 1, signal: null });
-    expect(service.errors()).toMatch(/^SVC_LISTEN: .*EADDRNOTAVAIL/);
-    expect(service.errors()).not.toMatch(/ {4}at /);
   });
 });
 

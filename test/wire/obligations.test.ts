@@ -203,16 +203,3 @@ test("many denials of one principal within a minute are one event and one count"
   const line = `svc_tenant_denial_spikes_total{tenant="tenant-a",kind="principal"} ${spikes().length}`;
   expect(metrics.split("\n")).toContain(line);
 });
-
-test("what a request says that it understands is bounded", async () => {
-  const route = "/v1/sdk/protection-plan";
-  const bad = [Array.from({ length: 65 }, (_, index) => `o-${index}`), [""], ["o".repeat(129)]];
-  for (const understood_obligations of bad) {
-    for (const client of clients) {
-      const method = methodOn(route);
-      const body = { ...routes[route], understood_obligations };
-      const outcome = await client.call(method, requestFromRest(method, body), { authorization: `Bearer ${token}` });
-      expect("refusal" in outcome && outcome.refusal, client.name).toMatchObject({ reason: "invalid_request" });
-    }
-  }
-});

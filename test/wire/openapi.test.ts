@@ -40,16 +40,6 @@ describe("the document", () => {
     expect(changed.status).toBe(200);
   });
 
-  test("tells the scopes that capabilities tells", async () => {
-    const document = await fetchJson("/openapi.json");
-    const { body } = await rest(`${gateway.url}/v1/sdk/capabilities`, { token });
-    expect(Object.keys(document.paths)).toEqual(body.routes.map(({ route }: Any) => route));
-    for (const { route, required_scopes } of body.routes) {
-      const operation = document.paths[route].get ?? document.paths[route].post;
-      expect(operation["x-required-scopes"]).toEqual([...body.default_required_scopes, ...required_scopes]);
-    }
-  });
-
   test("its examples are what the service answers", async () => {
     const document = await fetchJson("/openapi.json");
     for (const [path, item] of Object.entries<Any>(document.paths)) {
@@ -85,22 +75,6 @@ function comparable(answer: Any): Any {
 }
 
 describe("refusals", () => {
-  const plan = "/v1/sdk/protection-plan";
-  const refused: [string, string, () => Parameters<typeof rest>[1], number][] = [
-    ["no token", "/v1/sdk/whoami", () => ({}), 401],
-    ["another method", "/v1/sdk/whoami", () => ({ method: "DELETE" }), 405],
-    ["no such path", "/v1/sdk/nothing", () => ({}), 404],
-    ["no JSON", plan, () => ({ token, body: "{" }), 400],
-    ["another tenant", plan, () => ({ token, body: {}, headers: { "x-svc-tenant-id": "tenant-z" } }), 403],
-    ["a large body", plan, () => ({ token, body: "x".repeat(300_000) }), 413],
-    ["another type", plan, () => ({ token, body: "{}", headers: { "content-type": "text/plain" } }), 415],
-  ];
-  test.each(refused)("%s is in the document", async (_name, path, init, status) => {
-    const answer = await rest(gateway.url + path, init());
-    expect(answer.status).toBe(status);
-    expectAnswerInDocument(path, answer.status, answer.headers, answer.body);
-  });
-
   test("an answer that the document does not have is noticed", () => {
     const headers = new Headers({ "content-type": "application/json", "x-request-id": "r" });
     const whoami = (status: number, body: unknown) => () =>
@@ -159,33 +133,6 @@ describe("settings", () => {
         expect([path, answer.status, answer.body.error.reason]).toEqual([path, 404, "no_route"]);
       }
       expect((await page("/", {}, other)).text).not.toMatch(/href="(explorer|openapi)/);
-    } finally {
-      await other.stop();
-    }
-  });
-
-  test("names, scopes and limits of the deployment are in its document", async () => {
-    const other = await startGateway({
-      env: {
-        SVC_SERVICE_NAME: "acme-api",
-        SVC_HEADER_PREFIX: "x-acme-",
-        SVC_MAX_BODY_BYTES: "4096",
-        SVC_DEFAULT_REQUIRED_SCOPES: "all.callers",
-      },
-    });
-    try {
-      const document: Any = JSON.parse((await page("/openapi.json", {}, other)).text);
-      const { get: whoami } = document.paths["/v1/sdk/whoami"];
-      const { post: evidence } = document.paths["/v1/sdk/evidence"];
-      expect(document.info).toMatchObject({
-        title: "acme-api",
-        description: expect.stringContaining("x-acme-tenant-id"),
-      });
-      expect(whoami.responses["200"].content["application/json"].examples.caller.value.service).toBe("acme-api");
-      expect(evidence["x-required-scopes"]).toEqual(["all.callers", "evidence.write"]);
-      expect(evidence.requestBody["x-max-bytes"]).toBe(4096);
-      expect(document.paths["/v1/sdk/artifact-register"].post.requestBody["x-max-bytes"]).toBe(12_582_912);
-      expect(Object.keys(document.components.securitySchemes)).toEqual(["bearer"]);
     } finally {
       await other.stop();
     }

@@ -190,19 +190,3 @@ describe("one gateway", () => {
     await expect.poll(status, { timeout: 15_000 }).toBe(200);
   });
 });
-
-test("a file that is wrong does not start, and says all that is wrong with it", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "svc-quotas-"));
-  const file = join(folder, "quotas.yaml");
-  writeFileSync(file, "default: { requests: { limit: 0, period_seconds: 60 }, calls: {} }\n");
-  const started = startGateway({ env: { SVC_QUOTAS: file } });
-  await expect(started).rejects.toThrow(/SVC_QUOTAS: default\.requests\.limit: .*; default\.calls: is not known/);
-  rmSync(folder, { recursive: true });
-});
-
-test("without quotas nothing is said of them", async () => {
-  const gateway = await startGateway();
-  const answer = await rest(`${gateway.url}/v1/sdk/whoami`, { token: await gateway.token() });
-  expect(answer.headers.has("ratelimit") || answer.headers.has("ratelimit-policy")).toBe(false);
-  await gateway.stop();
-});

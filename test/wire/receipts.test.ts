@@ -41,9 +41,6 @@ function trusted({ log_origin }: Pick<GivenReceipt, "log_origin">): NoteVerifier
   return verifier;
 }
 
-/** Where the id of the key is in a COSE receipt: behind the tag, an array, and the head of the header's map. */
-const keyIdAt = 9;
-
 /** Verifies a COSE receipt by the standard's words: the header that is signed is the one in the receipt. */
 function verifyCose(cose: Buffer, { log_origin, tree_size, proof }: GivenReceipt): boolean {
   const length = cose[3] ?? 0;
@@ -178,30 +175,6 @@ test("the command checks the answer too, and says so where it cannot", async () 
   });
 });
 
-test("a receipt that was changed anywhere does not verify", async () => {
-  const cose = { "x-svc-receipt": "cose" };
-  const receipt = given((await ask("evidence", cose)).receipt);
-  const verifier = trusted(receipt);
-  const other = given((await ask("evidence", cose)).receipt);
-  for (const [member, value] of Object.entries(other)) {
-    if (member === "log_origin") continue;
-    expect(() => verifyReceipt({ ...receipt, [member]: value }, verifier), member).toThrow();
-  }
-  const flip = (text: string) => (text.startsWith("A") ? `B${text.slice(1)}` : `A${text.slice(1)}`);
-  for (const member of ["leaf_hash", "leaf", "opening", "record"] as const)
-    expect(() => verifyReceipt({ ...receipt, [member]: flip(receipt[member] ?? "") }, verifier), member).toThrow();
-  const bytes = Buffer.from(receipt.cose ?? "", "base64");
-  for (let at = 0; at < bytes.length; at++) {
-    // A signature by another key is not this verifier's to check.
-    if (at >= keyIdAt && at < keyIdAt + 4) continue;
-    const changed = Buffer.from(bytes);
-    changed[at] = (changed[at] ?? 0) ^ 1;
-    expect(() => verifyReceipt({ ...receipt, cose: changed.toString("base64") }, verifier), `byte ${at}`).toThrow();
-  }
-  const { record: _, ...partial } = receipt;
-  expect(() => verifyReceipt(partial, verifier)).toThrow("only a part");
-});
-
 test("attributes keep their names, also those that V8 would misread", async () => {
   const register = sample("artifact-register") as object;
   for (const name of ["\\", '"']) {
@@ -286,25 +259,10 @@ describe("with an idempotency key", () => {
     expect(next.receipt?.record_id).not.toBe(first.receipt?.record_id);
   });
 
-  test("the same payload in another spelling is the same", async () => {
-    const key = { "idempotency-key": "spelling" };
-    const first = await ask("evidence", key);
-    const reordered = Object.fromEntries(Object.entries({ ...event(), decision_id: null }).reverse());
-    expect((await ask("evidence", key, reordered)).body).toEqual(first.body);
-  });
-
   test.each(["", "with space", "é", "x".repeat(129)])("the key %j is refused", async (key) => {
     const answer = await ask("evidence", { "idempotency-key": key }).catch(() => undefined);
     // What HTTP itself cannot carry, the client refuses.
     if (answer !== undefined)
       expect(answer).toMatchObject({ status: 400, body: { error: { reason: "invalid_request" } } });
-  });
-
-  test("is no use without the scope", async () => {
-    const key = { "idempotency-key": "scoped" };
-    await ask("evidence", key);
-    const weak = await gateway.token({ scope: "platform-api.access" });
-    const answer = await rest(`${gateway.url}/v1/sdk/evidence`, { token: weak, body: event(), headers: key });
-    expect(answer).toMatchObject({ status: 403, body: { error: { reason: "missing_scope" } } });
   });
 });

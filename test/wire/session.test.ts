@@ -2,7 +2,7 @@
 import { rename, writeFile } from "node:fs/promises";
 import { createRemoteJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type Gateway, rest } from "../harness/gateway.ts";
 import { refusalInTrailers } from "../harness/grpc.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import {
@@ -13,7 +13,6 @@ import {
   sessionByRest,
   sessionCallers,
   sessionRestPath,
-  sessionRpcPath,
   startSessionDeployment,
   type TestClient,
   writeClients,
@@ -32,33 +31,6 @@ function tokenOf(outcome: SessionOutcome): string {
   if ("token" in outcome) return outcome.token;
   throw new Error(`no session: ${outcome.reason}`);
 }
-
-describe("where no clients are configured", () => {
-  let gateway: Gateway;
-  beforeAll(async () => {
-    gateway = await startGateway();
-  });
-  afterAll(() => gateway.stop());
-
-  test("the route and the keys are a 404 on every protocol", async () => {
-    const json = await rest(gateway.url + sessionRestPath, { body: {} });
-    expect(json).toMatchObject({ status: 404, body: { error: { reason: "no_route" } } });
-    expect((await rest(`${gateway.url}/.well-known/jwks.json`, {})).status).toBe(404);
-    const session = await h2Connect(gateway.url);
-    for (const type of ["application/proto", "application/json"]) {
-      const { status } = await h2Call(session, { path: sessionRpcPath, headers: { "content-type": type } });
-      expect(status, type).toBe(404);
-    }
-    const grpc = await h2Call(session, { path: sessionRpcPath, headers: { "content-type": "application/grpc" } });
-    expect(grpc).toMatchObject({ status: 200, trailers: { "grpc-status": "12" } });
-    const web = await h2Call(session, {
-      path: sessionRpcPath,
-      headers: { "content-type": "application/grpc-web+proto" },
-    });
-    expect(web.body.toString("latin1")).toContain("grpc-status: 12");
-    await h2Close(session);
-  });
-});
 
 describe("where they are", () => {
   let deployment: SessionDeployment;
@@ -133,16 +105,6 @@ describe("where they are", () => {
     expect(JSON.stringify([answer.body, again.body])).not.toContain("very-secret");
   });
 
-  test("a 401 has a challenge, and nothing may be stored", async () => {
-    const answer = await rest(gateway.url + sessionRestPath, {
-      body: { tenant_id: "tenant-a", client_id: "nobody", client_secret: "x" },
-    });
-    expect(answer.status).toBe(401);
-    expect(answer.headers.get("www-authenticate")).toBe('Bearer realm="sdk"');
-    expect(answer.headers.get("cache-control")).toBe("no-store");
-    expect(answer.body.error).not.toHaveProperty("violations");
-  });
-
   test("it is in no document, and no discovery", async () => {
     const token = await gateway.token();
     const texts = await Promise.all(
@@ -177,20 +139,6 @@ describe("where they are", () => {
     expect(published.body.keys.map((key: object) => Object.keys(key).sort())).toEqual([
       ["alg", "crv", "kid", "kty", "use", "x"],
     ]);
-  });
-
-  test("a decision with a session token is one of its client, and can be cited by no other", async () => {
-    const body = { operation: "protect", workload: { application: "a" }, resource: { kind: "file", id: "1" } };
-    const own = tokenOf(await sessionByRest(gateway.url, ask));
-    const foreign = tokenOf(await sessionByRest(gateway.url, { ...ask, ...credentialsOf(other) }));
-    const decided = await rest(`${gateway.url}/v1/sdk/policy-resolve`, { token: own, body });
-    expect(decided.status).toBe(200);
-    const { decision_id } = decided.body.decision;
-    const cite = { event_type: "protect", workload: body.workload, resource: body.resource, decision_id };
-    const matched = await rest(`${gateway.url}/v1/sdk/evidence`, { token: own, body: cite });
-    expect(JSON.stringify(matched.body.warnings)).not.toContain("decision");
-    const unmatched = await rest(`${gateway.url}/v1/sdk/evidence`, { token: foreign, body: cite });
-    expect(JSON.stringify(unmatched.body.warnings)).toContain("decision");
   });
 
   test("what the route does with secrets is in no line of the log", () => {

@@ -2,7 +2,6 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type SampleCall, sampleCalls } from "../../dev/requests.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
@@ -20,7 +19,6 @@ afterAll(() => gateway.stop());
 const json = ["--header", "content-type: application/json"];
 const bearer = () => ["--header", `authorization: Bearer ${token}`];
 const plan = sampleCalls().find(({ route }) => route === "/v1/sdk/protection-plan") as SampleCall;
-const register = sampleCalls().find(({ route }) => route === "/v1/sdk/artifact-register") as SampleCall;
 
 const caller =
   '"caller":{"tenant_id":"tenant-a","principal_id":"payroll-service","subject":"payroll-service",' +
@@ -68,36 +66,6 @@ describe.each([
     expect(withoutRecord(answer.body)).toBe(withoutRecord(other.body));
   });
 
-  test("whoami, byte for byte", async () => {
-    const { body } = await curl([flag, ...bearer(), `${gateway.url}/v1/sdk/whoami`]);
-    expect(body).toBe(`{"service":"svc-platform-api","status":"ok",${caller}}`);
-  });
-
-  test("HEAD answers as GET does, without the body", async () => {
-    const url = `${gateway.url}/v1/sdk/whoami`;
-    const get = await curl([flag, ...bearer(), url]);
-    const head = await curl([flag, "--head", ...bearer(), url]);
-    expect(head).toMatchObject({ status: 200, downloadedBytes: 0 });
-    expect(head.header("content-length")).toBe(get.header("content-length"));
-    expect((await curl([flag, "--head", url])).status).toBe(401);
-    expect((await curl([flag, "--head", ...bearer(), gateway.url + plan.route])).status).toBe(405);
-  });
-
-  test("the caller's request id comes back", async () => {
-    const answer = await curl([flag, "--header", "x-request-id: job-42", ...arguments_(plan)]);
-    expect(answer.header("x-request-id")).toBe("job-42");
-  });
-
-  test("a body of just the limit, and one byte more", async () => {
-    const padded = (sizeBytes: number) => Buffer.from(JSON.stringify(plan.body).padEnd(sizeBytes));
-    const send = (body: Buffer) =>
-      curl([flag, ...bearer(), ...json, "--data-binary", "@-", gateway.url + plan.route], body);
-    expect((await send(padded(262_144))).status).toBe(200);
-    const refused = await send(padded(262_145));
-    expect(refused.status).toBe(413);
-    expect(JSON.parse(refused.body).error.reason).toBe("body_too_large");
-  });
-
   // Refused on its headers: curl may have to read the answer while it is about to send the body.
   test.each([
     [401, () => []],
@@ -108,74 +76,6 @@ describe.each([
       expect(answer.status).toBe(status);
     }
   });
-
-  test("an artifact object of 8 MiB", async () => {
-    const body = { ...register.body, artifact_object_b64: Buffer.alloc(8 * 1024 * 1024, 7).toString("base64") };
-    const { artifact_digest: _, ...others } = body as Record<string, unknown>;
-    const digest = "sha256:b04c0a044f1a8dbc5fa5b3de65f42bc2e4d8a3b4b4d6a1d7b0f00ba6e9bda7f0";
-    const url = gateway.url + register.route;
-    const send = (content: object) =>
-      curl([flag, ...bearer(), ...json, "--data-binary", "@-", url], Buffer.from(JSON.stringify(content)));
-    // The service hashes what it is sent: a digest that is not the object's is refused by name.
-    const refused = await send({ ...others, artifact_digest: digest });
-    expect(refused.status).toBe(400);
-    expect(JSON.parse(refused.body).error.violations).toMatchObject([{ field: "artifact_digest" }]);
-    const right = Buffer.from(await crypto.subtle.digest("SHA-256", Buffer.alloc(8 * 1024 * 1024, 7))).toString("hex");
-    const accepted = await send({ ...others, artifact_digest: `sha256:${right}` });
-    expect(accepted.status).toBe(200);
-    expect(JSON.parse(accepted.body).request_summary.artifact_cid).toMatch(/^bafkrei/);
-  });
-
-  test("compressed bodies: refused on the JSON routes, read on Connect", async () => {
-    const gzip = ["--header", "content-encoding: gzip", ...json, "--data-binary", "@-"];
-    const refused = await curl(
-      [flag, ...bearer(), ...gzip, gateway.url + plan.route],
-      gzipSync(JSON.stringify(plan.body)),
-    );
-    expect(refused.status).toBe(415);
-    const canonical = {
-      operation: "PROTECTION_OPERATION_PROTECT",
-      workload: { application: "a" },
-      resource: { kind: "k" },
-    };
-    const read = await curl(
-      [flag, ...bearer(), ...gzip, `${gateway.url}/${plan.rpc}`],
-      gzipSync(JSON.stringify(canonical)),
-    );
-    expect(read.status).toBe(200);
-    // Answers mix what the caller sent with what is secret of others: they are not compressed, even if the request is.
-    expect(read.header("content-encoding")).toBeUndefined();
-    expect(JSON.parse(read.body)).toMatchObject({ decision: { allow: true } });
-  });
-});
-
-describe("Expect: 100-continue", () => {
-  const expecting = ["--http1.1", "--expect100-timeout", "20", "--header", "expect: 100-continue"];
-
-  test("a caller that may send is told to", async () => {
-    const answer = await curl([...expecting, ...arguments_(plan)]);
-    expect(answer.status).toBe(200);
-    expect(answer.headerLines[0]).toBe("HTTP/1.1 100 Continue");
-  });
-
-  test.each([
-    ["without credentials", () => [...json, "--data", JSON.stringify(plan.body)], 401],
-    ["with a body that is too large", () => [...bearer(), ...json, "--data-binary", "@-"], 413],
-    ["with a body of another type", () => [...bearer(), "--data", "a=b"], 415],
-  ])("a caller %s is refused before it sends", async (_name, args, status) => {
-    const answer = await curl([...expecting, ...args(), gateway.url + plan.route], Buffer.alloc(300_000, " "));
-    expect(answer).toMatchObject({ status, uploadedBytes: 0 });
-    expect(answer.headerLines[0]).toMatch(/^HTTP\/1\.1 4/);
-  });
-});
-
-test("a chunked body is read", async () => {
-  const answer = await curl(["--http1.1", "--header", "transfer-encoding: chunked", ...arguments_(plan)]);
-  expect(answer.status).toBe(200);
-});
-
-test("an offer to upgrade to HTTP/2 is passed over", async () => {
-  expect(await curl(["--http2", ...arguments_(plan)])).toMatchObject({ status: 200, httpVersion: "1.1" });
 });
 
 test("the program in shell makes all eight calls without TLS, as the development stack is", async () => {

@@ -314,21 +314,4 @@ describe("the command", limits, () => {
     expect([err, code]).toEqual(["", 0]);
     expect(out).toMatch(/\nproven: equal for every request \(\d+ statements; cvc5 1\.3\.1\)\n$/);
   });
-
-  test("says how a solver that is missing is to be had", async () => {
-    const { err, code } = await diff(join(folder, "cvc5"));
-    expect(code).toBe(4);
-    expect(err).toMatch(
-      /^--prove: the solver is not there \(.*cvc5: No such file or directory.*\): install cvc5 1\.3\.1/,
-    );
-  });
-
-  test.each([
-    ["says what is no answer", "echo nonsense; cat >/dev/null"],
-    ["ends", "exit 1"],
-  ])("a solver that %s decides nothing", async (_name, does) => {
-    const { out, code } = await diff(standInSolver(folder, does));
-    expect(code).toBe(3);
-    expect(out).toMatch(/not decided:\n( {2}protect for any other tenant.*: .+\n)+$/);
-  });
 });

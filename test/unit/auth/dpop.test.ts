@@ -64,13 +64,6 @@ describe("a fresh proof by the bound key lets its call in", () => {
     expect(await authenticate(callOf(proof, {}, accessToken))).toMatchObject({ tenantId: "tenant-a" });
   });
 
-  test("though the issuer says more of the binding than is understood", async () => {
-    const cnf = { ...(await boundTo(callerKey)), "kc-jkt-type": "DPoP", kid: "caller" };
-    const accessToken = await tokenOf(callerKey, { cnf });
-    const proof = mintProof(callerKey, { ...target, accessToken });
-    expect(await authenticate(callOf(proof, {}, accessToken))).toMatchObject({ tenantId: "tenant-a" });
-  });
-
   test.each<[string, Members]>([
     ["query and fragment of htu do not count", { htu: `https://api.example${whoami}?a=b#c` }],
     ["scheme and host in any case, the default port named", { htu: `HTTPS://API.example:443${whoami}` }],

@@ -120,26 +120,6 @@ describe("rotation", () => {
     expect(issuer.fetches.keys).toBe(2);
   });
 
-  test("two rotations in a row are followed; a third waits for the refill", async () => {
-    await ready();
-    issuer.keys = [second.publicJwk];
-    expect(await call(second)).toBeDefined();
-    time.advance(20_000);
-    issuer.keys = [third.publicJwk];
-    expect(await call(third)).toBeDefined();
-    const fourth = newTestKey("ES256", "fourth");
-    issuer.keys = [first.publicJwk, fourth.publicJwk];
-    expect(await refusalOf(call(fourth))).toMatchObject({
-      reason: "issuer_unavailable",
-      httpStatus: 503,
-      details: { retryAfterSeconds: 10 },
-    });
-    expect(await reasonOf(call(first))).toBe("invalid_token");
-    time.advance(10_000);
-    expect(await call(fourth)).toBeDefined();
-    expect(await call(first)).toBeDefined();
-  });
-
   test("a flood of unknown key ids makes two fetches at most, and good tokens pass all the while", async () => {
     await ready();
     const flood = Array.from({ length: 200 }, (_, index) => reasonOf(call({ ...second, kid: `invented-${index}` })));

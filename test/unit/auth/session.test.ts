@@ -85,19 +85,6 @@ describe("a token", () => {
     }
     await issuer.stop();
   });
-
-  test("ends after five minutes and the tolerance, and is worth nothing to who lacks its certificate", async () => {
-    const { authenticator, issuer, sign } = await world();
-    const bound = await sign(Buffer.alloc(32, 1).toString("base64url"));
-    const stolen = await refusalOf(authenticator.authenticate(bearer(bound.accessToken), patient));
-    expect(stolen.reason).toBe("proof_of_possession_failed");
-    const { accessToken } = await sign();
-    await authenticator.authenticate(bearer(accessToken), patient);
-    time.advance(331_000);
-    const ended = await refusalOf(authenticator.authenticate(bearer(accessToken), patient));
-    expect(ended.reason).toBe("expired_token");
-    await issuer.stop();
-  });
 });
 
 describe("the address that attempts are counted under", () => {

@@ -58,22 +58,7 @@ describe("a good token", () => {
     });
   });
 
-  test.each(["at+jwt", "AT+JWT", "application/at+jwt", "JWT", "jwt", undefined])(
-    "may have the type %s",
-    async (typ) => {
-      expect(await authenticate(mintToken(key, claims(), { typ }))).toHaveProperty("tenantId", "tenant-a");
-    },
-  );
-
   test.each<[string, Members]>([
-    ["audience list", { aud: ["https://other.example", "api://svc-platform-api"] }],
-    ["expired within the tolerance", { exp: nowSeconds - 29 }],
-    ["begins within the tolerance", { nbf: nowSeconds + 30 }],
-    ["issued within the tolerance", { iat: nowSeconds + 30 }],
-    ["no iat, no jti", { iat: undefined, jti: undefined }],
-    ["the kind that Keycloak names", { typ: "Bearer" }],
-    ["the kind that Keycloak names with DPoP", { typ: "DPoP" }],
-    ["the use that Cognito names", { token_use: "access" }],
     ["what ID tokens have too", { azp: "client-1", auth_time: nowSeconds, acr: "1", amr: ["pwd"], sid: "s" }],
     ["a status that is no object, and so some other claim", { status: "employed" }],
     ["fractional times", { iat: nowSeconds - 0.5, exp: nowSeconds + 0.5 }],
@@ -145,10 +130,6 @@ const invalid: readonly [string, Minter][] = [
   ["crit unknown", () => mintToken(key, claims(), { crit: ["x"], x: 1 })],
   ["payload unencoded", () => mintToken(key, claims(), { crit: ["b64"], b64: false })],
   ["typ of an ID token by name", () => mintToken(key, claims(), { typ: "id+jwt" })],
-  ["typ logout+jwt", () => mintToken(key, claims(), { typ: "logout+jwt" })],
-  ["typ dpop+jwt", () => mintToken(key, claims(), { typ: "dpop+jwt" })],
-  ["typ empty", () => mintToken(key, claims(), { typ: "" })],
-  ["typ a number", () => mintToken(key, claims(), { typ: 1 })],
 ];
 
 const nearMisses = (url: string) => [
@@ -164,62 +145,18 @@ const nearMisses = (url: string) => [
 ];
 
 const wrongClaims: readonly [string, () => Members][] = [
-  ["iss missing", () => ({ iss: undefined })],
-  ["aud missing", () => ({ aud: undefined })],
-  ["aud another", () => ({ aud: "api://svc-platform-api2" })],
-  ["aud another case", () => ({ aud: "API://svc-platform-api" })],
-  ["aud list without us", () => ({ aud: ["a", "b"] })],
-  ["aud list empty", () => ({ aud: [] })],
-  ["aud an object", () => ({ aud: { "api://svc-platform-api": true } })],
-  ["aud nested", () => ({ aud: [["api://svc-platform-api"]] })],
-  ["exp missing", () => ({ exp: undefined })],
-  ["exp text", () => ({ exp: String(nowSeconds + 300) })],
-  ["exp null", () => ({ exp: null })],
   ["nbf in the future", () => ({ nbf: nowSeconds + 31 })],
-  ["nbf text", () => ({ nbf: "0" })],
-  ["iat in the future", () => ({ iat: nowSeconds + 31 })],
-  ["iat text", () => ({ iat: "0" })],
   ["with a status in a list", () => ({ status: { status_list: { idx: 0, uri: `${issuer.url}/lists/1` } } })],
   ["with a status of another mechanism", () => ({ status: { identifier_list: { id: "1" } } })],
   ["with a status of nothing", () => ({ status: {} })],
   ["with a status that is a list", () => ({ status: [] })],
-  ["tenant missing", () => ({ tenant_id: undefined })],
-  ["tenant empty", () => ({ tenant_id: "" })],
-  ["tenant a path", () => ({ tenant_id: "../tenant-a" })],
-  ["tenant a list", () => ({ tenant_id: ["tenant-a"] })],
   ["tenant too long", () => ({ tenant_id: "a".repeat(129) })],
-  ["tenant with a line feed", () => ({ tenant_id: "tenant-a\n" })],
-  ["principal missing", () => ({ principal_id: undefined })],
-  ["principal empty", () => ({ principal_id: "" })],
-  ["principal a number", () => ({ principal_id: 7 })],
   ["principal too long", () => ({ principal_id: "a".repeat(257) })],
-  ["principal with a line feed", () => ({ principal_id: "a\nb" })],
   ["principal with an escape", () => ({ principal_id: "\u001b[2J" })],
-  ["subject missing", () => ({ sub: undefined })],
   ["subject with DELETE", () => ({ sub: "a\u007f" })],
   ["subject with a C1 control", () => ({ sub: "a\u0085b" })],
-  ["subject null", () => ({ sub: null })],
-  ["subject with a zero", () => ({ sub: "a\0b" })],
-  ["kind ID token", () => ({ typ: "ID" })],
-  ["kind refresh token", () => ({ typ: "Refresh" })],
-  ["kind logout token", () => ({ typ: "Logout" })],
-  ["kind a list", () => ({ typ: ["Bearer"] })],
-  ["kind null", () => ({ typ: null })],
-  ["use of an ID token", () => ({ token_use: "id" })],
   ["nonce of an ID token", () => ({ nonce: "n-0S6_WzA2Mj" })],
-  ["nonce null", () => ({ nonce: null })],
-  ["hash of an access token", () => ({ at_hash: "77QmUPtjPfzWtF2AnpK9RQ" })],
-  ["hash of a code", () => ({ c_hash: "LDktKdoQak3Pk0cnXxCltA" })],
   ["hash of a state", () => ({ s_hash: "LDktKdoQak3Pk0cnXxCltA" })],
-  ["event of a logout token", () => ({ events: { "http://schemas.openid.net/event/backchannel-logout": {} } })],
-  ["scope missing", () => ({ scope: undefined })],
-  ["scope null", () => ({ scope: null })],
-  ["scope an object", () => ({ scope: { "platform-api.access": true } })],
-  ["scope with two spaces", () => ({ scope: "a  b" })],
-  ["scope with a quote", () => ({ scope: 'a "b' })],
-  ["scope with a tab", () => ({ scope: "a\tb" })],
-  ["scope list of non-strings", () => ({ scope: ["a", 1] })],
-  ["scope list with a space", () => ({ scope: ["a b"] })],
 ];
 
 describe("refused with invalid_token:", () => {

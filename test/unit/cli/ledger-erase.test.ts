@@ -85,21 +85,6 @@ describe("ledger erase", () => {
     });
   });
 
-  test("refuses what must not be erased, and says why", async () => {
-    const [a] = await serve(1);
-    const archive = openSqliteArchive(storeIn(directory));
-    const [head] = await archive.logs();
-    let genesis = "";
-    if (head !== undefined) for await (const { recordId } of archive.entries(head, 0, 1)) genesis = recordId;
-    await archive.close();
-    expect(await erase("--record", a, genesis)).toEqual({
-      code: 1,
-      out: "",
-      err: `${genesis}: a record of kind genesis is never erased: it ties the log to its tenant\nnothing was erased\n`,
-    });
-    expect((await run("ledger", "verify")).out).toContain("2 leaves, 0 erased,");
-  });
-
   test.each([
     ["a tenant", ["--tenant", "not a tenant", "--record", nobodys], "--tenant: is not a tenant id\n"],
     ["a record", ["--tenant", "alice", "--record", "x"], '--record: "x" is not a record id\n'],

@@ -2,13 +2,11 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { runCommandLine } from "../../../src/cli/run.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { decision, evidence } from "../ledger/pack/records.ts";
 import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
-import { captureTerminal } from "./terminal.ts";
 
 const startMs = Date.UTC(2026, 0, 30);
 const period = ["--from", "2026-01-30T00:00:00Z", "--to", "2026-02-02T00:00:00Z"];
@@ -133,13 +131,6 @@ test("the cover says how many decisions have which evidence, and which checkpoin
   expect(html).toMatch(/<pre>ledger\.example\/[0-9a-f]+\n8\n\S{44}\n\n— ledger\.example\//);
   expect(html.match(/<svg/g)).toHaveLength(2);
   expect(html).toContain("<title>2026-01-30: 2</title>");
-});
-
-test("a search leaves a trace, and a report does too", async () => {
-  const { terminal, logged } = captureTerminal();
-  const words = ["--tenant", "alice", "--template", "access", "--out", out, ...period];
-  await runCommandLine(["ledger", "report", ...words], terminal);
-  expect(JSON.parse(logged.join(""))).toMatchObject({ event: "ledger_searched", fields: ["template", "from", "to"] });
 });
 
 test.each([

@@ -61,8 +61,3 @@ test.each([
     });
   expect(readFileSync(path, "utf8")).toBe(text);
 });
-
-test("there is nothing to do without a file", async () => {
-  vi.stubEnv("SVC_OPS_CREDENTIALS", undefined);
-  expect(await run("add", "--name", "olga")).toMatchObject({ code: 1, err: "SVC_OPS_CREDENTIALS: is required\n" });
-});

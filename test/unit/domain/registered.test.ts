@@ -179,22 +179,6 @@ describe("a registrar is told where its registration changes nothing", () => {
     expect(unknown.warnings).toEqual([expect.stringMatching(/no decision that is known/)]);
   });
 
-  test("not where it cites what makes it count", async () => {
-    const { ledger, dependencies, protection } = setUp();
-    const { signal } = new AbortController();
-    const register = async (operation: "protect" | "rewrap") => {
-      const plan = { ...described, operation, artifact_digest: digest };
-      const { decision } = await protection.plan(identity(), plan);
-      const request = { ...registration, operation, decision_id: decision.decisionId };
-      return (await registerArtifact(dependencies, identity(), request, undefined, signal)).warnings;
-    };
-    ledger.registered.set(digest, [by(found(1), "somebody-else")]);
-    expect(await register("protect")).toEqual([]);
-    ledger.registered.set(digest, others);
-    expect(await register("rewrap")).toEqual([]);
-    expect(await register("protect")).toEqual([expect.stringMatching(outranked)]);
-  });
-
   test("not where it cannot be known, and the registration is recorded all the same", async () => {
     const { ledger, dependencies } = setUp();
     const { signal } = new AbortController();

@@ -267,15 +267,6 @@ test("a lineage and its text cost the same for each step, however many there are
   expect(readsEach(8_000)).toBeLessThan(2 * few);
 });
 
-test("names that are joined in a long chain are told apart from no others in time", () => {
-  const count = 40_000;
-  const steps = Array.from({ length: count }, (_, index) => {
-    const step = { leaf_index: index, recorded_at: moment(0), kind: "registration", record_id: `r${index}` };
-    return { ...step, outcome: "refused", cids: [`c${index + 1}`, `c${index}`, `leaf${index}`] } as unknown as Step;
-  });
-  expect(lineageOf(steps, undefined).lineages).toHaveLength(1);
-});
-
 test("a decision stands with the artifact of the registration that it relied on, whatever it calls it", () => {
   const members = { recorded_at: moment(0), record_id: "" };
   const registered: Step = {

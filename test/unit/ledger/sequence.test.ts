@@ -32,13 +32,6 @@ test("the bytes of a record do not change", () => {
   ]);
 });
 
-test("members that a record does not have are not stored, even when an object with more is passed", () => {
-  const record = makeRecord(alice);
-  const more = { ...record, secret: "s", caller: { ...record.caller, scopes: ["s"] } };
-  const { entries } = sequence(undefined, [written(more)], clock.now(), seed(1), "o");
-  for (const entry of entries) expect(recordText(entry)).not.toMatch(/secret|scopes|policyRevision/);
-});
-
 test("a new log gets its own opaque origin, and genesis first", () => {
   const { head, firstLeafIndex, entries } = sequence(
     undefined,

@@ -163,7 +163,7 @@ test("the inputs that policies read make the answer that all inputs make, under 
       expect(answer, policies.join("\n")).toEqual(validated(policies)(query));
       outcomes.add(answer.outcome);
     }),
-    { numRuns: draws(120, 600) },
+    { numRuns: draws(300, 600) },
   );
   expect([...outcomes].sort()).toEqual(["allow", "deny", "error"]);
 });

@@ -63,15 +63,6 @@ test.skipIf(process.platform === "win32")("a pipe without a writer is named and 
   expect(await problemsIn(root)).toEqual(["default/c.cedar: cannot be read (no regular file)"]);
 });
 
-test("a folder where a file should be, and a file where a folder should be, are named", async () => {
-  const root = await folder();
-  await fileSystem.mkdir(join(root, "policies", "default", "c.cedar"));
-  expect(await problemsIn(root)).toEqual(["default/c.cedar: cannot be read (EISDIR)"]);
-  await fileSystem.rm(join(root, "policies", "default"), { recursive: true });
-  await fileSystem.writeFile(join(root, "policies", "default"), "");
-  expect(await problemsIn(root)).toContain("default: cannot be read (ENOTDIR)");
-});
-
 test("no path that is opened comes from a tenant's name", async () => {
   const opened: string[] = [];
   const memory = memoryFileSystem({

@@ -346,7 +346,7 @@ describe.each(["rest", "canonical"] as const)("%s", (spelling) => {
       expect(equals(desc, actual.message, expected)).toBe(true);
       expect(Buffer.from(toBinary(desc, actual.message)).equals(toBinary(desc, expected))).toBe(true);
     });
-    fc.assert(property, { numRuns: draws(60, 300) });
+    fc.assert(property, { numRuns: draws(150, 300) });
     expect(good).toBeGreaterThan(0);
   });
 });

@@ -34,9 +34,9 @@ import { BulkStreamService } from "../../../../gen/platform/bulk/v1/streams_pb.t
 import { WorkloadDescriptorSchema } from "../../../../gen/platform/sdk/v1/common_pb.ts";
 import { maxViolations, type Violation } from "../../../../src/base/errors.ts";
 import { rulesOf } from "../../../../src/transport/codec/rules.ts";
+import { draws } from "../../../harness/draws.ts";
 import { authzenMethods, methodOn, requestFromRest, wireMethods } from "../../../harness/methods.ts";
 import { attributes, labels, members, mostly, requestTypes, samples, textsOf } from "../requests.ts";
-import { draws } from "../../../harness/draws.ts";
 
 const validator = createValidator({ regexMatch: (pattern, text) => new RegExp(pattern, "u").test(text) });
 const types = [
@@ -156,7 +156,7 @@ describe.each(types.map((desc) => [desc.name, desc] as const))("%s", (_, desc) =
       const hasSizes = others.some(({ rule }) => sizeRules.includes(rule));
       if (!hasSizes) expect(found.slice(0, content.length)).toEqual(content);
     });
-    fc.assert(property, { numRuns: draws(300, 1_000) });
+    fc.assert(property, { numRuns: draws(600, 1_000) });
     if (desc.fields.length > 0) expect(Math.min(counts.good, counts.broken)).toBeGreaterThan(2);
   });
 });

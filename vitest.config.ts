@@ -29,7 +29,7 @@ const isolated = ["enforce/artifacts", "policy/prepared-set", "policy/disagreeme
 
 /** Random searches, which the long lane repeats with more draws. */
 const searches = [
-  "test/contract/search-{postgres,sqlite}.test.ts",
+  "test/contract/search-{postgres,segments,sqlite}.test.ts",
   "test/unit/auth/token-shapes.test.ts",
   "test/unit/cli/policy-prove.test.ts",
   "test/unit/enforce/artifacts.test.ts",

@@ -95,23 +95,6 @@ describe("on a desktop", () => {
     expect(await textOf(rules)).toContain("Order of refusal");
   });
 
-  test("a wrong body shows the error envelope", async () => {
-    const { page } = await openPage(browser);
-    await explore(page);
-    await pasteToken(page);
-    await open(page, plan);
-    await page.fill(`${plan} textarea`, '{"plaintext": "x"}');
-    const answer = await send(page, plan);
-    expect(answer.status).toMatch(/^400/);
-    expect(JSON.parse(answer.body).error).toMatchObject({
-      reason: "invalid_request",
-      violations: expect.arrayContaining([
-        expect.objectContaining({ field: "plaintext", rule: "json.unknown_field" }),
-        expect.objectContaining({ field: "workload", rule: "required" }),
-      ]),
-    });
-  });
-
   test("the token is kept nowhere", async () => {
     const { page } = await openPage(browser);
     await explore(page);

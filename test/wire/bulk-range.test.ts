@@ -123,12 +123,6 @@ describe.each(testStores)("%s", (_name, startStore) => {
     await expect(verifyRange(another, vkeyOf(recorded.receipt?.logOrigin))).rejects.toThrow("nodes do not lead");
   });
 
-  test("there is none where nothing was recorded", async () => {
-    const answer = await record([event("")]);
-    expect(answer.items[0].outcome).toBe("refused");
-    expect(answer).not.toHaveProperty("receipt");
-  });
-
   test("the single routes, and streams, know no such value", async () => {
     const message = "header x-svc-receipt must be full, brief, cose or none";
     for (const { restPath: path, verb } of wireMethods) {

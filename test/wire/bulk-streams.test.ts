@@ -324,20 +324,4 @@ describe("ends", () => {
       rmSync(folder, { recursive: true });
     }
   });
-
-  test("a service that stops acknowledges what it recorded, and ends the stream", async () => {
-    const gateway = await startGateway({ env: settings() });
-    const requests = source<StreamEventsRequest>();
-    const headers = { authorization: `Bearer ${tokenFor()}` };
-    const answers = clientOf(gateway.url).streamEvents(requests, { headers })[Symbol.asyncIterator]();
-    requests.send(event(1));
-    expect((await answers.next()).value.items).toHaveLength(1);
-    const stopped = gateway.stop();
-    const error = await answers.next().then(
-      () => undefined,
-      (thrown: unknown) => ConnectError.from(thrown),
-    );
-    expect(error?.code).toBe(Code.Unavailable);
-    await stopped;
-  });
 });

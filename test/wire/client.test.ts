@@ -95,17 +95,6 @@ describe.each([
     });
   });
 
-  test("says which scopes are missing", async () => {
-    const token = await gateway.token({ scope: "platform-api.access" });
-    const tokens: TokenProvider = { token: async () => token, refused: () => {} };
-    const refused = await connect(tokens).protection.planProtection(planRequest).catch(problemOf);
-    expect(refused).toMatchObject({
-      code: Code.PermissionDenied,
-      reason: "missing_scope",
-      missingScopes: ["policy.read"],
-    });
-  });
-
   test("gives up an invalid token, and does not ask for another one in the same call", async () => {
     const refused: string[] = [];
     let asked = 0;

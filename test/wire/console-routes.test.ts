@@ -149,12 +149,6 @@ describe("a report", () => {
     expect(body.by_time.reduce((sum: number, { records }: { records: number }) => sum + records, 0)).toBe(1);
   });
 
-  test("leaves a line in the log: who read it, and by which parameters", async () => {
-    await get(pathOf(), operatorToken);
-    const line = gateway.logged.findLast((text) => text.includes("ledger_searched")) ?? "{}";
-    expect(JSON.parse(line)).toMatchObject({ operator: "olga", log, fields: ["template", "from", "to"] });
-  });
-
   test("is shown only with credentials, to tenants only with the scope, and to no other tenant", async () => {
     expect((await get(pathOf())).status).toBe(401);
     const unscoped = await gateway.token({ clientId: "tenant-a", scope: scopes.slice(0, 2).join(" ") });

@@ -151,9 +151,6 @@ describe.each([
     ["another scheme", () => ({ headers: { authorization: "Basic c2VjcmV0LWhlYWRlci12YWx1ZQ==" } }), "missing_token"],
     ["a malformed token", () => ({ token: "secret-header-value" }), "invalid_token"],
     ["an expired token", () => ({ token: mint({ exp: Math.floor(Date.now() / 1000) - 60 }) }), "expired_token"],
-    ["a token of another issuer", () => ({ token: mint({ iss: "https://other.example" }) }), "invalid_token"],
-    ["a token for another audience", () => ({ token: mint({ aud: "api://other" }) }), "invalid_token"],
-    ["a token without tenant", () => ({ token: mint({ tenant_id: undefined }) }), "invalid_token"],
   ])("401 for %s, with a challenge", async (_name, faults, reason) => {
     const refused = await call(faults());
     expect(refused).toMatchObject({ status: status(401), code: "unauthenticated", reason, fields: [] });
@@ -186,16 +183,7 @@ describe.each([
   });
 
   test.each<[string, Record<string, unknown>, string[]]>([
-    ["an empty application", { workload: { application: "" } }, ["workload.application"]],
-    ["no resource", { resource: undefined }, ["resource"]],
-    ["no operation", { operation: undefined }, ["operation"]],
-    ["a negative size", { content_size_bytes: -1 }, ["content_size_bytes"]],
-    ["a digest without algorithm", { content_digest: "abc" }, ["content_digest"]],
-    ["a long label", { labels: ["a", "b".repeat(257)] }, ["labels[1]"]],
-    ["too many labels", { labels: Array(65).fill("a") }, ["labels"]],
-    ["a long attribute", { attributes: { a: "1", "secret-attribute-key": "v".repeat(1025) } }, ["attributes[1].value"]],
     ["a long attribute key", { attributes: { ["k".repeat(129)]: "v" } }, ["attributes[0].key"]],
-    ["U+0000", { purpose: "a\u0000b" }, ["purpose"]],
     [
       "several at once",
       { workload: { application: "", component: "c".repeat(257) }, purpose: "p".repeat(1025) },

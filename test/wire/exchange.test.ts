@@ -4,7 +4,6 @@ import { mkdtempSync, rmSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import tls from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type H1Connection, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Connect } from "../harness/h2.ts";
@@ -152,24 +151,6 @@ describe("whatever a caller does", () => {
       }
     }
   });
-});
-
-test("odd versions are refused over TLS as well", async () => {
-  const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
-  const service = await start({
-    SVC_TLS_CERT: join(fixtures, "server.crt.pem"),
-    SVC_TLS_KEY: join(fixtures, "server.key.pem"),
-  });
-  const { port } = new URL(service.url);
-  for (let round = 0; round < 3; round++) {
-    const socket = tls.connect({ port: Number(port), rejectUnauthorized: false, ALPNProtocols: ["http/1.1"] });
-    await once(socket, "secureConnect");
-    socket.write("GET /% HTTP/2.0\r\n\r\n");
-    const [answer] = await once(socket.setEncoding("latin1"), "data");
-    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
-    socket.destroy();
-  }
-  expect(failures(service)).toEqual([]);
 });
 
 test("while the service drains, answers over HTTP/1.1 say that their connection closes", async () => {

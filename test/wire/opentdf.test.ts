@@ -383,14 +383,6 @@ test("while the store is away, nothing is decided", async () => {
   await expect.poll(() => ask(fqns).catch(() => undefined), { timeout: 20_000 }).toMatchObject({ decision: 2 });
 }, 60_000);
 
-test("programs learn the token issuer without credentials", async () => {
-  bearer = "";
-  const { configuration } = await (
-    createClient(wellKnown, wires["Connect, protobuf"]()) as Any
-  ).getWellKnownConfiguration({});
-  expect(configuration).toEqual({ platform_issuer: issuer.url, idp: { issuer: issuer.url } });
-});
-
 test("switched off, none of it is there", async () => {
   const plain = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });
   try {

@@ -204,19 +204,6 @@ test("a bound token is worth something only with its certificate, here too", asy
   }
 });
 
-test("a plaintext listener off loopback says at start why it does not serve the logs", async () => {
-  const gateway = await startGateway({
-    issuer,
-    env: { SVC_OPS_LISTEN: "0.0.0.0:0", SVC_OPS_CREDENTIALS: credentials },
-  });
-  try {
-    expect((await get(gateway, "/ledger", operatorToken)).status).toBe(404);
-    expect(gateway.logged.join()).toContain("it needs SVC_OPS_TLS_CERT");
-  } finally {
-    await gateway.stop();
-  }
-});
-
 test("a tenant shows with its own token that two receipts are of one log", async () => {
   const token = await local.token({ clientId: "one" });
   const receipts: Receipt[] = [];

@@ -120,15 +120,6 @@ describe.each(routes)("%s", (route) => {
     );
   });
 
-  test("is brief, or none, where the caller says so", async () => {
-    const brief = given((await ask(route, { "x-svc-receipt": "brief" })).receipt);
-    expect(Object.keys(brief)).toEqual(["record_id", "log_origin", "leaf_index", "tree_size", "leaf_hash", "proof"]);
-    expect(verifyReceipt(brief, trusted(brief)).record).toBeUndefined();
-    const none = await ask(route, { "x-svc-receipt": "none" });
-    expect(none.status).toBe(200);
-    expect(none.body[members[route]]).not.toHaveProperty("receipt");
-  });
-
   test("has a COSE receipt beside all that a full one has, if the caller says so", async () => {
     const { body, receipt } = await ask(route, { "x-svc-receipt": "cose" });
     const { record } = verifyReceipt(given(receipt), trusted(given(receipt)));

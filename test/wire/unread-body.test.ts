@@ -130,21 +130,6 @@ describe("HTTP/1.1", () => {
   );
 
   test.each(Object.entries(paths))(
-    "%s: a chunked body that is refused unread ends the connection",
-    async (...given) => {
-      const [, [path, type]] = given;
-      const connection = await h1Connect(gateway.url);
-      connection.write(h1Request(`POST ${path}`, [`Content-Type: ${type}`, "Transfer-Encoding: chunked"]));
-      connection.write("5\r\nhello\r\n");
-      const answer = await connection.next();
-      expect(answer?.headers.get("connection")).toBe("close");
-      connection.write(`0\r\n\r\n${next}`);
-      expect(await connection.next()).toBeUndefined();
-      await connection.closed;
-    },
-  );
-
-  test.each(Object.entries(paths))(
     "%s: a short body that is on its way is read, and the next call served",
     async (...given) => {
       const [, [path, type]] = given;

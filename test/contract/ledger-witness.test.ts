@@ -56,6 +56,7 @@ function handTimers() {
   };
 }
 
+const exchangeTimeoutMs = 2_000;
 const quorumWaitMs = 5_000;
 const retryMs = 1_000;
 
@@ -167,6 +168,15 @@ describe("with an anchor file, witnesses follow", () => {
     verifyCosignature(note, witness());
     expect(await witnessing.readiness.remark?.()).toContain("ECONNREFUSED");
     await expect(append(1)).resolves.toHaveLength(1);
+  });
+
+  test("one that does not answer is given up in time", async () => {
+    await open();
+    witness().hold();
+    await append(1);
+    await timers.fire(exchangeTimeoutMs);
+    await vi.waitFor(() => expect(changes.at(-1)).toContain("no answer within 2000 ms"), { interval: 2 });
+    expect((await checkpoint()).names).toHaveLength(1);
   });
 
   const say =

@@ -531,6 +531,18 @@ describe("the command", () => {
     expect((await run(...abandon, "--dry-run")).out).toBe(`${source.path} is not sealed\n`);
   });
 
+  test("fails where nothing was copied", async () => {
+    await fillLittle();
+    await source.damage("bob", (await source.rows("bob"))[0]?.recordId ?? "");
+    const refused = await yes(...urls(), "--json");
+    expect(refused.code).toBe(1);
+    expect(JSON.parse(refused.out).problems).toContainEqual(expect.stringContaining("leaf 0 does not open"));
+    expect(await yes("--from", `sqlite:${source.path}`, "--abandon")).toMatchObject({
+      code: 0,
+      out: `${source.path} was not sealed\n`,
+    });
+  });
+
   test.each([
     [["--from", "sqlite:/nowhere/platform.db", "--to", "postgres://u:secret@127.0.0.1:1/d"], "is missing"],
     [

@@ -437,9 +437,32 @@ test.each<readonly [string, object, readonly string[]]>([
   ["candidates that are null", { context: { candidates: null } }, ["context.candidates"]],
   ["candidates that are no list", { context: { candidates: { id: "alice" } } }, ["context.candidates"]],
   ["too many", { context: { candidates: many(1_001) } }, ["context.candidates"]],
+  ["one that is none", withCandidates({ id: "a" }, "alice"), [at(1)]],
+  ["one that is null", withCandidates(null), [at(0)]],
+  ["one that is a list", withCandidates([]), [at(0)]],
+  ["one without an id", withCandidates({ id: "a" }, {}), [at(1, ".id")]],
+  ["one with an empty id", withCandidates({ id: "" }), [at(0, ".id")]],
+  ["one with an id that is none", withCandidates({ id: 7 }), [at(0, ".id")]],
+  ["one with a long id", withCandidates({ id: "a".repeat(257) }), [at(0, ".id")]],
   ["one twice", withCandidates({ id: "a" }, { id: "b" }, { id: "a", properties: { x: 1 } }), [at(2, ".id")]],
   ["one of another type", withCandidates({ id: "a" }, { type: "other", id: "b" }), [at(1, ".type")]],
+  ["one with a type that is none", withCandidates({ type: 7, id: "b" }), [at(0, ".type")]],
+  ["one with properties that are no map", withCandidates({ id: "a", properties: [] }), [at(0, ".properties")]],
+  [
+    "one with a huge property",
+    withCandidates({ id: "a", properties: { x: 1, y: "z".repeat(1025) } }),
+    [at(0, ".properties[1].value")],
+  ],
+  ["several wrong ones", withCandidates({ id: "a" }, 1, { id: "" }), [at(1), at(2, ".id")]],
+  ["U+0000 in one", withCandidates({ id: "\0" }), ["context[0].value[0][0].value"]],
+  ["no action", { action: undefined }, ["action"]],
+  ["an action without a name", { action: {} }, ["action.name"]],
+  ["an unknown action", { action: { name: "fly" } }, ["action.name"]],
   ["a negative limit", { page: { limit: -1 } }, ["page.limit"]],
+  ["a limit that is none", { page: { limit: "2" } }, ["page.limit"]],
+  ["a limit that is no whole number", { page: { limit: 1.5 } }, ["page.limit"]],
+  ["a page that is none", { page: "next" }, ["page"]],
+  ["a token that is none", { page: { token: 3 } }, ["page.token"]],
   ["a long token", { page: { token: "1".repeat(129) } }, ["page.token"]],
 ])("a search with %s is refused, for subjects as for resources", async (_name, change, fields) => {
   for (const [searched, body] of [
@@ -453,6 +476,67 @@ test.each<readonly [string, object, readonly string[]]>([
       searched,
     ).toEqual(fields);
   }
+});
+
+test.each<readonly [string, string, object, readonly string[]]>([
+  ["no subject", "subject", { ...readers, subject: undefined }, ["subject"]],
+  ["a subject without a type", "subject", { ...readers, subject: {} }, ["subject.type"]],
+  ["an empty type", "subject", { ...readers, subject: { type: "" } }, ["subject.type"]],
+  ["a resource without an id", "subject", { ...readers, resource: { type: "record" } }, ["resource.id"]],
+  [
+    "a candidate not in NFC",
+    "subject",
+    { ...readers, ...withCandidates({ id: "a" }, { id: "e\u0301ve" }) },
+    [at(1, ".id")],
+  ],
+  [
+    "a property with = of a candidate",
+    "subject",
+    { ...readers, ...withCandidates({ id: "a", properties: { "b=c": 1 } }) },
+    [at(0, ".properties[0].key")],
+  ],
+  [
+    "a property with = of all, which is said once",
+    "subject",
+    { ...readers, subject: { type: "user", properties: { "b=c": 1 } } },
+    ["subject.properties[0].key"],
+  ],
+  [
+    "labels of a candidate in a wrong form",
+    "resource",
+    { ...readable, ...withCandidates({ id: "a", properties: { labels: "x" } }) },
+    [at(0, ".properties.labels")],
+  ],
+  ["a subject without an id", "resource", { ...readable, subject: { type: "user" } }, ["subject.id"]],
+  ["a resource without a type", "resource", { ...readable, resource: { id: "a" } }, ["resource.type"]],
+  [
+    "an unknown action among candidates",
+    "action",
+    { ...readable, ...withCandidates({ name: "fly" }), resource: record("a") },
+    [at(0, ".name")],
+  ],
+  [
+    "an action without a name",
+    "action",
+    { ...readable, ...withCandidates({ id: "read" }), resource: record("a") },
+    [at(0, ".name")],
+  ],
+  [
+    "an action twice",
+    "action",
+    { ...readable, ...withCandidates({ name: "read" }, { name: "read" }), resource: record("a") },
+    [at(1, ".name")],
+  ],
+  [
+    "parameters of an action that are too long",
+    "action",
+    { ...readable, ...withCandidates({ name: "read", properties: { a: "b".repeat(1025) } }), resource: record("a") },
+    [at(0, ".properties[0].value")],
+  ],
+])("%s is refused", async (_name, searched, body, fields) => {
+  const { status, body: answer } = await search(searched, body);
+  expect([status, answer.error?.reason]).toEqual([400, "invalid_request"]);
+  expect(answer.error.violations.map(({ field }: Any) => field)).toEqual(fields);
 });
 
 test("the refusal of a search without candidates says what is missing", async () => {

@@ -248,9 +248,15 @@ const text = JSON.stringify(readsAlice);
 
 test.each<readonly [string, object | string, readonly string[]]>([
   ["nothing", {}, ["subject", "action", "resource"]],
+  ["no subject", { ...readsAlice, subject: undefined }, ["subject"]],
+  ["no id", { ...readsAlice, subject: { type: "user" } }, ["subject.id"]],
+  ["an empty type", { ...readsAlice, resource: { type: "", id: "a" } }, ["resource.type"]],
+  ["a subject that is none", { ...readsAlice, subject: "alice" }, ["subject"]],
+  ["an id that is none", { ...readsAlice, subject: { type: "user", id: 7 } }, ["subject.id"]],
   ["an unknown action", { ...readsAlice, action: action("fly") }, ["action.name"]],
   ["an action of JavaScript's", { ...readsAlice, action: action("constructor") }, ["action.name"]],
   ["an id that is not in NFC", { ...readsAlice, subject: user("e\u0301ve") }, ["subject.id"]],
+  ["a long id", { ...readsAlice, subject: user("a".repeat(257)) }, ["subject.id"]],
   [
     "properties in a wrong form",
     { ...readsAlice, subject: { ...user("alice"), properties: [] } },
@@ -292,8 +298,10 @@ test.each<readonly [string, object | string, readonly string[]]>([
     text.replace("}", ',"properties":{"n":9007199254740993}}'),
     ["subject.properties[0].value"],
   ],
+  ["a number beyond all", text.replace("}", ',"properties":{"n":1e999}}'), ["subject.properties[0].value"]],
   ["deep nesting", text.replace("}", `,"properties":${deep(17)}}`), [`subject.properties${"[0].value".repeat(16)}`]],
   ["a member twice", text.replace("}", ',"id":"bob"}'), ["subject.id"]],
+  ["a subject twice", text.replace("{", '{"subject":{"type":"user","id":"bob"},'), ["subject"]],
   ["a property twice", text.replace("}", ',"properties":{"role":"a","role":"admin"}}'), ["subject.properties[0].key"]],
   [
     "a nested one twice",
@@ -301,6 +309,7 @@ test.each<readonly [string, object | string, readonly string[]]>([
     ["subject.properties[0].value[0][0].key"],
   ],
   ["__proto__", text.replace("}", ',"properties":{"__proto__":{"role":"admin"}}}'), ["subject.properties[0].key"]],
+  ["U+0000", { ...readsAlice, subject: user("alice", { a: "\0" }) }, ["subject.properties[0].value"]],
 ])("%s is refused", async (_name, body, fields) => {
   const { status, body: answer } = await ask(body);
   expect([status, answer.error?.reason]).toEqual([400, "invalid_request"]);

@@ -357,6 +357,15 @@ describe("routes", () => {
       }
     }
   });
+
+  test("HEAD answers as GET does, without the body", async () => {
+    const headers = [`Authorization: Bearer ${token}`];
+    const get = await h1Exchange(gateway.url, h1Request("GET /v1/sdk/whoami", headers));
+    const head = await h1Exchange(gateway.url, h1Request("HEAD /v1/sdk/whoami", headers));
+    expect(head?.status).toBe(200);
+    for (const name of ["content-type", "content-length", "cache-control"])
+      expect(head?.headers.get(name)).toBe(get?.headers.get(name));
+  });
 });
 
 describe("what costs the service more than its caller", () => {

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import tls from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type H1Connection, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Connect } from "../harness/h2.ts";
@@ -94,6 +95,33 @@ describe("whatever a caller does", () => {
       expect((await h1Exchange(url, `GET ${path} HTTP/1.0\r\nHost: localhost\r\n\r\n`))?.status).not.toBe(400);
   });
 
+  const check = h1Request(
+    "POST /grpc.health.v1.Health/Check",
+    ["Content-Type: application/json", "Content-Length: 2"],
+    "{}",
+  );
+  const probe = h1Request("GET /grpc.health.v1.Health/Check?encoding=json&message=%7B%7D&connect=v1", []);
+  const whoami = "/platform.sdk.v1.DiscoveryService/WhoAmI?encoding=json&message=%7B%7D&connect=v1";
+  test.each([
+    ["health checks", check],
+    ["health checks by GET", probe],
+    ["Connect GETs without a token", h1Request(`GET ${whoami}`, [])],
+    ["calls without a token", h1Request("GET /v1/sdk/whoami", [])],
+    [
+      "bodies that are cut off",
+      h1Request("POST /grpc.health.v1.Health/Check", ["Content-Type: application/json", "Content-Length: 9"], "{"),
+    ],
+  ])("100 pipelined %s, and gone", async (_name, request) => {
+    for (let round = 0; round < 60; round++) {
+      const connection = await h1Connect(service.url);
+      connection.write(request.repeat(100));
+      // Gone at once, while the answers come, and after some.
+      if (round % 3 === 1) await connection.next();
+      if (round % 3 === 2) await new Promise(setImmediate);
+      connection.destroy();
+    }
+  });
+
   const called = (id: string) => h1Request("GET /v1/sdk/whoami", [`X-Request-Id: ${id}`]);
   const unfinished = (id: string) =>
     h1Request(
@@ -153,6 +181,24 @@ describe("whatever a caller does", () => {
   });
 });
 
+test("odd versions are refused over TLS as well", async () => {
+  const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
+  const service = await start({
+    SVC_TLS_CERT: join(fixtures, "server.crt.pem"),
+    SVC_TLS_KEY: join(fixtures, "server.key.pem"),
+  });
+  const { port } = new URL(service.url);
+  for (let round = 0; round < 3; round++) {
+    const socket = tls.connect({ port: Number(port), rejectUnauthorized: false, ALPNProtocols: ["http/1.1"] });
+    await once(socket, "secureConnect");
+    socket.write("GET /% HTTP/2.0\r\n\r\n");
+    const [answer] = await once(socket.setEncoding("latin1"), "data");
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+    socket.destroy();
+  }
+  expect(failures(service)).toEqual([]);
+});
+
 test("while the service drains, answers over HTTP/1.1 say that their connection closes", async () => {
   const service = await start();
   const [single, pair, early] = await Promise.all([
@@ -201,6 +247,27 @@ test("while the service drains, answers over HTTP/1.1 say that their connection 
       ?.headers.get("connection"),
   ).toBe("close");
   await pair.closed;
+  expect(await service.ended).toEqual({ code: 0, signal: null });
+});
+
+test("callers that keep their connections lose no call when the service stops", async () => {
+  const service = await start();
+  const request = h1Request("GET /v1/sdk/whoami", []);
+  const connections = await Promise.all(Array.from({ length: 32 }, () => h1Connect(service.url)));
+  const call = async (connection: H1Connection) => {
+    connection.write(request);
+    return (await connection.next())?.headers.get("connection");
+  };
+  // A connection that the service has not accepted when it stops is none that its caller keeps.
+  expect(new Set(await Promise.all(connections.map(call)))).toEqual(new Set(["keep-alive"]));
+  const lastAnswers = connections.map(async (connection) => {
+    for (;;) {
+      const answer = await call(connection);
+      if (answer !== "keep-alive") return answer;
+    }
+  });
+  service.child.kill("SIGTERM");
+  expect(new Set(await Promise.all(lastAnswers))).toEqual(new Set(["close"]));
   expect(await service.ended).toEqual({ code: 0, signal: null });
 });
 

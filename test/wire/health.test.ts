@@ -1,6 +1,12 @@
 import { type Client, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
-import { credentials, type ServiceError as GrpcError, makeGenericClientConstructor, status } from "@grpc/grpc-js";
+import {
+  credentials,
+  Client as GrpcClient,
+  type ServiceError as GrpcError,
+  makeGenericClientConstructor,
+  status,
+} from "@grpc/grpc-js";
 import { service as healthDefinition } from "grpc-health-check";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../../gen/grpc/health/v1/health_pb.ts";
@@ -102,6 +108,16 @@ describe("Watch", () => {
     await stream;
     expect(seen).toEqual([Status.NOT_SERVING, Status.SERVING, Status.NOT_SERVING]);
     await watched.issuer.stop();
+  });
+
+  test("refuses a message that is no protobuf in the words of any other refusal", async () => {
+    const client = new GrpcClient(new URL(gateway.url).host, credentials.createInsecure());
+    onTestFinished(() => client.close());
+    const raw = (bytes: Uint8Array) => Buffer.from(bytes);
+    const stream = client.makeServerStreamRequest("/grpc.health.v1.Health/Watch", raw, raw, Uint8Array.of(0x0a, 0x7f));
+    const error = await new Promise<GrpcError>((resolve) => stream.once("error", resolve));
+    expect(error).toMatchObject({ code: status.INVALID_ARGUMENT, details: "message is not valid protobuf" });
+    expect(error.metadata.get("grpc-status-details-bin")).toHaveLength(1);
   });
 
   test("answers SERVICE_UNKNOWN for a name that is not known, and goes on", async () => {

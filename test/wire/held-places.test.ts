@@ -50,6 +50,12 @@ async function freshCalls(): Promise<number[]> {
   return statuses;
 }
 
+/** Calls that are over. */
+async function answers(): Promise<number> {
+  const metrics = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
+  return [...metrics.matchAll(/^svc_calls_total\{.*\} (\d+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
 function connect(localAddress = "127.0.0.1"): net.Socket {
   const { hostname, port } = new URL(gateway.url);
   const socket = net.connect({ host: hostname, port: Number(port), localAddress }).on("error", () => {});
@@ -97,6 +103,22 @@ describe("tokens that were never shown before are served beside", () => {
 
   test.each(["/", "/v1/sdk/whoami", "/nothing/here"])("streams with a window of 0 on %s", async (path) => {
     await unreadStreams(20, path, "GET");
+    expect(await freshCalls()).toEqual(served);
+  });
+
+  test("pipelined connections that do not read", async () => {
+    const requests = h1Request("GET /openapi.json", []).repeat(200);
+    const sockets = Array.from({ length: 24 }, () => connect().pause());
+    for (const socket of sockets) socket.write(requests);
+    // Nothing more is answered once nothing more of an answer can be sent.
+    await Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once("readable", resolve))));
+    let answered = 0;
+    const more = async () => {
+      const before = answered;
+      answered = await answers();
+      return answered - before;
+    };
+    await expect.poll(more, { timeout: 20_000, interval: 100 }).toBe(0);
     expect(await freshCalls()).toEqual(served);
   });
 

@@ -146,6 +146,14 @@ describe("canonical JSON is refused with the same details", () => {
     ]);
   });
 
+  test.each(["json", "proto"])("in the query of a GET that is not base64, %s", async (encoding) => {
+    const query = new URLSearchParams({ encoding, base64: "1", message: "!!!" });
+    const url = `${gateway.url}/platform.sdk.v1.DiscoveryService/WhoAmI?${query}`;
+    const response = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+    const { message } = (await response.json()) as { message: string };
+    expect([response.status, message]).toEqual([400, "message is not base64"]);
+  });
+
   test("numbers are taken where canonical JSON has them: enumerations, and 64-bit integers as text", async () => {
     const body = { workload: { application: "a" }, resource: { kind: "k" }, contentSizeBytes: "12" };
     const response = await fetch(`${gateway.url}/platform.sdk.v1.ProtectionService/PlanProtection`, {

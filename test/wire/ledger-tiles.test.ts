@@ -2,11 +2,13 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
+import { parseBase64 } from "../../src/base/text-forms.ts";
 import type { GivenReceipt } from "../../src/ledger/record/receipt.ts";
 import { openCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { leafHash } from "../../src/ledger/tlog/tree.ts";
+import { verifyConsistency } from "../../src/ledger/tlog/tree-verify.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 
 let gateway: Gateway;
@@ -61,6 +63,23 @@ test("tiles and entries are served in every width that the log has reached", asy
   expect(rest).toHaveLength(0);
 });
 
+test.each([
+  "tile/0/000",
+  "tile/0/000.p/7",
+  "tile/0/001.p/1",
+  "tile/1/000.p/1",
+  "tile/entries/000",
+  "tile/0/0",
+  "tile/0/000.p/06",
+  "consistency?from=1&to=7",
+  "consistency?from=3&to=2",
+  "nothing",
+])("%s is a real 404", async (path) => {
+  const response = await get(`${log.name}/${path}`);
+  expect(response.status).toBe(404);
+  expect(await response.json()).toMatchObject({ status: "error", error: { reason: "no_route" } });
+});
+
 test("logs are only read: another method is refused with those that there are, and what is no route has none", async () => {
   const paths = ["checkpoint", "tile/0/000.p/6", "tile/entries/000.p/6", "consistency?from=1&to=2", "search"];
   for (const path of ["/ledger", ...paths.map((each) => `/ledger/${log.name}/${each}`)])
@@ -80,6 +99,23 @@ test("logs are only read: another method is refused with those that there are, a
 
 test.each(["0".repeat(32), "x", "..", "%00", join("a", "b")])("a log named %j is not there", async (name) => {
   expect((await get(`${name}/checkpoint`)).status).toBe(404);
+});
+
+test("any two receipts are shown to be of one log", async () => {
+  const head = (receipt: GivenReceipt | undefined) => {
+    const { checkpoint } = parseTlogProof(receipt?.proof ?? "");
+    const [, size, root] = checkpoint.split("\n");
+    return { size: Number(size), root: parseBase64(root ?? "") ?? new Uint8Array() };
+  };
+  const [first, second] = [head(receipts[1]), head(receipts[4])];
+  const text = await (await get(`${log.name}/consistency?from=${first.size}&to=${second.size}`)).text();
+  const proof = text
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => parseBase64(line) ?? new Uint8Array());
+  expect(verifyConsistency(first, second, proof)).toBe(true);
+  for (const query of ["from=x&to=2", "from=1&to=2&size=2", "from=1&from=1&to=2", "From=1&to=2"])
+    expect([query, (await get(`${log.name}/consistency?${query}`)).status]).toEqual([query, 400]);
 });
 
 test("off loopback only health and metrics are open", async () => {

@@ -339,6 +339,16 @@ test("a stranger's registration is not taken for the artifact of a decision", as
   expect(await ask(file.fqns)).toMatchObject({ decision: 1 });
 });
 
+test("obligations without a name, or with parameters, are never fulfilled", async () => {
+  const token = reader({ team: "writers" });
+  const traced = await protectedFile(["traced"]);
+  const fulfillable = [obligation("trace", "required"), obligation("note", "required")];
+  expect(await ask(traced.fqns, { token, fulfillable })).toMatchObject({ decision: 1, requiredObligations: [] });
+  const noted = await protectedFile(["noted"]);
+  expect(await ask(noted.fqns, { token })).toMatchObject({ decision: 1, requiredObligations: fulfillable.slice(1) });
+  expect(await ask(noted.fqns, { token, fulfillable })).toMatchObject({ decision: 2 });
+});
+
 test("the user's token must be good, of the same tenant, and need not be bound to anything here", async () => {
   const fqns = [attribute("label", "plain")];
   const bound = reader({ cnf: await boundTo(newTestKey("ES256", "dpop")) });
@@ -382,6 +392,17 @@ test("while the store is away, nothing is decided", async () => {
   }
   await expect.poll(() => ask(fqns).catch(() => undefined), { timeout: 20_000 }).toMatchObject({ decision: 2 });
 }, 60_000);
+
+test("tokens and attributes are in no log line", async () => {
+  const token = reader();
+  const caller = kas();
+  const secret = "value-4d1f0c";
+  await ask([attribute("label", secret)], { token, caller });
+  await ask([attribute("label", secret), "x".repeat(300)], { token, caller }).catch(() => undefined);
+  await ask([attribute("label", secret)], { token: `${token}x`, caller }).catch(() => undefined);
+  const log = gateway.logged.join("\n");
+  for (const text of [token, caller, secret, "x".repeat(300)]) expect(log).not.toContain(text);
+});
 
 test("switched off, none of it is there", async () => {
   const plain = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });

@@ -72,6 +72,18 @@ test("after three policy changes every decision comes out again, and shows what 
   }
 });
 
+test("for a person: what was decided, and line by line what differs", async () => {
+  const { terminal, written } = captureTerminal();
+  await runCommandLine(["policy", "replay", samples, "--decision", decisions[0] ?? "", "--tenant", tenant], terminal);
+  expect(written).toMatchObject({ err: "", code: 0 });
+  expect(written.out.split("\n")).toEqual([
+    expect.stringMatching(/^protect on \/v1\/sdk\/protection-plan at \S+Z: ALLOW, platform\/data-operations, /),
+    expect.stringMatching(/^under its own revision sha256:\w+: the same$/),
+    expect.stringMatching(/^under the current revision sha256:\w+: the same$/),
+    "",
+  ]);
+});
+
 test("a recorded decision is explained under the revision that made it, or another; who reads it hears what is in force", async () => {
   const [decision = ""] = decisions;
   const own = await explained("--tenant", tenant, "--decision", decision);

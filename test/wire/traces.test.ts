@@ -196,6 +196,23 @@ describe("with the defaults", () => {
     }
   });
 
+  test("an unknown path is not in a trace, nor an unknown method", async () => {
+    const nowhere = context();
+    await fetch(`${gateway.url}/somebody@example.com`, { headers: { traceparent: nowhere.traceparent } });
+    expect(await serverSpan(nowhere.id)).toMatchObject({
+      name: "GET",
+      attributes: { "http.response.status_code": 404 },
+    });
+    const unknown = context();
+    await fetch(`${gateway.url}/some.Secret/Method`, {
+      method: "POST",
+      headers: { traceparent: unknown.traceparent, "content-type": "application/grpc+proto" },
+    });
+    const span = await serverSpan(unknown.id);
+    expect(span).toMatchObject({ name: "grpc", attributes: { "rpc.method": "_OTHER" } });
+    expect(receiver.bytes.join("")).not.toMatch(/somebody@example\.com|some\.Secret/);
+  });
+
   test("no token, label, attribute, key reference or baggage is in a trace", async () => {
     const { id, traceparent } = context();
     const body = {

@@ -245,6 +245,14 @@ describe("rotation", () => {
     expect(await call(second)).toBeDefined();
   });
 
+  test("when every key is withdrawn, none verifies any more", async () => {
+    await ready();
+    issuer.keys = [];
+    await nextFetch(5 * minute);
+    expect(world.status()).toEqual({ issuerReady: false, detail: "the issuer publishes no signature keys" });
+    expect(await reasonOf(call(first))).toBe("issuer_unavailable");
+  });
+
   test("keys for encryption, symmetric and strange ones are left out", async () => {
     const secret = { kty: "oct", k: "c2VjcmV0", kid: "first", alg: "HS256" };
     issuer.keys = [secret, { ...second.publicJwk, use: "enc" }, { kty: "XYZ" }, first.publicJwk];

@@ -96,6 +96,14 @@ describe("a key of the issuer's set that is left out", () => {
     expect(under.reason).toBe("invalid_token");
   });
 
+  test("does not make the issuer ready by itself, and says why", async () => {
+    issuer.keys = [{ ...rsaOf(1_024), kid: "weak" }];
+    expect((await ready()).status()).toEqual({
+      issuerReady: false,
+      detail: 'the issuer publishes no signature keys; keys of the issuer are left out: "weak" has 1024 bits',
+    });
+  });
+
   test("is no key for something else, of which nothing is said", async () => {
     const others: JWK[] = [
       { ...rsaOf(1_024), use: "enc" },

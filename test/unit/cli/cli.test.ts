@@ -203,6 +203,13 @@ describe("policy test", () => {
     );
   });
 
+  test("explains a failed decision, and says nothing more about the others", async () => {
+    const copy = policies("tests/default.yaml", (text) => text.replace("allow: true", "allow: false"));
+    const { out } = await run("policy", "test", copy);
+    expect(out).toMatch(/^FAILED .*\n {7}allow: expected false, got true\n( {7}.*\n)* {7}because of: .*\n/m);
+    expect(out.match(/because of:/g)).toHaveLength(1);
+  });
+
   test("--filter runs the tests with the text in their name, and reports no policy as untested", async () => {
     const { out, code } = await run("policy", "test", samplePolicies, "--strict", "--filter", "do-not-export denies");
     expect({ out, code }).toEqual({ out: "ok     do-not-export denies\n1 passed, 0 failed\n", code: 0 });

@@ -1,5 +1,5 @@
 /** Commands on keys and logs, on a store that a service has written. */
-import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
@@ -155,5 +155,23 @@ describe("ledger", () => {
     const out = join(directory, "out");
     expect((await run("ledger", "export", "--tenant", "alice", "--out", out)).code).toBe(1);
     expect(existsSync(join(out, "checkpoint"))).toBe(false);
+  });
+
+  test.each([
+    ["no file", undefined, /cannot be read \(ENOENT\)/],
+    ["no JSON", "{", /it is not JSON/],
+    ["no receipt", "{}", /holds no receipt/],
+  ])("receipt verify: %s", async (_, content, message) => {
+    const file = join(mkdtempSync(join(directory, "r-")), "receipt.json");
+    if (content !== undefined) writeFileSync(file, content);
+    const key = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k";
+    expect(await run("ledger", "receipt", "verify", file, "--key", key)).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(message),
+    });
+    expect((await run("ledger", "receipt", "verify", file, "--key", "x")).err).toContain(
+      "--key: is not a verifier key",
+    );
+    expect((await run("ledger", "receipt", "verify", file)).err).toContain("--key");
   });
 });

@@ -37,6 +37,7 @@ async function run(...commandLine: readonly (string | undefined)[]) {
 const eraseAs = (...options: readonly (string | undefined)[]) =>
   run("ledger", "erase", "--tenant", "alice", ...options);
 const erase = (...options: readonly (string | undefined)[]) => eraseAs(...erasing, ...options);
+
 const hold = (...options: readonly (string | undefined)[]) => run("ledger", "hold", ...options);
 
 describe("ledger erase", () => {
@@ -105,6 +106,12 @@ describe("ledger erase", () => {
     await serve(1);
     const code = problem.startsWith("--resource") ? 2 : 1;
     expect(await run("ledger", "erase", ...options)).toMatchObject({ code, err: expect.stringContaining(problem) });
+  });
+
+  test("asks for no more than one transaction takes", async () => {
+    const id = (i: number) => `018f0000-0000-7000-8000-${String(i).padStart(12, "0")}`;
+    const ids = Array.from({ length: maxErasedAtOnce + 1 }, (_, i) => id(i));
+    expect(await erase("--record", ...ids)).toMatchObject({ code: 1, err: "--record: 256 at most\n" });
   });
 
   test("--dry-run says what would be done, and needs no statement", async () => {

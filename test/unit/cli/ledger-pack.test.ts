@@ -247,6 +247,20 @@ describe("pack and pack verify", () => {
     expect((await verify(out(), old, current)).report.key_id).toBe(current.split("+")[1]);
   });
 
+  test("after an erasure, the leaf and the erasure are left", async () => {
+    const [, registered] = await serve(lineage);
+    expect(
+      await run("ledger", "erase", "--tenant", "alice", "--record", registered as string, ...erasing),
+    ).toMatchObject({
+      code: 0,
+    });
+    await makePack("--from", "2026-01-02T00:00:01Z", "--to", "2026-01-02T00:00:02Z");
+    const { report, text } = await verify();
+    expect(report).toMatchObject({ ok: true, erased: 1, records: 1, complete: true });
+    expect(text).toContain(`leaf 2  registration ERASED  ${registered}`);
+    expect(readFileSync(out(), "utf8")).not.toContain("cid-a");
+  });
+
   test("a changed pack, no pack and no file are refused", async () => {
     await serve(lineage);
     await makePack("--to", "2026-01-03T00:00:00Z");

@@ -149,6 +149,27 @@ describe("ledger reapply-erasures", () => {
     expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
   });
 
+  test("leaves what is held, and says so", async () => {
+    const id = (await states["whose anchor notes what its log does not"]?.()) ?? "";
+    await run("ledger", "hold", "place", "--tenant", "alice", "--reason", "case 12");
+    const { code, err } = await reapply(...erasing);
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: expect.stringMatching(new RegExp(`^${id} of tenant alice: leaf 2 is left as it is: legal hold on all of`)),
+    });
+    expect((await run("ledger", "verify")).out).toContain("4 leaves, 0 erased");
+  });
+
+  test("erases the others where one is held, and fails by what is left", async () => {
+    const [, one, other] = await serve(3);
+    const [held, free] = [one?.recordId ?? "", other?.recordId ?? ""];
+    for (const id of [held, free]) noted(id);
+    await run("ledger", "hold", "place", "--tenant", "alice", "--record", held, "--reason", "case 12");
+    const { code, out, err } = await reapply(...erasing);
+    expect({ code, out }).toEqual({ code: 1, out: `${free} of tenant alice: leaf 3 erased again; leaf 4 says so\n` });
+    expect(err).toMatch(new RegExp(`^${held} of tenant alice: leaf 2 is left as it is: legal hold on `));
+  });
+
   test("does nothing beside the anchor of another store", async () => {
     const id = (await states["whose anchor is another's"]?.()) ?? "";
     const before = hashes();

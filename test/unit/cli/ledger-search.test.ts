@@ -279,6 +279,12 @@ test("an event with an unlisted outcome is found as unknown, one that failed for
   }
 });
 
+test("search of a tenant without a log says so", async () => {
+  await serve("alice", {});
+  expect(await run("search", "--tenant", "carol")).toMatchObject({ code: 1, err: "tenant carol has no log\n" });
+  expect(await run("search", "--tenant", "..")).toMatchObject({ code: 1, err: "--tenant: is not a tenant id\n" });
+});
+
 test("reindex builds what was lost, and says what cannot be found again", async () => {
   const [first, second] = await serve("alice", aboutIt, aboutIt);
   await serve("bob", {});

@@ -137,6 +137,11 @@ test("a file asks the same as options", async () => {
 
 const testsFile = join(import.meta.dirname, "../../../policies/tests/default.yaml");
 
+test("a test of a file of tests asks its question", async () => {
+  const { out } = await explain("--request", testsFile, "--test", "do-not-export denies");
+  expect(out).toMatch(/^DENY .*\nbecause of: platform\/do-not-export\n/);
+});
+
 test.each([
   [["--action", "access"], "tenant must be text"],
   [asked.toSpliced(6, 2), "claimed.resource.kind must be text"],

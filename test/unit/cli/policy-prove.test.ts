@@ -179,6 +179,15 @@ test("nothing is asked about what is compared otherwise, and it is said", async 
   expect(out).toContain("\n  the manifests differ in guidance\n");
 });
 
+test("options of a proof are about one", async () => {
+  expect(await run("--prover", "x")).toMatchObject({ code: 2, err: "--prover: is about --prove\n" });
+  expect(await run("--solver-timeout", "5")).toMatchObject({ code: 2, err: "--solver-timeout: is about --prove\n" });
+  for (const wrong of ["0", "86401", "-1", "1.5", "soon"]) {
+    const { code, err } = await run("--prove", "--solver-timeout", wrong);
+    expect([code, err], wrong).toEqual([1, expect.stringContaining("--solver-timeout")]);
+  }
+});
+
 test.each(["SIGINT", "SIGTERM"] as const)("%s ends the prover and the solver with the command", async (signal) => {
   calculate(`${size} + 1 > 9`, `${size} > 8`);
   const hanging = await listenForHanging(2);

@@ -13,6 +13,22 @@ function setUp(changes: Parameters<typeof createWorld>[0] = {}) {
   return { ...world, ...decisionRoutes(dependencies) };
 }
 
+test.each([
+  ["wrap", "wrap"],
+  ["unwrap", "unwrap"],
+  ["rewrap", "rewrapKey"],
+] as const)("policies see %s as %s", async (operation, action) => {
+  const { keyAccess, engine } = setUp();
+  await keyAccess.plan(identity(), { ...key, operation, key_reference: "kms://k", artifact_profile: "tdf" });
+  expect(engine.queries).toEqual([
+    {
+      caller: identity().caller,
+      action,
+      claimed: { ...described, content_digest_present: true, key_reference: "kms://k", artifact_profile: "tdf" },
+    },
+  ]);
+});
+
 test("policies see the claims of a plan, and no digest", async () => {
   const { protection, engine } = setUp();
   const { content_digest: _, ...without } = plan;
@@ -40,6 +56,13 @@ test.each([
     await keyAccess.plan(identity(), { ...key, ...change } as KeyAccessRequest),
   ];
   for (const { warnings } of answers) expect(warnings).toEqual(expected.map((text) => expect.stringMatching(text)));
+});
+
+test("scopes that policy requires join the route's, each once", async () => {
+  const { protection, engine } = setUp();
+  engine.answer = { guidance: { required_scopes: ["policy.read", "pii.read"] } };
+  const { decision } = await protection.plan(identity(), plan);
+  expect(decision.requiredScopes).toEqual(["platform-api.access", "policy.read", "pii.read"]);
 });
 
 test("what bootstrap does not list is refused, member by member, and nothing is decided", async () => {

@@ -54,6 +54,16 @@ test.each([
   expect(ledger.records[1]).toMatchObject({ kind: "registration", outcome: { accepted: false, citation: result } });
 });
 
+test("a decision that was erased is not built upon, and not taken for one that never was", async () => {
+  const { register, decide, ledger } = setUp();
+  const { decisionId } = await decide();
+  ledger.stored.set(`${identity().caller.tenantId} ${decisionId}`, "erased");
+  const answer = await register({ decision_id: decisionId });
+  expect(answer.registration).toMatchObject({ accepted: false, catalogActions: [], evidenceExpected: ["deny"] });
+  expect(answer.warnings).toEqual(["decision_id names a record that was erased"]);
+  expect(ledger.records[1]?.outcome).toMatchObject({ accepted: false, citation: "erased" });
+});
+
 test("the object's CID is derived, and its bytes go nowhere", async () => {
   const { register, ledger } = setUp();
   const answer = await register({}, objectBase64);
@@ -114,6 +124,26 @@ test("a CID without object is kept; one that does not parse gets a warning", asy
     expect.stringMatching(/^artifact_merkle_root_cid is not a CID/),
   ]);
   expect(ledger.records[0]?.outcome).toMatchObject({ artifact_cid: "mine" });
+});
+
+test.each([
+  ["https://user:pw@host/a?sig=1", "https://host/a", true],
+  ["?sig=1", undefined, true],
+  ["s3://archive/a.tdf", "s3://archive/a.tdf", false],
+])("locator %s is recorded as %s", async (artifact_locator, recorded, isWarned) => {
+  const { register, ledger } = setUp();
+  const answer = await register({ artifact_locator });
+  expect(ledger.records[0]?.request.artifact_locator).toBe(recorded);
+  expect(answer.requestSummary.artifactLocatorPresent).toBe(true);
+  expect(answer.warnings.some((text) => text.startsWith("artifact_locator"))).toBe(isWarned);
+});
+
+test("what bootstrap does not list is refused", async () => {
+  const { register } = setUp({ supportedOperations: ["protect"], supportedProfiles: ["tdf"] });
+  await expect(register({ operation: "rewrap", artifact_profile: "envelope" })).rejects.toMatchObject({
+    reason: "invalid_request",
+    details: { violations: [{ field: "operation" }, { field: "artifact_profile" }] },
+  });
 });
 
 test("a registration under an allowed rewrap says which of its artifact's names the decision named", async () => {

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { FairQueue, type Waiter } from "../../../src/base/fair-queue.ts";
 import {
   Admission,
   type AdmissionLimits,
@@ -61,6 +62,29 @@ function setup(limits: Partial<AdmissionLimits> = {}) {
     },
   };
 }
+
+test("turns go round groups, and within a group round its members", () => {
+  const room = new FairQueue<Waiter & { readonly name: string }>();
+  for (const [group, member, count] of [
+    ["unknown", "x", 3],
+    ["unknown", "y", 2],
+    ["tenant", "", 2],
+  ] as const)
+    for (let call = 0; call < count; call++)
+      room.add({ account: { group, member }, name: `${group} ${member}${call}` });
+  expect([room.largestGroup(), room.sizeOf("unknown"), room.sizeOf("nobody")]).toEqual(["unknown", 5, 0]);
+  const order = ["unknown x0", "tenant 0", "unknown y0", "tenant 1", "unknown x1", "unknown y1", "unknown x2"];
+  expect(order.map(() => room.take(() => true)?.name)).toEqual(order);
+  expect([room.size, room.take(() => true)]).toEqual([0, undefined]);
+});
+
+test("of a group that may begin, members that may not are passed over", () => {
+  const room = new FairQueue<Waiter>();
+  for (const member of ["x", "x", "y"]) room.add({ account: { group: "unknown", member } });
+  expect(room.take((_group, member) => member !== "x")?.account.member).toBe("y");
+  expect(room.take((_group, member) => member !== "x")).toBeUndefined();
+  expect(room.size).toBe(2);
+});
 
 describe("whatever the order of its moves, a call", () => {
   const moves = ["enter", "park", "resume", "leave", "regroup", "turn", "wait"] as const;
@@ -164,6 +188,15 @@ describe("strangers", () => {
     return { ...world, enter, round };
   }
   const [crowd, alone] = ["192.0.2.1", "198.51.100.1"];
+
+  test("a thousand callers of one address do not come before another address", () => {
+    const { enter, round, started } = strangers();
+    for (let call = 0; call < 1_000; call++) enter(crowd);
+    enter(alone);
+    const before = started.length;
+    round();
+    expect(started.slice(before)).toContain(alone);
+  });
 
   test("one address that fills the queue leaves room to another, and not to itself", () => {
     const { enter, round, started, refused } = strangers({ maxWaiting: 100 });

@@ -138,6 +138,28 @@ test("a write waits for company while every turn of the event loop brings some, 
   expect(await appendInTurns(16)).toBe(5);
 });
 
+test("a record that comes alone is not kept waiting for company", async () => {
+  const { writer, appender } = setup({ gatherTurns: 16 });
+  const appended = appender.append(makeRecord(alice));
+  await new Promise(setImmediate);
+  expect(writer.writes).toHaveLength(1);
+  await writer.finish(0);
+  await appended;
+});
+
+test("no caller is answered before the write is", async () => {
+  const { writer, appender } = setup();
+  let answered = false;
+  const appended = appender.append(makeRecord(alice)).then(() => {
+    answered = true;
+  });
+  await writer.began(0);
+  await new Promise(setImmediate);
+  expect(answered).toBe(false);
+  await writer.finish(0);
+  await appended;
+});
+
 test("a tenant with a long queue gets what the others leave", async () => {
   const { writer, appender } = setup({ maxRecordsPerWrite: 6 });
   const all = [...Array(20).fill(alice), bob, tenant("carol"), tenant("carol")].map((id) =>

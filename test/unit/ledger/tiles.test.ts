@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { encodeEntries, parseTilePath, tilePath } from "../../../src/ledger/tlog/tiles.ts";
+import { allTiles, encodeEntries, parseTilePath, partialTiles, tilePath } from "../../../src/ledger/tlog/tiles.ts";
 
 test.each([
   ["0/000", { level: 0, index: 0, width: 256 }],
@@ -55,6 +55,22 @@ test("every name is read back as it was written", () => {
       expect(parseTilePath(tilePath(tile))).toEqual(tile);
     }),
   );
+});
+
+test("the tiles of a tree of 70,000 are those that the specification counts", () => {
+  expect(partialTiles(70_000)).toEqual([
+    { level: 0, index: 273, width: 112 },
+    { level: 1, index: 1, width: 17 },
+    { level: 2, index: 0, width: 1 },
+  ]);
+  const tiles = [...allTiles(70_000)];
+  expect(tiles).toHaveLength(273 + 1 + 1 + 1 + 1);
+  expect(tiles.filter(({ width }) => width < 256)).toEqual(partialTiles(70_000));
+  expect([...allTiles(256)]).toEqual([
+    { level: 0, index: 0, width: 256 },
+    { level: 1, index: 0, width: 1 },
+  ]);
+  expect([...allTiles(0)]).toEqual([]);
 });
 
 test("entries stand in a bundle behind their lengths", () => {

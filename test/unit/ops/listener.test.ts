@@ -198,6 +198,14 @@ describe("everything else is refused in the envelope", () => {
     });
   });
 
+  test("the caller's request id is kept where it is a good one", async () => {
+    const { request } = await start([]);
+    const idFor = async (id: string) =>
+      (await request("/none", { headers: { "x-request-id": id } })).headers.get("x-request-id");
+    expect(await idFor("abc-1")).toBe("abc-1");
+    expect(await idFor("a b")).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
   test("a failure is logged, not told", async () => {
     const { request, lines } = await start([], undefined, () => Promise.reject(new Error("inner detail")));
     const response = await request("/metrics");

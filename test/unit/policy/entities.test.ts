@@ -57,8 +57,18 @@ describe("is refused, with file and what to do:", () => {
     ],
     ["one that the schema lists", more(entity("Tier", "gold")), /is listed by the schema/],
     ["text for a number", label({ rank: "3" }), /Org::Label::"x"\.rank must be a whole number/],
+    ["a fraction", label({ rank: 0.5 }), /rank must be a whole number/],
     ["a number that JSON rounds", label({ rank: 2 ** 53 }), /rank must be a whole number within ±\(2\^53 − 1\)/],
+    ["null", label({ rank: null }), /rank must be a whole number/],
+    ["text for a set", label({ roles: "doctor" }), /roles must be a list/],
+    ["a number in a set of text", label({ roles: [1] }), /an item of Org::Label::"x"\.roles must be text/],
+    ["half of a surrogate pair", label({ area: "\ud800" }), /half of a surrogate pair/],
     ["an unknown attribute", label({ rnak: 1 }), /has rnak, which the schema does not have there/],
+    [
+      "a name of Cedar's",
+      label({ __entity: uid("Label", "eu") }),
+      /has __entity, which the schema does not have there/,
+    ],
     [
       "__proto__",
       {
@@ -68,6 +78,17 @@ describe("is refused, with file and what to do:", () => {
       /has __proto__, which/,
     ],
     ["a required attribute that is missing", more(entity("Key", "x")), /Org::Key::"x" has no hsm, which is required/],
+    ["tags of a type without", label({}, [], { tags: { a: ["b"] } }), /has tags, but its type has none/],
+    [
+      "a tag of another type",
+      more(entity("Group", "x", {}, [], { tags: { a: "b" } })),
+      /the tag a of Org::Group::"x" must be a list/,
+    ],
+    [
+      "a reference to another type",
+      more(entity("Key", "x", { hsm: true, application: uid("Label", "eu") })),
+      /application must be of type Org::Application, and is of Org::Label/,
+    ],
     ["a parent of another type", label({}, [uid("Person", "tenant-a/a")]), /cannot be in Org::Person::"tenant-a\/a"/],
     [
       "a parent that is missing",
@@ -78,6 +99,18 @@ describe("is refused, with file and what to do:", () => {
       "a reference that leads nowhere",
       more(entity("Person", "tenant-a/x", { boss: uid("Person", "tenant-a/y") })),
       /refers to Org::Person::"tenant-a\/y", which no file has/,
+    ],
+    [
+      "a listed one that there is not",
+      more(
+        entity("Application", "x", {
+          tier: uid("Tier", "iron"),
+          owner: uid("Group", "finance"),
+          contact: { mail: "m" },
+          principals: [],
+        }),
+      ),
+      /refers to Org::Tier::"iron"/,
     ],
     [
       "an impossible principal",
@@ -130,13 +163,33 @@ describe("is refused, with file and what to do:", () => {
       },
       /^labels\.json: an object has two members with the same name/,
     ],
+    [
+      "a schema that does not parse",
+      withSchema("namespace Org {\n  entity Label = ;\n}"),
+      /^org\.cedarschema:2: unexpected token/,
+    ],
     ["a schema without a namespace", withSchema("entity Label;"), /^org\.cedarschema: must declare one namespace/],
     ["two namespaces", withSchema(`${entitySchema}namespace More { entity A; }`), /must declare one namespace/],
     ["an action", withSchema(entitySchema.replace(/\}\n$/, "action open;\n}")), /^org\.cedarschema: declares actions/],
     [
+      "a type that leads nowhere",
+      withSchema(entitySchema.replace('"hsm": Bool', '"hsm": Bol')),
+      /^org\.cedarschema:\d+: failed to resolve type: Bol/,
+    ],
+    [
+      "a type of ours",
+      withSchema(entitySchema.replace('"hsm": Bool', '"hsm": Claimed')),
+      /failed to resolve type: Claimed/,
+    ],
+    [
       "a label type that there is not",
       withMember(entitiesMember.replace("Org::Label", "Org::Lable")),
       /^org\.cedarschema: entities\.labels is Org::Lable, which is not an entity type of Org \(name one of/,
+    ],
+    [
+      "a listed type for references",
+      withMember(entitiesMember.replace("Org::Key", "Org::Tier")),
+      /entities\.key_reference is Org::Tier/,
     ],
     [
       "a type without a namespace",
@@ -168,6 +221,11 @@ describe("is refused, with file and what to do:", () => {
       "a policy that names what is not there",
       withPolicy('context.claimed.label_set in Org::Label::"clasified"'),
       /^default\/rule\.cedar:1: rule: no file has Org::Label::"clasified"/,
+    ],
+    [
+      "a policy with another type",
+      withPolicy("context.claimed.label_set.max_rank > 1"),
+      /optional attribute `max_rank`/,
     ],
     ["a file that the manifest does not name", { ...knowingFiles, "more.json": "[]" }, /^more\.json: is not read/],
   ])("%s", async (_name, files, expected) => {

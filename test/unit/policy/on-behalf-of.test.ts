@@ -2,12 +2,15 @@
 import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { countsOnBehalfOf } from "../../../src/policy/check/delegation.ts";
+import { compareBundles } from "../../../src/policy/diff/compare.ts";
 import type { Evaluator } from "../../../src/policy/engine/engine-sets.ts";
+import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import type { OnBehalfOf, PolicyQuery } from "../../../src/policy/model/decision.ts";
 import { parseQueryText } from "../../../src/policy/model/query.ts";
 import { draws } from "../../harness/draws.ts";
-import { anyQueries, ask, engineOf, type Files, openFiles, permitAll } from "./harness.ts";
+import { anyQueries, ask, engineOf, type Files, memoryFileSystem, openFiles, permitAll } from "./harness.ts";
 import { conditions, onBehalfOfConditions } from "./pool.ts";
 
 const alice: OnBehalfOf = {
@@ -214,9 +217,9 @@ test("however a condition is written, it gets one verdict", () => {
       expect(counts(`when { context has on_behalf_of } unless { !${other} }`)).toBe(expected);
       expect(counts(`unless { !(context has on_behalf_of) || !${other} }`)).toBe(expected);
     }),
-    { numRuns: draws(100, 500) },
+    { numRuns: draws(200, 500) },
   );
-  expect(Math.min(...Object.values(verdicts))).toBeGreaterThan(draws(5, 50));
+  expect(Math.min(...Object.values(verdicts))).toBeGreaterThan(draws(20, 50));
 });
 
 /** Some of every kind that the comparisons above tell apart, and people of whom no policy has heard. */
@@ -252,9 +255,9 @@ test("a permit counts exactly if, whatever else is said, it refuses some subject
       verdicts[`${refusesSomebody}`]++;
       expect(counts(`when { ${condition} }`)).toBe(refusesSomebody);
     }),
-    { numRuns: draws(50, 100) },
+    { numRuns: 100 },
   );
-  expect(Math.min(...Object.values(verdicts))).toBeGreaterThan(draws(3, 10));
+  expect(Math.min(...Object.values(verdicts))).toBeGreaterThan(10);
 });
 
 test("a forbid always counts", () => expect(counts("", "forbid")).toBe(true));
@@ -381,6 +384,21 @@ test("an explanation says why a permit for callers does not permit what is asked
   });
   expect(engine.explain(ask("access")).layers[1]?.policies[0]).toMatchObject({ decided: true, unmet: [] });
   engine.release();
+});
+
+test("what changes for another subject is found, with an example", async () => {
+  const bundleOf = async (files: Files): Promise<PolicyBundle> =>
+    (await loadPolicyDirectory("/policies", memoryFileSystem(files), {})).bundle as PolicyBundle;
+  const before = { ...openFiles, "platform/b.cedar": permit("b", forAlice) };
+  const after = { ...before, "default/b.cedar": permit("b", `${forAlice} && ${admin}`) };
+  const { changes } = compareBundles(await bundleOf(before), await bundleOf(after));
+  const allows = changes.filter(({ difference }) => difference.kind === "allows");
+  expect(allows).toMatchObject([{ example: { on_behalf_of: { id: "alice" } } }]);
+  expect(compareBundles(await bundleOf(before), await bundleOf(before)).changes).toEqual([]);
+  // A permit that cannot count changes nothing for anybody else.
+  const harmless = { ...before, "default/c.cedar": permit("c", admin) };
+  const { changes: none } = compareBundles(await bundleOf(before), await bundleOf(harmless));
+  expect(none.filter(({ difference }) => difference.kind === "allows")).toEqual([]);
 });
 
 test("operators write whom a question is about", () => {

@@ -124,6 +124,13 @@ test("the refusal ends when the directory is what is in force again, or better",
   expect(allows()).toBe(false);
 });
 
+test("a directory that is gone is refused", async () => {
+  files = {};
+  await reloader.reload();
+  expect(allows()).toBe(true);
+  expect(reloader.status.problems?.map(describeProblem)).toEqual([".: the policy directory cannot be read (ENOENT)"]);
+});
+
 test.each(["keep", "check"] as const)("where it cannot %s, nothing changes, and it is tried again", async (step) => {
   faults[step] = new Error("not now");
   files = closed;

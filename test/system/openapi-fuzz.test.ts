@@ -21,7 +21,7 @@ include-path-regex = "^/v1/bulk/"
 checks.negative_data_rejection.expected-statuses = ["2xx", "400", "401", "403", "404", "405", "406", "409", "413", "415", "429"]
 
 # Names of actions are the policies', and what is in contexts and properties has rules of its own; an unknown member is
-# ignored, as AuthZEN has it. test/unit/portal/openapi/truth.test.ts looks at what the document can say.
+# ignored, as AuthZEN has it. test/wire/openapi-requests.test.ts looks at what the document can say.
 [[operations]]
 include-path-regex = "^/access/v1/"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "403", "429"]

@@ -1,7 +1,5 @@
-/** The pairs of store and protocol that `test/wire/isolation.test.ts` leaves out. */
+/** `test/wire/isolation.test.ts` with all names, stores and protocols. */
 import { testStores } from "../harness/stores.ts";
 import { isolationSuite } from "../wire/isolation/suite.ts";
 
-const [sqlite, postgres] = testStores;
-isolationSuite(sqlite, ["gRPC"]);
-isolationSuite(postgres, ["REST"]);
+for (const store of testStores) isolationSuite(store, ["REST", "gRPC"]);

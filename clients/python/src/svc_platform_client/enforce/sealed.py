@@ -7,8 +7,10 @@ Names and listings are those of the other filesystem, and so are the sizes there
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, cast
@@ -57,33 +59,42 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]
         for name in _PASSED_ON:
             setattr(self, name, getattr(self.fs, name))
 
+    def open(self, path: str, mode: str = "rb", *args: Any, **options: Any) -> Any:
+        # The compressor would not close the file, so nothing would be written, and no failure be raised.
+        if "r" not in mode and options.get("compression") is not None:
+            raise EnforcementError("invalid", "fsspec.open compresses what is written: it closes the file too")
+        return super().open(path, mode, *args, **options)
+
     def _open(self, path: str, mode: str = "rb", block_size: Any = None, **options: Any) -> Any:
         """
         `artifact_digest`: of the file that is read, which is otherwise read once to compute it. A digest that was kept
         since protection also shows that the file is the same.
         """
         if mode == "wb":
-            return _Writer(self, path)
+            return _Writer(self, path, options.get("autocommit", True))
         if mode != "rb":
             raise EnforcementError("invalid", "sealed files are opened to read, or to write them whole")
         digest, profile = options.pop("artifact_digest", None), self.request["profile"]
         with self.fs.open(path, "rb") as file:
-            # A TDF is named by its manifest, which is read anyway.
             if digest is None and profile == "envelope":
                 digest = digest_of(file).digest()
-            size = _plaintext_size_of(file, profile)
-        return _Reader(self, path, mode, block_size or "default", size=size, artifact_digest=digest, **options)
+            header, size = _header_of(file, profile)
+        reader = _Reader(self, path, mode, block_size or "default", size=size, **options)
+        reader.sealed_header, reader.artifact_digest = header, digest
+        return reader
 
 
 class _Reader(AbstractBufferedFile):  # type: ignore[misc]
-    def __init__(self, *args: Any, artifact_digest: str | None, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.request = self.fs.request | {"artifact_digest": artifact_digest}
+    sealed_header: bytes
+    """Determines the content key, so blocks under the same header are of the same data."""
+    artifact_digest: str | None
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        plaintext = io.BytesIO()
+        plaintext, request = io.BytesIO(), self.fs.request | {"artifact_digest": self.artifact_digest}
         with self.fs.fs.open(self.path, "rb") as file:
-            self.fs.enforcer.open_range(file, plaintext, offset=start, length=end - start, **self.request)
+            if _header_of(file, request["profile"])[0] != self.sealed_header:
+                raise EnforcementError("not_authentic", "the file is another one than was opened")
+            self.fs.enforcer.open_range(file, plaintext, offset=start, length=end - start, **request)
         return plaintext.getvalue()
 
 
@@ -93,13 +104,17 @@ class _Writer(io.RawIOBase):
     that can (`autocommit=False`).
     """
 
-    def __init__(self, fs: SealedFileSystem, path: str) -> None:
+    def __init__(self, fs: SealedFileSystem, path: str, autocommit: bool) -> None:
         self._failure: BaseException | None = None
         self._is_abandoned = False
+        self._autocommit = autocommit
+        # Files may be written while an earlier error is handled.
+        self._handled = sys.exc_info()[1]
         reading, writing = os.pipe()
         self._source, self._sink = os.fdopen(reading, "rb"), os.fdopen(writing, "wb", buffering=0)
         self._target = fs.fs.open(path, "wb", autocommit=False)
-        self._work = threading.Thread(target=self._protect, args=(fs,))
+        # A program that ends without closing the file is a killed one: it does not wait for the rest.
+        self._work = threading.Thread(target=self._protect, args=(fs,), daemon=True)
         self._work.start()
 
     def _protect(self, fs: SealedFileSystem) -> None:
@@ -107,7 +122,8 @@ class _Writer(io.RawIOBase):
             try:
                 fs.enforcer.protect(cast(BinaryIO, self), self._target, **fs.request)
                 self._target.close()
-                self._target.commit()
+                if self._autocommit:
+                    self._target.commit()
             except BaseException as error:
                 self._failure = error
                 self._target.discard()
@@ -123,8 +139,13 @@ class _Writer(io.RawIOBase):
         return True
 
     def write(self, data: Any, /) -> int:
+        """Writes all of it: a signal may cut short what the pipe takes at once."""
+        rest = memoryview(data).cast("B")
+        size = len(rest)
         try:
-            return self._sink.write(data) or 0
+            while rest:
+                rest = rest[self._sink.write(rest) or 0 :]
+            return size
         except BrokenPipeError:
             self._work.join()
             raise self._failure or EnforcementError("io_failed", "the file was left") from None
@@ -139,19 +160,42 @@ class _Writer(io.RawIOBase):
                 raise
 
     def close(self) -> None:
+        """Also raises the error that it is closed because of: wrappers for text and compression only close it."""
         if self.closed:
             return
+        error = sys.exc_info()[1]
+        is_cut_short = error is not None and error is not self._handled
+        self._is_abandoned = self._is_abandoned or is_cut_short
         super().close()
         self._sink.close()
         self._work.join()
         if self._failure is not None:
-            raise self._failure
+            raise (error if is_cut_short and error is not None else self._failure)
+
+    def commit(self) -> None:
+        """Gives the file its name, at the end of a transaction of fsspec. One that failed has none."""
+        self.close()
+        if self._failure is None:
+            self._target.commit()
+
+    def discard(self) -> None:
+        """Leaves no file of a transaction that failed."""
+        self._is_abandoned = True
+        with contextlib.suppress(Exception):
+            self.close()
+        if self._failure is None:
+            self._target.discard()
 
 
-def _plaintext_size_of(file: BinaryIO, profile: Profile) -> int:
-    """Unproven until the end is read: a range that ends behind the data proves where it ends."""
+def _header_of(file: BinaryIO, profile: Profile) -> tuple[bytes, int]:
+    """
+    An envelope's header, or a TDF's manifest, with the size of the plaintext. That is unproven until the end is read: a
+    range that ends behind the data proves where it ends.
+    """
     size = size_of(file)
     if profile == "tdf":
-        return read_tdf(file).plaintext_size
+        found = read_tdf(file)
+        return found.container.manifest, found.plaintext_size
     header = read_header(file)
-    return plaintext_size(header.binding["aead"], size - len(encode_header(header)))
+    encoded = encode_header(header)
+    return encoded, plaintext_size(header.binding["aead"], size - len(encoded))

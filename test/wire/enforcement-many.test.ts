@@ -144,6 +144,18 @@ test("an item that fails does so alone, with the failure of its single operation
   expect(spool()).toEqual([]);
 });
 
+test.each([{ purpose: 42 }, { attributes: { owner: 1 } }, { attributes: ["owner"] }, { artifactLocator: 7 }])(
+  "an item with %j, which no call can carry, fails alone",
+  async (malformed) => {
+    const items = protecting(3).map((item, i) =>
+      i === 1 ? ({ ...item, ...malformed } as unknown as ProtectOptions) : item,
+    );
+    const results = await enforcer().protectMany(items);
+    expect(statusesOf(results)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+    expect(results[1]).toMatchObject({ reason: { failure: "invalid" } });
+  },
+);
+
 test("a call that fails fails its items, which may be retried if it may", async () => {
   for (const [code, isRetryable] of [
     [Code.Unavailable, true],

@@ -148,11 +148,21 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
   };
 }
 
-/** The description of the data in the contract's members. Throws `invalid` for malformed labels. */
-function described<Request extends RequestOptions & { readonly resource?: Resource }>(request: Request): Request {
-  const { labels = [], resource } = request;
+/**
+ * The description of the data in the contract's members. Throws `invalid` where one is of another type: items share
+ * calls, and what cannot be encoded would fail the call of all of them.
+ */
+function described<
+  Request extends RequestOptions & { readonly resource?: Resource; readonly artifactLocator?: string },
+>(request: Request): Request {
+  const { labels = [], resource, purpose, attributes, artifactLocator } = request;
   if (!Array.isArray(labels) || labels.some((label) => typeof label !== "string"))
     throw new EnforcementError("invalid", "labels are a list of texts");
+  const isText = (value: unknown) => typeof value === "string";
+  if (Array.isArray(attributes) || !Object.values(attributes ?? {}).every(isText))
+    throw new EnforcementError("invalid", "attributes are texts by key");
+  if (![purpose ?? "", artifactLocator ?? ""].every(isText))
+    throw new EnforcementError("invalid", "purpose and locator are texts");
   return { ...request, ...(resource !== undefined && { resource: resourceOf(resource) }) };
 }
 

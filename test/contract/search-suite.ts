@@ -15,9 +15,9 @@ import {
 } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import type { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
+import { draws } from "../harness/draws.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import type { LedgerFixture } from "./ledger-suite.ts";
-import { draws } from "../harness/draws.ts";
 
 /** A place of ledgers whose search indexes can be looked at, rebuilt and lost. */
 export interface SearchFixture extends Pick<LedgerFixture, "rows" | "deleteOpening" | "damage" | "remove"> {

@@ -7,8 +7,8 @@ import { type Receipt, ReceiptSchema } from "../../../../gen/platform/sdk/v1/com
 import { authzenServices, bulkServices, publicServices } from "../../../../src/transport/calls/methods.ts";
 import { answerEncoder } from "../../../../src/transport/rest/answer.ts";
 import { messages } from "../../../harness/any-message.ts";
-import { authzenMethods, bulkMethods, wireMethods } from "../../../harness/methods.ts";
 import { draws } from "../../../harness/draws.ts";
+import { authzenMethods, bulkMethods, wireMethods } from "../../../harness/methods.ts";
 
 const services = [...publicServices, ...bulkServices, ...authzenServices];
 const registry = createRestRegistry([...new Set(services.flatMap(({ file }) => [file, ...file.dependencies]))]);
@@ -35,7 +35,10 @@ test.each(
   [...wireMethods, ...bulkMethods, ...authzenMethods].map(({ restPath, desc }) => [restPath, desc.output] as const),
 )("%s", (_, desc) => {
   const encode = answerEncoder(desc);
-  fc.assert(fc.property(messages(desc, text), (message) => expectAlike(desc, encode, message)), runs);
+  fc.assert(
+    fc.property(messages(desc, text), (message) => expectAlike(desc, encode, message)),
+    runs,
+  );
   // Texts that are all of one kind: most answers are of ASCII alone, save for the proof.
   fc.assert(
     fc.property(messages(desc, fc.string({ maxLength: 300 })), (message) => expectAlike(desc, encode, message)),

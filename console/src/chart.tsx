@@ -2,6 +2,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import type { Counted } from "./api.ts";
+import { shortened } from "./parts.tsx";
 
 export interface ChartSeries {
   readonly name: string;
@@ -65,7 +66,7 @@ export function Chart(props: {
           <ul class="marks">
             {marks.map(({ at, text }) => (
               <li key={text}>
-                {at.slice(0, 19).replace("T", " ")}: <code>{text}</code>
+                {at.slice(0, 19).replace("T", " ")}: <code title={text}>{shortened(text)}</code>
               </li>
             ))}
           </ul>

@@ -124,6 +124,11 @@ export function Facts({ pairs }: { readonly pairs: readonly (readonly [string, C
   );
 }
 
+/** A number as it is read: `10,037`. */
+export function grouped(value: number): string {
+  return value.toLocaleString("en");
+}
+
 /** The most frequent values, or why there are none. */
 export function Top(props: {
   readonly title: string;
@@ -149,7 +154,7 @@ export function Top(props: {
                     {props.isShort === true ? <code>{shortened(value)}</code> : value}
                   </a>
                 </th>
-                <td class="number">{records.toLocaleString("en")}</td>
+                <td class="number">{grouped(records)}</td>
               </tr>
             ))}
           </tbody>
@@ -293,6 +298,6 @@ export function ArtifactLink(props: {
 }
 
 /** The beginning of a digest or a CID. */
-function shortened(text: string): string {
+export function shortened(text: string): string {
   return text.length > 22 ? `${text.slice(0, 19)}…` : text;
 }

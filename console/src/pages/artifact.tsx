@@ -112,7 +112,7 @@ function Event({ log, row }: { readonly log: Log; readonly row: Row }) {
       {row.kind === "decision" ? operation : row.kind.replaceAll("_", " ")}{" "}
       {row.erased ? "erased" : outcome !== undefined && <Result word={outcome} />}
       <span class="quiet"> {principal}</span>
-      {row.kind === "decision" && !row.erased && <span class="quiet why">because of {whyOf(row)}</span>}
+      {row.kind === "decision" && !row.erased && <span class="quiet why">{whyOf(row)}</span>}
     </a>
   );
 }

@@ -3,7 +3,7 @@ import { type Counting, type Criteria, count, type Log, newestRows, type Row } f
 import { csvOf } from "../csv.ts";
 import { digestOf } from "../hash.ts";
 import { useFragment, useLoaded, useTitle } from "../hooks.ts";
-import { Command, Drop, Failure, Rows, Show, useLog } from "../parts.tsx";
+import { Command, Drop, Failure, grouped, Rows, Show, useLog } from "../parts.tsx";
 import { boxOf, parseBox, searchCommand } from "../query.ts";
 import { NoLog } from "./no-log.tsx";
 
@@ -279,7 +279,7 @@ function Counted(props: {
         {({ records, values }) => (
           <table class="short">
             <caption>
-              {records} records, by {by}
+              {grouped(records)} records, by {by}
             </caption>
             <tbody>
               {values.slice(0, 50).map(({ value, records: some }) => (
@@ -293,7 +293,7 @@ function Counted(props: {
                       </button>
                     )}
                   </th>
-                  <td class="number">{some}</td>
+                  <td class="number">{grouped(some)}</td>
                 </tr>
               ))}
             </tbody>

@@ -1,7 +1,7 @@
 import { count, type Log, reportCounts } from "../api.ts";
 import { Chart, daysTo } from "../chart.tsx";
 import { useLoaded, useTitle } from "../hooks.ts";
-import { Command, paths, Show, Top, useLog } from "../parts.tsx";
+import { Command, grouped, paths, Show, Top, useLog } from "../parts.tsx";
 import { boxOf, searchCommand } from "../query.ts";
 import { NoLog } from "./no-log.tsx";
 
@@ -122,7 +122,7 @@ function inLedger(log: Log, box: string): string {
 function Tile(props: { readonly name: string; readonly records: number; readonly href: string }) {
   return (
     <a class="tile" href={props.href}>
-      <strong>{props.records.toLocaleString("en")}</strong>
+      <strong>{grouped(props.records)}</strong>
       <span>
         {props.name} in {days} days
       </span>

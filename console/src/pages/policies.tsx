@@ -1,6 +1,6 @@
 import { type Counted, count, type Log } from "../api.ts";
 import { useFragment, useLoaded, useTitle } from "../hooks.ts";
-import { Command, Facts, paths, Result, Show, Time, useLog } from "../parts.tsx";
+import { Command, Facts, grouped, paths, Result, Show, shortened, Time, useLog } from "../parts.tsx";
 import { changedFiles, type Policies, type Policy, policiesOf, reasonOf, type Texts, textsOf } from "../policies.ts";
 import { searchCommand } from "../query.ts";
 import { NoLog } from "./no-log.tsx";
@@ -118,7 +118,7 @@ function Counts(props: {
           <thead>
             <tr>
               {["Policy", "Effect", "Says", "Where", "Decisions"].map((name) => (
-                <th key={name} scope="col">
+                <th key={name} scope="col" class={name === "Decisions" ? "number" : ""}>
                   {name}
                 </th>
               ))}
@@ -148,7 +148,7 @@ function Counts(props: {
                   </span>
                 </td>
                 <td data-name="Decisions" class="number">
-                  <span>{decisions === 0 ? "never" : decisions.toLocaleString("en")}</span>
+                  <span>{decisions === 0 ? "never" : grouped(decisions)}</span>
                 </td>
               </tr>
             ))}
@@ -161,7 +161,7 @@ function Counts(props: {
           <ul>
             {others.map(({ value, records }) => (
               <li key={value}>
-                <a href={linkOf(value)}>{value}</a> {records.toLocaleString("en")}
+                <a href={linkOf(value)}>{value}</a> {grouped(records)}
               </li>
             ))}
           </ul>
@@ -184,15 +184,15 @@ function Revisions(props: {
     <section>
       <h2>Revisions</h2>
       <p class="quiet">
-        Revisions that decided, in the newest {leaves.to - leaves.from} of {leaves.to} records. A revision is in force
-        from its load on; what shows here is its first decision.
+        Revisions that decided, in the newest {grouped(leaves.to - leaves.from)} of {grouped(leaves.to)} records. A
+        revision is in force from its load on; what shows here is its first decision.
       </p>
       <div class="wide">
         <table class="rows">
           <thead>
             <tr>
               {["Revision", "First decision (UTC)", "Last decision (UTC)", "Decisions"].map((name) => (
-                <th key={name} scope="col">
+                <th key={name} scope="col" class={name === "Decisions" ? "number" : ""}>
                   {name}
                 </th>
               ))}
@@ -204,7 +204,7 @@ function Revisions(props: {
                 <td data-name="Revision">
                   <span>
                     <a href={paths.policies(log.name, { last, revision })} title={revision}>
-                      <code>{revision.slice(0, 19)}…</code>
+                      <code>{shortened(revision)}</code>
                     </a>{" "}
                     {revision === current && <strong>in force</strong>}
                   </span>
@@ -216,7 +216,7 @@ function Revisions(props: {
                   <Time at={last_at} />
                 </td>
                 <td data-name="Decisions" class="number">
-                  <span>{decisions.toLocaleString("en")}</span>
+                  <span>{grouped(decisions)}</span>
                 </td>
               </tr>
             ))}

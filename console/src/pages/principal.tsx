@@ -1,7 +1,7 @@
 import { type Counted, type Criteria, count, type Log, newestRows, type Row } from "../api.ts";
 import { Chart, daysTo } from "../chart.tsx";
 import { useFragment, useLoaded, useTitle } from "../hooks.ts";
-import { Command, Facts, paths, Rows, Show, Top, useLog } from "../parts.tsx";
+import { Command, Facts, grouped, paths, Rows, Show, Top, useLog } from "../parts.tsx";
 import { boxOf, searchCommand } from "../query.ts";
 import { NoLog } from "./no-log.tsx";
 
@@ -26,7 +26,7 @@ function Principal({ log, id }: { readonly log: Log; readonly id: string }) {
   return (
     <>
       <h1>
-        Principal <span class="name">{id}</span>
+        Principal: <span class="name">{id}</span>
       </h1>
       <Show loaded={loaded} what="its decisions">
         {({ allowed, denied, unevidenced, reasons, resources, artifacts, isWhole, rows }) => (
@@ -36,18 +36,18 @@ function Principal({ log, id }: { readonly log: Log; readonly id: string }) {
                 [
                   "Allowed",
                   <a href={inLedger({ outcome: "allow" })}>
-                    {allowed.records} in {days} days
+                    {grouped(allowed.records)} in {days} days
                   </a>,
                 ],
                 [
                   "Denied",
                   <a href={inLedger({ outcome: "deny" })}>
-                    {denied.records} in {days} days
+                    {grouped(denied.records)} in {days} days
                   </a>,
                 ],
                 [
                   "Without evidence",
-                  `${unevidenced.records}${isWhole ? "" : `, of the newest ${maxPages},000 that were allowed`}`,
+                  `${grouped(unevidenced.records)} in ${days} days${isWhole ? "" : `, of the newest ${maxPages},000 that were allowed`}`,
                 ],
               ]}
             />

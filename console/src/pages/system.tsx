@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { checkpointOf, type Log, metricsText, readiness } from "../api.ts";
 import { useLoaded, useTitle } from "../hooks.ts";
-import { Command, Facts, Result, Show, useSession } from "../parts.tsx";
+import { Command, Facts, grouped, Result, Show, useSession } from "../parts.tsx";
 import { shellWord } from "../query.ts";
 import { verifyCheckpoint } from "../verify.ts";
 
@@ -52,14 +52,14 @@ function Ready() {
 function Head({ log }: { readonly log: Log }) {
   const loaded = useLoaded(async () => verifyCheckpoint(await checkpointOf(log.name), log.verifier_keys), [log.name]);
   return (
-    <section class="proof" aria-label={log.tenant_id}>
+    <section class={`proof ${loaded.state}`} aria-label={log.tenant_id}>
       <h3 class="name">{log.tenant_id}</h3>
       <Show loaded={loaded} what="the checkpoint">
         {({ origin, size, root }) => (
           <Facts
             pairs={[
               ["Origin", origin],
-              ["Signed size", `${size} records`],
+              ["Signed size", `${grouped(size)} records`],
               ["Root", <code>{root}</code>],
               ["Keys", log.verifier_keys.map((key) => <code key={key}>{key}</code>)],
             ]}
@@ -118,7 +118,9 @@ function Metrics() {
                           {labels}
                         </code>
                       </th>
-                      <td class="number">{value}</td>
+                      <td class="number">
+                        {Number.isFinite(Number(value)) ? Number(Number(value).toPrecision(12)) : value}
+                      </td>
                     </tr>
                   ))}
                 </tbody>

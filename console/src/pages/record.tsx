@@ -145,7 +145,7 @@ function ProvenRecord({ log, record }: { readonly log: Log; readonly record: Led
       <Facts
         pairs={[
           ["When", <Time at={record.recorded_at} />],
-          ["Who", caller.principal_id],
+          ["Who", <a href={paths.principal(log.name, caller.principal_id)}>{caller.principal_id}</a>],
           ["Subject", caller.subject === caller.principal_id ? undefined : caller.subject],
           ["Workload", textsOf(Object.values(workload)).join(", ")],
           ["What", textsOf([resource.kind, resource.id]).join(" ")],

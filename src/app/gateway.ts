@@ -269,7 +269,7 @@ function memoryLimitBytes(): number {
 /** Share of either limit from which large bodies are read one at a time, and from which calls do not wait. */
 const tightShare = 0.75;
 const shortShare = 0.9;
-/** Minimum time between measurements, which take some microseconds, in milliseconds. */
+/** Minimum time between measurements, each of which may take a third of a millisecond, in milliseconds. */
 const lookAgainMs = 50;
 
 interface MemoryWatch {

@@ -70,6 +70,17 @@ function world(slots: FairLimits = { maximum: 2, maximumWaitingEach: 64, maximum
 }
 
 describe("limits", () => {
+  test("twenty wrong attempts from an address reach its limit, for any clients", async () => {
+    const { ask, state } = world();
+    for (let i = 0; i < 20; i++) expect(await ask("wrong", { clientId: `client-${i}` })).toBe("invalid_client");
+    state.nowMs += 19_500;
+    expect(await ask("wrong", { clientId: "another" })).toBe("rate_limited 41");
+    expect(await ask("right")).toBe("rate_limited 41");
+    expect(state.hashed).toBe(20);
+    state.nowMs += 40_500;
+    expect(await ask("right")).toBe("a b c");
+  });
+
   test("right attempts do not count against the address, but against the client there", async () => {
     const { ask } = world();
     for (let i = 0; i < 30; i++) expect(await ask("right")).toBe("a b c");
@@ -128,6 +139,25 @@ describe("limits", () => {
     const { asked, hashed } = state;
     for (let i = 0; i < 100; i++) expect(await ask("wrong", { clientId: `client-${i}` })).toBe("rate_limited 60");
     expect(state).toMatchObject({ asked, hashed });
+  });
+
+  test("many at once are let through no more often, and wait for their turn", async () => {
+    const { ask, state } = world();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    state.hashing = promise;
+    const outcomes = Array.from({ length: 40 }, () => ask("wrong"));
+    await expect.poll(() => state.hashed).toBe(2);
+    resolve();
+    const counted = Object.groupBy(await Promise.all(outcomes), (outcome) => outcome);
+    expect(counted.invalid_client).toHaveLength(20);
+    expect(counted["rate_limited 60"]).toHaveLength(20);
+    expect(state.hashed).toBe(20);
+  });
+
+  test("right ones that come together are all let in", async () => {
+    const { ask } = world();
+    const outcomes = await Promise.all(Array.from({ length: 30 }, () => ask("right")));
+    expect(new Set(outcomes)).toEqual(new Set(["a b c"]));
   });
 
   test("a clock that goes back locks no client out for longer than a window", async () => {

@@ -67,7 +67,7 @@ function everything({ caller, action, claimed, registered, onBehalfOf }: PolicyQ
   };
 }
 
-/** Cedar's answers to whole questions, under the schema; undefined where it does not take the question. */
+/** Cedar's answers to whole questions, under the schema; undefined if it does not accept the question. */
 function validated(policies: readonly string[]): (query: PolicyQuery) => SetResult | undefined {
   const staticPolicies = Object.fromEntries(policies.map((text, position) => [String(position), text]));
   // Parsed once for all questions: that takes longer than an answer.
@@ -148,6 +148,12 @@ const policy = fc.record({
   condition: fc.constantFrom(...all),
 });
 
+/** Ends in the outcome that the policy's effect and condition name: a random search may miss one of them. */
+function drawn(effect: "permit" | "forbid", condition: string): [object[], PolicyQuery] {
+  const question = ask("protect", { content_size_bytes: 1 });
+  return [[{ effect, scope: "action", principal: "principal", condition }], question];
+}
+
 test("the inputs that policies read make the answer that all inputs make, under the schema and validated", () => {
   const outcomes = new Set<string>();
   fc.assert(
@@ -163,7 +169,10 @@ test("the inputs that policies read make the answer that all inputs make, under 
       expect(answer, policies.join("\n")).toEqual(validated(policies)(query));
       outcomes.add(answer.outcome);
     }),
-    { numRuns: draws(300, 600) },
+    {
+      numRuns: draws(300, 600),
+      examples: [drawn("permit", "true"), drawn("forbid", "true"), drawn("permit", overflowing)],
+    },
   );
   expect([...outcomes].sort()).toEqual(["allow", "deny", "error"]);
 });

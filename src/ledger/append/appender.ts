@@ -38,7 +38,7 @@ export interface AppendEvents {
 /** Writes whose answers wait for the shared anchor. */
 const maxAnswersWaiting = 32;
 
-export type QueuedRecord = Pick<Waiting, "record" | "shown">;
+export type QueuedRecord = Pick<Waiting, "record" | "sizeBytes" | "shown">;
 type ToWrite = Omit<Waiting, "sinceMs" | "endsAtMs" | "written">;
 
 export class Appender {
@@ -103,7 +103,8 @@ export class Appender {
     const { maxRecordBytes } = this.#limits;
     try {
       const encoded = encodeRecord(record);
-      if (encoded.sizeBytes <= maxRecordBytes) return { record: encoded };
+      const sizeBytes = Buffer.byteLength(encoded.text);
+      if (sizeBytes <= maxRecordBytes) return { record: encoded, sizeBytes };
     } catch (cause) {
       const problem = cause instanceof Error ? cause.message : "cannot be recorded";
       throw new ServiceError("invalid_request", `The request ${problem}.`, { cause });

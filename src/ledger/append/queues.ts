@@ -6,6 +6,7 @@ import type { EncodedRecord, TenantBatch } from "../ports/store.ts";
 
 export interface Waiting {
   readonly record: EncodedRecord;
+  readonly sizeBytes: number;
   /** The members that its receipt shows. Default: all. */
   readonly shown?: ShownOfRecord;
   /** How many records, from this one on, must share one write. Default: 1. */
@@ -138,7 +139,7 @@ export class TenantQueues {
     const at = queue?.waiting.indexOf(record) ?? -1;
     if (queue === undefined || at < 0) return;
     queue.waiting.splice(at, 1);
-    this.#count(queue, -record.record.sizeBytes);
+    this.#count(queue, -record.sizeBytes);
     if (queue.waiting.length > 0) return;
     this.#queues.delete(tenantId);
     this.#ready.delete(queue);
@@ -171,5 +172,5 @@ export class TenantQueues {
 }
 
 function bytesOf(waiting: readonly Waiting[]): number {
-  return waiting.reduce((sum, { record }) => sum + record.sizeBytes, 0);
+  return waiting.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
 }

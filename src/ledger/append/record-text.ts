@@ -1,8 +1,10 @@
 /**
  * Records on their way to the log. Request and outcome become canonical JSON early, so that sequencing, under the lock of
- * the log's head, only has to join texts.
+ * the log's head, only has to join texts. The lines of text are for a store in another thread: JSON text has no line
+ * breaks, so they are all other members as JSON, the request, the outcome, and the answer for retries, if there is one.
  */
-import type { AppendableRecord, EncodedRecord } from "../ports/store.ts";
+import { parseJson } from "../../base/json.ts";
+import type { AppendableRecord, EncodedIdempotency, EncodedRecord } from "../ports/store.ts";
 import { assertedCanonicalText, assertedJsonText } from "../record/canonical.ts";
 import { contentTermsOf } from "../search/search-terms.ts";
 
@@ -16,25 +18,42 @@ const depth = 1;
  */
 export function encodeRecord(record: AppendableRecord): EncodedRecord {
   const { kind, recordId, tenantId, requestId, caller, route, policyRevision, idempotency } = record;
-  const terms = contentTermsOf(record);
+  const found = contentTermsOf(record);
+  const terms = found.length > 0 ? found : undefined;
   const { answer, ...recognized } = idempotency ?? {};
   const others = {
-    ...{ kind, recordId, tenantId, requestId, caller, route },
-    ...(policyRevision !== undefined && { policyRevision }),
-    ...(terms.length > 0 && { terms }),
+    ...{ kind, recordId, tenantId, requestId, caller, route, policyRevision, terms },
+    idempotency: idempotency && recognized,
   };
   const request = assertedCanonicalText(record.request, depth);
   const outcome = assertedCanonicalText(record.outcome, depth);
-  const kept = answer === undefined ? "" : JSON.stringify(answer);
-  const texts = [
-    assertedJsonText({ ...others, ...(idempotency && { idempotency: recognized }) }),
-    request,
-    outcome,
-    kept,
-  ];
-  return {
-    ...others,
-    ...{ request, outcome, sizeBytes: texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0) },
-    ...(idempotency && { idempotency: { ...idempotency, answer: kept } }),
-  };
+  const kept = answer === undefined ? undefined : JSON.stringify(answer);
+  const lines = [assertedJsonText(others), request, outcome];
+  const text = (kept === undefined ? lines : [...lines, kept]).join("\n");
+  return encodedOf(others as Others, { request, outcome, answer: kept, text });
+}
+
+/** Reads the `text` of an encoded record. Throws for any other text. */
+export function readRecordText(text: string): EncodedRecord {
+  const lines = text.split("\n");
+  const [json, request, outcome, answer] = lines;
+  if (json === undefined || request === undefined || outcome === undefined || lines.length > 4)
+    throw new TypeError("The text is no record's.");
+  const others = parseJson(json) as Others;
+  if ((others.idempotency === undefined) !== (answer === undefined)) throw new TypeError("The text is no record's.");
+  return encodedOf(others, { request, outcome, answer, text });
+}
+
+type Others = Omit<EncodedRecord, "request" | "outcome" | "text" | "idempotency"> & {
+  readonly idempotency?: Omit<EncodedIdempotency, "answer">;
+};
+
+interface Texts extends Pick<EncodedRecord, "request" | "outcome" | "text"> {
+  readonly answer: string | undefined;
+}
+
+function encodedOf({ idempotency, ...others }: Others, { answer, ...texts }: Texts): EncodedRecord {
+  return idempotency === undefined || answer === undefined
+    ? { ...others, ...texts }
+    : { ...others, ...texts, idempotency: { ...idempotency, answer } };
 }

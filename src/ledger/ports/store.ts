@@ -22,8 +22,8 @@ export interface EncodedRecord extends Omit<AppendableRecord, "request" | "outco
   readonly idempotency?: EncodedIdempotency;
   /** Search terms besides the caller's; absent if there are none. */
   readonly terms?: readonly SearchTerm[];
-  /** Size of all of this as JSON text in UTF-8. */
-  readonly sizeBytes: number;
+  /** All of this as `readRecordText` reads it, cheap to pass to another thread. */
+  readonly text: string;
 }
 
 /** `Idempotency` with the answer as JSON text, which the store seals unread. */

@@ -53,8 +53,9 @@ function storeOver({ threads, clock, random, keys }: SqliteStoreOptions): Sqlite
   const proofs = new ProofBatches((rows) => writer.noteProofs(rows, clock.now()));
   return {
     async write(batches) {
+      const texts = batches.map((batch) => ({ ...batch, records: batch.records.map(({ text }) => text) }));
       const seed = random(new Uint8Array(batches.reduce((sum, { records }) => sum + seedBytes(records.length), 0)));
-      const results = await keys.following((signingKey) => writer.append(batches, seed, clock.now(), signingKey));
+      const results = await keys.following((signingKey) => writer.append(texts, seed, clock.now(), signingKey));
       // New records will be read by citations.
       threads.reader.start();
       return results;

@@ -3,6 +3,7 @@
 import type { TenantId } from "../../base/ids.ts";
 import { utf8Text } from "../../base/text-forms.ts";
 import type { AttemptLimit, Portion } from "../../domain/ports.ts";
+import { readRecordText } from "../../ledger/append/record-text.ts";
 import type { BatchResult, LogState, StoredCosignature, TenantBatch, TimedLog } from "../../ledger/ports/store.ts";
 import { shownOnly } from "../../ledger/record/committed-record.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
@@ -32,6 +33,9 @@ const longPages = 4_096;
 const fewPages = 512;
 /** From this length on, 128 MiB, the writer does not rely on another thread. */
 const maxPages = 4 * longPages;
+
+/** A batch on its way to the store's thread: its records as texts. */
+export type TextBatch = Omit<TenantBatch, "records"> & { readonly records: readonly string[] };
 
 /** Its methods must be called one after the other. */
 export class SqliteWriter {
@@ -97,7 +101,7 @@ export class SqliteWriter {
    * with `RetiredKeyError` if the signing key is not the store's newest.
    */
   append(
-    batches: readonly TenantBatch[],
+    texts: readonly TextBatch[],
     seed: Uint8Array,
     nowMs: number,
     signingKey: Uint8Array,
@@ -106,6 +110,7 @@ export class SqliteWriter {
       await this.#requireNewest(signingKey);
       this.#nowMs = nowMs;
       this.#seed = seed;
+      const batches = texts.map((batch) => ({ ...batch, records: batch.records.map(readRecordText) }));
       const appended = await appendBatches(this.#queries, batches, {
         ...{ taking: "apart", tools: this.#tools, isBeginning: true },
       });

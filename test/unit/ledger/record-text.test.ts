@@ -3,7 +3,7 @@ import canonicalize from "canonicalize";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { JsonObject } from "../../../src/base/json.ts";
-import { encodeRecord } from "../../../src/ledger/append/record-text.ts";
+import { encodeRecord, readRecordText } from "../../../src/ledger/append/record-text.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import { recordBytes } from "../../../src/ledger/record/record.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
@@ -50,15 +50,15 @@ test("whatever is in a record, its bytes are the canonical JSON of it", () => {
   );
 });
 
-test("what is encoded has all that a store must know of a record, also in another thread", () => {
+test("the text has all that a store must know of a record", () => {
   const idempotency = { scope: "ab", payloadDigest: "sha256:1", answer: { b: ["\n"], a: 1 } };
   const request = { decision_id: "d", artifact_digest: "x:1", artifact_cid: "c" };
   const record = makeRecord(alice, { kind: "evidence", idempotency, request, outcome: { artifact_cid: "c" } });
   const encoded = encodeRecord(record);
-  expect(structuredClone(encoded)).toEqual(encoded);
+  expect(readRecordText(encoded.text)).toEqual(JSON.parse(JSON.stringify(encoded)));
   expect(encoded).toEqual({
     ...record,
-    sizeBytes: expect.any(Number),
+    text: encoded.text,
     idempotency: { ...idempotency, answer: '{"b":["\\n"],"a":1}' },
     request: '{"artifact_cid":"c","artifact_digest":"x:1","decision_id":"d"}',
     outcome: '{"artifact_cid":"c"}',
@@ -69,19 +69,16 @@ test("what is encoded has all that a store must know of a record, also in anothe
     ],
   });
   const plain = makeRecord(alice, { request: {} });
-  expect(encodeRecord(plain)).not.toHaveProperty("terms");
+  expect(readRecordText(encodeRecord(plain).text)).not.toHaveProperty("terms");
 });
 
-test("a record is as large as the texts that make it", () => {
-  const idempotency = { scope: "ab", payloadDigest: "sha256:1", answer: { a: "é" } };
-  const [plain, longer, kept] = [{}, { request: { a: "é" } }, { idempotency }].map((changes) => {
-    const { sizeBytes } = encodeRecord(makeRecord(alice, { request: {}, ...changes }));
-    return sizeBytes;
-  }) as [number, number, number];
-  expect(longer - plain).toBe(Buffer.byteLength('"a":"é"'));
-  expect(kept - plain).toBe(
-    Buffer.byteLength('{"a":"é"}') + Buffer.byteLength(',"idempotency":{"scope":"ab","payloadDigest":"sha256:1"}'),
-  );
+test("a text whose lines do not belong together is no record's", () => {
+  const answer = { scope: "ab", payloadDigest: "sha256:1", answer: {} };
+  const [plain, kept] = [{}, { idempotency: answer }].map((changes) => encodeRecord(makeRecord(alice, changes)).text);
+  expect(() => readRecordText(`${plain}\n{}`)).toThrow(TypeError);
+  expect(() => readRecordText((kept as string).split("\n").slice(0, 3).join("\n"))).toThrow(TypeError);
+  expect(() => readRecordText(`${kept}\n{}`)).toThrow(TypeError);
+  expect(() => readRecordText((plain as string).split("\n").slice(0, 2).join("\n"))).toThrow(TypeError);
 });
 
 test.each([
@@ -98,4 +95,10 @@ test("a record is nested 32 levels deep at most", () => {
   encodeRecord(makeRecord(alice, { request: levels(31), outcome: levels(31) }));
   expect(() => encodeRecord(makeRecord(alice, { request: levels(32) }))).toThrow("deeper than 32");
   expect(() => encodeRecord(makeRecord(alice, { outcome: levels(32) }))).toThrow("deeper than 32");
+});
+
+test("a text with lines too few or too many is no record", () => {
+  const [others, request] = encodeRecord(makeRecord(alice)).text.split("\n");
+  expect(() => readRecordText(`${others}\n${request}`)).toThrow(TypeError);
+  expect(() => readRecordText(`${others}\n${request}\n{}\n`)).toThrow(TypeError);
 });

@@ -32,7 +32,7 @@ const anchorOf = () => {
 };
 const key = new Uint8Array(32);
 const open = () => openConnection({ path, readOnly: false, busyTimeoutMs: 0 });
-const batch = () => ({ tenantId: alice, records: [encodeRecord(makeRecord(alice))] });
+const batch = () => ({ tenantId: alice, records: [encodeRecord(makeRecord(alice)).text] });
 const seed = () => random(new Uint8Array(seedBytes(1)));
 
 test("every commit is synced, whatever the file was opened with before", () => {

@@ -55,11 +55,26 @@ export function createHttp2(
     request.url = "*";
     handler(request as never, response as never);
   });
-  server.on("session", (session) => sessions.add(session));
+  server.on("session", (session) => {
+    sessions.add(session);
+    destroyAfterRead(session);
+  });
   return server;
 }
 
 function ignore(): void {}
+
+/**
+ * Lets a session whose peer leaves with an error end after the read that says so. Node ends it during the read, and if
+ * the error is CANCEL (RFC 9113 §7), it holds back the resets of its streams and may then ask a destroyed stream for
+ * trailers, which aborts the process.
+ */
+function destroyAfterRead(session: http2.ServerHttp2Session): void {
+  const destroy = session.destroy.bind(session);
+  session.on("goaway", (code) => {
+    if (code !== http2.constants.NGHTTP2_NO_ERROR) session.destroy = (...cause) => void setImmediate(destroy, ...cause);
+  });
+}
 
 /** Interval between checks of the sessions, in milliseconds. */
 const pollIntervalMs = 500;

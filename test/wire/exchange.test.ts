@@ -181,22 +181,59 @@ describe("whatever a caller does", () => {
   });
 });
 
-test("odd versions are refused over TLS as well", async () => {
-  const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
-  const service = await start({
-    SVC_TLS_CERT: join(fixtures, "server.crt.pem"),
-    SVC_TLS_KEY: join(fixtures, "server.key.pem"),
+describe("over TLS", () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
+    service = await start({
+      SVC_TLS_CERT: join(fixtures, "server.crt.pem"),
+      SVC_TLS_KEY: join(fixtures, "server.key.pem"),
+    });
   });
-  const { port } = new URL(service.url);
-  for (let round = 0; round < 3; round++) {
-    const socket = tls.connect({ port: Number(port), rejectUnauthorized: false, ALPNProtocols: ["http/1.1"] });
+  afterEach(() => expect(failures(service)).toEqual([]));
+
+  async function connected(protocol: string): Promise<tls.TLSSocket> {
+    const port = Number(new URL(service.url).port);
+    const socket = tls.connect({ port, rejectUnauthorized: false, ALPNProtocols: [protocol] });
     await once(socket, "secureConnect");
-    socket.write("GET /% HTTP/2.0\r\n\r\n");
-    const [answer] = await once(socket.setEncoding("latin1"), "data");
-    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
-    socket.destroy();
+    return socket;
   }
-  expect(failures(service)).toEqual([]);
+
+  test("odd versions are refused as well", async () => {
+    for (let round = 0; round < 3; round++) {
+      const socket = await connected("http/1.1");
+      socket.write("GET /% HTTP/2.0\r\n\r\n");
+      const [answer] = await once(socket.setEncoding("latin1"), "data");
+      expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+      socket.destroy();
+    }
+  });
+
+  const types = ["application/grpc", "application/grpc-web", "application/proto", "application/connect+proto"];
+  const codes = Array.from({ length: 14 }, (_, code) => code);
+  test.each(codes)("a peer with open streams leaves with error %i in the same read", async (code) => {
+    const path = "/platform.sdk.v1.DiscoveryService/WhoAmI";
+    const headers = (type: string, streamId: number) =>
+      h2Frame(
+        ...([1, 4, streamId] as const),
+        Buffer.concat([
+          ...[h2Field(":method", "POST"), h2Field(":scheme", "https"), h2Field(":path", path)],
+          ...[h2Field(":authority", "localhost"), h2Field("content-type", type), h2Field("te", "trailers")],
+        ]),
+      );
+    for (const first of types) {
+      for (const second of types) {
+        const socket = await connected("h2");
+        const leaving = h2Frame(7, 0, 0, Buffer.from([0, 0, 0, 0, 0, 0, 0, code]));
+        socket.write(Buffer.concat([h2Preface, h2Frame(4, 0, 0), headers(first, 1), headers(second, 3), leaving]));
+        // The server closes the connection at once, or answers first if the peer reports no error.
+        socket.on("error", () => {}).resume();
+        await (code === 0 ? once(socket, "data") : once(socket, "close"));
+        socket.destroy();
+      }
+    }
+    (await connected("h2")).destroy();
+  });
 });
 
 test("while the service drains, answers over HTTP/1.1 say that their connection closes", async () => {

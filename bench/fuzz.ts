@@ -3,12 +3,12 @@
  * operator listener, from callers that disconnect at any moment, while valid calls run beside them and must be
  * answered. Fails if a gateway ends, logs an error, leaves a valid call unanswered, or grows.
  */
+import { fork } from "node:child_process";
 import { openSync, readSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { type FuzzCounts, type FuzzOptions, fuzzConnection, noCounts } from "../test/harness/fuzz/connection.ts";
 import { fetchToken, type GatewayProcess, startBenchIssuer, startGatewayProcess, statusOf } from "./deployment.ts";
 
@@ -123,7 +123,7 @@ function portOf(url: string): number {
   return Number(new URL(url).port);
 }
 
-/** What one thread of the fuzzer sends. */
+/** What one process of the fuzzer sends. */
 interface FuzzShare extends FuzzOptions {
   /** Numbers of its connections: the first one, and the step to the next. */
   readonly first: number;
@@ -133,21 +133,31 @@ interface FuzzShare extends FuzzOptions {
 }
 
 interface Fuzzer {
-  /** The thread's latest counts. */
+  /** Its latest counts. */
   readonly told: { counts: FuzzCounts; next: number };
   stop(): Promise<void>;
 }
 
+/** A process, since a thread whose sockets Node has lost never ends. */
 function startFuzzer(share: FuzzShare, problems: string[]): Fuzzer {
-  const worker = new Worker(new URL(import.meta.url), { workerData: share });
+  const child = fork(import.meta.filename, [JSON.stringify(share)]);
   const told = { counts: noCounts(), next: share.first };
-  worker.on("message", (message: Fuzzer["told"]) => Object.assign(told, message));
-  worker.on("error", (error) => problems.push(`the fuzzer itself failed: ${error}`));
-  const ended = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
+  let isStopping = false;
+  const ended = new Promise<void>((resolve) => {
+    child.on("message", ({ isLast, ...message }: Fuzzer["told"] & { readonly isLast: boolean }) => {
+      Object.assign(told, message);
+      if (isLast) child.kill("SIGKILL");
+    });
+    child.once("exit", (code) => {
+      if (!isStopping) problems.push(`the fuzzer itself ended with ${code}`);
+      resolve();
+    });
+  });
   return {
     told,
     stop: () => {
-      worker.postMessage("stop");
+      isStopping = true;
+      if (child.connected) child.send("stop");
       return ended;
     },
   };
@@ -230,13 +240,14 @@ function sum(all: readonly FuzzCounts[]): FuzzCounts {
   return total;
 }
 
-/** A thread of the fuzzer: its share of the connections, `concurrency` at a time. Posts its counts twice a second. */
-async function fuzzShare(share: FuzzShare, port: NonNullable<typeof parentPort>): Promise<void> {
+/** A process of the fuzzer: its share of the connections, `concurrency` at a time. Sends its counts twice a second. */
+async function fuzzShare(share: FuzzShare): Promise<void> {
   const counts = noCounts();
   let next = share.first;
-  const posting = setInterval(() => port.postMessage({ counts, next }), 500);
+  const tell = (isLast: boolean) => process.send?.({ counts, next, isLast });
+  setInterval(tell, 500, false);
   let stopped = false;
-  port.once("message", () => {
+  process.once("message", () => {
     stopped = true;
   });
   const one = async () => {
@@ -247,9 +258,7 @@ async function fuzzShare(share: FuzzShare, port: NonNullable<typeof parentPort>)
     }
   };
   await Promise.all(Array.from({ length: share.concurrency }, one));
-  clearInterval(posting);
-  port.postMessage({ counts, next });
-  port.close();
+  tell(true);
 }
 
-if (!isMainThread && parentPort !== null) await fuzzShare(workerData as FuzzShare, parentPort);
+if (import.meta.main) await fuzzShare(JSON.parse(process.argv[2] ?? ""));

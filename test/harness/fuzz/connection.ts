@@ -68,7 +68,7 @@ const localAddress = (random: Random) => `127.0.0.${2 + random.below(250)}`;
 
 async function talkingConnection(number: number, options: FuzzOptions, counts: FuzzCounts): Promise<void> {
   const random = randomOf(options.seed, number);
-  const overTls = random.chance(0.08);
+  const overTls = random.chance(0.3);
   const onOperator = random.chance(0.15);
   const isHttp2 = !onOperator && random.chance(0.55);
   const pieces = isHttp2

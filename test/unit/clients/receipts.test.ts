@@ -1,7 +1,7 @@
-/** The TypeScript package's verifier, by WebCrypto, on the receipts that every language is held to. */
+/** The TypeScript package's verifier, by Node and by WebCrypto, on the receipts that every language is held to. */
 import { fromJson, type JsonValue } from "@bufbuild/protobuf";
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import vectors from "../../../clients/conformance/vectors/receipts.json" with { type: "json" };
 import { canonicalText } from "../../../clients/typescript/src/receipts/record.ts";
 import {
@@ -26,6 +26,20 @@ test.each(vectors.receipts)("$name: $refused", async (vector) => {
   } else {
     const { record } = await verify(vector);
     expect(record?.record_id).toBe("leaf" in vector.receipt ? vector.receipt.record_id : undefined);
+  }
+});
+
+test("a browser, which has only WebCrypto, comes to the same results", async () => {
+  const builtin = vi.spyOn(process, "getBuiltinModule").mockReturnValue(undefined as never);
+  vi.resetModules();
+  const browsers = await import("../../../clients/typescript/src/receipts.ts");
+  expect(builtin).toHaveBeenCalledWith("node:crypto");
+  builtin.mockRestore();
+  for (const vector of vectors.receipts) {
+    const verifying = async () =>
+      browsers.verifyReceipt(fromJson(ReceiptSchema, vector.receipt as JsonValue), vector.log_key);
+    if ("refused" in vector) await expect(verifying(), vector.name).rejects.toThrow();
+    else expect(await verifying()).toEqual(await verify(vector));
   }
 });
 

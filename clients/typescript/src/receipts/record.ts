@@ -2,7 +2,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { parseJson } from "../json.ts";
 import { ReceiptError } from "./note.ts";
-import { formatHex, sameBytes, sha256 } from "./text-forms.ts";
+import { formatHex, nodeCrypto, sameBytes, sha256 } from "./text-forms.ts";
 import { hashLeaf } from "./tree.ts";
 
 interface Material {
@@ -54,6 +54,10 @@ export async function verifyMaterial({ leaf, opening, record }: Material, leafHa
 /** HMAC-SHA-256 of the record, with a key from its opening (docs/reference/ledger-formats.md). */
 async function commitment(record: Uint8Array<ArrayBuffer>, opening: Uint8Array<ArrayBuffer>): Promise<string> {
   const info = new TextEncoder().encode("platform-ledger/v1/commitment");
+  if (nodeCrypto !== undefined) {
+    const key = new Uint8Array(nodeCrypto.hkdfSync("sha256", opening, new Uint8Array(0), info, 32));
+    return `hmac-sha256:${nodeCrypto.createHmac("sha256", key).update(record).digest("hex")}`;
+  }
   const secret = await crypto.subtle.importKey("raw", opening, "HKDF", false, ["deriveKey"]);
   const hkdf = { name: "HKDF", hash: "SHA-256", salt: new Uint8Array(0), info };
   const hmac = { name: "HMAC", hash: "SHA-256", length: 256 };

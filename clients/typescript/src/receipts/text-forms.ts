@@ -30,12 +30,12 @@ export function sameBytes(first: Uint8Array, second: Uint8Array): boolean {
   return first.length === second.length && first.every((byte, i) => byte === second[i]);
 }
 
-/** Node's own hash, if this is Node: a receipt has some twenty short inputs, and WebCrypto costs a job for each. */
-const nodeCrypto = globalThis.process?.getBuiltinModule?.("node:crypto");
+/** Node's own functions, if this is Node: a receipt has some twenty short inputs, and WebCrypto costs a job for each. */
+export const nodeCrypto = globalThis.process?.getBuiltinModule?.("node:crypto");
 
 export async function sha256(...parts: readonly Uint8Array[]): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = joined(...parts);
-  if (nodeCrypto !== undefined) return Uint8Array.from(nodeCrypto.createHash("sha256").update(bytes).digest());
+  if (nodeCrypto !== undefined) return new Uint8Array(nodeCrypto.createHash("sha256").update(bytes).digest());
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
 }
 

@@ -43,6 +43,14 @@ test("a browser, which has only WebCrypto, comes to the same results", async () 
   }
 });
 
+test("what a caller does with a verified root does not change what is verified later", async () => {
+  const [first] = good as [Vector];
+  const { root } = await verify(first);
+  const before = root.slice();
+  root.fill(0);
+  expect((await verify(first)).root).toEqual(before);
+});
+
 test("proofs of consistency show what they say", async () => {
   for (const { earlier, later, proof, continues: expected } of vectors.consistency) {
     const [first, second] = [await verify(named(earlier)), await verify(named(later))];

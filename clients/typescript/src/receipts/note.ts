@@ -14,8 +14,34 @@ const keyIdBytes = 4;
 const ed25519Type = 1;
 const publicKeyBytes = 32;
 
+/** Results of the last calls with different texts: many receipts share a checkpoint and its keys. Failures are not kept. */
+class Recent<Result> {
+  readonly #results = new Map<string, Promise<Result>>();
+  readonly #most: number;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  of(text: string, work: () => Promise<Result>): Promise<Result> {
+    const found = this.#results.get(text);
+    if (found !== undefined) return found;
+    const working = work();
+    this.#results.set(text, working);
+    const [oldest = text] = this.#results.keys();
+    if (this.#results.size > this.#most) this.#results.delete(oldest);
+    working.catch(() => this.#results.delete(text));
+    return working;
+  }
+}
+
+const parsedKeys = new Recent<LogKey>(64);
+const openedCheckpoints = new Recent<Checkpoint>(64);
+
 /** A trusted key of one log. */
 export interface LogKey {
+  /** `VKEY` or `VKEY@SIZE`. */
+  readonly text: string;
   /** Origin of the log. */
   readonly name: string;
   /** 8 hexadecimal digits. */
@@ -26,7 +52,11 @@ export interface LogKey {
 }
 
 /** Parses `VKEY` or `VKEY@SIZE`. Throws a ReceiptError for any other text. */
-export async function parseLogKey(text: string): Promise<LogKey> {
+export function parseLogKey(text: string): Promise<LogKey> {
+  return parsedKeys.of(text, () => parse(text));
+}
+
+async function parse(text: string): Promise<LogKey> {
   // Base64 has no @, so it is never part of the key.
   const [, name = "", keyId, encoded = "", bound] = /^([^+]+)\+([0-9a-f]{8})\+([^@]+)(?:@(.*))?$/su.exec(text) ?? [];
   const typed = parseBase64(encoded);
@@ -37,7 +67,7 @@ export async function parseLogKey(text: string): Promise<LogKey> {
   const digest = await sha256(new TextEncoder().encode(`${name}\n`), typed);
   if (formatHex(digest.subarray(0, keyIdBytes)) !== keyId) throw new ReceiptError("the log key's id is not its own");
   const key = await crypto.subtle.importKey("raw", typed.slice(1), "Ed25519", false, ["verify"]);
-  return { name, keyId, key, maxTreeSize };
+  return { text, name, keyId, key, maxTreeSize };
 }
 
 export interface Checkpoint {
@@ -51,6 +81,13 @@ export interface Checkpoint {
  * any of them is wrong, as C2SP signed-note requires.
  */
 export async function openCheckpoint(note: string, keys: readonly LogKey[]): Promise<Checkpoint> {
+  const shared = JSON.stringify([note, ...keys.map(({ text }) => text)]);
+  const { root, ...others } = await openedCheckpoints.of(shared, () => open(note, keys));
+  // The caller may change its bytes.
+  return { ...others, root: Uint8Array.from(root) };
+}
+
+async function open(note: string, keys: readonly LogKey[]): Promise<Checkpoint> {
   const { text, signatures } = parseNote(note);
   const checkpoint = parseCheckpoint(text);
   const bytes = new TextEncoder().encode(text);

@@ -53,6 +53,16 @@ async function open(ciphertext: Uint8Array, key: StreamingKey) {
   }
 }
 
+test("a small plaintext takes little memory, whatever the size of a segment", async () => {
+  const key = newKey("AES256_GCM_HKDF_1MB");
+  const before = process.memoryUsage().arrayBuffers;
+  const streams = Array.from({ length: 256 }, () => encryptSegments(inPieces(Buffer.alloc(1_024)), key));
+  // Header and first ciphertext: each stream now holds a segment.
+  for (const stream of streams) for (const _ of [1, 2]) await stream.next();
+  expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(16 * 1_048_576);
+  for (const stream of streams) await stream.return(undefined);
+});
+
 const edges = [0, 1, firstPlaintext, otherPlaintext].flatMap((size) =>
   [0, 1, 2].flatMap((more) => [-1, 0, 1].map((off) => size + more * otherPlaintext + off)),
 );

@@ -175,7 +175,7 @@ export async function* segmentsOf(
   firstBytes: number,
   otherBytes: number,
 ): AsyncGenerator<Segment> {
-  const buffer = Buffer.allocUnsafe(otherBytes);
+  let buffer = Buffer.alloc(0);
   let filled = 0;
   let size = firstBytes;
   for await (const chunk of source) {
@@ -186,8 +186,14 @@ export async function* segmentsOf(
         size = otherBytes;
       }
       const taken = chunk.subarray(at, at + size - filled);
+      const needed = filled + taken.length;
+      // A small plaintext takes little memory.
+      if (needed > buffer.length) {
+        const grown = Math.min(Math.max(needed, 2 * buffer.length), otherBytes);
+        buffer = Buffer.concat([buffer.subarray(0, filled)], grown);
+      }
       buffer.set(taken, filled);
-      filled += taken.length;
+      filled = needed;
       at += taken.length;
     }
   }

@@ -3,7 +3,7 @@
  * killed process are removed by the next one that works on the same name.
  */
 import { createHash, randomBytes, randomInt } from "node:crypto";
-import { type FileHandle, link, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { type FileHandle, link, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
@@ -31,6 +31,30 @@ export async function* chunksOf(file: FileHandle): AsyncGenerator<Uint8Array> {
     yield buffer.subarray(0, bytesRead);
   }
 }
+
+/** Carries out the work on a path for all callers that wait at the same time: it begins after each of their calls. */
+function shared<Result>(work: (path: string) => Promise<Result>): (path: string) => Promise<Result> {
+  const running = new Map<string, Promise<Result>>();
+  const next = new Map<string, Promise<Result>>();
+  return (path) => {
+    const begin = () => {
+      next.delete(path);
+      const working = work(path).finally(() => {
+        if (running.get(path) === working) running.delete(path);
+      });
+      running.set(path, working);
+      return working;
+    };
+    const earlier = running.get(path);
+    if (earlier === undefined) return begin();
+    // It began before this call.
+    const waiting = next.get(path) ?? earlier.then(begin, begin);
+    next.set(path, waiting);
+    return waiting;
+  };
+}
+
+const namesIn = shared((path) => readdir(path).catch((): string[] => []));
 
 /** A file under a temporary name until it is complete. */
 export class PartialFile {
@@ -99,7 +123,7 @@ export class PartialFile {
         if ((cause as NodeJS.ErrnoException).code !== "EEXIST") throw cause;
         throw new EnforcementError("exists", `${this.#finalPath} is there already`, { cause });
       }
-      await rm(this.#path);
+      await unlink(this.#path);
     }
     await syncDirectory(dirname(this.#finalPath));
     await this.#file.close();
@@ -109,7 +133,7 @@ export class PartialFile {
   async abandon(): Promise<void> {
     await this.#writing.catch(() => {});
     await this.#file.close().catch(() => {});
-    await rm(this.#path, { force: true });
+    await removeFile(this.#path);
   }
 }
 
@@ -156,13 +180,12 @@ const hostMark = () => createHash("sha256").update(hostname()).digest("hex").sli
 export async function sweepPartials(finalPath: string): Promise<number> {
   let left = 0;
   const prefix = partialPrefix(finalPath);
-  const names = await readdir(dirname(finalPath)).catch(() => []);
-  for (const name of names) {
+  for (const name of await namesIn(dirname(finalPath))) {
     if (!name.startsWith(prefix) || !name.endsWith(partialSuffix)) continue;
     const [host, pid, started, ...others] = name.slice(prefix.length, -partialSuffix.length).split("-");
     if (host !== hostMark() || pid === undefined || started === undefined || others.length !== 1) continue;
     if (isRunning({ pid: Number(pid), started })) left++;
-    else await rm(join(dirname(finalPath), name), { force: true });
+    else await removeFile(join(dirname(finalPath), name));
   }
   return left;
 }
@@ -182,17 +205,17 @@ export async function alone<T>(name: string, work: () => Promise<T>): Promise<T>
       if ((await sweepPartials(claimed)) === 1) return await work();
     } finally {
       await file.close();
-      await rm(path, { force: true });
+      await removeFile(path);
     }
     await setTimeout(randomInt(pauseMs));
   }
 }
 
 /** Creates a folder of this user. Rejects with `invalid` if others may write to it, because its content is trusted. */
-export async function ownFolder(path: string): Promise<void> {
+export const ownFolder = shared(async (path) => {
   await mkdir(path, { recursive: true, mode: 0o700 });
   await requireOwn(path);
-}
+});
 
 /** Rejects with `invalid` if others than its owner may write to the folder. */
 export async function requireOwn(path: string): Promise<void> {
@@ -200,8 +223,15 @@ export async function requireOwn(path: string): Promise<void> {
     throw new EnforcementError("invalid", `${path} is writable by others than its owner: make it 0700`);
 }
 
+/** Removes a file if it is there. */
+export async function removeFile(path: string): Promise<void> {
+  await unlink(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "ENOENT") throw error;
+  });
+}
+
 /** Makes renames durable. Windows does not support this and does not need it. */
-export async function syncDirectory(path: string): Promise<void> {
+export const syncDirectory = shared(async (path) => {
   if (process.platform === "win32") return;
   const directory = await open(path, "r");
   try {
@@ -209,4 +239,4 @@ export async function syncDirectory(path: string): Promise<void> {
   } finally {
     await directory.close();
   }
-}
+});

@@ -3,11 +3,11 @@
  * of a killed process are sent as `aborted` by the next one.
  */
 import { randomUUID } from "node:crypto";
-import { readdir, readFile, rename, rm } from "node:fs/promises";
+import { readdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { callProblem, EnforcementError } from "./errors.ts";
-import { alone, createFile, ownFolder, replaceFile, requireOwn, syncDirectory } from "./files.ts";
+import { alone, createFile, ownFolder, removeFile, replaceFile, requireOwn, syncDirectory } from "./files.ts";
 import type { Accepted, EvidenceEvent, Platform } from "./platform.ts";
 import { isRunning, ownProcess, type ProcessMark } from "./processes.ts";
 import { addReceipt, readReceipts } from "./receipts.ts";
@@ -147,7 +147,7 @@ export class EvidenceSpool {
     if (!accepted) throw new EnforcementError("unavailable", "the event was not accepted");
     if (entry.receipts_file !== undefined && receipt !== undefined)
       await placeReceipt(entry.receipts_file, entry.id, receipt);
-    for (const path of [this.#pathOf(entry.id), this.#leftPathOf(entry.id)]) await rm(path, { force: true });
+    for (const path of [this.#pathOf(entry.id), this.#leftPathOf(entry.id)]) await removeFile(path);
     this.#left.delete(entry.id);
     await syncDirectory(this.#options.directory);
     return receipt;

@@ -127,9 +127,14 @@ export function createSignIn(options: SignInOptions): SignIn {
   const secret = () => Buffer.from(random(new Uint8Array(32))).toString("base64url");
   const redirectUri = url + callbackPath;
 
-  /** Exchanges the code and verifies the ID token (OpenID Connect Core §3.1.3.7). Rejects with an Error. */
-  async function identityOf(code: string, verifier: string, nonce: string): Promise<JWTPayload> {
-    const { token: endpoint, keySetUrl } = await endpoints();
+  /**
+   * Exchanges the code and verifies the ID token (OpenID Connect Core §3.1.3.7). Rejects with an Error, also if `iss` is
+   * missing although the issuer announces it (RFC 9207 §2.4).
+   */
+  async function identityOf({ code, iss }: Redirect, verifier: string, nonce: string): Promise<JWTPayload> {
+    const { token: endpoint, keySetUrl, document } = await endpoints();
+    if (iss === undefined && document.authorization_response_iss_parameter_supported === true)
+      throw new Error("the redirect has no iss");
     const credentials = [clientId, clientSecret].map(encodeURIComponent).join(":");
     const grant = { grant_type: "authorization_code", code, redirect_uri: redirectUri, code_verifier: verifier };
     const answer = await fetchJsonObject(endpoint, "token", context, {
@@ -178,11 +183,12 @@ export function createSignIn(options: SignInOptions): SignIn {
     },
     async finish(parameters, flow) {
       const begun = await opened("flow", flow);
-      const [state, code, iss] = ["state", "code", "iss"].map((name) => parameters.get(name));
-      if (begun === undefined || typeof state !== "string" || !isSame(state, String(begun.state))) return "refused";
+      const redirect = redirectOf(parameters);
+      if (begun === undefined || redirect === undefined || !isSame(redirect.state, String(begun.state)))
+        return "refused";
       // RFC 9207: the answer of another issuer.
-      if (typeof code !== "string" || (typeof iss === "string" && iss !== issuer)) return "refused";
-      const work = () => identityOf(code, String(begun.verifier), String(begun.nonce));
+      if (redirect.iss !== undefined && redirect.iss !== issuer) return "refused";
+      const work = () => identityOf(redirect, String(begun.verifier), String(begun.nonce));
       const claims = await slots.run(work, context.signal).catch(() => undefined);
       if (claims === undefined) return "refused";
       const roles = rolesIn(claims[rolesClaim]);
@@ -203,6 +209,21 @@ export function createSignIn(options: SignInOptions): SignIn {
       timers.after(signInLimits.sessionSeconds * 1_000, () => ended.delete(id));
     },
   };
+}
+
+/** Parameters of the issuer's redirect. */
+interface Redirect {
+  readonly state: string;
+  readonly code: string;
+  readonly iss: string | undefined;
+}
+
+/** Undefined if a required parameter is missing, or one is repeated (RFC 6749 §3.1). */
+function redirectOf(parameters: URLSearchParams): Redirect | undefined {
+  const [states, codes, issuers] = ["state", "code", "iss"].map((name) => parameters.getAll(name));
+  const [state, code, iss] = [states?.[0], codes?.[0], issuers?.[0]];
+  if ([states, codes, issuers].some((values = []) => values.length > 1)) return undefined;
+  return state === undefined || code === undefined ? undefined : { state, code, iss };
 }
 
 class UnsafeIssuer extends Error {

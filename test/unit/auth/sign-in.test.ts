@@ -72,11 +72,14 @@ async function start({
   return {
     signIn,
     asked,
-    async finish(change: Readonly<Record<string, string>> = {}) {
+    /** Ends a sign-in with these parameters changed, and these added behind the others. */
+    async finish(change: Readonly<Record<string, string>> = {}, added: readonly string[] = []) {
       const { location, flow } = await signIn.begin("/console/system");
       const sent = new URL(location).searchParams;
       nonce = sent.get("nonce") ?? "";
-      return signIn.finish(new URLSearchParams({ code: "c", state: sent.get("state") ?? "", ...change }), flow);
+      const parameters = new URLSearchParams({ code: "c", state: sent.get("state") ?? "", ...change });
+      for (const name of added) parameters.append(name, name === "iss" ? url : (parameters.get(name) ?? ""));
+      return signIn.finish(parameters, flow);
     },
   };
 }
@@ -134,6 +137,17 @@ test.each([
 ])("an answer with %s is refused before the code is used", async (_, change) => {
   const { asked, finish } = await start();
   expect([await finish(change), asked]).toEqual(["refused", []]);
+});
+
+test.each([[["state"]], [["code"]], [["iss", "iss"]]])("an answer that repeats %j is refused", async (added) => {
+  const { asked, finish } = await start();
+  expect([await finish({}, added), asked]).toEqual(["refused", []]);
+});
+
+test("an answer without the issuer's name is refused if the issuer announces it", async () => {
+  const { asked, finish } = await start({ document: { authorization_response_iss_parameter_supported: true } });
+  expect([await finish(), asked]).toEqual(["refused", []]);
+  expect(await finish({}, ["iss"])).toMatchObject({ who: { subject: "olga" } });
 });
 
 test.each([

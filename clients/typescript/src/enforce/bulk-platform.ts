@@ -23,8 +23,8 @@ import {
 import { EnforcementError } from "./errors.ts";
 import type { EvidenceEvent, KeyQuestion, Platform, ProtectionQuestion, Registration } from "./platform.ts";
 
-/** Most items of a call. Smaller calls let the service answer one while this process works on another. */
-const maxItems = 256;
+/** Most items of a call: of 256 operations, some wait for the service while this process works on others. */
+const maxItems = 64;
 
 /** Receipts show which question was answered, so that they must be whole. */
 const whole = { headers: { "x-svc-receipt": "full" } };

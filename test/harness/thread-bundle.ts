@@ -28,17 +28,21 @@ async function bundle(): Promise<ReadonlyMap<string, string>> {
   );
 }
 
-let files: Promise<ReadonlyMap<string, string>> | undefined;
+let files: ReadonlyMap<string, string>;
 
 /** Puts a bundled module in the place of each that the source names by its URL. */
 export const threadBundle: Plugin = {
   name: "thread-bundle",
-  async transform(code, id) {
+  async configureVitest({ defineCacheKeyGenerator }) {
+    files = await bundle();
+    const names = [...files.values()].join();
+    // A module that vitest has kept since an earlier run names the bundle of that run.
+    defineCacheKeyGenerator(({ sourceCode }) => (sourceCode.includes("import.meta.url") ? names : undefined));
+  },
+  transform(code, id) {
     if (!id.startsWith(join(root, "src")) || !code.includes("import.meta.url")) return;
-    files ??= bundle();
-    const bundled = await files;
     return code.replaceAll(/new URL\("(\.[^"]+)", import\.meta\.url\)/g, (whole, path: string) => {
-      const file = bundled.get(resolve(id, "..", path));
+      const file = files.get(resolve(id, "..", path));
       return file === undefined ? whole : `new URL("${pathToFileURL(file).href}")`;
     });
   },

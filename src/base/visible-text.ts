@@ -25,3 +25,8 @@ function escaped(character: string): string {
 function unitEscape(unit: number): string {
   return `\\u${unit.toString(16).padStart(4, "0")}`;
 }
+
+/** A number for people, with a comma at each thousand. */
+export function grouped(value: number): string {
+  return value.toLocaleString("en-US");
+}

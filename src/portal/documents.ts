@@ -9,6 +9,7 @@ import { stringify } from "yaml";
 import { refusedToken, underDpop } from "../auth/challenge.ts";
 import type { ServiceError } from "../base/errors.ts";
 import { type JsonObject, type JsonValue, parseJson } from "../base/json.ts";
+import { grouped } from "../base/visible-text.ts";
 import type { AuthMode, ProofOfPossession, SdkRoute } from "../base/vocabulary.ts";
 import { authzenRoutes, bulkRoutes, routes, type ScopeTable } from "../domain/routes.ts";
 
@@ -106,7 +107,7 @@ export function withValues(text: string, options: DocumentOptions): JsonObject {
     if (operation.requestBody !== undefined) {
       const maxBytes = maxBodyBytes(row.rpc);
       operation.requestBody["x-max-bytes"] = maxBytes;
-      operation.requestBody.description = `A JSON object in UTF-8, at most ${maxBytes.toLocaleString("en-US")} bytes.`;
+      operation.requestBody.description = `A JSON object in UTF-8, at most ${grouped(maxBytes)} bytes.`;
     }
     const values: ExampleValues = { service, scopes, required };
     for (const [status, answer] of Object.entries(operation.responses)) {

@@ -7,7 +7,7 @@ import { pipeline } from "node:stream/promises";
 import { systemClock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { parseTenantId, type TenantId } from "../../base/ids.ts";
-import { visibleLine } from "../../base/visible-text.ts";
+import { grouped, visibleLine } from "../../base/visible-text.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import {
@@ -110,7 +110,7 @@ function answer(page: SearchPage, none: string | undefined, { tenantId, records 
   const withRecords = members.found.map((row, at) => ({ ...row, ...(records[at] && { record: records[at] }) }));
   const [head, ...rows] = tableText(counted === undefined ? found.map(rowOf) : countRows(counted));
   const lines = rows.flatMap((row, at) => [row, ...(records[at] ? [JSON.stringify(records[at])] : [])]);
-  const total = counted && `${count(counted.records)} of ${count(page.size)} records match`;
+  const total = counted && `${grouped(counted.records)} of ${grouped(page.size)} records match`;
   const text = [
     none === undefined ? head : undefined,
     ...lines,
@@ -136,11 +136,7 @@ async function emptyLine(
   const page = await archive.search({ tenantId, terms: [], limit: 1, newest: true, countBy: "principal" });
   const names = (page.counted?.values ?? []).map(({ value }) => value);
   const more = names.length > maxNamed ? ` and ${names.length - maxNamed} more` : "";
-  return `0 of ${count(size)} records match; principals here: ${names.slice(0, maxNamed).join(", ")}${more}`;
-}
-
-function count(records: number): string {
-  return records.toLocaleString("en-US");
+  return `0 of ${grouped(size)} records match; principals here: ${names.slice(0, maxNamed).join(", ")}${more}`;
 }
 
 async function recordsOf(

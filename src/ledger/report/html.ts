@@ -1,6 +1,7 @@
 /** A report as one HTML file without scripts and external assets, for a person to read, print and file. */
 import { createHash } from "node:crypto";
 import { html, Markup } from "../../base/markup.ts";
+import { grouped } from "../../base/visible-text.ts";
 import { rowOf } from "../search/rows.ts";
 import { parseCheckpoint } from "../tlog/checkpoint.ts";
 import { barsPlot, columnsPlot } from "./plots.ts";
@@ -114,9 +115,9 @@ function cover(report: Report): Markup {
   const facts: readonly (readonly [string, string | Markup | readonly Markup[]])[] = [
     ["Tenant", tenantId],
     ["Period", `${momentOf(fromMs)} up to, and without, ${momentOf(toMs)} (UTC)`],
-    ["Log", html`<code>${origin}</code>, ${size} leaves`],
-    ["Records listed", String(rows.length)],
-    ...evidence.map(([code, records]) => [`Evidence: ${code.replaceAll("_", " ")}`, String(records)] as const),
+    ["Log", html`<code>${origin}</code>, ${grouped(size)} leaves`],
+    ["Records listed", grouped(rows.length)],
+    ...evidence.map(([code, records]) => [`Evidence: ${code.replaceAll("_", " ")}`, grouped(records)] as const),
     ["Policy revisions", revisions.map(({ revision, since }) => html`<code>${revision}</code> from ${since}<br>`)],
   ];
   const period = `--from ${momentOf(fromMs)} --to ${momentOf(toMs)}`;
@@ -134,7 +135,7 @@ function cover(report: Report): Markup {
 <li>Get the verifier key of the log from its operator, by another way than this file: <pre>${program} keys show --tenant ${tenantId}</pre></li>
 <li>Let the operator pack the same period: <pre>${program} ledger pack --tenant ${tenantId} ${period} --out period.pack</pre></li>
 <li>Verify the pack offline, and compare its records with the ids in the appendix: <pre>${program} ledger pack verify period.pack --key KEY</pre></li>
-<li>While the log has ${size} leaves, this command makes the same file again, byte for byte: <pre>${program} ledger report --tenant ${tenantId} --template ${template} ${period} --out report.html</pre></li>
+<li>While the log has ${grouped(size)} leaves, this command makes the same file again, byte for byte: <pre>${program} ledger report --tenant ${tenantId} --template ${template} ${period} --out report.html</pre></li>
 </ol>`;
 }
 
@@ -145,7 +146,7 @@ function shown({ evidence, checkpoint }: Report): readonly string[] {
     "Every such record of the period is listed, unless its content was erased.",
     "The key of the log signed the state of the log below, which covers every leaf in the appendix.",
     ...(evidence.length > 0
-      ? [`Evidence counts if it arrived before the log had ${size} leaves, also after the period.`]
+      ? [`Evidence counts if it arrived before the log had ${grouped(size)} leaves, also after the period.`]
       : []),
   ];
 }
@@ -188,7 +189,7 @@ ${columnsPlot(byTime, countsByUnit(report), marks)}
 ${marks.size > 0 ? html`<p class="quiet">A dashed line marks the first record under another policy revision.</p>` : html``}
 <h2>${byValue}</h2>
 ${barsPlot(byValue, counts.slice(0, maxBars))}
-${counts.length > maxBars ? html`<p class="quiet">The first ${maxBars} of ${counts.length}.</p>` : html``}
+${counts.length > maxBars ? html`<p class="quiet">The first ${maxBars} of ${grouped(counts.length)}.</p>` : html``}
 </section>`;
 }
 
@@ -196,7 +197,8 @@ function table(report: Report): Markup {
   const listed = report.rows.slice(0, maxListed);
   const rest = report.rows.length - listed.length;
   if (listed.length === 0) return html`<section><h2>Records</h2><p>The period has none.</p></section>`;
-  const note = rest === 0 ? html`` : html`<p>The first ${maxListed} records. ${rest} more are in the CSV.</p>`;
+  const note =
+    rest === 0 ? html`` : html`<p>The first ${grouped(maxListed)} records. ${grouped(rest)} more are in the CSV.</p>`;
   return html`<section>
 <h2>Records</h2>
 ${note}
@@ -205,7 +207,7 @@ ${note}
 <tbody>
 ${listed.map((each, at) => {
   const { time, who, did, resource, artifact, result, why, evidenced } = rowOf(each);
-  const cells = [String(at + 1), time, who, did, resource, artifact, result, why, each.summary?.purpose, evidenced];
+  const cells = [grouped(at + 1), time, who, did, resource, artifact, result, why, each.summary?.purpose, evidenced];
   return html`<tr>${cells.map((cell, column) => html`<td data-name="${columns[column] ?? ""}">${cell ?? ""}</td>`)}</tr>
 `;
 })}</tbody>
@@ -217,7 +219,7 @@ ${listed.map((each, at) => {
 <thead><tr><th scope="col">No.</th><th scope="col">Leaf</th><th scope="col">Record</th></tr></thead>
 <tbody>
 ${listed.map(
-  ({ leafIndex, recordId }, at) => html`<tr><td>${at + 1}</td><td>${leafIndex}</td><td>${recordId}</td></tr>
+  ({ leafIndex, recordId }, at) => html`<tr><td>${grouped(at + 1)}</td><td>${leafIndex}</td><td>${recordId}</td></tr>
 `,
 )}</tbody>
 </table>

@@ -1,5 +1,6 @@
 /** Plots of a report as inline SVG. Their colours are in the report's stylesheet. */
 import { html, type Markup } from "../../base/markup.ts";
+import { grouped } from "../../base/visible-text.ts";
 
 type Counts = readonly (readonly [name: string, records: number])[];
 
@@ -33,11 +34,11 @@ export function columnsPlot(title: string, counts: Counts, marks: ReadonlySet<st
     .filter(Number.isInteger)
     .map(
       (value) =>
-        html`<line class="grid" x1="${left}" x2="${width}" y1="${place(yOf(value))}" y2="${place(yOf(value))}"/><text x="${left - 6}" y="${place(yOf(value) + 4)}" text-anchor="end">${value}</text>`,
+        html`<line class="grid" x1="${left}" x2="${width}" y1="${place(yOf(value))}" y2="${place(yOf(value))}"/><text x="${left - 6}" y="${place(yOf(value) + 4)}" text-anchor="end">${grouped(value)}</text>`,
     );
   const columns = counts.map(([name, records], at) => {
     const x = left + at * step;
-    const bar = html`<rect class="bar" x="${place(x + step * 0.1)}" y="${place(yOf(records))}" width="${place(step * 0.8)}" height="${place(top + columnsHeight - yOf(records))}"><title>${name}: ${records}</title></rect>`;
+    const bar = html`<rect class="bar" x="${place(x + step * 0.1)}" y="${place(yOf(records))}" width="${place(step * 0.8)}" height="${place(top + columnsHeight - yOf(records))}"><title>${name}: ${grouped(records)}</title></rect>`;
     const mark = html`<line class="mark" x1="${place(x)}" x2="${place(x)}" y1="${top - 12}" y2="${top + columnsHeight}"/>`;
     const label = html`<text x="${place(x)}" y="${top + columnsHeight + 18}">${name}</text>`;
     const isNamed = at % every === 0 && x + 70 <= width;
@@ -54,7 +55,7 @@ export function barsPlot(title: string, counts: Counts): Markup {
     const length = ((width - nameWidth - 60) * records) / most;
     const y = at * barHeight;
     const shown = name.length > maxNameLength ? `${name.slice(0, maxNameLength - 1)}…` : name;
-    return html`<text x="0" y="${y + 16}">${shown}<title>${name}</title></text><rect class="bar" x="${nameWidth}" y="${y + 4}" width="${place(length)}" height="16"/><text x="${place(nameWidth + length + 6)}" y="${y + 16}">${records}</text>`;
+    return html`<text x="0" y="${y + 16}">${shown}<title>${name}</title></text><rect class="bar" x="${nameWidth}" y="${y + 4}" width="${place(length)}" height="16"/><text x="${place(nameWidth + length + 6)}" y="${y + 16}">${grouped(records)}</text>`;
   });
   const height = Math.max(1, counts.length) * barHeight;
   return html`<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${title}">${bars}</svg>`;

@@ -104,6 +104,7 @@ test("signs in, searches, opens a decision, and verifies its receipt in the brow
   await page.fill("input[type=search]", "outcome:deny resource:cust-8841 reason:tenant/eu-residency");
   await page.keyboard.press("Enter");
   await expect.poll(() => page.locator(".rows tbody tr").count()).toBe(1);
+  expect(await page.locator("[aria-label=Results] .note").innerText()).toMatch(/^1 of [\d,]+ records match\.$/);
   expect(await page.locator(".rows tbody tr").innerText()).toMatch(/payroll-service[\s\S]*denied[\s\S]*eu-residency/);
   expect(await page.locator(".command code").first().innerText()).toContain("--decided-by tenant/eu-residency");
   await page.click(".rows tbody a");
@@ -114,6 +115,14 @@ test("signs in, searches, opens a decision, and verifies its receipt in the brow
   // No value that was searched for is in an address that a server saw.
   expect(requests.filter((url) => new URL(url).origin !== gateway.opsUrl || url.includes("cust-8841"))).toEqual([]);
   expect(complaints).toEqual([]);
+});
+
+test("the overview leads from a principal to its denials", async () => {
+  const { page } = await openPage(browser);
+  await signIn(page, pathsOf().overview);
+  await page.click('section:has(> h2:text-is("Denied to")) a');
+  await page.waitForSelector(".rows tbody tr");
+  expect(await page.inputValue("input[type=search]")).toMatch(/^principal:\S+ outcome:deny last:\d+d$/);
 });
 
 test("a changed receipt is refused, and nothing of its record is shown", async () => {
@@ -205,10 +214,11 @@ test("credentials that are no longer accepted end the session", async () => {
 
 test("a dropped file is found by its digest, and leads to the artifact's history", async () => {
   const { page, complaints } = await openPage(browser);
-  await signIn(page, pathsOf().ledger);
+  await signIn(page, `${pathsOf().ledger}#q=last%3A7d`);
   const buffer = Buffer.from(sampleContent("cust-8842"));
   await page.setInputFiles("input[type=file]", { name: "<b>.sealed", mimeType: "application/octet-stream", buffer });
   await page.waitForSelector(`text=<b>.sealed is ${sampleDigest("cust-8842")}`);
+  expect(await page.inputValue("input[type=search]")).toBe(`digest:"${sampleDigest("cust-8842")}" last:7d`);
   await page.click(".rows a:has(code) >> nth=0");
   await page.waitForSelector(".timeline tbody tr");
   const text = await page.locator("main").innerText();

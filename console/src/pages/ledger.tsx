@@ -64,7 +64,7 @@ function Ledger({ log }: { readonly log: Log }) {
           </select>
         </label>
       </div>
-      <FileSearch onDigest={(digest) => write({ q: boxOf({ artifact_digest: digest }) })} />
+      <FileSearch onDigest={(digest) => write({ q: boxOf({ artifact_digest: digest, ...periodOf(criteria) }) })} />
       {problem === undefined ? (
         <>
           <Results log={log} criteria={criteria} after={after} onPage={(next) => write({ q: box, after: next })} />
@@ -75,6 +75,10 @@ function Ledger({ log }: { readonly log: Log }) {
       )}
     </>
   );
+}
+
+function periodOf(criteria: Criteria): Criteria {
+  return Object.fromEntries(Object.entries(criteria).filter(([name]) => ["last", "from", "to"].includes(name)));
 }
 
 function without(criteria: Criteria): Criteria {
@@ -180,11 +184,18 @@ function Results(props: {
             {found.length === 0 ? (
               <p class="note">
                 {next === undefined
-                  ? `No ${after === "" ? "" : "further "}record matches, of ${tree_size} in the log of ${log.tenant_id}.`
+                  ? `No ${after === "" ? "" : "further "}record matches, of ${grouped(tree_size)} in the log of ${log.tenant_id}.`
                   : "Nothing matches so far. The log goes on."}
               </p>
             ) : (
-              <Rows log={log.name} rows={found} />
+              <>
+                <p class="note">
+                  {next === undefined && after === ""
+                    ? `${grouped(found.length)} of ${grouped(tree_size)} records match.`
+                    : `${grouped(found.length)} matching records on this page, newest first. The log has ${grouped(tree_size)}.`}
+                </p>
+                <Rows log={log.name} rows={found} />
+              </>
             )}
             <p class="pages">
               {after !== "" && (

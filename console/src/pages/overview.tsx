@@ -66,7 +66,11 @@ function Overview({ log }: { readonly log: Log }) {
               >
                 Nothing was denied.
               </Top>
-              <Top title="Denied to" counted={principals} hrefOf={(id) => paths.principal(log.name, id)}>
+              <Top
+                title="Denied to"
+                counted={principals}
+                hrefOf={(principal) => inLedger(log, boxOf({ principal, outcome: "deny" }))}
+              >
                 Nothing was denied.
               </Top>
             </div>

@@ -16,6 +16,27 @@ export const samples = sampleCalls("01890a5d-ac96-774b-bcce-b302099a8057").flatM
   body === undefined ? [] : [{ desc: methodOn(route).desc.input, body }],
 );
 
+const question = {
+  subject: { type: "user", id: "alice" },
+  action: { name: "access" },
+  resource: { type: "document", id: "1" },
+};
+const someOf = (type: string) => ({ type });
+const bodies: Readonly<Record<string, object>> = {
+  ...Object.fromEntries(samples.map(({ desc, body }) => [desc.name, body])),
+  EvaluateRequest: question,
+  EvaluateManyRequest: question,
+  SearchSubjectsRequest: { ...question, subject: someOf("user") },
+  SearchResourcesRequest: { ...question, resource: someOf("document") },
+  SearchActionsRequest: { subject: question.subject, resource: question.resource },
+};
+
+/** A good request of a type, as the JSON routes spell it. Random searches begin with it: they may draw no other. */
+export function goodBody({ name }: DescMessage): object {
+  if (name === "RegistrationItem") return { idempotency_key: "a", registration: bodies.RegisterArtifactRequest };
+  return bodies[name] ?? {};
+}
+
 /** Lengths about which some rule has an opinion. */
 const lengths = [1, 2, 63, 64, 127, 128, 129, 254, 255, 256, 257, 512, 1024, 1025, 2048, 2049];
 const good = fc.constantFrom("a", "sha256:00", "tenant-a", "é", "😀", "payroll");

@@ -9,6 +9,7 @@ import {
   type Message,
   ScalarType,
   toBinary,
+  toJson,
 } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -25,7 +26,7 @@ import { authzenServices, bulkServices, publicServices } from "../../../../src/t
 import { isOpen } from "../../../../src/transport/codec/contract.ts";
 import { readJson, type Spelling } from "../../../../src/transport/codec/json-reader.ts";
 import { draws } from "../../../harness/draws.ts";
-import { requestTypes } from "../requests.ts";
+import { goodBody, requestTypes } from "../requests.ts";
 
 const registry = createRestRegistry(
   [...publicServices, ...authzenServices, ...bulkServices, CreateSessionRequestSchema].flatMap(({ file }) => [
@@ -346,7 +347,9 @@ describe.each(["rest", "canonical"] as const)("%s", (spelling) => {
       expect(equals(desc, actual.message, expected)).toBe(true);
       expect(Buffer.from(toBinary(desc, actual.message)).equals(toBinary(desc, expected))).toBe(true);
     });
-    fc.assert(property, { numRuns: draws(150, 300) });
+    const plain = goodBody(original) as JsonValue;
+    const usual = spelling === "rest" ? plain : toJson(desc, fromJson(registry.message(original), plain));
+    fc.assert(property, { numRuns: draws(150, 300), examples: [[Buffer.from(JSON.stringify(usual))]] });
     expect(good).toBeGreaterThan(0);
   });
 });

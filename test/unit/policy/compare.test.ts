@@ -12,6 +12,7 @@ import { draws } from "../../harness/draws.ts";
 import { entityConditions, knowingFiles } from "./entities.ts";
 import {
   anyQueries,
+  ask,
   declaringFiles,
   engineOf,
   type Files,
@@ -361,6 +362,17 @@ function filesOf(policies: readonly Chosen[]): Files {
   return files;
 }
 
+/** A forbid that any comparison finds, and a question that shows it: the search begins with some, lest it shows little. */
+function plainly(condition: string): [Chosen[], Chosen, PolicyQuery[]] {
+  const same = conditions.indexOf(condition);
+  const added = { condition: same, another: same, isNegated: false, isTenants: true };
+  return [
+    [],
+    { ...added, effect: "forbid", annotation: "" },
+    [ask("protect", { content_size_bytes: 1 }, { attributes: { clearance: 0 } })],
+  ];
+}
+
 test("what is found differs for both engines, and most of what questions at random show is found", async () => {
   let [shownInAll, found] = [0, 0];
   await fc.assert(
@@ -387,7 +399,16 @@ test("what is found differs for both engines, and most of what questions at rand
       },
     ),
     // A counterexample is a hundred requests: making it smaller takes minutes.
-    { numRuns: draws(8, 12), endOnFailure: true },
+    {
+      numRuns: draws(12, 16),
+      endOnFailure: true,
+      examples: [
+        plainly('action == Action::"protect"'),
+        plainly('principal.tenant == "tenant-a"'),
+        plainly("context.claimed has content_size_bytes && context.claimed.content_size_bytes > 0"),
+        plainly('context.claimed.labels.contains("do-not-export") || context.claimed.labels.isEmpty()'),
+      ],
+    },
   );
   // Samples are not all requests; a comparison that asks nothing finds none.
   expect(shownInAll).toBeGreaterThan(0);

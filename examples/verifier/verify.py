@@ -861,6 +861,7 @@ class Pack:
     def check_erasure(self, index, leaf, record, erased):
         """Whether the entry erases what the pack said to be erased."""
         if erased:
+            require(leaf["record_id"] not in self.claims, "has the id of another erased record")
             self.claims[leaf["record_id"]] = index
             require(len(self.claims) <= MAX_KEPT, "is one erased record too many without its erasure")
         if record is None or record["kind"] != "erasure":

@@ -188,6 +188,8 @@ class ErasureAudit {
     if (record === undefined) {
       if (unerasable[kind] !== undefined)
         return { leafIndex, message: `leaf ${leafIndex} of kind ${kind} cannot be opened, and is never erased` };
+      if (this.#lost.has(recordId))
+        return { leafIndex, message: `leaf ${leafIndex} has the id of another record that cannot be opened` };
       this.#lost.set(recordId, leafIndex);
       return undefined;
     }

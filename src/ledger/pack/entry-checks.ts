@@ -230,6 +230,7 @@ export class ErasureClaims {
   /** Takes the next entry. Returns whether it erases a record that the pack declared erased. Throws a PackError. */
   next(entry: CheckedEntry): boolean {
     const { line, leaf, leafIndex, record, erased } = entry;
+    if (erased && this.#open.has(leaf.record_id)) refuse(line, `leaf ${leafIndex} has the id of another erased record`);
     if (erased) this.#open.set(leaf.record_id, entry);
     if (this.#open.size > maxClaims) refuse(line, `more than ${maxClaims} erased records are without their erasure`);
     if (record?.kind !== "erasure") return false;

@@ -1,6 +1,6 @@
 /** Logs whose operator wrote what does not belong together: proven in the log, and refused all the same. */
 import { expect, test } from "vitest";
-import { requestDigest } from "../../../../src/ledger/record/record.ts";
+import { auditLog } from "../../../../src/ledger/audit/audit.ts";
 import type { NoteVerifier } from "../../../../src/ledger/tlog/note-keys.ts";
 import { memoryLog, moment } from "./memory-log.ts";
 import { linesIn, sealLines, verifyText } from "./packs.ts";
@@ -103,17 +103,22 @@ test("kinds that are never erased cannot be said to be", async () => {
 test("an erasure that names the wrong leaf erases nothing", async () => {
   const log = memoryLog();
   const id = log.append();
-  log.forge((leaf, record) => {
-    leaf.kind = "erasure";
-    delete leaf.policy_revision;
-    const request = { record_id: id };
-    const request_digest = requestDigest(request);
-    Object.assign(record, { kind: "erasure", request, request_digest, outcome: { leaf_index: 0 } });
-  });
-  (log.entries[1] as { opening: unknown }).opening = undefined;
+  log.forgeErasure(id, 0, 1);
   await expect(verifyText(await log.pack({ to: moment(100) }), [log.verifier()])).rejects.toThrow(
     "leaf 2 names the wrong leaf for what it erases",
   );
+});
+
+test("one erasure does not stand for two records of the same id", async () => {
+  const log = memoryLog();
+  const id = log.append();
+  log.forge((leaf, record) => Object.assign(leaf, { record_id: Object.assign(record, { record_id: id }).record_id }));
+  log.forgeErasure(id, 2, 1, 2);
+  await expect(verifyText(await log.pack({ to: moment(100) }), [log.verifier()])).rejects.toThrow(
+    "leaf 2 has the id of another erased record",
+  );
+  const { problem } = await auditLog(log.source.log(log.head()));
+  expect(problem).toEqual({ leafIndex: 2, message: "leaf 2 has the id of another record that cannot be opened" });
 });
 
 test("an old key counts beside the new one only, once its rotation is shown", async () => {

@@ -10,6 +10,7 @@ import type { AppendableRecord, LogState } from "../../../../src/ledger/ports/st
 import { canonicalText } from "../../../../src/ledger/record/canonical.ts";
 import { erasureRecord, rotationRecord } from "../../../../src/ledger/record/operator-records.ts";
 import type { GivenReceipt } from "../../../../src/ledger/record/receipt.ts";
+import { requestDigest } from "../../../../src/ledger/record/record.ts";
 import { seal } from "../../../../src/ledger/record/sealing.ts";
 import { hasTerms } from "../../../../src/ledger/search/search-terms.ts";
 import { formatVerifierKey, parseVerifierKey, signingKeyOf } from "../../../../src/ledger/tlog/note-keys.ts";
@@ -137,7 +138,7 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
     },
     /** Appends whatever leaf and record a holder of the key makes of an honest record. */
     forge(change: (leaf: Record<string, unknown>, record: Record<string, unknown>) => void): void {
-      const [id] = appendRecords([makeRecord(tenantId)]);
+      appendRecords([makeRecord(tenantId)]);
       const entry = entries.pop() as Stored;
       const [leaf, record] = [
         JSON.parse(Buffer.from(entry.leaf).toString()),
@@ -150,10 +151,21 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
       const forged = Buffer.from(canonicalText({ ...leaf, commitment }));
       edge = new RightEdge();
       tiles.clear();
-      entries.push({ ...entry, recordId: id as RecordId, leaf: forged, sealed, record: bytes });
+      entries.push({ ...entry, recordId: leaf.record_id, leaf: forged, sealed, record: bytes });
       for (const each of entries) edge.append(leafHash(each.leaf));
       for (const { level, index, hashes } of edge.takeTouched()) tiles.set(`${level}/${index}`, hashes.slice());
       clock.nowMs += 1_000;
+    },
+    /** Appends what a holder of the key says of an erasure, and removes the openings of these leaves. */
+    forgeErasure(recordId: string, leafIndex: number, ...erased: readonly number[]): void {
+      this.forge((leaf, record) => {
+        leaf.kind = "erasure";
+        delete leaf.policy_revision;
+        const request = { record_id: recordId };
+        const request_digest = requestDigest(request);
+        Object.assign(record, { kind: "erasure", request, request_digest, outcome: { leaf_index: leafIndex } });
+      });
+      for (const each of erased) (entries[each] as Stored).opening = undefined;
     },
     /** As `ledger erase` does. */
     erase(recordId: RecordId): void {

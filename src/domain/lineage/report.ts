@@ -48,7 +48,7 @@ export function packReport(
     policies: [...pack.policies].map(([revision, isShown]) => ({ revision, shown: isShown })),
     ...(lineage !== undefined && { evidence: lineage.evidence, lineages: lineage.lineages, others: lineage.others }),
     proven: proven(pack, shares, cosigned),
-    not_proven: notProven(pack, cosigned),
+    not_proven: notProven(pack, shares, cosigned),
   };
 }
 
@@ -110,9 +110,10 @@ function leftOut({ part, selection }: VerifiedPack): readonly string[] {
   ];
 }
 
-function notProven(pack: VerifiedPack, cosigned: readonly Cosigned[]): readonly string[] {
+function notProven(pack: VerifiedPack, { records }: Shares, cosigned: readonly Cosigned[]): readonly string[] {
   return [
     ...leftOut(pack),
+    ...(records === 0 ? ["whose log it is: leaves name no tenant, and no record is shown"] : []),
     "that the records tell the truth, or that everything that happened was recorded",
     "when anything happened: times are the service's clock, and the time of the pack is its maker's word",
     cosigned.length > 0

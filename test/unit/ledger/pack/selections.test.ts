@@ -34,6 +34,7 @@ async function report(text: string) {
   const indices: number[] = [];
   const pack = await verifyText(text, [log.verifier()], (entry) => {
     lineage.add(entry);
+    if (entry.record !== undefined) shares.records += 1;
     indices.push(entry.leafIndex);
   });
   return { ...packReport(pack, shares, lineage.report(pack.range)), indices };
@@ -178,6 +179,16 @@ describe("a pack of one thing in a period", () => {
     await refusal(other).toThrow("the record of leaf 4 is not of the selection");
     await refusal(selected({ decision_id: protect, to: moment(6) })).toThrow("selection is missing or malformed");
   });
+});
+
+test("a pack that shows no record proves of no tenant that the log is its own", async () => {
+  const ofBob = (text: string) => text.replace('"tenant_id":"alice"', '"tenant_id":"bob"');
+  const unproven = "whose log it is: leaves name no tenant, and no record is shown";
+  const empty = linesIn(ofBob(await log.pack({ from: moment(100) })));
+  expect((await report(sealLines(empty))).not_proven).toContain(unproven);
+  const shown = await log.pack({ from: moment(7) });
+  expect((await report(shown)).not_proven).not.toContain(unproven);
+  await expect(report(sealLines(linesIn(ofBob(shown))))).rejects.toThrow("is of another tenant");
 });
 
 test("a record that has nothing to do with the selection is refused, and so is a leaf that shows nothing", async () => {

@@ -137,8 +137,8 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
       return id as RecordId;
     },
     /** Appends whatever leaf and record a holder of the key makes of an honest record. */
-    forge(change: (leaf: Record<string, unknown>, record: Record<string, unknown>) => void): void {
-      appendRecords([makeRecord(tenantId)]);
+    forge(change: (leaf: Record<string, unknown>, record: Record<string, unknown>) => void, storedAs?: RecordId): void {
+      const [id] = appendRecords([makeRecord(tenantId)]);
       const entry = entries.pop() as Stored;
       const [leaf, record] = [
         JSON.parse(Buffer.from(entry.leaf).toString()),
@@ -151,7 +151,7 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
       const forged = Buffer.from(canonicalText({ ...leaf, commitment }));
       edge = new RightEdge();
       tiles.clear();
-      entries.push({ ...entry, recordId: leaf.record_id, leaf: forged, sealed, record: bytes });
+      entries.push({ ...entry, recordId: (storedAs ?? id) as RecordId, leaf: forged, sealed, record: bytes });
       for (const each of entries) edge.append(leafHash(each.leaf));
       for (const { level, index, hashes } of edge.takeTouched()) tiles.set(`${level}/${index}`, hashes.slice());
       clock.nowMs += 1_000;

@@ -23,9 +23,13 @@ function temporaryFolder(): Record<string, string> {
 }
 
 /** Count what a module has done since it was loaded, put another in its place, or look at all objects of the process. */
-const isolated = ["enforce/artifacts", "policy/prepared-set", "policy/disagreement", "http/connection"].map(
-  (name) => `test/unit/${name}.test.ts`,
-);
+const isolated = [
+  "enforce/artifacts",
+  "enforce/files",
+  "policy/prepared-set",
+  "policy/disagreement",
+  "http/connection",
+].map((name) => `test/unit/${name}.test.ts`);
 
 /** Random searches, which the long lane repeats with more draws. */
 const searches = [

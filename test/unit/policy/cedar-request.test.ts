@@ -150,7 +150,7 @@ const policy = fc.record({
 
 /** Ends in the outcome that the policy's effect and condition name: a random search may miss one of them. */
 function drawn(effect: "permit" | "forbid", condition: string): [object[], PolicyQuery] {
-  const question = ask("protect", { content_size_bytes: 1 });
+  const question = ask("protect", { content_size_bytes: 1 }, { attributes: { clearance: 0 } });
   return [[{ effect, scope: "action", principal: "principal", condition }], question];
 }
 

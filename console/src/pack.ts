@@ -108,6 +108,7 @@ class Body {
     const record = await this.#record(line, leafBytes, hash);
     if (erased === true) {
       if (record !== undefined || !erasable.includes(textOf(leaf.kind))) fail("cannot be erased");
+      if (this.#claims.has(leaf.record_id)) fail("has the id of another erased record");
       this.#claims.set(leaf.record_id, index);
       this.#erased += 1;
     }

@@ -17,6 +17,8 @@ import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { writeManyRecords } from "../harness/many-records.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 
+import { memoryLog, moment } from "../unit/ledger/pack/memory-log.ts";
+
 const root = join(import.meta.dirname, "../..");
 const operatorToken = Buffer.alloc(32, 12).toString("base64url");
 const markup = `"><img src=x onerror="alert(1)"><script>alert(2)</script>`;
@@ -286,6 +288,20 @@ describe("a pack, with the network cut", () => {
     expect(text).toMatch(new RegExp(`Records\\s+${shown}\\b`));
     expect(text).toContain("Nothing that the log holds of the period is left out.");
     expect(await seriousFindings(page)).toEqual([]);
+  });
+
+  test("refuses two records of one id with one erasure", async () => {
+    const log = memoryLog();
+    log.forgeTwins();
+    const page = await drop(await log.pack({ to: moment(100) }), log.vkey());
+    await page.waitForSelector("text=the id of another erased record");
+  });
+
+  test("names a tenant as its maker's word if no record shows it", async () => {
+    const log = memoryLog();
+    log.append();
+    const page = await drop(await log.pack({ from: moment(100) }), log.vkey());
+    await page.waitForSelector("text=alice, according to its maker");
   });
 
   test.each<[string, (lines: readonly string[]) => readonly string[], string]>([

@@ -140,7 +140,7 @@ function ToldPack({ name, pack }: { readonly name: string; readonly pack: Verifi
       </p>
       <Facts
         pairs={[
-          ["Tenant", tenant],
+          ["Tenant", records.length === 0 ? `${tenant}, according to its maker: no record shows it` : tenant],
           ["Log", origin],
           [
             "Selection",

@@ -263,12 +263,7 @@ describe("packs", () => {
 
   test("with two records of the same id, and one erasure", async () => {
     const log = memoryLog();
-    const id = log.append();
-    log.forge(
-      (leaf, record) => Object.assign(leaf, { record_id: Object.assign(record, { record_id: id }).record_id }),
-      id,
-    );
-    log.forgeErasure(id, 2, 1, 2);
+    log.forgeTwins();
     const [verdict] = await pythonOn("pack", [await log.pack({ to: moment(100) })], "--key", log.vkey());
     expect(verdict).toMatchObject({ ok: false, problem: expect.stringContaining("the id of another erased record") });
   });

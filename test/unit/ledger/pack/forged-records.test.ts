@@ -111,12 +111,7 @@ test("an erasure that names the wrong leaf erases nothing", async () => {
 
 test("one erasure does not stand for two records of the same id", async () => {
   const log = memoryLog();
-  const id = log.append();
-  log.forge(
-    (leaf, record) => Object.assign(leaf, { record_id: Object.assign(record, { record_id: id }).record_id }),
-    id,
-  );
-  log.forgeErasure(id, 2, 1, 2);
+  log.forgeTwins();
   await expect(verifyText(await log.pack({ to: moment(100) }), [log.verifier()])).rejects.toThrow(
     "leaf 2 has the id of another erased record",
   );

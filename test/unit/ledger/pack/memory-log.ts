@@ -167,6 +167,15 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
       });
       for (const each of erased) (entries[each] as Stored).opening = undefined;
     },
+    /** Appends a record, another of the same id, and one erasure; neither can be opened. */
+    forgeTwins(): void {
+      const id = this.append();
+      this.forge((leaf, record) => {
+        leaf.record_id = id;
+        record.record_id = id;
+      }, id);
+      this.forgeErasure(id, 2, 1, 2);
+    },
     /** As `ledger erase` does. */
     erase(recordId: RecordId): void {
       const entry = entries.find((each) => each.recordId === recordId) as Stored;

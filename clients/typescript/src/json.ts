@@ -4,18 +4,14 @@
  */
 export function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
-  if (!text.includes("\\")) return value;
+  if (!hasEscapedName(text)) return value;
   const names = new Map<string, number>();
-  let hasEscapes = false;
   const numbered = text.replace(/("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?/g, (token, quoted: string, colon?: string) => {
     if (colon === undefined) return token;
-    const isEscaped = quoted.includes("\\");
-    hasEscapes ||= isEscaped;
-    const name = isEscaped ? (JSON.parse(quoted) as string) : quoted.slice(1, -1);
+    const name = JSON.parse(quoted) as string;
     if (!names.has(name)) names.set(name, names.size);
     return `"#${names.get(name)}":`;
   });
-  if (!hasEscapes) return value;
   const byNumber = [...names.keys()];
   return JSON.parse(numbered, (_, object) =>
     typeof object === "object" && object !== null && !Array.isArray(object)
@@ -24,4 +20,16 @@ export function parseJson(text: string): unknown {
         )
       : object,
   );
+}
+
+/** Of valid JSON. Looks only at strings with an escape, from the first one to the closing quote. */
+function hasEscapedName(text: string): boolean {
+  const mark = /\\.|"(\s*:)?/g;
+  for (let at = text.indexOf("\\"); at >= 0; at = text.indexOf("\\", mark.lastIndex)) {
+    mark.lastIndex = at;
+    let found = mark.exec(text);
+    while (found?.[0].startsWith("\\")) found = mark.exec(text);
+    if (found?.[1] !== undefined) return true;
+  }
+  return false;
 }

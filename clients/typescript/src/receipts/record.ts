@@ -113,7 +113,7 @@ function readCanonical(bytes: Uint8Array): JsonObject | undefined {
  * @throws ReceiptError for values that no record has: U+0000, a lone surrogate, deeper nesting
  */
 export function canonicalText(value: JsonValue, depth = 0): string {
-  if (typeof value === "string" && /[\0\p{Cs}]/u.test(value))
+  if (typeof value === "string" && (value.includes("\0") || !value.isWellFormed()))
     throw new ReceiptError("a text is none that a record holds");
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (depth === maxDepth) throw new ReceiptError("a value is nested deeper than in any record");

@@ -35,7 +35,7 @@ export const nodeCrypto = globalThis.process?.getBuiltinModule?.("node:crypto");
 
 export async function sha256(...parts: readonly Uint8Array[]): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = joined(...parts);
-  if (nodeCrypto !== undefined) return new Uint8Array(nodeCrypto.createHash("sha256").update(bytes).digest());
+  if (nodeCrypto !== undefined) return new Uint8Array(nodeCrypto.hash("sha256", bytes, "buffer"));
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
 }
 

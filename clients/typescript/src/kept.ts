@@ -27,3 +27,14 @@ export function kept<Value>(
     return value;
   }
 }
+
+/** The result of work that others wait for too: if the signal ends this wait, the work goes on. */
+export function unlessAborted<Value>(work: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
+  if (signal === undefined) return work;
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(signal.reason);
+    if (signal.aborted) stop();
+    signal.addEventListener("abort", stop, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
+  });
+}

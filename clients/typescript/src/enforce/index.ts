@@ -3,6 +3,7 @@
  * of the platform, which sees only metadata. docs/enforcement.md has the format and the order of steps.
  */
 import { join, resolve } from "node:path";
+import { kept, unlessAborted } from "../kept.ts";
 import type { BulkClient, PlatformClient } from "./client.ts";
 import { platformOf } from "./client-platform.ts";
 import { EnforcementError, enforcementError } from "./errors.ts";
@@ -12,7 +13,7 @@ import { type Settled, settleAll, sharedContext } from "./many.ts";
 import { type OpenOptions, openEnvelope, openEnvelopeRange, type RangeOptions } from "./open.ts";
 import type { Context, RequestOptions } from "./operation.ts";
 import type { ObligationHandler } from "./permission.ts";
-import type { Deployment, Platform, Resource, Workload } from "./platform.ts";
+import type { Platform, Resource, Workload } from "./platform.ts";
 import { type LocalProfile, localProfiles, type Outcome, type ProtectOptions, protectAsEnvelope } from "./protect.ts";
 import { type ProtectedStream, protectStream } from "./protect-stream.ts";
 import { withSource } from "./random-access.ts";
@@ -222,12 +223,8 @@ function contextOf(options: EnforcerOptions): Context & { readonly spool: Eviden
       });
     }
   };
-  let kept: { readonly deployment: Deployment; readonly untilMs: number } | undefined;
-  const deployment = async (signal?: AbortSignal) => {
-    if (kept === undefined || now() >= kept.untilMs)
-      kept = { deployment: await platform.deployment(signal), untilMs: now() + deploymentKeptMs };
-    return kept.deployment;
-  };
+  const keptDeployment = kept(() => platform.deployment(), deploymentKeptMs, now);
+  const deployment = (signal?: AbortSignal) => unlessAborted(keptDeployment(), signal);
   return {
     platform,
     workload,

@@ -1,6 +1,7 @@
 /** Many small objects through the service's bulk calls: which answers count for which item. */
 import { randomBytes, randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
+import { PassThrough, Readable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { BulkClient } from "../../clients/typescript/src/bulk.ts";
@@ -167,6 +168,22 @@ test("a call that fails fails its items, which may be retried if it may", async 
       expect(result).toMatchObject({ reason: { failure: "unavailable", httpStatus: 503, isRetryable } });
   }
   expect(files()).toEqual([]);
+});
+
+test("items whose call the service finds too large are sent in smaller ones", async () => {
+  const sizes: number[] = [];
+  const bulk = stack.bulk();
+  const planProtections: typeof bulk.planProtections = (request, options) => {
+    sizes.push(request.items?.length ?? 0);
+    return bulk.planProtections(request, options);
+  };
+  const attributes = Object.fromEntries(Array.from({ length: 64 }, (_, i) => [`name-${i}`, "x".repeat(300)]));
+  const items = protecting(64).map(({ resource }) => {
+    return { resource, attributes, input: Readable.from([plaintext]), output: new PassThrough().resume() };
+  });
+  const results = await enforcer({ bulk: { ...bulk, planProtections } }).protectMany(items);
+  expect(new Set(statusesOf(results))).toEqual(new Set(["fulfilled"]));
+  expect(sizes).toEqual([64, 32, 32]);
 });
 
 test("an item's signal ends its wait and leaves the others", async () => {

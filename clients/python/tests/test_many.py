@@ -136,6 +136,19 @@ def test_an_item_that_fails_does_so_alone(service: BulkService, tmp_path: Path) 
     assert refused.__cause__.code == grpc.StatusCode.INVALID_ARGUMENT
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_items_whose_call_the_service_finds_too_large_are_sent_in_smaller_ones(
+    method: str, service: BulkService, tmp_path: Path
+) -> None:
+    def refuse(answers: Items, asked: Sequence[Any]) -> Items:
+        if len(asked) > 3:
+            raise PlatformError(grpc.StatusCode.RESOURCE_EXHAUSTED, "no", reason="body_too_large")
+        return answers
+
+    service.changes[method] = refuse
+    assert failures(enforcer(service, tmp_path).protect_many(items(tmp_path, 20))) == [None] * 20
+
+
 def test_bulk_calls_need_log_keys(service: BulkService, tmp_path: Path) -> None:
     with pytest.raises(EnforcementError):
         enforcer(service, tmp_path, log_keys=None)

@@ -154,17 +154,28 @@ export class SharedCalls<Asked, Answer> {
 
   async #sendWaiting(): Promise<void> {
     this.#isSending = true;
-    // Questions of the same turn share the first call.
-    await setImmediate();
     while (this.#waiting.length > 0) {
-      const batch = this.#waiting.splice(0, maxItems);
-      const answers = await this.#send(batch.map(({ asked }) => asked)).catch((cause: unknown) => cause);
-      for (const [i, { settle }] of batch.entries())
-        settle(() => {
-          if (!Array.isArray(answers)) throw answers;
-          return answers[i]();
-        });
+      // As long as each turn of the event loop brings more questions, they share the call.
+      for (let before = 0; before < this.#waiting.length && this.#waiting.length < maxItems; await setImmediate())
+        before = this.#waiting.length;
+      await this.#sendBatch(this.#waiting.splice(0, maxItems));
     }
     this.#isSending = false;
+  }
+
+  /** A call whose body the service finds too large becomes two. */
+  async #sendBatch(batch: readonly Waiting<Asked, Answer>[]): Promise<void> {
+    const answers = await this.#send(batch.map(({ asked }) => asked)).catch((cause: unknown) => cause);
+    if (batch.length > 1 && answers instanceof PlatformError && answers.reason === "body_too_large") {
+      const half = Math.ceil(batch.length / 2);
+      await this.#sendBatch(batch.slice(0, half));
+      await this.#sendBatch(batch.slice(half));
+      return;
+    }
+    for (const [i, { settle }] of batch.entries())
+      settle(() => {
+        if (!Array.isArray(answers)) throw answers;
+        return answers[i]();
+      });
   }
 }

@@ -116,6 +116,7 @@ class _SharedCalls(Generic[_Q, _I]):
         return answer.result()
 
     def _send_batch(self, batch: Sequence[tuple[str, _Q, Future[_I]]]) -> None:
+        """A call whose body the service finds too large becomes two."""
         try:
             items = self._send([(key, question) for key, question, _ in batch])
             if len(items) > len(batch):
@@ -124,6 +125,11 @@ class _SharedCalls(Generic[_Q, _I]):
             owners = [self._owners.setdefault(found, batch[at][0]) for at, found in enumerate(ids)]
             doubled = {found for at, found in enumerate(ids) if owners[at] != batch[at][0]}
         except BaseException as error:
+            if isinstance(error, PlatformError) and error.reason == "body_too_large" and len(batch) > 1:
+                half = (len(batch) + 1) // 2
+                self._send_batch(batch[:half])
+                self._send_batch(batch[half:])
+                return
             for _, _, answer in batch:
                 answer.set_exception(error)
             return

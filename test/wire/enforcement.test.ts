@@ -283,6 +283,18 @@ describe("evidence that cannot be sent", () => {
     expect(await failureOf(openFile({ client: bounded, now }))).toBe("evidence_overdue");
   });
 
+  test("counts as its last complete line says", async () => {
+    const tolerant = { evidenceToleranceMs: 60_000 };
+    await protectFile({ ...tolerant, client: offline() });
+    const path = at(join("spool", spool()[0] as string));
+    const whole = readFileSync(path, "utf8");
+    writeFileSync(path, `${whole}\n${whole.slice(0, 20)}`);
+    expect(await enforcer(tolerant).flush()).toEqual({ sent: 1, waiting: 0 });
+    const found = await verifyArtifact({ artifact: at("sealed"), logKeys: [await stack.logKey()] });
+    expect(found).toMatchObject({ isEvidencePending: false });
+    expect(spool()).toEqual([]);
+  });
+
   test("a file in the spool that cannot be read stops everything", async () => {
     await protectFile();
     writeFileSync(join(at("spool"), `${"0".repeat(8)}-0000-4000-8000-${"0".repeat(12)}.json`), "{");

@@ -277,7 +277,10 @@ test.each(["777", "770", "702", "1777"])("a spool that others may write to (mode
   // What others put there is not sent.
   const id = "00000000-0000-4000-8000-000000000000";
   const event = { event_type: "protect", outcome: "completed", occurred_at: "2026-01-01T00:00:00Z" };
-  writeFileSync(at(`spool/${id}.json`), JSON.stringify({ version: 1, id, due_at: "2026-01-01T00:00:00Z", event }));
+  writeFileSync(
+    at(`spool/${id}.json`),
+    `${JSON.stringify({ version: 1, id, due_at: "2026-01-01T00:00:00Z", event })}\n`,
+  );
   expect(await failure(enforcer().flush())).toBe("invalid");
   expect(platform.events.size).toBe(0);
   chmodSync(at("spool"), 0o755);

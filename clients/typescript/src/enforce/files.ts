@@ -147,6 +147,17 @@ export async function createFile(path: string, bytes: Uint8Array): Promise<void>
   await writeWhole(path, bytes, false);
 }
 
+/** Adds bytes to a file; durable when it resolves. */
+export async function appendFile(path: string, bytes: Uint8Array): Promise<void> {
+  const file = await open(path, "a", 0o600);
+  try {
+    await file.appendFile(bytes);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
 async function writeWhole(path: string, bytes: Uint8Array, replace: boolean): Promise<void> {
   const file = await PartialFile.create(path);
   try {

@@ -1,13 +1,25 @@
 /**
  * Pending evidence: an event is on disk before its work begins, and leaves the disk only when the ledger has it. Events
  * of a killed process are sent as `aborted` by the next one.
+ *
+ * Each line of a file is the event as it became known, and the last complete line counts: a killed process, or a full
+ * disk, may leave a part of a line.
  */
 import { randomUUID } from "node:crypto";
 import { readdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { callProblem, EnforcementError } from "./errors.ts";
-import { alone, createFile, ownFolder, removeFile, replaceFile, requireOwn, syncDirectory } from "./files.ts";
+import {
+  alone,
+  appendFile,
+  ownFolder,
+  removeFile,
+  replaceFile,
+  requireOwn,
+  sweepPartials,
+  syncDirectory,
+} from "./files.ts";
 import type { Accepted, EvidenceEvent, Platform } from "./platform.ts";
 import { isRunning, ownProcess, type ProcessMark } from "./processes.ts";
 import { addReceipt, readReceipts } from "./receipts.ts";
@@ -49,7 +61,7 @@ export interface PendingEvidence {
 
 export class EvidenceSpool {
   readonly #options: SpoolOptions;
-  /** Ids of events that this process left unchanged. */
+  /** Ids of events that any process may send, although the one at work still runs. */
   readonly #left: Set<string>;
   /** Ids of events whose work in this process sends them itself. */
   readonly #held: Set<string>;
@@ -77,8 +89,8 @@ export class EvidenceSpool {
       event: { ...event, outcome: "aborted", occurred_at: new Date(nowMs).toISOString() },
     };
     let isTried = false;
-    await createFile(this.#pathOf(entry.id), bytesOf(entry));
     this.#held.add(entry.id);
+    await replaceFile(this.#pathOf(entry.id), lineOf(entry));
     return {
       id: entry.id,
       settle: async (changes, receiptsFile) => {
@@ -92,7 +104,8 @@ export class EvidenceSpool {
         };
         this.#held.add(settled.id);
         try {
-          await replaceFile(this.#pathOf(settled.id), bytesOf(settled));
+          if (isTried) await replaceFile(this.#pathOf(settled.id), lineOf(settled));
+          else await appendFile(this.#pathOf(settled.id), lineOf(settled));
         } catch (error) {
           // After the first was sent, this is another event, which is not on disk but can still be sent.
           if (isTried) entry = settled;
@@ -147,8 +160,8 @@ export class EvidenceSpool {
     if (!accepted) throw new EnforcementError("unavailable", "the event was not accepted");
     if (entry.receipts_file !== undefined && receipt !== undefined)
       await placeReceipt(entry.receipts_file, entry.id, receipt);
-    for (const path of [this.#pathOf(entry.id), this.#leftPathOf(entry.id)]) await removeFile(path);
-    this.#left.delete(entry.id);
+    await removeFile(this.#pathOf(entry.id));
+    if (this.#left.delete(entry.id)) await removeFile(this.#leftPathOf(entry.id));
     await syncDirectory(this.#options.directory);
     return receipt;
   }
@@ -169,12 +182,12 @@ export class EvidenceSpool {
     if (names.length > 0) await requireOwn(this.#options.directory);
     const entries: Entry[] = [];
     for (const name of names) {
-      const [, id = "", left] = /^([0-9a-f-]{36})(\.left)?\.json$/.exec(name) ?? [];
+      const [, id = "", left, partial] = /^\.?([0-9a-f-]{36})(\.left)?\.json(\..+\.partial)?$/.exec(name) ?? [];
       if (id === "" || this.#held.has(id)) continue;
-      const entry = await readEntry(join(this.#options.directory, name));
-      if (entry === undefined) continue;
-      const { at_work, ...others } = entry;
-      entries.push(left === undefined ? entry : others);
+      if (partial !== undefined) await sweepPartials(this.#pathOf(id));
+      if (left !== undefined) this.#left.add(id);
+      const entry = partial === undefined ? await readEntry(join(this.#options.directory, name)) : undefined;
+      if (entry !== undefined) entries.push(entry);
     }
     return entries.sort((a, b) => (a.event.occurred_at < b.event.occurred_at ? -1 : 1));
   }
@@ -196,7 +209,8 @@ async function placeReceipt(path: string, id: string, receipt: JsonObject): Prom
 
 async function readEntry(path: string): Promise<Entry | undefined> {
   try {
-    const entry = JSON.parse(await readFile(path, "utf8")) as Partial<Entry>;
+    const complete = (await readFile(path, "utf8")).split("\n").slice(0, -1);
+    const entry = JSON.parse(complete.findLast((line) => line !== "") ?? "") as Partial<Entry>;
     if (entry.version !== 1 || entry.event === undefined) throw new SyntaxError("no entry");
     return entry as Entry;
   } catch (cause) {
@@ -206,6 +220,7 @@ async function readEntry(path: string): Promise<Entry | undefined> {
   }
 }
 
-function bytesOf(entry: Entry): Uint8Array {
-  return Buffer.from(`${JSON.stringify(entry)}\n`);
+/** The first line break ends the rest of an earlier attempt. */
+function lineOf(entry: Entry): Uint8Array {
+  return Buffer.from(`\n${JSON.stringify(entry)}\n`);
 }

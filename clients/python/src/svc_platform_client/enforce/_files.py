@@ -166,6 +166,15 @@ def replace_file(path: Path, data: bytes) -> None:
     _write(path, data, replace=True)
 
 
+def append_file(path: Path, data: bytes) -> None:
+    """Adds bytes to a file; durable when it returns."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def _write(path: Path, data: bytes, replace: bool) -> None:
     file = PartialFile(path)
     try:

@@ -1,6 +1,7 @@
 """
-Evidence that is on its way: an event is on disk before the work that it tells of begins, and leaves the disk only when
-the ledger has it. The format is that of the TypeScript package.
+Pending evidence: an event is on disk before its work begins, and leaves the disk only when the ledger has it. The
+format is that of the TypeScript package: each line of a file is the event as it became known, and the last complete
+line counts. A killed process, or a full disk, may leave a part of a line.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from ..receipts._relations import TABLE
 from ._files import (
     ProcessMark,
     alone,
-    create_file,
+    append_file,
     is_running,
     own_folder,
     own_process,
     read_regular,
     replace_file,
     require_own,
+    sweep,
     sync_directory,
 )
 from ._platform import Json, Platform, Recorded, evidence_request, receipt_json
@@ -49,12 +51,12 @@ class Pending:
         self.id: str = entry["id"]
         self._spool, self._entry, self._is_tried = spool, entry, False
         spool.held.add(self.id)
-        create_file(spool.path_of(entry), _bytes(entry))
+        replace_file(spool.path_of(self.id), _line(entry))
 
     def settle(self, changes: Json, receipts_file: Path | None = None) -> None:
         """
-        Replaces what is known of the event, or after it was sent tells more; durable when it returns. If it cannot be
-        written, the event stays what it was, and no work holds it.
+        Updates the event, or, after it was sent, adds another one; durable when it returns. If it cannot be written,
+        the event stays as it was, without a working process.
         """
         entry = {name: value for name, value in self._entry.items() if name != "at_work"}
         if self._is_tried:
@@ -65,13 +67,14 @@ class Pending:
         if receipts_file is not None:
             entry["receipts_file"] = str(receipts_file)
         try:
-            replace_file(self._spool.path_of(entry), _bytes(entry))
+            write = replace_file if self._is_tried else append_file
+            write(self._spool.path_of(entry["id"]), _line(entry))
         except BaseException:
             # After it was sent, this is another event, which nothing on disk is of: it can be sent all the same.
             if self._is_tried:
                 self._entry = entry
             else:
-                self._spool.leave(self._entry)
+                self._spool.leave(self._entry["id"])
             raise
         self._entry, self._is_tried = entry, False
 
@@ -98,7 +101,7 @@ class Spool:
     def __init__(self, directory: Path, platform: Platform, log: TrustedLog, now: Callable[[], float]) -> None:
         self._directory, self._platform, self._log, self._now = directory, platform, log, now
         self._left: set[str] = set()
-        """Ids of events that this process left as they were."""
+        """Ids of events that any process may send, although the one at work still runs."""
         self.held: set[str] = set()
         """Ids of events whose work in this process sends them itself."""
 
@@ -156,42 +159,47 @@ class Spool:
             raise EnforcementError("unavailable", "the event was not accepted")
         if "receipts_file" in entry and ingestion.HasField("receipt"):
             _add_receipt(Path(entry["receipts_file"]), entry["id"], receipt_json(ingestion.receipt))
-        for path in (self.path_of(entry), self._left_path_of(entry)):
-            path.unlink(missing_ok=True)
-        self._left.discard(entry["id"])
+        self.path_of(entry["id"]).unlink(missing_ok=True)
+        if entry["id"] in self._left:
+            self._left_path_of(entry["id"]).unlink(missing_ok=True)
+            self._left.discard(entry["id"])
         sync_directory(self._directory)
         return answer
 
-    def path_of(self, entry: Json) -> Path:
-        """Where the entry is kept."""
-        return self._directory / f"{entry['id']}.json"
+    def path_of(self, event_id: str) -> Path:
+        """File of the event."""
+        return self._directory / f"{event_id}.json"
 
-    def _left_path_of(self, entry: Json) -> Path:
-        return self._directory / f"{entry['id']}.left.json"
+    def _left_path_of(self, event_id: str) -> Path:
+        return self._directory / f"{event_id}.left.json"
 
-    def leave(self, entry: Json) -> None:
-        """Lets every process send an event that is on disk. A new name takes no room on a disk that is full."""
-        self._left.add(entry["id"])
-        self.held.discard(entry["id"])
+    def leave(self, event_id: str) -> None:
+        """Lets any process send an event on disk. Renaming works on a full disk."""
+        self._left.add(event_id)
+        self.held.discard(event_id)
         with contextlib.suppress(OSError):
-            self.path_of(entry).rename(self._left_path_of(entry))
+            self.path_of(event_id).rename(self._left_path_of(event_id))
 
     def _entries(self) -> list[Json]:
-        """Oldest first. A file that is no entry fails: what it was is not known to be sent."""
+        """Oldest first. Raises `evidence_overdue` for a malformed file: its event may not have been sent."""
         if not self._directory.exists():
             return []
         require_own(self._directory)
         entries: list[Json] = []
         for path in self._directory.iterdir():
-            named = re.fullmatch(r"([0-9a-f-]{36})(\.left)?\.json", path.name)
+            named = re.fullmatch(r"\.?([0-9a-f-]{36})(\.left)?\.json(\..+\.partial)?", path.name)
             if named is None or named[1] in self.held:
                 continue
+            if named[3] is not None:
+                sweep(self.path_of(named[1]))
+                continue
+            if named[2] is not None:
+                self._left.add(named[1])
             try:
-                entry = json.loads(read_regular(path, _MAX_ENTRY))
+                complete = read_regular(path, _MAX_ENTRY).split(b"\n")[:-1]
+                entry = json.loads(next(filter(None, reversed(complete)), b""))
                 if entry["version"] != 1 or not isinstance(entry["event"], dict):
                     raise ValueError("no entry")
-                if named[2] is not None:
-                    entry.pop("at_work", None)
                 entries.append(entry)
             except FileNotFoundError:
                 # Another process sent it meanwhile.
@@ -227,5 +235,6 @@ def _receipts_of(path: Path, evidence_id: str) -> Json | None:
         return None
 
 
-def _bytes(entry: Json) -> bytes:
-    return f"{json.dumps(entry, ensure_ascii=False)}\n".encode()
+def _line(entry: Json) -> bytes:
+    """The first line break ends the rest of an earlier attempt."""
+    return f"\n{json.dumps(entry, ensure_ascii=False)}\n".encode()

@@ -2,7 +2,14 @@
  * gRPC server reflection: clients without a schema learn the public services from the service itself. The versions `v1`
  * and `v1alpha` have the same messages under two names, so one implementation serves both.
  */
-import { type DescFile, type DescService, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import {
+  createRegistry,
+  type DescFile,
+  type DescService,
+  type MessageInitShape,
+  type Registry,
+  toBinary,
+} from "@bufbuild/protobuf";
 import { nestedTypes } from "@bufbuild/protobuf/reflect";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { Code, type ServiceImpl } from "@connectrpc/connect";
@@ -27,7 +34,7 @@ export function createReflectionService(catalog: () => Catalog): ReflectionServi
   const v1: ServiceImpl<typeof ServerReflection> = {
     async *serverReflectionInfo(requests) {
       // Sends each file once per conversation: clients keep what they got.
-      const sent = new Set<CatalogFile>();
+      const sent = new Set<DescFile>();
       for await (const request of requests) {
         yield {
           validHost: request.host,
@@ -41,28 +48,32 @@ export function createReflectionService(catalog: () => Catalog): ReflectionServi
   return { v1, v1alpha: v1 as unknown as ServiceImpl<typeof ServerReflectionAlpha> };
 }
 
-function answer(catalog: Catalog, query: Query, sent: Set<CatalogFile>): Answer {
+function answer(catalog: Catalog, query: Query, sent: Set<DescFile>): Answer {
+  const { services, files, symbols, types } = catalog;
   switch (query.case) {
     case "listServices":
-      return {
-        case: "listServicesResponse",
-        value: { service: catalog.services.map((name) => ({ name })) },
-      };
+      return { case: "listServicesResponse", value: { service: services.map((name) => ({ name })) } };
     case "fileByFilename":
-      return files(catalog.file(query.value), sent, "file");
+      return filesFrom(
+        [...files.keys()].find(({ proto }) => proto.name === query.value),
+        catalog,
+        sent,
+        "file",
+      );
     case "fileContainingSymbol":
-      return files(catalog.fileOfSymbol(query.value), sent, "symbol");
+      return filesFrom(symbols.get(query.value), catalog, sent, "symbol");
     case "fileContainingExtension": {
       const { containingType, extensionNumber } = query.value;
-      return files(catalog.fileOfExtension(containingType, extensionNumber), sent, "extension");
+      const message = types.getMessage(containingType);
+      return filesFrom(message && types.getExtensionFor(message, extensionNumber)?.file, catalog, sent, "extension");
     }
     case "allExtensionNumbersOfType": {
-      const extensionNumber = catalog.extensionNumbers(query.value);
-      if (extensionNumber === undefined) return refusal(Code.NotFound, "there is no such type");
-      return {
-        case: "allExtensionNumbersResponse",
-        value: { baseTypeName: query.value, extensionNumber: [...extensionNumber] },
-      };
+      const baseTypeName = query.value;
+      if (types.getMessage(baseTypeName) === undefined) return refusal(Code.NotFound, "there is no such type");
+      const extensionNumber = [...types]
+        .flatMap((type) => (type.kind === "extension" && type.extendee.typeName === baseTypeName ? type.number : []))
+        .sort((a, b) => a - b);
+      return { case: "allExtensionNumbersResponse", value: { baseTypeName, extensionNumber } };
     }
     default:
       return refusal(Code.InvalidArgument, "unknown reflection request");
@@ -70,18 +81,19 @@ function answer(catalog: Catalog, query: Query, sent: Set<CatalogFile>): Answer 
 }
 
 /** The file first, then its dependencies that the conversation has not sent yet. */
-function files(file: CatalogFile | undefined, sent: Set<CatalogFile>, what: string): Answer {
+function filesFrom(file: DescFile | undefined, { files }: Catalog, sent: Set<DescFile>, what: string): Answer {
   if (file === undefined) return refusal(Code.NotFound, `there is no such ${what}`);
   const fresh = [file];
   sent.add(file);
-  for (const { imports } of fresh) {
-    for (const needed of imports) {
+  for (const { dependencies } of fresh) {
+    for (const needed of dependencies) {
       if (sent.has(needed)) continue;
       sent.add(needed);
       fresh.push(needed);
     }
   }
-  return { case: "fileDescriptorResponse", value: { fileDescriptorProto: fresh.map(({ bytes }) => bytes) } };
+  const fileDescriptorProto = fresh.map((each) => files.get(each) as Uint8Array);
+  return { case: "fileDescriptorResponse", value: { fileDescriptorProto } };
 }
 
 /** An error within the conversation, which continues. */
@@ -89,24 +101,15 @@ function refusal(errorCode: Code, errorMessage: string): Answer {
   return { case: "errorResponse", value: { errorCode, errorMessage } };
 }
 
-// Catalog for reflection: services, and the definitions of every name that they refer to.
-
-interface CatalogFile {
-  readonly name: string;
-  /** Serialized `google.protobuf.FileDescriptorProto`. */
-  readonly bytes: Uint8Array;
-  readonly imports: readonly CatalogFile[];
-}
-
+/** Services, and the definitions of every name that they refer to. */
 export interface Catalog {
   /** Full names of the services, sorted. */
   readonly services: readonly string[];
-  file(name: string): CatalogFile | undefined;
-  /** Returns the file that declares the symbol of this full name, such as a message, field or method. */
-  fileOfSymbol(name: string): CatalogFile | undefined;
-  fileOfExtension(message: string, number: number): CatalogFile | undefined;
-  /** Numbers of the extensions of a message, ascending; undefined if the message is unknown. */
-  extensionNumbers(message: string): readonly number[] | undefined;
+  /** Every file, and its serialized `google.protobuf.FileDescriptorProto`. */
+  readonly files: ReadonlyMap<DescFile, Uint8Array>;
+  /** Files by the full names of what they declare, such as messages, fields and methods. */
+  readonly symbols: ReadonlyMap<string, DescFile>;
+  readonly types: Registry;
 }
 
 /**
@@ -114,38 +117,19 @@ export interface Catalog {
  * all that those import (such as error details, which are sent as `google.protobuf.Any`).
  */
 export function createCatalog(services: readonly DescService[], extra: readonly DescFile[] = []): Catalog {
-  const files = new Map<string, CatalogFile>();
-  const symbols = new Map<string, CatalogFile>();
-  const extensions = new Map<string, Map<number, CatalogFile>>();
-  const messages = new Set<string>();
-
-  const add = (desc: DescFile): CatalogFile => {
-    const known = files.get(desc.proto.name);
-    if (known !== undefined) return known;
-    const imports = desc.dependencies.map(add);
-    const file = { name: desc.proto.name, bytes: toBinary(FileDescriptorProtoSchema, desc.proto), imports };
-    files.set(file.name, file);
-    for (const name of symbolsOf(desc)) symbols.set(name, file);
-    for (const type of nestedTypes(desc)) {
-      if (type.kind === "message") messages.add(type.typeName);
-      if (type.kind !== "extension") continue;
-      const ofMessage = extensions.get(type.extendee.typeName) ?? new Map<number, CatalogFile>();
-      extensions.set(type.extendee.typeName, ofMessage.set(type.number, file));
-    }
-    return file;
+  const files = new Map<DescFile, Uint8Array>();
+  const add = (file: DescFile): void => {
+    if (files.has(file)) return;
+    files.set(file, toBinary(FileDescriptorProtoSchema, file.proto));
+    file.dependencies.forEach(add);
   };
   for (const { file } of services) add(file);
-  for (const file of extra) add(file);
-
+  extra.forEach(add);
   return {
     services: services.map(({ typeName }) => typeName).sort(),
-    file: (name) => files.get(name),
-    fileOfSymbol: (name) => symbols.get(name),
-    fileOfExtension: (message, number) => extensions.get(message)?.get(number),
-    extensionNumbers(message) {
-      if (!messages.has(message)) return undefined;
-      return [...(extensions.get(message)?.keys() ?? [])].sort((a, b) => a - b);
-    },
+    files,
+    symbols: new Map([...files.keys()].flatMap((file) => [...symbolsOf(file)].map((name) => [name, file] as const))),
+    types: createRegistry(...files.keys()),
   };
 }
 

@@ -1,7 +1,7 @@
 /** What each protocol makes of a request body before the handler sees it. */
-import { fromBinary, type Message } from "@bufbuild/protobuf";
+import type { Message } from "@bufbuild/protobuf";
 import { invalidRequests, ServiceError } from "../../src/base/errors.ts";
-import { binaryOptions, notProtobuf, requireFewRecords } from "../../src/transport/codec/binary-records.ts";
+import { readBinary } from "../../src/transport/codec/binary-records.ts";
 import { readJson } from "../../src/transport/codec/json-reader.ts";
 import { rulesOf } from "../../src/transport/codec/rules.ts";
 import type { WireMethod } from "./methods.ts";
@@ -12,14 +12,7 @@ export type Spelling = "rest" | "canonical" | "binary";
 const reads: Readonly<Record<Spelling, (method: WireMethod, body: Buffer) => Message>> = {
   rest: ({ desc }, body) => readJson(desc.input, body, "rest"),
   canonical: ({ desc: { input } }, body) => readJson(input, body, "canonical"),
-  binary: ({ desc: { input } }, body) => {
-    requireFewRecords(input, body);
-    try {
-      return fromBinary(input, body, binaryOptions);
-    } catch {
-      throw notProtobuf();
-    }
-  },
+  binary: ({ desc: { input } }, body) => readBinary(input, body),
 };
 
 /** The refusal of a body; undefined for that of a good request. */

@@ -3,9 +3,9 @@
  * record takes two bytes and becomes an object, so the cost of a message is bounded by what a request may hold, not by
  * what was sent.
  */
-import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
-import { WireType } from "@bufbuild/protobuf/wire";
-import { invalidRequests, type ServiceError, type Violation } from "../../base/errors.ts";
+import { type DescField, type DescMessage, fromBinary, type Message, ScalarType } from "@bufbuild/protobuf";
+import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
+import { invalidRequests, ServiceError, type Violation } from "../../base/errors.ts";
 import { isFree, isOpen, itemLimit } from "./contract.ts";
 
 /** Records, including those of nested messages and unknown fields. The largest valid request has about 250. */
@@ -20,6 +20,19 @@ const smallBytes = 4096;
 /** Unknown fields are dropped. */
 export const binaryOptions = { readUnknownFields: false };
 
+/**
+ * Parses a message, and drops unknown fields. Throws `invalid_request` if it is malformed, or has more records than any
+ * request.
+ */
+export function readBinary(desc: DescMessage, message: Uint8Array): Message {
+  try {
+    requireFewRecords(desc, message);
+    return fromBinary(desc, message, binaryOptions);
+  } catch (thrown) {
+    throw thrown instanceof ServiceError ? thrown : notProtobuf();
+  }
+}
+
 /** Refuses a message that cannot be parsed. */
 export function notProtobuf(): ServiceError {
   return invalidRequests([{ field: "", rule: "protobuf", message: "message is not valid protobuf" }]);
@@ -27,13 +40,13 @@ export function notProtobuf(): ServiceError {
 
 /**
  * Throws `invalid_request` for a message with more records than any request has, naming the lists and maps that exceed
- * their limits, and for one whose records end early or do not have their field's type.
+ * their limits, and an Error for one whose records end early or do not have their field's type.
  */
-export function requireFewRecords(desc: DescMessage, message: Uint8Array): void {
+function requireFewRecords(desc: DescMessage, message: Uint8Array): void {
   if (message.byteLength <= smallBytes) return;
   const most = isOpen(desc) ? maxOpenRecords : maxRecords;
   const walk = new Walk(message, most);
-  walk.message(0, message.byteLength, desc, "");
+  walk.message(message.byteLength, desc, "");
   if (walk.records <= most) return;
   const found = [...walk.items.entries()].flatMap(([{ field, path }, items]) => itemLimit(field)(items, path) ?? []);
   throw invalidRequests(found.length > 0 ? found : [tooManyFields]);
@@ -52,104 +65,72 @@ interface Counted {
 class Walk {
   records = 0;
   readonly items = new Map<Counted, number>();
-  readonly #bytes: Uint8Array;
+  readonly #reader: BinaryReader;
   readonly #most: number;
   readonly #counted = new Map<string, Counted>();
-  #at = 0;
 
   constructor(bytes: Uint8Array, most: number) {
-    this.#bytes = bytes;
+    this.#reader = new BinaryReader(bytes);
     this.#most = most;
   }
 
   /**
-   * Walks the records from `start` to `end`; stops early once there are too many.
+   * Walks the records up to `end`; stops early once there are too many.
    *
    * @param prefix of the paths of lists and maps; undefined in a free object, whose lists and maps have no limits
+   * @throws Error if a record ends early, is malformed or does not have its field's type
    */
-  message(start: number, end: number, desc: DescMessage, prefix: string | undefined, depth = 1): void {
-    if (depth > maxDepth) throw notProtobuf();
+  message(end: number, desc: DescMessage, prefix: string | undefined, depth = 1): void {
+    if (depth > maxDepth) throw new Error("messages are nested too deep");
     const fields = fieldsOf(desc);
-    this.#records(start, end, (number, wireType, from, to) => {
+    this.#records(end, (number, wireType) => {
       const field = fields.get(number);
-      if (field === undefined) return;
-      if (wireType !== wireTypeOf(field)) throw notProtobuf();
+      if (field === undefined) return this.#skip(wireType);
+      requireType(wireType, wireTypeOf(field));
       const path = prefix === undefined ? undefined : prefix + field.name;
       const isMany = field.fieldKind === "list" || field.fieldKind === "map";
       const at = isMany && path !== undefined ? `[${this.#count(field, path)}]` : "";
-      const inner = (desc: DescMessage, from: number, to: number) =>
-        this.message(from, to, desc, path === undefined || isFree(desc) ? undefined : `${path}${at}.`, depth + 1);
-      if (field.fieldKind === "map")
-        this.#records(from, to, (number, _, from, to) => {
-          if (field.mapKind === "message" && number === mapValue) inner(field.message, from, to);
+      const inner = (desc: DescMessage, end: number) =>
+        this.message(end, desc, path === undefined || isFree(desc) ? undefined : `${path}${at}.`, depth + 1);
+      if (field.fieldKind === "map") {
+        const entryEnd = this.#endWithin(end);
+        this.#records(entryEnd, (number, wireType) => {
+          if (number !== mapValue || field.mapKind !== "message") return this.#skip(wireType);
+          requireType(wireType, WireType.LengthDelimited);
+          inner(field.message, this.#endWithin(entryEnd));
         });
-      else if (field.message !== undefined) inner(field.message, from, to);
+      } else if (field.message !== undefined) inner(field.message, this.#endWithin(end));
+      else this.#skip(wireType);
     });
   }
 
-  #records(
-    start: number,
-    end: number,
-    visit: (number: number, wireType: WireType, from: number, to: number) => void,
-  ): void {
-    let at = start;
+  /** Calls `visit` before the value of each record, which it must consume. */
+  #records(end: number, visit: (number: number, wireType: WireType) => void): void {
+    const reader = this.#reader;
     // Records in a group are counted, but no request has groups.
     let groups = 0;
-    while (at < end && this.records <= this.#most) {
+    while (reader.pos < end && this.records <= this.#most) {
       this.records += 1;
-      const tag = this.#varint(at, end);
-      const number = tag >>> 3;
-      const wireType = (tag & 7) as WireType;
-      const value = this.#at;
-      if (number === 0) throw notProtobuf();
-      at = this.#endOf(wireType, value, end);
+      const [number, wireType] = reader.tag();
       if (wireType === WireType.EndGroup) groups -= 1;
-      else if (groups === 0) visit(number, wireType, this.#at, at);
+      else if (groups === 0) visit(number, wireType);
+      else this.#skip(wireType);
       if (wireType === WireType.StartGroup) groups += 1;
     }
+    requireWithin(reader.pos, end);
   }
 
-  /** Returns the end of a record's value; the value of a length-delimited one begins at `#at`. */
-  #endOf(wireType: WireType, value: number, end: number): number {
-    const length = (bytes: number) => {
-      if (value + bytes > end) throw notProtobuf();
-      return value + bytes;
-    };
-    switch (wireType) {
-      case WireType.Varint:
-        this.#varint(value, end);
-        return this.#at;
-      case WireType.Bit64:
-        return length(8);
-      case WireType.Bit32:
-        return length(4);
-      case WireType.LengthDelimited: {
-        const bytes = this.#varint(value, end);
-        if (this.#at + bytes > end) throw notProtobuf();
-        return this.#at + bytes;
-      }
-      // The records of a group are counted one by one.
-      case WireType.StartGroup:
-      case WireType.EndGroup:
-        return value;
-      default:
-        throw notProtobuf();
-    }
+  /** Skips a value. The records of a group are counted one by one. */
+  #skip(wireType: WireType): void {
+    if (wireType !== WireType.StartGroup) this.#reader.skip(wireType);
   }
 
-  /** Returns the low 32 bits of a varint of at most ten bytes, and moves `#at` behind it. */
-  #varint(start: number, end: number): number {
-    let result = 0;
-    for (let i = 0; i < 10; i++) {
-      const byte = this.#bytes[start + i];
-      if (byte === undefined || start + i >= end) throw notProtobuf();
-      if (i < 5) result |= (byte & 0x7f) << (7 * i);
-      if (byte < 0x80) {
-        this.#at = start + i + 1;
-        return result >>> 0;
-      }
-    }
-    throw notProtobuf();
+  /** Reads the length of a value, and returns the value's end. */
+  #endWithin(outerEnd: number): number {
+    const bytes = this.#reader.uint32();
+    const end = this.#reader.pos + bytes;
+    requireWithin(end, outerEnd);
+    return end;
   }
 
   /** Returns the position of the item. */
@@ -163,6 +144,14 @@ class Walk {
     this.items.set(counted, position + 1);
     return position;
   }
+}
+
+function requireWithin(position: number, end: number): void {
+  if (position > end) throw new RangeError("the record ends early");
+}
+
+function requireType(wireType: WireType, expected: WireType): void {
+  if (wireType !== expected) throw new Error("the record is of another type");
 }
 
 const fields = new WeakMap<DescMessage, ReadonlyMap<number, DescField>>();

@@ -2,10 +2,10 @@
  * Items of bulk calls. They are taken out of a message before it is parsed, so that each is read and refused alone, in
  * its turn: a faulty item does not affect the others, and no call is parsed in one go.
  */
-import { type DescField, type DescMessage, fromBinary, type Message } from "@bufbuild/protobuf";
+import type { DescField, DescMessage, Message } from "@bufbuild/protobuf";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { invalidRequests, ServiceError } from "../../base/errors.ts";
-import { binaryOptions, notProtobuf, requireFewRecords } from "./binary-records.ts";
+import { notProtobuf, readBinary } from "./binary-records.ts";
 import { itemLimit } from "./contract.ts";
 import { decodeText, endOfString, notJson, readJson } from "./json-reader.ts";
 import { rulesOf } from "./rules.ts";
@@ -69,19 +69,10 @@ export function takeBinaryItems(field: MessageListField, body: Uint8Array, maxBy
       read: (index) => {
         const bytes = items[index] as Uint8Array;
         if (bytes.byteLength > maxBytes) throw itemTooLarge();
-        requireFewRecords(field.message, bytes);
         return held(field, readBinary(field.message, bytes));
       },
     },
   };
-}
-
-function readBinary(desc: DescMessage, bytes: Uint8Array): Message {
-  try {
-    return fromBinary(desc, bytes, binaryOptions);
-  } catch {
-    throw notProtobuf();
-  }
 }
 
 function held({ message: desc }: MessageListField, message: Message): Message {

@@ -5,7 +5,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Duplex, Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip } from "node:zlib";
-import { fromBinary, fromJsonString, type Message, toJsonString } from "@bufbuild/protobuf";
+import { fromJsonString, type Message, toJsonString } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import { encodeEnvelope } from "@connectrpc/connect/protocol";
@@ -41,7 +41,7 @@ import {
   type Written,
   writeRpcRefusal,
 } from "../calls/refusals.ts";
-import { binaryOptions, notProtobuf, requireFewRecords } from "../codec/binary-records.ts";
+import { readBinary } from "../codec/binary-records.ts";
 import { itemField, takeBinaryItems, takeJsonItems } from "../codec/items.ts";
 import { decodeText, readJson } from "../codec/json-reader.ts";
 import { encodeFrame, frameEncoder, frameHeaderBytes, readOnly } from "../grpc/frame.ts";
@@ -90,7 +90,7 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
       call.items = taken.items;
       message = taken.rest;
     }
-    if (!isJson) return readBinary(message);
+    if (!isJson) return readBinary(input, message);
     return jsonTypes === undefined ? readJson(input, message, "canonical") : readAny(message);
   };
   /** Reads messages that contain `Any`, which the compiled reader does not support. */
@@ -100,14 +100,6 @@ export function unaryCarrier(method: UnaryMethod, options: AdapterOptions): Unar
       return fromJsonString(input, text, jsonOptions);
     } catch (cause) {
       throw invalidMessage("decode", "message could not be decoded", { cause });
-    }
-  };
-  const readBinary = (bytes: Uint8Array): Message => {
-    requireFewRecords(input, bytes);
-    try {
-      return fromBinary(input, bytes, binaryOptions);
-    } catch {
-      throw notProtobuf();
     }
   };
   const encodeJson = (message: Message) => Buffer.from(toJsonString(output, message, jsonOptions));

@@ -277,20 +277,14 @@ export interface GateContext {
 /** One link. Throws a `ServiceError` to refuse. */
 export type GateLink = (context: GateContext) => void | Promise<void>;
 
-/** Runs the links in order. Rejects with a `ServiceError`, which it also notes on the call. */
+/** Runs the links in order. Rejects as the first that refuses. */
 export type Gate = (context: GateContext) => Promise<void>;
 
 export function createGate(links: readonly GateLink[]): Gate {
   return async (context) => {
-    try {
-      for (const link of links) {
-        const pending = link(context);
-        if (pending !== undefined) await pending;
-      }
-    } catch (thrown) {
-      const refusal = toServiceError(thrown);
-      context.call.refusal = refusal;
-      throw refusal;
+    for (const link of links) {
+      const pending = link(context);
+      if (pending !== undefined) await pending;
     }
   };
 }

@@ -13,6 +13,7 @@ import {
 import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
 import { canonicalText, type InboundRequest } from "../base/inbound-request.ts";
 import type { IssuerEntry } from "../base/issuers.ts";
+import { isObject } from "../base/json.ts";
 import { refusedToken } from "./challenge.ts";
 
 /** scope-token = 1*( %x21 / %x23-5B / %x5D-7E ) (RFC 6749 §3.3) */
@@ -138,10 +139,8 @@ function valuesOf(
 function claimAt(payload: JWTPayload, path: readonly string[]): unknown {
   let value: unknown = payload;
   for (const name of path) {
-    if (typeof value !== "object" || value === null || Array.isArray(value) || !Object.hasOwn(value, name)) {
-      return undefined;
-    }
-    value = (value as Readonly<Record<string, unknown>>)[name];
+    if (!isObject(value) || !Object.hasOwn(value, name)) return undefined;
+    value = value[name];
   }
   return value;
 }

@@ -3,7 +3,7 @@
 import { request } from "node:https";
 import { Readable } from "node:stream";
 import type { JWK } from "jose";
-import { parseJson } from "../base/json.ts";
+import { isObject, parseJson } from "../base/json.ts";
 import { isLoopbackHost } from "../base/network.ts";
 import { type Timers, withTimeLimit } from "../base/timers.ts";
 import { keyProblem } from "./candidate-keys.ts";
@@ -203,10 +203,6 @@ async function readText(response: Response, maximumBytes: number): Promise<strin
     chunks.push(chunk);
   }
   return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The runtime's fetch says "fetch failed", and has the reason, such as ECONNREFUSED, in the cause. */

@@ -5,7 +5,7 @@
 
 import * as v from "valibot";
 import { type Document, isScalar, parseDocument, visit } from "yaml";
-import { parseJson } from "../base/json.ts";
+import { isObject, parseJson } from "../base/json.ts";
 
 /** A schema of a value that was read from text or a file. */
 export type Schema<T> = v.GenericSchema<unknown, T>;
@@ -78,10 +78,7 @@ export function nonEmptyList<T>(item: v.GenericSchema<string, T>): Schema<readon
   );
 }
 
-export const anyMap = v.custom<Record<string, unknown>>(
-  (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-  "must be a map",
-);
+export const anyMap = v.custom<Record<string, unknown>>(isObject, "must be a map");
 
 /** A map with these members and no others. */
 export function members<const Entries extends v.ObjectEntries>(entries: Entries) {

@@ -9,7 +9,7 @@ import {
   typeNames,
 } from "../base/caller.ts";
 import { parseTenantId, type TenantId } from "../base/ids.ts";
-import { parseJson } from "../base/json.ts";
+import { isObject, parseJson } from "../base/json.ts";
 import { defaultCost, formatSecretHash, isSecret, parseSecretHash, type SecretHash } from "./client-secret.ts";
 
 export class FileSessionClients {
@@ -161,8 +161,4 @@ export function parseClientAttributes(
     return [name, fitting] as const;
   });
   return Object.fromEntries(values);
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

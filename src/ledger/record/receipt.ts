@@ -1,5 +1,5 @@
 /** Receipts: a caller's evidence of a record, which can be checked without asking the service. */
-import { parseJson } from "../../base/json.ts";
+import { isObject, parseJson } from "../../base/json.ts";
 import { isMoment, parseBase64 } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import { verifyCoseReceipt } from "../tlog/cose-receipt.ts";
@@ -186,10 +186,6 @@ function hasExactly(value: unknown, members: readonly string[]): boolean {
 
 function isText(value: unknown): value is string {
   return typeof value === "string";
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function orUndefined<Value>(read: () => Value | undefined): Value | undefined {

@@ -40,10 +40,6 @@ function uncleanName(field: string): Violation {
   return { field, rule: "string.clean", message: "must not contain U+0000 or a lone surrogate, nor be __proto__" };
 }
 
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** Nesting depth of a free object. */
 const maxFreeDepth = 16;
 

@@ -116,32 +116,37 @@ export function writeRpcRefusal(
   if (accepts !== undefined)
     error.metadata.set(protocol === "connect" ? "accept-encoding" : "grpc-accept-encoding", accepts);
   const codec = /json/i.test(contentType) ? "json" : "proto";
-  switch (protocol) {
-    case "grpc":
-      return {
-        status: 200,
-        headers: { "content-type": `application/grpc+${codec}`, ...headers },
-        body: new Uint8Array(),
-        trailers: Object.fromEntries(setTrailerStatus(trailers, error)),
-      };
-    case "grpc_web": {
-      const frame = encodeEnvelope(trailerFlag, trailerSerialize(setTrailerStatus(trailers, error)));
-      const isText = /^application\/grpc-web-text/i.test(contentType);
-      return {
-        status: 200,
-        headers: { "content-type": `application/grpc-web${isText ? "-text" : ""}+${codec}`, ...headers },
-        body: isText ? Buffer.from(Buffer.from(frame).toString("base64"), "latin1") : frame,
-      };
-    }
-    default:
-      return /^application\/connect\+(?:proto|json)\b/i.test(contentType)
-        ? endOfStream(error, codec, headers)
-        : connectError(
-            error,
-            { ...Object.fromEntries(error.metadata), ...headers, ...asHeaders(Object.fromEntries(trailers)) },
-            status ?? httpStatus(refusal, error),
-          );
-  }
+  if (protocol === "connect")
+    return /^application\/connect\+(?:proto|json)\b/i.test(contentType)
+      ? endOfStream(error, codec, headers)
+      : connectError(
+          error,
+          { ...Object.fromEntries(error.metadata), ...headers, ...asHeaders(Object.fromEntries(trailers)) },
+          status ?? httpStatus(refusal, error),
+        );
+  const ofGrpc = Object.fromEntries(setTrailerStatus(trailers, error));
+  const written = writeGrpc(protocol, codec, headers, new Uint8Array(), ofGrpc);
+  if (!/^application\/grpc-web-text/i.test(contentType)) return written;
+  return {
+    ...written,
+    headers: { ...written.headers, "content-type": `application/grpc-web-text+${codec}` },
+    body: Buffer.from(Buffer.from(written.body).toString("base64"), "latin1"),
+  };
+}
+
+/** Writes an answer of gRPC or gRPC-Web, which has the trailers in a last frame. */
+export function writeGrpc(
+  protocol: "grpc" | "grpc_web",
+  codec: string,
+  headers: Written["headers"],
+  frames: Uint8Array,
+  trailers: NonNullable<Written["trailers"]>,
+): Written {
+  const type = protocol === "grpc" ? "application/grpc" : "application/grpc-web";
+  const written = { status: 200, headers: { "content-type": `${type}+${codec}`, ...headers } };
+  if (protocol === "grpc") return { ...written, body: frames, trailers };
+  const last = encodeEnvelope(trailerFlag, trailerSerialize(new Headers(trailers)));
+  return { ...written, body: Buffer.concat([frames, last]) };
 }
 
 /** Unary Connect has trailers among its headers (https://connectrpc.com/docs/protocol#unary-response). */

@@ -8,13 +8,12 @@ import { createBrotliDecompress, createGunzip } from "node:zlib";
 import { fromJsonString, type Message, toJsonString } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
-import { encodeEnvelope } from "@connectrpc/connect/protocol";
 import {
   parseTimeout as parseConnectTimeout,
   parseContentType as parseConnectType,
 } from "@connectrpc/connect/protocol-connect";
 import { parseTimeout as parseGrpcTimeout, parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-grpc";
-import { parseContentType as parseWebType, trailerFlag, trailerSerialize } from "@connectrpc/connect/protocol-grpc-web";
+import { parseContentType as parseWebType, trailerFlag } from "@connectrpc/connect/protocol-grpc-web";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { invalidRequests, ServiceError } from "../../base/errors.ts";
 import type { InboundRequest } from "../../base/inbound-request.ts";
@@ -39,6 +38,7 @@ import {
   sendWritten,
   toServiceError,
   type Written,
+  writeGrpc,
   writeRpcRefusal,
 } from "../calls/refusals.ts";
 import { readBinary } from "../codec/binary-records.ts";
@@ -269,31 +269,10 @@ function messageIn(query: URLSearchParams): Uint8Array {
 /** @param answer a frame, or a bare message on Connect */
 function writeAnswer({ protocol, isJson }: Form, answer: Uint8Array, context: CallContext): Written {
   const codec = isJson ? "json" : "proto";
-  switch (protocol) {
-    case "grpc":
-      return {
-        status: 200,
-        headers: { "content-type": `application/grpc+${codec}`, ...context.answerHeaders },
-        body: answer,
-        trailers: { ...context.answerTrailers, "grpc-status": "0" },
-      };
-    case "grpc_web": {
-      const trailers = new Headers({ "grpc-status": "0", ...context.answerTrailers });
-      return {
-        status: 200,
-        headers: { "content-type": `application/grpc-web+${codec}`, ...context.answerHeaders },
-        body: Buffer.concat([answer, encodeEnvelope(trailerFlag, trailerSerialize(trailers))]),
-      };
-    }
-    default: {
-      const own = { "content-type": `application/${codec}`, "content-length": String(answer.byteLength) };
-      return {
-        status: 200,
-        headers: { ...own, ...context.answerHeaders, ...asHeaders(context.answerTrailers) },
-        body: answer,
-      };
-    }
-  }
+  const { answerHeaders: headers, answerTrailers: trailers } = context;
+  if (protocol !== "connect") return writeGrpc(protocol, codec, headers, answer, { ...trailers, "grpc-status": "0" });
+  const own = { "content-type": `application/${codec}`, "content-length": String(answer.byteLength) };
+  return { status: 200, headers: { ...own, ...headers, ...asHeaders(trailers) }, body: answer };
 }
 
 // Decompression of request messages, in pieces: a few bytes may expand a thousandfold. Answers are never compressed.

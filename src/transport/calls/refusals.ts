@@ -44,10 +44,11 @@ export function isRpcRequest(url: string, contentType: string | undefined): bool
   return path.startsWith("/") && !path.startsWith(restPrefix) && protocolOf(contentType) !== "connect";
 }
 
-export interface Written {
+/** A complete answer. A body of text has one character for each byte. */
+export interface Written<Body extends Uint8Array | string = Uint8Array> {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Uint8Array;
+  readonly body: Body;
   readonly trailers?: Readonly<Record<string, string>>;
 }
 
@@ -87,7 +88,7 @@ export function sendEnvelope(
 
 /** Sends an answer or refusal, with the headers that hooks set on the reply. */
 export function sendWritten(
-  { status, headers, body, trailers }: Written,
+  { status, headers, body, trailers }: Written<Uint8Array | string>,
   { call }: FastifyRequest,
   reply: FastifyReply,
 ): void {
@@ -97,7 +98,9 @@ export function sendWritten(
   if (raw.destroyed || raw.headersSent) return;
   raw.writeHead(status, { ...(reply.getHeaders() as Record<string, string>), ...call.announced, ...headers });
   if (trailers !== undefined) raw.addTrailers(trailers);
-  if (body.byteLength > 0) raw.end(body);
+  // Node sends text together with the headers; bytes would need another write.
+  if (typeof body === "string") raw.end(body, "latin1");
+  else if (body.byteLength > 0) raw.end(body);
   else raw.end();
 }
 

@@ -16,10 +16,10 @@ import {
   whenCallerGone,
 } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
-import { sendEnvelope, toServiceError } from "../calls/refusals.ts";
+import { sendEnvelope, sendWritten, toServiceError } from "../calls/refusals.ts";
 import { itemField, takeJsonItems } from "../codec/items.ts";
 import { readJson } from "../codec/json-reader.ts";
-import { answerEncoder, type ByteText, itemsEncoder, sendJson } from "./answer.ts";
+import { answerEncoder, type ByteText, itemsEncoder } from "./answer.ts";
 
 const empty = new TextEncoder().encode("{}");
 
@@ -79,8 +79,11 @@ async function handle(
     encode,
     whenGone: (cancel) => whenCallerGone(reply.raw, cancel),
   });
-  if (answer === undefined) sendEnvelope(options.service, call.refusal ?? toServiceError(undefined), request, reply);
-  else sendJson(reply, 200, { ...call.announced, ...context.answerHeaders }, answer);
+  if (answer === undefined)
+    return sendEnvelope(options.service, call.refusal ?? toServiceError(undefined), request, reply);
+  // Goes to Node's response directly: fastify would add a charset that JSON does not have.
+  const own = { "content-type": "application/json", "content-length": String(answer.length) };
+  sendWritten({ status: 200, headers: { ...context.answerHeaders, ...own }, body: answer }, request, reply);
 }
 
 function requireNoBody(request: FastifyRequest["raw"]): void {

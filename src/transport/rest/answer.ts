@@ -5,7 +5,6 @@
  */
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { Edition, FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
-import type { FastifyReply } from "fastify";
 import { formatBase64 } from "../../base/text-forms.ts";
 import { itemField } from "../codec/items.ts";
 import { restWords } from "../codec/normal-form.ts";
@@ -167,23 +166,6 @@ interface Types {
 function ofType<Name extends keyof Types>(name: Name, value: unknown): Types[Name] {
   if (typeof value !== name) throw new TypeError(`a member of an answer is no ${name}`);
   return value as Types[Name];
-}
-
-// Writes JSON answers. They go to Node's response directly: fastify would add a charset that JSON does not have.
-
-/** Sends a JSON text with the headers that hooks set on the reply, the given ones, and its type and length. */
-export function sendJson(reply: FastifyReply, status: number, headers: Record<string, string>, json: ByteText): void {
-  const { raw } = reply;
-  // The caller may have left.
-  if (raw.destroyed || raw.headersSent) return;
-  raw.writeHead(status, {
-    ...(reply.getHeaders() as Record<string, string>),
-    ...headers,
-    "content-type": "application/json",
-    "content-length": json.length,
-  });
-  // Node sends text together with the headers; bytes would need another write.
-  raw.end(json, "latin1");
 }
 
 declare const brand: unique symbol;

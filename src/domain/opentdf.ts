@@ -19,28 +19,33 @@ const maxUnderstood = 128;
 /** What the attributes of a file say. */
 export interface TdfFile {
   readonly namespace: string;
-  /** The decision to protect it; undefined for a file that was protected elsewhere, or that names several. */
+  /** The decision to protect it; undefined for a file that was protected elsewhere. */
   readonly decisionId: RecordId | undefined;
   /** Labels of a file that was protected here; other attributes are labels by their whole name. */
   readonly labels: readonly string[];
 }
 
-/** @param attributes not empty */
-export function tdfFile(attributes: readonly string[]): TdfFile {
-  const names = attributes.map((attribute) => attribute.toLowerCase());
+/**
+ * Reads the attributes; undefined if they name several decisions: what was registered with one of them would not count.
+ * A value that is no id of a decision is that of another organisation's attribute.
+ *
+ * @param attributes not empty
+ */
+export function tdfFile(attributes: readonly string[]): TdfFile | undefined {
+  const names = [...new Set(attributes.map((attribute) => attribute.toLowerCase()))];
   const parsed = names.map((text) => {
     const [, namespace = "", name, value = ""] = attributePattern.exec(text) ?? [];
-    return { text, namespace, name, value };
+    return { text, namespace, name, value, decisionId: name === "decision" ? parseRecordId(value) : undefined };
   });
-  const named = parsed.filter(({ name }) => name === "decision");
-  const [decision] = named;
-  const decisionId = decision === undefined || named.length > 1 ? undefined : parseRecordId(decision.value);
-  const namespace = (decision ?? parsed[0])?.namespace ?? "";
-  const isOwn = (one: (typeof parsed)[number]) => decisionId !== undefined && one.namespace === namespace;
+  const [decision, ...others] = parsed.filter(({ decisionId }) => decisionId !== undefined);
+  if (others.length > 0) return undefined;
+  const { namespace = "" } = decision ?? parsed[0] ?? {};
   const labels = parsed
-    .filter((one) => one.name !== "decision" || !isOwn(one))
-    .map((one) => (one.name === "label" && isOwn(one) ? one.value : one.text));
-  return { namespace, decisionId, labels: [...new Set(labels)] };
+    .filter((one) => one !== decision)
+    .map(({ text, name, value, ...one }) =>
+      decision !== undefined && name === "label" && one.namespace === namespace ? value : text,
+    );
+  return { namespace, decisionId: decision?.decisionId, labels: [...new Set(labels)] };
 }
 
 /**

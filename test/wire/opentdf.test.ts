@@ -320,9 +320,23 @@ test("what was registered later of the same file counts, and a decision of anoth
   expect(await ask(file.fqns)).toMatchObject({ decision: 1 });
   const elsewhere = { caller: kas({ tenant_id: "tenant-b" }), token: reader({ tenant_id: "tenant-b" }) };
   expect(await ask(file.fqns, elsewhere)).toMatchObject({ decision: 2 });
-  // A file that names several decisions is not known.
-  const second = await protectedFile(["plain"]);
-  expect(await ask([...file.fqns, ...second.fqns])).toMatchObject({ decision: 2 });
+});
+
+test("a file that names a second decision does not escape what was registered with the first", async () => {
+  const [file, second] = [await protectedFile(["plain"], ["embargo"]), await protectedFile(["plain"])];
+  const refusal = await refusalOf(ask([...file.fqns, ...second.fqns]));
+  expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "invalid_request" });
+  expect(refusal.text).toContain("resource.attribute_values.fqns");
+  const [named = ""] = file.fqns;
+  for (const same of [named, named.toUpperCase().replace("HTTPS", "https")])
+    expect(await ask([...file.fqns, same])).toMatchObject({ decision: 1 });
+  // Another organisation's attribute of that name.
+  for (const fqns of [[attribute("decision", "approved", "example.org")], [attribute("decision", "approved")]])
+    for (const all of [
+      [...file.fqns, ...fqns],
+      [...fqns, ...file.fqns],
+    ])
+      expect(await ask(all)).toMatchObject({ decision: 1 });
 });
 
 test("a stranger's registration is not taken for the artifact of a decision", async () => {

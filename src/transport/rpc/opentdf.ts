@@ -94,7 +94,9 @@ function fileOf(resource: Resource | undefined, path: string): TdfFile {
     throw unsupported(path, "must have attribute values: registered resources are not supported");
   if (attributeValues === undefined || attributeValues.fqns.length === 0)
     throw invalidRequest(`${path}.attribute_values`, "required", "value is required");
-  return tdfFile(attributeValues.fqns);
+  const file = tdfFile(attributeValues.fqns);
+  if (file !== undefined) return file;
+  throw invalidRequest(`${path}.attribute_values.fqns`, "decision.one", "must name one decision at most");
 }
 
 /** Paths of the question's members in the request. */

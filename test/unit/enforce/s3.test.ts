@@ -5,9 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
+import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
 import { createEnforcer, localKey, type Outcome } from "../../../clients/typescript/src/enforce/index.ts";
 import { type ObjectStore, sealedBucket } from "../../../clients/typescript/src/enforce/s3.ts";
+import { stripLocator } from "../../../src/domain/registration.ts";
 import { permissivePlatform } from "../../harness/permissive-platform.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "s3-"));
@@ -60,6 +62,47 @@ test("an object is uploaded sealed, under its locator, and comes back whole and 
   const found = await plaintextOf((output) => bucket.getRange("a/b", { ...part, output }));
   expect(found.equals(plain.subarray(9_000, 9_010))).toBe(true);
   expect(ranges).toHaveLength(3);
+});
+
+test("no two objects of a bucket share the locator that is recorded", async () => {
+  const { bucket, platform } = bucketOf();
+  const recordedOf = async (key: string) => {
+    await bucket.put(key, { input: Readable.from([Buffer.from("text")]), resource });
+    const { artifact_locator: sent = "" } = platform.registrations.at(-1) ?? {};
+    const recorded = stripLocator(sent);
+    expect(recorded).toBe(sent);
+    // The key can be read from it.
+    expect(decodeURIComponent(recorded.slice("s3://data/".length))).toBe(key);
+    return recorded;
+  };
+  const odd = [
+    "a?1",
+    "a?2",
+    "a#1",
+    "a%3F1",
+    "a ",
+    "a",
+    "a\t",
+    "/a",
+    "//a",
+    "x//u@a",
+    "x//a",
+    "c:/u@a",
+    "c:/a",
+    "b\\\\u@a",
+  ];
+  const locators = [];
+  for (const key of odd) locators.push(await recordedOf(key));
+  expect(new Set(locators).size).toBe(odd.length);
+  const text = fc.string({
+    unit: fc.constantFrom("a", "/", ":", "@", "%", "?", "#", "\\", " ", "\u00a0", "é", "4", "0"),
+  });
+  await fc.assert(
+    fc.asyncProperty(text, async (key) => {
+      await recordedOf(key);
+    }),
+    { numRuns: 50 },
+  );
 });
 
 test("there is no object if its registration does not stand, and no work if the upload fails", async () => {

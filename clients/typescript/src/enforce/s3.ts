@@ -29,11 +29,19 @@ export interface SealedBucketOptions {
 
 /** Each call rejects with an `EnforcementError`, or with the error of the store. */
 export interface SealedBucket {
-  /** Uploads while it protects. The object is there only if all is recorded; its locator is `s3://bucket/key`. */
+  /** Uploads while it protects. The object is there only if all is recorded; its locator is that of `locatorOf`. */
   put(key: string, options: Omit<ProtectOptions, "output" | "replace" | "artifactLocator">): Promise<Outcome>;
   get(key: string, options: Omit<OpenOptions, "input">): Promise<Outcome>;
   /** Reads the segments of a range, all of one version of the object. */
   getRange(key: string, options: Omit<RangeOptions, "input">): Promise<Outcome>;
+}
+
+/** What the service takes for credentials or queries and removes, or for the end of a host; and `%` itself. */
+const reserved = /[\p{Cc}\s%?#\\]|:(?=\/)|(?<=^|\/)\//gu;
+
+/** `s3://bucket/key`, percent-encoded as far as needed for no two objects to share a locator. */
+function locatorOf(bucket: string, key: string): string {
+  return `s3://${encodeURIComponent(bucket)}/${key.replace(reserved, encodeURIComponent)}`;
 }
 
 export function sealedBucket({ enforcer, store, bucket, upload }: SealedBucketOptions): SealedBucket {
@@ -44,8 +52,7 @@ export function sealedBucket({ enforcer, store, bucket, upload }: SealedBucketOp
   };
   return {
     async put(Key, options) {
-      const locator = `s3://${bucket}/${Key}`;
-      const { readable, outcome } = enforcer.protectStream({ ...options, artifactLocator: locator });
+      const { readable, outcome } = enforcer.protectStream({ ...options, artifactLocator: locatorOf(bucket, Key) });
       try {
         await upload({ Bucket: bucket, Key, Body: readable });
       } catch (error) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
 import io
 import json
 import os
@@ -318,34 +319,72 @@ def test_segments_in_another_order_are_refused(subject: Subject) -> None:
     assert failure(lambda: subject.open(swapped, "rsa")) == "not_authentic"
 
 
-def test_a_file_without_our_assertion_opens_as_a_foreign_one_only_and_says_so(subject: Subject) -> None:
+ATTRIBUTES = [
+    "https://Example.com/attr/Label/value/Confidential",
+    "https://example.org/attr/Class/value/Secret",
+    "https://example.com/attr/decision/value/approved",
+]
+
+
+def foreign_of(
+    sealed: bytes, key: TdfKey, uuid: str = "8d5a45f2", attributes: list[str] = ATTRIBUTES, **body: object
+) -> bytes:
+    """The file as another program writes it: with an assertion and a policy of its own."""
+    named = {"dataAttributes": [{"attribute": attribute} for attribute in attributes], **body}
+    policy = base64.b64encode(json.dumps({"uuid": uuid, "body": named}).encode()).decode()
+
+    def change(manifest: Json) -> None:
+        access = of("keyAccess", 0)(manifest)
+        binding = hmac.digest(key.unwrap_share(access), policy.encode(), "sha256")
+        access["policyBinding"]["hash"] = base64.b64encode(binding).decode()
+        of()(manifest)["policy"] = policy
+        manifest["assertions"] = [{"id": "theirs", "statement": {}}]
+
+    return remade(sealed, change)
+
+
+def test_a_file_without_our_assertion_opens_as_a_foreign_one_only_and_says_so(
+    subject: Subject, keys: dict[str, TdfKey]
+) -> None:
     sealed, _ = subject.seal(b"secret", "rsa")
-    foreign = remade(sealed, without_assertion)
+    theirs = foreign_of(sealed, keys["rsa"])
+    foreign = remade(theirs, without_assertion)
     assert failure(lambda: subject.open(foreign, "rsa")) == "not_authentic"
     assert failure(lambda: subject.open(foreign, "rsa", allow_foreign=True)) == "invalid"
     found, outcome = subject.open(foreign, "rsa", allow_foreign=True, resource=RESOURCE)
     assert (found, outcome.is_foreign) == (b"secret", True)
-    assert "confidential" in list(subject.platform.events.values())[-1].labels
+    # As a key access service sees them.
+    labels = sorted(["confidential", *(name.lower() for name in ATTRIBUTES[1:])])
+    assert list(subject.platform.events.values())[-1].labels == labels
     enforcer, target = subject.enforcer("rsa", "ec"), io.BytesIO()
     work = lambda: enforcer.rewrap(io.BytesIO(foreign), target, profile="tdf", new_key_reference="ec")  # noqa: E731
     assert failure(work) == "not_authentic"
     assert target.getvalue() == b""
-    # Anyone who has the payload key can leave out the assertion, but not change the rest.
-    body = {"dataAttributes": [], "dissem": ["someone"]}
-    policy = base64.b64encode(json.dumps({"uuid": "", "body": body}).encode()).decode()
-    for change, expected in (
-        (lambda it: of()(it).update(policy=policy), "not_permitted"),
-        (lambda it: of("integrityInformation", "rootSignature")(it).update(sig="AA=="), "not_authentic"),
-        (lambda it: of("keyAccess", 0)(it).update(type="remote"), "invalid"),
+    for changed, expected in (
+        (foreign_of(sealed, keys["rsa"], dissem=["someone"]), "not_permitted"),
+        (
+            remade(theirs, lambda it: of("integrityInformation", "rootSignature")(it).update(sig="AA==")),
+            "not_authentic",
+        ),
+        (remade(theirs, lambda it: of("keyAccess", 0)(it).update(type="remote")), "invalid"),
     ):
-        changed = remade(foreign_of(sealed), change)
         opens = lambda changed=changed: subject.open(changed, "rsa", allow_foreign=True, resource=RESOURCE)  # noqa: E731
         assert failure(opens) == expected
 
 
-def foreign_of(sealed: bytes) -> bytes:
-    """The same with an assertion of another program."""
-    return remade(sealed, lambda it: it.update(assertions=[{"id": "theirs", "statement": {}}]))
+def test_a_file_of_ours_whose_assertion_was_left_out_is_no_foreign_one(
+    subject: Subject, keys: dict[str, TdfKey]
+) -> None:
+    sealed, _ = subject.seal(b"secret", "rsa")
+    policy = json.loads(base64.b64decode(of("policy")(manifest_of(sealed)[2])))
+    attributes = [item["attribute"] for item in policy["body"]["dataAttributes"]]
+    for changed in (
+        remade(sealed, without_assertion),
+        remade(sealed, lambda it: it.update(assertions=[{"id": "theirs", "statement": {}}])),
+        foreign_of(sealed, keys["rsa"], policy["uuid"].upper(), attributes[::-1]),
+    ):
+        opens = lambda changed=changed: subject.open(changed, "rsa", allow_foreign=True, resource={"kind": "harmless"})  # noqa: E731
+        assert failure(opens) == "not_authentic"
 
 
 @pytest.mark.parametrize("size", [0, 1, 2**32 - 2, 2**32 - 1, 2**32, 2**40])

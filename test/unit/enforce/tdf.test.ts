@@ -1,5 +1,5 @@
 /** Profile `tdf` where the platform allows everything: what is written, and that only what was protected is released. */
-import { createHash, randomBytes } from "node:crypto";
+import { createHash, createHmac, randomBytes } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -307,20 +307,52 @@ describe("what is changed is refused, and leaves nothing", () => {
     );
   });
 
+  /** The file as another program writes it: without our assertion, and with a policy of its own. */
+  async function foreignWith(uuid: string, attributes: readonly string[]) {
+    const { keyAccess } = partsOf(whole).manifest.encryptionInformation;
+    const share = (await keys.rsa.unwrapShare?.(keyAccess[0])) as Uint8Array;
+    const dataAttributes = attributes.map((attribute) => ({ attribute }));
+    const policy = Buffer.from(JSON.stringify({ uuid, body: { dataAttributes, dissem: [] } })).toString("base64");
+    const hash = createHmac("sha256", share).update(policy).digest("base64");
+    return remade((manifest) => {
+      delete manifest.assertions;
+      information(manifest).policy = policy;
+      information(manifest).keyAccess[0].policyBinding.hash = hash;
+    });
+  }
+
   test("a file without our assertion opens as a foreign one only, and says so", async () => {
-    writeFileSync(
-      at("foreign"),
-      remade((manifest) => delete manifest.assertions),
-    );
+    const attributes = [
+      "https://Example.com/attr/Label/value/Confidential",
+      "https://example.org/attr/Class/value/Secret",
+      "https://example.com/attr/decision/value/approved",
+    ];
+    writeFileSync(at("foreign"), await foreignWith("8d5a45f2-6f4c-4d0d-9d4e-5f5f7c2e9a11", attributes));
     const request = { input: at("foreign"), output: at("opened") };
     expect(await failureOf(open(request))).toBe("not_authentic");
     expect(await failureOf(open({ ...request, allowForeign: true }))).toBe("invalid");
     expect(await open({ ...request, allowForeign: true, resource })).toMatchObject({ isForeign: true });
     expect(readFileSync(at("opened")).equals(plain)).toBe(true);
     const event = [...platform.events.values()].at(-1);
-    expect(event?.labels).toContain("confidential");
+    // As a key access service sees them.
+    expect(event?.labels).toEqual(["confidential", ...attributes.slice(1).map((name) => name.toLowerCase())].sort());
     const rewrap = { profile, input: at("foreign"), output: at("no"), newKeyReference: "ec" } as const;
     expect(await failureOf(enforcerWith(keys.rsa, keys.ec).rewrap(rewrap))).toBe("not_authentic");
+  });
+
+  test("a file of ours whose assertion was left out is no foreign one", async () => {
+    const { policy } = information(partsOf(whole).manifest);
+    const { uuid, body } = JSON.parse(Buffer.from(policy, "base64").toString());
+    const attributes = body.dataAttributes.map(({ attribute }: { attribute: string }) => attribute);
+    for (const file of [
+      remade((manifest) => delete manifest.assertions),
+      remade((manifest) => (manifest.assertions = [{ id: "theirs", statement: {} }])),
+      await foreignWith(uuid.toUpperCase(), [...attributes].reverse()),
+    ]) {
+      writeFileSync(at("foreign"), file);
+      const request = { input: at("foreign"), allowForeign: true, resource: { kind: "harmless" } };
+      expect(await failureOf(open(request))).toBe("not_authentic");
+    }
   });
 });
 

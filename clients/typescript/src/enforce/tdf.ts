@@ -258,7 +258,10 @@ function segmentsWithin({ container, manifest }: Found, { offset, length }: Rang
   return touched;
 }
 
-/** What a file of another writer is asked about: the caller's resource, and all attributes of its policy as labels. */
+/**
+ * What a file of another writer is asked about: the caller's resource, and all attributes of its policy as labels. Names
+ * of attributes are compared in lower case.
+ */
 function foreignBinding(
   context: Context,
   { allowForeign, resource }: Pick<OpenOptions, "allowForeign" | "resource">,
@@ -266,11 +269,16 @@ function foreignBinding(
 ): Binding {
   if (allowForeign !== true) throw unnamed();
   if (resource === undefined) throw new EnforcementError("invalid", "a foreign file does not say what resource it is");
-  const { attributes, recipients } = readPolicy(manifest.encryptionInformation.policy);
+  const { uuid, attributes, recipients } = readPolicy(manifest.encryptionInformation.policy);
   if (recipients.length > 0)
     throw new EnforcementError("not_permitted", "the file is for recipients, which no decision considers");
-  const prefix = `https://${context.attributeNamespace}/attr/label/value/`;
-  const labels = attributes.map((fqn) => (fqn.startsWith(prefix) ? fqn.slice(prefix.length) : fqn));
+  const names = attributes.map((attribute) => attribute.toLowerCase());
+  // The policy is bound to the key, and anyone can leave out the assertion, which has the resource.
+  if (names.some((name) => name.endsWith(`/attr/decision/value/${uuid.toLowerCase()}`)))
+    throw new EnforcementError("not_authentic", "the file was protected here, and lacks its assertion");
+  const { attributeNamespace } = context;
+  const prefix = attributeNamespace && `https://${attributeNamespace}/attr/label/value/`;
+  const labels = names.map((name) => (prefix && name.startsWith(prefix) ? name.slice(prefix.length) : name));
   return { decision_id: "", policy_revision: "", labels, resource };
 }
 

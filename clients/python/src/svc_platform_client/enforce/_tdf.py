@@ -245,14 +245,22 @@ def _decrypted(encrypted: bytes, payload_key: bytes) -> bytes:
 
 
 def _foreign_binding(context: Context, request: Request, found: Tdf) -> Json:
-    """What a file of another writer is asked about: the caller's resource, and its policy's attributes as labels."""
+    """
+    What a file of another writer is asked about: the caller's resource, and its policy's attributes as labels. Names of
+    attributes are compared in lower case.
+    """
     if request.resource is None:
         raise EnforcementError("invalid", "a foreign file does not say what resource it is")
-    _, attributes, recipients = read_policy(found.manifest["encryptionInformation"]["policy"])
+    uuid, attributes, recipients = read_policy(found.manifest["encryptionInformation"]["policy"])
     if recipients:
         raise EnforcementError("not_permitted", "the file is for recipients, which no decision considers")
-    prefix = f"https://{context.attribute_namespace}/attr/label/value/"
-    return {"labels": [name.removeprefix(prefix) for name in attributes], "resource": request.resource}
+    names = [attribute.lower() for attribute in attributes]
+    # The policy is bound to the key, and anyone can leave out the assertion, which has the resource.
+    if any(name.endswith(f"/attr/decision/value/{uuid}".lower()) for name in names):
+        raise EnforcementError("not_authentic", "the file was protected here, and lacks its assertion")
+    namespace = context.attribute_namespace
+    prefix = "" if namespace is None else f"https://{namespace}/attr/label/value/"
+    return {"labels": [name.removeprefix(prefix) for name in names], "resource": request.resource}
 
 
 def _holdings_of(context: Context, found: Tdf) -> list[tuple[TdfKey, Json]]:

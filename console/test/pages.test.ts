@@ -37,6 +37,12 @@ test.each([
   expect(laneOf(row)).toBe(lane);
 });
 
+test("an event is in the lane of what was done, whatever outcome it claims", () => {
+  const summary = { operation: "protect", outcome: "denied" };
+  const row = { leaf_index: 1, record_id: "x", kind: "evidence", recorded_at: "", erased: false, summary };
+  expect(laneOf(row)).toBe("protect");
+});
+
 test("metrics are read with their help, without the buckets of histograms", () => {
   const text = [
     "# HELP a_seconds Time.",

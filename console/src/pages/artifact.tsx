@@ -62,7 +62,7 @@ function History(props: { readonly log: Log; readonly rows: readonly Row[]; read
   const { log, rows, isWhole } = props;
   const labels = [...new Set(rows.flatMap(({ summary }) => summary?.labels ?? []))];
   const people = [...new Set(rows.flatMap(({ summary }) => summary?.principal ?? []))];
-  const denials = rows.filter((row) => laneOf(row) === "denied").length;
+  const denials = rows.filter(isDenial).length;
   return (
     <>
       {!isWhole && <p class="note">Only the newest {maxRecords} records are here. The ledger has all.</p>}
@@ -117,10 +117,15 @@ function Event({ log, row }: { readonly log: Log; readonly row: Row }) {
   );
 }
 
-/** Denials have a lane of their own; keys are wrapped to protect and unwrapped to access. */
-export function laneOf({ summary = {} }: Row): Lane {
-  const { outcome, operation } = summary;
-  if (outcome === "denied" || operation === "deny") return "denied";
+/** Whether it is a decision that denied. An event of it is none, and the outcome of an event is any word of its caller. */
+function isDenial({ kind, summary }: Row): boolean {
+  return kind === "decision" && summary?.outcome === "denied";
+}
+
+/** Denials and events of them have a lane of their own; keys are wrapped to protect and unwrapped to access. */
+export function laneOf(row: Row): Lane {
+  const { operation } = row.summary ?? {};
+  if (isDenial(row) || operation === "deny") return "denied";
   if (operation === "rewrap") return "rewrap";
   return operation === "access" || operation === "unwrap" ? "access" : "protect";
 }

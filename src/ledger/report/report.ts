@@ -70,7 +70,7 @@ export const templates: Readonly<Record<ReportTemplate, Template>> = {
     terms: [{ field: "outcome", value: "deny" }],
     isListed: () => true,
     by: "reason",
-    values: ({ summary = {} }) => reasonsOf(summary),
+    values: reasonsOf,
   },
   unevidenced: {
     title: "Decisions without evidence",

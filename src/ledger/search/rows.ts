@@ -19,7 +19,8 @@ export const rowColumns = [
 ] as const;
 
 /** When, who, did what to what, with which result, why, and whether its evidence arrived. */
-export function rowOf({ recordedAt, recordId, kind, erased, summary = {} }: FoundRecord): Row {
+export function rowOf(found: FoundRecord): Row {
+  const { recordedAt, recordId, kind, erased, summary = {} } = found;
   const { principal = "", subject = principal, operation = "", resource, artifact_digest, cids, outcome } = summary;
   const { alerts = [], decision_id, citation, reason, evidence = "", about_record } = summary;
   const cites = kind === "decision" || citation === undefined ? [] : [`cites ${decision_id ?? "nothing"}: ${citation}`];
@@ -30,12 +31,9 @@ export function rowOf({ recordedAt, recordId, kind, erased, summary = {} }: Foun
     resource: [about_record && "record", about_record, resource?.kind, resource?.id].filter(Boolean).join("/"),
     artifact: artifact_digest ?? cids?.[0] ?? "",
     result: erased ? "ERASED" : (outcome ?? ""),
-    why: [
-      ...reasonsOf(summary),
-      ...alerts.map((alert) => `alert ${alert}`),
-      ...cites,
-      ...(reason ? [reason] : []),
-    ].join(", "),
+    why: [...reasonsOf(found), ...alerts.map((alert) => `alert ${alert}`), ...cites, ...(reason ? [reason] : [])].join(
+      ", ",
+    ),
     evidenced: evidence === "evidenced" ? "yes" : evidence === "missing" ? "no" : evidence.replaceAll("_", " "),
     record: recordId,
   };

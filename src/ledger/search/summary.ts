@@ -91,9 +91,13 @@ function wordOf({ outcome = "recorded", unknown_outcome: isUnknown }: RecordSumm
   return word === "releasing" ? "announced" : word === "unknown" ? "unclear" : "failed";
 }
 
-/** Why a decision was made: the policies that decided, or that none permits it. Empty for other records. */
-export function reasonsOf({ reasons, outcome }: RecordSummary): readonly string[] {
-  return reasons ?? (outcome === "denied" ? [nonePermits] : []);
+/**
+ * Why a decision was made: the policies that decided, or that none permits it. Empty for other records; the outcome of an
+ * event is any word of its caller, `denied` too.
+ */
+export function reasonsOf({ kind, summary = {} }: Pick<FoundRecord, "kind" | "summary">): readonly string[] {
+  const { reasons, outcome } = summary;
+  return reasons ?? (kind === "decision" && outcome === "denied" ? [nonePermits] : []);
 }
 
 /** Values that a record counts for. */
@@ -106,7 +110,7 @@ export function countedValues(
   if (record === undefined) return [];
   const summary = summaryOf(record);
   const { principal, resource, application } = summary;
-  if (by === "reason") return [...new Set(reasonsOf(summary))];
+  if (by === "reason") return [...new Set(reasonsOf({ kind: record.kind, summary }))];
   const value = by === "principal" ? principal : by === "resource" ? resource?.id : application;
   return value === undefined ? [] : [value];
 }

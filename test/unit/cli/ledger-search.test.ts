@@ -124,6 +124,15 @@ test("a denial that no policy decided says so, counts as that reason, and is fou
   expect(byReason.out).toContain("2 of 3 records match");
 });
 
+test("an event that calls itself denied is no denial of the policies", async () => {
+  const claimed = { kind: "evidence", request: { event_type: "protect", outcome: "denied" }, outcome: {} } as const;
+  const [event] = await serve("alice", claimed, { kind: "decision", outcome: { allow: false, reasons: ["x"] } });
+  const { out } = await run("search", "--count-by", "reason");
+  expect(out).toBe("VALUE  RECORDS\nx      1\n3 of 3 records match\n");
+  const [, row] = (await run("search", "--record", event?.recordId ?? "", "--csv")).out.trimEnd().split("\n");
+  expect(row).toContain(",denied,,,");
+});
+
 test("search finds what was said of a file, and of the last days", async () => {
   const file = join(directory, "report.sealed");
   writeFileSync(file, "it");

@@ -72,7 +72,7 @@ export async function recordEvidence(
       ...(correlateBy.some((member) => member !== "resource.id") ? [] : [warnings.noArtifactIdentity]),
     ],
   };
-  const answering = { call, route: "evidence", record, payload: sent, answer: prepared } as const;
+  const answering = { call, route: "evidence", record, payload: request, answer: prepared } as const;
   const { answer, receipt } = await appendOnce(ledger, answering);
   observeEvidence?.(call.caller.tenantId, citation.result === "matched");
   return { ...answer, ingestion: { ...answer.ingestion, receipt } };

@@ -525,6 +525,18 @@ describe("POST /v1/sdk/evidence", () => {
     expectKeys(answer.ingestion, ingestionKeys);
     expect(answer.ingestion.correlate_by).toEqual([]);
   });
+
+  test("a retry without the zero time is the same event", async () => {
+    const headers = { "idempotency-key": "zero-time" };
+    const record = (more: object) =>
+      rest(gateway.url + route, { token, headers, body: { event_type: "deny", ...minimal, ...more } });
+    const first = await record({ occurred_at: "0001-01-01T00:00:00Z" });
+    for (const more of [{}, { occurred_at: null }, { occurred_at: "0001-01-01T01:00:00+01:00" }]) {
+      const { status, body } = await record(more);
+      expect([status, body.ingestion?.receipt.record_id]).toEqual([200, first.body.ingestion.receipt.record_id]);
+    }
+    expect((await record({ occurred_at: "2026-03-01T12:00:00Z" })).status).toBe(409);
+  });
 });
 
 /** An answer as it came, over HTTP/1.1 and over HTTP/2: its declared size, and its text. */

@@ -955,6 +955,8 @@ class Pack:
             "root": base64.b64encode(self.checkpoint.root).decode(),
             "witnesses": self.cosigned,
             "tenant_id": self.tenant,
+            # Leaves name no tenant: without a record the header's is its maker's word.
+            **({} if self.records else {"not_proven": ["tenant_id"]}),
             "records": self.records,
             "erased": self.erased,
             "leaves_only": self.entries - self.records - self.erased,

@@ -169,6 +169,18 @@ describe("packs", () => {
     expect(expected).toEqual(packs.flatMap((_, own) => names.map((__, other) => other === own)));
   });
 
+  test("without a record prove no tenant, and the verdict says so", async () => {
+    const log = richLog();
+    const pack = await log.pack({ from: moment(90), to: moment(100) });
+    const [header, ...lines] = linesIn(pack);
+    const renamed = seal([{ ...header, tenant_id: "mallory" } as PackLine, ...lines]);
+    const texts = [renamed, await log.pack({ to: moment(100) })];
+    const [empty, whole] = await pythonOn("pack", texts, "--key", log.vkey());
+    expect(empty).toMatchObject({ ok: true, records: 0, tenant_id: "mallory", not_proven: ["tenant_id"] });
+    expect(whole).toMatchObject({ ok: true });
+    expect(whole).not.toHaveProperty("not_proven");
+  });
+
   test("of one thing in a period, as they are, as if of every other period or thing, and without each of their leaves", async () => {
     const log = richLog();
     const values = [{ artifact_digest: "sha256:a" }, { resource_id: "f1" }, { label: "pii" }];

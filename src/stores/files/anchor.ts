@@ -52,13 +52,11 @@ export class SqliteAnchor {
   readonly #path: string;
   readonly #find: SqliteStatement;
   readonly #advance: SqliteStatement;
-  readonly #version: SqliteStatement;
 
   private constructor(connection: SqliteConnection, path: string) {
     this.#connection = connection;
     this.#path = path;
     this.#find = connection.prepare("SELECT * FROM anchored_logs WHERE tenant_id = ?");
-    this.#version = connection.prepare("PRAGMA data_version");
     // Never back, and never to another log.
     this.#advance = connection.prepare(
       `INSERT INTO anchored_logs (tenant_id, origin, size, root) VALUES (?, ?, ?, ?)
@@ -73,17 +71,12 @@ export class SqliteAnchor {
     return naming(path, () => {
       const connection = openConnection(options);
       try {
-        return new SqliteAnchor(namedConnection(path, connection), path);
+        return namingAll(path, new SqliteAnchor(connection, path));
       } catch (error) {
         connection.close();
         throw error;
       }
     });
-  }
-
-  /** Changes when another connection has committed. */
-  dataVersion(): number {
-    return this.#version.get()?.data_version as number;
   }
 
   find(tenantId: TenantId): AnchoredLog | undefined {
@@ -92,9 +85,8 @@ export class SqliteAnchor {
   }
 
   /** Every log, by tenant. */
-  *all(): Generator<AnchoredLog> {
-    for (const row of this.#connection.prepare("SELECT * FROM anchored_logs ORDER BY tenant_id").iterate())
-      yield anchoredOf(row);
+  all(): readonly AnchoredLog[] {
+    return [...this.#connection.prepare("SELECT * FROM anchored_logs ORDER BY tenant_id").iterate()].map(anchoredOf);
   }
 
   /**
@@ -143,16 +135,18 @@ export class SqliteAnchor {
   }
 
   /** Every erasure that was noted, by tenant. */
-  *erasures(): Generator<NotedErasure> {
-    const table = this.#connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'erased_records'").get();
-    if (table === undefined) return;
+  erasures(): readonly NotedErasure[] {
+    if (!this.#hasErasures()) return [];
     const rows = this.#connection.prepare("SELECT * FROM erased_records ORDER BY tenant_id, record_id").iterate();
-    for (const row of rows) yield { tenantId: row.tenant_id as TenantId, recordId: row.record_id as RecordId };
+    return [...rows].map((row) => ({ tenantId: row.tenant_id as TenantId, recordId: row.record_id as RecordId }));
+  }
+
+  #hasErasures(): boolean {
+    return this.#connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'erased_records'").get() !== undefined;
   }
 
   notesErasure(tenantId: TenantId, recordId: RecordId): boolean {
-    const table = this.#connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'erased_records'").get();
-    if (table === undefined) return false;
+    if (!this.#hasErasures()) return false;
     const noted = this.#connection.prepare("SELECT 1 FROM erased_records WHERE tenant_id = ? AND record_id = ?");
     return noted.get(tenantId, recordId) !== undefined;
   }
@@ -180,30 +174,15 @@ function naming<Result>(path: string, work: () => Result): Result {
   }
 }
 
-function namedConnection(path: string, connection: SqliteConnection): SqliteConnection {
-  return {
-    exec: (sql) => naming(path, () => connection.exec(sql)),
-    prepare: (sql) =>
-      naming(path, () => {
-        const statement = connection.prepare(sql);
-        return {
-          run: (...values) => naming(path, () => statement.run(...values)),
-          get: (...values) => naming(path, () => statement.get(...values)),
-          *iterate(...values) {
-            const rows = naming(path, () => statement.iterate(...values));
-            for (;;) {
-              const next = naming(path, () => rows.next());
-              if (next.done === true) return;
-              yield next.value;
-            }
-          },
-        };
-      }),
-    close: () => connection.close(),
-    get isTransaction() {
-      return connection.isTransaction;
+/** Runs every method of an anchor through `naming`. */
+function namingAll(path: string, anchor: SqliteAnchor): SqliteAnchor {
+  return new Proxy(anchor, {
+    get(of, name) {
+      const method: unknown = Reflect.get(of, name);
+      if (typeof method !== "function") return method;
+      return (...args: unknown[]) => naming(path, () => method.apply(of, args) as unknown);
     },
-  };
+  });
 }
 
 export const anchorConnection = { readOnly: false, durability: "process" } as const;

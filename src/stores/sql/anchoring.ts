@@ -5,14 +5,9 @@ import type { AnchorFinding } from "../../ledger/ports/archive.ts";
 import { type LogState, UnsoundLogError } from "../../ledger/ports/store.ts";
 import { MissingTileError } from "../../ledger/tlog/tile-nodes.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
+import type { SqliteAnchor } from "../files/anchor.ts";
 import { headOfTenant, readTree } from "./log-rows.ts";
 import type { Queries, Statement } from "./queries.ts";
-
-/** The part of the anchor's file that stores are compared with. */
-interface AnchorFile {
-  storeId(): string | undefined;
-  all(): Iterable<AnchoredLog>;
-}
 
 const identity: Statement = { name: "store_id", text: "SELECT store_id FROM store WHERE singleton = 1" };
 
@@ -29,14 +24,14 @@ export async function readStoreId(queries: Queries): Promise<string> {
  */
 export async function findAnchorProblems(
   queries: Queries,
-  anchor: AnchorFile,
+  anchor: Pick<SqliteAnchor, "storeId" | "all">,
   path: string,
 ): Promise<readonly AnchorFinding[]> {
   const anchored = anchor.storeId();
   if (anchored !== undefined && anchored !== (await readStoreId(queries)))
     return [{ tenantId: undefined, message: `${path} is the anchor of another store` }];
   const findings: AnchorFinding[] = [];
-  for (const log of [...anchor.all()]) {
+  for (const log of anchor.all()) {
     const message = await problemOf(queries, log);
     if (message !== undefined) findings.push({ tenantId: log.tenantId, message });
   }

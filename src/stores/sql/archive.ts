@@ -105,8 +105,8 @@ export function archiveOver(source: ArchiveSource): StoreArchive {
     if (!existsSync(anchorPath))
       return isAnchored ? [{ tenantId: undefined, message: `${anchorPath} is missing` }] : [];
     return withAnchor(anchorPath, (anchor) => {
+      const logs = anchor.all();
       const noted = { storeId: () => anchor.storeId(), all: () => logs };
-      const logs = [...anchor.all()];
       return source.withNewest((queries) => findAnchorProblems(queries, noted, anchorPath));
     });
   }

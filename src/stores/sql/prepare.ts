@@ -61,7 +61,7 @@ export interface Admission {
 export async function admitKeys(queries: Queries, { anchor, keyPath, random }: Admission): Promise<SigningKeys> {
   const previous = (await queries.query(newestKey, [])).rows[0]?.public_key as Uint8Array | undefined;
   const hasLogs = (await queries.query(someLog, [])).rows.length > 0;
-  const isEmpty = !hasLogs && previous === undefined && (anchor === undefined || anchor.all().next().done === true);
+  const isEmpty = !hasLogs && previous === undefined && (anchor === undefined || anchor.all().length === 0);
   const keys = readKeyFile(keyPath) ?? (isEmpty ? makeKeys(keyPath, random) : undefined);
   if (keys === undefined)
     throw new IncompatibleStoreError(

@@ -43,7 +43,7 @@ export interface AdministeredStore extends Pick<Database, "query" | "transact" |
   /** Of the store's logs, which exist: no origin is made. */
   readonly tools: LogTools;
   /** Erasures that the store's own anchor notes. */
-  notedErasures(): Iterable<NotedErasure>;
+  notedErasures(): readonly NotedErasure[];
   noteErasures(erasures: readonly NotedErasure[]): void;
   /** Overwrites deleted bytes. Undefined if the database does it later. */
   overwrite(): Promise<boolean | undefined>;
@@ -88,7 +88,7 @@ export class StoredRecordsAdministration implements RecordsAdministration {
   reapplyErasures(tenantId: TenantId | undefined, statement: ErasureStatement): Promise<ReapplyResult> {
     return translated(this.#store, async () => {
       const find = async () =>
-        (await findUndone(this.#store, [...this.#store.notedErasures()])).filter(
+        (await findUndone(this.#store, this.#store.notedErasures())).filter(
           (one) => tenantId === undefined || one.tenantId === tenantId,
         );
       const wanted = (await find()).filter(({ refusal }) => refusal === undefined);

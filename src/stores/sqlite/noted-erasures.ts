@@ -22,7 +22,7 @@ export function readNotedErasures(
   if (!existsSync(anchorPath)) return [];
   const anchor = SqliteAnchor.open({ path: anchorPath, readOnly: true, busyTimeoutMs }, open);
   try {
-    return anchor.storeId() === readStoreId(connection) ? [...anchor.erasures()] : [];
+    return anchor.storeId() === readStoreId(connection) ? anchor.erasures() : [];
   } finally {
     anchor.close();
   }

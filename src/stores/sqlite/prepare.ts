@@ -65,7 +65,7 @@ export async function prepareStore(options: PrepareOptions): Promise<PreparedSto
       });
       // A rotation has moved the heads.
       anchor.advance(await heads(queries));
-      const undone = await findUndone(queries, [...anchor.erasures()]);
+      const undone = await findUndone(queries, anchor.erasures());
       noteErasures(connection, anchor);
       return { keys, undone, storeId: readStoreId(connection) };
     } finally {

@@ -47,7 +47,7 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
       ["forget the anchor of a published head", "    this.#anchor.advance([head]);\n", ""],
     ],
     "stores/sql/log-tools.ts": [
-      ["forget the anchor after an append", "this.#anchor?.advance(logs);", ""],
+      ["forget the anchor after an append", "this.anchor?.advance(logs);", ";"],
     ],
     "ledger/ports/anchor.ts": [
       ["never compare with the anchor", "if (anchored === undefined) return undefined;", "if (anchored !== log) return undefined;"],

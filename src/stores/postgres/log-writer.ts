@@ -153,7 +153,7 @@ export class LogWriter {
     const head = await headByName(this.#pool, name);
     if (head === undefined) return undefined;
     await this.#tools.keys?.followLog(this.#pool, head.keyPosition);
-    return this.#tools.anchoring.isConfirmed(head) ? head : this.confirm(head.tenantId);
+    return this.#tools.isConfirmed(head) ? head : this.confirm(head.tenantId);
   }
 
   /**

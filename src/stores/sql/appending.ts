@@ -104,7 +104,7 @@ export async function appendBatches(
     const head = heads.get(tenantId);
     if (head === undefined) {
       if (isBeginning) parts.push({ tenantId, records, head });
-      else if (taking === "skip" && tools.anchoring.hasLog(tenantId)) held.set(tenantId, "held");
+      else if (taking === "skip" && tools.hasLog(tenantId)) held.set(tenantId, "held");
       continue;
     }
     if (taking === "apart") await tools.keys?.followLog(connection, head.keyPosition);
@@ -146,7 +146,7 @@ export async function appendParts(
   const opened = parts.map((part) => ({
     ...part,
     handover: part.head === undefined ? [] : handoverOf(part.head, tools),
-    anchored: tools.anchoring.anchored(part.tenantId),
+    anchored: tools.anchor?.find(part.tenantId),
     edge: part.head && tools.edges.take(part.head),
   }));
   const [readTile, readAgain] = await Promise.all([
@@ -253,7 +253,7 @@ class Appending {
     requireSound(anchored, head, (size) => new Tree(size, nodesOfTiles(readTile)).root());
     const plan = planBatch(
       records,
-      knownScopes(kept, head, readTile, (recordId) => this.#tools.anchoring.notesErasure(tenantId, recordId)),
+      knownScopes(kept, head, readTile, (recordId) => this.#tools.anchor?.notesErasure(tenantId, recordId) === true),
     );
     const fresh = [...handover, ...plan.fresh];
     if (fresh.length === 0 && head !== undefined) {

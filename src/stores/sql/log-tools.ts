@@ -1,20 +1,17 @@
 /** Tools of appends: they sequence records, add them to a log, and remember logs between two appends. */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.ts";
-import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
+import type { RandomFill, TenantId } from "../../base/ids.ts";
 import { EdgeCache } from "../../ledger/append/edge-cache.ts";
 import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../ledger/append/sequence.ts";
-import type { AnchoredLog } from "../../ledger/ports/anchor.ts";
 import { type CommittedRecord, type EncodedRecord, type LogState, UnstorableError } from "../../ledger/ports/store.ts";
 import { committedRecords } from "../../ledger/record/committed-record.ts";
 import { indexedRecords } from "../../ledger/search/search-terms.ts";
 import type { RightEdge, WrittenTile } from "../../ledger/tlog/right-edge.ts";
 import { type Hash, sameHash } from "../../ledger/tlog/tree.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
-import { refuseUnsound } from "./anchoring.ts";
 import { type KeptCall, keptCall } from "./idempotency-records.ts";
 import type { StoredHead } from "./log-rows.ts";
-import type { Queries } from "./queries.ts";
 import {
   additionOf,
   type IndexGeneration,
@@ -46,6 +43,9 @@ export interface Grown extends Pick<LogIndex, "waiting"> {
   readonly edge: RightEdge;
 }
 
+/** Bound of the logs whose durable state is remembered. About 200 bytes each. */
+const maxConfirmed = 16_384;
+
 export interface LogToolsOptions {
   readonly anchor: SqliteAnchor | undefined;
   readonly originPrefix: string;
@@ -58,7 +58,7 @@ export interface LogToolsOptions {
 }
 
 export class LogTools {
-  readonly anchoring: LogAnchoring;
+  readonly anchor: SqliteAnchor | undefined;
   readonly clock: Clock;
   readonly random: RandomFill;
   readonly keys: SigningKeysOfStore | undefined;
@@ -70,9 +70,11 @@ export class LogTools {
   readonly waiting = new WaitingTerms();
   readonly #originPrefix: string;
   readonly #terms = new SearchTerms();
+  /** Roots of logs that are durable and anchored. */
+  readonly #confirmed = new LRUCache<TenantId, Hash>({ max: maxConfirmed });
 
   constructor({ anchor, originPrefix, clock, random, keys, isAlone = false }: LogToolsOptions) {
-    this.anchoring = new LogAnchoring(anchor);
+    this.anchor = anchor;
     this.#originPrefix = originPrefix;
     this.clock = clock;
     this.random = random;
@@ -126,26 +128,7 @@ export class LogTools {
       this.edges.put(log.tenantId, edge, log.root);
       this.waiting.put(log, waiting);
     }
-    this.anchoring.confirm(...logs);
-  }
-}
-
-/** Bound of the logs whose durable state is remembered. About 200 bytes each. */
-const maxConfirmed = 16_384;
-
-/** Checks logs against their anchor before an append, and advances the anchor after a commit. */
-class LogAnchoring {
-  readonly #anchor: SqliteAnchor | undefined;
-  readonly #confirmed = new LRUCache<TenantId, Hash>({ max: maxConfirmed });
-
-  constructor(anchor: SqliteAnchor | undefined) {
-    this.#anchor = anchor;
-  }
-
-  /** Advances the anchor to durable states, of all logs in one step. */
-  confirm(...logs: readonly LogState[]): void {
-    if (logs.length === 0) return;
-    this.#anchor?.advance(logs);
+    if (logs.length > 0) this.anchor?.advance(logs);
     for (const { tenantId, root } of logs) this.#confirmed.set(tenantId, root);
   }
 
@@ -154,28 +137,13 @@ class LogAnchoring {
     return this.#confirmed.has(tenantId);
   }
 
-  /** Returns the anchored state of a log, if there is one. */
-  anchored(tenantId: TenantId): AnchoredLog | undefined {
-    return this.#anchor?.find(tenantId);
-  }
-
-  /** Whether the anchor notes the erasure of a record, which also counts after a backup restores the record. */
-  notesErasure(tenantId: TenantId, recordId: RecordId): boolean {
-    return this.#anchor?.notesErasure(tenantId, recordId) === true;
-  }
-
   /** Whether this state is known to be durable and anchored. */
   isConfirmed({ tenantId, size, root }: LogState): boolean {
     const confirmed = this.#confirmed.get(tenantId);
     if (confirmed === undefined || !sameHash(confirmed, root)) return false;
-    if (this.#anchor === undefined) return true;
-    const anchored = this.#anchor.find(tenantId);
+    if (this.anchor === undefined) return true;
+    const anchored = this.anchor.find(tenantId);
     return anchored?.size === size && sameHash(anchored.root, root);
-  }
-
-  /** Rejects with `UnsoundLogError` if the log contradicts its anchor. */
-  refuseUnsound(queries: Queries, tenantId: TenantId, log: LogState | undefined): Promise<void> {
-    return refuseUnsound(queries, tenantId, log, this.#anchor?.find(tenantId));
   }
 }
 

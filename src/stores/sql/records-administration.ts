@@ -15,6 +15,7 @@ import {
 } from "../../ledger/ports/records-administration.ts";
 import { type BatchResult, UnstorableError } from "../../ledger/ports/store.ts";
 import { clockAcceptanceRecord, holdReleaseRecord } from "../../ledger/record/operator-records.ts";
+import { refuseUnsound } from "./anchoring.ts";
 import { type Appended, appendParts } from "./appending.ts";
 import {
   type AppendOwn,
@@ -205,7 +206,7 @@ export class StoredRecordsAdministration implements RecordsAdministration {
     while (!(await this.#store.transact(indexSome, tenantId))) await this.#pause();
     const { result, appended } = await this.#store.transact(async (transaction) => {
       const found = await lockHead(transaction, tenantId);
-      await tools.anchoring.refuseUnsound(transaction, tenantId, found);
+      await refuseUnsound(transaction, tenantId, found, tools.anchor?.find(tenantId));
       const head = found && (await indexAllRegistrations(transaction, found, freshKey));
       let appended: Appended = { outcomes: new Map(), logs: [], grown: [] };
       const result = await work(transaction, async (records) => {

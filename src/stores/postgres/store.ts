@@ -9,7 +9,7 @@ import type { SqliteAnchor } from "../files/anchor.ts";
 import { upToDate } from "../sql/found-registrations.ts";
 import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
 import { type Statement, type Transaction, throughAll, translated } from "../sql/queries.ts";
-import { StoreReader } from "../sql/reader.ts";
+import { storeReader } from "../sql/reader.ts";
 import { givingBack, keyTenant, noteProofs, ProofBatches, takePortion } from "../sql/shared.ts";
 import type { SigningKeysOfStore } from "../sql/signing-keys.ts";
 import { isLockTimeout, toError } from "./connection/errors.ts";
@@ -40,7 +40,7 @@ export type PostgresStore = LedgerStore & ReplayStore & PortionCounters;
 export function postgresStore({ pool, writer, anchor, clock, keys }: PostgresStoreOptions): PostgresStore {
   /** Each call has one time limit, and the errors of the store's port. */
   const bounded = (work: () => Promise<unknown>) => translated({ toError }, () => pool.together(work));
-  const reader = throughAll(new StoreReader(pool), bounded);
+  const reader = throughAll(storeReader(pool), bounded);
   const counters = throughAll(countersIn(pool, clock), bounded);
   const own = {
     head: writer.head.bind(writer),
@@ -62,27 +62,11 @@ export function postgresStore({ pool, writer, anchor, clock, keys }: PostgresSto
       anchor?.probe(clock.now());
     },
   };
-  const writes = throughAll(own, bounded);
   return {
+    ...reader,
+    ...counters,
+    ...throughAll(own, bounded),
     write: (batches) => writer.write(batches),
-    find: reader.find,
-    proven: reader.proven,
-    registrations: writes.registrations,
-    search: reader.search,
-    log: reader.log,
-    logs: reader.logs,
-    head: writes.head,
-    tile: reader.tile,
-    consistencyProof: reader.consistencyProof,
-    policyRevision: reader.policyRevision,
-    multiProof: reader.multiProof,
-    cosignatures: reader.cosignatures,
-    storeCosignatures: writes.storeCosignatures,
-    keepPolicyRevision: writes.keepPolicyRevision,
-    firstUse: counters.firstUse,
-    takePortion: counters.takePortion,
-    giveBackPortion: counters.giveBackPortion,
-    check: writes.check,
     async close() {
       await pool.close();
       anchor?.close();

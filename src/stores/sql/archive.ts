@@ -22,7 +22,7 @@ import { lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "./found-regi
 import { toIdempotencyRow } from "./idempotency-records.ts";
 import { headOfTenant, isTimeAccepted, openingIn, readTiles, type StoredHead, visibleOpening } from "./log-rows.ts";
 import { type Database, type Queries, type Statement, throughAll, translated } from "./queries.ts";
-import { StoreReader } from "./reader.ts";
+import { storeReader } from "./reader.ts";
 import { indexOf } from "./search-index.ts";
 import { emptiedSegments, rowsInSegments } from "./search-segments.ts";
 import { orphanRow, orphanRowQueries } from "./store-checks.ts";
@@ -75,7 +75,7 @@ export function archiveOver(source: ArchiveSource): StoreArchive {
     query: source.query.bind(source),
     snapshot: <R>(work: (of: Queries) => Promise<R>) => work(source),
   };
-  const reader = throughAll(new StoreReader(database), (work) => translated(source, work));
+  const reader = throughAll(storeReader(database), (work) => translated(source, work));
 
   async function* entriesBy(statement: Statement, { tenantId }: LogState, first: number, end: number) {
     for (let next = first; next < end; ) {
@@ -152,15 +152,8 @@ export function archiveOver(source: ArchiveSource): StoreArchive {
   };
   const { rawTile, ...rest } = throughAll(others, (work) => translated(source, work));
   return {
+    ...reader,
     ...rest,
-    find: reader.find,
-    policyRevision: reader.policyRevision,
-    logs: reader.logs,
-    proven: reader.proven,
-    search: reader.search,
-    tile: reader.tile,
-    consistencyProof: reader.consistencyProof,
-    cosignatures: reader.cosignatures,
     log: (head) => ({
       head,
       entries: () => entriesBy(walkFrom, head, 0, Number.MAX_SAFE_INTEGER),

@@ -85,18 +85,14 @@ export async function translated<Result>(
 }
 
 /** Runs every method of an object through a function, such as one that translates errors. */
-export function throughAll<Target extends object>(
-  target: Target,
+export function throughAll<Methods extends object>(
+  methods: Methods,
   through: (work: () => Promise<unknown>) => Promise<unknown>,
-): Target {
-  return new Proxy(target, {
-    get:
-      (of, name) =>
-      (...args: unknown[]) => {
-        const method = Reflect.get(of, name) as (...args: unknown[]) => Promise<unknown>;
-        return through(async () => method.apply(of, args));
-      },
+): Methods {
+  const all = Object.entries(methods).map(([name, method]) => {
+    return [name, (...args: unknown[]) => through(async () => method(...args))];
   });
+  return Object.fromEntries(all) as Methods;
 }
 
 /** A statement on rows of one tenant, which a cluster runs on the tenant's node, and the same on rows of many. */

@@ -43,94 +43,96 @@ export interface ReadDatabase extends Queries {
   snapshot<Result>(work: (queries: Queries) => Promise<Result>, tenantId: string): Promise<Result>;
 }
 
-/** All reject with `DamagedError` if stored data does not verify, with an error of the driver otherwise. */
-export class StoreReader {
-  readonly #database: ReadDatabase;
-  readonly #noted: Statement | undefined;
+/**
+ * Reads of a store. All reject with `DamagedError` if stored data does not verify, with an error of the driver otherwise.
+ * @param noted see `lookAtRegistrations`
+ */
+export function storeReader(database: ReadDatabase, noted?: Statement) {
+  return {
+    /** Finds, opens and verifies a record. */
+    async find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
+      const [row] = (await database.query(findRecord, [tenantId, recordId])).rows;
+      if (row === undefined) return "unknown";
+      if (row.opening === null) return "erased";
+      const { leaf, sealed, opening } = row as unknown as EntryRow;
+      return openStoredRecord(`record ${recordId}`, leaf, sealed, opening);
+    },
 
-  /** @param noted see `lookAtRegistrations` */
-  constructor(database: ReadDatabase, noted?: Statement) {
-    this.#database = database;
-    this.#noted = noted;
-  }
+    async proven(name: LogName, tree: StoredTree, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased"> {
+      const head = await headByName(database, name);
+      const [row] = head === undefined ? [] : (await database.query(findRecord, [head.tenantId, recordId])).rows;
+      if (head === undefined || row === undefined || (row.leaf_index as number) >= tree.size) return "unknown";
+      if (row.opening === null) return "erased";
+      const what = `record ${recordId}`;
+      const { leaf_index: leafIndex, leaf, sealed, opening } = row as unknown as EntryRow;
+      const record = openStoredBytes(what, leaf, sealed, opening);
+      const recordedAt = readLeaf(what, leaf).recorded_at;
+      const logged = { recordId, leafIndex, recordedAt, leaf, opening, record };
+      return committedRecord(logged, await readTree(database, head.tenantId, tree.size, [leafIndex]), tree);
+    },
 
-  /** Finds, opens and verifies a record. */
-  async find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
-    const [row] = (await this.#database.query(findRecord, [tenantId, recordId])).rows;
-    if (row === undefined) return "unknown";
-    if (row.opening === null) return "erased";
-    const { leaf, sealed, opening } = row as unknown as EntryRow;
-    return openStoredRecord(`record ${recordId}`, leaf, sealed, opening);
-  }
+    /** In one snapshot: a rebuild that ends meanwhile would remove the index that the search reads. */
+    search(query: SearchQuery): Promise<SearchPage> {
+      return database.snapshot((queries) => searchRecords(queries, query), query.tenantId);
+    },
 
-  async proven(name: LogName, tree: StoredTree, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased"> {
-    const head = await headByName(this.#database, name);
-    const [row] = head === undefined ? [] : (await this.#database.query(findRecord, [head.tenantId, recordId])).rows;
-    if (head === undefined || row === undefined || (row.leaf_index as number) >= tree.size) return "unknown";
-    if (row.opening === null) return "erased";
-    const what = `record ${recordId}`;
-    const { leaf_index: leafIndex, leaf, sealed, opening } = row as unknown as EntryRow;
-    const record = openStoredBytes(what, leaf, sealed, opening);
-    const recordedAt = readLeaf(what, leaf).recorded_at;
-    const logged = { recordId, leafIndex, recordedAt, leaf, opening, record };
-    return committedRecord(logged, await readTree(this.#database, head.tenantId, tree.size, [leafIndex]), tree);
-  }
+    async policyRevision(revision: string): Promise<string | undefined> {
+      return (await database.query(findRevision, [revision])).rows[0]?.content as string | undefined;
+    },
 
-  /** In one snapshot: a rebuild that ends meanwhile would remove the index that the search reads. */
-  search(query: SearchQuery): Promise<SearchPage> {
-    return this.#database.snapshot((queries) => searchRecords(queries, query), query.tenantId);
-  }
+    lookAtRegistrations(tenantId: TenantId, names: readonly string[]): Promise<RegistrationsLook> {
+      return database.snapshot((queries) => lookAtRegistrations(queries, tenantId, names, noted), tenantId);
+    },
 
-  async policyRevision(revision: string): Promise<string | undefined> {
-    return (await this.#database.query(findRevision, [revision])).rows[0]?.content as string | undefined;
-  }
+    cosignatures(): Promise<readonly StoredCosignature[]> {
+      return readCosignatures(database);
+    },
 
-  lookAtRegistrations(tenantId: TenantId, names: readonly string[]): Promise<RegistrationsLook> {
-    return this.#database.snapshot((queries) => lookAtRegistrations(queries, tenantId, names, this.#noted), tenantId);
-  }
+    async logs(): Promise<readonly LogState[]> {
+      return (await heads(database)).map(stateOf);
+    },
 
-  cosignatures(): Promise<readonly StoredCosignature[]> {
-    return readCosignatures(this.#database);
-  }
+    async log(name: LogName): Promise<LogState | undefined> {
+      const head = await headByName(database, name);
+      return head && stateOf(head);
+    },
 
-  async logs(): Promise<readonly LogState[]> {
-    return (await heads(this.#database)).map(stateOf);
-  }
+    async tile(name: LogName, { level, index, width }: TileName): Promise<Uint8Array | undefined> {
+      const head = await headByName(database, name);
+      if (head === undefined) return undefined;
+      const { tenantId, origin, size } = head;
+      const first = index * tileWidth;
+      if (first + width > (level === "entries" ? size : hashesOnLevel(level, size))) return undefined;
+      if (level === "entries") {
+        const { rows } = await database.query(leavesOf, [tenantId, first, first + width]);
+        if (rows.length === width) return encodeEntries(rows.map(({ leaf }) => leaf as Uint8Array));
+      } else {
+        const bytes = (await readTiles(database, tenantId, [{ level, index }]))(level, index);
+        if (bytes !== undefined && bytes.length >= width * hashBytes) return bytes.subarray(0, width * hashBytes);
+      }
+      throw new DamagedError(`log ${origin}: tile ${index} of level ${level} is missing or short`);
+    },
 
-  async log(name: LogName): Promise<LogState | undefined> {
-    const head = await headByName(this.#database, name);
-    return head && stateOf(head);
-  }
+    async consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined> {
+      const head = await headByName(database, name);
+      if (head === undefined || first > second || second > head.size) return undefined;
+      const tree = await readTree(database, head.tenantId, second, [Math.max(0, first - 1)]);
+      return tree.consistencyProof(first);
+    },
 
-  async tile(name: LogName, { level, index, width }: TileName): Promise<Uint8Array | undefined> {
-    const head = await headByName(this.#database, name);
-    if (head === undefined) return undefined;
-    const { tenantId, origin, size } = head;
-    const first = index * tileWidth;
-    if (first + width > (level === "entries" ? size : hashesOnLevel(level, size))) return undefined;
-    if (level === "entries") {
-      const { rows } = await this.#database.query(leavesOf, [tenantId, first, first + width]);
-      if (rows.length === width) return encodeEntries(rows.map(({ leaf }) => leaf as Uint8Array));
-    } else {
-      const bytes = (await readTiles(this.#database, tenantId, [{ level, index }]))(level, index);
-      if (bytes !== undefined && bytes.length >= width * hashBytes) return bytes.subarray(0, width * hashBytes);
-    }
-    throw new DamagedError(`log ${origin}: tile ${index} of level ${level} is missing or short`);
-  }
-
-  async consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined> {
-    const head = await headByName(this.#database, name);
-    if (head === undefined || first > second || second > head.size) return undefined;
-    const tree = await readTree(this.#database, head.tenantId, second, [Math.max(0, first - 1)]);
-    return tree.consistencyProof(first);
-  }
-
-  async multiProof(name: LogName, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined> {
-    const head = await headByName(this.#database, name);
-    if (head === undefined || size > head.size) return undefined;
-    return (await readTree(this.#database, head.tenantId, size, leafIndices)).multiProof(leafIndices);
-  }
+    async multiProof(
+      name: LogName,
+      size: number,
+      leafIndices: readonly number[],
+    ): Promise<readonly Hash[] | undefined> {
+      const head = await headByName(database, name);
+      if (head === undefined || size > head.size) return undefined;
+      return (await readTree(database, head.tenantId, size, leafIndices)).multiProof(leafIndices);
+    },
+  };
 }
+
+export type StoreReader = ReturnType<typeof storeReader>;
 
 function stateOf({ tenantId, origin, size, root }: LogState): LogState {
   return { tenantId, origin, size, root };

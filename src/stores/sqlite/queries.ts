@@ -14,7 +14,7 @@ import type {
   Transaction,
   Value,
 } from "../sql/queries.ts";
-import { StoreReader } from "../sql/reader.ts";
+import { storeReader } from "../sql/reader.ts";
 import type { Table } from "../sql/tables.ts";
 import { toReported } from "./errors.ts";
 import { notedRegistrations } from "./noted-erasures.ts";
@@ -135,34 +135,26 @@ export function transactOn<Result>(
   });
 }
 
-/** Reads records, on a connection that hides erased records (`hideErased`). */
-export class SqliteReader extends StoreReader {
-  readonly #connection: SqliteConnection;
-
-  /** The reader owns the connection, and closes it. */
-  constructor(connection: SqliteConnection) {
-    const queries = new SqliteQueries(connection);
-    const snapshot = async <Result>(work: (queries: Queries) => Promise<Result>) => {
-      connection.exec("BEGIN");
-      try {
-        return await work(queries);
-      } finally {
-        if (connection.isTransaction) connection.exec("COMMIT");
-      }
-    };
-    super({ query: (statement, values) => queries.query(statement, values), snapshot }, notedRegistrations);
-    this.#connection = connection;
-  }
-
-  /** Rejects when the file cannot be read. */
-  async probe(): Promise<void> {
-    readStoreId(this.#connection);
-  }
-
-  close(): void {
-    this.#connection.close();
-  }
+/** Reads records, on a connection that hides erased records (`hideErased`), which it closes. */
+export function sqliteReader(connection: SqliteConnection) {
+  const queries = new SqliteQueries(connection);
+  const snapshot = async <Result>(work: (queries: Queries) => Promise<Result>) => {
+    connection.exec("BEGIN");
+    try {
+      return await work(queries);
+    } finally {
+      if (connection.isTransaction) connection.exec("COMMIT");
+    }
+  };
+  return {
+    ...storeReader({ query: queries.query.bind(queries), snapshot }, notedRegistrations),
+    /** Rejects when the file cannot be read. */
+    probe: async () => void readStoreId(connection),
+    close: () => connection.close(),
+  };
 }
+
+export type SqliteReader = ReturnType<typeof sqliteReader>;
 
 function insertionInto({ name, columns, onConflict = "" }: Table): string {
   const names = Object.keys(columns);

@@ -19,7 +19,7 @@ import {
 } from "./file-identity.ts";
 import { hideErased, readNotedErasures } from "./noted-erasures.ts";
 import type { NumberedRequest, WorkerAnswer, WorkerData, WorkerMessage } from "./protocol.ts";
-import { SqliteReader } from "./queries.ts";
+import { type SqliteReader, sqliteReader } from "./queries.ts";
 import { SqliteWriter } from "./writer.ts";
 
 const data = workerData as WorkerData;
@@ -81,7 +81,7 @@ function openStore(): Served {
 function openReader(connection: SqliteConnection): SqliteReader {
   const open = (options: Parameters<typeof OpenConnection>[0]) => openConnection(options, connectionData);
   hideErased(connection, readNotedErasures(connection, anchorPath, open));
-  return new SqliteReader(connection);
+  return sqliteReader(connection);
 }
 
 /** The file is the writer's: a call fails if the file is gone, whatever was read. */

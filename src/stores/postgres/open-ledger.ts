@@ -1,15 +1,12 @@
 /** Opens the ledger of a deployment on PostgreSQL. */
 import { resolve } from "node:path";
-import type { Clock } from "../../base/clock.ts";
-import type { RandomFill } from "../../base/ids.ts";
 import { systemTimers, type Timers } from "../../base/timers.ts";
-import { type LedgerEvents, ledgerOver } from "../../ledger/append/ledger.ts";
+import { ledgerOver } from "../../ledger/append/ledger.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/limits.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
-import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import { openAnchor, type SqliteAnchor } from "../files/anchor.ts";
-import type { ServiceStores, StoreLogger } from "../sql/backend.ts";
+import type { ServiceMachine, ServiceStores } from "../sql/backend.ts";
 import { findUndone } from "../sql/erasure.ts";
 import { KeyRing } from "../sql/key-ring.ts";
 import { SigningKeysOfStore } from "../sql/signing-keys.ts";
@@ -22,21 +19,15 @@ import { isDistributed } from "./schema/distribute.ts";
 import { postgresStore } from "./store.ts";
 
 /** Options of the ledger. The database must have this program's schema; the key is made if the store is empty. */
-export interface PostgresLedgerOptions extends ConnectionSettings {
+export interface PostgresLedgerOptions extends ConnectionSettings, ServiceMachine {
   /** Path of the file of the keys that sign checkpoints, the same one on every replica. */
   readonly keyPath: string;
   /** Path of the anchor, for the replicas of one machine; without one, a restored older store goes undetected. */
   readonly anchorPath?: string | undefined;
   /** Prefix of a log's origin, before its random part, such as `ledger.example.org/logs`. */
   readonly originPrefix: string;
-  readonly clock: Clock;
-  readonly random: RandomFill;
   /** Default: the runtime's. */
   readonly timers?: Timers;
-  readonly logger?: StoreLogger;
-  /** Makes the anchor that replicas share over the network, if there is one. */
-  readonly openAnchor?: OpenSharedAnchor | undefined;
-  readonly events?: LedgerEvents | undefined;
   /** Bounds of the queues and batches. Writes in flight leave two connections to readers. */
   readonly limits?: Partial<AppenderLimits>;
   /** Default 10. */

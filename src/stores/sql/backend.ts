@@ -62,10 +62,10 @@ export interface ServiceSettings {
 export interface ServiceMachine {
   readonly clock: Clock;
   readonly random: RandomFill;
-  readonly logger: StoreLogger;
+  readonly logger?: StoreLogger;
   /** Makes an anchor that is asked over the network, such as witnesses. */
-  readonly openAnchor: OpenSharedAnchor | undefined;
-  readonly events?: LedgerEvents;
+  readonly openAnchor?: OpenSharedAnchor | undefined;
+  readonly events?: LedgerEvents | undefined;
 }
 
 /** Messages of a running store for the operator. */

@@ -2,32 +2,23 @@
 import { realpathSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
-import type { Clock } from "../../base/clock.ts";
-import type { RandomFill } from "../../base/ids.ts";
-import { type LedgerEvents, ledgerOver, type ServiceLedger } from "../../ledger/append/ledger.ts";
+import { ledgerOver, type ServiceLedger } from "../../ledger/append/ledger.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/limits.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
-import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
-import type { ServiceStores, StoreLogger } from "../sql/backend.ts";
+import type { ServiceMachine, ServiceStores } from "../sql/backend.ts";
 import { KeyRing } from "../sql/key-ring.ts";
 import { type OpenedFile, openedFile } from "./file-identity.ts";
 import type { StorePaths } from "./paths.ts";
 import { prepareStore } from "./prepare.ts";
 import type { WorkerData } from "./protocol.ts";
-import { openSqliteStore, type StoreThreads } from "./store.ts";
+import { sqliteStore } from "./store.ts";
 import { StoreThread, type ThreadLimits } from "./thread.ts";
 
 /** Options of the ledger. Missing files and directories are created; the key only for an empty store and anchor. */
-export interface SqliteLedgerOptions extends StorePaths {
+export interface SqliteLedgerOptions extends StorePaths, ServiceMachine {
   /** Prefix of a log's origin, before its random part, such as `ledger.example.org/logs`. */
   readonly originPrefix: string;
-  readonly clock: Clock;
-  readonly random: RandomFill;
-  readonly logger?: StoreLogger;
-  /** Makes an anchor in addition to the file, such as witnesses. */
-  readonly openAnchor?: OpenSharedAnchor | undefined;
-  readonly events?: LedgerEvents | undefined;
   /** Bounds of the queues and batches; default `defaultAppenderLimits`. */
   readonly limits?: Partial<AppenderLimits>;
   /** How long a write waits for another process. Default 1,000 ms, so that readiness reports in time. */
@@ -63,7 +54,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Se
  * `store_unavailable` or a file system error if it cannot be opened.
  */
 export async function openSqliteStores(options: SqliteLedgerOptions): Promise<ServiceStores> {
-  const { originPrefix, clock, random, logger } = options;
+  const { originPrefix, clock, random, logger, openAnchor, events } = options;
   requireOriginPrefix(originPrefix);
   const path = resolve(options.path);
   const anchorPath = resolve(options.anchorPath);
@@ -97,7 +88,22 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Se
     searcher: thread("searcher"),
     checkpointer,
   };
-  return openStores(threads, keys, options);
+  const store = sqliteStore({ threads, clock, random, keys });
+  try {
+    writer.start();
+    await writer.ready;
+    const anchor = await openAnchor?.(store, keys);
+    const gatherTurns = availableParallelism() === 1 ? gatherTurnsOnOneCore : 0;
+    const ledger = ledgerOver(store, keys, {
+      ...{ anchor, events },
+      limits: { ...defaultAppenderLimits, gatherTurns, ...options.limits },
+    });
+    // One file has one writer: it is stuck for all tenants or for none.
+    return { ledger, shared: store, stuck: () => [] };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
 }
 
 /** Copies the write-ahead log into the file in another thread than the writer's, once at a time. */
@@ -112,23 +118,4 @@ function checkpointing(checkpointer: StoreThread): (files: readonly OpenedFile[]
     // After a failure the log stays longer, up to a length at which the writer copies it.
     checkpointer.call({ call: "checkpoint", args: [files] }).then(ended, ended);
   };
-}
-
-async function openStores(
-  threads: StoreThreads,
-  keys: KeyRing,
-  { clock, random, openAnchor, events, limits }: SqliteLedgerOptions,
-): Promise<ServiceStores> {
-  const store = await openSqliteStore({ threads, clock, random, keys });
-  const anchor = await openAnchor?.(store, keys).catch(async (error: unknown) => {
-    await store.close();
-    throw error;
-  });
-  const gatherTurns = availableParallelism() === 1 ? gatherTurnsOnOneCore : 0;
-  const ledger = ledgerOver(store, keys, {
-    ...{ anchor, events },
-    limits: { ...defaultAppenderLimits, gatherTurns, ...limits },
-  });
-  // One file has one writer: it is stuck for all tenants or for none.
-  return { ledger, shared: store, stuck: () => [] };
 }

@@ -32,21 +32,7 @@ export type StoreThreads = Readonly<Record<WorkerData["role"], StoreThread>>;
 /** Shared by all processes on the file. */
 export type SqliteStore = LedgerStore & ReplayStore & PortionCounters;
 
-/** Starts the thread that writes, on a migrated file, and waits for it. Rejects if it cannot open the file. */
-export async function openSqliteStore(options: SqliteStoreOptions): Promise<SqliteStore> {
-  const store = storeOver(options);
-  const { writer } = options.threads;
-  try {
-    writer.start();
-    await writer.ready;
-    return store;
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
-}
-
-function storeOver({ threads, clock, random, keys }: SqliteStoreOptions): SqliteStore {
+export function sqliteStore({ threads, clock, random, keys }: SqliteStoreOptions): SqliteStore {
   const writer: Remote<SqliteWriter> = remote((request) => threads.writer.call(request));
   const reader: Remote<SqliteReader> = remote((request) => threads.reader.call(request));
   const searcher: Remote<SqliteReader> = remote((request) => threads.searcher.call(request));

@@ -1,6 +1,7 @@
 /** Distributes the tables over the nodes of a Citus cluster, so that all rows of a tenant are on one node. */
 import { IncompatibleStoreError } from "../../files/errors.ts";
 import type { Queries, Row } from "../../sql/queries.ts";
+import { tables } from "../../sql/tables.ts";
 
 /** Tables by how Citus distributes them: see https://docs.citusdata.com/en/stable/develop/reference_ddl.html */
 interface Placement {
@@ -18,22 +19,7 @@ interface Placement {
 }
 
 export const placement: Placement = {
-  byTenant: [
-    "log_heads",
-    "entries",
-    "openings",
-    "tiles",
-    "kept_answers",
-    "erasures",
-    "legal_holds",
-    "search_keys",
-    "search_segments",
-    "artifact_keys",
-    "registered_artifacts",
-    "cosignatures",
-    "proof_uses",
-    "attempts",
-  ],
+  byTenant: Object.values(tables).map(({ name }) => name),
   byKey: { log_names: "name" },
   everywhere: ["schema_migrations", "signing_keys", "policy_revisions"],
   onCoordinator: ["store", "store_copy"],

@@ -6,7 +6,6 @@ import type {
   AnchorFinding,
   Companions,
   IdempotencyRow,
-  OrphanRow,
   RegistrationRows,
   SearchRows,
   StoreArchive,
@@ -18,14 +17,14 @@ import { SqliteAnchor } from "../files/anchor.ts";
 import { DamagedError } from "../files/errors.ts";
 import { findAnchorProblems } from "./anchoring.ts";
 import { allHolds, findUndone, previewErasure } from "./erasure.ts";
-import { lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "./found-registrations.ts";
+import { toRegistrationRow } from "./found-registrations.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
 import { headOfTenant, isTimeAccepted, openingIn, readTiles, type StoredHead, visibleOpening } from "./log-rows.ts";
 import { type Database, type Queries, type Statement, throughAll, translated } from "./queries.ts";
 import { storeReader } from "./reader.ts";
 import { indexOf } from "./search-index.ts";
 import { emptiedSegments, rowsInSegments } from "./search-segments.ts";
-import { orphanRow, orphanRowQueries } from "./store-checks.ts";
+import { findOrphanRows } from "./store-checks.ts";
 
 const entriesOf = (name: string, opening: string): Statement => ({
   name,
@@ -44,9 +43,6 @@ const signingKeys: Statement = {
   name: "signing_keys",
   text: "SELECT public_key FROM signing_keys WHERE $1::integer IS NULL OR position <= $1::integer ORDER BY position",
 };
-const orphanRows = orphanRowQueries("/*main.*/").map(
-  ([table, text]) => [table, { name: `stray_${table}`, text }] as const,
-);
 
 /** Entries in memory at a time, each a few KiB, 1 MiB at most. */
 const entriesEach = 256;
@@ -136,12 +132,7 @@ export function archiveOver(source: ArchiveSource): StoreArchive {
       const { rows } = await source.query(signingKeys, [stored?.keyPosition ?? null]);
       return rows.map(({ public_key }) => public_key as Uint8Array);
     },
-    async orphanRows() {
-      const found: OrphanRow[] = [];
-      for (const [table, statement] of orphanRows)
-        found.push(...(await source.query(statement, [])).rows.map((row) => orphanRow(table, row)));
-      return found;
-    },
+    orphanRows: () => findOrphanRows(source),
     undoneErasures() {
       // The notes come first: an erasure is in the store before its anchor notes it.
       const noted = source.notedErasures();
@@ -191,7 +182,16 @@ const registrationsWithin: Statement = {
   text: `SELECT leaf_index, artifact, relied_on FROM registered_artifacts
           WHERE tenant_id = $1 AND leaf_index >= $2 AND leaf_index < $3`,
 };
-const lastRegistration: Statement = { name: "last_registration", text: lastLeafSql("$1", "$2") };
+/** Looks into the index twice, however many rows there are. */
+const lastRegistration: Statement = {
+  name: "last_registration",
+  text: `SELECT max(leaf_index) AS leaf_index FROM
+           (SELECT max(leaf_index) AS leaf_index FROM registered_artifacts
+             WHERE tenant_id = $1 AND artifact = $2 AND relied_on = 0
+             UNION ALL
+            SELECT max(leaf_index) AS leaf_index FROM registered_artifacts
+             WHERE tenant_id = $1 AND artifact = $2 AND relied_on = 1) AS lasts`,
+};
 const registrationsOf: Statement = {
   name: "registrations_of",
   text: `SELECT registered.artifact, registered.relied_on, entries.leaf_index, record_id, leaf, sealed, ${visibleOpening}
@@ -232,12 +232,20 @@ async function registrationRows(queries: Queries, { tenantId, registeredTo }: St
     key: row?.key as Uint8Array | undefined,
     indexedTo: registeredTo,
     within: async (first, end) =>
-      (await queries.query(registrationsWithin, [tenantId, first, end])).rows.map(toRegistrationRowOfLeaf),
+      (await queries.query(registrationsWithin, [tenantId, first, end])).rows.map((row) => ({
+        leafIndex: row.leaf_index as number,
+        artifact: row.artifact as Uint8Array,
+        isReliedOn: row.relied_on === 1,
+      })),
     lastOf: async (artifact) => {
       const [row] = (await queries.query(lastRegistration, [tenantId, artifact])).rows;
       return (row?.leaf_index as number | null | undefined) ?? undefined;
     },
-    of: async (artifact) => (await queries.query(registrationsOf, [tenantId, artifact])).rows.map(toAuditedRow),
+    of: async (artifact) =>
+      (await queries.query(registrationsOf, [tenantId, artifact])).rows.map((row) => {
+        const { opening, ...entry } = toRegistrationRow(row);
+        return { ...entry, opening: opening ?? undefined, isReliedOn: row.relied_on === 1 };
+      }),
   };
 }
 

@@ -2,7 +2,6 @@
 import type { RecordId } from "../../base/ids.ts";
 import { storedArtifact, unreadableName } from "../../ledger/artifacts/registration-index.ts";
 import { maxReliedOn, type Registration, registrationsOf } from "../../ledger/artifacts/registrations.ts";
-import type { RegistrationRowOfLeaf, StoredEntry } from "../../ledger/ports/archive.ts";
 import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
 import { DamagedError } from "../files/errors.ts";
 import { openStoredRecord } from "./stored-record.ts";
@@ -23,12 +22,6 @@ export interface RegistrationRow {
 /** Bound of the rows that are read of one artifact. */
 export const maxRows = maxReliedOn + 1;
 
-/** Converts a row of the index; every kind of store has the same columns. */
-export function toRegistrationRowOfLeaf(row: Readonly<Record<string, unknown>>): RegistrationRowOfLeaf {
-  const { leaf_index, artifact, relied_on } = row;
-  return { leafIndex: leaf_index as number, artifact: artifact as Uint8Array, isReliedOn: relied_on === 1 };
-}
-
 /** Converts a relied-on row with its record; every kind of store has the same columns. */
 export function toRegistrationRow(row: Readonly<Record<string, unknown>>): RegistrationRow {
   return {
@@ -40,23 +33,6 @@ export function toRegistrationRow(row: Readonly<Record<string, unknown>>): Regis
     opening: row.opening as Uint8Array | null,
     isCut: Boolean(row.is_cut),
   };
-}
-
-export function toAuditedRow(row: Readonly<Record<string, unknown>>): StoredEntry & { readonly isReliedOn: boolean } {
-  const { opening, isCut: _, ...others } = toRegistrationRow(row);
-  return { ...others, opening: opening ?? undefined, isReliedOn: row.relied_on === 1 };
-}
-
-/**
- * Returns SQL that finds the last leaf of an artifact, for every kind of store. It looks into the index twice, however
- * many rows there are.
- * @param tenant expression for the tenant, like the artifact
- */
-export function lastLeafSql(tenant: string, artifact: string): string {
-  const last = (reliedOn: number) =>
-    `SELECT max(leaf_index) AS leaf_index FROM registered_artifacts
-      WHERE tenant_id = ${tenant} AND artifact = ${artifact} AND relied_on = ${reliedOn}`;
-  return `SELECT max(leaf_index) AS leaf_index FROM (${last(0)} UNION ALL ${last(1)}) AS lasts`;
 }
 
 export interface RegistrationsLook {
@@ -73,7 +49,7 @@ export interface RegistrationsLook {
  * @param rows of this artifact, in the order of the log, at most `maxRows`
  * @throws DamagedError if a record does not verify, or is of another artifact
  */
-export function foundRegistrations(name: string, rows: readonly RegistrationRow[]): ArtifactRegistrations {
+function foundRegistrations(name: string, rows: readonly RegistrationRow[]): ArtifactRegistrations {
   if (rows.some(({ isCut }) => isCut)) return "too_many";
   if (rows.some(({ opening }) => opening === null)) return "erased";
   if (rows.length > maxReliedOn) return "too_many";
@@ -85,15 +61,10 @@ export function foundRegistrations(name: string, rows: readonly RegistrationRow[
   });
 }
 
-/** Returns the names, and the name of unreadable registrations, which could be of any of them. */
-export function namesToLookAt(names: readonly string[]): readonly string[] {
-  return [unreadableName, ...names];
-}
-
 /**
  * Returns what was found under each of the names.
  *
- * @param rowsOf returns the rows of the artifact with a name, at most `maxRows`, for each of `namesToLookAt`
+ * @param rowsOf returns the rows of the artifact with a name, at most `maxRows`, for `unreadableName`, and for each of the names
  * @throws DamagedError as `foundRegistrations`, and if an unreadable registration may be of any artifact
  */
 export function foundByName(

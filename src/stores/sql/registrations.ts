@@ -22,7 +22,6 @@ import {
   type MissingRegistrations,
   maxRows,
   missingRegistrations,
-  namesToLookAt,
   type RegistrationRow,
   type RegistrationsLook,
   rowBytes,
@@ -146,7 +145,7 @@ export async function lookAtRegistrations(
     const { rows } = await queries.query(lookAt, values);
     return [...rows, ...(noted === undefined ? [] : (await queries.query(noted, values)).rows)].map(toRegistrationRow);
   };
-  const asked = namesToLookAt(names);
+  const asked = [unreadableName, ...names];
   const found = await Promise.all(asked.map(rowsOf));
   return {
     size: (head?.size ?? 0) as number,

@@ -1,7 +1,9 @@
 /** Checks that every kind of store shares. */
+import type { TenantId } from "../../base/ids.ts";
 import type { OrphanRow } from "../../ledger/ports/archive.ts";
 import type { TimedLog } from "../../ledger/ports/store.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
+import type { Queries } from "./queries.ts";
 
 /** Bound of the rows named per table. */
 const maxNamed = 16;
@@ -11,32 +13,31 @@ const recordName = "own.tenant_id, 'record ' || own.record_id AS name";
 const behindHead = "LEFT JOIN log_heads USING (tenant_id) WHERE size IS NULL OR leaf_index >= size";
 const withoutEntry = "AS own LEFT JOIN entries USING (tenant_id, record_id) WHERE entries.leaf_index IS NULL";
 
-/**
- * Returns queries for orphan rows of each table, in SQL for every kind of store.
- *
- * @param prefix schema of the tables and a dot, if views hide them
- */
-export function orphanRowQueries(prefix: string): readonly (readonly [table: string, sql: string])[] {
-  const queries = {
-    entries: `SELECT ${leafName} FROM entries ${behindHead}`,
-    openings: `SELECT ${recordName} FROM ${prefix}openings ${withoutEntry}`,
-    erasures: `SELECT ${recordName} FROM erasures ${withoutEntry}`,
-    legal_holds: `SELECT ${recordName} FROM legal_holds ${withoutEntry} AND own.record_id <> ''`,
-    kept_answers: `SELECT ${leafName} FROM kept_answers ${behindHead}`,
-    search_segments: `SELECT tenant_id, 'leaf ' || (end_leaf - 1) AS name
-                        FROM search_segments LEFT JOIN log_heads USING (tenant_id)
-                       WHERE size IS NULL OR end_leaf > size`,
-    registered_artifacts: `SELECT DISTINCT ${leafName} FROM registered_artifacts ${behindHead}`,
-    // A tile exists from its first whole hash on, which is of 256^level leaves. No log has leaves for level 7.
-    tiles: `SELECT tenant_id, 'tile ' || tile_index || ' of level ' || level AS name
-              FROM tiles LEFT JOIN log_heads USING (tenant_id)
-             WHERE size IS NULL OR level > 6 OR size < ((tile_index * 256 + 1) << (8 * level))`,
-  };
-  return Object.entries(queries).map(([table, sql]) => [table, `${sql} ORDER BY tenant_id, name LIMIT ${maxNamed}`]);
-}
+const orphanRows = {
+  entries: `SELECT ${leafName} FROM entries ${behindHead}`,
+  openings: `SELECT ${recordName} FROM /*main.*/openings ${withoutEntry}`,
+  erasures: `SELECT ${recordName} FROM erasures ${withoutEntry}`,
+  legal_holds: `SELECT ${recordName} FROM legal_holds ${withoutEntry} AND own.record_id <> ''`,
+  kept_answers: `SELECT ${leafName} FROM kept_answers ${behindHead}`,
+  search_segments: `SELECT tenant_id, 'leaf ' || (end_leaf - 1) AS name
+                      FROM search_segments LEFT JOIN log_heads USING (tenant_id)
+                     WHERE size IS NULL OR end_leaf > size`,
+  registered_artifacts: `SELECT DISTINCT ${leafName} FROM registered_artifacts ${behindHead}`,
+  // A tile exists from its first whole hash on, which is of 256^level leaves. No log has leaves for level 7.
+  tiles: `SELECT tenant_id, 'tile ' || tile_index || ' of level ' || level AS name
+            FROM tiles LEFT JOIN log_heads USING (tenant_id)
+           WHERE size IS NULL OR level > 6 OR size < ((tile_index * 256 + 1) << (8 * level))`,
+};
 
-export function orphanRow(table: string, row: Readonly<Record<string, unknown>>): OrphanRow {
-  return { tenantId: row.tenant_id as OrphanRow["tenantId"], table, name: row.name as string };
+/** Finds rows without a log. If a table has many, only some. */
+export async function findOrphanRows(queries: Queries): Promise<readonly OrphanRow[]> {
+  const found: OrphanRow[] = [];
+  for (const [table, sql] of Object.entries(orphanRows)) {
+    const statement = { name: `stray_${table}`, text: `${sql} ORDER BY tenant_id, name LIMIT ${maxNamed}` };
+    for (const { tenant_id, name } of (await queries.query(statement, [])).rows)
+      found.push({ tenantId: tenant_id as TenantId, table, name: name as string });
+  }
+  return found;
 }
 
 /** Throws `IncompatibleStoreError` if the schema has more steps than this program knows. */
@@ -54,19 +55,6 @@ const toleranceMs = 5 * 60_000;
 /** Whether the log's newest time is more than five minutes ahead of the clock. */
 export function isAhead({ lastRecordedAtMs }: Pick<TimedLog, "lastRecordedAtMs">, nowMs: number): boolean {
   return lastRecordedAtMs > nowMs + toleranceMs;
-}
-
-/** Selects a row if one of the last leaves, all of the head's time, accepts it. `at` locates a parameter. */
-export function acceptanceQuery(tenantId: string, at: (parameter: 2 | 3) => string): string {
-  return `SELECT 1 FROM entries WHERE tenant_id = ${tenantId} AND ${at(2)} > 0 AND leaf_index > coalesce(
-            (SELECT leaf_index FROM entries WHERE tenant_id = ${tenantId} AND ${at(3)} = 0
-              ORDER BY leaf_index DESC LIMIT 1), -1) LIMIT 1`;
-}
-
-/** The parameters. Text within a leaf has no unescaped quotation mark, so these match members only. */
-export function acceptanceValues({ tenantId, lastRecordedAtMs }: TimedLog) {
-  const time = `"recorded_at":"${new Date(lastRecordedAtMs).toISOString()}"`;
-  return [tenantId, Buffer.from('"kind":"clock_acceptance"'), Buffer.from(time)] as const;
 }
 
 /**

@@ -129,5 +129,5 @@ test("without an anchor there is nothing to differ from, and a log may be signed
 test("a database without the schema is refused", async () => {
   await begin(stores[1][1]);
   const target = targetOf(await server.createDatabase("empty"));
-  await expect(openPostgresArchive({ target, anchorPath: undefined, clock })).rejects.toThrow("run `migrate`");
+  await expect(openPostgresArchive({ target, anchorPath: undefined })).rejects.toThrow("run `migrate`");
 });

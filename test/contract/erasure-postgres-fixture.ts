@@ -8,7 +8,6 @@ import {
 import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import type { ErasureFixture } from "./erasure-suite.ts";
 import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
-import { manualClock } from "./ledger-records.ts";
 import type { RegistrationFixture } from "./registration-suite.ts";
 
 const backedUp = ["openings", "kept_answers", "search_segments"];
@@ -23,7 +22,7 @@ export function erasureFixture(fixture: PostgresFixture): ErasureFixture {
     ...fixture,
     overwrites: false,
     administration: (machine) => openPostgresAdministration({ target, anchorPath: undefined, ...machine }),
-    archive: () => openPostgresArchive({ target, anchorPath: undefined, clock: manualClock() }),
+    archive: () => openPostgresArchive({ target, anchorPath: undefined }),
     indexer: async ({ random }) =>
       new StoredSearchIndexer(await openPostgresDatabase({ target, anchorPath: undefined }), {
         random,

@@ -92,7 +92,6 @@ describe("a server", () => {
         target: fixture.target,
         poolSize: 1,
         timeoutMs: 1_000,
-        clock,
         timers: systemTimers,
       });
       const shown = async (name: string) =>

@@ -82,7 +82,7 @@ test.each(["ends a segment of the search index", "rebuilds the index"])(
 
 /** What an audit finds wrong with the one log there is, and with what stands beside it. */
 async function problemsOf(fixture: PostgresFixture, clock: Clock): Promise<readonly string[]> {
-  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined, clock });
+  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined });
   const [head] = await archive.logs();
   if (head === undefined) throw new Error("no log");
   const checks = companionChecks(await archive.companions(head), head, clock.now());

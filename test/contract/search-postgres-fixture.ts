@@ -6,17 +6,16 @@ import { openPostgresArchive, openPostgresDatabase } from "../../src/stores/post
 import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import { removeFromSegments } from "../../src/stores/sql/search-segments.ts";
 import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
-import { manualClock, seededRandom, tenant } from "./ledger-records.ts";
+import { seededRandom, tenant } from "./ledger-records.ts";
 import type { SearchFixture } from "./search-suite.ts";
 import { indexRows, settlePostgres } from "./settled-search.ts";
 
 export function searchFixture(fixture: PostgresFixture): SearchFixture {
   const { target, query } = fixture;
-  const clock = manualClock();
   const random = seededRandom("indexer");
   return {
     ...fixture,
-    archive: () => openPostgresArchive({ target, anchorPath: undefined, clock }),
+    archive: () => openPostgresArchive({ target, anchorPath: undefined }),
     indexer: async (pause) =>
       new StoredSearchIndexer(await openPostgresDatabase({ target, anchorPath: undefined }), { random, pause }),
     async loseKeys(tenantId) {

@@ -52,7 +52,7 @@ function nodeUrl(node: PostgresServer): string {
 
 /** Every log is audited from the first leaf to the last. */
 async function expectClean(): Promise<void> {
-  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined, clock });
+  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined });
   try {
     for (const head of await archive.logs())
       expect(await auditLog(archive.log(head))).toMatchObject({ leaves: head.size, root: head.root });

@@ -54,7 +54,7 @@ async function statementsOf(work: () => Promise<unknown>): Promise<readonly stri
 }
 
 async function expectSound(acknowledged: readonly (Appended & { readonly tenantId: TenantId })[]): Promise<void> {
-  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined, clock });
+  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined });
   try {
     for (const head of await archive.logs()) {
       expect(await auditLog(archive.log(head))).not.toHaveProperty("problem");

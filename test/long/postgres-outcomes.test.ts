@@ -43,7 +43,7 @@ async function expectSound(acknowledged: readonly Appended[], size: number): Pro
   await expectGapless(fixture, "alice", size);
   for (const { recordId } of acknowledged)
     expect(await stores.ledger.find(alice, recordId)).toMatchObject({ record_id: recordId });
-  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined, clock });
+  const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined });
   try {
     for (const head of await archive.logs()) expect(await auditLog(archive.log(head))).not.toHaveProperty("problem");
   } finally {

@@ -107,7 +107,7 @@ async function stopWriters(): Promise<readonly Appended[]> {
 /** On the server that the address leads to. */
 async function expectNothingLost(acknowledged: readonly Appended[]): Promise<void> {
   const target = { ...fixture.target, port: address.port };
-  const archive = await openPostgresArchive({ target, anchorPath: undefined, clock });
+  const archive = await openPostgresArchive({ target, anchorPath: undefined });
   try {
     await expectOneHistory(archive, acknowledged, fixture.verifier);
   } finally {

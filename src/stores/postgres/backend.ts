@@ -1,5 +1,4 @@
 /** PostgreSQL, for the service and its commands. */
-import { systemClock } from "../../base/clock.ts";
 import type { PostgresTarget } from "../../base/postgres-url.ts";
 import type { StoreBackend, StoreSettings } from "../sql/backend.ts";
 import { openPostgresStores } from "./open-ledger.ts";
@@ -18,7 +17,7 @@ export function postgresBackend(
         ...{ ...settings, poolSize, timeoutMs, keyPath: ledgerKey, originPrefix: ledgerOrigin },
         ...machine,
       }),
-    openArchive: () => openPostgresArchive({ ...settings, clock: systemClock }),
+    openArchive: () => openPostgresArchive(settings),
     openAdministration: (machine) => openPostgresAdministration({ ...settings, ...machine }),
     openDatabase: (purpose) => openPostgresDatabase(settings, purpose),
     async migrate({ random, distributed }) {

@@ -54,7 +54,7 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
   const { target, passwordFile, originPrefix, clock, random, logger } = options;
   const { poolSize = defaultPoolSize, timeoutMs = defaultTimeoutMs, timers = systemTimers } = options;
   requireOriginPrefix(originPrefix);
-  const pool = new ConnectionPool({ target, passwordFile, poolSize, timeoutMs, clock, timers, logger });
+  const pool = new ConnectionPool({ target, passwordFile, poolSize, timeoutMs, timers, logger });
   let anchor: SqliteAnchor | undefined;
   try {
     const anchorPath = options.anchorPath === undefined ? undefined : resolve(options.anchorPath);

@@ -1,17 +1,15 @@
 /** A database as operators' commands open it, beside running services. */
 import { resolve } from "node:path";
 import { Client } from "pg";
-import { type Clock, systemClock } from "../../base/clock.ts";
-import type { RandomFill } from "../../base/ids.ts";
 import { systemTimers } from "../../base/timers.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
-import { openAnchor } from "../files/anchor.ts";
+import { openAnchor, type SqliteAnchor } from "../files/anchor.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
-import { findAnchorProblems } from "../sql/anchoring.ts";
+import { readStoreId } from "../sql/anchoring.ts";
 import { archiveOver } from "../sql/archive.ts";
+import type { AdministrationMachine } from "../sql/backend.ts";
 import { readCopyState, requireServable } from "../sql/copy-state.ts";
 import { touch } from "../sql/log-statements.ts";
-import { LogTools } from "../sql/log-tools.ts";
 import type { Purpose, Queries, Statement, StoreDatabase, Transaction, Value } from "../sql/queries.ts";
 import { StoredRecordsAdministration } from "../sql/records-administration.ts";
 import type { Table } from "../sql/tables.ts";
@@ -38,17 +36,16 @@ async function clockMs(queries: Queries): Promise<number> {
   return (await queries.query(clockOfDatabase, [])).rows[0]?.now_ms as number;
 }
 
-export interface PostgresArchiveOptions extends ConnectionSettings {
+export interface PostgresPlace extends ConnectionSettings {
   /** Path of the anchor; undefined if there is none. */
   readonly anchorPath: string | undefined;
-  readonly clock: Clock;
 }
 
 /**
  * Opens a snapshot of the store. Rejects with `IncompatibleStoreError` if its schema is not this program's, with an
  * error of the driver if it cannot be read.
  */
-export async function openPostgresArchive(options: PostgresArchiveOptions): Promise<StoreArchive> {
+export async function openPostgresArchive(options: PostgresPlace): Promise<StoreArchive> {
   // Without timeouts: a walk over all logs is slow.
   const client = new Client(clientOptions(options, 0));
   // The next query reports the failure.
@@ -87,91 +84,38 @@ export async function openPostgresArchive(options: PostgresArchiveOptions): Prom
   }
 }
 
-/** Opens a pool on a store that may be written to. Rejects with `IncompatibleStoreError`, or an error of the driver. */
-async function openPool(
-  settings: ConnectionSettings,
-  clock: Clock,
-  poolSize: number,
-  purpose: Purpose,
-): Promise<ConnectionPool> {
+/** Bound of each wait of a copy. Long, because counting a large table is slow, and no gateway serves meanwhile. */
+const copyTimeoutMs = 600_000;
+
+/**
+ * Opens the database for a command. Rejects with `IncompatibleStoreError` for an unsuitable schema, for a store in a
+ * copy if the command has no part in it, and for a distributed source, since Citus has no triggers; with an error of the
+ * driver if it cannot be used.
+ */
+export async function openPostgresDatabase(
+  options: PostgresPlace,
+  purpose: Purpose = "upkeep",
+): Promise<StoreDatabase> {
   const isUpkeep = purpose === "upkeep";
-  const bounds = { poolSize, timeoutMs: isUpkeep ? timeoutMs : copyTimeoutMs };
-  const pool = new ConnectionPool({ ...settings, ...bounds, clock, timers: systemTimers });
+  const bounds = { poolSize: 2, timeoutMs: isUpkeep ? timeoutMs : copyTimeoutMs };
+  const pool = new ConnectionPool({ ...options, ...bounds, timers: systemTimers });
   try {
     await requireSchema(pool);
     if (isUpkeep) requireServable(await readCopyState(pool), "The database");
     if (purpose === "source" && (await isDistributed(pool)))
       throw new IncompatibleStoreError("The database is distributed: it cannot be sealed, and so is not copied.");
-    return pool;
   } catch (error) {
     await pool.close();
     throw error;
   }
-}
-
-export interface PostgresAdministrationOptions extends PostgresArchiveOptions {
-  readonly random: RandomFill;
-}
-
-/** Rejects with `IncompatibleStoreError` for an unsuitable schema or anchor, or an error of the driver. */
-export async function openPostgresAdministration(
-  options: PostgresAdministrationOptions,
-): Promise<StoredRecordsAdministration> {
-  const { clock, random } = options;
-  const pool = await openPool(options, clock, 2, "upkeep");
-  const anchorPath = options.anchorPath === undefined ? undefined : resolve(options.anchorPath);
-  const anchor = anchorPath === undefined ? undefined : openAnchor(anchorPath, timeoutMs);
-  const close = async () => {
-    await pool.close();
-    anchor?.close();
-  };
-  try {
-    const problems = anchor === undefined ? [] : await findAnchorProblems(pool, anchor, anchorPath as string);
-    const first = problems.find(({ tenantId }) => tenantId === undefined);
-    if (first !== undefined) throw new IncompatibleStoreError(`${first.message}: nothing may be appended.`);
-    return new StoredRecordsAdministration(
-      {
-        query: (statement, values) => pool.query(statement, values),
-        transact: (work, key) => pool.retrying(() => pool.transaction(work), key),
-        tools: new LogTools({ anchor, originPrefix: "", clock, random }),
-        // Beside PostgreSQL no anchor notes erasures: each has its leaf.
-        notedErasures: () => [],
-        noteErasures: () => {},
-        // The server overwrites deleted bytes when it reuses their space; it does not report when.
-        overwrite: async () => undefined,
-        toError,
-        close,
-      },
-      // Between two transactions others have their turn anyway.
-      { clock, random, pause: async () => {} },
-    );
-  } catch (error) {
-    await close();
-    throw error;
-  }
-}
-
-/** Bound of each wait of a copy. Long, because counting a large table is slow, and no gateway serves meanwhile. */
-const copyTimeoutMs = 600_000;
-
-/**
- * Opens the database for a command. Rejects like `openPostgresAdministration`, and with `IncompatibleStoreError` for a
- * distributed source, since Citus has no triggers.
- */
-export async function openPostgresDatabase(
-  options: Omit<PostgresArchiveOptions, "clock">,
-  purpose: Purpose = "upkeep",
-): Promise<StoreDatabase> {
-  const settings = { ...options, clock: systemClock };
-  const pool = await openPool(settings, systemClock, 1, purpose);
   return {
     query: (statement, values) => pool.query(statement, values),
-    transact: (work) => pool.retrying(() => pool.transaction(work)),
+    transact: (work, key) => pool.retrying(() => pool.transaction(work), key),
     toError,
     close: () => pool.close(),
     name: "The database",
     anchorPath: options.anchorPath,
-    openArchive: () => openPostgresArchive(settings),
+    openArchive: () => openPostgresArchive(options),
     clockMs: () => clockMs(pool),
     sizeBytes: async () => (await pool.query(databaseSize, [])).rows[0]?.size as number,
     insert: insertCopied,
@@ -191,6 +135,28 @@ export async function openPostgresDatabase(
       "INSERT INTO log_names (name, tenant_id) SELECT right(origin, 32), tenant_id FROM log_heads ON CONFLICT DO NOTHING",
     ],
   };
+}
+
+/** Rejects like `openPostgresDatabase`, and with `IncompatibleStoreError` for an unsuitable anchor. */
+export async function openPostgresAdministration(
+  options: PostgresPlace & Omit<AdministrationMachine, "pause">,
+): Promise<StoredRecordsAdministration> {
+  const database = await openPostgresDatabase(options);
+  const anchorPath = options.anchorPath === undefined ? undefined : resolve(options.anchorPath);
+  let anchor: SqliteAnchor | undefined;
+  try {
+    anchor = anchorPath === undefined ? undefined : openAnchor(anchorPath, timeoutMs);
+    const anchored = anchor?.storeId();
+    if (anchored !== undefined && anchored !== (await readStoreId(database)))
+      throw new IncompatibleStoreError(`${anchorPath} is the anchor of another store: nothing may be appended.`);
+    // Beside PostgreSQL no anchor notes erasures, each has its leaf; and between transactions others have their turn.
+    const machine = { clock: options.clock, random: options.random, pause: async () => {} };
+    return new StoredRecordsAdministration(database, { anchor, isNoting: false }, machine);
+  } catch (error) {
+    await database.close();
+    anchor?.close();
+    throw error;
+  }
 }
 
 async function insertCopied(transaction: Transaction, { name, columns }: Table, rows: readonly (readonly Value[])[]) {

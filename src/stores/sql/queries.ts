@@ -59,7 +59,10 @@ export interface StoreDatabase extends Database {
   sizeBytes(): Promise<number>;
   /** Rewrites the store without free space; absent if the database has its own means. */
   rewrite?(): Promise<void>;
-  /** Empties the write-ahead log. False if a reader prevents it; absent if the database manages its log. */
+  /**
+   * Copies all commits into the file, with zeros in place of deleted bytes, and empties the write-ahead log. False if
+   * readers of an older state, or writers, held their locks for too long; absent if the database manages its log.
+   */
   emptyLog?(): Promise<boolean>;
   /** Inserts rows of a copy, whether or not the logs of their tenants have heads. */
   insert(transaction: Transaction, table: Table, rows: readonly (readonly Value[])[]): Promise<void>;

@@ -132,8 +132,6 @@ export function storeReader(database: ReadDatabase, noted?: Statement) {
   };
 }
 
-export type StoreReader = ReturnType<typeof storeReader>;
-
 function stateOf({ tenantId, origin, size, root }: LogState): LogState {
   return { tenantId, origin, size, root };
 }

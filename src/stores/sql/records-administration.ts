@@ -1,6 +1,5 @@
 /** Erases and holds records, beside the services that write to the store. */
-import type { Clock } from "../../base/clock.ts";
-import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
+import type { RecordId, TenantId } from "../../base/ids.ts";
 import { encodeRecord } from "../../ledger/append/record-text.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
@@ -8,15 +7,16 @@ import {
   type ErasureResult,
   type LegalHold,
   maxErasedAtOnce,
-  type NotedErasure,
   type ReapplyResult,
   type RecordsAdministration,
   type UndoneErasure,
 } from "../../ledger/ports/records-administration.ts";
 import { type BatchResult, UnstorableError } from "../../ledger/ports/store.ts";
 import { clockAcceptanceRecord, holdReleaseRecord } from "../../ledger/record/operator-records.ts";
+import type { SqliteAnchor } from "../files/anchor.ts";
 import { refuseUnsound } from "./anchoring.ts";
 import { type Appended, appendParts } from "./appending.ts";
+import type { AdministrationMachine } from "./backend.ts";
 import {
   type AppendOwn,
   allHolds,
@@ -30,8 +30,8 @@ import {
   removeUndone,
 } from "./erasure.ts";
 import { headOfTenant, isTimeAccepted, lockHead } from "./log-rows.ts";
-import type { LogTools } from "./log-tools.ts";
-import { type Database, type Transaction, translated } from "./queries.ts";
+import { LogTools } from "./log-tools.ts";
+import { type StoreDatabase, type Transaction, translated } from "./queries.ts";
 import { indexAllRegistrations, indexSomeRegistrations } from "./registrations.ts";
 import { indexOf } from "./search-index.ts";
 import { isAhead } from "./store-checks.ts";
@@ -39,34 +39,39 @@ import { isAhead } from "./store-checks.ts";
 /** Work in a transaction that holds the lock of a tenant's log head. */
 type WithHeadLock<Result> = (transaction: Transaction, append: AppendOwn) => Promise<Result>;
 
-/** A store that operators erase and hold records in. */
-export interface AdministeredStore extends Pick<Database, "query" | "transact" | "toError" | "close"> {
-  /** Of the store's logs, which exist: no origin is made. */
-  readonly tools: LogTools;
-  /** Erasures that the store's own anchor notes. */
-  notedErasures(): readonly NotedErasure[];
-  noteErasures(erasures: readonly NotedErasure[]): void;
-  /** Overwrites deleted bytes. Undefined if the database does it later. */
-  overwrite(): Promise<boolean | undefined>;
+/** The anchor of a store, which the administration closes. */
+export interface AdministeredAnchor {
+  readonly anchor: SqliteAnchor | undefined;
+  /** Whether it notes erasures. */
+  readonly isNoting: boolean;
 }
 
-interface Machine {
-  readonly clock: Clock;
-  readonly random: RandomFill;
-}
+/** Attempts to overwrite deleted bytes. */
+const maxAttempts = 8;
 
 export class StoredRecordsAdministration implements RecordsAdministration {
-  readonly #store: AdministeredStore;
-  readonly #machine: Machine;
+  readonly #store: StoreDatabase;
+  readonly #anchor: SqliteAnchor | undefined;
+  readonly #notes: SqliteAnchor | undefined;
+  /** Of the store's logs, which exist: no origin is made. */
+  readonly #tools: LogTools;
+  readonly #machine: Omit<AdministrationMachine, "pause">;
   readonly #pause: () => Promise<void>;
 
   /**
    * The administration owns the store, and closes it.
    * @param pause resolves after other work had a turn
    */
-  constructor(store: AdministeredStore, { clock, random, pause }: Machine & { readonly pause: () => Promise<void> }) {
+  constructor(
+    store: StoreDatabase,
+    { anchor, isNoting }: AdministeredAnchor,
+    { clock, random, pause }: AdministrationMachine,
+  ) {
     this.#store = store;
+    this.#anchor = anchor;
+    this.#notes = isNoting ? anchor : undefined;
     this.#machine = { clock, random };
+    this.#tools = new LogTools({ anchor, originPrefix: "", clock, random });
     this.#pause = pause;
   }
 
@@ -81,15 +86,15 @@ export class StoredRecordsAdministration implements RecordsAdministration {
         return { erased, overwritten: undefined };
       });
       if ("refused" in result) return result;
-      this.#store.noteErasures(recordIds.map((recordId) => ({ tenantId, recordId })));
-      return { ...result, overwritten: await this.#store.overwrite() };
+      this.#notes?.noteErasures(recordIds.map((recordId) => ({ tenantId, recordId })));
+      return { ...result, overwritten: await this.#overwrite() };
     });
   }
 
   reapplyErasures(tenantId: TenantId | undefined, statement: ErasureStatement): Promise<ReapplyResult> {
     return translated(this.#store, async () => {
       const find = async () =>
-        (await findUndone(this.#store, this.#store.notedErasures())).filter(
+        (await findUndone(this.#store, this.#notes?.erasures())).filter(
           (one) => tenantId === undefined || one.tenantId === tenantId,
         );
       const wanted = (await find()).filter(({ refusal }) => refusal === undefined);
@@ -103,7 +108,7 @@ export class StoredRecordsAdministration implements RecordsAdministration {
         for (let at = 0; at < noted.length; at += maxErasedAtOnce)
           reapplied.push(...(await this.#eraseNoted(of, noted.slice(at, at + maxErasedAtOnce), statement)));
       }
-      return { reapplied, left: await find(), overwritten: await this.#store.overwrite() };
+      return { reapplied, left: await find(), overwritten: await this.#overwrite() };
     });
   }
 
@@ -181,8 +186,19 @@ export class StoredRecordsAdministration implements RecordsAdministration {
     return translated(this.#store, () => allHolds(this.#store, tenantId));
   }
 
-  close(): Promise<void> {
-    return this.#store.close();
+  async close(): Promise<void> {
+    await this.#store.close();
+    this.#anchor?.close();
+  }
+
+  /** Overwrites deleted bytes. Undefined if the database does it later. */
+  async #overwrite(): Promise<boolean | undefined> {
+    for (let attempt = 1; attempt < maxAttempts; attempt++) {
+      const isDone = await this.#store.emptyLog?.();
+      if (isDone !== false) return isDone;
+      await this.#pause();
+    }
+    return this.#store.emptyLog?.();
   }
 
   #stated(statement: ErasureStatement) {
@@ -199,14 +215,14 @@ export class StoredRecordsAdministration implements RecordsAdministration {
    * with `UnsoundLogError` if the log contradicts its anchor, and as the work does.
    */
   async #withHeadLock<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {
-    const { tools } = this.#store;
+    const tools = this.#tools;
     const freshKey = this.#machine.random(new Uint8Array(artifactKeyBytes));
     const indexSome = (transaction: Transaction) => indexSomeRegistrations(transaction, tenantId, freshKey);
     // In short transactions, so that little is left for the one that erases.
     while (!(await this.#store.transact(indexSome, tenantId))) await this.#pause();
     const { result, appended } = await this.#store.transact(async (transaction) => {
       const found = await lockHead(transaction, tenantId);
-      await refuseUnsound(transaction, tenantId, found, tools.anchor?.find(tenantId));
+      await refuseUnsound(transaction, tenantId, found, this.#anchor?.find(tenantId));
       const head = found && (await indexAllRegistrations(transaction, found, freshKey));
       let appended: Appended = { outcomes: new Map(), logs: [], grown: [] };
       const result = await work(transaction, async (records) => {

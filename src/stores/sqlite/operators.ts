@@ -1,20 +1,24 @@
 /** An embedded store as operators' commands open it, with or without a running service. */
 import { existsSync, statSync } from "node:fs";
-import type { Clock } from "../../base/clock.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { anchorConnection, SqliteAnchor } from "../files/anchor.ts";
-import { openConnection as openReal, readStoreId, type SqliteConnection, sealing } from "../files/connection.ts";
+import {
+  openConnection as openReal,
+  passiveCheckpoint,
+  readStoreId,
+  type SqliteConnection,
+  sealing,
+} from "../files/connection.ts";
 import { IncompatibleStoreError } from "../files/errors.ts";
 import { archiveOver } from "../sql/archive.ts";
-import { LogTools } from "../sql/log-tools.ts";
+import type { AdministrationMachine } from "../sql/backend.ts";
 import type { Purpose, StoreDatabase } from "../sql/queries.ts";
-import { type AdministeredStore, StoredRecordsAdministration } from "../sql/records-administration.ts";
-import type { IndexerOptions } from "../sql/search-indexer.ts";
+import { StoredRecordsAdministration } from "../sql/records-administration.ts";
 import { toReported } from "./errors.ts";
 import { requireSchema, requireUnsealed } from "./migrate.ts";
 import { hideErased, readNotedErasures } from "./noted-erasures.ts";
 import type { StorePaths } from "./paths.ts";
-import { SqliteDatabase, SqliteQueries } from "./queries.ts";
+import { SqliteQueries, sqliteDatabase } from "./queries.ts";
 
 /** How long to wait for other processes on the same files: a service under load releases its lock within a second. */
 const busyTimeoutMs = 10_000;
@@ -51,8 +55,7 @@ export function openSqliteArchive({ path, anchorPath }: Pick<StorePaths, "path" 
   });
 }
 
-export interface SqliteAdministrationOptions extends Pick<StorePaths, "path" | "anchorPath">, IndexerOptions {
-  readonly clock: Clock;
+export interface SqliteAdministrationOptions extends Pick<StorePaths, "path" | "anchorPath">, AdministrationMachine {
   /** Replaces `openConnection`. */
   readonly openConnection?: typeof openReal;
 }
@@ -65,100 +68,56 @@ export function openSqliteAdministration(options: SqliteAdministrationOptions): 
   const { path, anchorPath, openConnection = openReal } = options;
   if (!existsSync(anchorPath)) throw new IncompatibleStoreError(`${anchorPath} is missing: nothing may be appended.`);
   return opened(openConnection({ path, busyTimeoutMs, readOnly: false }), (connection) => {
-    requireSchema(connection, path);
-    requireUnsealed(connection, path);
-    return opened(
-      SqliteAnchor.open({ ...anchorConnection, path: anchorPath, busyTimeoutMs }, openConnection),
-      (anchor) => {
-        if (anchor.storeId() !== readStoreId(connection))
-          throw new IncompatibleStoreError(`${anchorPath} is not the anchor of this store: nothing may be appended.`);
-        return new StoredRecordsAdministration(administered(connection, anchor, options), options);
-      },
-    );
+    const database = databaseOn(connection, options, "upkeep");
+    const anchorOptions = { ...anchorConnection, path: anchorPath, busyTimeoutMs };
+    return opened(SqliteAnchor.open(anchorOptions, openConnection), (anchor) => {
+      if (anchor.storeId() !== readStoreId(connection))
+        throw new IncompatibleStoreError(`${anchorPath} is not the anchor of this store: nothing may be appended.`);
+      return new StoredRecordsAdministration(database, { anchor, isNoting: true }, options);
+    });
   });
-}
-
-/** Attempts to overwrite deleted bytes. */
-const maxAttempts = 8;
-
-function administered(
-  connection: SqliteConnection,
-  anchor: SqliteAnchor,
-  options: SqliteAdministrationOptions,
-): AdministeredStore {
-  const database = new SqliteDatabase(connection);
-  return {
-    query: (statement, values) => database.query(statement, values),
-    transact: (work) => database.transact(work),
-    tools: new LogTools({ ...options, anchor, originPrefix: "" }),
-    notedErasures: () => anchor.erasures(),
-    noteErasures: (erasures) => anchor.noteErasures(erasures),
-    async overwrite() {
-      for (let attempt = 1; !overwriteDeleted(connection, busyTimeoutMs); attempt++) {
-        if (attempt === maxAttempts) return false;
-        await options.pause();
-      }
-      return true;
-    },
-    toError: toReported,
-    async close() {
-      connection.close();
-      anchor.close();
-    },
-  };
 }
 
 /** Waiting for readers blocks every writer: short enough for a service whose writes wait one second. */
 const maxWaitMs = 100;
-
-/**
- * Copies all commits into the file, with zeros in place of deleted bytes, and empties the write-ahead log. Returns
- * false if readers of an older state, or writers, held their locks for too long; the caller should retry after a pause.
- *
- * @param busyTimeoutMs how long the connection waits for locks otherwise
- */
-function overwriteDeleted(connection: SqliteConnection, busyTimeoutMs: number): boolean {
-  // Most of the work, without blocking writers.
-  connection.exec("PRAGMA wal_checkpoint(PASSIVE)");
-  connection.exec(`PRAGMA busy_timeout = ${maxWaitMs}`);
-  try {
-    return emptyLog(connection);
-  } finally {
-    connection.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
-  }
-}
-
-/** False if a reader of an older state is in the way; the rest is in the file then, and the log is reused. */
-function emptyLog(connection: SqliteConnection): boolean {
-  return connection.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.busy === 0;
-}
 
 /** Opens the file, which must exist, for a command. Throws like `openSqliteAdministration`. */
 export function openSqliteDatabase(
   paths: Pick<StorePaths, "path" | "anchorPath">,
   purpose: Purpose = "upkeep",
 ): StoreDatabase {
-  const { path, anchorPath } = paths;
-  return opened(openReal({ path, readOnly: false, busyTimeoutMs }), (connection) => {
-    requireSchema(connection, path);
-    if (purpose === "upkeep") requireUnsealed(connection, path);
-    const database = new SqliteDatabase(connection);
-    return {
-      query: (statement, values) => database.query(statement, values),
-      transact: (work) => database.transact(work),
-      toError: toReported,
-      close: () => database.close(),
-      name: path,
-      anchorPath,
-      openArchive: async () => openSqliteArchive(paths),
-      sizeBytes: async () => sizeBytes(path),
-      rewrite: async () => connection.exec("VACUUM"),
-      emptyLog: async () => emptyLog(connection),
-      insert: (transaction, table, rows) => transaction.insert(table, rows),
-      sealing,
-      completion: [],
-    };
-  });
+  const connection = openReal({ path: paths.path, readOnly: false, busyTimeoutMs });
+  return opened(connection, () => databaseOn(connection, paths, purpose));
+}
+
+function databaseOn(
+  connection: SqliteConnection,
+  { path, anchorPath }: Pick<StorePaths, "path" | "anchorPath">,
+  purpose: Purpose,
+): StoreDatabase {
+  requireSchema(connection, path);
+  if (purpose === "upkeep") requireUnsealed(connection, path);
+  return {
+    ...sqliteDatabase(connection),
+    name: path,
+    anchorPath,
+    openArchive: async () => openSqliteArchive({ path, anchorPath }),
+    sizeBytes: async () => sizeBytes(path),
+    rewrite: async () => connection.exec("VACUUM"),
+    async emptyLog() {
+      // Most of the work, without blocking writers.
+      passiveCheckpoint(connection);
+      connection.exec(`PRAGMA busy_timeout = ${maxWaitMs}`);
+      try {
+        return connection.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.busy === 0;
+      } finally {
+        connection.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+      }
+    },
+    insert: (transaction, table, rows) => transaction.insert(table, rows),
+    sealing,
+    completion: [],
+  };
 }
 
 /** Size of the file and its write-ahead log. */

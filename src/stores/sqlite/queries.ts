@@ -77,31 +77,15 @@ function settled<Result>(work: () => Result): Promise<Result> {
   }
 }
 
-/** A connection for concurrent work. */
-export class SqliteDatabase implements Database {
-  readonly #connection: SqliteConnection;
-  readonly #queries: SqliteQueries;
-
-  constructor(connection: SqliteConnection) {
-    this.#connection = connection;
-    this.#queries = new SqliteQueries(connection);
-  }
-
-  query(statement: Statement, values: readonly unknown[]): Promise<Answer> {
-    return inTurn(() => this.#queries.query(statement, values));
-  }
-
-  transact<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result> {
-    return transactOn(this.#connection, () => work(this.#queries));
-  }
-
-  toError(error: unknown): unknown {
-    return toReported(error);
-  }
-
-  async close(): Promise<void> {
-    this.#connection.close();
-  }
+/** A database over a connection, for concurrent work. */
+export function sqliteDatabase(connection: SqliteConnection): Database {
+  const queries = new SqliteQueries(connection);
+  return {
+    query: (statement, values) => inTurn(() => queries.query(statement, values)),
+    transact: (work) => transactOn(connection, () => work(queries)),
+    toError: toReported,
+    close: async () => connection.close(),
+  };
 }
 
 let last: Promise<unknown> = Promise.resolve();

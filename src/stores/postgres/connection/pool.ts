@@ -1,7 +1,6 @@
 /** The connection pool of a process: deadlines, cancellation, retries, and replacement of failed connections. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Client, Pool, type PoolClient } from "pg";
-import type { Clock } from "../../../base/clock.ts";
 import { outsideConnections, type Timers } from "../../../base/timers.ts";
 import type { StoreLogger } from "../../sql/backend.ts";
 import type { Answer, Queries, Statement } from "../../sql/queries.ts";
@@ -14,7 +13,6 @@ export interface ConnectionPoolOptions extends ConnectionSettings {
   readonly poolSize: number;
   /** Bound of everything that one piece of work waits for: connection, locks, statements, attempts. Milliseconds. */
   readonly timeoutMs: number;
-  readonly clock: Clock;
   readonly timers: Timers;
   readonly logger?: StoreLogger | undefined;
 }

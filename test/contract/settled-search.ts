@@ -1,9 +1,7 @@
 /** What search indexes have, and how they come to have all. */
-import { Client } from "pg";
 import type { PostgresTarget } from "../../src/base/postgres-url.ts";
 import { openConnection } from "../../src/stores/files/connection.ts";
-import { clientOptions } from "../../src/stores/postgres/connection/client-options.ts";
-import { queriesOf } from "../../src/stores/postgres/connection/connection.ts";
+import { openPostgresDatabase } from "../../src/stores/postgres/operators.ts";
 import { heads } from "../../src/stores/sql/log-rows.ts";
 import type { Transaction } from "../../src/stores/sql/queries.ts";
 import { SearchTerms, segmentsOf } from "../../src/stores/sql/search-backlog.ts";
@@ -49,13 +47,10 @@ export async function settle(path: string): Promise<void> {
 
 /** As `settleIn`, of a database. */
 export async function settlePostgres(target: PostgresTarget): Promise<void> {
-  const client = new Client(clientOptions({ target }, 0));
-  await client.connect();
+  const database = await openPostgresDatabase({ target, anchorPath: undefined });
   try {
-    await client.query("BEGIN");
-    await settleIn(queriesOf(client));
-    await client.query("COMMIT");
+    await database.transact(settleIn);
   } finally {
-    await client.end();
+    await database.close();
   }
 }

@@ -10,11 +10,10 @@ import { archiveOver } from "../sql/archive.ts";
 import type { AdministrationMachine } from "../sql/backend.ts";
 import { readCopyState, requireServable } from "../sql/copy-state.ts";
 import { touch } from "../sql/log-statements.ts";
-import type { Purpose, Queries, Statement, StoreDatabase, Transaction, Value } from "../sql/queries.ts";
+import { columnsOf, type Purpose, type Queries, type Statement, type StoreDatabase } from "../sql/queries.ts";
 import { StoredRecordsAdministration } from "../sql/records-administration.ts";
-import type { Table } from "../sql/tables.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "./connection/client-options.ts";
-import { queriesOf } from "./connection/connection.ts";
+import { insertionInto, queriesOf } from "./connection/connection.ts";
 import { toError } from "./connection/errors.ts";
 import { beginSnapshot, ConnectionPool } from "./connection/pool.ts";
 import { isDistributed } from "./schema/distribute.ts";
@@ -118,7 +117,8 @@ export async function openPostgresDatabase(
     openArchive: () => openPostgresArchive(options),
     clockMs: () => clockMs(pool),
     sizeBytes: async () => (await pool.query(databaseSize, [])).rows[0]?.size as number,
-    insert: insertCopied,
+    insert: async (transaction, table, rows) =>
+      void (await transaction.query(insertionInto(table).ofMany, columnsOf(rows))),
     sealing: {
       // First waits for appends, which begin with the lock of a head, so that none waits for a sealed table.
       seal: (tables) => [
@@ -157,11 +157,4 @@ export async function openPostgresAdministration(
     anchor?.close();
     throw error;
   }
-}
-
-async function insertCopied(transaction: Transaction, { name, columns }: Table, rows: readonly (readonly Value[])[]) {
-  const arrays = Object.values(columns).map((type, position) => `$${position + 1}::${type}[]`);
-  const text = `INSERT INTO ${name} (${Object.keys(columns).join(", ")}) SELECT * FROM unnest(${arrays.join(", ")})`;
-  const values = arrays.map((_, position) => rows.map((row) => row[position]));
-  await transaction.query({ name: `copy_${name}`, text }, values);
 }

@@ -155,6 +155,6 @@ export function queryRows(
 }
 
 /** Turns rows into columns. */
-export function columnsOf(rows: readonly TenantRow[]): readonly (readonly Value[])[] {
+export function columnsOf(rows: readonly (readonly Value[])[]): readonly (readonly Value[])[] {
   return Array.from({ length: rows[0]?.length ?? 0 }, (_, at) => rows.map((row) => row[at] as Value));
 }

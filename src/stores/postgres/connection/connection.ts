@@ -77,12 +77,16 @@ export class PostgresConnection implements Transaction {
     }
   }
 
+  /** One statement, whatever the number of rows. */
   async insert(table: Table, rows: readonly (readonly Value[])[]): Promise<void> {
-    await insertRows(this, table, rows);
+    if (rows.length > 0) await queryRows(this, insertionInto(table), rows as readonly TenantRow[]);
   }
 
-  each(statement: TenantStatement, rows: readonly TenantRow[]): Promise<number> {
-    return changeEach(this, statement, rows);
+  /** One statement, whatever the number of rows. */
+  async each({ ofOne, ofMany }: TenantStatement, rows: readonly TenantRow[]): Promise<number> {
+    const [first] = rows;
+    const isOne = rows.length === 1 && first !== undefined;
+    return (await (isOne ? this.query(ofOne, first) : this.query(ofMany, columnsOf(rows)))).count;
   }
 
   async command(sql: string): Promise<string> {
@@ -131,41 +135,21 @@ function socketOf(client: ClientBase): Duplex {
 }
 
 /** Queries on a connection outside the pool. */
-export function queriesOf(client: ClientBase): Transaction {
-  const queries: Queries = {
+export function queriesOf(client: ClientBase): Queries {
+  return {
     async query(statement, values) {
       const { rows, rowCount } = await client.query<Row>({ ...statement, values: withArrays(statement, values) });
       return { rows, count: rowCount ?? 0 };
     },
   };
-  return {
-    ...queries,
-    insert: (table, rows) => insertRows(queries, table, rows),
-    each: (statement, rows) => changeEach(queries, statement, rows),
-  };
-}
-
-/** One statement, whatever the number of rows. */
-async function changeEach(
-  queries: Queries,
-  { ofOne, ofMany }: TenantStatement,
-  rows: readonly TenantRow[],
-): Promise<number> {
-  const [first] = rows;
-  const isOne = rows.length === 1 && first !== undefined;
-  return (await (isOne ? queries.query(ofOne, first) : queries.query(ofMany, columnsOf(rows)))).count;
 }
 
 /**
- * One statement, whatever the number of rows. If all are one tenant's, the tenant comes from the head of its log, which
- * exists and is locked: a cluster then runs the statement on the tenant's node. For plain rows the coordinator makes a
- * copy stream, which hides the cause of an error. On one server the rows may be of many tenants.
+ * If all rows are one tenant's, the tenant comes from the head of its log, which exists and is locked: a cluster then
+ * runs the statement on the tenant's node. For plain rows the coordinator makes a copy stream, which hides the cause of
+ * an error. On one server the rows may be of many tenants.
  */
-async function insertRows(queries: Queries, table: Table, rows: readonly (readonly Value[])[]): Promise<void> {
-  if (rows.length > 0) await queryRows(queries, insertionInto(table), rows as readonly TenantRow[]);
-}
-
-function insertionInto(table: Table): TenantStatement {
+export function insertionInto(table: Table): TenantStatement {
   const { name, columns, onConflict = "" } = table;
   const known = insertions.get(table);
   if (known !== undefined) return known;

@@ -67,7 +67,7 @@ export function compactStore(database: StoreDatabase, options: CompactOptions): 
       onProgress("rewriting the file");
       await database.rewrite?.();
     }
-    const isLogEmpty = await database.emptyLog?.();
+    const isLogEmpty = await database.emptyLog?.(pause);
     return { removed, beforeBytes, afterBytes: await database.sizeBytes(), isLogEmpty };
   });
 }

@@ -62,8 +62,9 @@ export interface StoreDatabase extends Database {
   /**
    * Copies all commits into the file, with zeros in place of deleted bytes, and empties the write-ahead log. False if
    * readers of an older state, or writers, held their locks for too long; absent if the database manages its log.
+   * @param pause between attempts: resolves after other work had a turn
    */
-  emptyLog?(): Promise<boolean>;
+  emptyLog?(pause: () => Promise<void>): Promise<boolean>;
   /** Inserts rows of a copy, whether or not the logs of their tenants have heads. */
   insert(transaction: Transaction, table: Table, rows: readonly (readonly Value[])[]): Promise<void>;
   /** Statements that make tables refuse every write of services and commands, and those that end this. */

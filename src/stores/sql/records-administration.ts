@@ -46,9 +46,6 @@ export interface AdministeredAnchor {
   readonly isNoting: boolean;
 }
 
-/** Attempts to overwrite deleted bytes. */
-const maxAttempts = 8;
-
 export class StoredRecordsAdministration implements RecordsAdministration {
   readonly #store: StoreDatabase;
   readonly #anchor: SqliteAnchor | undefined;
@@ -193,12 +190,7 @@ export class StoredRecordsAdministration implements RecordsAdministration {
 
   /** Overwrites deleted bytes. Undefined if the database does it later. */
   async #overwrite(): Promise<boolean | undefined> {
-    for (let attempt = 1; attempt < maxAttempts; attempt++) {
-      const isDone = await this.#store.emptyLog?.();
-      if (isDone !== false) return isDone;
-      await this.#pause();
-    }
-    return this.#store.emptyLog?.();
+    return this.#store.emptyLog?.(this.#pause);
   }
 
   #stated(statement: ErasureStatement) {

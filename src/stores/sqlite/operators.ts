@@ -78,6 +78,9 @@ export function openSqliteAdministration(options: SqliteAdministrationOptions): 
   });
 }
 
+/** Attempts to empty the write-ahead log. */
+const maxAttempts = 8;
+
 /** Waiting for readers blocks every writer: short enough for a service whose writes wait one second. */
 const maxWaitMs = 100;
 
@@ -104,20 +107,28 @@ function databaseOn(
     openArchive: async () => openSqliteArchive({ path, anchorPath }),
     sizeBytes: async () => sizeBytes(path),
     rewrite: async () => connection.exec("VACUUM"),
-    async emptyLog() {
-      // Most of the work, without blocking writers.
-      passiveCheckpoint(connection);
-      connection.exec(`PRAGMA busy_timeout = ${maxWaitMs}`);
-      try {
-        return connection.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.busy === 0;
-      } finally {
-        connection.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+    async emptyLog(pause) {
+      for (let attempt = 1; !emptyLog(connection); attempt++) {
+        if (attempt === maxAttempts) return false;
+        await pause();
       }
+      return true;
     },
     insert: (transaction, table, rows) => transaction.insert(table, rows),
     sealing,
     completion: [],
   };
+}
+
+function emptyLog(connection: SqliteConnection): boolean {
+  // Most of the work, without blocking writers.
+  passiveCheckpoint(connection);
+  connection.exec(`PRAGMA busy_timeout = ${maxWaitMs}`);
+  try {
+    return connection.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.busy === 0;
+  } finally {
+    connection.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+  }
 }
 
 /** Size of the file and its write-ahead log. */

@@ -1,8 +1,7 @@
 /** Finds which inputs policies compare, and with which values: a few values of each then represent all. */
 import type { Expr, PatternElem, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
-import { expressionText } from "../evaluate/conditions.ts";
 import type { EntityReference } from "../model/entities.ts";
-import { type Input, type InputCatalogue, onBehalfOfName } from "../model/inputs.ts";
+import type { Input, InputCatalogue } from "../model/inputs.ts";
 import { entityIds, entityUse, pathOf } from "./reads.ts";
 
 /** Ids of entities by the full name of their type. */
@@ -25,14 +24,10 @@ export class Comparisons {
   /** Texts and numbers that the term is compared with, or that a set is tested for. */
   readonly values = new Map<string, Set<string | number>>();
   readonly patterns = new Map<string, (readonly PatternElem[])[]>();
-  /** Sets that are compared as a whole. */
-  readonly whole = new Set<string>();
-  /** Terms that are compared with each other. */
-  readonly joined: (readonly [string, string])[] = [];
   /** Named principals: `tenant/principal`. */
   readonly principals = new Set<string>();
-  /** Parts for which a few values may not represent all. */
-  readonly inexact = new Set<string>();
+  /** Whether a few values represent all. They do not for a pattern, or for inputs that are compared with each other. */
+  isExact = true;
   readonly #catalogue: InputCatalogue;
 
   /** @param known entities that represent all */
@@ -47,8 +42,8 @@ export class Comparisons {
   }
 
   /** Entities with different names may differ in any way. */
-  #reference({ path, kind, reads }: EntityReference, ids: readonly string[]): void {
-    this.inexact.add(path);
+  #reference({ kind, reads }: EntityReference, ids: readonly string[]): void {
+    this.isExact = false;
     if (kind === "principal") {
       this.#know(identity);
       for (const id of ids) this.principals.add(id);
@@ -58,7 +53,6 @@ export class Comparisons {
       if (input.kind === "tags") continue;
       const term = this.#know({ ...input, kind: input.kind });
       for (const id of ids) this.#note(term, id);
-      if (term.kind === "set_of_text") this.whole.add(term.name);
     }
   }
 
@@ -74,23 +68,19 @@ export class Comparisons {
     } else if (operator === "has") this.#presence(operand as Node);
     else if (operator === "hasTag") this.#scalar({ getTag: operand } as Expr, expression);
     else if (operator === "like") this.#pattern(operand as unknown as Like, expression);
-    else if (operator === "isEmpty") this.#set(arg as Expr, expression);
+    else if (operator === "isEmpty") this.#scalar(arg as Expr, expression);
     else if (comparisons.has(operator) && left !== undefined && right !== undefined) {
-      this.#compare(operator, left, right, expression);
+      this.#compare(left, right, expression);
     } else this.#scalar(expression, expression);
   }
 
-  #compare(operator: string, left: Expr, right: Expr, whole: Expr): void {
+  #compare(left: Expr, right: Expr, whole: Expr): void {
     const [a, b] = [this.#termOf(left), this.#termOf(right)];
     const literals = literalsOf(a === undefined ? left : right);
     const term = a ?? b;
-    if (a !== undefined && b !== undefined) {
-      this.joined.push([a.name, b.name]);
-      for (const { name, kind } of [a, b]) if (kind === "set_of_text") this.whole.add(name);
-    } else if (term !== undefined && literals !== undefined) {
+    if (a !== undefined && b !== undefined) this.isExact = false;
+    else if (term !== undefined && literals !== undefined) {
       for (const literal of literals) this.#note(term, literal);
-      // Other members of a set matter if it must be a subset of the literals, or equal to them.
-      if (term.kind === "set_of_text" && (term === b || !operator.startsWith("contains"))) this.whole.add(term.name);
     } else if (isCondition(left) && isCondition(right)) {
       this.#condition(left);
       this.#condition(right);
@@ -98,6 +88,7 @@ export class Comparisons {
   }
 
   #pattern({ left, pattern }: Like, whole: Expr): void {
+    this.isExact = false;
     const term = this.#termOf(left);
     if (term === undefined) this.#unknown(whole);
     else this.patterns.set(term.name, [...(this.patterns.get(term.name) ?? []), pattern]);
@@ -107,23 +98,17 @@ export class Comparisons {
     const path = [...(pathOf(left) ?? ["?"]), ...[attr as string | readonly string[]].flat()].join(".");
     const input = this.#catalogue.inputs.find((candidate) => candidate.path === path);
     if (input !== undefined && input.kind !== "tags") this.#know({ ...input, kind: input.kind });
-    else if (!alwaysThere.has(path)) this.inexact.add(`has ${path}`);
+    else if (!alwaysThere.has(path)) this.isExact = false;
   }
 
-  #set(expression: Expr, whole: Expr): void {
-    const term = this.#termOf(expression);
-    if (term === undefined) this.#unknown(whole);
-    else this.whole.add(term.name);
-  }
-
-  /** A boolean, or the presence of an attribute. */
+  /** A boolean, the presence of an attribute, or a set that may be empty. */
   #scalar(expression: Expr, whole: Expr): void {
     if (this.#termOf(expression) === undefined) this.#unknown(whole);
   }
 
   /** Treats an unsupported expression by the literals that it compares its inputs with. */
   #unknown(expression: Expr): void {
-    this.inexact.add(expressionText(expression));
+    this.isExact = false;
     const terms: Term[] = [];
     const literals: (string | number)[] = [];
     const visit = (node: unknown): void => {
@@ -138,10 +123,7 @@ export class Comparisons {
       for (const child of Object.values(node)) visit(child);
     };
     visit(expression);
-    for (const term of terms) {
-      for (const literal of literals) this.#note(term, literal);
-      if (term.kind === "set_of_text") this.whole.add(term.name);
-    }
+    for (const term of terms) for (const literal of literals) this.#note(term, literal);
   }
 
   #identities(part: unknown): void {
@@ -187,11 +169,6 @@ export class Comparisons {
     const record = this.#catalogue.inputs.find((input) => input.kind === "record" && name.startsWith(`${input.name}.`));
     if (record !== undefined) this.terms.set(record.name, { name: record.name, kind: "record", optional: true });
     return term;
-  }
-
-  /** Registers the presence of another subject, which decides whether the policy counts. */
-  knowOnBehalfOf(): void {
-    this.terms.set(onBehalfOfName, { name: onBehalfOfName, kind: "record", optional: true });
   }
 }
 

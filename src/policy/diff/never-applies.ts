@@ -2,7 +2,7 @@
 import { policiesOf } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import { queryFor, questionOf } from "../check/question.ts";
-import { type Comparisons, merged, type Value, variablesOf } from "../check/terms.ts";
+import { merged, type Value, variablesOf } from "../check/terms.ts";
 import { cedarRequestBuilder } from "../evaluate/cedar-request.ts";
 import { PreparedSet } from "../evaluate/prepared-set.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
@@ -23,14 +23,9 @@ export function policiesThatNeverApply(bundle: PolicyBundle): readonly CheckedPo
   return never;
 }
 
-/** Samples do not represent all values of a pattern, or of inputs that are compared with each other. */
-function isExact({ inexact, patterns, joined }: Comparisons): boolean {
-  return inexact.size + patterns.size + joined.length === 0;
-}
-
 function neverApplies(policy: CheckedPolicy, side: Side): boolean {
   const comparisons = comparisonsOf(policy, side);
-  if (policy.unconditional || !isExact(comparisons)) return false;
+  if (policy.unconditional || !comparisons.isExact) return false;
   const variables = merged(variablesOf(comparisons));
   const rows = variables.reduce((product, { values }) => product * values.length, policy.actions.size);
   if (rows > maxRows) return false;

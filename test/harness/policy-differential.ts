@@ -35,7 +35,7 @@ export function caseOf(seed: number): DifferentialCase {
     const text = pairs.policy();
     const parsed = policyToJson(text);
     if (parsed.type === "failure") throw new Error(`${text}: ${parsed.errors[0]?.message}`);
-    return { text, tree: parsed.json, actions: scopeActions(parsed.json) };
+    return { text, tree: parsed.json, actions: scopeActions(program.programOf(parsed.json)) };
   });
   // Of one effect, Cedar names every policy that applies, whatever the others say.
   const parts = ["permit", "forbid"].map((effect) => {

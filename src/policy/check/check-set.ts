@@ -2,17 +2,16 @@
 import type {
   DetailedError,
   Effect,
-  PolicyJson,
   PolicyToJsonAnswer,
   TypeAndId,
   ValidationAnswer,
 } from "@cedar-policy/cedar-wasm/nodejs";
 import type { EntityUse } from "../evaluate/entity-request.ts";
-import { programOf } from "../evaluate/program.ts";
+import { type Program, programOf } from "../evaluate/program.ts";
 import { type AnnotatedGuidance, type AnnotationRules, parseGuidance } from "../guidance/annotations.ts";
 import { inputsOfObligations } from "../guidance/obligations.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { cedar, parsedPolicy } from "../model/cedar.ts";
+import { cedar } from "../model/cedar.ts";
 import { type PolicyAction, reservedIds } from "../model/decision.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
 import { indexOfByte, type PolicyProblem, type PolicyStatement, positionAt, splitPolicies } from "../model/problem.ts";
@@ -34,27 +33,21 @@ interface CheckedPart {
   readonly problems: readonly PolicyProblem[];
 }
 
-/** Most trees kept while their set is checked; each takes about 10 kB. */
-const maxTrees = 5_000;
-
 /** Checks sets of one bundle. Each distinct text is parsed once for all sets. */
 export class SetChecker {
   readonly #read: (text: string) => PolicyReading;
   readonly #count: (source: string) => number | undefined;
   readonly #typeProblems: TypeChecker;
-  /** By text, of the set that was checked last. */
-  readonly #trees = new Map<string, PolicyJson>();
 
   constructor(bundle: PolicyBundle) {
     const catalogue = inputCatalogue(bundle);
-    this.#read = remembering((text) => readPolicy(this.#parse(text), bundle, catalogue));
+    this.#read = remembering((text) => readPolicy(cedar().policyToJson(text), bundle, catalogue));
     this.#count = remembering(countPolicies);
     this.#typeProblems = typeChecker(bundle.schema);
   }
 
   /** Checks the files of a set, given by name. */
   check(name: string, files: Readonly<Record<string, string>>): CheckedPart {
-    this.#trees.clear();
     const policies = new Map<string, CheckedPolicy>();
     const problems: PolicyProblem[] = [];
     for (const [file, source] of Object.entries(files).sort()) {
@@ -71,17 +64,6 @@ export class SetChecker {
     }
     problems.push(...this.#typeProblems([...policies.values()]));
     return { policies: [...policies.values()], problems };
-  }
-
-  /** Syntax tree of a policy of the set that was checked last. Parsing it again is a third of the cost of a check. */
-  treeOf(text: string): PolicyJson {
-    return this.#trees.get(text) ?? parsedPolicy(text);
-  }
-
-  #parse(text: string): PolicyToJsonAnswer {
-    const parsed = cedar().policyToJson(text);
-    if (parsed.type === "success" && this.#trees.size < maxTrees) this.#trees.set(text, parsed.json);
-    return parsed;
   }
 
   #checkFile(file: string, source: string): CheckedPart {
@@ -258,38 +240,40 @@ function readPolicy(parsed: PolicyToJsonAnswer, rules: AnnotationRules, catalogu
   // An annotation without a value is null, although its type excludes that.
   const annotations = (tree.annotations ?? {}) as Readonly<Record<string, string | null>>;
   const { id } = annotations;
+  const program = programOf(tree);
   const { guidance, problems: misguided } = parseGuidance(tree.effect, annotations, rules, catalogue);
   const problems = [
     ...misguided.map((message) => ({ message })),
-    ...foreignPrincipalIds(tree).map((message) => ({ message, hint: 'write Principal::"<tenant>/<principal>"' })),
+    ...foreignPrincipalIds(program).map((message) => ({ message, hint: 'write Principal::"<tenant>/<principal>"' })),
   ];
   if (typeof id !== "string" || !idPattern.test(id) || reservedIds.includes(id)) {
     const message = typeof id === "string" ? `@id(${JSON.stringify(id)}) cannot be used` : "the policy has no @id";
     const hint = `lowercase letters, digits, and . _ -; not ${reservedIds.join(", ")}`;
     return { problems: [...problems, { message, hint }] };
   }
-  return { policy: contentOf(id, tree, annotations.description, guidance, catalogue), problems };
+  return { policy: contentOf(id, tree.effect, program, annotations.description, guidance, catalogue), problems };
 }
 
 function contentOf(
   id: string,
-  tree: PolicyJson,
+  effect: Effect,
+  program: Program,
   description: string | null | undefined,
   guidance: AnnotatedGuidance,
   catalogue: InputCatalogue,
 ): PolicyContent {
   return {
     id,
-    effect: tree.effect,
-    actions: scopeActions(tree),
-    unconditional: isUnconditional(tree),
-    countsOnBehalfOf: countsOnBehalfOf(tree),
+    effect,
+    actions: scopeActions(program),
+    unconditional: isUnconditional(program),
+    countsOnBehalfOf: countsOnBehalfOf(program),
     ...(typeof description === "string" && { description }),
     guidance,
-    reads: joinInputs([inputsRead(tree, catalogue), inputsOfObligations(guidance.obligations ?? [])], catalogue),
-    namedActions: namedActions(tree),
-    entities: { ...entityUse(tree, catalogue), named: entitiesNamed(tree) },
-    program: JSON.stringify(programOf(tree)),
+    reads: joinInputs([inputsRead(program, catalogue), inputsOfObligations(guidance.obligations ?? [])], catalogue),
+    namedActions: namedActions(program),
+    entities: { ...entityUse(program, catalogue), named: entitiesNamed(program) },
+    program: JSON.stringify(program),
   };
 }
 

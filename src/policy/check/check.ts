@@ -66,7 +66,7 @@ function check(bundle: PolicyBundle): CheckedBundle {
     if (entities?.problems.length === 0) problems.push(...unknownEntities(policies, entities));
     if (problems.length > 0) continue;
     run ??= new DifferentialRun(bundle, entities?.lines ?? "");
-    const found = run.disagreement(policies, (text) => checker.treeOf(text));
+    const found = run.disagreement(policies);
     if (found !== undefined) disagreements.set(name, found);
   }
   const policiesIn = (name: string) => sets.get(name)?.policies ?? [];

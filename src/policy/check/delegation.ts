@@ -9,12 +9,12 @@
  * false, as is worst for the permit; so may a comparison that is not recognised here, such as one of a member with
  * itself.
  */
-import type { Expr, PatternElem, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
+import { type Binary, type Expression, isBinary, operandsOf, type Program } from "../evaluate/program.ts";
 import { pathOf } from "./reads.ts";
 
 /** Whether the policy counts in questions about another subject. Forbids always do. */
-export function countsOnBehalfOf({ effect, conditions }: Pick<PolicyJson, "effect" | "conditions">): boolean {
-  if (effect === "forbid") return true;
+export function countsOnBehalfOf({ forbids, conditions }: Pick<Program, "forbids" | "conditions">): boolean {
+  if (forbids) return true;
   return JSON.stringify(conditions).includes("on_behalf_of") && new Formula().countsIf(conditions);
 }
 
@@ -30,8 +30,6 @@ interface Choice {
   readonly else: Diagram;
 }
 
-type Operands = Readonly<Record<string, Expr>>;
-
 class Formula {
   /** Numbers of comparisons: positive if they depend on the subject; negative for all others, which come first. */
   readonly #variables = new Map<string, number>();
@@ -40,8 +38,8 @@ class Formula {
   #steps = 0;
 
   /** Whether no path that ignores the subject leads to `true`. */
-  countsIf(conditions: PolicyJson["conditions"]): boolean {
-    const clauses = conditions.map(({ kind, body }) => this.#choose(this.#of(body), kind === "when", kind !== "when"));
+  countsIf(conditions: readonly Expression[]): boolean {
+    const clauses = conditions.map((condition) => this.#of(condition));
     const seen = new Set<Diagram>();
     const permitsAnybody = (diagram: Diagram): boolean => {
       if (typeof diagram === "boolean") return diagram;
@@ -52,41 +50,48 @@ class Formula {
     return !permitsAnybody(this.#all(clauses)) && this.#steps <= maximumSteps;
   }
 
-  #of(expression: Expr): Diagram {
-    const [operator, operand] = partsOf(expression);
-    const { left, right, arg, if: condition, then, else: otherwise } = operand as Operands;
-    if (operator === "Value" && typeof operand === "boolean") return operand;
-    if (operator === "has" && isPresenceTest(operand)) return true;
-    if (operator === "!" && arg) return this.#choose(this.#of(arg), false, true);
-    if (condition && then && otherwise) return this.#choose(this.#of(condition), this.#of(then), this.#of(otherwise));
-    const parts = partsOfLike(expression);
-    if (left && parts?.every((it) => it !== undefined))
-      return this.#equality(simplified(left), { Value: parts.join("") });
-    if (left === undefined || right === undefined) return this.#comparison(expression);
-    if (operator === "&&") return this.#all([this.#of(left), this.#of(right)]);
-    if (operator === "||") return this.#any([this.#of(left), this.#of(right)]);
-    const [a, b] = [simplified(left), simplified(right)];
+  #of(expression: Expression): Diagram {
+    const [operator, operand] = expression;
+    if (operator === "value" && typeof operand === "boolean") return operand;
+    if (operator === "has" && isPresenceTest(expression)) return true;
+    if (operator === "!") return this.#not(this.#of(expression[1]));
+    if (operator === "&&") return this.#all(operandsOf(expression).map((it) => this.#of(it)));
+    if (operator === "||") return this.#any(operandsOf(expression).map((it) => this.#of(it)));
+    if (operator === "if")
+      return this.#choose(this.#of(expression[1]), this.#of(expression[2]), this.#of(expression[3]));
+    if (operator === "like" && expression.length === 3)
+      return this.#equality(simplified(expression[1]), ["value", expression[2] as string]);
+    return isBinary(expression)
+      ? this.#binary(expression[0], simplified(expression[1]), simplified(expression[2]))
+      : this.#comparison(expression);
+  }
+
+  #binary(operator: Binary, a: Expression, b: Expression): Diagram {
     if (operator === "==") return this.#equality(a, b);
-    if (operator === "!=") return this.#choose(this.#equality(a, b), false, true);
+    if (operator === "!=") return this.#not(this.#equality(a, b));
     const [ofA, ofB] = [listed(a), listed(b)];
     if (operator === "contains" && ofA) return this.#any(ofA.map((item) => this.#equality(item, b)));
-    const holds = (item: Expr, of: Expr) => this.#of({ contains: { left: of, right: item } });
+    const holds = (item: Expression, of: Expression) => this.#of(["contains", of, item]);
     if (operator === "containsAll" && ofB) return this.#all(ofB.map((item) => holds(item, a)));
     if (operator === "containsAny" && (ofB ?? ofA))
       return this.#any((ofB ?? ofA ?? []).map((it) => holds(it, ofB ? a : b)));
-    return this.#comparison({ [operator]: { left: a, right: b } } as unknown as Expr);
+    return this.#comparison([operator, a, b]);
   }
 
-  #equality(a: Expr, b: Expr): Diagram {
-    const [left, right] = sorted([a, b]) as [Expr, Expr];
-    if (!isTruth(a) && !isTruth(b)) return this.#comparison({ "==": { left, right } });
-    return this.#choose(this.#of(a), this.#of(b), this.#choose(this.#of(b), false, true));
+  #not(diagram: Diagram): Diagram {
+    return this.#choose(diagram, false, true);
   }
 
-  #comparison(expression: Expr): Diagram {
-    const written = JSON.stringify(expression).replace(/("Wildcard",)+(?="Wildcard")/g, "");
+  #equality(a: Expression, b: Expression): Diagram {
+    const [left, right] = sorted([a, b]) as [Expression, Expression];
+    if (!isTruth(a) && !isTruth(b)) return this.#comparison(["==", left, right]);
+    return this.#choose(this.#of(a), this.#of(b), this.#not(this.#of(b)));
+  }
+
+  #comparison(expression: Expression): Diagram {
+    const written = JSON.stringify(expression[0] === "like" ? withoutRepeatedWildcards(expression) : expression);
     // A number that JavaScript rounds is equal to no other.
-    const name = /"Value":-?\d{16}/.test(written) ? `${written} ${this.#variables.size}` : written;
+    const name = /"value",-?\d{16}/.test(written) ? `${written} ${this.#variables.size}` : written;
     const unused = (this.#variables.size + 1) * (dependsOnSubject(expression) ? 1 : -1);
     const variable = this.#variables.get(name) ?? unused;
     this.#variables.set(name, variable);
@@ -136,38 +141,30 @@ function keyOf(diagrams: readonly Diagram[]): string {
   return diagrams.map((it) => (typeof it === "boolean" ? it : it.id)).join();
 }
 
-function partsOf(expression: Expr): readonly [operator: string, operand: unknown] {
-  return Object.entries(expression)[0] ?? ["", undefined];
-}
-
 /** Whether it compares a member of the subject with something other than itself, in a recognised form. */
-function dependsOnSubject(expression: Expr): boolean {
-  const [operator, operand] = partsOf(expression);
-  const parts = partsOfLike(expression);
-  if (operator === "has" || operator === "is" || parts?.every((it) => it === undefined)) return false;
-  const { pattern: _, ...compared } = operand as Operands;
-  const operands = Object.values(compared);
+function dependsOnSubject(expression: Expression): boolean {
+  // The only entity of a subject, that of its properties, has one name.
+  if (["has", "is", "in", "path"].includes(expression[0]) || isAnyText(expression)) return false;
+  const operands = operandsOf(expression);
   const isApart = new Set(operands.map((it) => JSON.stringify(it))).size === operands.length;
   return isApart && operands.some(isMember) && operands.every((it) => isMember(it) || !isReadIn(it));
 }
 
 /** Whether the value is a member of the subject, or the result of a function or a tag of one. */
-function isMember(expression: Expr): boolean {
+function isMember(expression: Expression): boolean {
   if (isPathOfMember(expression)) return true;
-  const [operator, operand] = partsOf(expression);
-  const isMade = operator === "getTag" || (Array.isArray(operand) && operator !== "Set");
-  const read = isMade ? Object.values(operand as Operands).filter(isReadIn) : [];
+  const isMade = expression[0] === "getTag" || expression[0] === "call";
+  const read = isMade ? operandsOf(expression).filter(isReadIn) : [];
   return read.length === 1 && read.every(isMember);
 }
 
 /** Whether the expression contains a member of the subject. */
-function isReadIn(node: unknown): boolean {
-  return typeof node === "object" && node !== null && (isPathOfMember(node) || Object.values(node).some(isReadIn));
+function isReadIn(expression: Expression): boolean {
+  return expression[0] === "unknown" || isPathOfMember(expression) || operandsOf(expression).some(isReadIn);
 }
 
-function isPathOfMember(expression: object): boolean {
-  const path = pathOf(expression) ?? [];
-  return path.length > 2 && path[0] === "context" && path[1] === "on_behalf_of";
+function isPathOfMember(expression: Expression): boolean {
+  return pathOf(expression)?.startsWith("context.on_behalf_of.") ?? false;
 }
 
 /**
@@ -178,34 +175,38 @@ const presentPaths: readonly string[] = ["", ".type", ".id", ".properties", ".pr
   (member) => `context.on_behalf_of${member}`,
 );
 
-function isPresenceTest(operand: unknown): boolean {
-  const { left, attr } = operand as { readonly left: unknown; readonly attr: string | readonly string[] };
-  return presentPaths.includes([...(pathOf(left) ?? ["?"]), ...[attr].flat()].join("."));
+function isPresenceTest([, of, ...names]: Expression): boolean {
+  return presentPaths.includes([pathOf(of as Expression) ?? "?", ...names].join("."));
 }
 
-/** The parts of a `like`; undefined in place of any text. */
-function partsOfLike(expression: Expr): readonly (string | undefined)[] | undefined {
-  const { like } = expression as { readonly like?: { readonly pattern: readonly PatternElem[] } };
-  return like?.pattern.map((part) => (part === "Wildcard" ? undefined : part.Literal));
+/** Whether it is a `like` of wildcards only. */
+function isAnyText(expression: Expression): boolean {
+  return expression[0] === "like" && expression.length > 3 && expression.slice(2).every((text) => text === "");
 }
+
+/** The same pattern, in which no text between two wildcards is empty. */
+function withoutRepeatedWildcards([, left, first = "", ...others]: Like): Expression {
+  const last = others.pop() ?? "";
+  return ["like", left, first, ...others.filter((text) => text !== ""), last];
+}
+
+type Like = readonly ["like", Expression, ...string[]];
 
 /** A member of a literal record is its value. */
-function simplified(expression: Expr): Expr {
-  const [operator, operand] = partsOf(expression);
-  if (operator !== ".") return expression;
-  const { left, attr } = operand as { readonly left: Expr; readonly attr: string };
-  const [made, record] = partsOf(simplified(left));
-  const members = made === "Record" ? (record as Readonly<Record<string, Expr>>) : {};
-  return Object.hasOwn(members, attr) ? simplified(members[attr] as Expr) : expression;
+function simplified(expression: Expression): Expression {
+  if (expression[0] !== ".") return expression;
+  const [, left, name] = expression;
+  const record = simplified(left);
+  const member = record[0] === "record" ? record[1].find(([own]) => own === name) : undefined;
+  return member === undefined ? expression : simplified(member[1]);
 }
 
 /** Members of a literal set, in an order that does not depend on the author's. */
-function listed(expression: Expr): readonly Expr[] | undefined {
-  const [operator, operand] = partsOf(expression);
-  return operator === "Set" ? sorted(operand as readonly Expr[]) : undefined;
+function listed(expression: Expression): readonly Expression[] | undefined {
+  return expression[0] === "set" ? sorted(expression[1]) : undefined;
 }
 
-function sorted(expressions: readonly Expr[]): readonly Expr[] {
+function sorted(expressions: readonly Expression[]): readonly Expression[] {
   const named = expressions.map((expression) => [JSON.stringify(expression), expression] as const);
   return named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, expression]) => expression);
 }
@@ -216,7 +217,6 @@ const truths: readonly string[] = [
 ];
 
 /** Whether the value is known to be a boolean. */
-function isTruth(expression: Expr): boolean {
-  const [operator, operand] = partsOf(expression);
+function isTruth([operator, operand]: Expression): boolean {
   return truths.includes(operator) || typeof operand === "boolean";
 }

@@ -2,7 +2,6 @@
  * Compares the compiled policies of a set with Cedar before they decide anything: on requests made of the values that
  * the policies compare with, of neighbouring values, and of random ones.
  */
-import type { PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { atOnce } from "../../base/timers.ts";
 import { type CedarRequest, type CedarRequestBuilder, cedarRequestBuilder } from "../evaluate/cedar-request.ts";
 import { CompiledSet, setIndexOf } from "../evaluate/compiled-set.ts";
@@ -17,7 +16,7 @@ import { policyActions } from "../model/schema.ts";
 import type { CheckedPolicy } from "./check-set.ts";
 import { queryFor, questionOf } from "./question.ts";
 import { joinInputs, joinUses } from "./reads.ts";
-import { Comparisons, type KnownEntities, merged, nameOf, numbers, type Value, variablesOf } from "./terms.ts";
+import { comparisonsOf, type KnownEntities, merged, nameOf, numbers, type Value, variablesOf } from "./terms.ts";
 
 /** Policies in one call to Cedar: most of a call's cost is the request. */
 const policiesTogether = 20;
@@ -42,20 +41,16 @@ export class DifferentialRun {
     this.#entities = entities;
   }
 
-  /**
-   * Describes the first difference; undefined if there is none. Does not throw.
-   *
-   * @param treeOf returns the syntax tree of a policy's text
-   */
-  disagreement(policies: readonly CheckedPolicy[], treeOf: (text: string) => PolicyJson): string | undefined {
+  /** Describes the first difference; undefined if there is none. Does not throw. */
+  disagreement(policies: readonly CheckedPolicy[]): string | undefined {
     try {
-      return this.#compare(policies, treeOf);
+      return this.#compare(policies);
     } catch (error) {
       return `the policies could not be compared: ${error instanceof Error ? error.message : String(error)}`;
     }
   }
 
-  #compare(policies: readonly CheckedPolicy[], treeOf: (text: string) => PolicyJson): string | undefined {
+  #compare(policies: readonly CheckedPolicy[]): string | undefined {
     const inputs: InputsRead = {
       names: joinInputs(
         policies.map(({ reads }) => reads),
@@ -80,7 +75,6 @@ export class DifferentialRun {
           for (const request of this.#requests(
             part.map(([, policy]) => policy),
             inputs,
-            treeOf,
           )) {
             const [first] = cedar.disagreements(set, paths, request) ?? [];
             if (first === undefined) continue;
@@ -96,13 +90,9 @@ export class DifferentialRun {
     return undefined;
   }
 
-  *#requests(
-    policies: readonly CheckedPolicy[],
-    inputs: InputsRead,
-    treeOf: (text: string) => PolicyJson,
-  ): Generator<CedarRequest> {
+  *#requests(policies: readonly CheckedPolicy[], inputs: InputsRead): Generator<CedarRequest> {
     const known = this.#known(policies);
-    const asked = policies.map(({ text }) => variablesOf(new Comparisons(treeOf(text), this.#catalogue, known)));
+    const asked = policies.map((policy) => variablesOf(comparisonsOf(policy, this.#catalogue, known)));
     const variables = merged(asked.flat());
     const build = this.#builder(policies, inputs);
     const below = numbers(policies.length);

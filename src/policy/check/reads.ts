@@ -1,22 +1,23 @@
 /**
- * Which inputs a policy reads, from its syntax tree. An overestimate: any form that is not recognised counts as reading
- * everything, because the decision cache is exact only if no deciding input is omitted.
+ * Which inputs a policy reads. An overestimate: any form that is not recognised counts as reading everything, because
+ * the decision cache is exact only if no deciding input is omitted.
  */
-import type { EntityUidJson, PolicyJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
+import type { TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { parseTenantId } from "../../base/ids.ts";
 import type { EntityUse } from "../evaluate/entity-request.ts";
+import { type Expression, isPath, operandsOf, type Program } from "../evaluate/program.ts";
 import type { PolicyAction } from "../model/decision.ts";
 import type { InputCatalogue } from "../model/inputs.ts";
 import { actionGroups, policyActions } from "../model/schema.ts";
 
 /** Names of the inputs (see `inputs.ts`) that the policy reads, sorted. */
 export function inputsRead(
-  { principal, conditions }: Pick<PolicyJson, "principal" | "conditions">,
+  { scope, conditions }: Pick<Program, "scope" | "conditions">,
   catalogue: InputCatalogue,
 ): readonly string[] {
   const reads = new Reads(catalogue);
-  if (principal.op !== "All" && !(principal.op === "is" && principal.in === undefined)) reads.identity();
-  for (const { body } of conditions) reads.expression(body);
+  if (scope.some(([operator, of]) => operator !== "is" && isPath(of as Expression, "principal"))) reads.identity();
+  for (const condition of conditions) reads.expression(condition);
   return joinInputs([[...reads.names]], catalogue);
 }
 
@@ -27,9 +28,7 @@ export function joinInputs(lists: readonly (readonly string[])[], catalogue: Inp
   return [...names].filter((name) => !isNamedAlready(name)).sort();
 }
 
-type Node = Readonly<Record<string, unknown>>;
-
-/** Names that are read, collected by walking the syntax tree. */
+/** Names that are read, collected from expressions. */
 class Reads {
   readonly names = new Set<string>();
   readonly #catalogue: InputCatalogue;
@@ -38,17 +37,15 @@ class Reads {
     this.#catalogue = catalogue;
   }
 
-  expression(expression: unknown): void {
-    const path = pathOf(expression);
-    const [operator = "", operand] = Object.entries(expression as Node)[0] ?? [];
-    if (path !== undefined) this.#path(path);
-    else if (operator === "has") this.#presence(operand as Node);
-    else if (operator === "hasTag" || operator === "getTag") this.#tag(operand as Node);
-    else {
-      const operands = namesLabelSet(operator, operand) ? undefined : operandsOf(operator, operand);
-      if (operands === undefined) this.#everything();
-      else for (const child of operands) this.expression(child);
-    }
+  expression(expression: Expression): void {
+    const [operator] = expression;
+    if (operator === "path") this.#path(expression.slice(1));
+    else if (operator === "has") this.#presence(expression[1], expression.slice(2) as string[]);
+    else if (operator === "hasTag" || operator === "getTag") this.#tag(expression[1], expression[2]);
+    // Not read by its parts: a member of something other than a plain path, such as `(if … then … else …).scopes`; and
+    // a set of labels by name, which is in what its labels are in.
+    else if (operator === "." || operator === "unknown" || isLabelSet(expression)) this.#everything();
+    else for (const operand of operandsOf(expression)) this.expression(operand);
   }
 
   /** Principals are compared by id alone. */
@@ -73,32 +70,27 @@ class Reads {
     return refersToPrincipals && references.some((it) => isBeyond(it.path));
   }
 
-  #presence(node: Node): void {
-    const path = pathOf(node.left);
-    if (path === undefined) {
-      this.#everything();
-      return;
-    }
+  #presence(of: Expression, names: readonly string[]): void {
     // Cedar also accepts a whole path in one `has`; it implies the presence of each record on it.
-    const names = [node.attr as string | readonly string[]].flat();
-    const record = this.#catalogue.recordAt([...path, ...names].join("."));
-    if (record !== undefined) this.names.add(record);
-    else this.#path([...path, ...names]);
+    const path = [...of.slice(1), ...names] as readonly string[];
+    const record = this.#catalogue.recordAt(path.join("."));
+    if (of[0] !== "path") this.#everything();
+    else if (record !== undefined) this.names.add(record);
+    else this.#path(path);
   }
 
-  #tag(node: Node): void {
-    const key = (node.right as { readonly Value?: unknown }).Value;
-    const path = pathOf(node.left)?.join(".");
+  #tag(of: Expression, key: Expression): void {
+    const path = pathOf(of);
     const tags = this.#catalogue.tags.find((input) => input.path === path);
     const isOfEntity = path !== undefined && this.#catalogue.referencesAt(path).some((it) => path.startsWith(it.path));
     if (isOfEntity) {
-      this.expression(node.left);
-      this.expression(node.right);
+      this.expression(of);
+      this.expression(key);
     } else if (tags === undefined) this.#everything();
-    else if (typeof key === "string") this.names.add(`${tags.name}.${key}`);
+    else if (key[0] === "value" && typeof key[1] === "string") this.names.add(`${tags.name}.${key[1]}`);
     else {
       this.names.add(tags.name);
-      this.expression(node.right);
+      this.expression(key);
     }
   }
 
@@ -107,56 +99,23 @@ class Reads {
   }
 }
 
-const operators: Readonly<Record<string, readonly string[]>> = {
-  ...Object.fromEntries(
-    [
-      ...["==", "!=", "in", "<", "<=", ">", ">=", "&&", "||", "+", "-", "*"],
-      ...["contains", "containsAll", "containsAny"],
-    ].map((operator) => [operator, ["left", "right"]]),
-  ),
-  "!": ["arg"],
-  neg: ["arg"],
-  isEmpty: ["arg"],
-  like: ["left"],
-  is: ["left", "in"],
-  "if-then-else": ["if", "then", "else"],
-};
-
-/** Whether it is a set of labels by name; such a set is in what its labels are in. */
-function namesLabelSet(operator: string, operand: unknown): boolean {
-  return operator === "Value" && JSON.stringify(operand).includes('"type":"LabelSet"');
+function isLabelSet([operator, type]: Expression): boolean {
+  return operator === "entity" && type === "LabelSet";
 }
 
-/** Operands of an operator's expression; undefined for an unknown operator. */
-function operandsOf(operator: string, operand: unknown): readonly unknown[] | undefined {
-  if (operator === "Value") return [];
-  if (Array.isArray(operand)) return operand; // a set, or the arguments of a function such as decimal(…)
-  if (operator === "Record") return Object.values(operand as Node);
-  // Not among them: a member of something other than a plain path, such as `(if … then … else …).scopes`.
-  const names = Object.hasOwn(operators, operator) ? operators[operator] : undefined;
-  return names?.flatMap((name) => (operand as Node)[name] ?? []);
+/** `principal.scopes` and the like; undefined if the expression is not such a chain. */
+export function pathOf(expression: Expression): string | undefined {
+  return expression[0] === "path" ? expression.slice(1).join(".") : undefined;
 }
 
-/** `principal.scopes` and the like as `["principal", "scopes"]`; undefined if the expression is not such a chain. */
-export function pathOf(expression: unknown): readonly string[] | undefined {
-  const node = expression as {
-    readonly Var?: string;
-    readonly "."?: { readonly left: unknown; readonly attr: string };
-  };
-  if (node.Var !== undefined) return [node.Var];
-  if (node["."] === undefined) return undefined;
-  const left = pathOf(node["."].left);
-  return left === undefined ? undefined : [...left, node["."].attr];
-}
-
-// Other questions about a policy's syntax tree.
+// Other questions about a policy.
 
 /** Actions that the scope of the policy allows; conditions may narrow them further. */
-export function scopeActions({ action }: PolicyJson): ReadonlySet<PolicyAction> {
-  if (action.op === "All") return new Set(policyActions);
-  const entities = "entities" in action ? action.entities : "entity" in action ? [action.entity] : [];
-  const names = entities.map((entity) => uidOf(entity).id);
-  return new Set(policyActions.filter((name) => names.includes(name) || names.some((group) => inGroup(name, group))));
+export function scopeActions({ scope }: Pick<Program, "scope">): ReadonlySet<PolicyAction> {
+  const narrowing = scope.filter(([, of]) => isPath(of as Expression, "action"));
+  if (narrowing.length === 0) return new Set(policyActions);
+  const names = entityIds("Action", narrowing);
+  return new Set(policyActions.filter((name) => names.has(name) || [...names].some((group) => inGroup(name, group))));
 }
 
 function inGroup(action: PolicyAction, group: string): boolean {
@@ -164,44 +123,39 @@ function inGroup(action: PolicyAction, group: string): boolean {
 }
 
 /** Whether the policy applies to every question about its actions. */
-export function isUnconditional({ principal, resource, conditions }: PolicyJson): boolean {
-  const open = (op: string, narrowed: boolean): boolean => op === "All" || (op === "is" && !narrowed);
-  return (
-    conditions.length === 0 &&
-    open(principal.op, "in" in principal) &&
-    // The resource has one id, so equality with it narrows nothing.
-    (resource.op === "==" || open(resource.op, "in" in resource))
-  );
+export function isUnconditional({ scope, conditions }: Program): boolean {
+  // The resource has one id, so equality with it narrows nothing.
+  const isOpen = ([operator, of]: Expression) =>
+    operator === "is" ||
+    isPath(of as Expression, "action") ||
+    (operator === "==" && isPath(of as Expression, "resource"));
+  return conditions.length === 0 && scope.every(isOpen);
 }
 
 /**
  * Actions and groups that the policy may test with `in`: groups anywhere, and actions in its conditions. Sorted; every
  * name counts, whether it is tested or not.
  */
-export function namedActions({ action, conditions }: PolicyJson): readonly string[] {
+export function namedActions({ scope, conditions }: Program): readonly string[] {
   const named = new Set(entityIds("Action", conditions));
-  for (const id of entityIds("Action", action)) if (Object.hasOwn(actionGroups, id)) named.add(id);
+  for (const id of entityIds("Action", scope)) if (Object.hasOwn(actionGroups, id)) named.add(id);
   return [...named].sort();
 }
 
 /** A message for each principal that the policy names by an impossible id: it would never match. */
-export function foreignPrincipalIds(policy: PolicyJson): readonly string[] {
-  const bad = [...entityIds("Principal", [policy.principal, policy.conditions])].filter((id) => !isPrincipalId(id));
+export function foreignPrincipalIds({ scope, conditions }: Program): readonly string[] {
+  const bad = [...entityIds("Principal", [...scope, ...conditions])].filter((id) => !isPrincipalId(id));
   return bad.map((id) => `no principal has the id ${JSON.stringify(id)}`);
 }
 
-/** Ids of the type's entities in a part of the tree, in order of appearance. */
-export function entityIds(ofType: string, part: unknown): ReadonlySet<string> {
-  return new Set(uidsIn(part).flatMap(({ type, id }) => (type === ofType ? [id] : [])));
+/** Ids of the type's entities in the expressions, in order of appearance. */
+export function entityIds(ofType: string, expressions: readonly Expression[]): ReadonlySet<string> {
+  return new Set(expressions.flatMap(uidsIn).flatMap(({ type, id }) => (type === ofType ? [id] : [])));
 }
 
 function isPrincipalId(id: string): boolean {
   const slash = id.indexOf("/");
   return slash > 0 && slash < id.length - 1 && parseTenantId(id.slice(0, slash)) !== undefined;
-}
-
-function uidOf(entity: EntityUidJson): TypeAndId {
-  return "__entity" in entity ? entity.__entity : entity;
 }
 
 // A policy's use of the organisation's entities. An overestimate: every value that a policy has
@@ -219,13 +173,13 @@ export function joinUses(uses: readonly EntityUse[]): EntityUse {
 }
 
 /** Every entity of the operator's types that the policy names. */
-export function entitiesNamed({ principal, resource, conditions }: PolicyJson): readonly TypeAndId[] {
-  return uidsIn([principal, resource, conditions]).filter(isOperators);
+export function entitiesNamed({ scope, conditions }: Program): readonly TypeAndId[] {
+  return [...scope, ...conditions].flatMap(uidsIn).filter(isOperators);
 }
 
-export function entityUse({ conditions }: Pick<PolicyJson, "conditions">, catalogue: InputCatalogue): EntityUse {
+export function entityUse({ conditions }: Pick<Program, "conditions">, catalogue: InputCatalogue): EntityUse {
   const walk = new Walk(catalogue);
-  const steps = Math.max(0, ...conditions.map(({ body }) => walk.steps(body)));
+  const steps = Math.max(0, ...conditions.map((condition) => walk.steps(condition)));
   return joinUses([{ references: [...walk.references], roots: walk.roots, steps }]);
 }
 
@@ -239,31 +193,34 @@ class Walk {
   }
 
   /** Nested reads of members and tags, beyond paths that lead to no entity. */
-  steps(node: unknown): number {
-    if (typeof node !== "object" || node === null) return 0;
-    const path = pathOf(node);
-    if (path !== undefined) return this.#path(path);
-    const [operator = "", operand] = Object.entries(node)[0] ?? [];
-    if (operator === "Value") return this.#value(operand);
-    const { left, right, attr } = operand as Node;
-    if (operator === "has") {
-      const whole = pathOf(left);
-      const names = [attr as string | readonly string[]].flat();
-      return whole === undefined ? this.steps(left) + names.length : this.#path([...whole, ...names]);
+  steps(expression: Expression): number {
+    switch (expression[0]) {
+      case "path":
+        return this.#path(expression.slice(1));
+      case "entity":
+        return this.#entity({ type: expression[1], id: expression[2] });
+      case "has": {
+        const [, of, ...names] = expression;
+        return of[0] === "path" ? this.#path([...of.slice(1), ...names]) : this.steps(of) + names.length;
+      }
+      case ".":
+        return this.steps(expression[1]) + 1;
+      case "getTag":
+        return Math.max(this.steps(expression[1]) + 1, this.steps(expression[2]));
+      case "in":
+      case "==":
+      case "!=":
+      case "contains":
+      case "containsAll":
+      case "containsAny": {
+        // An entity that is compared by name is not read otherwise, but on the left of `in` its parents are.
+        const [operator, left, right] = expression;
+        const isLeftNamed = operator === "in" ? isVariable(left) : isNamed(left);
+        return Math.max(isLeftNamed ? 0 : this.steps(left), isNamed(right) ? 0 : this.steps(right));
+      }
+      default:
+        return Math.max(0, ...operandsOf(expression).map((operand) => this.steps(operand)));
     }
-    if (operator === ".") return this.steps(left) + 1;
-    if (operator === "getTag") return Math.max(this.steps(left) + 1, this.steps(right));
-    if (comparing.includes(operator)) {
-      // An entity that is compared by name is not read otherwise, but on the left of `in` its parents are.
-      const isLeftNamed = operator === "in" ? isVariable(left) : isNamed(left);
-      return Math.max(isLeftNamed ? 0 : this.steps(left), isNamed(right) ? 0 : this.steps(right));
-    }
-    return Math.max(0, ...Object.values(operand as Node).map((child) => this.#within(child)));
-  }
-
-  /** An expression, or a list of them, as operands of functions are. */
-  #within(child: unknown): number {
-    return Array.isArray(child) ? Math.max(0, ...child.map((item) => this.steps(item))) : this.steps(child);
   }
 
   #path(path: readonly string[]): number {
@@ -274,38 +231,32 @@ class Walk {
     return through === undefined ? 0 : path.length - through.path.split(".").length;
   }
 
-  #value(value: unknown): number {
-    const uids = uidsIn(value);
-    this.roots.push(...uids.filter(isOperators));
-    if (uids.some(({ type }) => ourTypes.includes(type))) {
-      for (const { path } of this.#catalogue.references) this.references.add(path);
-    }
+  #entity(uid: TypeAndId): number {
+    if (isOperators(uid)) this.roots.push(uid);
+    if (ourTypes.includes(uid.type)) for (const { path } of this.#catalogue.references) this.references.add(path);
     return 0;
   }
 }
-
-const comparing: readonly string[] = ["in", "==", "!=", "contains", "containsAll", "containsAny"];
 
 /** Types of the service whose entities a policy can name, and through which it can read values of a request. */
 const ourTypes: readonly string[] = ["LabelSet", "Principal"];
 
 /** Whether the expression is an entity by name, another constant, or a set of them. */
-function isNamed(expression: unknown): boolean {
-  const { Value: value, Set: items } = expression as Node;
-  return value !== undefined || isVariable(expression) || (Array.isArray(items) && items.every(isNamed));
+function isNamed(expression: Expression): boolean {
+  if (expression[0] === "set") return expression[1].every(isNamed);
+  return expression[0] === "entity" || expression[0] === "value" || isVariable(expression);
 }
 
-function isVariable(expression: unknown): boolean {
-  return (expression as Node).Var !== undefined;
+function isVariable(expression: Expression): boolean {
+  return expression[0] === "path" && expression.length === 2;
 }
 
 function isOperators({ type }: TypeAndId): boolean {
   return type.includes("::");
 }
 
-function uidsIn(node: unknown): readonly TypeAndId[] {
-  if (typeof node !== "object" || node === null) return [];
-  const { type, id } = node as Partial<TypeAndId>;
-  const within = Object.values(node).flatMap(uidsIn);
-  return typeof type === "string" && typeof id === "string" ? [{ type, id }, ...within] : within;
+function uidsIn(expression: Expression): readonly TypeAndId[] {
+  return expression[0] === "entity"
+    ? [{ type: expression[1], id: expression[2] }]
+    : operandsOf(expression).flatMap(uidsIn);
 }

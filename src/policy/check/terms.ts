@@ -1,7 +1,9 @@
 /** Finds which inputs policies compare, and with which values: a few values of each then represent all. */
-import type { Expr, PatternElem, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
+import { parseJson } from "../../base/json.ts";
+import { type Expression, isExact, operandsOf, type Program } from "../evaluate/program.ts";
 import type { EntityReference } from "../model/entities.ts";
 import type { Input, InputCatalogue } from "../model/inputs.ts";
+import type { CheckedPolicy } from "./check-set.ts";
 import { entityIds, entityUse, pathOf } from "./reads.ts";
 
 /** Ids of entities by the full name of their type. */
@@ -12,29 +14,35 @@ interface Term extends Pick<Input, "name" | "optional" | "words" | "least" | "ma
   readonly kind: Exclude<Input["kind"], "tags">;
 }
 
-type Node = Readonly<Record<string, unknown>>;
-
-interface Like {
-  readonly left: Expr;
-  readonly pattern: readonly PatternElem[];
+/**
+ * What the policy compares.
+ *
+ * @param known entities that represent all
+ */
+export function comparisonsOf(
+  { program }: Pick<CheckedPolicy, "program">,
+  catalogue: InputCatalogue,
+  known: KnownEntities,
+): Comparisons {
+  return new Comparisons(parseJson(program) as Program, catalogue, known);
 }
 
-export class Comparisons {
+class Comparisons {
   readonly terms = new Map<string, Term>();
   /** Texts and numbers that the term is compared with, or that a set is tested for. */
   readonly values = new Map<string, Set<string | number>>();
-  readonly patterns = new Map<string, (readonly PatternElem[])[]>();
+  /** Texts between wildcards. */
+  readonly patterns = new Map<string, (readonly string[])[]>();
   /** Named principals: `tenant/principal`. */
   readonly principals = new Set<string>();
   /** Whether a few values represent all. They do not for a pattern, or for inputs that are compared with each other. */
   isExact = true;
   readonly #catalogue: InputCatalogue;
 
-  /** @param known entities that represent all */
-  constructor({ principal, conditions }: PolicyJson, catalogue: InputCatalogue, known: KnownEntities = new Map()) {
+  constructor({ scope, conditions }: Program, catalogue: InputCatalogue, known: KnownEntities) {
     this.#catalogue = catalogue;
-    if (principal.op !== "All") this.#identities(principal);
-    for (const { body } of conditions) this.#condition(body);
+    for (const condition of scope) this.#identities(condition);
+    for (const condition of conditions) this.#condition(condition);
     const { references } = entityUse({ conditions }, catalogue);
     for (const reference of catalogue.references) {
       if (references.includes(reference.path)) this.#reference(reference, known.get(reference.type) ?? []);
@@ -56,25 +64,23 @@ export class Comparisons {
     }
   }
 
-  #condition(expression: Expr): void {
-    const [operator = "", operand] = Object.entries(expression)[0] ?? [];
-    const { left, right, arg } = operand as { left?: Expr; right?: Expr; arg?: Expr };
-    const branches = connectives[operator];
-    if (branches !== undefined) {
-      for (const name of branches) this.#condition((operand as Readonly<Record<string, Expr>>)[name] as Expr);
-    } else if (isAboutIdentity(operator, left, right)) {
+  #condition(expression: Expression): void {
+    const [operator] = expression;
+    if (connectives.has(operator)) for (const operand of operandsOf(expression)) this.#condition(operand);
+    else if (isAboutIdentity(expression)) {
       this.#identities(expression);
       if (!this.#isPlain(expression)) this.#unknown(expression);
-    } else if (operator === "has") this.#presence(operand as Node);
-    else if (operator === "hasTag") this.#scalar({ getTag: operand } as Expr, expression);
-    else if (operator === "like") this.#pattern(operand as unknown as Like, expression);
-    else if (operator === "isEmpty") this.#scalar(arg as Expr, expression);
-    else if (comparisons.has(operator) && left !== undefined && right !== undefined) {
+    } else if (operator === "has") this.#presence(expression[1], expression.slice(2) as string[]);
+    else if (operator === "hasTag") this.#scalar(["getTag", expression[1], expression[2]], expression);
+    else if (operator === "like") this.#pattern(expression[1], expression.slice(2) as string[], expression);
+    else if (operator === "isEmpty") this.#scalar(expression[1], expression);
+    else if (comparisons.has(operator)) {
+      const [left, right] = operandsOf(expression) as [Expression, Expression];
       this.#compare(left, right, expression);
     } else this.#scalar(expression, expression);
   }
 
-  #compare(left: Expr, right: Expr, whole: Expr): void {
+  #compare(left: Expression, right: Expression, whole: Expression): void {
     const [a, b] = [this.#termOf(left), this.#termOf(right)];
     const literals = literalsOf(a === undefined ? left : right);
     const term = a ?? b;
@@ -87,61 +93,52 @@ export class Comparisons {
     } else this.#unknown(whole);
   }
 
-  #pattern({ left, pattern }: Like, whole: Expr): void {
+  #pattern(left: Expression, pattern: readonly string[], whole: Expression): void {
     this.isExact = false;
     const term = this.#termOf(left);
     if (term === undefined) this.#unknown(whole);
     else this.patterns.set(term.name, [...(this.patterns.get(term.name) ?? []), pattern]);
   }
 
-  #presence({ left, attr }: Node): void {
-    const path = [...(pathOf(left) ?? ["?"]), ...[attr as string | readonly string[]].flat()].join(".");
+  #presence(of: Expression, names: readonly string[]): void {
+    const path = [pathOf(of) ?? "?", ...names].join(".");
     const input = this.#catalogue.inputs.find((candidate) => candidate.path === path);
     if (input !== undefined && input.kind !== "tags") this.#know({ ...input, kind: input.kind });
     else if (!alwaysThere.has(path)) this.isExact = false;
   }
 
   /** A boolean, the presence of an attribute, or a set that may be empty. */
-  #scalar(expression: Expr, whole: Expr): void {
+  #scalar(expression: Expression, whole: Expression): void {
     if (this.#termOf(expression) === undefined) this.#unknown(whole);
   }
 
   /** Treats an unsupported expression by the literals that it compares its inputs with. */
-  #unknown(expression: Expr): void {
+  #unknown(whole: Expression): void {
     this.isExact = false;
     const terms: Term[] = [];
     const literals: (string | number)[] = [];
-    const visit = (node: unknown): void => {
-      if (typeof node !== "object" || node === null) return;
-      const term = this.#termOf(node as Expr);
-      if (term !== undefined) {
-        terms.push(term);
-        return;
-      }
-      const { Value: value } = node as { readonly Value?: unknown };
-      if (typeof value === "string" || typeof value === "number") literals.push(value);
-      for (const child of Object.values(node)) visit(child);
+    const visit = (expression: Expression): void => {
+      const term = this.#termOf(expression);
+      if (term !== undefined) terms.push(term);
+      else if (expression[0] === "value" && typeof expression[1] !== "boolean") literals.push(expression[1]);
+      else for (const operand of operandsOf(expression)) visit(operand);
     };
-    visit(expression);
+    visit(whole);
     for (const term of terms) for (const literal of literals) this.#note(term, literal);
   }
 
-  #identities(part: unknown): void {
-    const text = JSON.stringify(part);
+  #identities(expression: Expression): void {
+    const text = JSON.stringify(expression);
     if (text.includes('"Principal"') || text.includes('"principal"')) this.#know(identity);
-    for (const uid of entityIds("Principal", part)) this.principals.add(uid);
+    for (const uid of entityIds("Principal", [expression])) this.principals.add(uid);
   }
 
   /** Whether it is about entities alone, independent of the request's inputs. */
-  #isPlain(expression: Expr): boolean {
-    const path = pathOf(expression)?.join(".");
-    if (path !== undefined) return this.#catalogue.inputs.every((input) => input.path !== path);
-    const [operator = "", operand] = Object.entries(expression)[0] ?? [];
-    if (operator === "Value") return true;
-    if (operator === "Set") return (operand as readonly Expr[]).every((item) => this.#isPlain(item));
-    if (operator !== "in" && operator !== "is" && !comparisons.has(operator)) return false;
-    const { left, right, in: within } = operand as Readonly<Record<string, Expr | undefined>>;
-    return [left, right, within].every((part) => part === undefined || this.#isPlain(part));
+  #isPlain(expression: Expression): boolean {
+    const [operator] = expression;
+    if (operator === "path") return this.#inputAt(expression) === undefined;
+    const isOfEntities = ["value", "entity", "set", "in", "is"].includes(operator) || comparisons.has(operator);
+    return isOfEntities && operandsOf(expression).every((operand) => this.#isPlain(operand));
   }
 
   #note(term: Term, literal: string | number): void {
@@ -149,16 +146,21 @@ export class Comparisons {
     this.values.set(term.name, values.add(literal));
   }
 
+  #inputAt(expression: Expression): Input | undefined {
+    const path = pathOf(expression);
+    return this.#catalogue.inputs.find((candidate) => candidate.path === path);
+  }
+
   /** Registers the term that the expression reads; undefined if it is not one. */
-  #termOf(expression: Expr): Term | undefined {
-    const { getTag } = expression as { readonly getTag?: { readonly left: Expr; readonly right: Expr } };
-    const path = pathOf(getTag === undefined ? expression : getTag.left)?.join(".");
-    const input = path === undefined ? undefined : this.#catalogue.inputs.find((candidate) => candidate.path === path);
-    if (input === undefined) return undefined;
-    if (getTag === undefined) return input.kind === "tags" ? undefined : this.#know({ ...input, kind: input.kind });
-    const [key] = literalsOf(getTag.right) ?? [];
-    if (typeof key !== "string") return undefined;
-    return this.#know({ name: `${input.name}.${key}`, kind: "text", optional: true, mayBeEmpty: true });
+  #termOf(expression: Expression): Term | undefined {
+    if (expression[0] !== "getTag") {
+      const input = this.#inputAt(expression);
+      return input === undefined || input.kind === "tags" ? undefined : this.#know({ ...input, kind: input.kind });
+    }
+    const [, of, key] = expression;
+    const tags = this.#inputAt(of);
+    if (tags === undefined || key[0] !== "value" || typeof key[1] !== "string") return undefined;
+    return this.#know({ name: `${tags.name}.${key[1]}`, kind: "text", optional: true, mayBeEmpty: true });
   }
 
   #know(found: Term & Pick<Input, "comesWithRecord">): Term {
@@ -177,44 +179,31 @@ const alwaysThere = new Set(["claimed", "claimed.workload", "claimed.resource"].
 
 const identity: Term = { name: "caller.principal_id", kind: "text", optional: false };
 
-const connectives: Readonly<Record<string, readonly string[]>> = {
-  "&&": ["left", "right"],
-  "||": ["left", "right"],
-  "!": ["arg"],
-  "if-then-else": ["if", "then", "else"],
-};
+const connectives = new Set(["&&", "||", "!", "if"]);
 const comparisons = new Set(["==", "!=", "<", "<=", ">", ">=", "contains", "containsAll", "containsAny"]);
 
-function isCondition(expression: Expr): boolean {
-  const [operator = "", operand] = Object.entries(expression)[0] ?? [];
-  return Object.hasOwn(connectives, operator) || comparisons.has(operator) || typeof operand === "boolean";
+function isCondition([operator, operand]: Expression): boolean {
+  return connectives.has(operator) || comparisons.has(operator) || typeof operand === "boolean";
 }
 
 /** Whether it tests the identity or the ancestors of an entity; attributes of a principal are separate terms. */
-function isAboutIdentity(operator: string, left: Expr | undefined, right: Expr | undefined): boolean {
-  if (operator === "Value" || operator === "is" || operator === "in") return true;
-  if (isConstant(left)) return true;
-  return comparisons.has(operator) && [left, right].some((side) => isConstant(side) || isPrincipal(side));
+function isAboutIdentity(expression: Expression): boolean {
+  const [operator] = expression;
+  if (["value", "entity", "is", "in"].includes(operator)) return true;
+  return comparisons.has(operator) && operandsOf(expression).some((side) => variables.has(pathOf(side)));
 }
 
-/** Actions and the resource, which are constant for one action. */
-function isConstant(expression: Expr | undefined): boolean {
-  const { Var: variable } = (expression ?? {}) as { readonly Var?: string };
-  return variable === "action" || variable === "resource";
-}
-
-function isPrincipal(expression: Expr | undefined): boolean {
-  return (expression as { readonly Var?: string } | undefined)?.Var === "principal";
-}
+/** Actions and the resource are constant for one action. */
+const variables: ReadonlySet<string | undefined> = new Set(["action", "resource", "principal"]);
 
 /** Literals of a text, a number or a set of them; undefined for other expressions. */
-function literalsOf(expression: Expr): readonly (string | number)[] | undefined {
-  const { Value: value, Set: items } = expression as { readonly Value?: unknown; readonly Set?: readonly Expr[] };
-  if (typeof value === "string" || (typeof value === "number" && Number.isSafeInteger(value))) return [value];
-  if (typeof value === "boolean") return [];
-  if (Array.isArray(value)) return value.every((item) => typeof item === "string") ? value : undefined;
-  const parts = items?.map(literalsOf);
-  return parts?.every((part) => part !== undefined) ? parts.flat() : undefined;
+function literalsOf(expression: Expression): readonly (string | number)[] | undefined {
+  if (expression[0] === "set") {
+    const parts = expression[1].map(literalsOf);
+    return parts.every((part) => part !== undefined) ? parts.flat() : undefined;
+  }
+  if (expression[0] !== "value" || !isExact(expression)) return undefined;
+  return typeof expression[1] === "boolean" ? [] : [expression[1]];
 }
 
 // Questions that distinguish policies: built from compared values, values next to those, and others.
@@ -307,9 +296,9 @@ function variablesOfTerm(
 }
 
 /** Matching texts, and a near miss. */
-function textsLike(pattern: readonly PatternElem[]): readonly string[] {
-  const filled = (filling: string) => pattern.map((part) => (part === "Wildcard" ? filling : part.Literal)).join("");
-  return [filled(""), filled("-"), filled("").slice(0, -1)];
+function textsLike(pattern: readonly string[]): readonly string[] {
+  const shortest = pattern.join("");
+  return [shortest, pattern.join("-"), shortest.slice(0, -1)];
 }
 
 /** Merges variables of several policies, each with the values of all. */

@@ -8,7 +8,7 @@ import type { TenantId } from "../../base/ids.ts";
 import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import { askable, queryFor, simplified, understood, usualQuestion, withValue } from "../check/question.ts";
-import { type AskedVariable, merged, nameOf, numbers, variablesOf } from "../check/terms.ts";
+import { type AskedVariable, comparisonsOf, merged, nameOf, numbers, variablesOf } from "../check/terms.ts";
 import { expressionText } from "../evaluate/conditions.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { parsedPolicy } from "../model/cedar.ts";
@@ -16,15 +16,7 @@ import { type DecisionDifference, differenceOf, type PolicyDecision } from "../m
 import { onBehalfOfName } from "../model/inputs.ts";
 import type { WrittenQuestion } from "../model/query.ts";
 import { policyActions } from "../model/schema.ts";
-import {
-  comparisonsOf,
-  knownEntities,
-  type Side,
-  sideOf,
-  type TenantGroup,
-  tenantGroups,
-  unnamedTenant,
-} from "./side.ts";
+import { knownEntities, type Side, sideOf, type TenantGroup, tenantGroups, unnamedTenant } from "./side.ts";
 
 type FoundBy = "test" | "mutation" | "sample" | "solver";
 
@@ -168,7 +160,10 @@ function askedOf(sides: readonly [Side, Side], group: TenantGroup): AskedGroup {
   const texts = policies.map((own) => new Set(own.map(({ text }) => text)));
   const all = sides.flatMap((side, at) =>
     (policies[at] ?? []).map((policy) => {
-      return [policy, [...variablesOf(comparisonsOf(policy, side)), ...guidanceVariables(policy)]] as const;
+      return [
+        policy,
+        [...variablesOf(comparisonsOf(policy, side.catalogue, side.known)), ...guidanceVariables(policy)],
+      ] as const;
     }),
   );
   const isChanged = ([{ text }]: (typeof all)[number]) => texts.some((own) => !own.has(text));

@@ -2,11 +2,11 @@
 import { policiesOf } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
 import { queryFor, questionOf } from "../check/question.ts";
-import { merged, type Value, variablesOf } from "../check/terms.ts";
+import { comparisonsOf, merged, type Value, variablesOf } from "../check/terms.ts";
 import { cedarRequestBuilder } from "../evaluate/cedar-request.ts";
 import { PreparedSet } from "../evaluate/prepared-set.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { comparisonsOf, knownEntities, type Side, sideOf } from "./side.ts";
+import { knownEntities, type Side, sideOf } from "./side.ts";
 
 /** Most combinations of values per policy. */
 const maxRows = 4_096;
@@ -24,7 +24,7 @@ export function policiesThatNeverApply(bundle: PolicyBundle): readonly CheckedPo
 }
 
 function neverApplies(policy: CheckedPolicy, side: Side): boolean {
-  const comparisons = comparisonsOf(policy, side);
+  const comparisons = comparisonsOf(policy, side.catalogue, side.known);
   if (policy.unconditional || !comparisons.isExact) return false;
   const variables = merged(variablesOf(comparisons));
   const rows = variables.reduce((product, { values }) => product * values.length, policy.actions.size);

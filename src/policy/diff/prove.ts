@@ -8,13 +8,13 @@
 import { isDeepStrictEqual } from "node:util";
 import { checkBundle, policiesOf } from "../check/check.ts";
 import { remembering } from "../check/check-set.ts";
+import { comparisonsOf } from "../check/terms.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { parsedPolicy } from "../model/cedar.ts";
 import type { PolicyAction } from "../model/decision.ts";
 import { policyActions } from "../model/schema.ts";
 import { decideBoth, isDecidedSo, keyOf, type PolicyChange, smallestExample } from "./compare.ts";
 import {
-  comparisonsOf,
   hasSameGuidance,
   layersOf,
   namedTenants,
@@ -170,7 +170,7 @@ function conditionsIn(text: string): string {
 
 function principalsNamed(sides: readonly [Side, Side]): readonly string[] {
   const named = sides.flatMap((side) =>
-    policiesOf(side.bundle).flatMap((policy) => [...comparisonsOf(policy, side).principals]),
+    policiesOf(side.bundle).flatMap((policy) => [...comparisonsOf(policy, side.catalogue, side.known).principals]),
   );
   return [...new Set(named)].sort();
 }

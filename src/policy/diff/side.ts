@@ -5,13 +5,12 @@ import type { TenantId } from "../../base/ids.ts";
 import { parseJson } from "../../base/json.ts";
 import { checkBundle, policiesOf } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-set.ts";
-import { Comparisons, type KnownEntities } from "../check/terms.ts";
+import type { KnownEntities } from "../check/terms.ts";
 import type { LayerSet } from "../engine/combined-decision.ts";
 import { type CompiledEngine, compilePolicyBundle } from "../engine/engine.ts";
 import type { Evaluator } from "../engine/engine-sets.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
-import { parsedPolicy } from "../model/cedar.ts";
 import type { PolicyAction } from "../model/decision.ts";
 import type { EntityUid } from "../model/entities.ts";
 import { type InputCatalogue, inputCatalogue } from "../model/inputs.ts";
@@ -68,10 +67,6 @@ export function tenantGroups(sides: readonly Side[]): readonly TenantGroup[] {
     JSON.stringify(sides.map(({ engine }) => engine.setOf("tenant", tenant as TenantId)));
   const groups = Map.groupBy([...namedTenants(sides), unnamedTenant], setsOf);
   return [...groups.values()].map((names) => ({ tenant: names[0] as TenantId, names }));
-}
-
-export function comparisonsOf({ text }: CheckedPolicy, { catalogue, known }: Side): Comparisons {
-  return new Comparisons(parsedPolicy(text), catalogue, known);
 }
 
 /** Whether both manifests have the same guidance. */

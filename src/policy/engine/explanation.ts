@@ -6,6 +6,7 @@ import { type CedarRequest, fullRequestBuilder } from "../evaluate/cedar-request
 import { type Condition, neededFor, unmetConditions } from "../evaluate/conditions.ts";
 import type { EntitySource } from "../evaluate/entity-request.ts";
 import type { SetResult } from "../evaluate/prepared-set.ts";
+import { expressionOf } from "../evaluate/program.ts";
 import type { AnnotatedGuidance } from "../guidance/annotations.ts";
 import { describeGuidance } from "../guidance/guidance.ts";
 import { formatObligation } from "../guidance/obligations.ts";
@@ -126,7 +127,7 @@ function explainPolicy(
   const uncounted: readonly UnmetCondition[] = isOnBehalfOf && !countsOnBehalfOf ? [readsNobody] : [];
   const unmet = conditions.map(({ text, expression, state }): UnmetCondition => {
     if (expression === undefined) return { condition: text, needs: text, state, inputs: valuesOf(reads) };
-    const read = inputsRead({ principal: { op: "All" }, conditions: [{ kind: "when", body: expression }] }, catalogue);
+    const read = inputsRead({ scope: [], conditions: [expressionOf(expression)] }, catalogue);
     return { condition: text, needs: neededFor(expression), state, inputs: valuesOf(read) };
   });
   const inputs = valuesOf(reads);

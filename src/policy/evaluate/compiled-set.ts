@@ -71,12 +71,12 @@ export function setIndexOf(policies: readonly CompilablePolicy[]): SetIndex {
   const unknown: number[] = [];
   const byActions = new Map<string, IndexedPolicy[]>();
   for (const [position, { program, actions }] of policies.entries()) {
-    const { conditions, isKnown } = parseJson(program) as Program;
+    const { scope, conditions, isKnown } = parseJson(program) as Program;
     if (!isKnown) unknown.push(position);
     const alike = [...actions].sort().join(" ");
     const indexed = byActions.get(alike) ?? [];
     byActions.set(alike, indexed);
-    indexed.push({ position, ...demandsOf(conditions, paths) });
+    indexed.push({ position, ...demandsOf([...scope, ...conditions], paths) });
   }
   const indices = Array.from(byActions, ([actions, indexed]) => {
     return { actions: new Set(actions.split(" ")), index: indexOf(indexed) };
@@ -152,8 +152,9 @@ export class CompiledSet {
     const known = this.#runnable[position];
     if (known !== undefined) return known;
     const { program } = this.#policies[position] as CompilablePolicy;
-    const { forbids, conditions, isKnown } = parseJson(program) as Program;
-    const compiled = isKnown ? conditions.map((condition) => this.#condition(condition)) : undefined;
+    const { forbids, scope, conditions, isKnown } = parseJson(program) as Program;
+    const all = [...scope, ...conditions];
+    const compiled = isKnown ? all.map((condition) => this.#condition(condition)) : undefined;
     const runnable: Runnable = { forbids, conditions: compiled };
     this.#runnable[position] = runnable;
     return runnable;

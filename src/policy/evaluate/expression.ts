@@ -3,7 +3,7 @@
  * evaluate is not evaluated, and failures throw `evaluationFailed`. If several operands are always evaluated, the order
  * of their failures does not matter.
  */
-import type { Binary, Expression } from "./program.ts";
+import { type Binary, type Expression, isExact } from "./program.ts";
 import type { Paths, Scene, Slot } from "./scene.ts";
 import { areEqual, EntityValue, evaluationFailed, leftToCedar, RecordValue, SetValue, type Value } from "./values.ts";
 
@@ -40,7 +40,7 @@ export function slotOf(expression: Expression, paths: Paths): Slot | undefined {
 
 /** The value of a constant expression; undefined if it is not known to be constant. */
 export function constantOf(expression: Expression): Value | undefined {
-  if (expression[0] === "value") return expression[1];
+  if (expression[0] === "value") return isExact(expression) ? expression[1] : undefined;
   if (expression[0] === "entity") return new EntityValue(expression[1], expression[2]);
   if (expression[0] !== "set") return undefined;
   const items = expression[1].map(constantOf);
@@ -107,6 +107,7 @@ function compile(expression: Expression, paths: Paths): Evaluate {
     case "path":
     case "value":
     case "entity":
+    case "call":
     case "unknown":
       return () => {
         throw leftToCedar;

@@ -1,6 +1,7 @@
 /**
- * A policy for the evaluator: the conditions to apply, in Cedar's order, from Cedar's syntax tree and a tenth of its
- * size. Unsupported operators, and numbers that do not survive JSON, become unknown: Cedar evaluates such a policy.
+ * A policy for the evaluator and for its checks: the conditions to apply, in Cedar's order, from Cedar's syntax tree and
+ * a tenth of its size. Cedar evaluates a policy with a part that the evaluator does not support: an unrecognized
+ * operator, a function, or a number that does not survive JSON.
  */
 import type { EntityUidJson, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 
@@ -26,26 +27,53 @@ export type Expression =
   | readonly ["if", Expression, Expression, Expression]
   | readonly [Unary, Expression]
   | readonly [Binary, Expression, Expression]
+  /** Name and arguments of a function, such as `decimal`. */
+  | readonly ["call", string, readonly Expression[]]
   | readonly ["unknown"];
 
 export interface Program {
   readonly forbids: boolean;
-  /** Evaluated in this order until one does not hold. */
+  /** Evaluated in this order, before the conditions, until one does not hold. */
+  readonly scope: readonly Expression[];
   readonly conditions: readonly Expression[];
-  /** Whether it has no unknown part. */
+  /** Whether the evaluator supports all parts. */
   readonly isKnown: boolean;
 }
 
 export function programOf({ effect, principal, action, resource, conditions }: PolicyJson): Program {
-  const all = [
+  const scope = [
     ...scopeConditions("principal", principal as Constraint),
     ...scopeConditions("action", action as Constraint),
     ...scopeConditions("resource", resource as Constraint),
-    ...conditions.flatMap(({ kind, body }): readonly Expression[] =>
-      kind === "when" ? conjuncts(expressionOf(body)) : [["!", expressionOf(body)]],
-    ),
   ];
-  return { forbids: effect === "forbid", conditions: all, isKnown: all.every(isKnown) };
+  const clauses = conditions.flatMap(({ kind, body }): readonly Expression[] =>
+    kind === "when" ? conjuncts(expressionOf(body)) : [["!", expressionOf(body)]],
+  );
+  const isKnown = [...scope, ...clauses].every(isSupported);
+  return { forbids: effect === "forbid", scope, conditions: clauses, isKnown };
+}
+
+/** The expressions within an expression, in their order. */
+export function operandsOf(expression: Expression): readonly Expression[] {
+  switch (expression[0]) {
+    case "set":
+      return expression[1];
+    case "call":
+      return expression[2];
+    case "record":
+      return expression[1].map(([, member]) => member);
+    default:
+      return expression.filter((part) => typeof part === "object") as readonly Expression[];
+  }
+}
+
+export function isBinary(expression: Expression): expression is readonly [Binary, Expression, Expression] {
+  return binary.includes(expression[0]);
+}
+
+/** Whether it is the path, such as `principal`, or `context.claimed.purpose`. */
+export function isPath(expression: Expression | undefined, path: string): boolean {
+  return expression?.[0] === "path" && expression.slice(1).join(".") === path;
 }
 
 interface Constraint {
@@ -93,14 +121,17 @@ const binary: readonly string[] = [
   ...["in", "contains", "containsAll", "containsAny", "hasTag", "getTag"],
 ] satisfies string[];
 
-function expressionOf(tree: unknown): Expression {
+export function expressionOf(tree: unknown): Expression {
   const entries = Object.entries(tree as Node);
   const [operator = "", operand] = entries[0] ?? [];
   if (entries.length !== 1) return unknown;
   if (operator === "Value") return literalOf(operand);
   if (operator === "Var") return variables.includes(operand as string) ? ["path", operand as string] : unknown;
   if (typeof operand !== "object" || operand === null) return unknown;
-  if (operator === "Set") return Array.isArray(operand) ? ["set", operand.map(expressionOf)] : unknown;
+  if (Array.isArray(operand)) {
+    const parts = operand.map(expressionOf);
+    return operator === "Set" ? ["set", parts] : ["call", operator, parts];
+  }
   if (operator === "Record") {
     return ["record", Object.entries(operand).map(([name, value]) => [name, expressionOf(value)] as const)];
   }
@@ -135,9 +166,7 @@ function expressionOf(tree: unknown): Expression {
 }
 
 function literalOf(value: unknown): Expression {
-  if (typeof value === "string" || typeof value === "boolean") return ["value", value];
-  // Larger ones were rounded by JSON, to numbers that are not safe integers either.
-  if (typeof value === "number") return Number.isSafeInteger(value) ? ["value", value] : unknown;
+  if (typeof value === "string" || typeof value === "boolean" || typeof value === "number") return ["value", value];
   if (typeof value !== "object" || value === null || Object.keys(value).join() !== "__entity") return unknown;
   return entityExpression(value as EntityUidJson);
 }
@@ -154,9 +183,12 @@ function likeOf(left: Expression, pattern: unknown): Expression {
   return ["like", left, ...texts];
 }
 
-function isKnown(expression: Expression): boolean {
-  if (expression[0] === "unknown") return false;
-  if (expression[0] === "set") return expression[1].every(isKnown);
-  if (expression[0] === "record") return expression[1].every(([, member]) => isKnown(member));
-  return expression.every((part) => typeof part !== "object" || isKnown(part as Expression));
+function isSupported(expression: Expression): boolean {
+  if (expression[0] === "unknown" || expression[0] === "call") return false;
+  return isExact(expression) && operandsOf(expression).every(isSupported);
+}
+
+/** Whether it is not a number that JSON rounded, to one that is not a safe integer either. */
+export function isExact(expression: Expression): boolean {
+  return expression[0] !== "value" || typeof expression[1] !== "number" || Number.isSafeInteger(expression[1]);
 }

@@ -14,6 +14,7 @@ import { expect, test } from "vitest";
 import { inputsRead, joinInputs, namedActions, scopeActions } from "../../../src/policy/check/reads.ts";
 import { cedarRequestBuilder, fullRequestBuilder } from "../../../src/policy/evaluate/cedar-request.ts";
 import { PreparedSet, type SetResult } from "../../../src/policy/evaluate/prepared-set.ts";
+import { programOf } from "../../../src/policy/evaluate/program.ts";
 import type { PolicyQuery } from "../../../src/policy/model/decision.ts";
 import { hasSchemaTypes, inputCatalogue } from "../../../src/policy/model/inputs.ts";
 import { schemaFor } from "../../../src/policy/model/schema.ts";
@@ -104,14 +105,14 @@ function sorted({ outcome, policies }: SetResult): SetResult {
 
 /** The service's answer: a set prepared once, and the inputs that the policies for the action read. */
 function toldAnswer(policies: readonly string[], query: PolicyQuery): SetResult {
-  const trees = policies.map((text) => {
+  const programs = policies.map((text) => {
     const parsed = policyToJson(text);
     if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
-    return parsed.json;
+    return programOf(parsed.json);
   });
-  const asked = trees.filter((tree) => scopeActions(tree).has(query.action));
+  const asked = programs.filter((program) => scopeActions(program).has(query.action));
   const read = joinInputs(
-    asked.map((tree) => inputsRead(tree, catalogue)),
+    asked.map((program) => inputsRead(program, catalogue)),
     catalogue,
   );
   const tell = cedarRequestBuilder(read, asked.flatMap(namedActions), catalogue);

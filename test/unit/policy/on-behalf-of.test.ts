@@ -6,6 +6,7 @@ import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
 import { countsOnBehalfOf } from "../../../src/policy/check/delegation.ts";
 import { compareBundles } from "../../../src/policy/diff/compare.ts";
 import type { Evaluator } from "../../../src/policy/engine/engine-sets.ts";
+import { programOf } from "../../../src/policy/evaluate/program.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import type { OnBehalfOf, PolicyQuery } from "../../../src/policy/model/decision.ts";
 import { parseQueryText } from "../../../src/policy/model/query.ts";
@@ -34,7 +35,7 @@ function permit(id: string, condition: string): string {
 function counts(clauses: string, effect = "permit"): boolean {
   const parsed = policyToJson(`${effect} (principal, action, resource) ${clauses};`);
   if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
-  return countsOnBehalfOf(parsed.json);
+  return countsOnBehalfOf(programOf(parsed.json));
 }
 
 function manyNames(step: 1 | -1): string {

@@ -1,6 +1,7 @@
 import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { expect, test } from "vitest";
 import { inputsRead } from "../../../src/policy/check/reads.ts";
+import { programOf } from "../../../src/policy/evaluate/program.ts";
 import { inputCatalogue } from "../../../src/policy/model/inputs.ts";
 
 const catalogue = inputCatalogue({});
@@ -45,7 +46,7 @@ const table: readonly (readonly [condition: string, names: readonly string[]])[]
 test.each(table)("%s", (condition, names) => {
   const parsed = policyToJson(`permit (principal, action, resource) when { ${condition} };`);
   if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
-  expect(inputsRead(parsed.json, catalogue)).toEqual([...names].sort());
+  expect(inputsRead(programOf(parsed.json), catalogue)).toEqual([...names].sort());
 });
 
 test("an operator that is not known counts as reading everything", () => {
@@ -58,10 +59,12 @@ test("an operator that is not known counts as reading everything", () => {
     resource: all,
     conditions: [{ kind: "when", body }],
   } as const;
-  expect(inputsRead({ ...tree, conditions: [...tree.conditions] }, catalogue)).toEqual([...allInputNames].sort());
+  expect(inputsRead(programOf({ ...tree, conditions: [...tree.conditions] }), catalogue)).toEqual(
+    [...allInputNames].sort(),
+  );
 });
 
 test("a principal in the scope is read", () => {
   const parsed = policyToJson('permit (principal == Principal::"t/a", action, resource);');
-  expect(parsed.type === "success" && inputsRead(parsed.json, catalogue)).toEqual(identity);
+  expect(parsed.type === "success" && inputsRead(programOf(parsed.json), catalogue)).toEqual(identity);
 });

@@ -79,7 +79,7 @@ const mutants: readonly Mutant[] = [
     '"<=": (left, right) => longOf(left) <= longOf(right)',
     '"<=": (left, right) => longOf(left) < longOf(right)',
   ],
-  ["program.ts", 'Number.isSafeInteger(value) ? ["value", value] : unknown', '["value", value]'],
+  ["program.ts", "|| Number.isSafeInteger(expression[1])", "|| true"],
   // values
   ["values.ts", "left === right) return true;", "left === right || left == right) return true;"],
   ["values.ts", "[...new Set(value.items.map(canonicalText))].sort().join()", "value.items.map(canonicalText).join()"],
@@ -103,11 +103,7 @@ const mutants: readonly Mutant[] = [
     '? conjuncts(expressionOf(body)) : [["!", expressionOf(body)]]',
     "? conjuncts(expressionOf(body)) : [expressionOf(body)]",
   ],
-  [
-    "program.ts",
-    'return [["is", variable, scope.entity_type], ...isIn];',
-    'return [["is", variable, scope.entity_type]];',
-  ],
+  ["program.ts", "[{ is: { left, entity_type, in: value(within.entity) } }]", "[{ is: { left, entity_type } }]"],
   ["program.ts", '["&&", isType, ["in", first, expressionOf(within)]]', "isType"],
   // what is skipped
   ["demands.ts", 'if (!proof.is(condition, "bool", known)) break;', 'proof.is(condition, "bool", known);'],

@@ -2,10 +2,11 @@
  * Finds the conditions of policies that hold for a request. Cedar evaluates every condition as a separate policy, so
  * that an explanation cannot differ from the decision.
  */
-import type { Clause, EntityUidJson, Expr, PolicyJson, StaticPolicySet } from "@cedar-policy/cedar-wasm/nodejs";
+import type { Clause, Expr, PolicyJson, StaticPolicySet } from "@cedar-policy/cedar-wasm/nodejs";
 import { LRUCache } from "lru-cache";
 import { cedar, parsedPolicy } from "../model/cedar.ts";
 import type { CedarRequest } from "./cedar-request.ts";
+import { scopeConditions } from "./program.ts";
 
 /** A condition that every request must meet for the policy to apply. */
 export interface Condition {
@@ -27,10 +28,21 @@ export interface Condition {
  * @param policies texts of one policy each, whose scopes admit the action
  */
 export function unmetConditions(policies: readonly string[], request: CedarRequest): readonly (readonly Condition[])[] {
-  const states = policies.map((text) => conjunctsOf(text).map((asked): Conjunct => ({ asked, state: "unknown" })));
-  // A condition that holds may unblock others, so repeat for those.
-  while (askAbout(states, request)) {}
-  return states.map((conjuncts) => conjuncts.flatMap(conditionOf));
+  const conjuncts = policies.map(conjunctsOf);
+  const asked = conjuncts.flat().filter((each) => typeof each !== "string");
+  const each = asked.map((body, index) => [`${index}`, policyWith([{ kind: "when", body }])] as const);
+  const { reason, errors } = evaluate(Object.fromEntries(each), request);
+  const stateOf = (id: string) => (reason.has(id) ? "holds" : errors.has(id) ? "unknown" : "fails");
+  const states = new Map(asked.map((expression, index) => [expression, stateOf(`${index}`)] as const));
+  return conjuncts.map((own) =>
+    own.flatMap((one): readonly Condition[] => {
+      const state = typeof one === "string" ? stateOfPolicy(one, request) : states.get(one);
+      if (state === "holds" || state === undefined) return [];
+      return typeof one === "string"
+        ? [{ text: one, expression: undefined, state }]
+        : [{ text: expressionText(one), expression: one, state }];
+    }),
+  );
 }
 
 const texts = new WeakMap<Expr, string>();
@@ -50,51 +62,13 @@ function write(expression: Expr): string {
   return text;
 }
 
-interface Conjunct {
-  /** A part of a policy, or the text of a policy without parts. */
-  readonly asked: Expr | string;
-  state: Condition["state"] | "holds";
-}
-
-function conditionOf({ asked, state }: Conjunct): readonly Condition[] {
-  if (state === "holds") return [];
-  return typeof asked === "string"
-    ? [{ text: asked, expression: undefined, state }]
-    : [{ text: expressionText(asked), expression: asked, state }];
-}
-
-/** Returns whether anything new was found. Each open condition is evaluated after the earlier ones that hold. */
-function askAbout(policies: readonly (readonly Conjunct[])[], request: CedarRequest): boolean {
-  const asked = new Map<string, { readonly conjunct: Conjunct; readonly policy: PolicyJson }>();
-  for (const [index, conjuncts] of policies.entries()) {
-    const held: Clause[] = [];
-    for (const [position, conjunct] of conjuncts.entries()) {
-      if (typeof conjunct.asked === "string") {
-        conjunct.state = stateOf(conjunct.asked, request);
-        continue;
-      }
-      const clause: Clause = { kind: "when", body: conjunct.asked };
-      if (conjunct.state === "holds") held.push(clause);
-      if (conjunct.state !== "unknown") continue;
-      asked.set(`${index} ${position}`, { conjunct, policy: policyWith([...held, clause]) });
-    }
-  }
-  if (asked.size === 0) return false;
-  const { reason, errors } = evaluate(Object.fromEntries([...asked].map(([id, { policy }]) => [id, policy])), request);
-  for (const [id, { conjunct }] of asked) {
-    if (reason.has(id)) conjunct.state = "holds";
-    else if (!errors.has(id)) conjunct.state = "fails";
-  }
-  return errors.size < asked.size && errors.size > 0;
-}
-
-function stateOf(policy: string, request: CedarRequest): Conjunct["state"] {
+function stateOfPolicy(policy: string, request: CedarRequest): Condition["state"] | "holds" {
   const { reason, errors } = evaluate(policy, request);
   if (errors.size > 0) return "unknown";
   return reason.size > 0 ? "holds" : "fails";
 }
 
-/** Ids of the policies that decide, and of those that fail. All are permits, so none affects another. */
+/** Ids of the policies that decide, and of those that fail. Of permits, none affects another. */
 function evaluate(staticPolicies: StaticPolicySet, request: CedarRequest) {
   const answer = cedar().isAuthorized({ ...request, policies: { staticPolicies } });
   if (answer.type === "failure") {
@@ -127,18 +101,6 @@ function takeApart(text: string): readonly (Expr | string)[] {
 function hasUnsafeNumber(tree: unknown): boolean {
   if (typeof tree === "number") return !Number.isSafeInteger(tree);
   return typeof tree === "object" && tree !== null && Object.values(tree).some(hasUnsafeNumber);
-}
-
-function scopeConditions(variable: "principal" | "resource", constraint: PolicyJson["principal"]): readonly Expr[] {
-  const left: Expr = { Var: variable };
-  const entity = (uid: EntityUidJson): Expr => ({ Value: { __entity: "__entity" in uid ? uid.__entity : uid } });
-  if (constraint.op === "is") {
-    const within = constraint.in !== undefined && "entity" in constraint.in ? { in: entity(constraint.in.entity) } : {};
-    return [{ is: { left, entity_type: constraint.entity_type, ...within } }];
-  }
-  if (constraint.op === "All" || !("entity" in constraint)) return [];
-  const right = entity(constraint.entity);
-  return [constraint.op === "==" ? { "==": { left, right } } : { in: { left, right } }];
 }
 
 /** Splits the expression, or its negation, into conditions that must all hold, in Cedar's order of evaluation. */

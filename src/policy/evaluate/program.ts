@@ -3,7 +3,7 @@
  * a tenth of its size. Cedar evaluates a policy with a part that the evaluator does not support: an unrecognized
  * operator, a function, or a number that does not survive JSON.
  */
-import type { EntityUidJson, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
+import type { EntityUidJson, Expr, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 
 export type Unary = "!" | "neg" | "isEmpty";
 export type Binary =
@@ -42,10 +42,10 @@ export interface Program {
 
 export function programOf({ effect, principal, action, resource, conditions }: PolicyJson): Program {
   const scope = [
-    ...scopeConditions("principal", principal as Constraint),
-    ...scopeConditions("action", action as Constraint),
-    ...scopeConditions("resource", resource as Constraint),
-  ];
+    ...scopeConditions("principal", principal),
+    ...scopeConditions("action", action),
+    ...scopeConditions("resource", resource),
+  ].flatMap((condition) => conjuncts(expressionOf(condition)));
   const clauses = conditions.flatMap(({ kind, body }): readonly Expression[] =>
     kind === "when" ? conjuncts(expressionOf(body)) : [["!", expressionOf(body)]],
   );
@@ -76,35 +76,24 @@ export function isPath(expression: Expression | undefined, path: string): boolea
   return expression?.[0] === "path" && expression.slice(1).join(".") === path;
 }
 
-interface Constraint {
-  readonly op: string;
-  readonly entity?: EntityUidJson;
-  readonly entities?: readonly EntityUidJson[];
-  readonly entity_type?: string;
-  readonly in?: { readonly entity?: EntityUidJson };
-}
+type Constraint = PolicyJson["principal"] | PolicyJson["action"] | PolicyJson["resource"];
 
-function scopeConditions(name: string, scope: Constraint): readonly Expression[] {
-  const variable: Expression = ["path", name];
-  const known = ["op", "entity", "entities", "entity_type", "in"];
-  if (!Object.keys(scope).every((member) => known.includes(member))) return [["unknown"]];
-  const within = scope.in?.entity ?? (scope.op === "in" ? scope.entity : undefined);
-  const isIn: readonly Expression[] = within === undefined ? [] : [["in", variable, entityExpression(within)]];
+/** The conditions of a scope, as Cedar writes such conditions elsewhere. */
+export function scopeConditions(name: "principal" | "action" | "resource", scope: Constraint): readonly Expr[] {
+  const left: Expr = { Var: name };
+  const value = (uid: EntityUidJson): Expr => ({ Value: { __entity: "__entity" in uid ? uid.__entity : uid } });
   if (scope.op === "All") return [];
-  if (scope.op === "==" && scope.entity !== undefined) return [["==", variable, entityExpression(scope.entity)]];
-  if (scope.op === "is" && scope.entity_type !== undefined && (scope.in === undefined) === (within === undefined)) {
-    return [["is", variable, scope.entity_type], ...isIn];
+  if (scope.op === "is") {
+    const { entity_type, in: within } = scope;
+    if (within === undefined) return [{ is: { left, entity_type } }];
+    return "entity" in within ? [{ is: { left, entity_type, in: value(within.entity) } }] : [unrecognized];
   }
-  if (scope.op === "in" && scope.entities !== undefined) {
-    return [["in", variable, ["set", scope.entities.map(entityExpression)]]];
-  }
-  return scope.op === "in" && within !== undefined ? isIn : [["unknown"]];
+  if ("slot" in scope) return [unrecognized];
+  const right: Expr = "entities" in scope ? { Set: scope.entities.map(value) } : value(scope.entity);
+  return [scope.op === "==" ? { "==": { left, right } } : { in: { left, right } }];
 }
 
-function entityExpression(entity: EntityUidJson): Expression {
-  const { type, id } = "__entity" in entity ? entity.__entity : entity;
-  return typeof type === "string" && typeof id === "string" ? ["entity", type, id] : ["unknown"];
-}
+const unrecognized = { unrecognized: {} } as unknown as Expr;
 
 function conjuncts(expression: Expression): readonly Expression[] {
   return expression[0] === "&&" ? [...conjuncts(expression[1]), ...conjuncts(expression[2])] : [expression];
@@ -168,7 +157,8 @@ export function expressionOf(tree: unknown): Expression {
 function literalOf(value: unknown): Expression {
   if (typeof value === "string" || typeof value === "boolean" || typeof value === "number") return ["value", value];
   if (typeof value !== "object" || value === null || Object.keys(value).join() !== "__entity") return unknown;
-  return entityExpression(value as EntityUidJson);
+  const { type, id } = (value as { readonly __entity: Readonly<Record<string, unknown>> }).__entity;
+  return typeof type === "string" && typeof id === "string" ? ["entity", type, id] : unknown;
 }
 
 function likeOf(left: Expression, pattern: unknown): Expression {

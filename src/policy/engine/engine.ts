@@ -30,7 +30,7 @@ import type { PolicyProblem } from "../model/problem.ts";
 import type { CombinedDecision, LayerSet } from "./combined-decision.ts";
 import { EngineSets, type Evaluator } from "./engine-sets.ts";
 import { type Explanation, explain } from "./explanation.ts";
-import { DecisionCache, type Plan, type PlansByAction, plansOf } from "./plan.ts";
+import { decisionCache, type Plan, type PlansByAction, plansOf } from "./plan.ts";
 
 export interface EngineOptions {
   /** Cached decisions: 0 for none, which changes no answer. Default 10,000, about 20 MB when full. */
@@ -133,7 +133,7 @@ class BundleEngine implements CompiledEngine {
   readonly contentBytes: Uint8Array;
   readonly entities: EntitySource | undefined;
   readonly #parts: EngineParts;
-  readonly #cache: DecisionCache<CombinedDecision> | undefined;
+  readonly #cache: ReturnType<typeof decisionCache> | undefined;
   readonly #lookUpKeyReference: (tenant: TenantId, reference: string) => KeyReferenceStatus;
 
   constructor(parts: EngineParts, { content, revision }: BundleIdentity, cachedDecisions: number) {
@@ -141,7 +141,7 @@ class BundleEngine implements CompiledEngine {
     this.contentBytes = content;
     this.entities = parts.source;
     this.#parts = parts;
-    this.#cache = cachedDecisions > 0 ? new DecisionCache(cachedDecisions) : undefined;
+    this.#cache = cachedDecisions > 0 ? decisionCache(cachedDecisions) : undefined;
     this.#lookUpKeyReference = keyReferenceLookup(parts.bundle.keyReferences);
   }
 

@@ -7,7 +7,7 @@ import type { PolicyBundle } from "../load/bundle.ts";
 import type { PolicyAction, PolicyQuery } from "../model/decision.ts";
 import { type InputCatalogue, onBehalfOfName, readsRegistered } from "../model/inputs.ts";
 import { policyActions } from "../model/schema.ts";
-import { type CombineLayers, type LayerSet, layerCombiner } from "./combined-decision.ts";
+import { type CombinedDecision, type CombineLayers, type LayerSet, layerCombiner } from "./combined-decision.ts";
 import type { EvaluateLayers } from "./engine-sets.ts";
 
 /** One action under one pair of sets. */
@@ -91,28 +91,16 @@ function keyMaker(
 /** Longer keys are not cached: they have many labels and attributes, which seldom repeat. */
 const maxKeyLength = 4096;
 
-/** Bounded by the number of entries and by total key length; the least recently used are evicted. */
-export class DecisionCache<Value extends object> {
-  readonly #entries: LRUCache<string, Value>;
-
-  /** @param maxEntries at least 1; keys take at most 512 characters per entry on average */
-  constructor(maxEntries: number) {
-    this.#entries = new LRUCache({
-      max: maxEntries,
-      maxSize: Math.max(maxEntries * 512, maxKeyLength),
-      sizeCalculation: (_value, key) => key.length,
-    });
-  }
-
-  get(key: string): Value | undefined {
-    return this.#entries.get(key);
-  }
-
-  set(key: string, value: Value): void {
-    if (key.length <= maxKeyLength) this.#entries.set(key, value);
-  }
-
-  clear(): void {
-    this.#entries.clear();
-  }
+/**
+ * Bounded by the number of entries and by total key length; the least recently used are evicted.
+ *
+ * @param maxEntries at least 1; keys take at most 512 characters per entry on average
+ */
+export function decisionCache(maxEntries: number): LRUCache<string, CombinedDecision> {
+  return new LRUCache({
+    max: maxEntries,
+    maxSize: Math.max(maxEntries * 512, maxKeyLength),
+    maxEntrySize: maxKeyLength,
+    sizeCalculation: (_value, key) => key.length,
+  });
 }

@@ -52,10 +52,7 @@ export function parseQuery(question: Members): PolicyQuery {
 
 /** Parses a question from JSON or YAML. Throws a RangeError that describes the problem. */
 export function parseQueryText(text: string): PolicyQuery {
-  const document = parseDocument(text, { prettyErrors: false });
-  const [error] = document.errors;
-  if (error !== undefined) throw new RangeError(`is neither JSON nor YAML: ${error.message}`);
-  return parseQuery(members(document.toJS(), "a question", queryMembers));
+  return parseQuery(members(valueIn(text), "a question", queryMembers));
 }
 
 /**
@@ -63,11 +60,15 @@ export function parseQueryText(text: string): PolicyQuery {
  * RangeError that describes the problem.
  */
 export function parseQueriesText(text: string): readonly PolicyQuery[] {
+  const given = [valueIn(text) ?? []].flat() as readonly unknown[];
+  return given.map((item) => parseQuery(members(item, "a question", ["name", ...queryMembers, "expect"])));
+}
+
+function valueIn(text: string): unknown {
   const document = parseDocument(text, { prettyErrors: false });
   const [error] = document.errors;
   if (error !== undefined) throw new RangeError(`is neither JSON nor YAML: ${error.message}`);
-  const given = [document.toJS() ?? []].flat() as readonly unknown[];
-  return given.map((item) => parseQuery(members(item, "a question", ["name", ...queryMembers, "expect"])));
+  return document.toJS();
 }
 
 function parseCaller(tenant: unknown, value: unknown): Caller {

@@ -9,7 +9,7 @@ import type { SearchPage } from "../ledger/ports/search.ts";
 import { type Draft, tryDraft } from "../policy/diff/playground.ts";
 import type { PolicyBundle } from "../policy/load/bundle.ts";
 import type { PolicySettings } from "../policy/load/directory.ts";
-import { compareRecorded, recordedMembers } from "./replay.ts";
+import { compareRecorded } from "./replay.ts";
 
 /** What the thread needs. */
 export interface Trial {
@@ -39,6 +39,6 @@ const answer = await tryDraft(bundle, draft, settings, async (engines) => {
     find: async (_: unknown, id: string) => records.get(id) ?? ("unknown" as const),
   };
   const compared = await compareRecorded(archive, [tenantId], 0, engines, () => {});
-  return { recorded: { ...recordedMembers(compared), cut: isCut } };
+  return { recorded: { ...compared, cut: isCut } };
 });
 parentPort?.postMessage(answer);

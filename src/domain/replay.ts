@@ -191,27 +191,30 @@ function flatten({ guidance, ...others }: JsonObject): ReadonlyMap<string, JsonV
 
 // Compares the answers of two engines to recorded decisions.
 
-/** Decisions that change from one answer with its reasons to another. */
+/** Decisions that change from one answer with its reasons to another, as a member of an answer. */
 export interface RecordedChange {
   readonly kind: DifferenceKind;
-  readonly before: Pick<PolicyDecision, "allow" | "reasons">;
-  readonly after: Pick<PolicyDecision, "allow" | "reasons">;
   readonly count: number;
+  readonly before: Answered;
+  readonly after: Answered;
   /** Most frequent first. Applications are claims; those beyond `maxApplications` are counted without a name. */
-  readonly callers: readonly { readonly tenantId: TenantId; readonly application?: string; readonly count: number }[];
+  readonly callers: readonly { readonly tenant_id: TenantId; readonly application?: string; readonly count: number }[];
   /** The newest of them. */
-  readonly example: { readonly tenantId: TenantId; readonly decisionId: RecordId };
+  readonly example: { readonly tenant_id: TenantId; readonly decision_id: RecordId };
 }
 
+type Answered = Pick<PolicyDecision, "allow" | "reasons">;
+
+/** A comparison as a member of an answer. */
 export interface RecordedComparison {
   readonly compared: number;
   readonly erased: number;
   /** Decisions whose records lack the question. */
-  readonly notAskable: number;
+  readonly not_askable: number;
   /** Decisions about an artifact whose registrations were not looked up, and which one of the engines reads. */
-  readonly notLookedUp: number;
+  readonly not_looked_up: number;
   /** Most frequent first. */
-  readonly changes: readonly RecordedChange[];
+  readonly ways: readonly RecordedChange[];
 }
 
 /** Applications of a tenant that are counted separately for one change. */
@@ -250,14 +253,14 @@ export async function compareRecorded(
         const [before, after] = [old.decide(query), next.decide(query)];
         const difference = differenceOf(before, after);
         if (difference !== undefined) {
-          const example = { tenantId, decisionId: record.record_id };
+          const example = { tenant_id: tenantId, decision_id: record.record_id };
           tally.add({ kind: difference.kind, before, after, example }, query.claimed.workload.application);
         }
       }
       onProgress(compared + erased + notAskable + notLookedUp);
     }
   }
-  return { compared, erased, notAskable, notLookedUp, changes: tally.changes() };
+  return { compared, erased, not_askable: notAskable, not_looked_up: notLookedUp, ways: tally.changes() };
 }
 
 interface Counted {
@@ -269,9 +272,9 @@ interface Counted {
 class Tally {
   readonly #counted = new Map<string, Counted>();
 
-  add({ kind, before, after, example }: Omit<RecordedChange, "count" | "callers">, application: string): void {
-    const answers = [before, after].map(({ allow, reasons }) => ({ allow, reasons }));
-    const key = JSON.stringify([kind, answers]);
+  add({ kind, example, ...decisions }: Omit<RecordedChange, "count" | "callers">, application: string): void {
+    const [before, after] = [answerOf(decisions.before), answerOf(decisions.after)];
+    const key = JSON.stringify([kind, before, after]);
     const counted = this.#counted.get(key) ?? {
       change: { kind, before, after, example },
       count: 0,
@@ -280,50 +283,29 @@ class Tally {
     this.#counted.set(key, counted);
     counted.count += 1;
     counted.change = { ...counted.change, example };
-    const applications = counted.tenants.get(example.tenantId) ?? new Map<string | undefined, number>();
-    counted.tenants.set(example.tenantId, applications);
+    const applications = counted.tenants.get(example.tenant_id) ?? new Map<string | undefined, number>();
+    counted.tenants.set(example.tenant_id, applications);
     const name = applications.has(application) || applications.size < maxApplications ? application : undefined;
     applications.set(name, (applications.get(name) ?? 0) + 1);
   }
 
   changes(): readonly RecordedChange[] {
-    const changes = [...this.#counted.values()].map(({ change: { before, after, ...rest }, count, tenants }) => ({
-      ...rest,
-      before: { allow: before.allow, reasons: before.reasons },
-      after: { allow: after.allow, reasons: after.reasons },
-      count,
-      callers: [...tenants]
-        .flatMap(([tenantId, applications]) =>
+    const changes = [...this.#counted.values()].map(
+      ({ change: { kind, before, after, example }, count, tenants }): RecordedChange => {
+        const callers = [...tenants].flatMap(([tenant_id, applications]) =>
           [...applications].map(([application, own]) => ({
-            tenantId,
+            tenant_id,
             ...(application !== undefined && { application }),
             count: own,
           })),
-        )
-        .sort((a, b) => b.count - a.count),
-    }));
+        );
+        return { kind, count, before, after, callers: callers.sort((a, b) => b.count - a.count), example };
+      },
+    );
     return changes.sort((a, b) => b.count - a.count);
   }
 }
 
-/** A comparison of recorded decisions, as members of an answer. */
-export function recordedMembers({ compared, erased, notAskable, notLookedUp, changes }: RecordedComparison) {
-  return {
-    compared,
-    erased,
-    not_askable: notAskable,
-    not_looked_up: notLookedUp,
-    ways: changes.map(({ kind, before, after, count, callers, example }) => ({
-      kind,
-      count,
-      before,
-      after,
-      callers: callers.map(({ tenantId, application, count: own }) => ({
-        tenant_id: tenantId,
-        ...(application !== undefined && { application }),
-        count: own,
-      })),
-      example: { tenant_id: example.tenantId, decision_id: example.decisionId },
-    })),
-  };
+function answerOf({ allow, reasons }: Answered): Answered {
+  return { allow, reasons };
 }

@@ -71,7 +71,7 @@ export const policyDiffCommand = command({
         tests.push(...(await readTests(directory)).map(({ question }) => question));
       const compared = compareBundles(from.bundle, to.bundle, tests);
       const proof = await proofOrUndefined(from.bundle, to.bundle, compared.changes, context);
-      return await answerOf(compared, proof, recorded, engines, options);
+      return answerOf(compared, proof, recorded, engines, options);
     } finally {
       for (const { engine } of directories) engine.release();
     }
@@ -154,17 +154,17 @@ async function proofOrUndefined(
   }
 }
 
-async function answerOf(
+function answerOf(
   searched: PolicyComparison,
   proof: ProofOutcome | undefined,
   recorded: RecordedComparison | undefined,
   [before, after]: readonly [CompiledEngine, CompiledEngine],
   { maxChanges = 0, sampled }: DiffOptions,
-): Promise<Answer> {
+): Answer {
   const proven = proof === undefined || "missing" in proof ? undefined : heldTo(proof, searched);
   const compared = proven === undefined ? searched : withFound(searched, proven);
   // The same answer for other reasons is not a difference.
-  const seen = recorded?.changes.filter(({ kind }) => kind !== "reasons").length ?? 0;
+  const seen = recorded?.ways.filter(({ kind }) => kind !== "reasons").length ?? 0;
   const changes = Math.max(compared.changes.length, seen);
   const isExhaustive = proven !== undefined && isDecided(proven);
   const value = {
@@ -174,7 +174,7 @@ async function answerOf(
     exhaustive: isExhaustive,
     ...comparisonMembers(compared),
     ...(proven !== undefined && { proof: proofMembers(proven) }),
-    ...(recorded !== undefined && { recorded: (await import("../../domain/replay.ts")).recordedMembers(recorded) }),
+    ...(recorded !== undefined && { recorded }),
   };
   const text = [
     `from ${before.revision} to ${after.revision}`,
@@ -236,14 +236,14 @@ function answerText({ allow, reasons }: Pick<PolicyDecision, "allow" | "reasons"
   return `${allow ? "ALLOW" : "DENY"}, because of ${reasons.join(", ") || "no policy"}`;
 }
 
-function recordedText({ compared, erased, notAskable, notLookedUp, changes }: RecordedComparison): string {
-  const differing = changes.reduce((sum, { kind, count }) => sum + (kind === "reasons" ? 0 : count), 0);
+function recordedText({ compared, erased, not_askable, not_looked_up, ways }: RecordedComparison): string {
+  const differing = ways.reduce((sum, { kind, count }) => sum + (kind === "reasons" ? 0 : count), 0);
   return [
     `recorded decisions: ${compared} compared, ${differing} come out differently`,
     ...(erased === 0 ? [] : [`  not compared: ${erased}, whose records are erased`]),
-    ...(notAskable === 0 ? [] : [`  not compared: ${notAskable}, whose records do not say what was asked`]),
-    ...(notLookedUp === 0 ? [] : [`  not compared: ${notLookedUp}, for which registered facts were not looked up`]),
-    ...changes.flatMap(recordedLines),
+    ...(not_askable === 0 ? [] : [`  not compared: ${not_askable}, whose records do not say what was asked`]),
+    ...(not_looked_up === 0 ? [] : [`  not compared: ${not_looked_up}, for which registered facts were not looked up`]),
+    ...ways.flatMap(recordedLines),
   ].join("\n");
 }
 
@@ -256,10 +256,10 @@ function recordedLines({ kind, count, before, after, callers, example }: Recorde
     ...callers
       .slice(0, maxListed)
       .map(
-        ({ tenantId, application = "other applications", count: own }) => `    ${own} of ${tenantId}, ${application}`,
+        ({ tenant_id, application = "other applications", count: own }) => `    ${own} of ${tenant_id}, ${application}`,
       ),
     ...(more > 0 ? [`    and ${more} more applications`] : []),
-    `    example: --tenant ${example.tenantId} --decision ${example.decisionId}`,
+    `    example: --tenant ${example.tenant_id} --decision ${example.decision_id}`,
   ];
 }
 

@@ -258,13 +258,13 @@ describe("a decision about an artifact whose registrations were not looked up", 
       expect(compared).toMatchObject({
         compared: 1,
         erased: 0,
-        notAskable: 0,
-        notLookedUp: 2,
-        changes: [{ count: 1 }],
+        not_askable: 0,
+        not_looked_up: 2,
+        ways: [{ count: 1 }],
       });
     }
     const alike = await compareRecorded(archive, [tenantId], 0, [engine, engine], () => {});
-    expect(alike).toMatchObject({ compared: 3, notLookedUp: 0, changes: [] });
+    expect(alike).toMatchObject({ compared: 3, not_looked_up: 0, ways: [] });
   });
 
   test("is compared where it was looked up, and nothing was known", async () => {

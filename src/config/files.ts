@@ -1,6 +1,6 @@
 /** Checks the files and directories that settings name: that they exist and have valid content. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
-import { NotRegularFileError } from "../files/file-system.ts";
+import { codeText, NotRegularFileError } from "../files/file-system.ts";
 import { filesOf, parseIssuerFile, parseQuotaFile, parseSignInFile } from "./data-files.ts";
 import type { Config, Key } from "./settings.ts";
 
@@ -108,8 +108,7 @@ function attempt(problem: () => string | undefined): string | undefined {
     return problem();
   } catch (error) {
     if (error instanceof NotRegularFileError) return `is ${error.kind}, not a regular file`;
-    const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
-    return `cannot be read${code}`;
+    return `cannot be read${codeText(error)}`;
   }
 }
 

@@ -1,6 +1,6 @@
 /** The only module that reads the environment of the process. */
 import { readFileSync, statSync } from "node:fs";
-import { readRegularFile } from "../files/file-system.ts";
+import { codeText, readRegularFile } from "../files/file-system.ts";
 import { type ReadOptions, type ReadResult, readConfig, type Use } from "./config.ts";
 import type { Files } from "./files.ts";
 import { readTracing, type TracingRead } from "./tracing.ts";
@@ -21,8 +21,7 @@ export function loadConfig<U extends Use>(uses: U, configPath?: string): ReadRes
   try {
     text = readFileSync(configPath, "utf8");
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
-    return { problems: [`--config: ${configPath} cannot be read${code}`] };
+    return { problems: [`--config: ${configPath} cannot be read${codeText(error)}`] };
   }
   return readConfig(process.env, { path: configPath, text }, options);
 }

@@ -59,6 +59,11 @@ export function isFileError(error: unknown, codes: readonly string[]): boolean {
   return error instanceof Error && "code" in error && codes.includes(String(error.code));
 }
 
+/** The code of a file system error, for the end of a message, such as ` (ENOENT)`; empty for an error without one. */
+export function codeText(error: unknown): string {
+  return error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+}
+
 /**
  * Creates a directory and its missing parents, with this mode. Returns the first that was missing. Throws a file system
  * error. `mkdir` with `recursive` loops forever if an existing directory answers ENOENT to new entries, as /proc and

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { parseRecordId } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
-import { makeDirectory } from "../../files/file-system.ts";
+import { codeText, makeDirectory } from "../../files/file-system.ts";
 import { receiptOf } from "../../ledger/append/answering.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { receiptMembers } from "../../ledger/ports/ledger.ts";
@@ -50,8 +50,7 @@ function makeEmptyDirectory(out: string): void {
     makeDirectory(out);
     if (readdirSync(out).length === 0) return;
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
-    throw new Refusal(`--out: ${JSON.stringify(out)} cannot be a directory to write to${code}`);
+    throw new Refusal(`--out: ${JSON.stringify(out)} cannot be a directory to write to${codeText(error)}`);
   }
   throw new Refusal(`${out} is not empty`);
 }

@@ -7,13 +7,13 @@ import { dirname, resolve } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { systemClock } from "../../base/clock.ts";
-import { parseJson } from "../../base/json.ts";
-import { contentAddress, isMoment, parseTimestamp } from "../../base/text-forms.ts";
+import { defined, parseJson } from "../../base/json.ts";
+import { contentAddress } from "../../base/text-forms.ts";
 import { visibleLine } from "../../base/visible-text.ts";
 import { type EvidenceCounts, type Lineage, LineageCollector } from "../../domain/lineage/lineage.ts";
 import type { Step } from "../../domain/lineage/remarks.ts";
 import { type PackReport, packReport } from "../../domain/lineage/report.ts";
-import { isFileError } from "../../files/file-system.ts";
+import { codeText, isFileError } from "../../files/file-system.ts";
 import { packLines } from "../../ledger/pack/build.ts";
 import {
   hasEnds,
@@ -37,7 +37,7 @@ import { type Context, command } from "../frame/command.ts";
 import { logOf, type OpenedStore, oneTenantFlag, withArchive } from "../frame/store.ts";
 import { type Answer, createProgress, Refusal } from "../frame/terminal.ts";
 import { signed } from "./keys-commands.ts";
-import { flagName, readSearch, searchRefusal } from "./search-flags.ts";
+import { flagName, readSearch, searchRefusal, type TermCriteria } from "./search-flags.ts";
 import { requireTrust, trustFlags } from "./verify-commands.ts";
 
 /** Progress interval, in entries. */
@@ -144,22 +144,10 @@ export async function create(path: string): Promise<FileHandle> {
 function creationProblem(path: string, error: unknown): string {
   if (isFileError(error, ["EEXIST"])) return `${path} is there already`;
   if (isFileError(error, ["ENOENT", "ENOTDIR"])) return `--out: there is no directory ${dirname(resolve(path))}`;
-  const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
-  return `--out: ${path} cannot be written${code}`;
+  return `--out: ${path} cannot be written${codeText(error)}`;
 }
 
-interface PackFlags {
-  readonly last?: string;
-  readonly from?: string;
-  readonly to?: string;
-  readonly artifactDigest?: string;
-  readonly cid?: string;
-  readonly decision?: string;
-  readonly principal?: string;
-  readonly onBehalfOf?: string;
-  readonly resource?: string;
-  readonly label?: string;
-}
+type PackFlags = TermCriteria & { readonly last?: string };
 
 const fields = [
   ["artifactDigest", "artifact_digest"],
@@ -190,27 +178,18 @@ function readSelection(flags: PackFlags): PackSelection {
   return { field, value, ...ends };
 }
 
-function readEnds({ last, to, ...flags }: PackFlags): TimeRange {
-  const from = last === undefined ? flags.from : beginning({ last, ...(flags.from && { from: flags.from }) });
-  const ends = { ...(from !== undefined && { from: moment(from) }), ...(to !== undefined && { to: moment(to) }) };
-  for (const [name, end] of Object.entries(ends))
-    if (!isMoment(end)) throw new Refusal(`--${name}: is no RFC 3339 time, such as 2026-01-31T00:00:00Z`);
-  if (ends.from !== undefined && ends.to !== undefined && ends.from >= ends.to)
-    throw new Refusal("--to: is not after --from");
-  return ends;
-}
-
-/** Beginning of the period, as searches read it. */
-function beginning(period: { readonly last: string; readonly from?: string }): string {
-  const criteria = readSearch(period);
+/** The time range, as searches read it. */
+function readEnds({ last, from, to }: PackFlags): TimeRange {
+  const criteria = readSearch(defined({ last, from, to }));
   if (!("limit" in criteria)) throw new Refusal(criteria);
-  return new Date(criteria.fromMs as number).toISOString();
+  const { fromMs, toMs } = criteria;
+  if (fromMs !== undefined && toMs !== undefined && fromMs >= toMs) throw new Refusal("--to: is not after --from");
+  return defined({ from: momentOf(fromMs), to: momentOf(toMs) });
 }
 
-/** In the form of records; an invalid time is left unchanged. */
-function moment(text: string): string {
-  const ms = parseTimestamp(text);
-  return ms === undefined ? text : new Date(ms).toISOString();
+/** In the form of records. */
+function momentOf(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : new Date(ms).toISOString();
 }
 
 /** Needs only the pack and the trusted keys. */
@@ -236,9 +215,7 @@ export const ledgerPackVerifyCommand = command({
       const report = packReport(pack, shares, lineage.report(pack.range), cosigned);
       return { value: report, text: reportText(report) };
     } catch (error) {
-      if (error instanceof PackError || error instanceof NoteError) throw new Refusal(`${file}: ${error.message}`);
-      if (!(error instanceof Error && "code" in error)) throw error;
-      throw new Refusal(`${file}: cannot be read (${String(error.code)})`);
+      throw refusalOf(file, error);
     } finally {
       progress.done();
     }
@@ -364,6 +341,12 @@ export const ledgerPackShowCommand = command({
   },
 });
 
+/** The Refusal of a pack that does not verify or cannot be read; any other error unchanged. */
+function refusalOf(file: string, error: unknown): unknown {
+  if (error instanceof PackError || error instanceof NoteError) return new Refusal(`${file}: ${error.message}`);
+  return codeText(error) === "" ? error : new Refusal(`${file}: cannot be read${codeText(error)}`);
+}
+
 /** The header and the policies, whose texts are those of their revisions. Throws a Refusal if the file is no pack. */
 async function readPack(file: string): Promise<{ header: PackHeader; policies: readonly PackPolicy[] }> {
   let header: PackHeader | undefined;
@@ -378,9 +361,7 @@ async function readPack(file: string): Promise<{ header: PackHeader; policies: r
       policies.push(line);
     }
   } catch (error) {
-    if (error instanceof PackError) throw new Refusal(`${file}: ${error.message}`);
-    if (!(error instanceof Error && "code" in error)) throw error;
-    throw new Refusal(`${file}: cannot be read (${String(error.code)})`);
+    throw refusalOf(file, error);
   }
   if (header === undefined) throw new Refusal(`${file}: has no header`);
   return { header, policies };

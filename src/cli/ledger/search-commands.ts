@@ -8,6 +8,7 @@ import { systemClock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { parseTenantId, type TenantId } from "../../base/ids.ts";
 import { grouped, visibleLine } from "../../base/visible-text.ts";
+import { codeText } from "../../files/file-system.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import {
@@ -157,8 +158,7 @@ async function digestOf(file: string): Promise<string> {
   try {
     await pipeline(createReadStream(file), hash);
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
-    throw new Refusal(`--file: ${file} cannot be read${code}`, { exitCode: 2 });
+    throw new Refusal(`--file: ${file} cannot be read${codeText(error)}`, { exitCode: 2 });
   }
   return `sha256:${hash.digest("hex")}`;
 }

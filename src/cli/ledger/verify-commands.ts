@@ -12,6 +12,7 @@ import {
   wholeDifferences,
 } from "../../domain/lineage/answer-check.ts";
 import { cosignedMembers } from "../../domain/lineage/report.ts";
+import { codeText } from "../../files/file-system.ts";
 import {
   type Audit,
   type AuditProblem,
@@ -192,9 +193,11 @@ const maxFileBytes = 16 * 1024 * 1024;
  * @param keysOf the trusted keys of a log, by its origin
  */
 function readEarlierState(file: string, keysOf: (origin: string) => readonly LogVerifier[]): EarlierState {
-  const text = readOrRefuse(file);
+  const bytes = readBytes(file);
+  if (bytes.length > maxFileBytes) throw new NoteError(`${file}: is too large for a checkpoint or a receipt`);
   try {
-    const receipt = findReceipt(readJson(text));
+    const text = bytes.toString("utf8");
+    const receipt = findReceipt(readJson(bytes));
     const note = receipt === undefined ? text : parseTlogProof(receipt.proof).checkpoint;
     const keys = keysOf(parseCheckpoint(note).origin);
     const { verifier } = openWithAny(note, keys);
@@ -206,22 +209,18 @@ function readEarlierState(file: string, keysOf: (origin: string) => readonly Log
   }
 }
 
-function readOrRefuse(file: string): string {
+function readBytes(file: string): Buffer {
   try {
-    const bytes = readFileSync(file);
-    if (bytes.length > maxFileBytes) throw new NoteError(`${file}: is too large for a checkpoint or a receipt`);
-    return bytes.toString("utf8");
+    return readFileSync(file);
   } catch (error) {
-    if (error instanceof Error && "code" in error)
-      throw new NoteError(`${file}: cannot be read (${String(error.code)})`);
-    throw error;
+    throw new NoteError(`${file}: cannot be read${codeText(error)}`);
   }
 }
 
-/** Undefined if the text is not JSON: it may be a checkpoint. */
-function readJson(text: string): unknown {
+/** Undefined if the bytes are not JSON: they may be a checkpoint. */
+function readJson(bytes: Uint8Array): unknown {
   try {
-    return parseJson(text);
+    return parseJson(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
   } catch {
     return undefined;
   }
@@ -237,7 +236,11 @@ export const receiptVerifyCommand = command({
   ),
   run({ options, args: [file = ""] }) {
     const trust = requireTrust(options);
-    return verifyFile(read(file), trust);
+    try {
+      return verifyFile(read(file), trust);
+    } catch (error) {
+      throw error instanceof NoteError ? new Refusal(error.message) : error;
+    }
   },
 });
 
@@ -255,14 +258,8 @@ interface File {
 }
 
 function read(file: string): File {
-  let answer: unknown;
-  try {
-    answer = parseJson(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(file)));
-  } catch (error) {
-    const isOfFile = error instanceof Error && "code" in error && error.code !== "ERR_ENCODING_INVALID_ENCODED_DATA";
-    const code = isOfFile ? ` (${String(error.code)})` : ": it is not JSON";
-    throw new Refusal(`${file}: cannot be read${code}`);
-  }
+  const answer = readJson(readBytes(file));
+  if (answer === undefined) throw new Refusal(`${file}: cannot be read: it is not JSON`);
   const parts = answerParts(answer);
   const given = parts.flatMap(({ path, answer: part }): readonly Given[] => {
     const receipt = findReceipt(part);
@@ -296,13 +293,7 @@ function check({ path, receipt, answer }: Given, { keys, witnesses }: Trust): Ch
 }
 
 function verifyFile({ answer, given }: File, trust: Trust): Answer {
-  let checked: readonly Checked[];
-  try {
-    checked = given.map((each) => check(each, trust));
-  } catch (error) {
-    if (!(error instanceof NoteError)) throw error;
-    throw new Refusal(error.message);
-  }
+  const checked = given.map((each) => check(each, trust));
   const records = checked.flatMap(({ record }) => record ?? []);
   const isWhole = records.length === checked.length && checked.every(({ isCompared }) => isCompared);
   const differences = [

@@ -6,6 +6,7 @@ import { dirname } from "node:path";
 import type { RandomFill } from "../../base/ids.ts";
 import { parseJson } from "../../base/json.ts";
 import {
+  codeText,
   isFileError,
   keepReaders,
   makeDirectory,
@@ -127,7 +128,6 @@ function readIfThere(path: string): string | undefined {
   } catch (error) {
     if (error instanceof NotRegularFileError) throw new KeyFileError(`${error.message}.`, { cause: error });
     if (isFileError(error, ["ENOENT"])) return undefined;
-    const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
-    throw new KeyFileError(`${path} cannot be read${code}.`, { cause: error });
+    throw new KeyFileError(`${path} cannot be read${codeText(error)}.`, { cause: error });
   }
 }

@@ -290,7 +290,7 @@ describe("pack", () => {
     [["--decision", "b", "--from", "2026-01-02T00:00:00Z"], /^--decision: is of any time/],
     [["--last", "1w"], /--last: must be a number of minutes/],
     [["--last", "1d", "--from", "2026-01-02T00:00:00Z"], /--last: must not be given with from/],
-    [["--from", "yesterday"], /--from: is no RFC 3339 time/],
+    [["--from", "yesterday"], /--from: must be an RFC 3339 time/],
     [["--from", "2026-01-02T00:00:00Z", "--to", "2026-01-02T00:00:00Z"], /--to: is not after --from/],
     [["--cid", "unknown"], /nothing is found/],
     [["--artifact-digest", "9f86"], /--artifact-digest: must be a digest/, 2],

@@ -7,7 +7,7 @@ import { NoteError } from "../tlog/note.ts";
 import type { NoteVerifier } from "../tlog/note-keys.ts";
 import { verifyTlogProof } from "../tlog/tlog-proof.ts";
 import { leafHash, sameHash } from "../tlog/tree.ts";
-import { assertCanonical, canonicalText } from "./canonical.ts";
+import { assertCanonical, assertedCanonicalText } from "./canonical.ts";
 import { type Leaf, leafBytes, parseLeaf } from "./leaf.ts";
 import { requestDigest } from "./record.ts";
 import { openingBytes, verifyCommitment } from "./sealing.ts";
@@ -155,14 +155,13 @@ export function readExactRecord(bytes: Uint8Array): StoredRecord | undefined {
   return orUndefined(() => {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
     const record = parseJson(text) as StoredRecord;
-    assertCanonical(record);
     const isRecord =
       hasExactly(record, [...textMembers, ...objectMembers]) &&
       hasExactly(record.caller, callerMembers) &&
       textMembers.every((member) => isText(record[member])) &&
       callerMembers.every((member) => isText(record.caller[member])) &&
       objectMembers.every((member) => isObject(record[member]));
-    return isRecord && canonicalText({ ...record }) === text ? record : undefined;
+    return isRecord && assertedCanonicalText({ ...record }, 0) === text ? record : undefined;
   });
 }
 

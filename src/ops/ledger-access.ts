@@ -74,34 +74,51 @@ export interface LedgerRoutesOptions {
   readonly logger: Pick<Logger, "info">;
 }
 
-const decorator = "viewer";
+const decorators = { viewer: "viewer", tenantId: "logTenantId" } as const;
 
-/** Admits only viewers that may see the log in the path. Another tenant's log looks like one that does not exist. */
+/**
+ * Admits only viewers that may see the log in the path, which exists. Another tenant's log looks like one that does not
+ * exist.
+ */
 export function admitViewers(
   scope: FastifyInstance,
   { logs, viewerOf }: ServedLogs,
   viewerLimits: ViewerLimits,
   noteRefusal: () => void,
 ): void {
-  scope.decorateRequest(decorator);
+  for (const name of Object.values(decorators)) scope.decorateRequest(name);
   scope.addHook("onRequest", async (request, reply) => {
     const viewer = await viewerOf(request.raw).catch((error: unknown) => {
       if (!(error instanceof ServiceError)) throw error;
       if (error.code === "unauthenticated") noteRefusal();
       throw error;
     });
-    request.setDecorator(decorator, viewer);
+    request.setDecorator(decorators.viewer, viewer);
     const { log } = request.params as { readonly log?: string };
-    if (viewer.tenantIds === undefined || log === undefined) return;
+    if (log === undefined) return;
     const tenantId = await viewerLimits.read(request, reply, () => logs.tenantOf(log));
-    if (tenantId === undefined || !viewer.tenantIds.includes(tenantId))
-      throw new ServiceError("no_route", "there is no such log");
+    if (tenantId === undefined || !maySee(viewer, tenantId)) throw new ServiceError("no_route", "there is no such log");
+    request.setDecorator(decorators.tenantId, tenantId);
   });
+}
+
+export function maySee({ tenantIds }: Viewer, tenantId: TenantId): boolean {
+  return tenantIds === undefined || tenantIds.includes(tenantId);
 }
 
 /** The viewer of a request, in a scope of `admitViewers`. */
 export function viewerOfRequest(request: FastifyRequest): Viewer {
-  return request.getDecorator<Viewer>(decorator);
+  return request.getDecorator<Viewer>(decorators.viewer);
+}
+
+/**
+ * The log in a request's path, for what shows the content of its records. Throws the refusal if the viewer may not search
+ * by content.
+ */
+export function contentOf(request: FastifyRequest): { readonly tenantId: TenantId; readonly isOperator: boolean } {
+  const { contentRefusal, tenantIds } = viewerOfRequest(request);
+  if (contentRefusal !== undefined) throw contentRefusal;
+  return { tenantId: request.getDecorator<TenantId>(decorators.tenantId), isOperator: tenantIds === undefined };
 }
 
 /** Logs who looks into which log, and by which parameters, without their values. */

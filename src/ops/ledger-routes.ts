@@ -1,7 +1,7 @@
 /** The logs over HTTP: C2SP tlog-tiles, a list of the logs, consistency proofs, search, and records for the console. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
-import { parseRecordId, type RecordId, type TenantId } from "../base/ids.ts";
+import { parseRecordId, type RecordId } from "../base/ids.ts";
 import { type PublishedLogs, receiptMembers } from "../ledger/ports/ledger.ts";
 import { reportHtml, reportStyleSource } from "../ledger/report/html.ts";
 import {
@@ -15,11 +15,12 @@ import {
 import { isContentParameter, openParameters, pageMembers, type SearchCriteria } from "../ledger/search/search-query.ts";
 import {
   admitViewers,
+  contentOf,
   createViewerLimits,
   type LedgerRoutesOptions,
+  maySee,
   noteSearch,
   type ServedLogs,
-  type Viewer,
   type ViewerLimits,
   viewerOfRequest,
 } from "./ledger-access.ts";
@@ -81,10 +82,6 @@ function addListRoute(
   });
 }
 
-function maySee({ tenantIds }: Viewer, tenantId: TenantId): boolean {
-  return tenantIds === undefined || tenantIds.includes(tenantId);
-}
-
 function addLogRoutes(scope: FastifyInstance, logs: PublishedLogs, viewerLimits: ViewerLimits): void {
   scope.get<OfLog>("/ledger/:log/checkpoint", async (request, reply) => {
     const { log } = request.params;
@@ -139,9 +136,7 @@ function addSearchRoute(
 ): void {
   const answer = async (request: FastifyRequest<OfLog>, reply: FastifyReply, given: Members) => {
     const { log } = request.params;
-    const viewer = viewerOfRequest(request);
-    const { contentRefusal } = viewer;
-    if (contentRefusal !== undefined && Object.keys(given).some(isContentParameter)) throw contentRefusal;
+    if (Object.keys(given).some(isContentParameter)) contentOf(request);
     const criteria = parseCriteria(given, clock.now());
     const page = await viewerLimits.search(request, reply, () => {
       noteSearch(logger, request, Object.keys(given));
@@ -187,8 +182,7 @@ function addReportRoute(
 ): void {
   scope.get<{ Params: { log: string }; Querystring: Query }>("/ledger/:log/report", async (request, reply) => {
     const { log } = request.params;
-    const viewer = viewerOfRequest(request);
-    if (viewer.contentRefusal !== undefined) throw viewer.contentRefusal;
+    const { tenantId } = contentOf(request);
     const { template: named, format: asked = "html", ...period } = readQuery(request.query, reportParameters);
     const template = reportTemplates.find((each) => each === named);
     const format = Object.entries(formats).find(([name]) => name === asked)?.[1];
@@ -196,11 +190,11 @@ function addReportRoute(
     if (template === undefined) throw invalid(`template must be one of ${reportTemplates.join(", ")}`);
     if (format === undefined) throw invalid(`format must be one of ${Object.keys(formats).join(", ")}`);
     if (fromMs === undefined || fromMs >= toMs) throw invalid("last or from must be given, and to must be after it");
-    const [tenantId, checkpoint] = await viewerLimits.read(request, reply, async () => {
+    const checkpoint = await viewerLimits.read(request, reply, () => {
       noteSearch(logger, request, Object.keys(request.query));
-      return [await logs.tenantOf(log), await logs.checkpoint(log)] as const;
+      return logs.checkpoint(log);
     });
-    if (tenantId === undefined || checkpoint === undefined) throw new ServiceError("no_route", "there is no such log");
+    if (checkpoint === undefined) throw new ServiceError("no_route", "there is no such log");
     const search = (criteria: SearchCriteria) =>
       viewerLimits.search(request, reply, async () => (await logs.search(log, criteria)) ?? { found: [], size: 0 });
     const text = await viewerLimits.report(request, reply, async () =>
@@ -253,8 +247,7 @@ function addRecordRoutes(
 ): void {
   scope.get<OfRecord>("/ledger/:log/record/:record", async (request, reply) => {
     const { log, record } = request.params;
-    const viewer = viewerOfRequest(request);
-    if (viewer.contentRefusal !== undefined) throw viewer.contentRefusal;
+    contentOf(request);
     const receipt = await viewerLimits.read(request, reply, () => {
       noteSearch(logger, request, ["record_id"]);
       return logs.receipt(log, recordIdOf(record));
@@ -267,11 +260,8 @@ function addRecordRoutes(
   });
   scope.get<OfRecord>("/ledger/:log/explanation/:record", async (request, reply) => {
     const { log, record } = request.params;
-    const viewer = viewerOfRequest(request);
-    if (viewer.contentRefusal !== undefined) throw viewer.contentRefusal;
-    if (viewer.tenantIds !== undefined) throw new ServiceError("no_route", "explanations are for operators");
-    const tenantId = await viewerLimits.read(request, reply, () => logs.tenantOf(log));
-    if (tenantId === undefined) throw new ServiceError("no_route", "there is no such log");
+    const { tenantId, isOperator } = contentOf(request);
+    if (!isOperator) throw new ServiceError("no_route", "explanations are for operators");
     const found = await viewerLimits.search(request, reply, () => {
       noteSearch(logger, request, ["record_id"]);
       return explain(tenantId, recordIdOf(record));

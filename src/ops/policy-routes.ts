@@ -3,12 +3,12 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
 import {
+  contentOf,
   type GivenDraft,
   type LedgerRoutesOptions,
   noteSearch,
   type ServedLogs,
   type ViewerLimits,
-  viewerOfRequest,
 } from "./ledger-access.ts";
 import { parseCriteria, readObject } from "./log-requests.ts";
 
@@ -29,19 +29,15 @@ const maxPathLength = 256;
 export function addPolicyRoutes(
   scope: FastifyInstance,
   { serviceName, clock, logger }: LedgerRoutesOptions,
-  { logs, policies }: ServedLogs,
+  { policies }: ServedLogs,
   viewerLimits: ViewerLimits,
 ): void {
   const answer = async (
     request: FastifyRequest<OfLog>,
     work: (tenantId: TenantId, isOperator: boolean) => Promise<object>,
   ) => {
-    const { log } = request.params;
-    const viewer = viewerOfRequest(request);
-    if (viewer.contentRefusal !== undefined) throw viewer.contentRefusal;
-    const tenantId = await logs.tenantOf(log);
-    if (tenantId === undefined) throw new ServiceError("no_route", "there is no such log");
-    return { service: serviceName, log, ...(await work(tenantId, viewer.tenantIds === undefined)) };
+    const { tenantId, isOperator } = contentOf(request);
+    return { service: serviceName, log: request.params.log, ...(await work(tenantId, isOperator)) };
   };
   scope.get<OfLog>("/ledger/:log/policies", (request, reply) =>
     answer(request, (tenantId, isOperator) =>

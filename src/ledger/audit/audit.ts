@@ -7,7 +7,7 @@ import type { AuditedLog, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
 import { type Leaf, parseLeaf } from "../record/leaf.ts";
-import { readErasure, readFirstKey, readRotation, unerasable } from "../record/operator-records.ts";
+import { ErasedRecords, readFirstKey, readRotation, unerasable } from "../record/operator-records.ts";
 import { open } from "../record/sealing.ts";
 import { RightEdge, type WrittenTile } from "../tlog/right-edge.ts";
 import { tileWidth } from "../tlog/tiles.ts";
@@ -62,11 +62,12 @@ export async function auditLog(
 ): Promise<Audit> {
   const earlierBySize = Map.groupBy(earlier, ({ size }) => size);
   const edge = new RightEdge();
-  const erasures = new ErasureAudit();
+  const lost = new ErasedRecords<Lost>();
+  let erased = 0;
   const keys = new RotationAudit();
   const found = () => ({
     leaves: edge.size,
-    erased: erasures.erased,
+    erased,
     root: edge.tree().root(),
     rotations: keys.rotations,
     firstKey: keys.firstKey,
@@ -75,14 +76,12 @@ export async function auditLog(
     checkEarlier(edge, earlierBySize.get(0));
     let previous: Leaf | undefined;
     for await (const entry of log.entries()) {
-      if (entry.leafIndex !== edge.size && edge.size < log.head.size)
-        throw new Finding(`leaf ${edge.size} is missing`, edge.size);
-      if (entry.leafIndex >= log.head.size)
-        throw new Finding(`leaf ${entry.leafIndex} is behind the head, which has ${log.head.size}`, entry.leafIndex);
+      if (entry.leafIndex !== edge.size && edge.size < log.head.size) fail(edge.size, "is missing");
+      if (entry.leafIndex >= log.head.size) fail(entry.leafIndex, `is behind the head, which has ${log.head.size}`);
       const { leaf, record } = checkEntry(entry, log.head, previous);
       previous = leaf;
-      orThrow(erasures.next(entry, leaf, record));
-      orThrow(keys.next(entry.leafIndex, record));
+      erased += checkErasure(lost, entry, leaf, record);
+      keys.next(entry.leafIndex, record);
       for (const check of checks) await check.next?.(entry, leaf, record);
       edge.append(leafHash(entry.leaf));
       checkEarlier(edge, earlierBySize.get(edge.size));
@@ -92,7 +91,7 @@ export async function auditLog(
     for (const check of checks) await check.end?.();
     await checkTiles(log, edge.takeTouched());
     checkHead(log.head, edge);
-    orThrow(erasures.end());
+    checkLost(lost);
     const beyond = earlier.find(({ size }) => size > edge.size);
     if (beyond !== undefined)
       throw new Finding(
@@ -105,6 +104,9 @@ export async function auditLog(
   }
 }
 
+/** The leaf of a record that cannot be opened. */
+type Lost = Pick<StoredEntry, "leafIndex">;
+
 /** The leaf, and its record if it has an opening. */
 interface CheckedEntry {
   readonly leaf: Leaf;
@@ -115,7 +117,7 @@ function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefin
   const { leafIndex } = entry;
   const leaf = orFinding(() => parseLeaf(entry.leaf), leafIndex, "does not parse");
   const expect = (holds: boolean, what: string) => {
-    if (!holds) throw new Finding(`leaf ${leafIndex} ${what}`, leafIndex);
+    if (!holds) fail(leafIndex, what);
   };
   expect(leaf.record_id === entry.recordId, "is not of the record that it is stored with");
   expect((leaf.kind === "genesis") === (leafIndex === 0), "is a genesis in the wrong place, or the first and none");
@@ -167,60 +169,34 @@ function checkHead(head: LogState, edge: RightEdge): void {
   if (!sameHash(head.root, edge.tree().root())) throw new Finding("the head's root is not that of its leaves");
 }
 
-// Compares a log's unreadable records with its erasures, leaf by leaf.
-
-/** Keeps only unreadable records without their erasure yet: an erasure comes after its record. */
-class ErasureAudit {
-  readonly #lost = new Map<string, number>();
-  #erased = 0;
-
-  /** Records that the log declares erased. */
-  get erased(): number {
-    return this.#erased;
+/**
+ * Compares an entry with the erasures of the log: what cannot be opened needs one after it, and nothing else may have
+ * one. Returns the number of records that it erases.
+ */
+function checkErasure(
+  lost: ErasedRecords<Lost>,
+  { leafIndex, recordId }: StoredEntry,
+  { kind }: Leaf,
+  record: StoredRecord | undefined,
+): number {
+  if (record === undefined) {
+    if (unerasable[kind] !== undefined) fail(leafIndex, `of kind ${kind} cannot be opened, and is never erased`);
+    if (!lost.add(recordId, { leafIndex })) fail(leafIndex, "has the id of another record that cannot be opened");
+    return 0;
   }
+  if (kind !== "erasure") return 0;
+  const said = lost.erase(record);
+  if (typeof said === "string") fail(leafIndex, said);
+  if (said.isErased) return 1;
+  return fail(said.leafIndex, `was erased by leaf ${leafIndex}, and can still be opened`);
+}
 
-  /** Takes the next leaf, with its record if that opens. Returns the problem. */
-  next(
-    { leafIndex, recordId }: StoredEntry,
-    { kind }: Leaf,
-    record: StoredRecord | undefined,
-  ): AuditProblem | undefined {
-    if (record === undefined) {
-      if (unerasable[kind] !== undefined)
-        return { leafIndex, message: `leaf ${leafIndex} of kind ${kind} cannot be opened, and is never erased` };
-      if (this.#lost.has(recordId))
-        return { leafIndex, message: `leaf ${leafIndex} has the id of another record that cannot be opened` };
-      this.#lost.set(recordId, leafIndex);
-      return undefined;
-    }
-    return kind === "erasure" ? this.#account(record, leafIndex) : undefined;
-  }
-
-  /** Returns the problem after the last leaf. */
-  end(): AuditProblem | undefined {
-    const [first] = this.#lost.values();
-    if (first === undefined) return undefined;
-    const count = this.#lost.size === 1 ? "1 record" : `${this.#lost.size} records`;
-    return {
-      leafIndex: first,
-      message: `${count} cannot be opened, and no leaf erased them: the first is leaf ${first}`,
-    };
-  }
-
-  #account(record: StoredRecord, erasureIndex: number): AuditProblem | undefined {
-    const said = readErasure(record);
-    if (said === undefined)
-      return { leafIndex: erasureIndex, message: `leaf ${erasureIndex} does not say what it erases` };
-    const { recordId, leafIndex } = said;
-    const lost = this.#lost.get(recordId);
-    if (lost === undefined)
-      return { leafIndex, message: `leaf ${leafIndex} was erased by leaf ${erasureIndex}, and can still be opened` };
-    if (lost !== leafIndex)
-      return { leafIndex: erasureIndex, message: `leaf ${erasureIndex} names the wrong leaf for what it erases` };
-    this.#lost.delete(recordId);
-    this.#erased += 1;
-    return undefined;
-  }
+/** Called after the last leaf. */
+function checkLost({ first, size }: ErasedRecords<Lost>): void {
+  if (first === undefined) return;
+  const count = size === 1 ? "1 record" : `${size} records`;
+  const { leafIndex } = first;
+  throw new Finding(`${count} cannot be opened, and no leaf erased them: the first is leaf ${leafIndex}`, leafIndex);
 }
 
 // Checks the rotations of a log: each key hands over to the next, and the last one signs.
@@ -246,26 +222,21 @@ export class RotationAudit {
     return this.#rotations;
   }
 
-  /** Takes the record of the next leaf. Returns the problem. */
-  next(leafIndex: number, record: StoredRecord | undefined): AuditProblem | undefined {
+  /** Takes the record of the next leaf. Throws an Error that describes the problem. */
+  next(leafIndex: number, record: StoredRecord | undefined): void {
     if (record?.kind === "genesis") {
       const firstKey = readFirstKey(record);
-      if (firstKey === "malformed") return { leafIndex, message: "the genesis record names an invalid key" };
+      if (firstKey === "malformed") throw new Finding("the genesis record names an invalid key", leafIndex);
       this.#firstKey = firstKey;
     }
-    if (record?.kind !== "key_rotation") return undefined;
-    const keys = readRotation(record);
-    if (keys === undefined) return { leafIndex, message: `leaf ${leafIndex} does not name its keys` };
+    if (record?.kind !== "key_rotation") return;
+    const keys = readRotation(record) ?? fail(leafIndex, "does not name its keys");
     const last = this.#rotations.at(-1);
     if (last === undefined && this.#firstKey !== undefined && !sameHash(this.#firstKey, keys.previous))
-      return { leafIndex, message: `leaf ${leafIndex} retires another key than the one that the genesis record names` };
+      fail(leafIndex, "retires another key than the one that the genesis record names");
     if (last !== undefined && !sameHash(last.current, keys.previous))
-      return {
-        leafIndex,
-        message: `leaf ${leafIndex} retires another key than the one that leaf ${last.leafIndex} brought`,
-      };
+      fail(leafIndex, `retires another key than the one that leaf ${last.leafIndex} brought`);
     this.#rotations.push({ leafIndex, ...keys });
-    return undefined;
   }
 }
 
@@ -277,8 +248,7 @@ export async function findRotations(entries: AsyncIterable<StoredEntry>): Promis
     if (kind !== "key_rotation") continue;
     if (opening === undefined) throw new Error(`leaf ${leafIndex} of kind key_rotation cannot be opened`);
     const record = parseJson(Buffer.from(open(sealed, opening, commitment)).toString("utf8")) as StoredRecord;
-    const problem = audit.next(leafIndex, record);
-    if (problem !== undefined) throw new Error(problem.message);
+    audit.next(leafIndex, record);
   }
   return audit.rotations;
 }
@@ -321,9 +291,9 @@ class Finding extends Error {
   }
 }
 
-/** Ends the walk if there is a problem. */
-function orThrow(problem: AuditProblem | undefined): void {
-  if (problem !== undefined) throw new Finding(problem.message, problem.leafIndex);
+/** Ends the walk with a problem of one leaf. */
+function fail(leafIndex: number, what: string): never {
+  throw new Finding(`leaf ${leafIndex} ${what}`, leafIndex);
 }
 
 /** Reads, or ends the walk with a problem of the leaf. */
@@ -331,6 +301,6 @@ function orFinding<Value>(read: () => Value, leafIndex: number, problem: string)
   try {
     return read();
   } catch {
-    throw new Finding(`leaf ${leafIndex} ${problem}`, leafIndex);
+    return fail(leafIndex, problem);
   }
 }

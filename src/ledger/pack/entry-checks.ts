@@ -2,7 +2,7 @@
 import { parseBase64 } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { Leaf } from "../record/leaf.ts";
-import { readErasure, readRotation, unerasable } from "../record/operator-records.ts";
+import { type ErasedRecords, readRotation, unerasable } from "../record/operator-records.ts";
 import { readExactLeaf, readExactRecord, recordDisagreement } from "../record/receipt.ts";
 import { openingBytes, verifyCommitment } from "../record/sealing.ts";
 import { hasTerms, searchTermsOf } from "../search/search-terms.ts";
@@ -224,31 +224,21 @@ export class RangeCheck {
 /** Most erased records that may wait for their erasure. */
 const maxClaims = 100_000;
 
-export class ErasureClaims {
-  readonly #open = new Map<string, CheckedEntry>();
+/** Takes the next entry. Returns whether it erases a record that the pack declared erased. Throws a PackError. */
+export function checkErasure(claims: ErasedRecords<CheckedEntry>, entry: CheckedEntry): boolean {
+  const { line, leaf, leafIndex, record, erased } = entry;
+  if (erased && !claims.add(leaf.record_id, entry))
+    refuse(line, `leaf ${leafIndex} has the id of another erased record`);
+  if (claims.size > maxClaims) refuse(line, `more than ${maxClaims} erased records are without their erasure`);
+  if (record?.kind !== "erasure") return false;
+  const said = claims.erase(record);
+  return typeof said === "string" ? refuse(line, `leaf ${leafIndex} ${said}`) : said.isErased;
+}
 
-  /** Takes the next entry. Returns whether it erases a record that the pack declared erased. Throws a PackError. */
-  next(entry: CheckedEntry): boolean {
-    const { line, leaf, leafIndex, record, erased } = entry;
-    if (erased && this.#open.has(leaf.record_id)) refuse(line, `leaf ${leafIndex} has the id of another erased record`);
-    if (erased) this.#open.set(leaf.record_id, entry);
-    if (this.#open.size > maxClaims) refuse(line, `more than ${maxClaims} erased records are without their erasure`);
-    if (record?.kind !== "erasure") return false;
-    const said = readErasure(record) ?? refuse(line, `leaf ${leafIndex} does not say what it erases`);
-    const claim = this.#open.get(said.recordId);
-    if (claim === undefined) return false;
-    if (claim.leafIndex !== said.leafIndex) refuse(line, `leaf ${leafIndex} names the wrong leaf for what it erases`);
-    return this.#open.delete(said.recordId);
-  }
-
-  /** Throws a PackError if a record was declared erased without showing its erasure. */
-  end(): void {
-    const [first] = this.#open.values();
-    if (first === undefined) return;
-    throw new PackError(
-      `line ${first.line}: leaf ${first.leafIndex} is said to be erased, and no erasure of it is shown`,
-    );
-  }
+/** Throws a PackError if a record was declared erased without showing its erasure. */
+export function checkClaims({ first }: ErasedRecords<CheckedEntry>): void {
+  if (first !== undefined)
+    refuse(first.line, `leaf ${first.leafIndex} is said to be erased, and no erasure of it is shown`);
 }
 
 /**

@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { parseTenantId, type TenantId } from "../../base/ids.ts";
 import { contentAddress, isMoment, parseBase64 } from "../../base/text-forms.ts";
+import { ErasedRecords } from "../record/operator-records.ts";
 import type { Checkpoint, LogVerifier } from "../tlog/checkpoint.ts";
 import { NoteError } from "../tlog/note.ts";
 import { hashBytes, leafHash, sameHash } from "../tlog/tree.ts";
@@ -9,9 +10,10 @@ import { openWithAny } from "../tlog/trusted-key.ts";
 import {
   type CheckedEntry,
   type CompleteRange,
+  checkClaims,
   checkEntry,
+  checkErasure,
   checkRotation,
-  ErasureClaims,
   ItemCheck,
   type PartOfRange,
   RangeCheck,
@@ -111,7 +113,7 @@ class PackBody {
   readonly #selection: PackSelection;
   readonly #range: RangeCheck | undefined;
   readonly #items: ItemCheck | undefined;
-  readonly #claims = new ErasureClaims();
+  readonly #claims = new ErasedRecords<CheckedEntry>();
   readonly #tree = new GrowingTree();
   readonly #policies = new Map<string, boolean>();
   /** The revision that the next entry must have. */
@@ -155,7 +157,7 @@ class PackBody {
       refuse(line, `leaf ${leafIndex} is older than the one before it`);
     this.#checkPolicy(checked);
     checkRotation(checked, this.#verifier, this.#header.checkpoint);
-    const erases = this.#claims.next(checked);
+    const erases = checkErasure(this.#claims, checked);
     this.#range?.next(checked, erases);
     this.#items?.next(checked, erases);
     this.#place(entry.gap ?? [], leafIndex, line);
@@ -171,7 +173,7 @@ class PackBody {
     if (entries !== this.#entries) refuse(line, `there are ${this.#entries} entries, not ${entries}`);
     if (this.#newest === undefined || this.#tree.size !== size) refuse(line, "the log's last leaf is not shown");
     if (!sameHash(this.#tree.root(), root)) refuse(line, "the entries are not the log's: they lead to another root");
-    this.#claims.end();
+    checkClaims(this.#claims);
     const part = this.#items?.end();
     return {
       checkpoint: this.#checkpoint,

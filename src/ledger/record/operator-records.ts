@@ -91,6 +91,41 @@ export function readErasure({
 }
 
 /**
+ * Erased records of a log, walked from its beginning, whose erasure is still to come: it stands after its record.
+ * Memory: these records.
+ */
+export class ErasedRecords<Place extends { readonly leafIndex: number }> {
+  readonly #waiting = new Map<string, Place>();
+
+  get size(): number {
+    return this.#waiting.size;
+  }
+
+  /** The first without an erasure. */
+  get first(): Place | undefined {
+    const [first] = this.#waiting.values();
+    return first;
+  }
+
+  /** Takes an erased record. Returns false if another one has its id. */
+  add(recordId: string, place: Place): boolean {
+    if (this.#waiting.has(recordId)) return false;
+    this.#waiting.set(recordId, place);
+    return true;
+  }
+
+  /** Takes an erasure. Returns what is wrong with it, or the leaf that it names, and whether that is of one of these. */
+  erase(erasure: StoredRecord): { readonly leafIndex: number; readonly isErased: boolean } | string {
+    const said = readErasure(erasure);
+    if (said === undefined) return "does not say what it erases";
+    const { recordId, leafIndex } = said;
+    const place = this.#waiting.get(recordId);
+    if (place !== undefined && place.leafIndex !== leafIndex) return "names the wrong leaf for what it erases";
+    return { leafIndex, isErased: this.#waiting.delete(recordId) };
+  }
+}
+
+/**
  * The record of a hold's end: from its leaf on, what the hold covered could be erased. It omits the hold's own reason:
  * its author did not know that it could never be erased.
  */

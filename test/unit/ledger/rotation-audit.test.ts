@@ -13,8 +13,12 @@ const rotation = (from: Uint8Array, to: Uint8Array) =>
 /** What is wrong with a log of these records in a store with all keys; undefined where nothing is. */
 function problemOf(...records: readonly StoredRecord[]): string | undefined {
   const audit = new RotationAudit();
-  const problems = records.flatMap((record, leafIndex) => audit.next(leafIndex, record) ?? []);
-  return (problems[0] ?? rotationProblem(audit, keys))?.message;
+  try {
+    for (const [leafIndex, record] of records.entries()) audit.next(leafIndex, record);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  return rotationProblem(audit, keys)?.message;
 }
 
 const [first, second, third] = keys;

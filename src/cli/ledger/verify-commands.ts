@@ -20,7 +20,7 @@ import {
   type EarlierTree,
   rotationProblem,
 } from "../../ledger/audit/audit.ts";
-import { companionChecks, describeOrphans, PolicyCheck } from "../../ledger/audit/companions.ts";
+import { companionChecks, describeOrphans, policyCheck } from "../../ledger/audit/companions.ts";
 import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
@@ -101,7 +101,7 @@ async function verify(
   terminal: Terminal,
 ): Promise<Answer> {
   const progress = createProgress(terminal);
-  const policies = new PolicyCheck((revision) => archive.policyRevision(revision));
+  const policies = policyCheck((revision) => archive.policyRevision(revision));
   const audits: AuditedHead[] = [];
   for (const [position, head] of logs.entries()) {
     const onProgress = (leaves: number) =>

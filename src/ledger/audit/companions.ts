@@ -25,7 +25,7 @@ import type {
 import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
 import { idempotencyProblem } from "../record/idempotency-record.ts";
-import { type Leaf, parseLeaf } from "../record/leaf.ts";
+import { parseLeaf } from "../record/leaf.ts";
 import { open } from "../record/sealing.ts";
 import { blockLeaves, blockOf, indexedOf, StoredTerms } from "../search/search-index.ts";
 import { indexedTermsOf } from "../search/search-terms.ts";
@@ -34,14 +34,18 @@ import type { AuditProblem, RecordCheck } from "./audit.ts";
 /** Most problems of one kind that are reported. */
 const maxProblems = 16;
 
-/** Collects problems. */
-class Check {
-  readonly problems: AuditProblem[] = [];
+const remedy = "ledger reindex rebuilds the index";
 
-  protected report(message: string, leafIndex?: number): void {
-    if (this.problems.length < maxProblems)
-      this.problems.push({ message, ...(leafIndex !== undefined && { leafIndex }) });
-  }
+type Report = (message: string, leafIndex?: number) => void;
+type Collecting<Check> = Check & { readonly problems: readonly AuditProblem[] };
+
+/** A check and the problems that it reports. */
+function collecting<Check>(make: (report: Report) => Check): Collecting<Check> {
+  const problems: AuditProblem[] = [];
+  const check = make((message, leafIndex) => {
+    if (problems.length < maxProblems) problems.push({ message, ...(leafIndex !== undefined && { leafIndex }) });
+  });
+  return { ...check, problems };
 }
 
 /** Descriptions of rows without a log. */
@@ -56,53 +60,41 @@ export function companionChecks(
   companions: Companions,
   head: LogState,
   nowMs: number,
-): readonly (Check & RecordCheck)[] {
+): readonly Collecting<RecordCheck>[] {
   const { searchIndex, registrations, lastRecordedAtMs } = companions;
   return [
-    new TimeCheck(lastRecordedAtMs, nowMs),
-    new IdempotencyCheck(companions, head),
-    ...(searchIndex === undefined ? [] : [new SearchCheck(searchIndex)]),
-    new RegistrationCheck(registrations),
+    collecting((report) => timeCheck(lastRecordedAtMs, nowMs, report)),
+    collecting((report) => idempotencyCheck(companions, head, report)),
+    ...(searchIndex === undefined ? [] : [collecting((report) => searchCheck(searchIndex, report))]),
+    collecting((report) => registrationCheck(registrations, report)),
   ];
 }
 
 /** The index must have the terms of every record that is neither erased nor waiting, and no others. */
-class SearchCheck extends Check implements RecordCheck {
-  readonly #rows: SearchRows;
-  readonly #stored = new StoredTerms();
-  #block = 0;
-  #expected = new Map<string, number>();
-
-  constructor(rows: SearchRows) {
-    super();
-    this.#rows = rows;
-  }
-
-  async next({ leafIndex }: StoredEntry, _: Leaf, record: StoredRecord | undefined): Promise<void> {
-    while (blockOf(leafIndex) > this.#block) await this.end();
-    for (const term of record === undefined ? [] : indexedOf(indexedTermsOf(record)))
-      this.#expected.set(rowOf(leafIndex, this.#stored.of(this.#rows.key, term)), leafIndex);
-  }
-
-  #isWaiting(leafIndex: number): boolean {
-    return this.#rows.waiting.some(({ first, end }) => leafIndex >= first && leafIndex < end);
-  }
-
-  async end(): Promise<void> {
+function searchCheck(rows: SearchRows, report: Report): RecordCheck {
+  const stored = new StoredTerms();
+  let block = 0;
+  let expected = new Map<string, number>();
+  const isWaiting = (leafIndex: number) => rows.waiting.some(({ first, end }) => leafIndex >= first && leafIndex < end);
+  async function endBlock(): Promise<void> {
     const surplus = new Set<number>();
-    for (const { leafIndex, term } of await this.#rows.terms(this.#block))
-      if (!this.#expected.delete(rowOf(leafIndex, term))) surplus.add(leafIndex);
-    for (const leafIndex of new Set(this.#expected.values()))
-      if (!this.#isWaiting(leafIndex))
-        this.report(`leaf ${leafIndex} is not found by all of its terms: ledger reindex rebuilds the index`, leafIndex);
+    for (const { leafIndex, term } of await rows.terms(block))
+      if (!expected.delete(rowOf(leafIndex, term))) surplus.add(leafIndex);
+    for (const leafIndex of new Set(expected.values()))
+      if (!isWaiting(leafIndex)) report(`leaf ${leafIndex} is not found by all of its terms: ${remedy}`, leafIndex);
     for (const leafIndex of surplus)
-      this.report(
-        `leaf ${leafIndex} is found by terms that it does not have: ledger reindex rebuilds the index`,
-        leafIndex,
-      );
-    this.#expected = new Map();
-    this.#block += 1;
+      report(`leaf ${leafIndex} is found by terms that it does not have: ${remedy}`, leafIndex);
+    expected = new Map();
+    block += 1;
   }
+  return {
+    async next({ leafIndex }, _, record) {
+      while (blockOf(leafIndex) > block) await endBlock();
+      for (const term of record === undefined ? [] : indexedOf(indexedTermsOf(record)))
+        expected.set(rowOf(leafIndex, stored.of(rows.key, term)), leafIndex);
+    },
+    end: endBlock,
+  };
 }
 
 function rowOf(leafIndex: number, term: Uint8Array): string {
@@ -113,79 +105,58 @@ function rowOf(leafIndex: number, term: Uint8Array): string {
 const maxClockSkewMs = 5 * 60_000;
 
 /** The head's time must be that of the last leaf, and not in the future unless an operator accepted it. */
-class TimeCheck extends Check implements RecordCheck {
-  readonly #lastRecordedAtMs: number;
-  readonly #nowMs: number;
-  #newest: string | undefined;
-  #accepted: string | undefined;
-
-  constructor(lastRecordedAtMs: number, nowMs: number) {
-    super();
-    this.#lastRecordedAtMs = lastRecordedAtMs;
-    this.#nowMs = nowMs;
-  }
-
-  async next(_: StoredEntry, { kind, recorded_at }: Leaf): Promise<void> {
-    this.#newest = recorded_at;
-    if (kind === "clock_acceptance") this.#accepted = recorded_at;
-  }
-
-  async end(): Promise<void> {
-    const ofHead = new Date(this.#lastRecordedAtMs).toISOString();
-    if (this.#newest !== undefined && this.#newest !== ofHead)
-      this.report(`the head says ${ofHead}, and the last leaf ${this.#newest}`);
-    const newestMs = Math.max(this.#lastRecordedAtMs, Date.parse(this.#newest ?? ofHead));
-    if (newestMs > this.#nowMs + maxClockSkewMs && new Date(newestMs).toISOString() !== this.#accepted)
-      this.report(`the log is ahead of the clock: its newest time is ${new Date(newestMs).toISOString()}`);
-  }
+function timeCheck(lastRecordedAtMs: number, nowMs: number, report: Report): RecordCheck {
+  let newest: string | undefined;
+  let accepted: string | undefined;
+  return {
+    async next(_, { kind, recorded_at }) {
+      newest = recorded_at;
+      if (kind === "clock_acceptance") accepted = recorded_at;
+    },
+    async end() {
+      const ofHead = new Date(lastRecordedAtMs).toISOString();
+      if (newest !== undefined && newest !== ofHead) report(`the head says ${ofHead}, and the last leaf ${newest}`);
+      const newestMs = Math.max(lastRecordedAtMs, Date.parse(newest ?? ofHead));
+      if (newestMs > nowMs + maxClockSkewMs && new Date(newestMs).toISOString() !== accepted)
+        report(`the log is ahead of the clock: its newest time is ${new Date(newestMs).toISOString()}`);
+    },
+  };
 }
 
 /** Idempotency records must belong to their record, and be erased with it. */
-class IdempotencyCheck extends Check implements RecordCheck {
-  readonly #companions: Companions;
-  readonly #head: LogState;
-
-  constructor(companions: Companions, head: LogState) {
-    super();
-    this.#companions = companions;
-    this.#head = head;
-  }
-
-  async end(): Promise<void> {
-    for await (const row of this.#companions.idempotencyRows()) {
-      const problem = idempotencyProblem(row, this.#head.size);
-      if (problem !== undefined)
-        this.report(`what is kept for retries of leaf ${row.leafIndex} ${problem}`, row.leafIndex);
-    }
-  }
+function idempotencyCheck(companions: Companions, head: LogState, report: Report): RecordCheck {
+  return {
+    async end() {
+      for await (const row of companions.idempotencyRows()) {
+        const problem = idempotencyProblem(row, head.size);
+        if (problem !== undefined)
+          report(`what is kept for retries of leaf ${row.leafIndex} ${problem}`, row.leafIndex);
+      }
+    },
+  };
 }
 
 /** A content address: the name of a policy revision that the service created. */
 const addressPattern = /^sha256:[0-9a-f]{64}$/;
 
 /** Policy texts must exist and match their revisions. One check serves all logs of a store. */
-export class PolicyCheck extends Check implements RecordCheck {
-  readonly #policyRevision: (revision: string) => Promise<string | undefined>;
-  readonly #seen = new Set<string>();
-
-  constructor(policyRevision: (revision: string) => Promise<string | undefined>) {
-    super();
-    this.#policyRevision = policyRevision;
-  }
-
-  async next({ leafIndex }: StoredEntry, { policy_revision: revision }: Leaf): Promise<void> {
-    if (revision !== undefined) await this.look(revision, leafIndex);
-  }
-
-  /** Checks one revision, named by a leaf or not. */
-  async look(revision: string, leafIndex?: number): Promise<void> {
-    if (this.#seen.has(revision) || !addressPattern.test(revision)) return;
-    this.#seen.add(revision);
-    const content = await this.#policyRevision(revision);
-    if (content === undefined) this.report(`the text of the policy revision ${revision} is missing`, leafIndex);
-    else if (revision !== contentAddress(content))
-      this.report(`the text of the policy revision ${revision} was changed`, leafIndex);
-  }
+export function policyCheck(policyRevision: (revision: string) => Promise<string | undefined>) {
+  const seen = new Set<string>();
+  return collecting((report) => {
+    /** Checks one revision, named by a leaf or not. */
+    async function look(revision: string, leafIndex?: number): Promise<void> {
+      if (seen.has(revision) || !addressPattern.test(revision)) return;
+      seen.add(revision);
+      const content = await policyRevision(revision);
+      if (content === undefined) report(`the text of the policy revision ${revision} is missing`, leafIndex);
+      else if (revision !== contentAddress(content))
+        report(`the text of the policy revision ${revision} was changed`, leafIndex);
+    }
+    const next: RecordCheck["next"] = async ({ leafIndex }, { policy_revision: revision }) => {
+      if (revision !== undefined) await look(revision, leafIndex);
+    };
+    return { next, look };
+  });
 }
 
 // Compares the index of registrations with the records.
@@ -195,82 +166,75 @@ export class PolicyCheck extends Check implements RecordCheck {
  * which are relied on. An artifact's rows are read at its last one, and for a registration without a row, to confirm
  * that it does not count.
  */
-class RegistrationCheck extends Check implements RecordCheck {
-  readonly #rows: RegistrationRows;
-  #block = -1;
-  #ofBlock: ReadonlyMap<number, readonly RegistrationRowOfLeaf[]> = new Map();
+function registrationCheck(rows: RegistrationRows, report: Report): RecordCheck {
+  let block = -1;
+  let ofBlock: ReadonlyMap<number, readonly RegistrationRowOfLeaf[]> = new Map();
+  const missing = (leafIndex: number) =>
+    report(`leaf ${leafIndex} is not found by the artifact that it registers: ${remedy}`, leafIndex);
+  const wrong = (leafIndex: number) =>
+    report(`leaf ${leafIndex} stands for an artifact as it does not register it: ${remedy}`, leafIndex);
 
-  constructor(rows: RegistrationRows) {
-    super();
-    this.#rows = rows;
+  async function readBlock(next: number): Promise<void> {
+    const first = next * blockLeaves;
+    block = next;
+    ofBlock = Map.groupBy(await rows.within(first, first + blockLeaves), ({ leafIndex }) => leafIndex);
   }
 
-  async next({ leafIndex }: StoredEntry, { kind }: Leaf, record: StoredRecord | undefined): Promise<void> {
-    if (blockOf(leafIndex) !== this.#block) await this.#readBlock(blockOf(leafIndex));
-    const rows = this.#ofBlock.get(leafIndex) ?? [];
-    if (record === undefined) {
-      if (rows.some(({ isReliedOn }) => !isReliedOn) || (kind !== "registration" && rows.length > 0))
-        this.#wrong(leafIndex);
-      return;
-    }
-    const { key, indexedTo } = this.#rows;
-    const registered = leafIndex < indexedTo ? registrationsOf(leafIndex, record) : new Map<string, Registration>();
-    const expected = [...registered].map(([name, registration]) => {
-      return { artifact: key && storedArtifact(key, name), name, registration };
-    });
-    const found = rows.filter((row) => expected.some(({ artifact }) => isSame(artifact, row.artifact)));
-    if (found.length < rows.length) this.#wrong(leafIndex);
-    for (const { artifact, name, registration } of expected) {
-      if (artifact === undefined) this.#missing(leafIndex);
-      else if (found.some((row) => isSame(row.artifact, artifact))) await this.#checkLast(leafIndex, artifact, name);
-      else await this.#checkAbsent(registration, artifact, name);
-    }
-  }
-
-  async #readBlock(block: number): Promise<void> {
-    const first = block * blockLeaves;
-    this.#block = block;
-    this.#ofBlock = Map.groupBy(await this.#rows.within(first, first + blockLeaves), ({ leafIndex }) => leafIndex);
+  /** The rows of an artifact, and its registrations; undefined if one was erased: its effect on the others is unknown. */
+  async function known(artifact: Uint8Array, name: string) {
+    const all = await rows.of(artifact);
+    const registrations = all.flatMap((row) => readRegistration(row, name) ?? []);
+    return registrations.length < all.length ? undefined : { all, registrations };
   }
 
   /** Checks all rows of an artifact at its last one. */
-  async #checkLast(leafIndex: number, artifact: Uint8Array, name: string): Promise<void> {
-    if ((await this.#rows.lastOf(artifact)) !== leafIndex) return;
-    const rows = await this.#rows.of(artifact);
-    const registrations = rows.flatMap((row) => readRegistration(row, name) ?? []);
-    // The effect of an erased registration on the others is unknown.
-    if (registrations.length < rows.length) return;
-    const counting = countingRegistrations(registrations);
+  async function checkLast(leafIndex: number, artifact: Uint8Array, name: string): Promise<void> {
+    const found = (await rows.lastOf(artifact)) === leafIndex ? await known(artifact, name) : undefined;
+    if (found === undefined) return;
+    const counting = countingRegistrations(found.registrations);
     const relied = reliedOn(counting).map((one) => one.leafIndex);
-    for (const row of rows) {
+    for (const row of found.all) {
       const counts = counting.some((one) => one.leafIndex === row.leafIndex);
-      if (!counts || relied.includes(row.leafIndex) !== row.isReliedOn) this.#wrong(row.leafIndex);
+      if (!counts || relied.includes(row.leafIndex) !== row.isReliedOn) wrong(row.leafIndex);
     }
   }
 
-  async #checkAbsent(registration: Registration, artifact: Uint8Array, name: string): Promise<void> {
-    const rows = await this.#rows.of(artifact);
-    const registrations = rows.flatMap((row) => readRegistration(row, name) ?? []);
-    // Nothing is known of such an artifact, and no more rows are added.
-    if (registrations.length < rows.length) return;
-    const before = registrations.filter(({ leafIndex }) => leafIndex < registration.leafIndex);
+  async function checkAbsent(registration: Registration, artifact: Uint8Array, name: string): Promise<void> {
+    // Without one that was erased: nothing is known of such an artifact, and no more rows are added.
+    const found = await known(artifact, name);
+    if (found === undefined) return;
+    const before = found.registrations.filter(({ leafIndex }) => leafIndex < registration.leafIndex);
     const relied = new Set(reliedOn(countingRegistrations(before)).map(({ leafIndex }) => leafIndex));
-    const read = rows.filter(({ leafIndex }) => relied.has(leafIndex));
+    const read = found.all.filter(({ leafIndex }) => relied.has(leafIndex));
     const sizeBytes = read.reduce((sum, { leaf, sealed }) => sum + leaf.length + sealed.length, 0);
     if (read.length > maxReliedOn || sizeBytes > maxReliedOnBytes) return;
-    if (countingRegistrations([...before, registration]).includes(registration)) this.#missing(registration.leafIndex);
+    if (countingRegistrations([...before, registration]).includes(registration)) missing(registration.leafIndex);
   }
 
-  #missing(leafIndex: number): void {
-    this.report(`leaf ${leafIndex} is not found by the artifact that it registers: ${remedy}`, leafIndex);
-  }
-
-  #wrong(leafIndex: number): void {
-    this.report(`leaf ${leafIndex} stands for an artifact as it does not register it: ${remedy}`, leafIndex);
-  }
+  return {
+    async next({ leafIndex }, { kind }, record) {
+      if (blockOf(leafIndex) !== block) await readBlock(blockOf(leafIndex));
+      const ofLeaf = ofBlock.get(leafIndex) ?? [];
+      if (record === undefined) {
+        if (ofLeaf.some(({ isReliedOn }) => !isReliedOn) || (kind !== "registration" && ofLeaf.length > 0))
+          wrong(leafIndex);
+        return;
+      }
+      const { key, indexedTo } = rows;
+      const registered = leafIndex < indexedTo ? registrationsOf(leafIndex, record) : new Map<string, Registration>();
+      const expected = [...registered].map(([name, registration]) => {
+        return { artifact: key && storedArtifact(key, name), name, registration };
+      });
+      const found = ofLeaf.filter((row) => expected.some(({ artifact }) => isSame(artifact, row.artifact)));
+      if (found.length < ofLeaf.length) wrong(leafIndex);
+      for (const { artifact, name, registration } of expected) {
+        if (artifact === undefined) missing(leafIndex);
+        else if (found.some((row) => isSame(row.artifact, artifact))) await checkLast(leafIndex, artifact, name);
+        else await checkAbsent(registration, artifact, name);
+      }
+    },
+  };
 }
-
-const remedy = "ledger reindex rebuilds the index";
 
 /** Undefined if the record is erased or damaged, which the walk over the log reports. */
 function readRegistration({ leafIndex, leaf, sealed, opening }: StoredEntry, name: string): Registration | undefined {

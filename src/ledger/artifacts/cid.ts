@@ -11,7 +11,8 @@ import * as base256emoji from "multiformats/bases/base256emoji";
 import { CID } from "multiformats/cid";
 import * as raw from "multiformats/codecs/raw";
 import { create as createMultihash } from "multiformats/hashes/digest";
-import type { HashName } from "./digest.ts";
+import { defined } from "../../base/json.ts";
+import { type HashName, hashFunctionOf } from "./digest.ts";
 
 /** All of multibase: an artifact that is not recognized in another spelling would look unregistered. */
 const bases = [base2, base8, base10, base16, base32, base36, base58, base64, base256emoji].flatMap((each) =>
@@ -19,30 +20,6 @@ const bases = [base2, base8, base10, base16, base32, base36, base58, base64, bas
 );
 
 const sha256Code = 0x12;
-
-/** Supported multihash codes of the multicodec table. */
-const hashes: ReadonlyMap<number, HashName> = new Map([
-  [0xd5, "md5"],
-  [0x11, "sha1"],
-  [0x1013, "sha224"],
-  [sha256Code, "sha256"],
-  [0x20, "sha384"],
-  [0x13, "sha512"],
-  [0x1015, "sha512-256"],
-  [0x17, "sha3-224"],
-  [0x16, "sha3-256"],
-  [0x15, "sha3-384"],
-  [0x14, "sha3-512"],
-  [0xb240, "blake2b512"],
-  [0xb260, "blake2s256"],
-]);
-
-/** Names of hash functions in digests, for the hashes that a CID may have. */
-const algorithms: ReadonlyMap<number, string> = new Map<number, string>([
-  ...hashes,
-  [0x1e, "blake3"],
-  [0xb220, "blake2b-256"],
-]);
 
 interface CidHash {
   /** Whether it is a CIDv1 of codec raw, which identifies the bytes and not a structure over them. */
@@ -60,13 +37,11 @@ export function parseCid(text: string): CidHash | undefined {
   try {
     const cid = cidOf(text);
     const { code, digest } = cid.multihash;
-    const hash = hashes.get(code);
-    const algorithm = algorithms.get(code);
+    const { hash, names } = hashFunctionOf(code) ?? {};
     return {
       isRaw: cid.version === 1 && cid.code === raw.code,
       hex: Buffer.from(digest).toString("hex"),
-      ...(hash !== undefined && { hash }),
-      ...(algorithm !== undefined && { algorithm }),
+      ...defined({ hash, algorithm: names?.[0] }),
     };
   } catch {
     return undefined;

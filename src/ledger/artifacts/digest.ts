@@ -1,61 +1,57 @@
 /** Digests of the form `algorithm:value`. The value is opaque: an unusual one causes a warning, not a refusal. */
 
-/** Supported hash functions, by their names in Node's `crypto`. */
-export const hashNames = [
-  "md5",
-  "sha1",
-  "sha224",
-  "sha256",
-  "sha384",
-  "sha512",
-  "sha512-256",
-  "sha3-224",
-  "sha3-256",
-  "sha3-384",
-  "sha3-512",
-  "blake2b512",
-  "blake2s256",
-] as const;
-export type HashName = (typeof hashNames)[number];
+interface HashFunction {
+  /** In digests, the preferred name first. */
+  readonly names: readonly [string, ...string[]];
+  /** In the multihash of a CID, by the multicodec table. */
+  readonly code: number;
+  /** Length of the value in hexadecimal digits. */
+  readonly hexLength: number;
+  /** Name in Node's `crypto`; absent if it is not supported. */
+  readonly hash?: string;
+  /** Collisions are known. */
+  readonly weak?: true;
+}
+
+const hashFunctions = [
+  { names: ["md5"], code: 0xd5, hexLength: 32, hash: "md5", weak: true },
+  { names: ["sha1", "sha-1"], code: 0x11, hexLength: 40, hash: "sha1", weak: true },
+  { names: ["sha224", "sha-224", "sha2-224"], code: 0x1013, hexLength: 56, hash: "sha224" },
+  { names: ["sha256", "sha-256", "sha2-256"], code: 0x12, hexLength: 64, hash: "sha256" },
+  { names: ["sha384", "sha-384", "sha2-384"], code: 0x20, hexLength: 96, hash: "sha384" },
+  { names: ["sha512", "sha-512", "sha2-512"], code: 0x13, hexLength: 128, hash: "sha512" },
+  { names: ["sha512-256", "sha-512-256", "sha2-512-256"], code: 0x1015, hexLength: 64, hash: "sha512-256" },
+  { names: ["sha3-224"], code: 0x17, hexLength: 56, hash: "sha3-224" },
+  { names: ["sha3-256"], code: 0x16, hexLength: 64, hash: "sha3-256" },
+  { names: ["sha3-384"], code: 0x15, hexLength: 96, hash: "sha3-384" },
+  { names: ["sha3-512"], code: 0x14, hexLength: 128, hash: "sha3-512" },
+  { names: ["blake2b", "blake2b-512", "blake2b512"], code: 0xb240, hexLength: 128, hash: "blake2b512" },
+  { names: ["blake2b-256", "blake2b256"], code: 0xb220, hexLength: 64 },
+  { names: ["blake2s", "blake2s-256", "blake2s256"], code: 0xb260, hexLength: 64, hash: "blake2s256" },
+  { names: ["blake3"], code: 0x1e, hexLength: 64 },
+] as const satisfies readonly HashFunction[];
+
+/** Name of a supported hash function in Node's `crypto`. */
+export type HashName = Extract<(typeof hashFunctions)[number], { hash: string }>["hash"];
+type KnownFunction = HashFunction & { readonly hash?: HashName };
+
+export const hashNames: readonly HashName[] = hashFunctions.flatMap((each: KnownFunction) => each.hash ?? []);
+
+/** Hash functions by all of their names. */
+const byName: ReadonlyMap<string, KnownFunction> = new Map(
+  hashFunctions.flatMap((each: KnownFunction) => each.names.map((name) => [name, each] as const)),
+);
+const byCode: ReadonlyMap<number, KnownFunction> = new Map(hashFunctions.map((each) => [each.code, each]));
+
+/** The hash function of a multihash; undefined if it has no name in digests. */
+export function hashFunctionOf(code: number): KnownFunction | undefined {
+  return byCode.get(code);
+}
 
 interface Digest {
   /** `[a-z0-9][a-z0-9+._-]*` */
   readonly algorithm: string;
   readonly value: string;
-}
-
-interface Algorithm {
-  /** The preferred name. */
-  readonly name: string;
-  /** Length of the value in hexadecimal digits. */
-  readonly hexLength: number;
-  /** Absent if it is not supported. */
-  readonly hash?: HashName;
-  /** Collisions are known. */
-  readonly weak?: true;
-}
-
-/** Algorithms by all of their names. */
-const algorithms: ReadonlyMap<string, Algorithm> = new Map([
-  ...names({ hexLength: 32, hash: "md5", weak: true }, "md5"),
-  ...names({ hexLength: 40, hash: "sha1", weak: true }, "sha1", "sha-1"),
-  ...names({ hexLength: 56, hash: "sha224" }, "sha224", "sha-224", "sha2-224"),
-  ...names({ hexLength: 64, hash: "sha256" }, "sha256", "sha-256", "sha2-256"),
-  ...names({ hexLength: 96, hash: "sha384" }, "sha384", "sha-384", "sha2-384"),
-  ...names({ hexLength: 128, hash: "sha512" }, "sha512", "sha-512", "sha2-512"),
-  ...names({ hexLength: 64, hash: "sha512-256" }, "sha512-256", "sha-512-256", "sha2-512-256"),
-  ...names({ hexLength: 56, hash: "sha3-224" }, "sha3-224"),
-  ...names({ hexLength: 64, hash: "sha3-256" }, "sha3-256"),
-  ...names({ hexLength: 96, hash: "sha3-384" }, "sha3-384"),
-  ...names({ hexLength: 128, hash: "sha3-512" }, "sha3-512"),
-  ...names({ hexLength: 128, hash: "blake2b512" }, "blake2b", "blake2b-512", "blake2b512"),
-  ...names({ hexLength: 64 }, "blake2b-256", "blake2b256"),
-  ...names({ hexLength: 64, hash: "blake2s256" }, "blake2s", "blake2s-256", "blake2s256"),
-  ...names({ hexLength: 64 }, "blake3"),
-]);
-
-function names(algorithm: Omit<Algorithm, "name">, name: string, ...aliases: string[]): [string, Algorithm][] {
-  return [name, ...aliases].map((alias) => [alias, { ...algorithm, name }]);
 }
 
 /** Splits a digest at its first colon. Undefined if the text is not a digest. */
@@ -70,7 +66,7 @@ type DigestOddity = "not_hex" | "weak";
 /** Returns what is unusual about a digest; nothing for an unknown algorithm. */
 export function digestOddities(text: string): readonly DigestOddity[] {
   const digest = parseDigest(text);
-  const algorithm = digest === undefined ? undefined : algorithms.get(digest.algorithm);
+  const algorithm = digest === undefined ? undefined : byName.get(digest.algorithm);
   if (digest === undefined || algorithm === undefined) return [];
   return [
     ...(isHex(digest.value, algorithm.hexLength) ? [] : (["not_hex"] as const)),
@@ -84,7 +80,7 @@ function isHex(value: string, length: number): boolean {
 
 /** Returns the hash of a digest, if it is supported. */
 export function hashOfDigest(text: string): HashName | undefined {
-  return algorithms.get(parseDigest(text)?.algorithm ?? "")?.hash;
+  return byName.get(parseDigest(text)?.algorithm ?? "")?.hash;
 }
 
 /**
@@ -108,10 +104,10 @@ export function isDigestOf(text: string, hex: string): boolean {
  */
 export function canonicalDigest(text: string): string {
   const digest = parseDigest(text);
-  const algorithm = algorithms.get(digest?.algorithm ?? "");
+  const algorithm = byName.get(digest?.algorithm ?? "");
   if (digest === undefined || algorithm === undefined) return text;
   const hex = hexOf(digest.value, algorithm.hexLength);
-  return `${algorithm.name}:${hex ?? digest.value}`;
+  return `${algorithm.names[0]}:${hex ?? digest.value}`;
 }
 
 /** Converts hexadecimal, base64 or base64url to lowercase hexadecimal; undefined for anything else. */

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import { parseRecordId, type RecordId } from "../base/ids.ts";
 import { type PublishedLogs, receiptMembers } from "../ledger/ports/ledger.ts";
+import type { SearchQuery } from "../ledger/ports/search.ts";
 import { reportHtml, reportStyleSource } from "../ledger/report/html.ts";
 import {
   countsByUnit,
@@ -12,7 +13,7 @@ import {
   reportCsv,
   reportTemplates,
 } from "../ledger/report/report.ts";
-import { isContentParameter, openParameters, pageMembers, type SearchCriteria } from "../ledger/search/search-query.ts";
+import { isContentParameter, openParameters, pageMembers } from "../ledger/search/search-query.ts";
 import {
   admitViewers,
   contentOf,
@@ -195,10 +196,10 @@ function addReportRoute(
       return logs.checkpoint(log);
     });
     if (checkpoint === undefined) throw new ServiceError("no_route", "there is no such log");
-    const search = (criteria: SearchCriteria) =>
-      viewerLimits.search(request, reply, async () => (await logs.search(log, criteria)) ?? { found: [], size: 0 });
+    const search = (query: SearchQuery) =>
+      viewerLimits.search(request, reply, async () => (await logs.search(log, query)) ?? { found: [], size: 0 });
     const text = await viewerLimits.report(request, reply, async () =>
-      format.text(await readReport(search, { template, tenantId, fromMs, toMs, checkpoint })),
+      format.text(await readReport({ search }, { template, tenantId, fromMs, toMs, checkpoint })),
     );
     return reply
       .header("content-type", format.type)
@@ -210,16 +211,14 @@ function addReportRoute(
 
 function countsIn(report: Report) {
   const { template, fromMs, toMs, rows, evidence, revisions } = report;
-  const listed = (counts: readonly (readonly [string, number])[]) =>
-    counts.map(([value, records]) => ({ value, records }));
   return {
     template,
     from: new Date(fromMs).toISOString(),
     to: new Date(toMs).toISOString(),
     records: rows.length,
     evidence: Object.fromEntries(evidence),
-    by_time: listed(countsByUnit(report)),
-    values: listed(countsOf(report)),
+    by_time: countsByUnit(report),
+    values: countsOf(report),
     revisions,
   };
 }

@@ -229,7 +229,7 @@ export const ledgerReportCommand = command({
       const fields = ["template", ...searchedParameters(period)];
       tellSecurity(context.terminal, "ledger_searched", { ...searched, fields }, "a log is searched", "info");
       const scope = { template: known, tenantId, fromMs, toMs, checkpoint };
-      const report = await readReport((query) => archive.search({ ...query, tenantId }), scope).catch(refuse);
+      const report = await readReport(archive, scope).catch(refuse);
       const files = await write(report, csv === true ? [out, `${out.slice(0, -extname(out).length)}.csv`] : [out]);
       const records = report.rows.length;
       return {

@@ -7,6 +7,7 @@ import type { Evaluated, Irreproducible, OutcomeDifference, Replay } from "../..
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { FoundRecord } from "../../ledger/ports/search.ts";
 import { parseLeaf } from "../../ledger/record/leaf.ts";
+import { everyFound } from "../../ledger/search/search-query.ts";
 import type { CompiledEngine, EngineOptions } from "../../policy/engine/engine.ts";
 import { explanationMembers } from "../../policy/engine/explanation.ts";
 import { type Context, command } from "../frame/command.ts";
@@ -170,13 +171,11 @@ async function decisionsOf(
   requestId: string,
 ): Promise<readonly FoundRecord[]> {
   const decisions: FoundRecord[] = [];
-  let after: number | undefined;
-  do {
-    const terms = [{ field: "request_id", value: requestId } as const];
-    const page = await archive.search({ tenantId, terms, limit: 100, ...(after !== undefined && { after }) });
-    decisions.push(...page.found.filter(({ kind, erased }) => kind === "decision" && !erased));
-    after = page.next;
-  } while (after !== undefined && decisions.length < maxNamed);
+  const terms = [{ field: "request_id", value: requestId } as const];
+  for await (const found of everyFound(archive, { tenantId, terms })) {
+    if (found.kind === "decision" && !found.erased) decisions.push(found);
+    if (decisions.length === maxNamed) break;
+  }
   return decisions;
 }
 

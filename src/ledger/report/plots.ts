@@ -1,8 +1,9 @@
 /** Plots of a report as inline SVG. Their colours are in the report's stylesheet. */
 import { html, type Markup } from "../../base/markup.ts";
 import { grouped } from "../../base/visible-text.ts";
+import type { Counted } from "../ports/search.ts";
 
-type Counts = readonly (readonly [name: string, records: number])[];
+type Counts = Counted["values"];
 
 const width = 560;
 /** Around the columns: room for the numbers at the left and the names below. */
@@ -13,7 +14,7 @@ const maxNameLength = 30;
 
 /** A round number that is the least at or above the greatest value. */
 function ceilingOf(counts: Counts): number {
-  const most = counts.reduce((so, [, records]) => Math.max(so, records), 1);
+  const most = counts.reduce((so, { records }) => Math.max(so, records), 1);
   const magnitude = 10 ** Math.floor(Math.log10(most));
   return magnitude * ([1, 2, 5].find((step) => step * magnitude >= most) ?? 10);
 }
@@ -36,7 +37,7 @@ export function columnsPlot(title: string, counts: Counts, marks: ReadonlySet<st
       (value) =>
         html`<line class="grid" x1="${left}" x2="${width}" y1="${place(yOf(value))}" y2="${place(yOf(value))}"/><text x="${left - 6}" y="${place(yOf(value) + 4)}" text-anchor="end">${grouped(value)}</text>`,
     );
-  const columns = counts.map(([name, records], at) => {
+  const columns = counts.map(({ value: name, records }, at) => {
     const x = left + at * step;
     const bar = html`<rect class="bar" x="${place(x + step * 0.1)}" y="${place(yOf(records))}" width="${place(step * 0.8)}" height="${place(top + columnsHeight - yOf(records))}"><title>${name}: ${grouped(records)}</title></rect>`;
     const mark = html`<line class="mark" x1="${place(x)}" x2="${place(x)}" y1="${top - 12}" y2="${top + columnsHeight}"/>`;
@@ -50,8 +51,8 @@ export function columnsPlot(title: string, counts: Counts, marks: ReadonlySet<st
 
 /** Bars with their names, from the greatest on. */
 export function barsPlot(title: string, counts: Counts): Markup {
-  const most = counts[0]?.[1] ?? 1;
-  const bars = counts.map(([name, records], at) => {
+  const most = counts[0]?.records ?? 1;
+  const bars = counts.map(({ value: name, records }, at) => {
     const length = ((width - nameWidth - 60) * records) / most;
     const y = at * barHeight;
     const shown = name.length > maxNameLength ? `${name.slice(0, maxNameLength - 1)}…` : name;

@@ -1,17 +1,11 @@
 /** Reports: what a template selects of the records of a period. */
 import { ServiceError } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
-import {
-  type EvidenceCode,
-  evidenceCodes,
-  type FoundRecord,
-  maxSearchLimit,
-  type SearchPage,
-  type SearchTerm,
-} from "../ports/search.ts";
+import type { StoreArchive } from "../ports/archive.ts";
+import { type Counted, type EvidenceCode, evidenceCodes, type FoundRecord, type SearchTerm } from "../ports/search.ts";
 import { csvText, rowColumns, rowOf } from "../search/rows.ts";
-import type { SearchCriteria } from "../search/search-query.ts";
-import { reasonsOf } from "../search/summary.ts";
+import { everyFound } from "../search/search-query.ts";
+import { countOf, reasonsOf } from "../search/summary.ts";
 import { parseCheckpoint } from "../tlog/checkpoint.ts";
 
 export const reportTemplates = ["access", "denials", "unevidenced", "break-glass", "erasures"] as const;
@@ -103,33 +97,25 @@ const maxRecords = 100_000;
  * Reads a report, page by page. The log may grow meanwhile: records beyond the checkpoint are left out.
  * Rejects with `invalid_request` if there are more than `maxRecords`, and as the search does.
  */
-export async function readReport(
-  search: (criteria: SearchCriteria) => Promise<SearchPage>,
-  scope: ReportScope,
-): Promise<Report> {
-  const { template, fromMs, toMs, checkpoint } = scope;
+export async function readReport(archive: Pick<StoreArchive, "search">, scope: ReportScope): Promise<Report> {
+  const { template, tenantId, fromMs, toMs, checkpoint } = scope;
   const { size } = parseCheckpoint(checkpoint);
   const { terms, isListed } = templates[template];
   // The kind of a record is in its leaf: records need not be opened to find the erasures.
   const summary = template !== "erasures";
   const rows: FoundRecord[] = [];
   const revisions = new Map<string, string>();
-  let after: number | undefined;
-  do {
-    const criteria = { terms, fromMs, toMs, limit: maxSearchLimit, summary, ...(after !== undefined && { after }) };
-    const { found, next } = await search(criteria);
-    for (const each of found) {
-      const { leafIndex, recordId, policyRevision, recordedAt } = each;
-      if (leafIndex >= size) continue;
-      if (policyRevision !== undefined && !revisions.has(policyRevision)) revisions.set(policyRevision, recordedAt);
-      if (!isListed(each)) continue;
-      const byId: readonly SearchTerm[] = [{ field: "record_id", value: recordId }];
-      rows.push(...(summary ? [each] : (await search({ terms: byId, limit: 1, summary: true })).found));
-    }
+  for await (const each of everyFound(archive, { tenantId, terms, fromMs, toMs, summary })) {
+    const { leafIndex, recordId, policyRevision, recordedAt } = each;
+    if (leafIndex >= size) continue;
+    if (policyRevision !== undefined && !revisions.has(policyRevision)) revisions.set(policyRevision, recordedAt);
+    if (!isListed(each)) continue;
+    const byId: readonly SearchTerm[] = [{ field: "record_id", value: recordId }];
+    const one = { tenantId, terms: byId, limit: 1, summary: true };
+    rows.push(...(summary ? [each] : (await archive.search(one)).found));
     if (rows.length > maxRecords)
       throw new ServiceError("invalid_request", `there are more than ${maxRecords} records: choose a shorter period`);
-    after = next;
-  } while (after !== undefined);
+  }
   const codes = evidenceCodes.map(
     (code) => [code, rows.filter((each) => each.summary?.evidence === code).length] as const,
   );
@@ -142,11 +128,8 @@ export async function readReport(
 }
 
 /** Values with their number of records, most records first. */
-export function countsOf(report: Report): readonly (readonly [string, number])[] {
-  const counts = new Map<string, number>();
-  for (const value of report.rows.flatMap(templates[report.template].values))
-    counts.set(value, (counts.get(value) ?? 0) + 1);
-  return [...counts].sort(([one, some], [other, more]) => more - some || (one < other ? -1 : 1));
+export function countsOf({ template, rows }: Report): Counted["values"] {
+  return countOf(rows.map(templates[template].values)).values;
 }
 
 const dayMs = 86_400_000;
@@ -170,12 +153,12 @@ export function unitsOf({ fromMs, toMs, rows }: Report): { of(time: string): str
   return { of: (time) => time.slice(0, length), all };
 }
 
-/** Number of records by day, month or year. */
-export function countsByUnit(report: Report): readonly (readonly [string, number])[] {
+/** Number of records by day, month or year, in order. */
+export function countsByUnit(report: Report): Counted["values"] {
   const { of, all } = unitsOf(report);
-  const counts = new Map(all.map((name) => [name, 0]));
-  for (const { recordedAt } of report.rows) counts.set(of(recordedAt), (counts.get(of(recordedAt)) ?? 0) + 1);
-  return [...counts];
+  const { values } = countOf(report.rows.map(({ recordedAt }) => [of(recordedAt)]));
+  const counts = new Map(values.map(({ value, records }) => [value, records]));
+  return all.map((value) => ({ value, records: counts.get(value) ?? 0 }));
 }
 
 /** The rows as `ledger search --csv` prints them, with the purpose and the position of each. */

@@ -115,6 +115,11 @@ export function countedValues(
   return value === undefined ? [] : [value];
 }
 
+/** Counts records by their values. */
+export function countOf(records: readonly (readonly string[])[]): Counted {
+  return sumOf(records.map((values) => ({ records: 1, values: values.map((value) => ({ value, records: 1 })) })));
+}
+
 /** Adds counts. */
 export function sumOf(counts: readonly Counted[]): Counted {
   const values = new Map<string, number>();

@@ -2,7 +2,6 @@
 import type { TenantId } from "../../base/ids.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import {
-  type Counted,
   type FoundRecord,
   type SearchPage,
   type SearchQuery,
@@ -19,7 +18,7 @@ import {
 } from "../../ledger/search/search-index.ts";
 import { isIdPrefix } from "../../ledger/search/search-query.ts";
 import { hasTerms, mayHaveTerms } from "../../ledger/search/search-terms.ts";
-import { ArrivedEvidence, countedValues, summaryOf, sumOf } from "../../ledger/search/summary.ts";
+import { ArrivedEvidence, countedValues, countOf, summaryOf } from "../../ledger/search/summary.ts";
 import { DamagedError } from "../files/errors.ts";
 import { headOfTenant, visibleOpening } from "./log-rows.ts";
 import type { Queries, Row, Statement } from "./queries.ts";
@@ -117,10 +116,10 @@ async function pageOf(
   candidatesOf: Candidates,
 ): Promise<Omit<SearchPage, "size">> {
   const found: FoundRecord[] = [];
-  const counts: Counted[] = [];
+  const counted: (readonly string[])[] = [];
   const pageTo = (next?: number) => ({
     found,
-    ...(countBy !== undefined && { counted: sumOf(counts) }),
+    ...(countBy !== undefined && { counted: countOf(counted) }),
     ...(next !== undefined && { next }),
   });
   const isOpened = summary || (countBy !== undefined && countBy !== "day");
@@ -137,7 +136,7 @@ async function pageOf(
       const match = verified(leafIndex, row, terms, isOpened);
       if (match === undefined) continue;
       const { place, record } = match;
-      if (countBy !== undefined) counts.push(countOf(countedValues(countBy, place, record)));
+      if (countBy !== undefined) counted.push(countedValues(countBy, place, record));
       else found.push(summary && record !== undefined ? { ...place, summary: summaryOf(record) } : place);
     }
     const unread = ordered[leaves.length];
@@ -146,10 +145,6 @@ async function pageOf(
     rest = newest ? { first: rest.first, end: part.first } : { first: part.end, end: rest.end };
   }
   return pageTo();
-}
-
-function countOf(values: readonly string[]): Counted {
-  return { records: 1, values: values.map((value) => ({ value, records: 1 })) };
 }
 
 /** The part of a range that one read of the index covers. */

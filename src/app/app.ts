@@ -1,9 +1,9 @@
 /** The composition root: turns a configuration into a running service. */
-import { randomFillSync, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { format } from "node:util";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
-import { bufferedRandom, type RandomFill } from "../base/ids.ts";
+import { bufferedRandom, type RandomFill, systemRandom } from "../base/ids.ts";
 import { systemTimers, type Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/config.ts";
 import { type FixedLimits, fixedLimits } from "../config/settings.ts";
@@ -45,7 +45,7 @@ export async function build(settings: ConfigFor<"serve">, overrides: Overrides =
   const config = { ...settings, ...fixedLimits, ...overrides.limits };
   const clock = overrides.clock ?? systemClock;
   const timers = overrides.timers ?? systemTimers;
-  const random = overrides.random ?? bufferedRandom((bytes) => randomFillSync(bytes));
+  const random = overrides.random ?? bufferedRandom(systemRandom);
   const logger = overrides.logger ?? createLogger({ level: config.logLevel, serviceName: config.serviceName });
   const metrics = createMetrics({ process: true, build: buildInfo, clock });
   watchKeyFiles(config, metrics);

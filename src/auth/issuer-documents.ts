@@ -3,6 +3,7 @@
 import { request } from "node:https";
 import { Readable } from "node:stream";
 import type { JWK } from "jose";
+import { fetchProblem, readText } from "../base/fetched.ts";
 import { isObject, parseJson } from "../base/json.ts";
 import { isLoopbackHost } from "../base/network.ts";
 import { type Timers, withTimeLimit } from "../base/timers.ts";
@@ -190,26 +191,9 @@ export async function fetchJsonObject(
     return document;
   };
   return withTimeLimit(timers, timeoutMs, late, work).catch((cause: unknown) => {
-    throw new Error(`the issuer's ${what} cannot be fetched: ${describe(cause)}`, { cause });
+    throw new Error(
+      `the issuer's ${what} cannot be fetched: ${cause instanceof SyntaxError ? "not JSON" : fetchProblem(cause)}`,
+      { cause },
+    );
   });
-}
-
-async function readText(response: Response, maximumBytes: number): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let sizeBytes = 0;
-  for await (const chunk of response.body ?? []) {
-    sizeBytes += chunk.byteLength;
-    if (sizeBytes > maximumBytes) throw new Error(`longer than ${maximumBytes} bytes`);
-    chunks.push(chunk);
-  }
-  return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
-}
-
-/** The runtime's fetch says "fetch failed", and has the reason, such as ECONNREFUSED, in the cause. */
-function describe(error: unknown): string {
-  if (!(error instanceof Error)) return "unknown error";
-  if (error instanceof SyntaxError) return "not JSON";
-  const inner: unknown = error.cause;
-  if (!(inner instanceof Error)) return error.message;
-  return "code" in inner && typeof inner.code === "string" ? inner.code : inner.message;
 }

@@ -175,3 +175,8 @@ export function refusalHeaders(error: ServiceError): Record<string, string> {
     ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),
   };
 }
+
+/** The message of what was thrown, which may be any value. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}

@@ -1,4 +1,5 @@
 /** Identifiers as branded types, so that the compiler refuses a tenant id in place of a principal id. */
+import { randomFillSync } from "node:crypto";
 import { v7 } from "uuid";
 import type { Clock } from "./clock.ts";
 
@@ -43,6 +44,8 @@ export function parseRecordId(text: string): RecordId | undefined {
 
 /** Fills the array with random bytes and returns it. */
 export type RandomFill = (bytes: Uint8Array) => Uint8Array;
+
+export const systemRandom: RandomFill = (bytes) => randomFillSync(bytes);
 
 /** Reused for every id; the content is copied before the next. */
 const drawn = new Uint8Array(16);

@@ -1,4 +1,4 @@
-/** Delays, and work in short steps. */
+/** Delays, work in short steps, and work that is shared. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { setImmediate } from "node:timers/promises";
 
@@ -51,4 +51,15 @@ export async function inTurns<T>(steps: Generator<undefined, T>): Promise<T> {
     if (done) return value;
     await setImmediate();
   }
+}
+
+/** Returns a function that runs the action; calls during a run share its result. */
+export function singleFlight<T>(action: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined;
+  return () => {
+    running ??= action().finally(() => {
+      running = undefined;
+    });
+    return running;
+  };
 }

@@ -3,9 +3,8 @@
  * running service reloads both within seconds.
  */
 
-import { randomFillSync } from "node:crypto";
 import type { AttributeValues } from "../base/caller.ts";
-import { parseTenantId, type RandomFill } from "../base/ids.ts";
+import { parseTenantId, systemRandom } from "../base/ids.ts";
 import { parseJson } from "../base/json.ts";
 import { hashSecret, newSecret } from "../credentials/client-secret.ts";
 import {
@@ -27,8 +26,6 @@ import {
 import { isFileError, readRegularFile, updateFile } from "../files/file-system.ts";
 import { type Context, command, loggedStepFlags } from "./frame/command.ts";
 import { type Answer, Refusal, underSetting } from "./frame/terminal.ts";
-
-const random: RandomFill = (bytes) => randomFillSync(bytes);
 
 /** A file of credentials that a setting names. */
 interface CredentialFile<One> {
@@ -109,8 +106,8 @@ export const clientsAddCommand = command({
         ...(areScopes(scopes) ? [] : ["--scopes: must be scopes, separated by spaces"]),
         ...(typeof attributes === "string" ? [`--attributes: ${attributes}`] : []),
       ]);
-    const secret = newSecret(random);
-    const client = { tenantId, clientId, scopes, ...attributes, secret: await hashSecret(secret, random) };
+    const secret = newSecret(systemRandom);
+    const client = { tenantId, clientId, scopes, ...attributes, secret: await hashSecret(secret, systemRandom) };
     change(clients, context, (known) => {
       if (known.some((other) => isClient(other, tenantId, clientId)))
         throw new Refusal(`--client: tenant ${tenantId} has it already; rotate makes it another secret`);
@@ -153,8 +150,8 @@ export const clientsRotateCommand = command({
         value: { would_rotate: members },
       },
       async take() {
-        const secret = newSecret(random);
-        const hash = await hashSecret(secret, random);
+        const secret = newSecret(systemRandom);
+        const hash = await hashSecret(secret, systemRandom);
         change(clients, context, (known) => {
           requireClient(known, context.options);
           return known.map((one) => (isClient(one, tenant, client) ? { ...one, secret: hash } : one));
@@ -228,7 +225,7 @@ export const operatorsAddCommand = command({
     const { name } = context.options;
     if (!isOperatorName(name))
       throw new Refusal("--name: must be 1 to 64 letters, digits, dots, hyphens or underscores");
-    const token = newSecret((bytes) => randomFillSync(bytes));
+    const token = newSecret(systemRandom);
     change(operators, context, (known) => {
       if (known.some((credential) => credential.name === name))
         throw new Refusal(`--name: ${name} is there already: remove it first`);

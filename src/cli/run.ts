@@ -1,6 +1,7 @@
 /** All commands: parses the command line, runs the command and reports failures. */
 import { Command, CommanderError } from "commander";
 import packageFile from "../../package.json" with { type: "json" };
+import { messageOf } from "../base/errors.ts";
 import { visibleText } from "../base/visible-text.ts";
 import { loadTracing } from "../config/load.ts";
 import {
@@ -113,8 +114,7 @@ export async function runProgram(program: Command, commandLine: readonly string[
     // Commander has printed the problem; asking for help is not a failure.
     if (error instanceof CommanderError) return terminal.exitCode(error.exitCode);
     // An unexpected failure.
-    const message = error instanceof Error ? error.message : String(error);
-    print({ problems: [message] }, commandLine.includes("--json"), terminal);
+    print({ problems: [messageOf(error)] }, commandLine.includes("--json"), terminal);
   }
 }
 

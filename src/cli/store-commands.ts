@@ -1,7 +1,8 @@
 /** Commands about a store as a whole. */
-import { randomFillSync } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import { systemClock } from "../base/clock.ts";
+import { messageOf } from "../base/errors.ts";
+import { systemRandom } from "../base/ids.ts";
 import type { StoreLocation } from "../base/postgres-url.ts";
 import { read } from "../config/schema.ts";
 import { storeLocation } from "../config/values.ts";
@@ -22,7 +23,7 @@ export const migrateCommand = command({
     const config = load("migrate");
     const { version, applied } = await inStore(async () => {
       const backend = await storeBackend({ ...config, anchor: undefined });
-      return backend.migrate({ random: (bytes) => randomFillSync(bytes), distributed });
+      return backend.migrate({ random: systemRandom, distributed });
     });
     const done = applied.length === 0 ? "nothing to do" : `applied ${applied.join(", ")}`;
     return {
@@ -125,7 +126,7 @@ export const storeCopyCommand = command({
         const result = await (isDryRun ? previewCopy : copyStore)({
           ...{ source, target, keyPath },
           clock: systemClock,
-          random: (bytes) => randomFillSync(bytes),
+          random: systemRandom,
           onProgress: progress.show,
         });
         if (!("problems" in result)) return result;
@@ -204,8 +205,4 @@ async function abandon(name: string, open: () => Promise<StoreDatabase>): Promis
       };
     },
   };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,4 +1,5 @@
 /** Files that are polled and reloaded together; changes take effect within seconds. */
+import { messageOf } from "../base/errors.ts";
 import type { Timers } from "../base/timers.ts";
 
 interface FileState {
@@ -195,8 +196,4 @@ async function read<Content>({ files, paths }: WatchedFilesOptions<Content>): Pr
 
 function textsOf(found: readonly FileRead[]): readonly string[] {
   return found.map(({ text }) => text);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

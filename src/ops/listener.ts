@@ -6,7 +6,7 @@ import type { Clock } from "../base/clock.ts";
 import { refusalHeaders, ServiceError, toEnvelope } from "../base/errors.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
 import { isLoopbackHost } from "../base/network.ts";
-import type { Timers } from "../base/timers.ts";
+import { singleFlight, type Timers } from "../base/timers.ts";
 import { confineConnections, type OnDefect, OpenAnswers } from "../http/connection.ts";
 import { Http1Exchanges } from "../http/http1-exchanges.ts";
 import { noSchemas } from "../http/listener.ts";
@@ -200,17 +200,6 @@ function refuseTheRest(
     logger.error({ err: error, request_id: reply.getHeader("x-request-id") }, "operator request failed");
     return refuse(options, request, reply, new ServiceError("internal", "internal error"));
   });
-}
-
-/** Returns a function that runs the action; calls during a run share its result. */
-export function singleFlight<T>(action: () => Promise<T>): () => Promise<T> {
-  let running: Promise<T> | undefined;
-  return () => {
-    running ??= action().finally(() => {
-      running = undefined;
-    });
-    return running;
-  };
 }
 
 /** host [ ":" port ] (RFC 9110 §7.2). */

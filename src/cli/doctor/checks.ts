@@ -12,6 +12,7 @@ import { createIssuerFetch, discover, fetchKeySet } from "../../auth/issuer-docu
 import { parseSessionKeys } from "../../auth/session-tokens.ts";
 import { systemClock } from "../../base/clock.ts";
 import { createSemaphore } from "../../base/fair-queue.ts";
+import { fetchProblem } from "../../base/fetched.ts";
 import type { IntrospectionRule, IssuerEntry } from "../../base/issuers.ts";
 import { systemTimers } from "../../base/timers.ts";
 import type { ConfigFor } from "../../config/config.ts";
@@ -298,7 +299,7 @@ async function lookAtWitness(found: Findings, url: string, deadline: AbortSignal
     found.ok(`${url} answers`);
     clock.tell(found);
   } catch (error) {
-    const failure = `${url} does not answer: ${reasonOf(error)}`;
+    const failure = `${url} does not answer: ${fetchProblem(error)}`;
     found.failed(failure, witnessRemedy(failure));
   }
 }
@@ -329,14 +330,6 @@ class ToldTime {
   tell(found: Findings): void {
     if (this.#told !== undefined) found.clock(this.#whose, ...this.#told);
   }
-}
-
-/** The runtime's fetch says "fetch failed" and keeps the reason, such as ECONNREFUSED, in the cause. */
-function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return "unknown error";
-  const { cause } = error;
-  if (cause instanceof Error) return "code" in cause && typeof cause.code === "string" ? cause.code : cause.message;
-  return error.message;
 }
 
 const reachRemedy: Readonly<Record<"sqlite" | "postgres", string>> = {

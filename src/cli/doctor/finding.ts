@@ -1,4 +1,5 @@
 /** Findings of `doctor`. */
+import { messageOf } from "../../base/errors.ts";
 import type { ConfigFor, Use } from "../../config/config.ts";
 import type { Context } from "../frame/command.ts";
 import { Refusal } from "../frame/terminal.ts";
@@ -96,7 +97,7 @@ export async function runCheck(
     () => found.all,
     (error: unknown) => {
       if (error instanceof Skipped) return [alone("skipped", error.message)];
-      return [alone("failed", error instanceof Error ? error.message : String(error))];
+      return [alone("failed", messageOf(error))];
     },
   );
   const late = new Promise<readonly Finding[]>((resolve) => {

@@ -1,8 +1,8 @@
 /** The store of a command, with or without a running service. */
-import { randomFillSync } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import { systemClock } from "../../base/clock.ts";
-import { parseRecordId, parseTenantId, type RecordId, type TenantId } from "../../base/ids.ts";
+import { messageOf } from "../../base/errors.ts";
+import { parseRecordId, parseTenantId, type RecordId, systemRandom, type TenantId } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { RecordsAdministration } from "../../ledger/ports/records-administration.ts";
@@ -16,7 +16,7 @@ import { Refusal } from "./terminal.ts";
 function storeProblem(error: unknown): string {
   const isTarget = error instanceof BackupTargetError;
   const setting = isTarget ? "--to" : error instanceof AnchorFileError ? "SVC_ANCHOR" : "SVC_STORE";
-  return `${setting}: ${error instanceof Error ? error.message : String(error)}`;
+  return `${setting}: ${messageOf(error)}`;
 }
 
 /** Does work with a store; turns errors into a Refusal that names the setting. */
@@ -55,9 +55,12 @@ export async function withAdministration<Result>(
   work: (administration: RecordsAdministration) => Promise<Result>,
 ): Promise<Result> {
   const config = load("ledger");
-  const random = (bytes: Uint8Array) => randomFillSync(bytes);
   const administration = await inStore(async () =>
-    (await storeBackend(config)).openAdministration({ clock: systemClock, random, pause: () => setTimeout(pauseMs) }),
+    (await storeBackend(config)).openAdministration({
+      clock: systemClock,
+      random: systemRandom,
+      pause: () => setTimeout(pauseMs),
+    }),
   );
   try {
     return await work(administration);

@@ -1,5 +1,6 @@
 /** Effects of a command on its environment: output, questions, exit code. */
 import { createInterface } from "node:readline/promises";
+import { messageOf } from "../../base/errors.ts";
 import { visibleText } from "../../base/visible-text.ts";
 
 export interface Terminal {
@@ -97,7 +98,7 @@ export function underSetting<Result>(setting: string, work: () => Result): Resul
     return work();
   } catch (error) {
     if (error instanceof Refusal) throw error;
-    throw new Refusal(`${setting}: ${error instanceof Error ? error.message : String(error)}`);
+    throw new Refusal(`${setting}: ${messageOf(error)}`);
   }
 }
 

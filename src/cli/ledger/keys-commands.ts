@@ -1,6 +1,6 @@
 /** `keys …`: the keys that sign the checkpoints of the logs. */
-import { randomFillSync } from "node:crypto";
 import { existsSync } from "node:fs";
+import { systemRandom } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import { findRotations } from "../../ledger/audit/audit.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
@@ -147,7 +147,7 @@ async function retiredKeys(archive: StoreArchive, head: LogState): Promise<reado
 }
 
 function newKey(): SigningKey {
-  return signingKeyOf(randomFillSync(new Uint8Array(32)));
+  return signingKeyOf(systemRandom(new Uint8Array(32)));
 }
 
 // Checkpoints that commands sign.

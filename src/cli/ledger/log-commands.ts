@@ -1,9 +1,8 @@
 /** Commands about one log: its files, the receipt of a record, and its search index. */
-import { randomFillSync } from "node:crypto";
 import { readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { parseRecordId } from "../../base/ids.ts";
+import { parseRecordId, systemRandom } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import { codeText, makeDirectory } from "../../files/file-system.ts";
 import { receiptOf } from "../../ledger/append/answering.ts";
@@ -117,11 +116,10 @@ export const ledgerReindexCommand = command({
     // replaced.
     const logs = await withArchive(context, ({ archive }) => logsOf(archive, context.options.tenant));
     const config = context.load("ledger");
-    const random = (bytes: Uint8Array) => randomFillSync(bytes);
     const pause = () => setTimeout(pauseMs);
     const indexer = await inStore(async () => {
       const database = await (await storeBackend(config)).openDatabase("upkeep");
-      return new StoredSearchIndexer(database, { random, pause });
+      return new StoredSearchIndexer(database, { random: systemRandom, pause });
     });
     const progress = createProgress(context.terminal);
     const rebuilt: Rebuilt[] = [];

@@ -1,6 +1,6 @@
 /** Commands after a loss: adopt a log for a new anchor, accept a time of the clock, erase again what a backup restored. */
-import { randomFillSync } from "node:crypto";
 import { systemClock } from "../../base/clock.ts";
+import { systemRandom } from "../../base/ids.ts";
 import { systemTimers } from "../../base/timers.ts";
 import type { ConfigFor } from "../../config/config.ts";
 import { auditLog } from "../../ledger/audit/audit.ts";
@@ -59,10 +59,7 @@ export const ledgerAnchorCommand = command({
         question: `Adopt ${logs.length} ${logs.length === 1 ? "log" : "logs"} as the newest, for good?`,
         preview: { value: { logs }, text: [...lines, "would be adopted"].join("\n") },
         async take(statement) {
-          await adoptAnchor(
-            { ...paths, clock: systemClock, random: (bytes) => randomFillSync(bytes), statement },
-            heads,
-          );
+          await adoptAnchor({ ...paths, clock: systemClock, random: systemRandom, statement }, heads);
           const done = `${paths.anchorPath} is the anchor; every log has a leaf that says so`;
           return { value: { anchor: paths.anchorPath, logs }, text: [...lines, done].join("\n") };
         },

@@ -1,5 +1,6 @@
 /** The ledger of a service, over any store: appends through group commit. */
 import { ServiceError } from "../../base/errors.ts";
+import { singleFlight } from "../../base/timers.ts";
 import type { SharedAnchor } from "../ports/anchor.ts";
 import type { Ledger, PublishedLogs, RecordArchive } from "../ports/ledger.ts";
 import { type LedgerStore, type LogState, UnsoundLogError } from "../ports/store.ts";
@@ -40,7 +41,6 @@ export function ledgerOver(
   const rooms = new GroupRooms(limits.maxQueuedPerTenant);
   events.watchWaiting?.(() => appender.waiting);
   let isWritable = true;
-  let checking: Promise<void> | undefined;
   let closing: Promise<void> | undefined;
 
   /** Notes whether the store was writable, as the work shows. */
@@ -84,13 +84,8 @@ export function ledgerOver(
     registrations: (tenantId, names) => store.registrations(tenantId, names),
     keepPolicyRevision: (revision, content) => store.keepPolicyRevision(revision, content),
     policyRevision: (revision) => store.policyRevision(revision),
-    /** Checks that come while one is under way share its answer, so that probes cannot load the store. */
-    check() {
-      checking ??= noted(store.check()).finally(() => {
-        checking = undefined;
-      });
-      return checking;
-    },
+    // Probes share an answer, so that they cannot load the store.
+    check: singleFlight(() => noted(store.check())),
     close() {
       closing ??= (async () => {
         await appender.close();

@@ -1,5 +1,6 @@
 /** A witness over HTTP: C2SP tlog-witness `add-checkpoint`. */
 import { createSemaphore } from "../../base/fair-queue.ts";
+import { fetchProblem, readText } from "../../base/fetched.ts";
 import { type Timers, withTimeLimit } from "../../base/timers.ts";
 import { parseCosignerKey } from "./cosignature.ts";
 import { parseWitnessSize, type TrustedWitness, type WitnessAnswer, type WitnessClient } from "./witness-log.ts";
@@ -38,10 +39,10 @@ function httpWitness({ url, fetch, timers }: HttpWitnessOptions): WitnessClient 
         redirect: "manual",
         signal,
       });
-      return answerOf(response, await readText(response));
+      return answerOf(response, await readText(response, maxAnswerBytes));
     };
     return withTimeLimit(timers, exchangeTimeoutMs, late, work).catch((cause: unknown) => {
-      throw new Error(describe(cause), { cause });
+      throw new Error(fetchProblem(cause), { cause });
     });
   }
 
@@ -56,25 +57,6 @@ function answerOf({ status, headers }: Response, text: string): WitnessAnswer {
   const size = status === 409 && headers.get("content-type") === sizeType ? parseWitnessSize(text) : undefined;
   if (size !== undefined) return { kind: "conflict", size };
   throw new Error(`status ${status}`);
-}
-
-async function readText(response: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let sizeBytes = 0;
-  for await (const chunk of response.body ?? []) {
-    sizeBytes += chunk.byteLength;
-    if (sizeBytes > maxAnswerBytes) throw new Error(`an answer of more than ${maxAnswerBytes} bytes`);
-    chunks.push(chunk);
-  }
-  return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
-}
-
-/** The runtime's fetch says "fetch failed", and has the reason, such as ECONNREFUSED, in the cause. */
-function describe(error: unknown): string {
-  if (!(error instanceof Error)) return "unknown error";
-  const inner: unknown = error.cause;
-  if (!(inner instanceof Error)) return error.message;
-  return "code" in inner && typeof inner.code === "string" ? inner.code : inner.message;
 }
 
 /** A configured witness. */

@@ -195,7 +195,7 @@ describe("with an anchor file, witnesses follow", () => {
       say(200, "— other.example AAAAAAAA\n"),
       "no cosignature of the witness's key",
     ],
-    ["an endless answer", say(200, "x".repeat(100_000)), "more than 16384 bytes"],
+    ["an endless answer", say(200, "x".repeat(100_000)), "longer than 16384 bytes"],
     ["a size of another type", say(409, "7\n"), "status 409"],
     ["a size that is none", say(409, "seven\n", "text/x.tlog.size"), "status 409"],
     ["no UTF-8", (response: ServerResponse) => void response.writeHead(200).end(Buffer.of(0xff)), "not valid"],

@@ -2,9 +2,11 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { PassThrough, Readable } from "node:stream";
+import { setImmediate } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { BulkClient } from "../../clients/typescript/src/bulk.ts";
+import { SharedCalls } from "../../clients/typescript/src/enforce/bulk-platform.ts";
 import {
   createEnforcer,
   EnforcementError,
@@ -184,6 +186,22 @@ test("items whose call the service finds too large are sent in smaller ones", as
   const results = await enforcer({ bulk: { ...bulk, planProtections } }).protectMany(items);
   expect(new Set(statusesOf(results))).toEqual(new Set(["fulfilled"]));
   expect(sizes).toEqual([64, 32, 32]);
+});
+
+test("questions that all stopped waiting make no call", async () => {
+  const sizes: number[] = [];
+  const calls = new SharedCalls<string, string>(async (asked) => {
+    sizes.push(asked.length);
+    return asked.map((one) => () => one);
+  });
+  const leaving = new AbortController();
+  const left = calls.ask("left", leaving.signal);
+  leaving.abort(new Error("left"));
+  await expect(left).rejects.toThrow("left");
+  // Turns of the event loop: the call would have been made by then.
+  for (let turn = 0; turn < 3; turn++) await setImmediate();
+  expect(await calls.ask("stays")).toBe("stays");
+  expect(sizes).toEqual([1]);
 });
 
 test("an item's signal ends its wait and leaves the others", async () => {

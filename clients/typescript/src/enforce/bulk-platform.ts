@@ -158,7 +158,9 @@ export class SharedCalls<Asked, Answer> {
       // As long as each turn of the event loop brings more questions, they share the call.
       for (let before = 0; before < this.#waiting.length && this.#waiting.length < maxItems; await setImmediate())
         before = this.#waiting.length;
-      await this.#sendBatch(this.#waiting.splice(0, maxItems));
+      const batch = this.#waiting.splice(0, maxItems);
+      // Meanwhile all may have stopped waiting.
+      if (batch.length > 0) await this.#sendBatch(batch);
     }
     this.#isSending = false;
   }

@@ -955,7 +955,7 @@ class Pack:
             "root": base64.b64encode(self.checkpoint.root).decode(),
             "witnesses": self.cosigned,
             "tenant_id": self.tenant,
-            # Leaves name no tenant: without a record the header's is its maker's word.
+            # No leaf names its tenant: without a record, the tenant in the header is not proven.
             **({} if self.records else {"not_proven": ["tenant_id"]}),
             "records": self.records,
             "erased": self.erased,

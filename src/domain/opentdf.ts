@@ -26,7 +26,7 @@ export interface TdfFile {
 }
 
 /**
- * Reads the attributes; undefined if they name several decisions: what was registered with one of them would not count.
+ * Reads the attributes; undefined if they name several decisions, because the registrations of only one would count.
  * A value that is no id of a decision is that of another organisation's attribute.
  *
  * @param attributes not empty

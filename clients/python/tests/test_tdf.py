@@ -329,7 +329,7 @@ ATTRIBUTES = [
 def foreign_of(
     sealed: bytes, key: TdfKey, uuid: str = "8d5a45f2", attributes: list[str] = ATTRIBUTES, **body: object
 ) -> bytes:
-    """The file as another program writes it: with an assertion and a policy of its own."""
+    """The file as another program writes it: with another assertion and another policy."""
     named = {"dataAttributes": [{"attribute": attribute} for attribute in attributes], **body}
     policy = base64.b64encode(json.dumps({"uuid": uuid, "body": named}).encode()).decode()
 

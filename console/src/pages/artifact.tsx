@@ -117,12 +117,12 @@ function Event({ log, row }: { readonly log: Log; readonly row: Row }) {
   );
 }
 
-/** Whether it is a decision that denied. An event of it is none, and the outcome of an event is any word of its caller. */
+/** Whether it is a decision that denied: an event is not one, whatever word its caller gives as its outcome. */
 function isDenial({ kind, summary }: Row): boolean {
   return kind === "decision" && summary?.outcome === "denied";
 }
 
-/** Denials and events of them have a lane of their own; keys are wrapped to protect and unwrapped to access. */
+/** Denials and their events have a separate lane; keys are wrapped to protect and unwrapped to access. */
 export function laneOf(row: Row): Lane {
   const { operation } = row.summary ?? {};
   if (isDenial(row) || operation === "deny") return "denied";

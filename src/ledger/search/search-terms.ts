@@ -72,7 +72,7 @@ function commonTermsOf({ kind, request, outcome }: TermSource): readonly SearchT
 /** Values of `outcome`. */
 export const searchedOutcomes = ["allow", "deny", "accepted", ...eventOutcomes, "unknown"] as const;
 
-/** Kinds of records with an outcome; an event has any other. */
+/** Kinds of records that can have an outcome; outcomes that are not listed are those of events. */
 const kindsOfOutcome: Readonly<Record<string, readonly RecordKind[]>> = {
   allow: ["decision"],
   deny: ["decision"],

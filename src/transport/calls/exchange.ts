@@ -277,7 +277,7 @@ export interface GateContext {
 /** One link. Throws a `ServiceError` to refuse. */
 export type GateLink = (context: GateContext) => void | Promise<void>;
 
-/** Runs the links in order. Rejects as the first that refuses. */
+/** Runs the links in order. Rejects with the error of the first that refuses. */
 export type Gate = (context: GateContext) => Promise<void>;
 
 export function createGate(links: readonly GateLink[]): Gate {

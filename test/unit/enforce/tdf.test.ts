@@ -307,7 +307,7 @@ describe("what is changed is refused, and leaves nothing", () => {
     );
   });
 
-  /** The file as another program writes it: without our assertion, and with a policy of its own. */
+  /** The file as another program writes it: without our assertion, and with another policy. */
   async function foreignWith(uuid: string, attributes: readonly string[]) {
     const { keyAccess } = partsOf(whole).manifest.encryptionInformation;
     const share = (await keys.rsa.unwrapShare?.(keyAccess[0])) as Uint8Array;

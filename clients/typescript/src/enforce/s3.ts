@@ -36,7 +36,7 @@ export interface SealedBucket {
   getRange(key: string, options: Omit<RangeOptions, "input">): Promise<Outcome>;
 }
 
-/** What the service takes for credentials or queries and removes, or for the end of a host; and `%` itself. */
+/** Characters that the service may read as credentials, a query or the end of a host, and remove; and `%`. */
 const reserved = /[\p{Cc}\s%?#\\]|:(?=\/)|(?<=^|\/)\//gu;
 
 /** `s3://bucket/key`, percent-encoded as far as needed for no two objects to share a locator. */

@@ -51,6 +51,8 @@ export class WitnessLog {
   #newest: CosignedTree | undefined;
   #status: WitnessStatus = { kind: "unasked" };
   #target: LogState;
+  /** Whether the target was confirmed by the store; not if it was read at the start. */
+  #isConfirmed = false;
   #running: Promise<void> | undefined;
 
   /** `stored` is what the witness cosigned before; `onEnded` is called after every run of exchanges. */
@@ -121,7 +123,9 @@ export class WitnessLog {
   /** Notes a committed state of the log, to be submitted next. */
   note(log: LogState): void {
     const { size, root } = this.#target;
-    if (log.size > size || (log.size === size && !sameHash(log.root, root))) this.#target = log;
+    if (log.size < size) return;
+    if (log.size > size || !sameHash(log.root, root)) this.#target = log;
+    this.#isConfirmed = true;
   }
 
   /**
@@ -152,8 +156,7 @@ export class WitnessLog {
 
   /** Gets the newest state cosigned. Throws `UnsoundLogError` if the log does not extend what the witness saw. */
   async #bring(span: Span | undefined): Promise<void> {
-    // Earlier notes may come from a database before a failover.
-    if (this.#status.kind === "unsound") this.#target = (await this.#logs.head(this.#name)) ?? this.#target;
+    if (!this.#isConfirmed || this.#status.kind === "unsound") await this.#confirm();
     let log = this.#target;
     let oldSize = this.#newest?.size ?? 0;
     let inVain = 0;
@@ -166,6 +169,16 @@ export class WitnessLog {
       oldSize = answer.size;
     }
     throw new Error("it names another size at every exchange");
+  }
+
+  /** Reads the state that is durable. A state read at the start, and earlier notes, may be lost with a failover. */
+  async #confirm(): Promise<void> {
+    const before = this.#target;
+    const head = await this.#logs.head(this.#name);
+    if (head === undefined && !this.#isConfirmed) throw new Error(`the store has no log ${before.origin}`);
+    // What was noted meanwhile is newer.
+    if (head !== undefined && this.#target === before) this.#target = head;
+    this.#isConfirmed = true;
   }
 
   async #send(log: LogState, oldSize: number, span: Span | undefined): Promise<WitnessAnswer> {

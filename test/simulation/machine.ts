@@ -3,6 +3,7 @@
  * what fails, and which bytes are random. `install` puts its timers in the place of the runtime's, so that the product's
  * own code runs unchanged.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "../../src/base/clock.ts";
 import type { RandomFill } from "../../src/base/ids.ts";
 
@@ -90,14 +91,13 @@ export class Process {
 }
 
 const realImmediate = setImmediate;
+const running = new AsyncLocalStorage<Process>();
 
 export class Machine {
   readonly random: Random;
   nowMs = Date.UTC(2026, 0, 2, 3, 4, 5);
   /** Events so far. */
   steps = 0;
-  /** Whose code opens connections and threads now. */
-  current: Process | undefined;
   /** Who did something last. */
   actor = "";
   readonly processes = new Map<string, Process>();
@@ -107,6 +107,8 @@ export class Machine {
   diskFaults = 0;
   /** Of those that fail, how many end the process. */
   deaths = 0;
+  /** Probability that one message of a process with faults to a database is the last of its connection, or is late. */
+  databaseFaults = 0;
   readonly #heap: Event[] = [];
   #order = 0;
   #later: Error | undefined;
@@ -124,14 +126,13 @@ export class Machine {
 
   /** Does something as a process does it: what it opens meanwhile belongs to that. */
   as<Result>(process: Process, work: () => Result): Result {
-    const before = this.current;
-    this.current = process;
     this.actor = process.name;
-    try {
-      return work();
-    } finally {
-      this.current = before;
-    }
+    return running.run(process, work);
+  }
+
+  /** Whose code opens connections and threads now. */
+  get current(): Process | undefined {
+    return running.getStore();
   }
 
   /** How long something takes: mostly little, sometimes long. Milliseconds. */

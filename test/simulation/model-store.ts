@@ -87,7 +87,7 @@ export class ModelStorage implements Storage {
     };
   }
 
-  administration(): undefined {}
+  async administration(): Promise<undefined> {}
   rotate(): void {}
   bringBack = () => false;
   damage = () => false;

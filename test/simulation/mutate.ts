@@ -16,6 +16,7 @@ export interface Mutation {
 const source = new URL("../../src/", import.meta.url);
 const replaced: Readonly<Record<string, string>> = {
   "node:sqlite": new URL("./node-sqlite.ts", import.meta.url).href,
+  pg: new URL("./node-pg.ts", import.meta.url).href,
   "node:worker_threads": new URL("./node-threads.ts", import.meta.url).href,
 };
 

@@ -40,6 +40,11 @@ class Disk {
     if (this.isWatched) this.#synced.set(path, logOf(path));
   }
 
+  /** This file is on another machine's disk. */
+  forget(path: string): void {
+    this.#synced.delete(path);
+  }
+
   /** Cuts every log to what was synced, and perhaps some of what was written since. Nothing may be open. */
   losePower(): void {
     const { random } = machine();

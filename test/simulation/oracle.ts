@@ -28,8 +28,8 @@ export interface Truth {
   entries(tenantId: TenantId, first: number): readonly StoredEntry[];
   /** What is left of a record that could still be opened. */
   remains(tenantId: TenantId, recordId: RecordId, leafIndex: number): readonly string[];
-  /** The key that signs now: all logs have been handed over to it. */
-  newestKey(): Uint8Array;
+  /** The key that signs now, if all logs have been handed over to it at once. */
+  newestKey(): Uint8Array | undefined;
   /** Leaves of a log that its anchor has noted; undefined where there is no such anchor. */
   anchored(tenantId: TenantId): number | undefined;
 }
@@ -381,8 +381,9 @@ export class Oracle {
   lookAtRecords(): void {
     const { truth } = this;
     if (truth === undefined) return;
+    const newest = truth.newestKey();
     for (const [tenantId, { keys }] of this.histories)
-      if (!sameHash(keys.at(-1)?.publicKey ?? new Uint8Array(), truth.newestKey()))
+      if (newest !== undefined && !sameHash(keys.at(-1)?.publicKey ?? new Uint8Array(), newest))
         this.fail(`${tenantId}: the log was not handed over to the key that signs now`);
     for (const { tenantId, key, recordId, leafIndex, erasure, isHeld, isBack } of this.acknowledged.values()) {
       const remains = truth.remains(tenantId, recordId, leafIndex);

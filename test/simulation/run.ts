@@ -6,8 +6,11 @@ import { installMachine } from "./machine.ts";
 import { ModelStorage } from "./model-store.ts";
 import { disk } from "./node-sqlite.ts";
 import { preload } from "./node-threads.ts";
-import { SqliteStorage } from "./storage.ts";
+import { PostgresStorage, SqliteStorage } from "./storage.ts";
 import { type Climate, climateOf, type Trouble, World } from "./world.ts";
+
+const storeKinds = ["sqlite", "postgres", "model"] as const;
+export type StoreKind = (typeof storeKinds)[number];
 
 export interface RunOptions {
   readonly seed: number;
@@ -16,6 +19,8 @@ export interface RunOptions {
   readonly note: (line: string) => void;
   /** Troubles that are left out, for shrinking. */
   readonly without?: ReadonlySet<Trouble>;
+  /** The kind of store; drawn from the seed if absent. */
+  readonly store?: StoreKind | undefined;
   /** Whether its trace is wanted: then the store is one with an anchor. */
   readonly isTraced?: boolean;
 }
@@ -35,18 +40,25 @@ const directory = join("/dev/shm", `simulation-${process.pid}`);
 let uncaught: ((error: unknown) => void) | undefined;
 process.on("unhandledRejection", (error) => uncaught?.(error));
 
-export async function runSeed({ seed, steps, note, without, isTraced }: RunOptions): Promise<Ran> {
+export async function runSeed({ seed, steps, note, without, store, isTraced }: RunOptions): Promise<Ran> {
   const machine = installMachine(seed);
   const say = (line: string) => note(line.replaceAll(directory, ""));
   disk.reset();
   uncaught = (error) => machine.fail(error);
-  const drawn = climateOf(machine);
-  const climate = { ...drawn, troubles: new Set([...drawn.troubles].filter((one) => without?.has(one) !== true)) };
-  const isModel = machine.random.chance(0.3) && isTraced !== true;
-  const storage = isModel ? new ModelStorage(climate.witnesses === "awaited") : new SqliteStorage(directory);
+  const weather = climateOf(machine);
+  const climate = { ...weather, troubles: new Set([...weather.troubles].filter((one) => without?.has(one) !== true)) };
+  const drawn = machine.random.pick(storeKinds);
+  const kind = isTraced === true ? "sqlite" : (store ?? drawn);
+  const isWitnessed = climate.witnesses === "awaited";
+  const storage =
+    kind === "model"
+      ? new ModelStorage(isWitnessed)
+      : kind === "postgres"
+        ? new PostgresStorage(directory, isWitnessed)
+        : new SqliteStorage(directory);
   const world = new World(machine, storage, climate, (line) => say(`${machine.steps} ${line}`));
   say(
-    `${isModel ? "model store" : "SQLite"}, ${climate.gateways} gateways, ${climate.tenants} tenants, witnesses ${climate.witnesses}; ${[...climate.troubles].join(" ")}`,
+    `${kind}, ${climate.gateways} gateways, ${climate.tenants} tenants, witnesses ${climate.witnesses}; ${[...climate.troubles].join(" ")}`,
   );
   const trace = traceOf(tenant("tenant-0"), world.oracle, machine);
   const step = async () => {

@@ -5,11 +5,13 @@ import { parseArgs } from "node:util";
 import { replay, type TraceLine } from "../model/trace.ts";
 import { installModules } from "./mutate.ts";
 import { mutations } from "./mutations.ts";
+import type { StoreKind } from "./run.ts";
 
 const usage = `npm run simulate -- [options]
   --seed N       the first seed (1)
   --seeds N      how many seeds, one after the other (1)
   --steps N      steps of each (2000)
+  --store KIND   sqlite, postgres or model; otherwise each seed draws one
   --seconds N    begin no further seed after so long
   --verbose      say what happens, a line for each event that matters
   --shrink       look for a shorter run with less trouble, and show its end
@@ -25,6 +27,7 @@ const { values } = parseArgs({
     seed: { type: "string", default: "1" },
     seeds: { type: "string", default: "1" },
     steps: { type: "string", default: "2000" },
+    store: { type: "string" },
     seconds: { type: "string" },
     verbose: { type: "boolean", default: false },
     trace: { type: "string" },
@@ -83,6 +86,7 @@ async function simulate(): Promise<void> {
       seed,
       steps: stepsOfSeed,
       without,
+      store: values.store as StoreKind | undefined,
       isTraced: values.trace !== undefined,
       note: values.verbose ? say : () => {},
     });

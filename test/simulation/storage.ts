@@ -8,15 +8,19 @@ import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
 import { auditLog, rotationProblem } from "../../src/ledger/audit/audit.ts";
 import { companionChecks, describeOrphans } from "../../src/ledger/audit/companions.ts";
 import type { OpenSharedAnchor } from "../../src/ledger/ports/anchor.ts";
-import type { StoredEntry } from "../../src/ledger/ports/archive.ts";
+import type { StoreArchive, StoredEntry } from "../../src/ledger/ports/archive.ts";
 import type { RecordsAdministration } from "../../src/ledger/ports/records-administration.ts";
 import type { TimedLog } from "../../src/ledger/ports/store.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/files/key-file.ts";
+import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
+import { openPostgresAdministration, openPostgresArchive } from "../../src/stores/postgres/operators.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
 import { openSqliteAdministration, openSqliteArchive } from "../../src/stores/sqlite/operators.ts";
 import { storeIn } from "../contract/ledger-records.ts";
+import { Server } from "./database-server.ts";
 import { type Machine, machine, type Process } from "./machine.ts";
+import { installServer } from "./node-pg.ts";
 import { disk } from "./node-sqlite.ts";
 import type { Truth } from "./oracle.ts";
 
@@ -30,7 +34,7 @@ export interface Storage {
   readonly keys: () => readonly Uint8Array[];
   open(process: Process, options: OpenOptions): Promise<ServiceLedger>;
   truth(): Truth;
-  administration(process: Process): RecordsAdministration | undefined;
+  administration(process: Process): Promise<RecordsAdministration | undefined>;
   /** All that is wrong with the logs and what stands beside them, but for those of one tenant. */
   audit(nowMs: number, sick: TenantId | undefined): Promise<readonly string[]>;
   /** Puts a new key before those of the key file. */
@@ -63,35 +67,38 @@ const originPrefix = "ledger.example/logs";
 const connectionModule = new URL("../../src/stores/files/connection.ts", import.meta.url);
 
 export class SqliteStorage implements Storage {
-  readonly #directory: string;
-  readonly #paths: ReturnType<typeof storeIn>;
-  readonly #machine: Machine;
+  protected readonly directory: string;
+  protected readonly paths: ReturnType<typeof storeIn>;
+  protected readonly machine: Machine;
   readonly #backups: Copy[] = [];
   readonly #openings = new Map<string, readonly [Uint8Array, Uint8Array | null]>();
   readonly #links: DatabaseSync[] = [];
+  /** Whether a file notes all logs. */
+  protected readonly hasAnchor: boolean = true;
 
   constructor(directory: string) {
-    this.#machine = machine();
-    this.#directory = directory;
+    this.machine = machine();
+    this.directory = directory;
     rmSync(directory, { recursive: true, force: true });
     mkdirSync(directory, { recursive: true });
-    this.#paths = storeIn(join(directory, "data"));
+    this.paths = storeIn(join(directory, "data"));
   }
 
-  readonly keys = () => (readKeyFile(this.#paths.keyPath) ?? []).map(({ publicKey }) => publicKey);
+  readonly keys = () => (readKeyFile(this.paths.keyPath) ?? []).map(({ publicKey }) => publicKey);
 
   open(process: Process, { openAnchor, limits }: OpenOptions): Promise<ServiceLedger> {
-    const { random } = this.#machine;
+    const { random } = this.machine;
     const connection = { module: connectionModule, data: process.name };
-    const options = { ...this.#paths, originPrefix, clock: process.clock, random: random.fill, connection, openAnchor };
-    return this.#machine.as(process, () => openSqliteLedger({ ...options, limits, busyTimeoutMs: 0 }));
+    const options = { ...this.paths, originPrefix, clock: process.clock, random: random.fill, connection, openAnchor };
+    return this.machine.as(process, () => openSqliteLedger({ ...options, limits, busyTimeoutMs: 0 }));
   }
 
   truth(): Truth {
-    const { path, anchorPath } = this.#paths;
+    const { path, anchorPath } = this.paths;
     const database = new DatabaseSync(path, { readOnly: true });
-    const anchor = new DatabaseSync(anchorPath, { readOnly: true });
-    this.#links.push(database, anchor);
+    this.#links.push(database);
+    const anchor = this.hasAnchor ? new DatabaseSync(anchorPath, { readOnly: true }) : undefined;
+    if (anchor !== undefined) this.#links.push(anchor);
     const version = database.prepare("PRAGMA data_version");
     const heads = database.prepare("SELECT * FROM log_heads ORDER BY tenant_id");
     const entries = database.prepare(
@@ -101,7 +108,7 @@ export class SqliteStorage implements Storage {
     const opening = database.prepare("SELECT opening FROM openings WHERE tenant_id = ? AND record_id = ?");
     const answer = database.prepare("SELECT sealed FROM kept_answers WHERE tenant_id = ? AND leaf_index = ?");
     const newestKey = database.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1");
-    const anchored = anchor.prepare("SELECT size FROM anchored_logs WHERE tenant_id = ?");
+    const anchored = anchor?.prepare("SELECT size FROM anchored_logs WHERE tenant_id = ?");
     return {
       version: () => version.get()?.data_version as number,
       heads: () => heads.all().map(headOf),
@@ -112,19 +119,28 @@ export class SqliteStorage implements Storage {
         if (found !== undefined) this.#openings.set(`${tenantId} ${recordId}`, [found, kept]);
         return [...(found === undefined ? [] : ["opening"]), ...(kept === null ? [] : ["kept answer"])];
       },
-      newestKey: () => newestKey.get()?.public_key as Uint8Array,
-      anchored: (tenantId) => (anchored.get(tenantId)?.size as number | undefined) ?? 0,
+      newestKey: () => this.newestKey(newestKey.get()?.public_key as Uint8Array),
+      anchored: (tenantId) => anchored && ((anchored.get(tenantId)?.size as number | undefined) ?? 0),
     };
   }
 
-  administration(process: Process): RecordsAdministration {
-    const pause = () => new Promise<void>((resolve) => void this.#machine.after(1, "pause", resolve));
-    const options = { ...this.#paths, clock: process.clock, random: this.#machine.random.fill, pause };
-    return this.#machine.as(process, () => openSqliteAdministration(options));
+  /** The key that all logs were handed over to with the first start that knew it. */
+  protected newestKey(publicKey: Uint8Array): Uint8Array | undefined {
+    return publicKey;
+  }
+
+  async administration(process: Process): Promise<RecordsAdministration> {
+    const pause = () => new Promise<void>((resolve) => void this.machine.after(1, "pause", resolve));
+    const options = { ...this.paths, clock: process.clock, random: this.machine.random.fill, pause };
+    return this.machine.as(process, () => openSqliteAdministration(options));
+  }
+
+  protected async archive(): Promise<StoreArchive> {
+    return openSqliteArchive(this.paths);
   }
 
   async audit(nowMs: number, sick: TenantId | undefined): Promise<readonly string[]> {
-    const archive = openSqliteArchive(this.#paths);
+    const archive = await this.archive();
     try {
       const problems = (await archive.anchorProblems()).map(({ message }) => message);
       problems.push(...describeOrphans(await archive.orphanRows()));
@@ -143,32 +159,32 @@ export class SqliteStorage implements Storage {
   }
 
   rotate(): void {
-    const { keyPath } = this.#paths;
+    const { keyPath } = this.paths;
     const keys = readKeyFile(keyPath);
     if (keys === undefined) return;
-    const next = signingKeyOf(this.#machine.random.fill(new Uint8Array(32)));
+    const next = signingKeyOf(this.machine.random.fill(new Uint8Array(32)));
     replaceKeyFile(keyPath, [{ ...next, statement: { operator: "operator", reason: "planned" } }, ...keys]);
   }
 
   backUp(): void {
-    const { path } = this.#paths;
+    const { path } = this.paths;
     if (existsSync(path))
       this.#backups.push({
         sizes: sizesIn(path, "log_heads"),
         file: readFileSync(path),
         log: readOrEmpty(`${path}-wal`),
       });
-    if (this.#backups.length > 4) this.#backups.splice(this.#machine.random.below(4), 1);
+    if (this.#backups.length > 4) this.#backups.splice(this.machine.random.below(4), 1);
   }
 
-  replace(isOpen: boolean): boolean {
-    const { path, anchorPath } = this.#paths;
+  replace(isOpen: boolean, _tenants: readonly TenantId[], _isWitnessed: IsWitnessed): boolean {
+    const { path, anchorPath } = this.paths;
     if (this.#backups.length === 0) return false;
-    const { sizes, file, log } = this.#machine.random.pick(this.#backups);
+    const { sizes, file, log } = this.machine.random.pick(this.#backups);
     // A copy with all that was anchored is no older one: a gateway may go on with it.
     const anchored = [...sizesIn(anchorPath, "anchored_logs")];
     if (!anchored.some(([tenantId, size]) => (size as number) > ((sizes.get(tenantId) ?? 0) as number))) return false;
-    if (!isOpen) this.#unlink();
+    if (!isOpen) this.unlink();
     for (const suffix of ["", "-wal", "-shm"])
       if (existsSync(path + suffix)) renameSync(path + suffix, `${path}.newest${suffix}`);
     writeFileSync(path, file);
@@ -177,7 +193,7 @@ export class SqliteStorage implements Storage {
   }
 
   restore(): void {
-    const { path } = this.#paths;
+    const { path } = this.paths;
     for (const suffix of ["", "-wal", "-shm"]) {
       rmSync(path + suffix, { force: true });
       if (existsSync(`${path}.newest${suffix}`)) renameSync(`${path}.newest${suffix}`, path + suffix);
@@ -189,7 +205,7 @@ export class SqliteStorage implements Storage {
   bringBack(tenantId: TenantId, recordId: RecordId, leafIndex: number): boolean {
     const [opening, answer] = this.#openings.get(`${tenantId} ${recordId}`) ?? [];
     if (opening === undefined) return false;
-    const database = new DatabaseSync(this.#paths.path, { timeout: 0 });
+    const database = new DatabaseSync(this.paths.path, { timeout: 0 });
     try {
       database.exec("PRAGMA synchronous = FULL");
       database
@@ -206,7 +222,7 @@ export class SqliteStorage implements Storage {
   }
 
   damage(tenantId: TenantId): boolean {
-    const database = new DatabaseSync(this.#paths.path, { timeout: 0 });
+    const database = new DatabaseSync(this.paths.path, { timeout: 0 });
     try {
       const damage = "UPDATE tiles SET hashes = zeroblob(length(hashes)) WHERE tenant_id = ?";
       return Number(database.prepare(damage).run(tenantId).changes) > 0;
@@ -217,18 +233,132 @@ export class SqliteStorage implements Storage {
 
   losePower(): boolean {
     if (!disk.isWatched) return false;
-    this.#unlink();
+    this.unlink();
     disk.losePower();
     return true;
   }
 
-  #unlink(): void {
+  protected unlink(): void {
     for (const link of this.#links.splice(0)) link.close();
   }
 
   close(): void {
-    this.#unlink();
-    rmSync(this.#directory, { recursive: true, force: true });
+    this.unlink();
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+/** The gateways share a database, and its file of anchors if there is one. */
+export class PostgresStorage extends SqliteStorage {
+  readonly #server: Server;
+  readonly #copies: { readonly path: string; readonly sizes: ReadonlyMap<unknown, unknown> }[] = [];
+  protected override readonly hasAnchor: boolean;
+
+  constructor(directory: string, isWitnessed: boolean) {
+    super(directory);
+    this.hasAnchor = !isWitnessed || this.machine.random.chance(0.5);
+    mkdirSync(join(directory, "data"));
+    this.#server = new Server(this.paths.path);
+    installServer(this.#server);
+  }
+
+  override async open(process: Process, { openAnchor, limits }: OpenOptions): Promise<ServiceLedger> {
+    const { random } = this.machine;
+    const options = {
+      ...this.#place(process),
+      originPrefix,
+      clock: process.clock,
+      random: random.fill,
+      openAnchor,
+      limits,
+    };
+    const poolSize = 2 + random.below(4);
+    const keyPath = this.paths.keyPath;
+    return (await this.machine.as(process, () => openPostgresStores({ ...options, keyPath, poolSize }))).ledger;
+  }
+
+  override administration(process: Process): Promise<RecordsAdministration> {
+    const options = { ...this.#place(process), clock: process.clock, random: this.machine.random.fill };
+    return this.machine.as(process, () => openPostgresAdministration(options));
+  }
+
+  protected override archive(): Promise<StoreArchive> {
+    return openPostgresArchive(this.#place());
+  }
+
+  /** None while the server is away. */
+  override async audit(nowMs: number, sick: TenantId | undefined): Promise<readonly string[]> {
+    const { starts } = this.#server;
+    try {
+      return await super.audit(nowMs, sick);
+    } catch (error) {
+      if (this.#server.starts !== starts || this.#server.isDown) return [];
+      throw error;
+    }
+  }
+
+  /** The name of the database says whose connections these are. */
+  #place(process?: Process) {
+    const database = process?.name ?? "operator";
+    const target = { host: "database.example", port: 5432, database, user: "svc", password: "", tls: undefined };
+    return { target, anchorPath: this.hasAnchor ? this.paths.anchorPath : undefined };
+  }
+
+  /** Each log is handed over in its own transaction, beside gateways that serve. */
+  protected override newestKey(): undefined {}
+
+  override backUp(): void {
+    const path = join(this.directory, `copy-${this.machine.steps}`);
+    this.#server.save(path);
+    this.#copies.push({ path, sizes: sizesIn(path, "log_heads") });
+    if (this.#copies.length > 4) this.#copies.splice(this.machine.random.below(4), 1);
+  }
+
+  override replace(isOpen: boolean, tenants: readonly TenantId[], isWitnessed: IsWitnessed): boolean {
+    if (isOpen || this.#copies.length === 0) return false;
+    const { path, sizes } = this.machine.random.pick(this.#copies);
+    const anchored = this.hasAnchor ? sizesIn(this.paths.anchorPath, "anchored_logs") : new Map<unknown, unknown>();
+    const sizeOf = (tenantId: TenantId) => (sizes.get(tenantId) ?? 0) as number;
+    const isAhead = [...anchored].some(([tenantId, size]) => (size as number) > sizeOf(tenantId as TenantId));
+    const isKnown = !this.hasAnchor && tenants.every((tenantId) => isWitnessed(tenantId, sizeOf(tenantId) + 1));
+    if (!isAhead && !isKnown) return false;
+    this.#server.restart(false);
+    this.#server.save(this.#newest);
+    this.#server.load(path);
+    return true;
+  }
+
+  get #newest(): string {
+    return join(this.directory, "newest");
+  }
+
+  override restore(): void {
+    this.#server.restart(false);
+    this.#server.load(this.#newest);
+  }
+
+  override bringBack(...record: Parameters<SqliteStorage["bringBack"]>): boolean {
+    return this.#server.isFree && this.#onServer(() => super.bringBack(...record));
+  }
+
+  override damage(tenantId: TenantId): boolean {
+    return this.#server.isFree && this.#onServer(() => super.damage(tenantId));
+  }
+
+  #onServer(work: () => boolean): boolean {
+    const isDone = work();
+    disk.forget(this.paths.path);
+    return isDone;
+  }
+
+  override losePower(): boolean {
+    this.#server.restart(false);
+    return super.losePower();
+  }
+
+  override close(): void {
+    this.#server.close();
+    super.close();
   }
 }
 

@@ -112,6 +112,7 @@ export class World {
     if (this.#may("power")) disk.isWatched = true;
     machine.diskFaults = this.#may("disk") ? machine.random.pick([0.0002, 0.001, 0.004]) : 0;
     machine.deaths = machine.random.pick([0, 0.3]);
+    machine.databaseFaults = this.#may("disk") ? machine.random.pick([0.005, 0.02]) : 0;
   }
 
   #may(trouble: Trouble): boolean {
@@ -555,7 +556,7 @@ export class World {
     const before = fate.erasure;
     if (fate.erasure === "none" && !isHeld) fate.erasure = "asked";
     this.note(`${fate.key} is to be erased${isHeld ? ", and is held" : ""}`);
-    const result = await this.#storage.administration(process)?.erase(tenantId, [recordId], statement);
+    const result = await (await this.#storage.administration(process))?.erase(tenantId, [recordId], statement);
     if (result === undefined) return;
     if ("erased" in result) {
       if (isHeld && before === "none") this.oracle.fail(`${tenantId}: ${fate.key} is held, and was erased`);
@@ -568,7 +569,7 @@ export class World {
 
   async #reapply(process: Process): Promise<void> {
     const back = [...this.oracle.acknowledged.values()].filter(({ isBack }) => isBack);
-    const result = await this.#storage.administration(process)?.reapplyErasures(undefined, statement);
+    const result = await (await this.#storage.administration(process))?.reapplyErasures(undefined, statement);
     if (result === undefined) return;
     for (const fate of back) {
       if (fate.isHeld || fate.tenantId === this.#sick) continue;
@@ -590,7 +591,11 @@ export class World {
     if (fate === undefined) return;
     const { tenantId, recordId } = fate;
     fate.holdUnknown = true;
-    const hold = await this.#storage.administration(process)?.placeHold({ tenantId, recordId, reason: "a matter" });
+    const hold = await (await this.#storage.administration(process))?.placeHold({
+      tenantId,
+      recordId,
+      reason: "a matter",
+    });
     if (hold === undefined) return;
     if (typeof hold === "string") this.oracle.fail(`${tenantId}: ${fate.key} cannot be held: ${hold}`);
     fate.isHeld = true;
@@ -602,7 +607,11 @@ export class World {
     if (fate === undefined || fate.tenantId === this.#sick) return;
     // From here on it may be erased, whatever the outcome.
     fate.isHeld = false;
-    const released = await this.#storage.administration(process)?.releaseHold(fate.tenantId, fate.recordId, statement);
+    const released = await (await this.#storage.administration(process))?.releaseHold(
+      fate.tenantId,
+      fate.recordId,
+      statement,
+    );
     fate.holdUnknown = false;
     if (released === undefined) this.oracle.fail(`${fate.tenantId}: the hold on ${fate.key} is gone`);
     this.note(`${fate.key} is held no more`);

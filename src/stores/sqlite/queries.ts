@@ -146,14 +146,14 @@ function insertionInto({ name, columns, onConflict = "" }: Table): string {
 }
 
 /** SQLite has neither booleans nor arrays. An array becomes JSON, its bytes hexadecimal. */
-function toValue(value: unknown): SqliteValue {
+export function toValue(value: unknown): SqliteValue {
   if (typeof value === "boolean") return value ? 1 : 0;
   if (!Array.isArray(value)) return value as SqliteValue;
   return JSON.stringify(value.map((one) => (one instanceof Uint8Array ? Buffer.from(one).toString("hex") : one)));
 }
 
 /** Translates a statement from PostgreSQL's dialect to SQLite's. */
-function sqliteText(text: string): string {
+export function sqliteText(text: string): string {
   return (
     text
       // In the file itself, if the connection hides rows.

@@ -31,6 +31,19 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     "stores/sqlite/queries.ts": [
       ["take a failed commit for one that was done", "      const result = await work();\n      connection.exec(\"COMMIT\");", "      const result = await work();\n      try { connection.exec(\"COMMIT\"); } catch { if (connection.isTransaction) connection.exec(\"ROLLBACK\"); }"],
     ],
+    "stores/postgres/log-writer.ts": [
+      ["publish a head that may not be durable", "return this.#tools.isConfirmed(head) ? head : this.confirm(head.tenantId);", "return head;"],
+    ],
+    "stores/postgres/connection/connection.ts": [
+      ["ignore the warning of a commit", "if (this.#notices !== before)", "if (this.#notices < before)"],
+    ],
+    "stores/postgres/connection/pool.ts": [
+      ["do a commit of unknown outcome again", "throw new UnknownOutcomeError(\"The answer to a commit was lost.\", { cause });", "throw cause;"],
+      ["take a failed commit for one that was done, on a server", "throw new UnknownOutcomeError(\"The answer to a commit was lost.\", { cause });", "return \"COMMIT\";"],
+    ],
+    "stores/sql/appending.ts": [
+      ["answer again without a commit", "touch(connection, unchanged),", ""],
+    ],
     "stores/sqlite/errors.ts": [
       ["do an append of unknown outcome again", "return { kind: \"store\", message };\n}", "return { kind: \"data\", message };\n}"],
     ],
@@ -54,6 +67,9 @@ const mistakes: Readonly<Record<Mutation["area"], Readonly<Record<string, readon
     ],
     "ledger/witness/quorum.ts": [
       ["count one witness less", "let missing = this.#context.quorum;", "let missing = this.#context.quorum - 1;"],
+    ],
+    "ledger/witness/witness-log.ts": [
+      ["sign for witnesses what may not be durable", "if (!this.#isConfirmed || this.#status.kind === \"unsound\")", "if (this.#status.kind === \"unsound\")"],
     ],
     "ledger/witness/witnesses.ts": [
       ["answer where there is no quorum", "if (log.problem === undefined) throw error;", "if (log.problem === undefined) return;"],

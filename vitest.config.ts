@@ -35,7 +35,8 @@ const isolated = [
 const searches = [
   "test/contract/search-{postgres,segments,sqlite}.test.ts",
   "test/unit/auth/token-shapes.test.ts",
-  "test/unit/enforce/artifacts.test.ts",
+  "test/unit/cli/policy-prove.test.ts",
+  "test/unit/enforce/{artifacts,detached-signature,envelope}.test.ts",
   "test/unit/ledger/multi-proof.test.ts",
   "test/unit/policy/{cedar-request,compare,entity-laws,laws,on-behalf-of}.test.ts",
   "test/unit/transport/{codec/json-reader,codec/rules,rest/answer}.test.ts",

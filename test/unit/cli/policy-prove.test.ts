@@ -7,6 +7,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
+import { draws } from "../../harness/draws.ts";
 import { listenForHanging } from "../../harness/hanging.ts";
 import { type ProverBehaviour, standInProver } from "../../harness/prover.ts";
 import { captureTerminal } from "./terminal.ts";
@@ -138,7 +139,7 @@ test("whatever a counterexample consists of, it is none where nothing differs", 
       const { proof, changes } = JSON.parse((await prove({ head, each: { counterexample } }, "--json")).out);
       expect([changes, proof.proven, proof.undecided.length]).toEqual([0, 6, 6]);
     }),
-    { numRuns: 15 },
+    { numRuns: draws(3, 15) },
   );
 });
 

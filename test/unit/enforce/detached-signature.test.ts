@@ -17,6 +17,7 @@ import {
   localSigningKey,
   type SigningKey,
 } from "../../../clients/typescript/src/enforce/index.ts";
+import { draws } from "../../harness/draws.ts";
 import { permissivePlatform } from "../../harness/permissive-platform.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "detached-"));
@@ -90,11 +91,14 @@ test.each(named)("vector $index of the $form: $name", async ({ form, index }) =>
   expect(failure).toBe(refused === undefined ? undefined : "not_authentic");
 });
 
+/** The step from one byte to the next that is changed: coprime to the groups of base64. */
+const step = draws(7, 1);
+
 describe("every byte of a bundle counts", () => {
   const signature = base64(vectors[3]?.signature);
 
   test("of the signature file", async () => {
-    for (let place = 0; place < signature.length; place++) {
+    for (let place = 0; place < signature.length; place += step) {
       const changed = Buffer.from(signature);
       changed[place] = (changed[place] as number) ^ 1;
       // The name of another key is no name of a key here.
@@ -103,7 +107,7 @@ describe("every byte of a bundle counts", () => {
   });
 
   test("of the data, and that there are so many", async () => {
-    for (let place = 0; place < 100; place++) {
+    for (let place = 0; place < 100; place += step) {
       const changed = pattern(100);
       changed[place] = (changed[place] as number) ^ 1;
       expect(await failureOf(signature, changed), `byte ${place}`).toBe("not_authentic");

@@ -14,6 +14,7 @@ import {
   payloadAssociatedData,
 } from "../../../clients/typescript/src/enforce/envelope.ts";
 import { createEnforcer, EnforcementError, localKey } from "../../../clients/typescript/src/enforce/index.ts";
+import { draws } from "../../harness/draws.ts";
 import { permissivePlatform } from "../../harness/permissive-platform.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "envelope-"));
@@ -181,7 +182,7 @@ function inverse(x: bigint): bigint {
 
 test("every byte of an envelope counts: with any of them changed it does not open", async () => {
   const envelope = Buffer.from(vectors[0]?.envelope ?? "", "base64");
-  for (let at = 0; at < envelope.length; at++) {
+  for (let at = 0; at < envelope.length; at += draws(7, 1)) {
     const changed = Buffer.from(envelope);
     changed[at] = (changed[at] as number) ^ 1;
     const { error, released } = await open(changed);

@@ -133,7 +133,8 @@ test("under load no answer is a mixture of two policy sets", async () => {
     }
   };
   const callers = Array.from({ length: draws(3, 8) }, caller);
-  while (reloads < 6) {
+  const reloadsInAll = draws(3, 6);
+  while (reloads < reloadsInAll) {
     const set = reloads++ % 3;
     const text = set === 2 ? "permit (" : permit(`@required_actions("act-${set}") @warning("set ${set}")`);
     await write("active/default/a.cedar", text);
@@ -151,7 +152,7 @@ test("under load no answer is a mixture of two policy sets", async () => {
   stop = true;
   await Promise.all(callers);
   expect(refusals).toBe(0);
-  expect(running.logged.filter((line) => line.includes("policy set refused"))).toHaveLength(2);
+  expect(running.logged.filter((line) => line.includes("policy set refused"))).toHaveLength(reloadsInAll / 3);
   // The sample set and the two good ones.
   expect(seen.size).toBe(3);
   for (const said of seen.values()) expect(said.size).toBe(1);

@@ -136,8 +136,13 @@ describe("a false pack of a time range", () => {
   const at = (leafIndex: number) => honest.findIndex((line) => line.type === "entry" && line.leaf_index === leafIndex);
   const entryOf = (lines: PackLine[], leafIndex: number) =>
     lines.find((line) => line.type === "entry" && line.leaf_index === leafIndex) as PackEntry;
+  const put = (leafIndex: number, entry: PackEntry) => honest.with(at(leafIndex), entry);
   const changed = (leafIndex: number, changes: Partial<PackEntry>) =>
-    honest.map((line, index) => (index === at(leafIndex) ? ({ ...line, ...changes } as PackLine) : line));
+    put(leafIndex, { ...entryOf(honest, leafIndex), ...changes });
+  const headed = (changes: object) => honest.map((line) => (line.type === "header" ? { ...line, ...changes } : line));
+  /** The policy's line, replaced by others. */
+  const policies = (put: (line: PackLine & { type: "policy" }) => PackLine[]) =>
+    honest.flatMap((line) => (line.type === "policy" ? put(line) : [line]));
   const leafAlone = ({ type, leaf_index, leaf, gap }: PackEntry): PackEntry => ({
     type,
     leaf_index,
@@ -202,15 +207,7 @@ describe("a false pack of a time range", () => {
     ["the left neighbour dropped", () => without(2), /leaf 0 is left out/],
     ["the right neighbour dropped", () => without(6), /leaf 6 is left out/],
     ["the last leaf dropped", () => without(9), /line 8: the log's last leaf is not shown/],
-    [
-      "two entries swapped",
-      () => {
-        const lines = [...honest];
-        [lines[at(4)], lines[at(5)]] = [honest[at(5)] as PackLine, honest[at(4)] as PackLine];
-        return lines;
-      },
-      /leaf 4 is left out/,
-    ],
+    ["two entries swapped", () => put(4, entryOf(honest, 5)).with(at(5), entryOf(honest, 4)), /leaf 4 is left out/],
     [
       "two records swapped",
       () => {
@@ -223,29 +220,20 @@ describe("a false pack of a time range", () => {
       "two leaves swapped",
       () => {
         const [four, five] = [entryOf(honest, 4), entryOf(honest, 5)];
-        return honest.map((line, index) =>
-          index === at(4) ? { ...five, leaf_index: 4 } : index === at(5) ? { ...four, leaf_index: 5 } : line,
-        );
+        return put(4, { ...five, leaf_index: 4 }).with(at(5), { ...four, leaf_index: 5 });
       },
       /line \d+: leaf 5 is older than the one before it/,
     ],
-    [
-      "an entry twice",
-      () => honest.flatMap((line, index) => (index === at(4) ? [line, line] : [line])),
-      /leaf 4 is out of order, or there twice/,
-    ],
+    ["an entry twice", () => honest.toSpliced(at(4), 0, entryOf(honest, 4)), /leaf 4 is out of order, or there twice/],
     ["an index beyond the tree", () => changed(9, { leaf_index: 10 }), /leaf 10 is not in the tree of 10 leaves/],
     [
       "a record left out",
-      () => honest.map((line, index) => (index === at(4) ? leafAlone(entryOf(honest, 4)) : line)),
+      () => put(4, leafAlone(entryOf(honest, 4))),
       /leaf 4 is of the range, and its record is left out/,
     ],
     [
       "a record said to be erased that was not",
-      () =>
-        honest.map((line, index) =>
-          index === at(4) ? { ...leafAlone(entryOf(honest, 4)), erased: true as const } : line,
-        ),
+      () => put(4, { ...leafAlone(entryOf(honest, 4)), erased: true }),
       /line \d+: leaf 4 is said to be erased, and no erasure of it is shown/,
     ],
     [
@@ -257,7 +245,7 @@ describe("a false pack of a time range", () => {
       "an opening alone",
       () => {
         const { record: _, ...others } = entryOf(honest, 4);
-        return honest.map((line, index) => (index === at(4) ? others : line));
+        return put(4, others);
       },
       /leaf 4 has a record or an opening alone/,
     ],
@@ -274,41 +262,20 @@ describe("a false pack of a time range", () => {
     ],
     [
       "a narrower range",
-      () =>
-        honest.map((line) =>
-          line.type === "header" ? { ...line, selection: { from: moment(3), to: moment(5) } } : line,
-        ),
+      () => headed({ selection: { from: moment(3), to: moment(5) } }),
       /leaf 3 is one too many before the range|record of leaf 2/,
     ],
-    [
-      "a wider range",
-      () =>
-        honest.map((line) =>
-          line.type === "header" ? { ...line, selection: { from: moment(0), to: moment(5) } } : line,
-        ),
-      /leaf 0 is left out/,
-    ],
+    ["a wider range", () => headed({ selection: { from: moment(0), to: moment(5) } }), /leaf 0 is left out/],
     [
       "a policy text of another revision",
-      () => honest.map((line) => (line.type === "policy" ? { ...line, content: "permit" } : line)),
+      () => policies((line) => [{ ...line, content: "permit" }]),
       /line 3: the policy text is not that of revision sha256:0123/,
     ],
-    [
-      "a policy that is not shown",
-      () => honest.filter(({ type }) => type !== "policy"),
-      /the policy revision of leaf 3 is not shown/,
-    ],
-    [
-      "a policy twice",
-      () => honest.flatMap((line): PackLine[] => (line.type === "policy" ? [line, line] : [line])),
-      /decided nothing/,
-    ],
+    ["a policy that is not shown", () => policies(() => []), /the policy revision of leaf 3 is not shown/],
+    ["a policy twice", () => policies((line) => [line, line]), /decided nothing/],
     [
       "a policy that decided nothing",
-      () =>
-        honest.flatMap((line): PackLine[] =>
-          line.type === "policy" ? [line, { ...line, revision: "sha256:1" }] : [line],
-        ),
+      () => policies((line) => [line, { ...line, revision: "sha256:1" }]),
       /decided nothing/,
     ],
     [
@@ -331,11 +298,7 @@ describe("a false pack of a time range", () => {
       () => changed(9, { gap: ["AAAA", "AAAA"] }),
       /a hash of the gap before leaf 9 is malformed/,
     ],
-    [
-      "another tenant's name",
-      () => honest.map((line) => (line.type === "header" ? { ...line, tenant_id: "bob" } : line)),
-      /the record of leaf 3 is of another tenant/,
-    ],
+    ["another tenant's name", () => headed({ tenant_id: "bob" }), /the record of leaf 3 is of another tenant/],
     ["two headers", () => [honest[0] as PackLine, ...honest], /line 2: is a second header/],
     ["no header", () => honest.slice(1), /line 1: is not the header/],
     ["no entries", () => [honest[0] as PackLine], /line 2: the log's last leaf is not shown/],

@@ -1,12 +1,10 @@
 import type { JWTPayload } from "jose";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { callerFromHeaders, identityHeaderNames } from "../../../src/auth/authenticator.ts";
 import * as reading from "../../../src/auth/claims.ts";
 import type { AttributeDeclarations, AttributeType, DeclaredAttributes } from "../../../src/base/caller.ts";
 import { parseNetwork } from "../../../src/base/network.ts";
-import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
-import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
-import { authenticatorOf, bearer, inboundOf, manualTime, patient, refusalOf } from "./world.ts";
+import { inboundOf, refusalOf } from "./world.ts";
 
 const declared = (current: AttributeDeclarations): DeclaredAttributes => ({ current, revision: 0 });
 const one = (type: AttributeType, required = false, claim = ["it"]) => declared({ it: { type, claim, required } });
@@ -193,49 +191,5 @@ describe("a header", () => {
 
   test("is not announced as a trailer", async () => {
     expect(await refusalOf(through({ ...identity, trailer: "Remote-It" }))).toHaveProperty("reason", "invalid_token");
-  });
-});
-
-describe("an access token", () => {
-  const key = newTestKey("ES256", "key");
-  const time = manualTime();
-  let issuer: StaticIssuer;
-  beforeAll(async () => {
-    issuer = await startStaticIssuer([key.publicJwk]);
-  });
-  afterAll(() => issuer.stop());
-  const minted = (claims: object) => bearer(mintToken(key, claimsOf(issuer.url, time.now(), { ...claims })));
-
-  test("is read again once something else is declared, also one that was refused", async () => {
-    const attributes: { current: AttributeDeclarations; revision: number } = { current: {}, revision: 0 };
-    const world = authenticatorOf(issuer.url, time, { attributes });
-    world.start();
-    const [good, bad] = [minted({ level: 3, grade: 9 }), minted({ level: "high" })];
-    const attributesOf = async () => (await world.authenticate(good, patient)).attributes;
-    expect(await attributesOf()).toBeUndefined();
-    expect(await attributesOf()).toBeUndefined();
-    await world.authenticate(bad, patient);
-    const declare = (current: AttributeDeclarations) =>
-      Object.assign(attributes, { current, revision: attributes.revision + 1 });
-
-    declare({ level: { type: "whole_number", claim: ["level"], required: true } });
-    expect(await attributesOf()).toEqual({ level: 3 });
-    expect(await refusalOf(world.authenticate(bad, patient))).toHaveProperty(
-      "message",
-      "the access token carries no valid attribute level",
-    );
-    declare({ level: { type: "whole_number", claim: ["grade"], required: false } });
-    expect(await attributesOf()).toEqual({ level: 9 });
-    expect((await world.authenticate(bad, patient)).attributes).toEqual({});
-  });
-
-  test("that is longer than a token may be is refused, whatever it has", async () => {
-    const attributes = one("set_of_text", false, ["groups"]);
-    const world = authenticatorOf(issuer.url, time, { attributes });
-    world.start();
-    const refusal = await refusalOf(world.authenticate(minted({ groups: JSON.parse(groups(10_000)) }), patient));
-    expect(refusal).toMatchObject({ reason: "invalid_token", message: "the Authorization header is too long" });
-    const { attributes: read } = await world.authenticate(minted({ groups: JSON.parse(groups(300)) }), patient);
-    expect(read?.it).toHaveLength(300);
   });
 });

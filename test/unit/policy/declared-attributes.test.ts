@@ -86,18 +86,6 @@ test("a copy of the schema may have what this directory declares, and nothing th
 
 const bounded = withPolicy('principal.clearance < 2 || principal has roles && principal.roles.contains("x")');
 
-test("decisions depend on them, name them as inputs and are told apart by the cache", async () => {
-  const engine = await engineOf(bounded);
-  const decide = (attributes: object) => engine.decide(ask("protect", {}, { attributes: attributes as never }));
-  expect(decide({ clearance: 2 })).toMatchObject({
-    allow: true,
-    inputs: ["caller.attributes.clearance", "caller.attributes.roles"],
-  });
-  expect(decide({ clearance: 1 }).reasons).toEqual(["tenant/rule"]);
-  expect(decide({ clearance: 2, roles: ["x", "y"] }).allow).toBe(false);
-  expect(decide({ clearance: 2, roles: ["y"] }).allow).toBe(true);
-});
-
 test("attributes that do not fit what is declared deny; undeclared ones are not looked at", async () => {
   const engine = await engineOf(bounded);
   const failed = ["platform/evaluation-error", "tenant/evaluation-error"];

@@ -38,26 +38,6 @@ test("an allow carries the obligations of the policies that decide, with constan
   ]);
 });
 
-test("a parameter without a value denies, and no value of an earlier question is taken", async () => {
-  const policies = [
-    permit("obliging", '@obligation("notify; why = claimed.purpose") @alert("glass")'),
-    permit("other", '@obligation("stamp")'),
-  ];
-  const engine = await engineOf(filesOf(...policies));
-  const question = (purpose?: string) => ({
-    ...ask("access", purpose === undefined ? {} : { purpose }, caller),
-    ...understanding("notify", "stamp"),
-  });
-  expect(engine.decide(question("audit")).obligations[0]).toEqual({ id: "notify", parameters: { why: "audit" } });
-  expect(engine.decide(question())).toMatchObject({
-    allow: false,
-    reasons: ["platform/obligation-without-value", "tenant/obliging"],
-    obligations: [],
-    alerts: [],
-  });
-  expect(engine.decide(question("care")).obligations[0]).toEqual({ id: "notify", parameters: { why: "care" } });
-});
-
 test("obligations of a denial are those of the forbids that decide; none has to be understood", async () => {
   const forbid = (id: string, annotations: string) =>
     `@id("${id}") ${annotations} forbid (principal, action, resource) when { context.claimed.labels.contains("${id}") };`;

@@ -35,15 +35,6 @@ test("sets of one text are prepared once, and are there until the last is releas
   other.release();
 });
 
-test("policies are told apart by their positions, whatever their ids and comments", () => {
-  const texts = [reading("nothing"), permitAll, `${reading("audit").replace(" when", "\n// policy7; forbid\nwhen")}`];
-  const many = Array.from({ length: 12 }, () => reading("nothing"));
-  const set = new PreparedSet([...texts, ...many, permitAll]);
-  const { outcome, policies } = set.evaluate(request);
-  expect([outcome, [...policies].sort((a, b) => a - b)]).toEqual(["allow", [1, 2, 15]]);
-  set.release();
-});
-
 test("policies that do not parse are not taken for empty ones", () => {
   expect(() => new PreparedSet(["permit"])).toThrow(TypeError);
 });

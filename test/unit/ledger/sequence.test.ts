@@ -1,9 +1,6 @@
-import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { JsonValue } from "../../../src/base/json.ts";
 import { encodeRecord as written } from "../../../src/ledger/append/record-text.ts";
 import { type SealedEntry, seedBytes, sequence } from "../../../src/ledger/append/sequence.ts";
-import { canonicalText } from "../../../src/ledger/record/canonical.ts";
 import { leafBytes, parseLeaf } from "../../../src/ledger/record/leaf.ts";
 import { open } from "../../../src/ledger/record/sealing.ts";
 import { maxLeafBytes } from "../../../src/ledger/tlog/tiles.ts";
@@ -48,24 +45,6 @@ test("a new log gets its own opaque origin, and genesis first", () => {
   expect(firstLeafIndex).toBe(1);
   expect(entries.map(({ leaf }) => parseLeaf(leaf).kind)).toEqual(["genesis", "decision"]);
   expect(JSON.parse(recordText(entries[0] as SealedEntry)).record_id).toBe(entries[0]?.recordId);
-});
-
-test("records and leaves are canonical, whatever is in them", () => {
-  fc.assert(
-    fc.property(fc.jsonValue(), fc.string({ unit: "grapheme" }), (value, text) => {
-      const record = makeRecord(alice, {
-        request: { value: value as JsonValue },
-        outcome: { [text]: 1, value: value as JsonValue },
-        policyRevision: text,
-      });
-      for (const entry of sequence(undefined, [written(record)], clock.now(), seed(1), "o").entries) {
-        const bytes = recordText(entry);
-        expect(canonicalText(JSON.parse(bytes))).toBe(bytes);
-        const leaf = Buffer.from(entry.leaf).toString("utf8");
-        expect(canonicalText(JSON.parse(leaf))).toBe(leaf);
-      }
-    }),
-  );
 });
 
 test("every entry has its own opening", () => {

@@ -88,12 +88,6 @@ test("a copy under way is waited for", async () => {
   expect(events).toHaveLength(1);
 });
 
-test("a reload that is asked for does not wait", async () => {
-  files = closed;
-  await reloader.reload();
-  expect(allows()).toBe(false);
-});
-
 test("a bad directory is refused once, and what was in force stays", async () => {
   files = bad;
   await look();

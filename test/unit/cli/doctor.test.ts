@@ -111,183 +111,155 @@ test("a time that an operator accepted is no failure", async () => {
 });
 
 describe("names what is wrong:", () => {
-  const cases: Readonly<
-    Record<string, readonly [prepare: () => unknown, check: string, status: string, detail: RegExp]>
-  > = {
-    "a setting that is misspelt": [() => vi.stubEnv("SVC_LISTN", "x"), "settings", "failed", /SVC_LISTN/],
-    "a list of clients that is none": [
-      () => sessionRoute({ clients: "none" }),
-      "settings",
-      "failed",
-      /^SVC_SESSION_CLIENTS: is not JSON/,
-    ],
-    "a list of clients that is not there": [
-      () => [sessionRoute({}), rmSync(join(directory, "clients.json"))],
-      "settings",
-      "failed",
-      /^SVC_SESSION_CLIENTS: .*ENOENT/,
-    ],
-    "a session key of a kind that is not taken": [
-      () => sessionRoute({ key: generateKeyPairSync("rsa", { modulusLength: 2_048 }).privateKey }),
-      "settings",
-      "failed",
-      /^SVC_SESSION_KEY: .*neither P-256 nor Ed25519/,
-    ],
-    "malformed credentials of operators": [
-      () => vi.stubEnv("SVC_OPS_CREDENTIALS", written("operators", "alice")),
-      "settings",
-      "failed",
-      /^SVC_OPS_CREDENTIALS: line 1/,
-    ],
-    "authorities of the collector that cannot be read": [
-      () => [
-        vi.stubEnv("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector.example"),
-        vi.stubEnv("OTEL_EXPORTER_OTLP_CERTIFICATE", join(directory, "missing.pem")),
-      ],
-      "settings",
-      "failed",
-      /^OTEL_EXPORTER_OTLP_CERTIFICATE: cannot be read/,
-    ],
-    "a variable of traces that is passed over": [
-      () => vi.stubEnv("OTEL_TRACES_EXPORTER", "zipkin"),
-      "settings",
-      "warning",
-      /^OTEL_TRACES_EXPORTER: /,
-    ],
-    "an issuer that is down": [
-      () => vi.stubEnv("SVC_OIDC_ISSUER", "http://127.0.0.1:1"),
-      "issuer",
-      "failed",
-      /cannot be fetched/,
-    ],
-    "one of several issuers": [
-      async () => {
-        const table = {
-          [await startIssuer()]: { tenants: { fixed: "a" } },
-          "http://127.0.0.1:1": { tenants: { fixed: "b" } },
-        };
-        writeFileSync(join(directory, "issuers.json"), JSON.stringify({ issuers: table }));
-        vi.stubEnv("SVC_OIDC_ISSUER", undefined);
-        vi.stubEnv("SVC_OIDC_ISSUERS", join(directory, "issuers.json"));
+  /** How it is made wrong, and what is said of it. */
+  type Case = readonly [prepare: () => unknown, detail: RegExp];
+  /** By the status and the check that name them. */
+  const cases: Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, Case>>>>>> = {
+    failed: {
+      settings: {
+        "a setting that is misspelt": [() => vi.stubEnv("SVC_LISTN", "x"), /SVC_LISTN/],
+        "a list of clients that is none": [
+          () => sessionRoute({ clients: "none" }),
+          /^SVC_SESSION_CLIENTS: is not JSON/,
+        ],
+        "a list of clients that is not there": [
+          () => [sessionRoute({}), rmSync(join(directory, "clients.json"))],
+          /^SVC_SESSION_CLIENTS: .*ENOENT/,
+        ],
+        "a session key of a kind that is not taken": [
+          () => sessionRoute({ key: generateKeyPairSync("rsa", { modulusLength: 2_048 }).privateKey }),
+          /^SVC_SESSION_KEY: .*neither P-256 nor Ed25519/,
+        ],
+        "malformed credentials of operators": [
+          () => vi.stubEnv("SVC_OPS_CREDENTIALS", written("operators", "alice")),
+          /^SVC_OPS_CREDENTIALS: line 1/,
+        ],
+        "authorities of the collector that cannot be read": [
+          () => [
+            vi.stubEnv("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector.example"),
+            vi.stubEnv("OTEL_EXPORTER_OTLP_CERTIFICATE", join(directory, "missing.pem")),
+          ],
+          /^OTEL_EXPORTER_OTLP_CERTIFICATE: cannot be read/,
+        ],
       },
-      "issuer",
-      "failed",
-      /^http:\/\/127\.0\.0\.1:1: .*cannot be fetched/,
-    ],
-    "an issuer that is asked about tokens, and takes any": [
-      async () => {
-        writeFileSync(join(directory, "secret"), "a secret of the test", { mode: 0o600 });
-        const endpoint = `http://${await listen(createHttpServer((_, response) => void response.end('{"active":true}')))}`;
-        const introspection = { endpoint, client_id: "svc", client_secret_file: join(directory, "secret") };
-        const table = { "https://login.example": { tenants: { fixed: "a" }, introspection } };
-        writeFileSync(join(directory, "asked.json"), JSON.stringify({ issuers: table }));
-        vi.stubEnv("SVC_OIDC_ISSUER", undefined);
-        vi.stubEnv("SVC_OIDC_ISSUERS", join(directory, "asked.json"));
+      issuer: {
+        "an issuer that is down": [() => vi.stubEnv("SVC_OIDC_ISSUER", "http://127.0.0.1:1"), /cannot be fetched/],
+        "one of several issuers": [
+          async () => {
+            const table = {
+              [await startIssuer()]: { tenants: { fixed: "a" } },
+              "http://127.0.0.1:1": { tenants: { fixed: "b" } },
+            };
+            writeFileSync(join(directory, "issuers.json"), JSON.stringify({ issuers: table }));
+            vi.stubEnv("SVC_OIDC_ISSUER", undefined);
+            vi.stubEnv("SVC_OIDC_ISSUERS", join(directory, "issuers.json"));
+          },
+          /^http:\/\/127\.0\.0\.1:1: .*cannot be fetched/,
+        ],
+        "an issuer that is asked about tokens, and takes any": [
+          async () => {
+            writeFileSync(join(directory, "secret"), "a secret of the test", { mode: 0o600 });
+            const endpoint = `http://${await listen(createHttpServer((_, response) => void response.end('{"active":true}')))}`;
+            const introspection = { endpoint, client_id: "svc", client_secret_file: join(directory, "secret") };
+            const table = { "https://login.example": { tenants: { fixed: "a" }, introspection } };
+            writeFileSync(join(directory, "asked.json"), JSON.stringify({ issuers: table }));
+            vi.stubEnv("SVC_OIDC_ISSUER", undefined);
+            vi.stubEnv("SVC_OIDC_ISSUERS", join(directory, "asked.json"));
+          },
+          /^https:\/\/login\.example: it calls a token active that was never issued/,
+        ],
+        "an issuer of another name": [
+          async () => vi.stubEnv("SVC_OIDC_ISSUER", `${await startIssuer()}/`),
+          /names another issuer/,
+        ],
+        "an issuer without keys": [
+          async () => vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer(0, [])),
+          /no signature keys/,
+        ],
       },
-      "issuer",
-      "failed",
-      /^https:\/\/login\.example: it calls a token active that was never issued/,
-    ],
-    "an issuer of another name": [
-      async () => vi.stubEnv("SVC_OIDC_ISSUER", `${await startIssuer()}/`),
-      "issuer",
-      "failed",
-      /names another issuer/,
-    ],
-    "an issuer without keys": [
-      async () => vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer(0, [])),
-      "issuer",
-      "failed",
-      /no signature keys/,
-    ],
-    "an issuer of which a key is left out": [
-      async () => {
-        const { publicJwk } = newTestKey("ES256", "a");
-        vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer(0, [publicJwk, { ...publicJwk, kid: "b", y: publicJwk.x }]));
+      clock: {
+        "a clock that is behind": [
+          async () => vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer(60_000)),
+          /differ by 60 s|differ by 59 s/,
+        ],
+        "a log that is ahead of the clock": [() => serve(Date.now() + 600_000), /the newest record is of/],
       },
-      "issuer",
-      "warning",
-      /publishes 1 signature keys; keys of the issuer are left out: "b" cannot be imported/,
-    ],
-    "a clock that is behind": [
-      async () => vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer(60_000)),
-      "clock",
-      "failed",
-      /differ by 60 s|differ by 59 s/,
-    ],
-    "a clock that is a little ahead": [
-      async () => vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer(-15_000)),
-      "clock",
-      "warning",
-      /differ by 1[3-6] s/,
-    ],
-    "a log that is ahead of the clock": [
-      () => serve(Date.now() + 600_000),
-      "clock",
-      "failed",
-      /the newest record is of/,
-    ],
-    "a witness that is down": [
-      () => vi.stubEnv("SVC_WITNESSES", JSON.stringify({ "w.example/w+1c25f8a4+AAAA": "http://127.0.0.1:1/" })),
-      "witnesses",
-      "failed",
-      /does not answer: \w+/,
-    ],
-    "a store that is missing": [
-      async () => void [await serve(), removeStore()],
-      "store",
-      "failed",
-      /is missing, and its anchor/,
-    ],
-    "a store that is no database": [
-      async () => void [await serve(), removeStore(), writeFileSync(storeIn(directory).path, "x".repeat(4_096))],
-      "store",
-      "failed",
-      /^SVC_STORE: file is not a database/,
-    ],
-    "an anchor that is damaged": [
-      async () => void [await serve(), removeAnchor(), writeFileSync(storeIn(directory).anchorPath, "x".repeat(4_096))],
-      "store",
-      "failed",
-      /^SVC_ANCHOR: .*the anchor cannot be used/,
-    ],
-    "an anchor that is lost": [
-      async () => void [await serve(), removeAnchor()],
-      "store",
-      "failed",
-      /anchor is missing/,
-    ],
-    "a key that is missing": [
-      async () => void [await serve(), rmSync(storeIn(directory).keyPath)],
-      "store",
-      "failed",
-      /SVC_LEDGER_KEY: .* is missing/,
-    ],
-    "another key": [
-      async () => void [await serve(), rmSync(storeIn(directory).keyPath), await run("keys", "generate")],
-      "store",
-      "failed",
-      /does not have the key/,
-    ],
-    "a database that is down": [
-      () => vi.stubEnv("SVC_STORE", "postgres://u:secret@127.0.0.1:1/d"),
-      "store",
-      "failed",
-      /^SVC_STORE: connect ECONNREFUSED/,
-    ],
-    "policies that do not parse": [
-      () => {
-        cpSync(policies, join(directory, "policies"), { recursive: true });
-        writeFileSync(join(directory, "policies/default/broken.cedar"), "permit (");
-        vi.stubEnv("SVC_POLICY_DIR", join(directory, "policies"));
+      witnesses: {
+        "a witness that is down": [
+          () => vi.stubEnv("SVC_WITNESSES", JSON.stringify({ "w.example/w+1c25f8a4+AAAA": "http://127.0.0.1:1/" })),
+          /does not answer: \w+/,
+        ],
       },
-      "policy",
-      "failed",
-      /broken\.cedar/,
-    ],
+      store: {
+        "a store that is missing": [async () => void [await serve(), removeStore()], /is missing, and its anchor/],
+        "a store that is no database": [
+          async () => void [await serve(), removeStore(), writeFileSync(storeIn(directory).path, "x".repeat(4_096))],
+          /^SVC_STORE: file is not a database/,
+        ],
+        "an anchor that is damaged": [
+          async () =>
+            void [await serve(), removeAnchor(), writeFileSync(storeIn(directory).anchorPath, "x".repeat(4_096))],
+          /^SVC_ANCHOR: .*the anchor cannot be used/,
+        ],
+        "an anchor that is lost": [async () => void [await serve(), removeAnchor()], /anchor is missing/],
+        "a key that is missing": [
+          async () => void [await serve(), rmSync(storeIn(directory).keyPath)],
+          /SVC_LEDGER_KEY: .* is missing/,
+        ],
+        "another key": [
+          async () => void [await serve(), rmSync(storeIn(directory).keyPath), await run("keys", "generate")],
+          /does not have the key/,
+        ],
+        "a database that is down": [
+          () => vi.stubEnv("SVC_STORE", "postgres://u:secret@127.0.0.1:1/d"),
+          /^SVC_STORE: connect ECONNREFUSED/,
+        ],
+      },
+      policy: {
+        "policies that do not parse": [
+          () => {
+            cpSync(policies, join(directory, "policies"), { recursive: true });
+            writeFileSync(join(directory, "policies/default/broken.cedar"), "permit (");
+            vi.stubEnv("SVC_POLICY_DIR", join(directory, "policies"));
+          },
+          /broken\.cedar/,
+        ],
+      },
+    },
+    warning: {
+      settings: {
+        "a variable of traces that is passed over": [
+          () => vi.stubEnv("OTEL_TRACES_EXPORTER", "zipkin"),
+          /^OTEL_TRACES_EXPORTER: /,
+        ],
+      },
+      issuer: {
+        "an issuer of which a key is left out": [
+          async () => {
+            const { publicJwk } = newTestKey("ES256", "a");
+            vi.stubEnv(
+              "SVC_OIDC_ISSUER",
+              await startIssuer(0, [publicJwk, { ...publicJwk, kid: "b", y: publicJwk.x }]),
+            );
+          },
+          /publishes 1 signature keys; keys of the issuer are left out: "b" cannot be imported/,
+        ],
+      },
+      clock: {
+        "a clock that is a little ahead": [
+          async () => vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer(-15_000)),
+          /differ by 1[3-6] s/,
+        ],
+      },
+    },
   };
+  const all = Object.entries(cases).flatMap(([status, checks]) =>
+    Object.entries(checks).flatMap(([check, wrong]) =>
+      Object.entries(wrong).map(([name, [prepare, detail]]) => ({ name, prepare, check, status, detail })),
+    ),
+  );
 
-  test.each(Object.entries(cases))("%s", async (_, [prepare, check, status, detail]) => {
+  test.each(all)("$name", async ({ prepare, check, status, detail }) => {
     await prepare();
     const { code, ok, findings, wrong } = await doctor();
     expect(wrong).toContainEqual({ check, status, detail: expect.stringMatching(detail), remedy: expect.any(String) });

@@ -101,57 +101,6 @@ describe("what was done to the ciphertext is noticed, and nothing of a changed s
   const sealed = seal(plaintext, key);
   const isPrefix = (released: Buffer) => plaintext.subarray(0, released.length).equals(released);
 
-  test("every changed byte", async () => {
-    const ciphertext = await sealed;
-    await fc.assert(
-      fc.asyncProperty(
-        fc.integer({ min: 0, max: ciphertext.length - 1 }),
-        fc.integer({ min: 1, max: 255 }),
-        async (at, mask) => {
-          const changed = Buffer.from(ciphertext);
-          changed[at] = (changed[at] as number) ^ mask;
-          const { released } = await open(changed, key);
-          expect(released).toBeDefined();
-          expect(isPrefix(released as Buffer)).toBe(true);
-          expect((released as Buffer).length).toBeLessThanOrEqual(Math.max(0, at));
-        },
-      ),
-      { numRuns: 300 },
-    );
-  });
-
-  test("every byte of the stream's header, one by one", async () => {
-    const ciphertext = await sealed;
-    for (let at = 0; at < 41; at++) {
-      const changed = Buffer.from(ciphertext);
-      changed[at] = (changed[at] as number) ^ 1;
-      expect(await open(changed, key)).toEqual({ released: Buffer.alloc(0) });
-    }
-  });
-
-  test("every length that it is cut to, and what is added", async () => {
-    const ciphertext = await sealed;
-    const lengths = new Set([
-      0,
-      1,
-      39,
-      40,
-      41,
-      55,
-      56,
-      ...[1, 2, 3].flatMap((n) => [-17, -16, -1, 0, 1, 16, 17].map((d) => n * segment + d)),
-    ]);
-    for (const length of [...lengths, ciphertext.length - 1].filter((length) => length < ciphertext.length)) {
-      const { released } = await open(ciphertext.subarray(0, length), key);
-      expect(released, `cut to ${length}`).toBeDefined();
-      expect(isPrefix(released as Buffer)).toBe(true);
-    }
-    for (const more of [1, 16, segment]) {
-      const { released } = await open(Buffer.concat([ciphertext, Buffer.alloc(more)]), key);
-      expect(released).toBeDefined();
-    }
-  });
-
   test("segments that are swapped, left out, doubled, or of another stream", async () => {
     const ciphertext = await sealed;
     const other = await seal(plaintext, key);

@@ -53,15 +53,6 @@ const metricsText = { contentType: "text/plain; version=0.0.4", body: "a 1\n" };
 const holds: ReadinessCheck = { name: "policy", check: async () => {} };
 
 describe("readiness", () => {
-  test("a check that holds may have a remark", async () => {
-    let remark: string | undefined;
-    const { request } = await start([{ ...holds, remark: () => remark }]);
-    const checks = async () => ((await (await request("/readyz")).json()) as { checks: unknown }).checks;
-    expect(await checks()).toEqual([{ name: "policy", status: "ok" }]);
-    remark = "a newer one was refused";
-    expect(await checks()).toEqual([{ name: "policy", status: "ok", reason: "a newer one was refused" }]);
-  });
-
   test("follows the checks in both directions", async () => {
     let fault: Error | undefined;
     const store: ReadinessCheck = {

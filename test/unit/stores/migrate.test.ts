@@ -98,12 +98,3 @@ test("a file that is no database is refused and left as it is", () => {
   expect(() => migrate()).toThrow("not a database");
   expect(readFileSync(path, "utf8")).toMatch(/^not a database/);
 });
-
-test.each(["", "with space", "with+plus", "line\nbreak", "/rooted", "trailing/"])(
-  "the origin %j is refused",
-  async (originPrefix) => {
-    await expect(
-      openSqliteLedger({ ...storeIn(directory), path, originPrefix, clock: manualClock(), random }),
-    ).rejects.toThrow(RangeError);
-  },
-);

@@ -1,16 +1,20 @@
-/** The console's pages of policies and its playground, as a person uses them, in headless Chromium. */
-import { execFile } from "node:child_process";
 import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
-import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { defaultClient } from "../../dev/issuer.ts";
 import { recordSamples } from "../../dev/sample-records.ts";
 import { readFirstPolicy } from "../../src/app/first-policy.ts";
-import { formatOpsCredentials, hashOpsToken } from "../../src/credentials/ops-credentials.ts";
 import { launchBrowser, openPage } from "../harness/browser.ts";
+import {
+  buildConsole,
+  expectFitting,
+  photograph,
+  screens,
+  searchingClients,
+  signInWithToken,
+  writeOperators,
+} from "../harness/console.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -23,12 +27,7 @@ const hostile = `// ${markup}<script>alert(2)</script>
 permit (principal, action, resource)
 when { context.claimed has purpose && context.claimed.purpose == "${markup}" };
 `;
-const clients = ["tenant-a", "tenant-b"].map((tenantId) => ({
-  ...defaultClient(),
-  clientId: tenantId,
-  tenantId,
-  scopes: [...defaultClient().scopes, "ledger.search"],
-}));
+const clients = searchingClients("tenant-a", "tenant-b");
 
 let directory: string;
 let policies: string;
@@ -39,14 +38,11 @@ let log: string;
 let firstRevision: string;
 
 beforeAll(async () => {
-  await promisify(execFile)("npm", ["run", "-s", "console"], { cwd: root });
-  axe = await readFile(join(root, "console/node_modules/axe-core/axe.min.js"), "utf8");
+  axe = await buildConsole();
   directory = await mkdtemp(join(tmpdir(), "console-policies-"));
   policies = join(directory, "policies");
   await cp(join(root, "policies"), policies, { recursive: true });
-  const credentials = join(directory, "operators");
-  const operators = [{ name: "olga", hash: hashOpsToken(operatorToken) }];
-  await writeFile(credentials, formatOpsCredentials(operators), { mode: 0o600 });
+  const credentials = await writeOperators(directory, { olga: operatorToken });
   [gateway, browser] = await Promise.all([
     startGateway({
       issuer: { clients },
@@ -75,12 +71,7 @@ async function asked(path: string): Promise<any> {
   return (await fetch(gateway.opsUrl + path, { headers: { authorization: `Bearer ${operatorToken}` } })).json();
 }
 
-async function signIn(page: Page, path: string, token = operatorToken): Promise<void> {
-  await page.goto(gateway.opsUrl + path);
-  await page.fill("input[name=token]", token);
-  await page.click("button[type=submit]");
-  await page.waitForSelector("text=Sign out");
-}
+const signIn = (page: Page, path: string, token = operatorToken) => signInWithToken(page, gateway.opsUrl + path, token);
 
 const policiesPath = () => `/console/logs/${log}/policies`;
 const playgroundPath = () => `/console/logs/${log}/playground`;
@@ -213,13 +204,6 @@ test("the playground is no part of the first page, which stays below 200 KiB", a
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(200 * 1024);
 });
 
-const screens: [string, BrowserContextOptions][] = [
-  ["narrow, light", { viewport: { width: 400, height: 860 }, colorScheme: "light" }],
-  ["narrow, dark", { viewport: { width: 400, height: 860 }, colorScheme: "dark" }],
-  ["wide, light", { viewport: { width: 1_600, height: 1_000 }, colorScheme: "light" }],
-  ["wide, dark", { viewport: { width: 1_600, height: 1_000 }, colorScheme: "dark" }],
-];
-
 describe.each(screens)("%s", (screen, options) => {
   test.each(["policies", "playground"])(
     "%s fits, and axe finds nothing serious",
@@ -238,21 +222,8 @@ describe.each(screens)("%s", (screen, options) => {
         );
         await tryIt(page);
       }
-      const [wide, width] = (await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")) as number[];
-      const folder = process.env.SVC_TEST_SCREENSHOTS;
-      const path = `${folder}/${kind}-${screen.replace(", ", "-")}.png`;
-      if (folder !== undefined) await page.screenshot({ path, fullPage: true });
-      expect(wide).toBe(width);
-      await page.evaluate(axe);
-      const { violations } = (await page.evaluate("axe.run()")) as {
-        readonly violations: readonly {
-          readonly id: string;
-          readonly impact: string;
-          readonly nodes: readonly object[];
-        }[];
-      };
-      const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-      expect(serious.map(({ id, nodes }) => ({ id, first: nodes[0] }))).toEqual([]);
+      await photograph(page, `${kind}-${screen.replace(", ", "-")}`);
+      await expectFitting(page, axe);
       expect(complaints).toEqual([]);
     },
     90_000,

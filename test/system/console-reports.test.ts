@@ -1,35 +1,26 @@
-/** The console on a log of 10,000 records of several principals, artifacts, denials, break-glass and erasures. */
-import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { promisify } from "node:util";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { defaultClient } from "../../dev/issuer.ts";
 import { recordSamples } from "../../dev/sample-records.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { formatOpsCredentials, hashOpsToken } from "../../src/credentials/ops-credentials.ts";
 import { launchBrowser, openPage } from "../harness/browser.ts";
+import { buildConsole, expectFitting, searchingClients, signInWithToken, writeOperators } from "../harness/console.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { writeManyRecords } from "../harness/many-records.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 
 import { memoryLog, moment } from "../unit/ledger/pack/memory-log.ts";
 
-const root = join(import.meta.dirname, "../..");
+const _root = join(import.meta.dirname, "../..");
 const operatorToken = Buffer.alloc(32, 12).toString("base64url");
 const markup = `"><img src=x onerror="alert(1)"><script>alert(2)</script>`;
 const records = 10_000;
 const erasedRecords = 12;
-const clients = ["tenant-a", "tenant-c"].map((tenantId) => ({
-  ...defaultClient(),
-  clientId: tenantId,
-  tenantId,
-  scopes: [...defaultClient().scopes, "ledger.search"],
-}));
+const clients = searchingClients("tenant-a", "tenant-c");
 
 let directory: string;
 let gateway: Gateway;
@@ -49,8 +40,7 @@ async function run(...words: readonly string[]): Promise<string> {
 }
 
 beforeAll(async () => {
-  await promisify(execFile)("npm", ["run", "-s", "console"], { cwd: root });
-  axe = await readFile(join(root, "console/node_modules/axe-core/axe.min.js"), "utf8");
+  axe = await buildConsole();
   directory = await mkdtemp(join(tmpdir(), "console-reports-"));
   const dataDir = join(directory, "data");
   await mkdir(dataDir);
@@ -63,10 +53,7 @@ beforeAll(async () => {
   const erased = denials.slice(0, erasedRecords).flatMap((id) => ["--record", id]);
   const statement = ["--reason", `request of ${markup}`, "--operator", "olga", "--yes"];
   await run("ledger", "erase", "--tenant", "tenant-a", ...erased, ...statement);
-  const credentials = join(directory, "operators");
-  await writeFile(credentials, formatOpsCredentials([{ name: "olga", hash: hashOpsToken(operatorToken) }]), {
-    mode: 0o600,
-  });
+  const credentials = await writeOperators(directory, { olga: operatorToken });
   gateway = await startGateway({ dataDir, issuer: { clients }, env: { SVC_OPS_CREDENTIALS: credentials } });
   browser = await launchBrowser();
   await recordSamples({ url: gateway.url, token: await gateway.token({ clientId: "tenant-c" }) });
@@ -93,12 +80,7 @@ async function json(answer: Promise<Response>): Promise<any> {
   return (await answer).json();
 }
 
-async function signIn(page: Page, path: string, token = operatorToken): Promise<void> {
-  await page.goto(gateway.opsUrl + path);
-  await page.fill("input[name=token]", token);
-  await page.click("button[type=submit]");
-  await page.waitForSelector("text=Sign out");
-}
+const signIn = (page: Page, path: string, token = operatorToken) => signInWithToken(page, gateway.opsUrl + path, token);
 
 const pageOf = (path: string, log = logs["tenant-a"]) => `/console/logs/${log}${path}`;
 const reportsOf = (template: string) => pageOf(`/reports#template=${template}&last=30d`);
@@ -127,15 +109,6 @@ async function openKind(page: Page, kind: string): Promise<void> {
   if (ready === "iframe") await page.frameLocator("iframe").locator("h1").waitFor();
 }
 
-async function seriousFindings(page: Page): Promise<readonly object[]> {
-  await page.evaluate(axe);
-  const { violations } = (await page.evaluate("axe.run({ iframes: false })")) as {
-    readonly violations: readonly { readonly id: string; readonly impact: string; readonly nodes: readonly object[] }[];
-  };
-  const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-  return serious.map(({ id, nodes }) => ({ id, first: nodes[0] }));
-}
-
 const folder = process.env.SVC_TEST_SCREENSHOTS;
 // Commands that run here would take it for a setting.
 vi.stubEnv("SVC_TEST_SCREENSHOTS", undefined);
@@ -154,9 +127,7 @@ describe.each(screens)("%s, light and dark", (screen, options) => {
     for (const colorScheme of ["light", "dark"] as const) {
       await page.emulateMedia({ colorScheme });
       await photograph(page, `${name}-${screen}-${colorScheme}`, isWhole);
-      const [wide, width] = (await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")) as number[];
-      expect(wide).toBe(width);
-      expect(await seriousFindings(page)).toEqual([]);
+      await expectFitting(page, axe, { iframes: false });
     }
     expect(await page.locator("main img, main script").count()).toBe(0);
   };
@@ -287,7 +258,7 @@ describe("a pack, with the network cut", () => {
     const text = await page.locator(".proof").innerText();
     expect(text).toMatch(new RegExp(`Records\\s+${shown}\\b`));
     expect(text).toContain("Nothing that the log holds of the period is left out.");
-    expect(await seriousFindings(page)).toEqual([]);
+    await expectFitting(page, axe, { iframes: false });
   });
 
   test("refuses two records of one id with one erasure", async () => {

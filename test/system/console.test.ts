@@ -1,26 +1,25 @@
-/** The console as a person uses it, in headless Chromium. */
-import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
-import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { defaultClient } from "../../dev/issuer.ts";
 import { recordSamples, sampleContent, sampleDigest } from "../../dev/sample-records.ts";
-import { formatOpsCredentials, hashOpsToken } from "../../src/credentials/ops-credentials.ts";
 import { launchBrowser, openPage } from "../harness/browser.ts";
+import {
+  buildConsole,
+  expectFitting,
+  photograph,
+  screens,
+  searchingClients,
+  signInWithToken,
+  writeOperators,
+} from "../harness/console.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 
-const root = join(import.meta.dirname, "../..");
+const _root = join(import.meta.dirname, "../..");
 const operatorToken = Buffer.alloc(32, 11).toString("base64url");
 const markup = `"><img src=x onerror="alert(1)"><script>alert(2)</script>`;
-const clients = ["tenant-a", "tenant-c"].map((tenantId) => ({
-  ...defaultClient(),
-  clientId: tenantId,
-  tenantId,
-  scopes: [...defaultClient().scopes, "ledger.search"],
-}));
+const clients = searchingClients("tenant-a", "tenant-c");
 
 let directory: string;
 let gateway: Gateway;
@@ -31,13 +30,9 @@ let logs: Readonly<Record<string, { readonly name: string; readonly verifier_key
 let decisionId: string;
 
 beforeAll(async () => {
-  await promisify(execFile)("npm", ["run", "-s", "console"], { cwd: root });
-  axe = await readFile(join(root, "console/node_modules/axe-core/axe.min.js"), "utf8");
+  axe = await buildConsole();
   directory = await mkdtemp(join(tmpdir(), "console-"));
-  const credentials = join(directory, "operators");
-  await writeFile(credentials, formatOpsCredentials([{ name: "olga", hash: hashOpsToken(operatorToken) }]), {
-    mode: 0o600,
-  });
+  const credentials = await writeOperators(directory, { olga: operatorToken });
   [gateway, browser] = await Promise.all([
     startGateway({ issuer: { clients }, env: { SVC_OPS_CREDENTIALS: credentials } }),
     launchBrowser(),
@@ -64,12 +59,8 @@ async function asked(path: string, body?: object): Promise<any> {
   return (await fetch(gateway.opsUrl + path, { headers, ...request })).json();
 }
 
-async function signIn(page: Page, path = "/console", token = operatorToken): Promise<void> {
-  await page.goto(gateway.opsUrl + path);
-  await page.fill("input[name=token]", token);
-  await page.click("button[type=submit]");
-  await page.waitForSelector("text=Sign out");
-}
+const signIn = (page: Page, path = "/console", token = operatorToken) =>
+  signInWithToken(page, gateway.opsUrl + path, token);
 
 const pathsOf = (log = logs["tenant-a"]?.name) => ({
   overview: `/console/logs/${log}`,
@@ -248,32 +239,12 @@ test("verifies what is dropped with the network cut, and refuses it once it was 
   expect(complaints).toEqual([]);
 });
 
-const screens: [string, BrowserContextOptions][] = [
-  ["narrow, light", { viewport: { width: 400, height: 860 }, colorScheme: "light" }],
-  ["narrow, dark", { viewport: { width: 400, height: 860 }, colorScheme: "dark" }],
-  ["wide, light", { viewport: { width: 1_600, height: 1_000 }, colorScheme: "light" }],
-  ["wide, dark", { viewport: { width: 1_600, height: 1_000 }, colorScheme: "dark" }],
-];
-
 describe.each(screens)("%s", (screen, options) => {
   test.each(Object.keys(ready))("%s fits, and axe finds nothing serious", async (kind) => {
     const { page, complaints } = await openPage(browser, options);
     await openKind(page, kind);
-    const [wide, width] = (await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")) as number[];
-    const folder = process.env.SVC_TEST_SCREENSHOTS;
-    const path = `${folder}/${kind}-${screen.replace(", ", "-")}.png`;
-    if (folder !== undefined) await page.screenshot({ path, fullPage: true });
-    expect(wide).toBe(width);
-    await page.evaluate(axe);
-    const { violations } = (await page.evaluate("axe.run()")) as {
-      readonly violations: readonly {
-        readonly id: string;
-        readonly impact: string;
-        readonly nodes: readonly object[];
-      }[];
-    };
-    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-    expect(serious.map(({ id, nodes }) => ({ id, first: nodes[0] }))).toEqual([]);
+    await photograph(page, `${kind}-${screen.replace(", ", "-")}`);
+    await expectFitting(page, axe);
     expect(complaints).toEqual([]);
   });
 });

@@ -6,32 +6,23 @@ import { join } from "node:path";
 import { fromJson } from "@bufbuild/protobuf";
 import { afterAll, describe, expect, test } from "vitest";
 import { verifyReceipt } from "../../clients/typescript/src/receipts.ts";
-import { defaultClient } from "../../dev/issuer.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import { ReceiptSchema } from "../../gen/platform/sdk/v1/common_pb.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { formatOpsCredentials, hashOpsToken } from "../../src/credentials/ops-credentials.ts";
+import { searchingClients, writeOperators } from "../harness/console.ts";
 import { rest, startGateway } from "../harness/gateway.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 
 const operatorToken = Buffer.alloc(32, 9).toString("base64url");
 const scopes = ["platform-api.access", "evidence.write", "ledger.search"];
-const clients = ["tenant-a", "tenant-b"].map((tenantId) => ({
-  ...defaultClient(),
-  clientId: tenantId,
-  tenantId,
-  scopes: [...defaultClient().scopes, "ledger.search"],
-}));
+const clients = searchingClients("tenant-a", "tenant-b");
 
 let log: string;
 let key: string;
 let decisionId: string;
 
 const directory = await mkdtemp(join(tmpdir(), "console-routes-"));
-const credentials = join(directory, "operators");
-await writeFile(credentials, formatOpsCredentials([{ name: "olga", hash: hashOpsToken(operatorToken) }]), {
-  mode: 0o600,
-});
+const credentials = await writeOperators(directory, { olga: operatorToken });
 const gateway = await startGateway({ issuer: { clients }, env: { SVC_OPS_CREDENTIALS: credentials } });
 const plan = sampleCalls().find(({ route }) => route.endsWith("/protection-plan"));
 for (const { clientId } of clients) {

@@ -10,7 +10,8 @@ import type { IssuerClient } from "../../dev/issuer.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import { sameLog } from "../../examples/ledger/same-log.ts";
 import { type Receipt, ReceiptSchema } from "../../gen/platform/sdk/v1/common_pb.ts";
-import { formatOpsCredentials, hashOpsToken } from "../../src/credentials/ops-credentials.ts";
+import { hashOpsToken } from "../../src/credentials/ops-credentials.ts";
+import { writeOperators } from "../harness/console.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { h1Exchange } from "../harness/h1.ts";
 import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
@@ -29,10 +30,7 @@ const client = (clientId: string, tenantId: string): IssuerClient => ({
 const issuer = { clients: [client("one", "tenant-a"), client("two", otherTenant)] };
 
 const directory = await mkdtemp(join(tmpdir(), "ops-access-"));
-const credentials = join(directory, "operators");
-await writeFile(credentials, formatOpsCredentials([{ name: "olga", hash: hashOpsToken(operatorToken) }]), {
-  mode: 0o600,
-});
+const credentials = await writeOperators(directory, { olga: operatorToken });
 const decisionless = sampleCalls().find(({ route }) => route.endsWith("/evidence"))?.body as Record<string, unknown>;
 const env = { SVC_OPS_CREDENTIALS: credentials };
 const local = await startGateway({ issuer, env });

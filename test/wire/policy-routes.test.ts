@@ -1,22 +1,16 @@
 /** Policies on the operator listener: in force, as they were, and drafts that are tried beside them. */
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { defaultClient } from "../../dev/issuer.ts";
 import { recordSamples } from "../../dev/sample-records.ts";
-import { formatOpsCredentials, hashOpsToken } from "../../src/credentials/ops-credentials.ts";
+import { searchingClients, writeOperators } from "../harness/console.ts";
 import { type Gateway, startGateway, unpolled } from "../harness/gateway.ts";
 
 const policies = join(import.meta.dirname, "../../policies");
 const tokens = ["olga", "otto"].map((_, at) => Buffer.alloc(32, 21 + at).toString("base64url"));
 const [operatorToken = "", otherToken = ""] = tokens;
-const clients = ["tenant-a", "tenant-b"].map((tenantId) => ({
-  ...defaultClient(),
-  clientId: tenantId,
-  tenantId,
-  scopes: [...defaultClient().scopes, "ledger.search"],
-}));
+const clients = searchingClients("tenant-a", "tenant-b");
 
 let directory: string;
 let gateway: Gateway;
@@ -24,9 +18,7 @@ let log: string;
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "policy-routes-"));
-  const credentials = join(directory, "operators");
-  const operators = ["olga", "otto"].map((name, at) => ({ name, hash: hashOpsToken(tokens[at] ?? "") }));
-  await writeFile(credentials, formatOpsCredentials(operators), { mode: 0o600 });
+  const credentials = await writeOperators(directory, { olga: operatorToken, otto: otherToken });
   gateway = await startGateway({
     issuer: { clients },
     env: { SVC_OPS_CREDENTIALS: credentials },

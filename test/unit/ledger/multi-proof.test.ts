@@ -79,7 +79,7 @@ describe("the nodes of drawn leaves of drawn trees", () => {
         const all = new Set(hex(paths.flat()));
         expect(hex(nodes).filter((node) => !all.has(node))).toEqual([]);
       }),
-      { numRuns: draws(70, 200) },
+      { numRuns: draws(35, 200) },
     );
   });
 
@@ -128,7 +128,7 @@ describe("the nodes of drawn leaves of drawn trees", () => {
         }
         for (const [name, proof] of refused) expect(await makes(root, ...proof), name).toBe(false);
       }),
-      { numRuns: draws(100, 300) },
+      { numRuns: draws(50, 300) },
     );
   });
 
@@ -145,7 +145,7 @@ describe("the nodes of drawn leaves of drawn trees", () => {
         // A tree of another size may take as many nodes for these leaves.
         expect(await makes(naiveRoot(0, other), given(indices), other, nodes)).toBe(false);
       }),
-      { numRuns: draws(100, 300) },
+      { numRuns: draws(50, 300) },
     );
   });
 });

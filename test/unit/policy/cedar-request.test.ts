@@ -171,7 +171,7 @@ test("the inputs that policies read make the answer that all inputs make, under 
       outcomes.add(answer.outcome);
     }),
     {
-      numRuns: draws(300, 600),
+      numRuns: draws(150, 600),
       examples: [drawn("permit", "true"), drawn("forbid", "true"), drawn("permit", overflowing)],
     },
   );
@@ -185,7 +185,7 @@ test.each(all)("by itself: %s", (condition) => {
     fc.property(anyQueries, (query) => {
       expect(toldAnswer(policies, query)).toEqual(validatedAnswer(query));
     }),
-    { numRuns: draws(6, 40) },
+    { numRuns: draws(4, 40) },
   );
 });
 

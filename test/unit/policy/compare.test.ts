@@ -400,7 +400,7 @@ test("what is found differs for both engines, and most of what questions at rand
     ),
     // A counterexample is a hundred requests: making it smaller takes minutes.
     {
-      numRuns: draws(12, 16),
+      numRuns: draws(8, 16),
       endOnFailure: true,
       examples: [
         plainly('action == Action::"protect"'),
@@ -478,7 +478,7 @@ describe("a policy applies to no request", () => {
         for (const query of asked) expect(engine.decide(query).reasons, condition).not.toContain("tenant/b");
         engine.release();
       }),
-      { numRuns: draws(10, 25), endOnFailure: true },
+      { numRuns: draws(6, 25), endOnFailure: true },
     );
   });
 });

@@ -184,7 +184,7 @@ test.each(entityConditions)(
         expect(layers[1]?.policies[0]?.unmet.length === 0).toBe(answer.allow);
         answers.add(answer.allow);
       }),
-      { numRuns: draws(15, 25), endOnFailure: true },
+      { numRuns: draws(10, 25), endOnFailure: true },
     );
     cached.release();
     plain.release();

@@ -218,9 +218,9 @@ test("however a condition is written, it gets one verdict", () => {
       expect(counts(`when { context has on_behalf_of } unless { !${other} }`)).toBe(expected);
       expect(counts(`unless { !(context has on_behalf_of) || !${other} }`)).toBe(expected);
     }),
-    { numRuns: draws(200, 500) },
+    { numRuns: draws(100, 500) },
   );
-  expect(Math.min(...Object.values(verdicts))).toBeGreaterThan(draws(20, 50));
+  expect(Math.min(...Object.values(verdicts))).toBeGreaterThan(draws(10, 50));
 });
 
 /** Some of every kind that the comparisons above tell apart, and people of whom no policy has heard. */
@@ -365,7 +365,7 @@ test("whichever evaluates, an answer about another subject is that of the sets w
       for (const engine of [...engines, reduced]) engine.release();
     }),
     {
-      numRuns: draws(10, 25),
+      numRuns: draws(6, 25),
       endOnFailure: true,
       examples: [[[{ isPermit: true, condition: forAlice }], [{ isPermit: true, condition: forAlice }], [askFor()]]],
     },

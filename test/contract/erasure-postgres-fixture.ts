@@ -6,14 +6,14 @@ import {
   openPostgresDatabase,
 } from "../../src/stores/postgres/operators.ts";
 import { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
-import type { ErasureFixture } from "./erasure-suite.ts";
+import { type ErasureFixture, waiting } from "./erasure-suite.ts";
 import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
 import type { RegistrationFixture } from "./registration-suite.ts";
 
 const backedUp = ["openings", "kept_answers", "search_segments"];
 
 export function registrationFixture(fixture: PostgresFixture): RegistrationFixture {
-  return { ...erasureFixture(fixture), query: fixture.query };
+  return { ...erasureFixture(fixture), query: fixture.query, locksLogs: true };
 }
 
 export function erasureFixture(fixture: PostgresFixture): ErasureFixture {
@@ -23,11 +23,10 @@ export function erasureFixture(fixture: PostgresFixture): ErasureFixture {
     overwrites: false,
     administration: (machine) => openPostgresAdministration({ target, anchorPath: undefined, ...machine }),
     archive: () => openPostgresArchive({ target, anchorPath: undefined }),
-    indexer: async ({ random }) =>
-      new StoredSearchIndexer(await openPostgresDatabase({ target, anchorPath: undefined }), {
-        random,
-        pause: () => setImmediate(),
-      }),
+    indexer: async ({ random, before }) => {
+      const database = waiting(await openPostgresDatabase({ target, anchorPath: undefined }), before);
+      return new StoredSearchIndexer(database, { random, pause: () => setImmediate() });
+    },
     async noteErased(tenantId, recordId, leafIndex, erasureLeafIndex) {
       await query(`INSERT INTO erasures VALUES ('${tenantId}', '${recordId}', ${leafIndex}, ${erasureLeafIndex})`);
     },

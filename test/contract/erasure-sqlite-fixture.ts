@@ -8,7 +8,7 @@ import {
   openSqliteDatabase,
   type SqliteAdministrationOptions,
 } from "../../src/stores/sqlite/operators.ts";
-import type { ErasureFixture } from "./erasure-suite.ts";
+import { type ErasureFixture, waiting } from "./erasure-suite.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
 export interface SqliteErasureFixture extends ErasureFixture, Omit<SqliteFixture, keyof ErasureFixture> {
@@ -29,8 +29,10 @@ export function sqliteErasureFixture(): SqliteErasureFixture {
     administration: async (options) =>
       openSqliteAdministration({ path, anchorPath, pause: () => setImmediate(), ...options }),
     archive: () => sqliteBackend(path, { anchor: anchorPath }).openArchive(),
-    indexer: async ({ random }) =>
-      new StoredSearchIndexer(openSqliteDatabase(fixture.store), { random, pause: () => setImmediate() }),
+    indexer: async ({ random, before }) => {
+      const database = waiting(openSqliteDatabase(fixture.store), before);
+      return new StoredSearchIndexer(database, { random, pause: () => setImmediate() });
+    },
     async noteErased(tenantId, recordId, leafIndex, erasureLeafIndex) {
       const sql = `INSERT INTO erasures VALUES (?, ?, ${leafIndex}, ${erasureLeafIndex})`;
       fixture.query(sql, tenantId, recordId);

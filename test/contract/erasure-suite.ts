@@ -21,11 +21,18 @@ import {
   type RecordsAdministration,
 } from "../../src/ledger/ports/records-administration.ts";
 import type { SearchTerm } from "../../src/ledger/ports/search.ts";
+import type { Database, Transaction } from "../../src/stores/sql/queries.ts";
 import type { StoredSearchIndexer } from "../../src/stores/sql/search-indexer.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { expectGapless, type LedgerFixture } from "./ledger-suite.ts";
 
 /** A place where records can be erased, too. */
+export interface IndexerOptions {
+  readonly random: RandomFill;
+  /** Called before each query of the indexer's transactions, which goes on when it resolves. */
+  readonly before?: (statement: string) => Promise<void>;
+}
+
 export interface ErasureFixture extends LedgerFixture {
   /** Whether the store can tell that deleted bytes are overwritten. */
   readonly overwrites: boolean;
@@ -33,12 +40,28 @@ export interface ErasureFixture extends LedgerFixture {
   administration(options: { readonly clock: Clock; readonly random: RandomFill }): Promise<RecordsAdministration>;
   /** Opens the store as commands read it. */
   archive(): Promise<StoreArchive>;
-  /** Opens the indexer, which rebuilds the search index. */
-  indexer(options: { readonly random: RandomFill }): Promise<StoredSearchIndexer>;
+  /** Opens the indexer, which rebuilds the indexes. */
+  indexer(options: IndexerOptions): Promise<StoredSearchIndexer>;
   /** Puts a row among the erasures of the store, and does nothing else. */
   noteErased(tenantId: string, recordId: string, leafIndex: number, erasureLeafIndex: number): Promise<void>;
   /** Backs up openings, kept answers and search terms; what it resolves with puts them back. */
   backUpOpenings(): Promise<() => Promise<void>>;
+}
+
+/** A database whose transactions wait before each of their queries. */
+export function waiting(database: Database, before: IndexerOptions["before"] = async () => {}): Database {
+  return {
+    ...database,
+    transact: (work, tenantId) =>
+      database.transact((transaction) => {
+        const query: Transaction["query"] = async (statement, values) => {
+          await before(statement.name);
+          return transaction.query(statement, values);
+        };
+        const [insert, each] = [transaction.insert.bind(transaction), transaction.each.bind(transaction)];
+        return work({ query, insert, each });
+      }, tenantId),
+  };
 }
 
 /** What tests erase with that do not look at it. */

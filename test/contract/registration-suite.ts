@@ -12,12 +12,14 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
-import { type ErasureFixture, erasedOf, statement } from "./erasure-suite.ts";
+import { type ErasureFixture, erasedOf, type IndexerOptions, statement } from "./erasure-suite.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 
 export interface RegistrationFixture extends ErasureFixture {
   /** Runs a statement on a connection of its own. */
   query(sql: string): Record<string, unknown>[] | Promise<Record<string, unknown>[]>;
+  /** Whether a transaction locks the logs that it writes to, rather than the store. */
+  readonly locksLogs: boolean;
 }
 
 const alice = tenant("alice");
@@ -106,14 +108,13 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
         await archive.close();
       }
     };
-    /** Leaves the store as a program does that has appended everything and knows nothing of the index. */
-    const forget = async () => {
-      for (const sql of [
-        "DELETE FROM registered_artifacts",
-        "DELETE FROM artifact_keys",
-        "UPDATE log_heads SET registered_to = 0",
-      ])
-        await fixture.query(sql);
+    const rebuild = async (before?: IndexerOptions["before"]) => {
+      const indexer = await fixture.indexer({ random, ...(before && { before }) });
+      try {
+        await indexer.rebuild(alice, () => {});
+      } finally {
+        await indexer.close();
+      }
     };
 
     test("finds a tenant's own, by the names that it has, with what was recorded", async () => {
@@ -207,7 +208,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
       const large = (labels: readonly string[]): readonly Said[] =>
         artifacts.map((own) => ({ digest: own, labels, padding: 400_000 }));
 
-      test("are read in pages: by the next append to each of their artifacts, and where the index has none", async () => {
+      test("are read in pages: by the next append to each of their artifacts, and by a rebuild", async () => {
         const ids: RecordId[][] = artifacts.map(() => []);
         for (const labels of [["a"], ["b"], ["c"], ["d"]]) {
           const registered = await Promise.all(large(labels).map((said) => register(said)));
@@ -216,7 +217,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
         // Of each more than a page would be: what they say together is known, though a stranger says more.
         await Promise.all(artifacts.map((own) => register({ digest: own, by: "stranger", labels: ["e"] })));
         expect(await found(artifacts)).toEqual(ids);
-        await forget();
+        await rebuild();
         expect(await found(artifacts)).toEqual(ids);
         expect(await problems()).toEqual([]);
       });
@@ -264,14 +265,6 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
         expect(await problems()).toEqual([]);
       });
 
-      test("of one that an older program appended", async () => {
-        const own = await register();
-        await forget();
-        await erase(own);
-        expect(await found()).toEqual(["erased"]);
-        expect(await problems()).toEqual([]);
-      });
-
       test("stays if a backup brings openings back, and if the index is rebuilt", async () => {
         const own = await register({ labels: ["restricted"] });
         const kept = await register({ digest: other });
@@ -283,64 +276,64 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
         const administration = await fixture.administration({ clock, random });
         await administration.reapplyErasures(undefined, statement);
         await administration.close();
-        const indexer = await fixture.indexer({ random });
-        await indexer.rebuild(alice, () => {});
-        await indexer.close();
+        await rebuild();
         expect(await found([digest, other])).toEqual(["erased", [kept]]);
       });
     });
 
-    describe("what a program appends that knows no index", () => {
-      test("is found by the next who asks, on whichever replica, and by the next append", async () => {
-        const ids = [await register({ labels: ["restricted"] }), await register({ labels: [] })];
-        await forget();
-        expect(await found()).toEqual([ids]);
-        await forget();
-        const third = await register({ labels: ["third"] });
-        expect(await found()).toEqual([[...ids.slice(0, 1), third]]);
-        expect(await problems()).toEqual([]);
-      });
-
-      test("is found also where more is missing than one look makes up for", async () => {
+    describe("a rebuild", () => {
+      test("indexes a log of any length", async () => {
         const first = await register({ labels: ["restricted"] });
         for (const length of [520, 520])
           await Promise.all(Array.from({ length }, () => ledger.append(makeRecord(alice))));
-        const last = await register({ by: "owner" });
-        await forget();
-        // The append makes up for a part, and leaves its own registration to the next lookup.
-        const newest = await register({ by: "owner" });
-        const [head] = await fixture.query("SELECT registered_to FROM log_heads");
-        expect(Number(head?.registered_to)).toBe(1_024);
+        const last = await register();
+        await fixture.query("DELETE FROM registered_artifacts");
+        expect(await found()).toEqual([[]]);
+        await rebuild();
+        expect(await found()).toEqual([[first, last]]);
         expect(await problems()).toEqual([]);
-        expect(await found()).toEqual([[first, newest]]);
-        expect(last).not.toBe(newest);
+      });
+
+      test("shows nothing of itself before it ends, and appends to the log wait for that", async () => {
+        const [own, lost] = [await register({ labels: ["restricted"] }), await register({ digest: other })];
+        await fixture.query("DELETE FROM registered_artifacts WHERE leaf_index = 2");
+        const [begun, going] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+        const rebuilt = rebuild(async (statement) => {
+          if (statement !== "registrations_to_index") return;
+          begun.resolve();
+          await going.promise;
+        });
+        await begun.promise;
+        const settled: string[] = [];
+        const later = register({ digest: other, labels: ["later"] }).finally(() => settled.push("append"));
+        const ofBob = fixture.locksLogs ? await register({}, bob) : undefined;
+        expect(await found([digest, other])).toEqual([[own], []]);
+        expect(settled).toEqual([]);
+        going.resolve();
+        await rebuilt;
+        const newest = await later;
+        expect(await found([digest, other])).toEqual([[own], [lost, newest]]);
+        if (ofBob !== undefined) expect(await found([digest], bob)).toEqual([[ofBob]]);
+        expect(await problems()).toEqual([]);
+      });
+
+      test("that fails leaves the index as it was", async () => {
+        const own = await register();
+        const failing = rebuild(async (statement) => {
+          if (statement === "registrations_to_index") throw new RangeError("The test ends it.");
+        });
+        await expect(failing).rejects.toThrow("store");
+        expect(await found()).toEqual([[own]]);
         expect(await problems()).toEqual([]);
       });
     });
 
-    test("what is missing and large is made up for in transactions of some bytes", async () => {
-      const small = `sha256:${"12".repeat(32)}`;
-      const first = await register({ digest: small });
-      const large = Array.from({ length: 30 }, (_, position) => `sha256:${`${position}`.padStart(64, "0")}`);
-      for (let first = 0; first < large.length; first += 10)
-        await Promise.all(large.slice(first, first + 10).map((own) => register({ digest: own, padding: 400_000 })));
-      const last = await register({ digest: small, labels: ["a"] });
-      await forget();
-      await ledger.append(makeRecord(alice));
-      const [head] = await fixture.query("SELECT registered_to FROM log_heads");
-      expect(Number(head?.registered_to)).toBeGreaterThan(18);
-      expect(Number(head?.registered_to)).toBeLessThan(30);
-      expect(await problems()).toEqual([]);
-      expect(await found([small])).toEqual([[first, last]]);
-      expect(await problems()).toEqual([]);
-    });
-
-    describe("a registration that does not open when it is looked at", () => {
+    describe("a registration that does not open when it is indexed", () => {
       /** The artifact of the first of two is unknown. */
       const damageOne = async () => {
         const ids = [await register({ labels: ["restricted"] }), await register({ digest: other })] as const;
-        await forget();
         await fixture.damage(alice, ids[0]);
+        await rebuild();
         return ids;
       };
       const refusal = {
@@ -356,9 +349,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
           await register({ digest: other });
         }
         expect(await found([digest], bob)).toHaveLength(1);
-        const indexer = await fixture.indexer({ random });
-        await indexer.rebuild(alice, () => {});
-        await indexer.close();
+        await rebuild();
         await expect(found()).rejects.toMatchObject(refusal);
         expect(await problems()).toEqual([expect.stringMatching(/does not verify|cannot be opened|leaf 1/)]);
       });
@@ -395,9 +386,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
         await ledger.append(makeRecord(alice));
         await fixture.query(sql);
         expect(await problems()).toEqual(expect.arrayContaining([expect.stringMatching(problem)]));
-        const indexer = await fixture.indexer({ random });
-        await indexer.rebuild(alice, () => {});
-        await indexer.close();
+        await rebuild();
         expect(await problems()).toEqual([]);
         expect(await found()).toEqual([[own]]);
       });

@@ -248,16 +248,6 @@ describe.each(testStores)("%s", (storeName, startStore) => {
       expect(await open(document, {}, may)).toBe(unknown);
     });
 
-    test("what an older gateway registers on the same store is known to the next question", async () => {
-      const document = newDocument();
-      await register(document);
-      // So it leaves the store that has no index: entries and heads, and nothing beside them.
-      await store.execute("DELETE FROM registered_artifacts WHERE relied_on >= 0");
-      await store.execute("UPDATE log_heads SET registered_to = 0 WHERE size > 0");
-      expect(await open(document)).toBe(restricted);
-      expect(await open(document, {}, may)).toBe("opened");
-    });
-
     test("another tenant's registration is no other than none", async () => {
       const document = newDocument();
       await register(document);

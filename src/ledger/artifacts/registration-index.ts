@@ -21,12 +21,6 @@ export function storedArtifact(key: Uint8Array, name: string): Uint8Array {
   return createHmac("sha256", key).update(name, "utf8").digest();
 }
 
-/** Most leaves that one append adds for an older version: this many, or twice its own, up to `bytesPerCatchUp`. */
-export const leavesPerCatchUp = 1_024;
-
-/** Bytes of stored registrations after which a transaction adds no more. Twice what one append writes. */
-export const bytesPerCatchUp = 8 * 1024 * 1024;
-
 /** Bytes of stored records that are read before they are processed. */
 export const pageBytes = 4 * 1024 * 1024;
 

@@ -220,9 +220,8 @@ function registrationCheck(rows: RegistrationRows, report: Report): RecordCheck 
           wrong(leafIndex);
         return;
       }
-      const { key, indexedTo } = rows;
-      const registered = leafIndex < indexedTo ? registrationsOf(leafIndex, record) : new Map<string, Registration>();
-      const expected = [...registered].map(([name, registration]) => {
+      const { key } = rows;
+      const expected = [...registrationsOf(leafIndex, record)].map(([name, registration]) => {
         return { artifact: key && storedArtifact(key, name), name, registration };
       });
       const found = ofLeaf.filter((row) => expected.some(({ artifact }) => isSame(artifact, row.artifact)));

@@ -61,8 +61,6 @@ export interface SearchRows {
 export interface RegistrationRows {
   /** Undefined before the first registration. */
   readonly key: Uint8Array | undefined;
-  /** It has the leaves before this one. */
-  readonly indexedTo: number;
   /** Rows of leaves from `first` to before `end`. */
   within(first: number, end: number): Promise<readonly RegistrationRowOfLeaf[]>;
   /** The last leaf of an artifact's rows; undefined if there are none. */

@@ -3,7 +3,6 @@
 import { createSemaphore, type Semaphore } from "../../base/fair-queue.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { planBatch } from "../../ledger/append/batch-plan.ts";
-import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import {
   type BatchFailure,
   type BatchOutcome,
@@ -25,8 +24,6 @@ import {
 import { headByName } from "../sql/log-rows.ts";
 import { namingLog } from "../sql/log-statements.ts";
 import { LogTools, type LogToolsOptions } from "../sql/log-tools.ts";
-import type { Transaction } from "../sql/queries.ts";
-import { indexSomeRegistrations } from "../sql/registrations.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import { isConnectionLost, isLockTimeout, toError, UnknownOutcomeError } from "./connection/errors.ts";
 import { type ConnectionPool, ofMany } from "./connection/pool.ts";
@@ -164,13 +161,6 @@ export class LogWriter {
    */
   async confirm(tenantId: TenantId): Promise<LogState | undefined> {
     return (await this.#append([{ tenantId, records: [] }], "apart")).logs[0];
-  }
-
-  /** Indexes some of the missing registrations, in its own transaction. Resolves with whether the index is complete. */
-  indexRegistrations(tenantId: TenantId): Promise<boolean> {
-    const freshKey = this.#tools.random(new Uint8Array(artifactKeyBytes));
-    const work = (transaction: Transaction) => indexSomeRegistrations(transaction, tenantId, freshKey);
-    return this.#pool.retrying(() => this.#pool.transaction(work), tenantId);
   }
 
   /** Nothing is announced before the commit: only then is it known which key may sign the log. */

@@ -85,6 +85,8 @@ export async function openPostgresArchive(options: PostgresPlace): Promise<Store
 
 /** Bound of each wait of a copy. Long, because counting a large table is slow, and no gateway serves meanwhile. */
 const copyTimeoutMs = 600_000;
+/** Bound of a transaction of a command, which may index all registrations of a tenant. */
+const workTimeoutMs = 600_000;
 
 /**
  * Opens the database for a command. Rejects with `IncompatibleStoreError` for an unsuitable schema, for a store in a
@@ -96,7 +98,7 @@ export async function openPostgresDatabase(
   purpose: Purpose = "upkeep",
 ): Promise<StoreDatabase> {
   const isUpkeep = purpose === "upkeep";
-  const bounds = { poolSize: 2, timeoutMs: isUpkeep ? timeoutMs : copyTimeoutMs };
+  const bounds = { poolSize: 2, timeoutMs: isUpkeep ? timeoutMs : copyTimeoutMs, workTimeoutMs };
   const pool = new ConnectionPool({ ...options, ...bounds, timers: systemTimers });
   try {
     await requireSchema(pool);

@@ -6,7 +6,6 @@ import { outsideConnections } from "../../base/timers.ts";
 import type { PortionCounters } from "../../domain/ports.ts";
 import type { LedgerStore, StoredCosignature } from "../../ledger/ports/store.ts";
 import type { SqliteAnchor } from "../files/anchor.ts";
-import { upToDate } from "../sql/found-registrations.ts";
 import { keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
 import { type Statement, type Transaction, throughAll, translated } from "../sql/queries.ts";
 import { storeReader } from "../sql/reader.ts";
@@ -44,11 +43,6 @@ export function postgresStore({ pool, writer, anchor, clock, keys }: PostgresSto
   const counters = throughAll(countersIn(pool, clock), bounded);
   const own = {
     head: writer.head.bind(writer),
-    registrations: (tenantId: TenantId, names: readonly string[]) =>
-      upToDate(
-        () => reader.lookAtRegistrations(tenantId, names),
-        async () => void (await writer.indexRegistrations(tenantId)),
-      ),
     async storeCosignatures(cosignatures: readonly StoredCosignature[]) {
       // One by one: each is durable by itself, and no two tenants share a transaction.
       for (const cosignature of cosignatures) await pool.retrying(() => pool.write(...keepingCosignature(cosignature)));

@@ -28,7 +28,7 @@ import { lockHeads, type OwnTile, readTilesOf, type StoredHead } from "./log-row
 import { insertHead, type OwnRows, touch, writeRows } from "./log-statements.ts";
 import type { Grown, LogIndex, LogTools } from "./log-tools.ts";
 import type { Row, Transaction } from "./queries.ts";
-import { addRegistrations, catchUpBeside, type FreshBatch } from "./registrations.ts";
+import { addRegistrations, type FreshBatch } from "./registrations.ts";
 import { leavesToRead, type ReadAgain, type Waiting } from "./search-backlog.ts";
 import { maxBytesAgain, type OwnRange, readToIndex } from "./search-fill.ts";
 import { beginIndex, indexesOf } from "./search-index.ts";
@@ -46,8 +46,8 @@ const recordsAtOnce = 16;
 const recordsSentAtOnce = 64;
 
 /**
- * How to take locked heads: skip them, or wait. `apart` waits for the heads, and does for their logs what the tenants of
- * a shared database should not wait for: hand them over to a newer key, and complete their indexes of registrations.
+ * How to take locked heads: skip them, or wait. `apart` waits for the heads, and hands their logs over to a newer key,
+ * which the tenants of a shared database should not wait for.
  */
 export type Taking = "skip" | "wait" | "apart";
 
@@ -108,7 +108,7 @@ export async function appendBatches(
       continue;
     }
     if (taking === "apart") await tools.keys?.followLog(connection, head.keyPosition);
-    else if (isBehind(head, tools)) continue;
+    else if (tools.keys !== undefined && head.keyPosition !== tools.keys.position) continue;
     parts.push({
       tenantId,
       records,
@@ -120,11 +120,6 @@ export async function appendBatches(
   }
   const appended = await appendParts(connection, parts, options);
   return { ...appended, outcomes: new Map([...held, ...appended.outcomes]) };
-}
-
-/** Whether the log needs a handover, here or by another process, or its index of registrations is incomplete. */
-function isBehind({ keyPosition, registeredTo, size }: StoredHead, { keys }: LogTools): boolean {
-  return (keys !== undefined && keyPosition !== keys.position) || registeredTo !== size;
 }
 
 /** Makes a record for every key after the log's own, which hands the log to the next key. */
@@ -231,7 +226,7 @@ interface Added {
   /** Undefined if nothing was added, as what follows. */
   readonly edge?: RightEdge;
   readonly waiting?: Waiting | undefined;
-  readonly registering?: FreshBatch | undefined;
+  readonly registering?: FreshBatch;
 }
 
 /** Makes the rows of parts, and sends them while those of others are made. */
@@ -278,7 +273,6 @@ class Appending {
     const { keys } = this.#tools;
     const atOnce = turnOf(fresh, this.#tools);
     const first = part.begun ?? this.#tools.sequence(part.head, fresh.slice(0, atOnce));
-    const registeredTo = await this.#catchUp(part.head, first, fresh.length);
     const keyPosition = keys?.position ?? part.head?.keyPosition ?? 0;
     const committed: CommittedRecord[] = [];
     let log = part.head;
@@ -290,7 +284,7 @@ class Appending {
       const sequenced = from === 0 ? first : this.#tools.sequence(log, records);
       const added = this.#tools.addRecords(records, sequenced, edge, { tenantId, index, waiting, read });
       const { lastRecordedAtMs } = sequenced.head;
-      const head = { ...added.log, lastRecordedAtMs, keyPosition, registeredTo: registeredTo ?? added.log.size };
+      const head = { ...added.log, lastRecordedAtMs, keyPosition };
       if (log === undefined) {
         if (!(await insertHead(this.#connection, head)))
           throw new ConflictError("The log was opened by another writer.");
@@ -303,16 +297,8 @@ class Appending {
       waiting = added.rows.search.waiting;
       read = undefined;
     }
-    // If the index of registrations lacks earlier leaves, these follow later.
-    const registering = registeredTo === undefined ? { tenantId, records: fresh, sequenced: first } : undefined;
+    const registering = { tenantId, records: fresh, sequenced: first };
     return { log: log as StoredHead, waiting, registering, committed };
-  }
-
-  /** Resolves with the end of the log's index of registrations if it lacks leaves; undefined if it is complete. */
-  async #catchUp(head: StoredHead | undefined, { artifactKey }: Sequenced, records: number) {
-    if (head === undefined || head.registeredTo === head.size) return undefined;
-    const registeredTo = await catchUpBeside(this.#connection, head, artifactKey, records);
-    return registeredTo === head.size ? undefined : registeredTo;
   }
 
   #add(rows: OwnRows, records: number): void {

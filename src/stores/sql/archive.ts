@@ -22,6 +22,7 @@ import { toIdempotencyRow } from "./idempotency-records.ts";
 import { headOfTenant, isTimeAccepted, openingIn, readTiles, type StoredHead, visibleOpening } from "./log-rows.ts";
 import { type Database, type Queries, type Statement, throughAll, translated } from "./queries.ts";
 import { storeReader } from "./reader.ts";
+import { artifactKeyOf } from "./registrations.ts";
 import { indexOf } from "./search-index.ts";
 import { emptiedSegments, rowsInSegments } from "./search-segments.ts";
 import { findOrphanRows } from "./store-checks.ts";
@@ -173,10 +174,6 @@ const rowsAfter: Statement = {
            LEFT JOIN openings USING (tenant_id, record_id)
           WHERE tenant_id = $1 AND kept_answers.scope > $2 ORDER BY kept_answers.scope LIMIT $3`,
 };
-const artifactKey: Statement = {
-  name: "artifact_key_of_log",
-  text: "SELECT key FROM artifact_keys WHERE tenant_id = $1",
-};
 const registrationsWithin: Statement = {
   name: "registrations_within",
   text: `SELECT leaf_index, artifact, relied_on FROM registered_artifacts
@@ -210,7 +207,7 @@ async function companionsOf(queries: Queries, tenantId: TenantId): Promise<Compa
     lastRecordedAtMs: head.lastRecordedAtMs,
     isTimeAccepted: await isTimeAccepted(queries, head),
     searchIndex: await searchRows(queries, head),
-    registrations: await registrationRows(queries, head),
+    registrations: await registrationRows(queries, tenantId),
     idempotencyRows: () => idempotencyRows(queries, tenantId),
   };
 }
@@ -226,11 +223,9 @@ async function searchRows(queries: Queries, { tenantId, size }: StoredHead): Pro
   };
 }
 
-async function registrationRows(queries: Queries, { tenantId, registeredTo }: StoredHead): Promise<RegistrationRows> {
-  const [row] = (await queries.query(artifactKey, [tenantId])).rows;
+async function registrationRows(queries: Queries, tenantId: TenantId): Promise<RegistrationRows> {
   return {
-    key: row?.key as Uint8Array | undefined,
-    indexedTo: registeredTo,
+    key: await artifactKeyOf(queries, tenantId),
     within: async (first, end) =>
       (await queries.query(registrationsWithin, [tenantId, first, end])).rows.map((row) => ({
         leafIndex: row.leaf_index as number,

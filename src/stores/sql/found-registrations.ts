@@ -35,14 +35,6 @@ export function toRegistrationRow(row: Readonly<Record<string, unknown>>): Regis
   };
 }
 
-export interface RegistrationsLook {
-  /** Size of the log; 0 if there is none. */
-  readonly size: number;
-  /** Leaves from this one on are not in the index yet. */
-  readonly indexedTo: number;
-  readonly found: readonly ArtifactRegistrations[];
-}
-
 /**
  * Returns what the rows say of the artifact with this name.
  *
@@ -82,10 +74,6 @@ export function foundByName(
 
 const none = new Uint8Array();
 
-export function rowBytes({ leaf, sealed }: Pick<RegistrationRow, "leaf" | "sealed">): number {
-  return leaf.length + sealed.length;
-}
-
 /** Encodes a stored artifact as a key of maps. */
 export function hexOf(artifact: Uint8Array): string {
   return Buffer.from(artifact).toString("hex");
@@ -104,15 +92,15 @@ export function knownRegistration(key: Uint8Array, row: RegistrationRow): Regist
   return "unreadable";
 }
 
-/** Registrations in leaves that the index does not have yet. */
-export interface MissingRegistrations {
+/** Registrations of leaves, to be indexed. */
+export interface IndexableRegistrations {
   readonly registrations: readonly ReadonlyMap<string, Registration>[];
   /** Leaves of registrations that do not open. */
   readonly unreadable: readonly number[];
 }
 
 /** Returns the registrations of the records that were not erased. */
-export function missingRegistrations(rows: readonly RegistrationRow[]): MissingRegistrations {
+export function indexableRegistrations(rows: readonly RegistrationRow[]): IndexableRegistrations {
   const read = rows.map((row) => [row.leafIndex, readRegistrations(row)] as const);
   return {
     registrations: read.flatMap(([, registrations]) => (typeof registrations === "string" ? [] : [registrations])),
@@ -129,22 +117,4 @@ function readRegistrations(row: RegistrationRow): ReadonlyMap<string, Registrati
     if (error instanceof DamagedError) return "damaged";
     throw error;
   }
-}
-
-/**
- * Repeats a look until the index has every leaf of the first look. `ledger reindex` may be building it.
- *
- * @param catchUp indexes some of the missing leaves
- */
-export async function upToDate(
-  look: () => Promise<RegistrationsLook>,
-  catchUp: () => Promise<void>,
-): Promise<readonly ArtifactRegistrations[]> {
-  const { size, ...first } = await look();
-  let { indexedTo, found } = first;
-  while (indexedTo < size) {
-    await catchUp();
-    ({ indexedTo, found } = await look());
-  }
-  return found;
 }

@@ -11,11 +11,9 @@ import { onRows, onTenants, type Queries, queryRows, type Row, type Statement, t
 export interface StoredHead extends TimedLog {
   /** Position of the key that signs the log, in the order of the store's keys. */
   readonly keyPosition: number;
-  /** The index of registrations has the leaves before this one. */
-  readonly registeredTo: number;
 }
 
-export const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms, key_position, registered_to";
+export const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms, key_position";
 const tenantOfName: Statement = { name: "tenant_of_name", text: "SELECT tenant_id FROM log_names WHERE name = $1" };
 const headsOf = `SELECT ${headColumns} FROM log_heads WHERE tenant_id = ANY ($1::text[])`;
 const headOf: Statement = { name: "head", text: `SELECT ${headColumns} FROM log_heads WHERE tenant_id = $1` };
@@ -121,7 +119,6 @@ export function toHead(row: Row): StoredHead {
     root: row.root as Uint8Array,
     lastRecordedAtMs: row.last_recorded_at_ms as number,
     keyPosition: row.key_position as number,
-    registeredTo: row.registered_to as number,
   };
 }
 

@@ -21,24 +21,23 @@ const nameLog: Statement = {
 };
 const openLog: Statement = {
   name: "open_log",
-  text: `INSERT INTO log_heads (tenant_id, origin, size, root, last_recorded_at_ms, key_position, registered_to)
-         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
+  text: `INSERT INTO log_heads (tenant_id, origin, size, root, last_recorded_at_ms, key_position)
+         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
 };
 /** Compare-and-swap of heads. */
 const moveHeads: TenantStatement = {
   ofOne: {
     name: "move_head",
-    text: `UPDATE log_heads SET size = $2, root = $3, last_recorded_at_ms = $4, key_position = $5, registered_to = $6
-            WHERE tenant_id = $1 AND size = $7 AND root = $8`,
+    text: `UPDATE log_heads SET size = $2, root = $3, last_recorded_at_ms = $4, key_position = $5
+            WHERE tenant_id = $1 AND size = $6 AND root = $7`,
   },
   ofMany: {
     name: "move_heads",
     text: `UPDATE log_heads
               SET size = next.size, root = next.root, last_recorded_at_ms = next.recorded_at_ms,
-                  key_position = next.key_position, registered_to = next.registered_to
-             FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bigint[], $5::integer[], $6::bigint[],
-                         $7::bigint[], $8::bytea[])
-               AS next (tenant_id, size, root, recorded_at_ms, key_position, registered_to, size_before, root_before)
+                  key_position = next.key_position
+             FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bigint[], $5::integer[], $6::bigint[], $7::bytea[])
+               AS next (tenant_id, size, root, recorded_at_ms, key_position, size_before, root_before)
             WHERE log_heads.tenant_id = next.tenant_id
               AND log_heads.size = next.size_before AND log_heads.root = next.root_before`,
   },
@@ -56,9 +55,9 @@ export function namingLog(name: string, tenantId: TenantId): [Statement, readonl
 /** Opens a log. Resolves with false if the tenant has one already. */
 export async function insertHead(
   queries: Queries,
-  { tenantId, origin, size, root, lastRecordedAtMs, keyPosition, registeredTo }: StoredHead,
+  { tenantId, origin, size, root, lastRecordedAtMs, keyPosition }: StoredHead,
 ): Promise<boolean> {
-  const values = [tenantId, origin, size, root, lastRecordedAtMs, keyPosition, registeredTo];
+  const values = [tenantId, origin, size, root, lastRecordedAtMs, keyPosition];
   return (await queries.query(openLog, values)).count === 1;
 }
 
@@ -83,7 +82,7 @@ export async function writeRows(transaction: Transaction, all: readonly OwnRows[
       : [
           [
             head.tenantId,
-            ...[head.size, head.root, head.lastRecordedAtMs, head.keyPosition, head.registeredTo],
+            ...[head.size, head.root, head.lastRecordedAtMs, head.keyPosition],
             ...[before.size, before.root],
           ] as const,
         ],

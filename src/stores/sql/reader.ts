@@ -1,6 +1,7 @@
 /** Reads records and the public part of logs: heads, tiles, entries, proofs. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
+import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type { CommittedRecord, LogState, StoredCosignature, StoredTree } from "../../ledger/ports/store.ts";
 import { committedRecord } from "../../ledger/record/committed-record.ts";
@@ -8,10 +9,9 @@ import type { LogName } from "../../ledger/tlog/log-name.ts";
 import { encodeEntries, hashesOnLevel, type TileName, tileWidth } from "../../ledger/tlog/tiles.ts";
 import { type Hash, hashBytes } from "../../ledger/tlog/tree.ts";
 import { DamagedError } from "../files/errors.ts";
-import type { RegistrationsLook } from "./found-registrations.ts";
 import { headByName, heads, readCosignatures, readTiles, readTree, visibleOpening } from "./log-rows.ts";
 import type { Queries, Statement } from "./queries.ts";
-import { lookAtRegistrations } from "./registrations.ts";
+import { findRegistrations } from "./registrations.ts";
 import { searchRecords } from "./search.ts";
 import { openStoredBytes, openStoredRecord, readLeaf } from "./stored-record.ts";
 
@@ -45,7 +45,7 @@ export interface ReadDatabase extends Queries {
 
 /**
  * Reads of a store. All reject with `DamagedError` if stored data does not verify, with an error of the driver otherwise.
- * @param noted see `lookAtRegistrations`
+ * @param noted see `findRegistrations`
  */
 export function storeReader(database: ReadDatabase, noted?: Statement) {
   return {
@@ -80,8 +80,8 @@ export function storeReader(database: ReadDatabase, noted?: Statement) {
       return (await database.query(findRevision, [revision])).rows[0]?.content as string | undefined;
     },
 
-    lookAtRegistrations(tenantId: TenantId, names: readonly string[]): Promise<RegistrationsLook> {
-      return database.snapshot((queries) => lookAtRegistrations(queries, tenantId, names, noted), tenantId);
+    registrations(tenantId: TenantId, names: readonly string[]): Promise<readonly ArtifactRegistrations[]> {
+      return database.snapshot((queries) => findRegistrations(queries, tenantId, names, noted), tenantId);
     },
 
     cosignatures(): Promise<readonly StoredCosignature[]> {

@@ -1,7 +1,6 @@
 /** Erases and holds records, beside the services that write to the store. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import { encodeRecord } from "../../ledger/append/record-text.ts";
-import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import {
   type ErasureResult,
@@ -32,7 +31,6 @@ import {
 import { headOfTenant, isTimeAccepted, lockHead } from "./log-rows.ts";
 import { LogTools } from "./log-tools.ts";
 import { type StoreDatabase, type Transaction, translated } from "./queries.ts";
-import { indexAllRegistrations, indexSomeRegistrations } from "./registrations.ts";
 import { indexOf } from "./search-index.ts";
 import { isAhead } from "./store-checks.ts";
 
@@ -202,20 +200,14 @@ export class StoredRecordsAdministration implements RecordsAdministration {
   }
 
   /**
-   * Runs work in one transaction under the lock of a tenant's log head; it may append once. The index of registrations
-   * gets all leaves first: an erased record can no longer be indexed. Durable and anchored when it resolves. Rejects
-   * with `UnsoundLogError` if the log contradicts its anchor, and as the work does.
+   * Runs work in one transaction under the lock of a tenant's log head; it may append once. Durable and anchored when it
+   * resolves. Rejects with `UnsoundLogError` if the log contradicts its anchor, and as the work does.
    */
   async #withHeadLock<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {
     const tools = this.#tools;
-    const freshKey = this.#machine.random(new Uint8Array(artifactKeyBytes));
-    const indexSome = (transaction: Transaction) => indexSomeRegistrations(transaction, tenantId, freshKey);
-    // In short transactions, so that little is left for the one that erases.
-    while (!(await this.#store.transact(indexSome, tenantId))) await this.#pause();
     const { result, appended } = await this.#store.transact(async (transaction) => {
-      const found = await lockHead(transaction, tenantId);
-      await refuseUnsound(transaction, tenantId, found, this.#anchor?.find(tenantId));
-      const head = found && (await indexAllRegistrations(transaction, found, freshKey));
+      const head = await lockHead(transaction, tenantId);
+      await refuseUnsound(transaction, tenantId, head, this.#anchor?.find(tenantId));
       let appended: Appended = { outcomes: new Map(), logs: [], grown: [] };
       const result = await work(transaction, async (records) => {
         if (head === undefined) throw new UnstorableError("The tenant has no log.");

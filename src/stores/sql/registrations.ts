@@ -3,33 +3,29 @@ import type { TenantId } from "../../base/ids.ts";
 import type { Sequenced } from "../../ledger/append/sequence.ts";
 import {
   byArtifact,
-  bytesPerCatchUp,
   encodedRegistrations,
   type FreshRegistrations,
   indexChange,
-  leavesPerCatchUp,
   pageBytes,
   registrationMark,
   storedArtifact,
   unreadableName,
 } from "../../ledger/artifacts/registration-index.ts";
 import { maxReliedOnBytes } from "../../ledger/artifacts/registrations.ts";
+import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
 import type { EncodedRecord } from "../../ledger/ports/store.ts";
 import {
   foundByName,
   hexOf,
+  type IndexableRegistrations,
+  indexableRegistrations,
   knownRegistration,
-  type MissingRegistrations,
   maxRows,
-  missingRegistrations,
   type RegistrationRow,
-  type RegistrationsLook,
-  rowBytes,
   toRegistrationRow,
 } from "./found-registrations.ts";
-import { lockHead, type StoredHead, visibleOpening } from "./log-rows.ts";
+import { visibleOpening } from "./log-rows.ts";
 import {
-  type Database,
   onRows,
   onTenants,
   type Queries,
@@ -44,10 +40,6 @@ import {
 } from "./queries.ts";
 import { tables } from "./tables.ts";
 
-const headWithKey: Statement = {
-  name: "registrations_head",
-  text: `SELECT size, registered_to, key FROM log_heads LEFT JOIN artifact_keys USING (tenant_id) WHERE tenant_id = $1`,
-};
 const bytes = "octet_length(leaf) + octet_length(sealed)";
 
 /**
@@ -103,14 +95,14 @@ const supersede: TenantStatement = {
               AND (tenant_id, artifact, leaf_index) IN (SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[]))`,
   },
 };
-/** One page of leaves. */
-const behind: Statement = {
-  name: "registrations_behind",
+/** One page of registrations. */
+const toIndex: Statement = {
+  name: "registrations_to_index",
   text: `SELECT leaf_index, record_id, leaf, sealed, opening
            FROM (SELECT entries.leaf_index, record_id, leaf, sealed,
                         sum(${bytes}) OVER (ORDER BY entries.leaf_index) AS up_to, ${visibleOpening}
                   WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3
-                    AND position($4::bytea IN leaf) > 0) AS missing
+                    AND position($4::bytea IN leaf) > 0) AS registered
           WHERE up_to - octet_length(leaf) - octet_length(sealed) < ${pageBytes}
           ORDER BY leaf_index`,
 };
@@ -121,24 +113,27 @@ const clear: Statement = {
           WHERE tenant_id = $1 AND NOT EXISTS
             (SELECT 1 FROM erasures WHERE erasures.tenant_id = $1 AND erasures.leaf_index = registered.leaf_index)`,
 };
-const moveTo: Statement = {
-  name: "move_registered_to",
-  text: "UPDATE log_heads SET registered_to = $2 WHERE tenant_id = $1",
-};
+
+/** Leaves of which one statement finds the registrations. */
+const leavesEach = 1_024;
+
+/** Returns the key of a tenant's index; undefined before the first registration. */
+export async function artifactKeyOf(queries: Queries, tenantId: TenantId): Promise<Uint8Array | undefined> {
+  return (await queries.query(keysOf.ofOne, [tenantId])).rows[0]?.key as Uint8Array | undefined;
+}
 
 /**
  * Returns the registrations under names. Must be called in one snapshot. Rejects with `DamagedError` if a row does not
  * verify.
  * @param noted finds a row of an artifact that is not relied on, and whose erasure only the anchor notes
  */
-export async function lookAtRegistrations(
+export async function findRegistrations(
   queries: Queries,
   tenantId: TenantId,
   names: readonly string[],
   noted?: Statement,
-): Promise<RegistrationsLook> {
-  const [head] = (await queries.query(headWithKey, [tenantId])).rows;
-  const key = (head?.key ?? undefined) as Uint8Array | undefined;
+): Promise<readonly ArtifactRegistrations[]> {
+  const key = await artifactKeyOf(queries, tenantId);
   const rowsOf = async (name: string): Promise<readonly RegistrationRow[]> => {
     if (key === undefined) return [];
     const values = [tenantId, storedArtifact(key, name)];
@@ -147,11 +142,7 @@ export async function lookAtRegistrations(
   };
   const asked = [unreadableName, ...names];
   const found = await Promise.all(asked.map(rowsOf));
-  return {
-    size: (head?.size ?? 0) as number,
-    indexedTo: (head?.registered_to ?? 0) as number,
-    found: foundByName(names, (name) => found[asked.indexOf(name)] ?? []),
-  };
+  return foundByName(names, (name) => found[asked.indexOf(name)] ?? []);
 }
 
 /** A tenant's batch, which may register artifacts. */
@@ -161,7 +152,7 @@ export interface FreshBatch {
   readonly sequenced: Pick<Sequenced, "firstLeafIndex" | "artifactKey">;
 }
 
-/** Adds registrations of batches to indexes that are complete up to them, under the locks of the heads. */
+/** Adds registrations of batches to the indexes, under the locks of the heads. */
 export function addRegistrations(transaction: Transaction, batches: readonly FreshBatch[]): Promise<void> {
   const fresh = batches.map(({ tenantId, records, sequenced: { firstLeafIndex, artifactKey } }) => {
     const registrations = encodedRegistrations(records, firstLeafIndex);
@@ -171,84 +162,36 @@ export function addRegistrations(transaction: Transaction, batches: readonly Fre
 }
 
 /**
- * Indexes some of the leaves that the index lacks, if any, in an append of some records. Resolves with the end of the
- * index, which the append stores with the head, after its own registrations if the index is complete.
- */
-export function catchUpBeside(
-  transaction: Transaction,
-  head: StoredHead,
-  freshKey: Uint8Array,
-  records: number,
-): Promise<number> {
-  return catchUp(transaction, head, freshKey, Math.max(leavesPerCatchUp, 2 * records));
-}
-
-/**
- * Indexes some of the missing leaves, in a transaction. Resolves with whether the index is complete.
+ * Makes the index again from all leaves of the log, in a transaction under the lock of its head. Lookups see the old
+ * index until the commit.
  * @param freshKey for a log that has none yet
  */
-export async function indexSomeRegistrations(
+export async function rebuildRegistrations(
   transaction: Transaction,
   tenantId: TenantId,
+  size: number,
   freshKey: Uint8Array,
-): Promise<boolean> {
-  const head = await lockHead(transaction, tenantId);
-  if (head === undefined || head.registeredTo === head.size) return true;
-  const registeredTo = await catchUp(transaction, head, freshKey, leavesPerCatchUp);
-  await transaction.query(moveTo, [tenantId, registeredTo]);
-  return registeredTo === head.size;
-}
-
-/** Empties the index, so that every leaf is indexed again. Lookups meanwhile wait for that, or help. */
-export function clearRegistrations(database: Database, tenantId: TenantId): Promise<void> {
-  return database.transact(async (transaction) => {
-    await lockHead(transaction, tenantId);
-    await Promise.all([transaction.query(clear, [tenantId]), transaction.query(moveTo, [tenantId, 0])]);
-  }, tenantId);
-}
-
-/** Indexes all missing leaves, under the lock of the head. Resolves with the head after that. */
-export async function indexAllRegistrations(
-  transaction: Transaction,
-  head: StoredHead,
-  freshKey: Uint8Array,
-): Promise<StoredHead> {
-  if (head.registeredTo === head.size) return head;
-  const registeredTo = await catchUp(transaction, head, freshKey, head.size, Number.POSITIVE_INFINITY);
-  await transaction.query(moveTo, [head.tenantId, registeredTo]);
-  return { ...head, registeredTo };
-}
-
-/** Indexes leaves up to a bound of leaves and bytes. Resolves with the end of the index, which the caller stores. */
-async function catchUp(
-  transaction: Transaction,
-  { tenantId, size, registeredTo }: StoredHead,
-  freshKey: Uint8Array,
-  leaves: number,
-  maxBytes = bytesPerCatchUp,
-): Promise<number> {
-  const end = Math.min(size, registeredTo + leaves);
-  let [first, ofAll] = [registeredTo, 0];
-  while (first < end && ofAll < maxBytes) {
-    const { rows } = await transaction.query(behind, [tenantId, first, end, registrationMark]);
+): Promise<void> {
+  await transaction.query(clear, [tenantId]);
+  for (let first = 0; first < size; ) {
+    const end = Math.min(size, first + leavesEach);
+    const { rows } = await transaction.query(toIndex, [tenantId, first, end, registrationMark]);
     const page = rows.map(toRegistrationRow);
-    await index(transaction, [{ tenantId, ...missingRegistrations(page), freshKey }]);
-    const ofPage = page.reduce((sum, row) => sum + rowBytes(row), 0);
+    await index(transaction, [{ tenantId, ...indexableRegistrations(page), freshKey }]);
+    const ofPage = page.reduce((sum, { leaf, sealed }) => sum + leaf.length + sealed.length, 0);
     first = ofPage < pageBytes ? end : (page.at(-1)?.leafIndex ?? end) + 1;
-    ofAll += ofPage;
   }
-  return first;
 }
 
-/** Missing registrations of a tenant. */
-interface Missing extends MissingRegistrations {
+/** Registrations of a tenant, to be indexed. */
+interface Indexable extends IndexableRegistrations {
   readonly tenantId: TenantId;
   /** For a log that has none yet. */
   readonly freshKey: Uint8Array;
 }
 
-async function index(transaction: Transaction, missing: readonly Missing[]): Promise<void> {
-  const registering = missing.filter(
+async function index(transaction: Transaction, all: readonly Indexable[]): Promise<void> {
+  const registering = all.filter(
     ({ registrations, unreadable }) => unreadable.length > 0 || registrations.some(({ size }) => size > 0),
   );
   if (registering.length === 0) return;

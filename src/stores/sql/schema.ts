@@ -21,9 +21,7 @@ export const sharedSchema = (recordKey: "(tenant_id, record_id)" | "(record_id, 
       root bytea NOT NULL CHECK (length(root) = 32),
       last_recorded_at_ms bigint NOT NULL,
       -- Position of the key that signs the log: a gateway sees it with the head, before it signs anything.
-      key_position integer NOT NULL DEFAULT 0,
-      -- The index of registrations has the leaves before this one.
-      registered_to bigint NOT NULL
+      key_position integer NOT NULL DEFAULT 0
     );
 
     CREATE TABLE entries (

@@ -1,11 +1,11 @@
-/** Rebuilds search indexes beside running services, in many short transactions. */
+/** Rebuilds the indexes of logs beside running services. */
 import type { RandomFill, TenantId } from "../../base/ids.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { RebuiltIndex } from "../../ledger/ports/search.ts";
 import { blockOf, rangeOfBlock, searchKeyBytes } from "../../ledger/search/search-index.ts";
 import { lockHead } from "./log-rows.ts";
 import { type Database, type Statement, type Transaction, translated } from "./queries.ts";
-import { clearRegistrations, indexSomeRegistrations } from "./registrations.ts";
+import { rebuildRegistrations } from "./registrations.ts";
 import { type IndexGeneration, SearchTerms, segmentsOf } from "./search-backlog.ts";
 import { readToIndex } from "./search-fill.ts";
 import { addSegments, sweepSegments } from "./search-segments.ts";
@@ -71,10 +71,11 @@ export class StoredSearchIndexer {
   }
 
   /**
-   * Rebuilds the index of a tenant's log from its records, beside a running service, in many small transactions. The
-   * old index serves until the new one is complete: an interrupted rebuild has no visible effect, and the next one
-   * removes its rows. Rejects with an Error if the tenant has no log, or a later rebuild of the same index finished
-   * first; with `store_unavailable` if the store fails.
+   * Rebuilds both indexes of a tenant's log from its records, beside a running service: the search index in many small
+   * transactions, then the index of registrations in one, for which appends to the log wait. The old indexes serve until
+   * the new ones are complete: an interrupted rebuild has no visible effect, and the next one removes its rows. Rejects
+   * with an Error if the tenant has no log, or a later rebuild of the same index finished first; with
+   * `store_unavailable` if the store fails.
    */
   async rebuild(tenantId: TenantId, onProgress: (leaves: number) => void): Promise<RebuiltIndex> {
     const rebuild = await this.#write(tenantId, (transaction) => this.#begin(transaction, tenantId));
@@ -92,7 +93,9 @@ export class StoredSearchIndexer {
       const range = { ...rangeOfBlock(block), generation };
       await this.#write(tenantId, (transaction) => sweepSegments(transaction, tenantId, range));
     }
-    await this.#rebuildRegistrations(tenantId);
+    const freshKey = this.#options.random(new Uint8Array(artifactKeyBytes));
+    await this.#options.pause();
+    await this.#write(tenantId, (transaction, size) => rebuildRegistrations(transaction, tenantId, size, freshKey));
     return {
       leaves: end,
       erased: parts.reduce((sum, { erased }) => sum + erased, 0),
@@ -102,15 +105,6 @@ export class StoredSearchIndexer {
 
   close(): Promise<void> {
     return this.#database.close();
-  }
-
-  #rebuildRegistrations(tenantId: TenantId): Promise<void> {
-    const freshKey = this.#options.random(new Uint8Array(artifactKeyBytes));
-    const indexSome = (transaction: Transaction) => indexSomeRegistrations(transaction, tenantId, freshKey);
-    return translated(this.#database, async () => {
-      await clearRegistrations(this.#database, tenantId);
-      while (!(await this.#database.transact(indexSome, tenantId))) await this.#options.pause();
-    });
   }
 
   async #begin(transaction: Transaction, tenantId: TenantId): Promise<Rebuild> {

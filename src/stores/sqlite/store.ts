@@ -8,9 +8,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import type { PortionCounters } from "../../domain/ports.ts";
 import { seedBytes } from "../../ledger/append/sequence.ts";
-import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { LedgerStore } from "../../ledger/ports/store.ts";
-import { upToDate } from "../sql/found-registrations.ts";
 import type { KeyRing } from "../sql/key-ring.ts";
 import { ProofBatches } from "../sql/shared.ts";
 import { type Remote, remote, type WorkerData } from "./protocol.ts";
@@ -48,11 +46,7 @@ export function sqliteStore({ threads, clock, random, keys }: SqliteStoreOptions
     },
     find: reader.find,
     proven: reader.proven,
-    registrations: (tenantId, names) =>
-      upToDate(
-        () => reader.lookAtRegistrations(tenantId, names),
-        () => writer.indexRegistrations(tenantId, random(new Uint8Array(artifactKeyBytes))),
-      ),
+    registrations: reader.registrations,
     search: searcher.search,
     log: reader.log,
     logs: reader.logs,

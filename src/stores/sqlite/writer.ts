@@ -1,6 +1,5 @@
 /** All writes to the database: in the writer's thread, one transaction at a time. */
 
-import type { TenantId } from "../../base/ids.ts";
 import { utf8Text } from "../../base/text-forms.ts";
 import type { AttemptLimit, Portion } from "../../domain/ports.ts";
 import { readRecordText } from "../../ledger/append/record-text.ts";
@@ -15,7 +14,6 @@ import { type Appended, appendBatches } from "../sql/appending.ts";
 import { RetiredKeyError } from "../sql/key-ring.ts";
 import { headByName, keepingCosignature, keepingRevision } from "../sql/log-rows.ts";
 import { LogTools } from "../sql/log-tools.ts";
-import { indexSomeRegistrations } from "../sql/registrations.ts";
 import { givingBack, noteProofs, type ProofRow, takePortion } from "../sql/shared.ts";
 import { SigningKeysOfStore } from "../sql/signing-keys.ts";
 import { SqliteQueries, transactOn } from "./queries.ts";
@@ -141,10 +139,6 @@ export class SqliteWriter {
 
   async keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void> {
     await this.#transact(() => this.#queries.query(...keepingRevision(revision, utf8Text(content))));
-  }
-
-  async indexRegistrations(tenantId: TenantId, key: Uint8Array): Promise<void> {
-    await this.#transact(() => indexSomeRegistrations(this.#queries, tenantId, key));
   }
 
   /** Returns for each proof, in order, whether this is its first use. */

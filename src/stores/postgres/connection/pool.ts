@@ -13,6 +13,8 @@ export interface ConnectionPoolOptions extends ConnectionSettings {
   readonly poolSize: number;
   /** Bound of everything that one piece of work waits for: connection, locks, statements, attempts. Milliseconds. */
   readonly timeoutMs: number;
+  /** Bound of one piece of work if that is longer: `timeoutMs` then bounds each of its waits. Milliseconds. */
+  readonly workTimeoutMs?: number;
   readonly timers: Timers;
   readonly logger?: StoreLogger | undefined;
 }
@@ -41,7 +43,7 @@ export class ConnectionPool implements Queries {
   /** Connects on first use. Throws a file system error if a certificate cannot be read. */
   constructor(options: ConnectionPoolOptions) {
     this.#options = options;
-    this.#timeoutMs = options.timeoutMs;
+    this.#timeoutMs = options.workTimeoutMs ?? options.timeoutMs;
     this.#timers = options.timers;
     this.#bulkhead = new Bulkhead({
       timers: options.timers,
@@ -196,7 +198,7 @@ export class ConnectionPool implements Queries {
   ): Promise<Result> {
     const connection = new PostgresConnection(client, {
       timers: this.#timers,
-      remainingMs: () => remainingMs(turn),
+      remainingMs: () => Math.min(remainingMs(turn), this.#options.timeoutMs),
       callOff: (processId) => callOff(this.#options, processId),
     });
     const ended = Promise.withResolvers<never>();

@@ -150,8 +150,5 @@ export interface RecordsAdministration {
    */
   acceptTime(tenantId: TenantId, statement: ErasureStatement): Promise<boolean>;
 
-  /** Holds by tenant and record, those on whole tenants first; of one tenant, or of all. */
-  holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]>;
-
   close(): Promise<void>;
 }

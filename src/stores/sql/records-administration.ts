@@ -18,7 +18,6 @@ import { type Appended, appendParts } from "./appending.ts";
 import type { AdministrationMachine } from "./backend.ts";
 import {
   type AppendOwn,
-  allHolds,
   eraseRecords,
   findErasable,
   findHold,
@@ -175,10 +174,6 @@ export class StoredRecordsAdministration implements RecordsAdministration {
       await append([clockAcceptanceRecord(head, this.#stated(statement))]);
       return true;
     });
-  }
-
-  holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]> {
-    return translated(this.#store, () => allHolds(this.#store, tenantId));
   }
 
   async close(): Promise<void> {

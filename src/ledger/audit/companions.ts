@@ -187,9 +187,9 @@ function registrationCheck(rows: RegistrationRows, report: Report): RecordCheck 
     return registrations.length < all.length ? undefined : { all, registrations };
   }
 
-  /** Checks all rows of an artifact at its last one. */
-  async function checkLast(leafIndex: number, artifact: Uint8Array, name: string): Promise<void> {
-    const found = (await rows.lastOf(artifact)) === leafIndex ? await known(artifact, name) : undefined;
+  /** Checks all rows of an artifact. */
+  async function checkAll(artifact: Uint8Array, name: string): Promise<void> {
+    const found = await known(artifact, name);
     if (found === undefined) return;
     const counting = countingRegistrations(found.registrations);
     const relied = reliedOn(counting).map((one) => one.leafIndex);
@@ -227,9 +227,10 @@ function registrationCheck(rows: RegistrationRows, report: Report): RecordCheck 
       const found = ofLeaf.filter((row) => expected.some(({ artifact }) => isSame(artifact, row.artifact)));
       if (found.length < ofLeaf.length) wrong(leafIndex);
       for (const { artifact, name, registration } of expected) {
+        const row = found.find((one) => isSame(artifact, one.artifact));
+        if (row?.isLast) await checkAll(row.artifact, name);
         if (artifact === undefined) missing(leafIndex);
-        else if (found.some((row) => isSame(row.artifact, artifact))) await checkLast(leafIndex, artifact, name);
-        else await checkAbsent(registration, artifact, name);
+        else if (row === undefined) await checkAbsent(registration, artifact, name);
       }
     },
   };

@@ -63,8 +63,6 @@ export interface RegistrationRows {
   readonly key: Uint8Array | undefined;
   /** Rows of leaves from `first` to before `end`. */
   within(first: number, end: number): Promise<readonly RegistrationRowOfLeaf[]>;
-  /** The last leaf of an artifact's rows; undefined if there are none. */
-  lastOf(artifact: Uint8Array): Promise<number | undefined>;
   /** Rows of an artifact with their leaves, in the order of the log. */
   of(artifact: Uint8Array): Promise<readonly (StoredEntry & Pick<RegistrationRowOfLeaf, "isReliedOn">)[]>;
 }
@@ -73,6 +71,8 @@ export interface RegistrationRowOfLeaf {
   readonly leafIndex: number;
   readonly artifact: Uint8Array;
   readonly isReliedOn: boolean;
+  /** Whether the artifact has no row of a later leaf. */
+  readonly isLast: boolean;
 }
 
 /** A contradiction in one tenant's log, or in the whole store if the tenant is undefined. */

@@ -174,20 +174,16 @@ const rowsAfter: Statement = {
            LEFT JOIN openings USING (tenant_id, record_id)
           WHERE tenant_id = $1 AND kept_answers.scope > $2 ORDER BY kept_answers.scope LIMIT $3`,
 };
+/** Looks into the index once, however many rows the artifact has. */
+const hasLater = (reliedOn: 0 | 1) =>
+  `EXISTS (SELECT 1 FROM registered_artifacts later
+            WHERE later.tenant_id = $1 AND later.artifact = registered.artifact AND later.relied_on = ${reliedOn}
+              AND later.leaf_index > registered.leaf_index)`;
 const registrationsWithin: Statement = {
   name: "registrations_within",
-  text: `SELECT leaf_index, artifact, relied_on FROM registered_artifacts
+  text: `SELECT leaf_index, artifact, relied_on, NOT (${hasLater(0)} OR ${hasLater(1)}) AS is_last
+           FROM registered_artifacts registered
           WHERE tenant_id = $1 AND leaf_index >= $2 AND leaf_index < $3`,
-};
-/** Looks into the index twice, however many rows there are. */
-const lastRegistration: Statement = {
-  name: "last_registration",
-  text: `SELECT max(leaf_index) AS leaf_index FROM
-           (SELECT max(leaf_index) AS leaf_index FROM registered_artifacts
-             WHERE tenant_id = $1 AND artifact = $2 AND relied_on = 0
-             UNION ALL
-            SELECT max(leaf_index) AS leaf_index FROM registered_artifacts
-             WHERE tenant_id = $1 AND artifact = $2 AND relied_on = 1) AS lasts`,
 };
 const registrationsOf: Statement = {
   name: "registrations_of",
@@ -231,11 +227,8 @@ async function registrationRows(queries: Queries, tenantId: TenantId): Promise<R
         leafIndex: row.leaf_index as number,
         artifact: row.artifact as Uint8Array,
         isReliedOn: row.relied_on === 1,
+        isLast: Boolean(row.is_last),
       })),
-    lastOf: async (artifact) => {
-      const [row] = (await queries.query(lastRegistration, [tenantId, artifact])).rows;
-      return (row?.leaf_index as number | null | undefined) ?? undefined;
-    },
     of: async (artifact) =>
       (await queries.query(registrationsOf, [tenantId, artifact])).rows.map((row) => {
         const { opening, ...entry } = toRegistrationRow(row);

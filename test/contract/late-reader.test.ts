@@ -43,10 +43,15 @@ test("the first record starts it, and a check looks at it from then on", async (
   expect(started).toHaveLength(3);
 });
 
-test("a question before any record starts it, and need not wait for it", async () => {
-  process.once("worker", (reader) => void reader.terminate());
+test("a question before any record starts it, and waits for it", async () => {
   expect(await ledger.find(alice, makeRecord(alice).recordId)).toBe("unknown");
   expect(started).toHaveLength(2);
+});
+
+test("a question is refused while it does not start, and answered once it does", async () => {
+  process.once("worker", (reader) => void reader.terminate());
+  const asked = ledger.find(alice, makeRecord(alice).recordId);
+  await expect(asked).rejects.toMatchObject({ reason: "store_unavailable" });
   await vi.waitFor(() => expect(ledger.find(alice, makeRecord(alice).recordId)).resolves.toBe("unknown"));
   await vi.waitFor(() => expect(started).toHaveLength(3));
 });

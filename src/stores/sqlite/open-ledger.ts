@@ -84,7 +84,7 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Se
   const writer = thread("writer", { onLongLog: checkpointing(checkpointer) });
   const threads = {
     writer,
-    reader: thread("reader", { meanwhile: writer }),
+    reader: thread("reader"),
     searcher: thread("searcher"),
     checkpointer,
   };

@@ -28,8 +28,6 @@ interface Pending {
 interface ThreadOptions {
   readonly limits: ThreadLimits;
   readonly logger: StoreLogger | undefined;
-  /** Serves calls while the thread starts; without it calls wait for the thread. */
-  readonly meanwhile?: StoreThread;
   /** Called with the thread's files after a commit that leaves a long write-ahead log. */
   readonly onLongLog?: (files: readonly OpenedFile[]) => void;
 }
@@ -91,8 +89,6 @@ export class StoreThread {
   async call(request: WorkerRequest): Promise<unknown> {
     if (this.#closing) throw unavailable("The store is closed.");
     this.start();
-    if (this.#state === "starting" && this.#options.meanwhile !== undefined)
-      return this.#options.meanwhile.call(request);
     if (this.#state === "starting") await this.#ready.promise.catch(() => {});
     return this.#post(request);
   }

@@ -61,8 +61,6 @@ let held: HeldFile | undefined;
 /** Opened again after a failure, since state of a failed connection may be wrong. */
 let store: Served | undefined = openStore();
 let isMoved = false;
-/** Reads in the writer's thread while the reader's is still starting. */
-let readerBeside: SqliteReader | undefined;
 
 function openStore(): Served {
   if (role === "checkpointer") return new Checkpointer();
@@ -82,17 +80,6 @@ function openReader(connection: SqliteConnection): SqliteReader {
   const open = (options: Parameters<typeof OpenConnection>[0]) => openConnection(options, connectionData);
   hideErased(connection, readNotedErasures(connection, anchorPath, open));
   return sqliteReader(connection);
-}
-
-/** The file is the writer's: a call fails if the file is gone, whatever was read. */
-function openReaderBeside(): SqliteReader {
-  const connection = openConnection({ path, readOnly: true, busyTimeoutMs }, connectionData);
-  try {
-    return openReader(connection);
-  } catch (error) {
-    connection.close();
-    throw error;
-  }
 }
 
 function openWriter(connection: SqliteConnection): SqliteWriter {
@@ -131,15 +118,11 @@ async function serve(calls: readonly NumberedRequest[]): Promise<readonly unknow
   return results;
 }
 
-/** Calls the method that a request names, on the writer or on the reader beside it. */
-async function dispatch(store: Served, { request }: NumberedRequest): Promise<unknown> {
-  const { call, args } = request;
-  const isOfReader = store instanceof SqliteWriter && !(call in store);
-  if (isOfReader) readerBeside ??= openReaderBeside();
-  const target = isOfReader ? readerBeside : store;
-  const method: unknown = Reflect.get(target ?? store, call);
+/** Calls the method that a request names. */
+async function dispatch(store: Served, { request: { call, args } }: NumberedRequest): Promise<unknown> {
+  const method: unknown = Reflect.get(store, call);
   if (typeof method !== "function") throw new Error(`The ${role} does not serve ${call}.`);
-  return method.apply(target, args);
+  return method.apply(store, args);
 }
 
 /** Answers calls in order. If one of several calls fails with nothing stored, each is served alone. */
@@ -216,20 +199,16 @@ function keepMoved(): void {
 }
 
 function dropStore(): void {
-  // The writer goes last, as it does among the threads.
-  const failed = [readerBeside, store];
-  readerBeside = undefined;
+  const failed = store;
   store = undefined;
   held?.close();
   held = undefined;
   // A new connection checks the file by its name.
   files = data.files;
-  for (const each of failed) {
-    try {
-      each?.close();
-    } catch {
-      // A failed connection may fail to close; it is not used again.
-    }
+  try {
+    failed?.close();
+  } catch {
+    // A failed connection may fail to close; it is not used again.
   }
 }
 

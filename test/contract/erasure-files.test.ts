@@ -191,7 +191,6 @@ describe("older files", () => {
   /** One row that an attacker puts into the anchor's file. */
   function note(tenantId: string, recordId: string): void {
     const anchor = new DatabaseSync(fixture.store.anchorPath);
-    anchor.exec("CREATE TABLE IF NOT EXISTS erased_records (tenant_id TEXT NOT NULL, record_id TEXT NOT NULL)");
     anchor.prepare("INSERT INTO erased_records VALUES (?, ?)").run(tenantId, recordId);
     anchor.close();
   }

@@ -31,16 +31,12 @@ const schema = `
     singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
     store_id TEXT NOT NULL
   ) STRICT;
-  PRAGMA application_id = ${applicationId};
-`;
-
-/** An anchor gets this table with the first noted erasure. */
-const erasuresSchema = `
-  CREATE TABLE IF NOT EXISTS erased_records (
+  CREATE TABLE erased_records (
     tenant_id TEXT NOT NULL,
     record_id TEXT NOT NULL,
     PRIMARY KEY (tenant_id, record_id)
   ) STRICT, WITHOUT ROWID;
+  PRAGMA application_id = ${applicationId};
 `;
 
 /**
@@ -126,7 +122,6 @@ export class SqliteAnchor {
   /** Notes committed erasures, so that an older copy of the store does not restore erased data. */
   noteErasures(erasures: Iterable<NotedErasure>): void {
     inTransaction(this.#connection, () => {
-      this.#connection.exec(erasuresSchema);
       const note = this.#connection.prepare(
         "INSERT INTO erased_records (tenant_id, record_id) VALUES (?, ?) ON CONFLICT DO NOTHING",
       );
@@ -136,17 +131,11 @@ export class SqliteAnchor {
 
   /** Every erasure that was noted, by tenant. */
   erasures(): readonly NotedErasure[] {
-    if (!this.#hasErasures()) return [];
     const rows = this.#connection.prepare("SELECT * FROM erased_records ORDER BY tenant_id, record_id").iterate();
     return [...rows].map((row) => ({ tenantId: row.tenant_id as TenantId, recordId: row.record_id as RecordId }));
   }
 
-  #hasErasures(): boolean {
-    return this.#connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'erased_records'").get() !== undefined;
-  }
-
   notesErasure(tenantId: TenantId, recordId: RecordId): boolean {
-    if (!this.#hasErasures()) return false;
     const noted = this.#connection.prepare("SELECT 1 FROM erased_records WHERE tenant_id = ? AND record_id = ?");
     return noted.get(tenantId, recordId) !== undefined;
   }

@@ -6,13 +6,14 @@ import { overloaded, ServiceError } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { outsideConnections, systemTimers, type Timers } from "../../base/timers.ts";
 import { type Span, traced } from "../../base/trace.ts";
-import type { AnchoredLog, SharedAnchor } from "../ports/anchor.ts";
+import type { SharedAnchor } from "../ports/anchor.ts";
 import type { Appended } from "../ports/ledger.ts";
 import type { NewRecord } from "../ports/record.ts";
 import {
   type BatchOutcome,
   type BatchResult,
   type BatchWriter,
+  type LogState,
   UnsoundLogError,
   UnstorableError,
 } from "../ports/store.ts";
@@ -339,7 +340,7 @@ export class Appender {
 }
 
 /** The anchored state of a log when a write began. */
-type Since = AnchoredLog | undefined;
+type Since = LogState | undefined;
 
 /** A write that has ended. */
 interface Write {

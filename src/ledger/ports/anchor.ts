@@ -10,13 +10,7 @@ import type { Span } from "../../base/trace.ts";
 import type { Checkpoint } from "../tlog/checkpoint.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
 import { type Hash, sameHash } from "../tlog/tree.ts";
-import type { LedgerStore, LogState, StoredTree } from "./store.ts";
-
-/** A lower bound of the log: a state that was answered, or was about to be. */
-export interface AnchoredLog extends StoredTree {
-  readonly tenantId: TenantId;
-  readonly origin: string;
-}
+import type { LedgerStore, LogState } from "./store.ts";
 
 /** The state of a log that may be signed, or why none may be. */
 export type SignableState = { readonly head: LogState } | { readonly problem: string };
@@ -30,7 +24,7 @@ export interface StoreState {
 }
 
 /** Returns the contradiction between log and anchor, for the operator; undefined if there is none. */
-export function anchorProblem(anchored: AnchoredLog | undefined, { log, rootAt }: StoreState): string | undefined {
+export function anchorProblem(anchored: LogState | undefined, { log, rootAt }: StoreState): string | undefined {
   if (anchored === undefined) return undefined;
   if (log === undefined) return `log ${anchored.origin} with ${anchored.size} leaves is missing from the store`;
   if (log.origin !== anchored.origin) return `log ${anchored.origin} was replaced by ${log.origin}`;
@@ -45,7 +39,7 @@ export function anchorProblem(anchored: AnchoredLog | undefined, { log, rootAt }
  * agree with its anchor.
  * @param anchored `unknown` if the anchor has no state of the log, `unanchored` if there is no anchor
  */
-export function signableOf(head: LogState, anchored: AnchoredLog | "unknown" | "unanchored"): SignableState {
+export function signableOf(head: LogState, anchored: LogState | "unknown" | "unanchored"): SignableState {
   if (anchored === "unanchored") return { head };
   if (anchored === "unknown") return { problem: `the anchor does not know log ${head.origin} yet: try again` };
   const { size, root } = anchored;
@@ -57,7 +51,7 @@ export interface SharedAnchor {
   /** Why nothing may be appended to the tenant's log now; undefined if it may. */
   refusal(tenantId: TenantId): ServiceError | undefined;
   /** The newest state known to be anchored; undefined if there is none. A tree appended later must be larger. */
-  anchored(tenantId: TenantId): AnchoredLog | undefined;
+  anchored(tenantId: TenantId): LogState | undefined;
   /**
    * Notes a committed state from an append, and resolves when it may be signed. `since` is what was anchored before the
    * append began; undefined if nothing was, or if the state is an earlier one that is returned again. Rejects with
@@ -65,7 +59,7 @@ export interface SharedAnchor {
    *
    * @param span parent of the exchanges that this causes
    */
-  appended(log: LogState, since: AnchoredLog | undefined, span?: Span): Promise<void>;
+  appended(log: LogState, since: LogState | undefined, span?: Span): Promise<void>;
   /** Resolves when a committed state may be signed for a reader. Rejects with `ServiceError` `store_unavailable`. */
   confirm(log: LogState): Promise<void>;
   /** Known cosignature lines of exactly this tree, to follow the log's own signature. */

@@ -2,7 +2,6 @@
 import { ServiceError } from "../../base/errors.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { Span } from "../../base/trace.ts";
-import type { AnchoredLog } from "../ports/anchor.ts";
 import type { LedgerStore, LogState, StoredTree } from "../ports/store.ts";
 import { logNameOf } from "../tlog/log-name.ts";
 import type { WitnessLog } from "./witness-log.ts";
@@ -59,7 +58,7 @@ export class WitnessQuorum {
   }
 
   /** The newest state that a quorum has cosigned. */
-  get anchored(): AnchoredLog | undefined {
+  get anchored(): LogState | undefined {
     const trees = this.atWitnesses.flatMap(({ newest }) => (newest === undefined ? [] : [newest]));
     const newest = trees.sort((a, b) => b.size - a.size)[this.#context.quorum - 1];
     if (newest === undefined) return undefined;
@@ -68,7 +67,7 @@ export class WitnessQuorum {
   }
 
   /** An append that began after `since` was anchored must give a larger tree. */
-  requireProgress(state: LogState, since: AnchoredLog): void {
+  requireProgress(state: LogState, since: LogState): void {
     if (state.size > since.size && state.origin === since.origin) return;
     this.#setBack = {
       message: `log ${since.origin} had ${since.size} leaves at its witnesses, and an append gave ${state.origin} ${state.size}: the store is an older copy`,

@@ -8,7 +8,7 @@ import { ServiceError } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { Span } from "../../base/trace.ts";
-import type { AnchoredLog, SharedAnchor } from "../ports/anchor.ts";
+import type { SharedAnchor } from "../ports/anchor.ts";
 import { type CosignatureStore, type LogState, type StoredCosignature, UnsoundLogError } from "../ports/store.ts";
 import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
 import { NoteError } from "../tlog/note.ts";
@@ -79,11 +79,11 @@ export class Witnesses implements SharedAnchor {
     return unavailable("The witnesses of the log have not confirmed its state.");
   }
 
-  anchored(tenantId: TenantId): AnchoredLog | undefined {
+  anchored(tenantId: TenantId): LogState | undefined {
     return this.#logs.get(tenantId)?.anchored;
   }
 
-  async appended(state: LogState, since: AnchoredLog | undefined, span?: Span): Promise<void> {
+  async appended(state: LogState, since: LogState | undefined, span?: Span): Promise<void> {
     const log = this.#noted(state);
     if (since !== undefined) log.requireProgress(state, since);
     await requireSound(log, () =>

@@ -1,7 +1,6 @@
 /** The anchor of an embedded store: a small separate file, beside the store or at the operator's path. */
 import { existsSync } from "node:fs";
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { AnchoredLog } from "../../ledger/ports/anchor.ts";
 import type { NotedErasure } from "../../ledger/ports/records-administration.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
@@ -75,13 +74,13 @@ export class SqliteAnchor {
     });
   }
 
-  find(tenantId: TenantId): AnchoredLog | undefined {
+  find(tenantId: TenantId): LogState | undefined {
     const row = this.#find.get(tenantId);
     return row && anchoredOf(row);
   }
 
   /** Every log, by tenant. */
-  all(): readonly AnchoredLog[] {
+  all(): readonly LogState[] {
     return [...this.#connection.prepare("SELECT * FROM anchored_logs ORDER BY tenant_id").iterate()].map(anchoredOf);
   }
 
@@ -223,7 +222,7 @@ export function sealAnchor(path: string, isOn: boolean): void {
   );
 }
 
-function anchoredOf(row: Record<string, unknown>): AnchoredLog {
+function anchoredOf(row: Record<string, unknown>): LogState {
   return {
     tenantId: row.tenant_id as TenantId,
     origin: row.origin as string,

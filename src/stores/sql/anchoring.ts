@@ -1,6 +1,6 @@
 /** Compares a store with its anchor. */
 import type { TenantId } from "../../base/ids.ts";
-import { type AnchoredLog, anchorProblem } from "../../ledger/ports/anchor.ts";
+import { anchorProblem } from "../../ledger/ports/anchor.ts";
 import type { AnchorFinding } from "../../ledger/ports/archive.ts";
 import { type LogState, UnsoundLogError } from "../../ledger/ports/store.ts";
 import { MissingTileError } from "../../ledger/tlog/tile-nodes.ts";
@@ -39,7 +39,7 @@ export async function findAnchorProblems(
 }
 
 /** A missing tile is a problem of the log; an unreadable store rejects instead. */
-async function problemOf(queries: Queries, anchored: AnchoredLog): Promise<string | undefined> {
+async function problemOf(queries: Queries, anchored: LogState): Promise<string | undefined> {
   const { tenantId } = anchored;
   const log = await headOfTenant(queries, tenantId);
   const rootAt = await rootOfAnchored(queries, tenantId, log, anchored);
@@ -51,7 +51,7 @@ export async function refuseUnsound(
   queries: Queries,
   tenantId: TenantId,
   log: LogState | undefined,
-  anchored: AnchoredLog | undefined,
+  anchored: LogState | undefined,
 ): Promise<void> {
   if (anchored === undefined) return;
   requireSound(anchored, log, await rootOfAnchored(queries, tenantId, log, anchored));
@@ -59,7 +59,7 @@ export async function refuseUnsound(
 
 /** Throws `UnsoundLogError` if the log contradicts its anchor. */
 export function requireSound(
-  anchored: AnchoredLog | undefined,
+  anchored: LogState | undefined,
   log: LogState | undefined,
   rootAt: (size: number) => Hash,
 ): void {
@@ -72,7 +72,7 @@ async function rootOfAnchored(
   queries: Queries,
   tenantId: TenantId,
   log: LogState | undefined,
-  { size }: AnchoredLog,
+  { size }: LogState,
 ): Promise<() => Hash> {
   const tree = log !== undefined && size < log.size ? await readTree(queries, tenantId, size) : undefined;
   return () => tree?.root() as Hash;

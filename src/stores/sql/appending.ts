@@ -7,7 +7,6 @@ import { planBatch } from "../../ledger/append/batch-plan.ts";
 import { edgeOf, edgeTiles } from "../../ledger/append/edge-cache.ts";
 import { encodeRecord } from "../../ledger/append/record-text.ts";
 import type { Sequenced } from "../../ledger/append/sequence.ts";
-import type { AnchoredLog } from "../../ledger/ports/anchor.ts";
 import {
   type BatchFailure,
   type BatchResult,
@@ -188,7 +187,7 @@ export function turnOf(batch: readonly EncodedRecord[], { isAlone }: Pick<LogToo
 interface OpenedPart extends Part {
   /** Records that hand the log over to newer keys, before the batch. */
   readonly handover: readonly EncodedRecord[];
-  readonly anchored: AnchoredLog | undefined;
+  readonly anchored: LogState | undefined;
   /** From the cache. */
   readonly edge: RightEdge | undefined;
 }

@@ -53,7 +53,7 @@ async function auditAsIs() {
   try {
     const [head] = await archive.logs();
     if (head === undefined) throw new Error("There is no log.");
-    const { leaves, erased, problem } = await auditLog(archive.log(head));
+    const { leaves, erased, problem } = await auditLog(archive, head);
     return { leaves, erased, problem };
   } finally {
     await archive.close();

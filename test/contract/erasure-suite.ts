@@ -120,7 +120,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
       reading(async (archive) => {
         const head = (await archive.logs()).find((log) => log.tenantId === tenantId);
         if (head === undefined) throw new Error("There is no log.");
-        const { leaves, erased, problem } = await auditLog(archive.log(head));
+        const { leaves, erased, problem } = await auditLog(archive, head);
         return { leaves, erased, problem };
       });
 
@@ -130,7 +130,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
         const head = (await archive.logs()).find((log) => log.tenantId === tenantId);
         if (head === undefined) throw new Error("There is no log.");
         const checks = companionChecks(await archive.companions(head), head, clock.nowMs);
-        const { firstKey } = await auditLog(archive.log(head), { checks });
+        const { firstKey } = await auditLog(archive, head, { checks });
         const [key] = await archive.signingKeys();
         expect(Buffer.from(firstKey ?? [])).toEqual(Buffer.from(key ?? []));
         return checks.flatMap((check) => check.problems);

@@ -45,7 +45,7 @@ export function sqliteFixture(): SqliteFixture {
       const archive = openSqliteArchive(store);
       try {
         for (const head of await archive.logs()) {
-          const { problem } = await auditLog(archive.log(head));
+          const { problem } = await auditLog(archive, head);
           if (problem !== undefined) throw new Error(`${head.tenantId}: ${problem.message}`);
         }
       } finally {

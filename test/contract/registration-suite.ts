@@ -96,7 +96,7 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
         const wrong = (await archive.orphanRows()).map(({ table, name }) => `${table} ${name}`);
         for (const head of await archive.logs()) {
           const checks = companionChecks(await archive.companions(head), head, clock.now());
-          const { problem } = await auditLog(archive.log(head), { checks });
+          const { problem } = await auditLog(archive, head, { checks });
           wrong.push(
             ...[...(problem === undefined ? [] : [problem]), ...checks.flatMap((check) => check.problems)].map(
               ({ message }) => message,

@@ -86,7 +86,7 @@ async function problemsOf(fixture: PostgresFixture, clock: Clock): Promise<reado
   const [head] = await archive.logs();
   if (head === undefined) throw new Error("no log");
   const checks = companionChecks(await archive.companions(head), head, clock.now());
-  await auditLog(archive.log(head), { checks });
+  await auditLog(archive, head, { checks });
   await archive.close();
   return checks.flatMap(({ problems }) => problems.map(({ message }) => message));
 }

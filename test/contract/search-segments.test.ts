@@ -98,7 +98,7 @@ async function problems(): Promise<readonly string[]> {
     const [head] = await archive.logs();
     if (head === undefined) throw new Error("There is no log.");
     const checks = companionChecks(await archive.companions(head), head, clock.now());
-    await auditLog(archive.log(head), { checks });
+    await auditLog(archive, head, { checks });
     const orphans = (await archive.orphanRows()).map(({ table, name }) => `${table} ${name}`);
     return [...checks.flatMap((check) => check.problems).map(({ message }) => message), ...orphans];
   } finally {

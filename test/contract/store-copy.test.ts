@@ -189,7 +189,7 @@ describe("a copy", () => {
     );
     await administration.close();
     const archive = await openPostgresArchive({ target: target.target, anchorPath: undefined });
-    for (const head of await archive.logs()) expect((await auditLog(archive.log(head))).problem).toBeUndefined();
+    for (const head of await archive.logs()) expect((await auditLog(archive, head)).problem).toBeUndefined();
     const terms = [{ field: "record_id", value: held.recordId }] as const;
     expect(await archive.search({ tenantId: alice, terms, limit: 10 })).toMatchObject({
       found: [{ recordId: held.recordId, leafIndex: 2 }],

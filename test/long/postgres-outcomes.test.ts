@@ -45,7 +45,7 @@ async function expectSound(acknowledged: readonly Appended[], size: number): Pro
     expect(await stores.ledger.find(alice, recordId)).toMatchObject({ record_id: recordId });
   const archive = await openPostgresArchive({ target: fixture.target, anchorPath: undefined });
   try {
-    for (const head of await archive.logs()) expect(await auditLog(archive.log(head))).not.toHaveProperty("problem");
+    for (const head of await archive.logs()) expect(await auditLog(archive, head)).not.toHaveProperty("problem");
   } finally {
     await archive.close();
   }

@@ -100,8 +100,8 @@ export class ModelStorage implements Storage {
       async function* all() {
         yield* entries;
       }
-      const log = { head, entries: all, tile: async (level: number, index: number) => tiles.get(`${level}/${index}`) };
-      const { problem } = await auditLog(log);
+      const storedTile = async (_: LogState, level: number, index: number) => tiles.get(`${level}/${index}`);
+      const { problem } = await auditLog({ entries: all, storedTile }, head);
       if (problem !== undefined && head.tenantId !== sick) problems.push(`${head.tenantId}: ${problem.message}`);
     }
     return problems;

@@ -148,7 +148,7 @@ export class SqliteStorage implements Storage {
       for (const head of await archive.logs()) {
         if (head.tenantId === sick) continue;
         const checks = companionChecks(await archive.companions(head), head, nowMs);
-        const { problem, ...audit } = await auditLog(archive.log(head), { checks });
+        const { problem, ...audit } = await auditLog(archive, head, { checks });
         const found = [problem, rotationProblem(audit, keys), ...checks.flatMap((check) => check.problems)];
         problems.push(...found.flatMap((one) => (one === undefined ? [] : [`${head.tenantId}: ${one.message}`])));
       }

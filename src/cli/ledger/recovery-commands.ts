@@ -74,7 +74,7 @@ async function audit(archive: StoreArchive, heads: readonly LogState[], terminal
   const progress = createProgress(terminal);
   const problems: string[] = [];
   for (const head of heads) {
-    const { problem } = await auditLog(archive.log(head), {
+    const { problem } = await auditLog(archive, head, {
       onProgress: (leaves) => progress.show(`${head.origin}: ${leaves} leaves`),
     });
     if (problem !== undefined) problems.push(`${head.origin}: ${problem.message}`);

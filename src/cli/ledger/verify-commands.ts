@@ -109,7 +109,7 @@ async function verify(
     const own = earlier.filter(({ origin }) => origin === head.origin);
     const checks = companionChecks(await archive.companions(head), head, systemClock.now());
     const options = { onProgress, earlier: own, checks: [...checks, policies] };
-    const audit = withKeys(await auditLog(archive.log(head), options), await archive.signingKeys(head));
+    const audit = withKeys(await auditLog(archive, head, options), await archive.signingKeys(head));
     audits.push({ head, audit, earlier: own, beside: checks.flatMap((check) => check.problems) });
   }
   if (tenant === undefined) for (const revision of await archive.policyRevisions()) await policies.look(revision);

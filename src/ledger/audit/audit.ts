@@ -3,7 +3,7 @@
  * ids of erased records up to their erasure, for a log of any size.
  */
 import { parseJson } from "../../base/json.ts";
-import type { AuditedLog, StoredEntry } from "../ports/archive.ts";
+import type { StoreArchive, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
 import { type Leaf, parseLeaf } from "../record/leaf.ts";
@@ -51,13 +51,16 @@ interface AuditOptions {
 /** Interval of `onProgress`, in leaves. */
 const progressEvery = 4 * tileWidth;
 
+type AuditedArchive = Pick<StoreArchive, "entries" | "storedTile">;
+
 /**
  * Checks that indices have no gaps, that every leaf parses and no time goes back, that every record opens to what its
  * leaf commits to and agrees with it unless a later leaf erased it, and no erased record opens, that each key hands
  * over to the next, that every tile follows from the leaves, and so do the head's size and root.
  */
 export async function auditLog(
-  log: AuditedLog,
+  archive: AuditedArchive,
+  head: LogState,
   { onProgress = () => {}, earlier = [], checks = [] }: AuditOptions = {},
 ): Promise<Audit> {
   const earlierBySize = Map.groupBy(earlier, ({ size }) => size);
@@ -75,22 +78,22 @@ export async function auditLog(
   try {
     checkEarlier(edge, earlierBySize.get(0));
     let previous: Leaf | undefined;
-    for await (const entry of log.entries()) {
-      if (entry.leafIndex !== edge.size && edge.size < log.head.size) fail(edge.size, "is missing");
-      if (entry.leafIndex >= log.head.size) fail(entry.leafIndex, `is behind the head, which has ${log.head.size}`);
-      const { leaf, record } = checkEntry(entry, log.head, previous);
+    for await (const entry of archive.entries(head, 0, Number.MAX_SAFE_INTEGER, "stored")) {
+      if (entry.leafIndex !== edge.size && edge.size < head.size) fail(edge.size, "is missing");
+      if (entry.leafIndex >= head.size) fail(entry.leafIndex, `is behind the head, which has ${head.size}`);
+      const { leaf, record } = checkEntry(entry, head, previous);
       previous = leaf;
       erased += checkErasure(lost, entry, leaf, record);
       keys.next(entry.leafIndex, record);
       for (const check of checks) await check.next?.(entry, leaf, record);
       edge.append(leafHash(entry.leaf));
       checkEarlier(edge, earlierBySize.get(edge.size));
-      if (edge.size % tileWidth === 0) await checkTiles(log, edge.takeTouched());
+      if (edge.size % tileWidth === 0) await checkTiles(archive, head, edge.takeTouched());
       if (edge.size % progressEvery === 0) onProgress(edge.size);
     }
     for (const check of checks) await check.end?.();
-    await checkTiles(log, edge.takeTouched());
-    checkHead(log.head, edge);
+    await checkTiles(archive, head, edge.takeTouched());
+    checkHead(head, edge);
     checkLost(lost);
     const beyond = earlier.find(({ size }) => size > edge.size);
     if (beyond !== undefined)
@@ -142,9 +145,9 @@ function checkEarlier(edge: RightEdge, trees: readonly EarlierTree[] = []): void
       throw new Finding(`the first ${size} leaves are not those of ${source}: the log was changed, not only added to`);
 }
 
-async function checkTiles({ head, tile }: AuditedLog, computed: readonly WrittenTile[]): Promise<void> {
+async function checkTiles(archive: AuditedArchive, head: LogState, computed: readonly WrittenTile[]): Promise<void> {
   for (const { level, index, width, hashes } of computed) {
-    const stored = await tile(level, index);
+    const stored = await archive.storedTile(head, level, index);
     const leavesEach = tileWidth ** level;
     const first = index * tileWidth * leavesEach;
     const name = `tile ${index} of level ${level}`;

@@ -132,7 +132,7 @@ class PackWriter {
   constructor(source: PackSource, request: PackRequest) {
     this.#source = source;
     this.#request = request;
-    this.#subtree = subtreeReader(source.log(request.head));
+    this.#subtree = subtreeReader(source, request.head);
   }
 
   /** Index of the last entry; -1 before the first. */
@@ -235,7 +235,7 @@ function textOf(bytes: Uint8Array, leafIndex: number): string {
 // Finds the leaves of a pack by value.
 
 /** The store of a pack. It must be a snapshot, as a `StoreArchive` is. */
-export type PackSource = Pick<StoreArchive, "entries" | "log" | "policyRevision" | "search">;
+export type PackSource = Pick<StoreArchive, "entries" | "storedTile" | "policyRevision" | "search">;
 
 /**
  * Indices of the leaves of the selection: records with the value, and of the time range if there is one; for linked

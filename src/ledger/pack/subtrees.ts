@@ -3,7 +3,8 @@
  * Adjacent leaves need no hash between them, so a range of any length in a tree of size m needs only about 2 log m
  * hashes besides its leaves.
  */
-import type { AuditedLog } from "../ports/archive.ts";
+import type { StoreArchive } from "../ports/archive.ts";
+import type { LogState } from "../ports/store.ts";
 import { rootOf } from "../tlog/tile-nodes.ts";
 import { tileHeight, tileWidth } from "../tlog/tiles.ts";
 import { emptyRoot, type Hash, hashBytes, nodeHash } from "../tlog/tree.ts";
@@ -58,12 +59,12 @@ export class GrowingTree {
 export type SubtreeReader = (subtree: Subtree) => Promise<Hash>;
 
 /** Caches the last tile of each level: subtrees are read from left to right. */
-export function subtreeReader(log: AuditedLog): SubtreeReader {
+export function subtreeReader(archive: Pick<StoreArchive, "storedTile">, head: LogState): SubtreeReader {
   const newest: { readonly index: number; readonly hashes: Uint8Array | undefined }[] = [];
   const tile = async (level: number, index: number): Promise<Uint8Array | undefined> => {
     const known = newest[level];
     if (known?.index === index) return known.hashes;
-    const hashes = await log.tile(level, index);
+    const hashes = await archive.storedTile(head, level, index);
     newest[level] = { index, hashes };
     return hashes;
   };

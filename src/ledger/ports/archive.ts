@@ -14,15 +14,6 @@ export interface StoredEntry {
   readonly opening: Uint8Array | undefined;
 }
 
-/** A stored log. */
-export interface AuditedLog {
-  readonly head: LogState;
-  /** In order of index. */
-  entries(): AsyncIterable<StoredEntry>;
-  /** Stored hashes of a tile; undefined if there is none. */
-  tile(level: number, index: number): Promise<Uint8Array | undefined>;
-}
-
 /** A stored idempotency record, joined with its ledger record. */
 export interface IdempotencyRow {
   readonly leafIndex: number;
@@ -95,10 +86,13 @@ export interface OrphanRow {
  * `store_unavailable` if the store cannot be read, with `internal` if its content is damaged.
  */
 export interface StoreArchive extends StoreReads {
-  /** Opens a log of `logs`. */
-  log(head: LogState): AuditedLog;
-  /** Existing leaves from `first` to before `end`, in order, in constant memory. */
-  entries(head: LogState, first: number, end: number): AsyncIterable<StoredEntry>;
+  /**
+   * Existing leaves from `first` to before `end`, in order, in constant memory.
+   * @param openings `stored`: also those of records whose erasure only the anchor knows, for an audit of the log
+   */
+  entries(head: LogState, first: number, end: number, openings?: "stored"): AsyncIterable<StoredEntry>;
+  /** Stored hashes of a tile; undefined if there is none. */
+  storedTile(head: LogState, level: number, index: number): Promise<Uint8Array | undefined>;
   /** Rows that belong to a log of `logs`. */
   companions(head: LogState): Promise<Companions>;
   /** Policy revisions with a stored text. */

@@ -122,7 +122,7 @@ export function archiveOver(source: ArchiveSource): StoreArchive {
   const others = {
     anchorProblems,
     signable,
-    rawTile: async (tenantId: TenantId, level: number, index: number) =>
+    storedTile: async ({ tenantId }: LogState, level: number, index: number) =>
       (await readTiles(source, tenantId, [{ level, index }]))(level, index),
     clockMs: async () => source.clockMs?.(),
     companions: ({ tenantId }: LogState) => companionsOf(source, tenantId),
@@ -142,16 +142,11 @@ export function archiveOver(source: ArchiveSource): StoreArchive {
     holds: (tenantId: TenantId | undefined) => allHolds(source, tenantId),
     previewErasure: (tenantId: TenantId, recordIds: readonly RecordId[]) => previewErasure(source, tenantId, recordIds),
   };
-  const { rawTile, ...rest } = throughAll(others, (work) => translated(source, work));
   return {
     ...reader,
-    ...rest,
-    log: (head) => ({
-      head,
-      entries: () => entriesBy(walkFrom, head, 0, Number.MAX_SAFE_INTEGER),
-      tile: (level, index) => rawTile(head.tenantId, level, index),
-    }),
-    entries: (head, first, end) => entriesBy(entriesFrom, head, first, end),
+    ...throughAll(others, (work) => translated(source, work)),
+    entries: (head, first, end, openings) =>
+      entriesBy(openings === "stored" ? walkFrom : entriesFrom, head, first, end),
     close: () => source.close(),
   };
 }

@@ -236,7 +236,7 @@ async function anchorProblems(archive: StoreArchive): Promise<readonly string[]>
 }
 
 async function auditProblems(archive: StoreArchive, head: LogState, onLeaves: (text: string) => void) {
-  const audit = await auditLog(archive.log(head), {
+  const audit = await auditLog(archive, head, {
     onProgress: (leaves) => onLeaves(`${head.origin}, ${leaves} of ${head.size}`),
   });
   const problem = audit.problem ?? rotationProblem(audit, await archive.signingKeys());

@@ -115,7 +115,7 @@ test("one erasure does not stand for two records of the same id", async () => {
   await expect(verifyText(await log.pack({ to: moment(100) }), [log.verifier()])).rejects.toThrow(
     "leaf 2 has the id of another erased record",
   );
-  const { problem } = await auditLog(log.source.log(log.head()));
+  const { problem } = await auditLog(log.source, log.head());
   expect(problem).toEqual({ leafIndex: 2, message: "leaf 2 has the id of another record that cannot be opened" });
 });
 

@@ -86,11 +86,7 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
     async *entries(_, first, end) {
       for (const entry of entries.slice(first, end)) yield entry;
     },
-    log: (of) => ({
-      head: of,
-      entries: () => source.entries(of, 0, of.size),
-      tile: async (level, index) => tiles.get(`${level}/${index}`),
-    }),
+    storedTile: async (_, level, index) => tiles.get(`${level}/${index}`),
     policyRevision: async (revision) => policies.get(revision),
     // Ends a page after a few steps, found or not, as stores may.
     async search({ terms, fromMs = -Infinity, toMs = Infinity, after = -1, limit }) {

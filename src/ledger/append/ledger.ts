@@ -62,7 +62,7 @@ export function ledgerOver(
   const failed = () => events.failed?.();
   const tenantOf: PublishedLogs["tenantOf"] = async (text) => {
     const name = parseLogName(text);
-    return name === undefined ? undefined : (await store.log(name))?.tenantId;
+    return name === undefined ? undefined : (await store.logs(name))[0]?.tenantId;
   };
   /** The newest state that may be signed; undefined if there is no such log. */
   const signableHead = async (name: LogName): Promise<LogState | undefined> => {

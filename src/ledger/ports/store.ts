@@ -147,8 +147,8 @@ export interface StoreReads extends RecordArchive, Pick<CosignatureStore, "cosig
   proven(name: LogName, tree: StoredTree, recordId: RecordId): Promise<CommittedRecord | "unknown" | "erased">;
   /** Finds records of a tenant; an empty page if it has no log. Sees everything whose `write` resolved before the call. */
   search(query: SearchQuery): Promise<SearchPage>;
-  /** All logs, by tenant. */
-  logs(): Promise<readonly LogState[]>;
+  /** The newest committed states of all logs, by tenant, or of one. They may not be signed yet. */
+  logs(name?: LogName): Promise<readonly LogState[]>;
   /** A tile or bundle of the committed log, of any width that it has reached. Undefined if there is none. */
   tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined>;
   /** RFC 6962 §2.1.2, between two sizes that the log has reached. Undefined if it has not, or without a log. */
@@ -157,8 +157,6 @@ export interface StoreReads extends RecordArchive, Pick<CosignatureStore, "cosig
 
 /** A store of logs. Unless stated otherwise, methods reject with a `ServiceError` `store_unavailable`. */
 export interface LedgerStore extends StoreReads, BatchWriter, CosignatureStore, RegistrationReader {
-  /** The newest committed state of a log, which may not be signed yet. Undefined if there is no such log. */
-  log(name: LogName): Promise<LogState | undefined>;
   /**
    * The newest committed tree of a log, once the anchor has advanced to it, so that it may be signed. Undefined if
    * there is no such log. Rejects with `UnsoundLogError` like `write`.

@@ -88,13 +88,10 @@ export function storeReader(database: ReadDatabase, noted?: Statement) {
       return readCosignatures(database);
     },
 
-    async logs(): Promise<readonly LogState[]> {
-      return (await heads(database)).map(stateOf);
-    },
-
-    async log(name: LogName): Promise<LogState | undefined> {
+    async logs(name?: LogName): Promise<readonly LogState[]> {
+      if (name === undefined) return (await heads(database)).map(stateOf);
       const head = await headByName(database, name);
-      return head && stateOf(head);
+      return head === undefined ? [] : [stateOf(head)];
     },
 
     async tile(name: LogName, { level, index, width }: TileName): Promise<Uint8Array | undefined> {

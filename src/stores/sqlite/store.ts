@@ -48,7 +48,6 @@ export function sqliteStore({ threads, clock, random, keys }: SqliteStoreOptions
     proven: reader.proven,
     registrations: reader.registrations,
     search: searcher.search,
-    log: reader.log,
     logs: reader.logs,
     head: (name) => keys.following((signingKey) => writer.head(name, signingKey)),
     tile: reader.tile,

@@ -24,9 +24,6 @@ export function storedArtifact(key: Uint8Array, name: string): Uint8Array {
 /** Bytes of stored records that are read before they are processed. */
 export const pageBytes = 4 * 1024 * 1024;
 
-/** Name, of no artifact, for registrations that could not be opened: their artifact is unknown. */
-export const unreadableName = "\u0000unreadable";
-
 /** Bytes in every leaf of a registration; leaves without them need not be parsed. */
 export const registrationMark: Uint8Array = Buffer.from('"kind":"registration"');
 

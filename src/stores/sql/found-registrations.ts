@@ -1,6 +1,6 @@
 /** Reads registrations from rows of the index. */
 import type { RecordId } from "../../base/ids.ts";
-import { storedArtifact, unreadableName } from "../../ledger/artifacts/registration-index.ts";
+import { storedArtifact } from "../../ledger/artifacts/registration-index.ts";
 import { maxReliedOn, type Registration, registrationsOf } from "../../ledger/artifacts/registrations.ts";
 import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
 import { DamagedError } from "../files/errors.ts";
@@ -41,7 +41,7 @@ export function toRegistrationRow(row: Readonly<Record<string, unknown>>): Regis
  * @param rows of this artifact, in the order of the log, at most `maxRows`
  * @throws DamagedError if a record does not verify, or is of another artifact
  */
-function foundRegistrations(name: string, rows: readonly RegistrationRow[]): ArtifactRegistrations {
+export function foundRegistrations(name: string, rows: readonly RegistrationRow[]): ArtifactRegistrations {
   if (rows.some(({ isCut }) => isCut)) return "too_many";
   if (rows.some(({ opening }) => opening === null)) return "erased";
   if (rows.length > maxReliedOn) return "too_many";
@@ -51,25 +51,6 @@ function foundRegistrations(name: string, rows: readonly RegistrationRow[]): Art
       throw new DamagedError(`The index has record ${recordId} under an artifact that it does not register.`);
     return { recordId, leafIndex, record };
   });
-}
-
-/**
- * Returns what was found under each of the names.
- *
- * @param rowsOf returns the rows of the artifact with a name, at most `maxRows`, for `unreadableName`, and for each of the names
- * @throws DamagedError as `foundRegistrations`, and if an unreadable registration may be of any artifact
- */
-export function foundByName(
-  names: readonly string[],
-  rowsOf: (name: string) => readonly RegistrationRow[],
-): readonly ArtifactRegistrations[] {
-  const unreadable = rowsOf(unreadableName);
-  const first = unreadable.find(({ opening }) => opening !== null) ?? unreadable[maxReliedOn];
-  if (first !== undefined)
-    throw new DamagedError(
-      `The registration at leaf ${first.leafIndex} did not open when it was indexed: nobody can tell what it is of.`,
-    );
-  return names.map((name) => foundRegistrations(name, rowsOf(name)));
 }
 
 const none = new Uint8Array();
@@ -85,36 +66,19 @@ export function hexOf(artifact: Uint8Array): string {
  * @param key of the tenant's index
  */
 export function knownRegistration(key: Uint8Array, row: RegistrationRow): Registration | "unreadable" {
-  const registrations = row.isCut ? "unreadable" : readRegistrations(row);
-  if (registrations instanceof Map)
-    for (const [name, registration] of registrations)
+  if (row.isCut) return "unreadable";
+  try {
+    for (const [name, registration] of openRegistrations(row))
       if (hexOf(storedArtifact(key, name)) === hexOf(row.artifact)) return registration;
+  } catch (error) {
+    if (!(error instanceof DamagedError)) throw error;
+  }
   return "unreadable";
 }
 
-/** Registrations of leaves, to be indexed. */
-export interface IndexableRegistrations {
-  readonly registrations: readonly ReadonlyMap<string, Registration>[];
-  /** Leaves of registrations that do not open. */
-  readonly unreadable: readonly number[];
-}
-
-/** Returns the registrations of the records that were not erased. */
-export function indexableRegistrations(rows: readonly RegistrationRow[]): IndexableRegistrations {
-  const read = rows.map((row) => [row.leafIndex, readRegistrations(row)] as const);
-  return {
-    registrations: read.flatMap(([, registrations]) => (typeof registrations === "string" ? [] : [registrations])),
-    unreadable: read.flatMap(([leafIndex, registrations]) => (registrations === "damaged" ? [leafIndex] : [])),
-  };
-}
-
-function readRegistrations(row: RegistrationRow): ReadonlyMap<string, Registration> | "erased" | "damaged" {
+/** Opens the registrations of a row's record; none if it was erased. Throws `DamagedError` if it does not open. */
+export function openRegistrations(row: RegistrationRow): ReadonlyMap<string, Registration> {
   const { leafIndex, leaf, sealed, opening } = row;
-  if (opening === null) return "erased";
-  try {
-    return registrationsOf(leafIndex, openStoredRecord(`leaf ${leafIndex}`, leaf, sealed, opening));
-  } catch (error) {
-    if (error instanceof DamagedError) return "damaged";
-    throw error;
-  }
+  if (opening === null) return new Map();
+  return registrationsOf(leafIndex, openStoredRecord(`leaf ${leafIndex}`, leaf, sealed, opening));
 }

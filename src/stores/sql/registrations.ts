@@ -9,19 +9,16 @@ import {
   pageBytes,
   registrationMark,
   storedArtifact,
-  unreadableName,
 } from "../../ledger/artifacts/registration-index.ts";
-import { maxReliedOnBytes } from "../../ledger/artifacts/registrations.ts";
+import { maxReliedOnBytes, type Registration } from "../../ledger/artifacts/registrations.ts";
 import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
 import type { EncodedRecord } from "../../ledger/ports/store.ts";
 import {
-  foundByName,
+  foundRegistrations,
   hexOf,
-  type IndexableRegistrations,
-  indexableRegistrations,
   knownRegistration,
   maxRows,
-  type RegistrationRow,
+  openRegistrations,
   toRegistrationRow,
 } from "./found-registrations.ts";
 import { visibleOpening } from "./log-rows.ts";
@@ -134,15 +131,14 @@ export async function findRegistrations(
   noted?: Statement,
 ): Promise<readonly ArtifactRegistrations[]> {
   const key = await artifactKeyOf(queries, tenantId);
-  const rowsOf = async (name: string): Promise<readonly RegistrationRow[]> => {
+  const find = async (name: string): Promise<ArtifactRegistrations> => {
     if (key === undefined) return [];
     const values = [tenantId, storedArtifact(key, name)];
     const { rows } = await queries.query(lookAt, values);
-    return [...rows, ...(noted === undefined ? [] : (await queries.query(noted, values)).rows)].map(toRegistrationRow);
+    const others = noted === undefined ? [] : (await queries.query(noted, values)).rows;
+    return foundRegistrations(name, [...rows, ...others].map(toRegistrationRow));
   };
-  const asked = [unreadableName, ...names];
-  const found = await Promise.all(asked.map(rowsOf));
-  return foundByName(names, (name) => found[asked.indexOf(name)] ?? []);
+  return Promise.all(names.map(find));
 }
 
 /** A tenant's batch, which may register artifacts. */
@@ -156,14 +152,14 @@ export interface FreshBatch {
 export function addRegistrations(transaction: Transaction, batches: readonly FreshBatch[]): Promise<void> {
   const fresh = batches.map(({ tenantId, records, sequenced: { firstLeafIndex, artifactKey } }) => {
     const registrations = encodedRegistrations(records, firstLeafIndex);
-    return { tenantId, registrations, unreadable: [], freshKey: artifactKey };
+    return { tenantId, registrations, freshKey: artifactKey };
   });
   return index(transaction, fresh);
 }
 
 /**
  * Makes the index again from all leaves of the log, in a transaction under the lock of its head. Lookups see the old
- * index until the commit.
+ * index until the commit. Rejects with `DamagedError` if a registration does not open: its artifact is unknown.
  * @param freshKey for a log that has none yet
  */
 export async function rebuildRegistrations(
@@ -177,23 +173,22 @@ export async function rebuildRegistrations(
     const end = Math.min(size, first + leavesEach);
     const { rows } = await transaction.query(toIndex, [tenantId, first, end, registrationMark]);
     const page = rows.map(toRegistrationRow);
-    await index(transaction, [{ tenantId, ...indexableRegistrations(page), freshKey }]);
+    await index(transaction, [{ tenantId, registrations: page.map(openRegistrations), freshKey }]);
     const ofPage = page.reduce((sum, { leaf, sealed }) => sum + leaf.length + sealed.length, 0);
     first = ofPage < pageBytes ? end : (page.at(-1)?.leafIndex ?? end) + 1;
   }
 }
 
 /** Registrations of a tenant, to be indexed. */
-interface Indexable extends IndexableRegistrations {
+interface Indexable {
   readonly tenantId: TenantId;
+  readonly registrations: readonly ReadonlyMap<string, Registration>[];
   /** For a log that has none yet. */
   readonly freshKey: Uint8Array;
 }
 
 async function index(transaction: Transaction, all: readonly Indexable[]): Promise<void> {
-  const registering = all.filter(
-    ({ registrations, unreadable }) => unreadable.length > 0 || registrations.some(({ size }) => size > 0),
-  );
+  const registering = all.filter(({ registrations }) => registrations.some(({ size }) => size > 0));
   if (registering.length === 0) return;
   const tenants = registering.map(({ tenantId }) => toRow(tenantId));
   const { rows } = await queryRows(transaction, keysOf, tenants);
@@ -203,14 +198,10 @@ async function index(transaction: Transaction, all: readonly Indexable[]): Promi
     tables.artifactKeys,
     keyless.map(({ tenantId, freshKey }) => [tenantId, freshKey]),
   );
-  const unreadable: (readonly Value[])[] = [];
-  let pending: readonly Asked[] = registering.flatMap(({ tenantId, freshKey, ...own }) => {
+  let pending: readonly Asked[] = registering.flatMap(({ tenantId, freshKey, registrations }) => {
     const key = known.get(tenantId) ?? freshKey;
-    for (const leafIndex of own.unreadable)
-      unreadable.push([tenantId, storedArtifact(key, unreadableName), 1, leafIndex]);
-    return byArtifact(key, own.registrations).map((one) => ({ tenantId, key, ...one }));
+    return byArtifact(key, registrations).map((one) => ({ tenantId, key, ...one }));
   });
-  await transaction.insert(tables.registeredArtifacts, unreadable);
   while (pending.length > 0) pending = await indexPage(transaction, pending);
 }
 

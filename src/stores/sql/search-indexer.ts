@@ -1,4 +1,5 @@
 /** Rebuilds the indexes of logs beside running services. */
+import { ServiceError } from "../../base/errors.ts";
 import type { RandomFill, TenantId } from "../../base/ids.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { RebuiltIndex } from "../../ledger/ports/search.ts";
@@ -75,7 +76,7 @@ export class StoredSearchIndexer {
    * transactions, then the index of registrations in one, for which appends to the log wait. The old indexes serve until
    * the new ones are complete: an interrupted rebuild has no visible effect, and the next one removes its rows. Rejects
    * with an Error if the tenant has no log, or a later rebuild of the same index finished first; with
-   * `store_unavailable` if the store fails.
+   * `store_unavailable` if the store fails. If a registration does not open, the old index of registrations stays.
    */
   async rebuild(tenantId: TenantId, onProgress: (leaves: number) => void): Promise<RebuiltIndex> {
     const rebuild = await this.#write(tenantId, (transaction) => this.#begin(transaction, tenantId));
@@ -95,7 +96,13 @@ export class StoredSearchIndexer {
     }
     const freshKey = this.#options.random(new Uint8Array(artifactKeyBytes));
     await this.#options.pause();
-    await this.#write(tenantId, (transaction, size) => rebuildRegistrations(transaction, tenantId, size, freshKey));
+    const rebuilt = this.#write(tenantId, (transaction, size) =>
+      rebuildRegistrations(transaction, tenantId, size, freshKey),
+    );
+    await rebuilt.catch((error: unknown) => {
+      // A registration does not open. It is among the damaged leaves.
+      if (!(error instanceof ServiceError) || error.reason !== "internal") throw error;
+    });
     return {
       leaves: end,
       erased: parts.reduce((sum, { erased }) => sum + erased, 0),

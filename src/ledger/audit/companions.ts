@@ -75,13 +75,12 @@ function searchCheck(rows: SearchRows, report: Report): RecordCheck {
   const stored = new StoredTerms();
   let block = 0;
   let expected = new Map<string, number>();
-  const isWaiting = (leafIndex: number) => rows.waiting.some(({ first, end }) => leafIndex >= first && leafIndex < end);
   async function endBlock(): Promise<void> {
     const surplus = new Set<number>();
     for (const { leafIndex, term } of await rows.terms(block))
       if (!expected.delete(rowOf(leafIndex, term))) surplus.add(leafIndex);
     for (const leafIndex of new Set(expected.values()))
-      if (!isWaiting(leafIndex)) report(`leaf ${leafIndex} is not found by all of its terms: ${remedy}`, leafIndex);
+      if (leafIndex < rows.filledTo) report(`leaf ${leafIndex} is not found by all of its terms: ${remedy}`, leafIndex);
     for (const leafIndex of surplus)
       report(`leaf ${leafIndex} is found by terms that it does not have: ${remedy}`, leafIndex);
     expected = new Map();

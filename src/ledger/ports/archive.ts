@@ -42,8 +42,8 @@ export interface Companions {
 
 export interface SearchRows {
   readonly key: Uint8Array;
-  /** Ranges of leaves that may be missing from it, without their ends. */
-  readonly waiting: readonly { readonly first: number; readonly end: number }[];
+  /** It has the leaves before this one. */
+  readonly filledTo: number;
   /** Terms of the leaves of a block. */
   terms(block: number): Promise<readonly { readonly leafIndex: number; readonly term: Uint8Array }[]>;
 }

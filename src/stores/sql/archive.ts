@@ -19,12 +19,12 @@ import { findAnchorProblems } from "./anchoring.ts";
 import { allHolds, findUndone, previewErasure } from "./erasure.ts";
 import { toRegistrationRow } from "./found-registrations.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
-import { headOfTenant, isTimeAccepted, openingIn, readTiles, type StoredHead, visibleOpening } from "./log-rows.ts";
+import { headOfTenant, isTimeAccepted, openingIn, readTiles, visibleOpening } from "./log-rows.ts";
 import { type Database, type Queries, type Statement, throughAll, translated } from "./queries.ts";
 import { storeReader } from "./reader.ts";
 import { artifactKeyOf } from "./registrations.ts";
 import { indexOf } from "./search-index.ts";
-import { emptiedSegments, rowsInSegments } from "./search-segments.ts";
+import { rowsInSegments } from "./search-segments.ts";
 import { findOrphanRows } from "./store-checks.ts";
 
 const entriesOf = (name: string, opening: string): Statement => ({
@@ -197,19 +197,19 @@ async function companionsOf(queries: Queries, tenantId: TenantId): Promise<Compa
   return {
     lastRecordedAtMs: head.lastRecordedAtMs,
     isTimeAccepted: await isTimeAccepted(queries, head),
-    searchIndex: await searchRows(queries, head),
+    searchIndex: await searchRows(queries, tenantId),
     registrations: await registrationRows(queries, tenantId),
     idempotencyRows: () => idempotencyRows(queries, tenantId),
   };
 }
 
-async function searchRows(queries: Queries, { tenantId, size }: StoredHead): Promise<SearchRows | undefined> {
+async function searchRows(queries: Queries, tenantId: TenantId): Promise<SearchRows | undefined> {
   const index = await indexOf(queries, tenantId);
   if (index === undefined) return undefined;
   const { generation, key, filledTo } = index;
   return {
     key,
-    waiting: [{ first: filledTo, end: size }, ...(await emptiedSegments(queries, tenantId, generation))],
+    filledTo,
     terms: (block) => rowsInSegments(queries, tenantId, { ...rangeOfBlock(block), generation }),
   };
 }

@@ -17,7 +17,6 @@ export interface IndexGeneration {
 /** Index entries of a few adjacent leaves. */
 export interface Segment extends LeafRange {
   readonly generation: number;
-  /** Empty if a record could not be opened: any term may then find any of its leaves. */
   readonly terms: Uint8Array;
 }
 
@@ -53,7 +52,7 @@ export interface AppendedLeaves {
   readonly records: readonly IndexedRecord[];
   /** Terms of the leaves that waited; undefined if unknown. */
   readonly waiting: Waiting | undefined;
-  /** Records of the following leaves, up to and without `end`; erased leaves have no record. */
+  /** Records of the following leaves, up to and without `end`; erased and damaged leaves have no record. */
   readonly read: ReadAgain | undefined;
 }
 
@@ -61,8 +60,6 @@ export interface AppendedLeaves {
 export interface ReadAgain {
   readonly end: number;
   readonly records: readonly IndexedRecord[];
-  /** Leaves whose record cannot be opened now; a repair may change that. */
-  readonly damaged: readonly number[];
 }
 
 export type IndexMove = Pick<IndexGeneration, "generation" | "filledTo">;
@@ -116,18 +113,15 @@ export function additionOf(
   const filledTo = isAllKnown ? Math.max(first, lastBoundary(index, size)) : knownTo;
   const own = isAllKnown ? terms.rowsOf(index, records) : [];
   const all = [...(packed ? [] : terms.rowsOf(index, read?.records ?? [])), ...own];
-  const damaged = packed === undefined ? (read?.damaged ?? []) : [];
-  // A damaged leaf that still waits is read again: it may be repaired by then.
-  const isLeftKnown = isAllKnown && !damaged.some((leafIndex) => leafIndex >= filledTo);
   if (filledTo === first) {
     const longer = Buffer.concat([packed ?? noTerms, packTerms(first, all)]);
-    return { segments: [], move: undefined, waiting: isLeftKnown ? { generation, first, packed: longer } : undefined };
+    return { segments: [], move: undefined, waiting: isAllKnown ? { generation, first, packed: longer } : undefined };
   }
   const left = all.filter(({ leafIndex }) => leafIndex >= filledTo);
   return {
-    segments: segmentsOf(index, { first, end: filledTo }, { packed: packed ?? noTerms, rows: all, damaged }),
+    segments: segmentsOf(index, { first, end: filledTo }, { packed: packed ?? noTerms, rows: all }),
     move: { generation, filledTo },
-    waiting: isLeftKnown ? { generation, first: filledTo, packed: packTerms(filledTo, left) } : undefined,
+    waiting: isAllKnown ? { generation, first: filledTo, packed: packTerms(filledTo, left) } : undefined,
   };
 }
 
@@ -137,26 +131,21 @@ interface KnownLeaves {
   /** Terms of the first leaves, which go into one segment. */
   readonly packed?: Uint8Array;
   readonly rows: readonly TermRow[];
-  readonly damaged?: readonly number[];
 }
 
-/**
- * Splits leaves of a range into segments. A segment with a damaged leaf is empty, so that any term may find its leaves:
- * a leaf that was left out would stay unfindable after its repair.
- */
+/** Splits leaves of a range into segments. */
 export function segmentsOf(
   index: Pick<IndexGeneration, "generation" | "key">,
   { first, end }: LeafRange,
-  { packed = noTerms, rows, damaged = [] }: KnownLeaves,
+  { packed = noTerms, rows }: KnownLeaves,
 ): readonly Segment[] {
   const segments: Segment[] = [];
   for (let from = first; from < end; ) {
     const to = Math.min(end, lastBoundary(index, from + segmentLeaves));
-    const isWithin = (leafIndex: number) => leafIndex >= from && leafIndex < to;
-    const isDamaged = damaged.some(isWithin);
-    const own = packTerms(from, isDamaged ? [] : rows.filter(({ leafIndex }) => isWithin(leafIndex)));
+    const within = rows.filter(({ leafIndex }) => leafIndex >= from && leafIndex < to);
+    const own = packTerms(from, within);
     const terms = mergeTerms(from === first ? Buffer.concat([packed, own]) : own);
-    if (isDamaged || terms.length > 0) segments.push({ first: from, end: to, generation: index.generation, terms });
+    if (terms.length > 0) segments.push({ first: from, end: to, generation: index.generation, terms });
     from = to;
   }
   return segments;

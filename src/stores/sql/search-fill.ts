@@ -2,9 +2,10 @@
 import type { TenantId } from "../../base/ids.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { LeafRange } from "../../ledger/search/search-index.ts";
-import { type IndexedRecord, indexedTermsOf } from "../../ledger/search/search-terms.ts";
+import { indexedTermsOf } from "../../ledger/search/search-terms.ts";
 import { DamagedError } from "../files/errors.ts";
 import { onRows, type Queries, queryRows, type Row } from "./queries.ts";
+import type { ReadAgain } from "./search-backlog.ts";
 import { openStoredRecord } from "./stored-record.ts";
 
 /** Leaf by leaf, so that the server's planner knows how few they are. */
@@ -27,9 +28,7 @@ const entriesOf = onRows(
 /** Bound of the bytes of records that an append reads again; one record is always read. */
 export const maxBytesAgain = 4 * 1024 * 1024;
 
-export interface ReadRecords {
-  readonly end: number;
-  readonly records: readonly IndexedRecord[];
+export interface ReadRecords extends ReadAgain {
   readonly erased: number;
   /** Indices of the leaves whose record cannot be opened. */
   readonly damaged: readonly number[];

@@ -25,11 +25,6 @@ const segmentsOfLeaf: Statement = {
   text: `SELECT first_leaf, end_leaf, generation, terms FROM search_segments
           WHERE tenant_id = $1 AND first_leaf > $2::bigint - ${segmentLeaves} AND first_leaf <= $2 AND end_leaf > $2`,
 };
-const emptied: Statement = {
-  name: "emptied_search_segments",
-  text: `SELECT first_leaf, end_leaf FROM search_segments
-          WHERE tenant_id = $1 AND generation = $2 AND length(terms) = 0 ORDER BY first_leaf`,
-};
 /**
  * Bits of each of the terms, in segments that have, or may have, all of them. A segment has a term once; NULL if the
  * term only matches across the bounds of entries.
@@ -44,10 +39,9 @@ function bitsOfTerms(terms: number): Statement {
   );
   const statement = {
     name: `search_segments_of_${terms}_terms`,
-    text: `SELECT first_leaf, end_leaf, length(terms) = 0 AS is_emptied, ${bits.join(", ")}
+    text: `SELECT first_leaf, end_leaf, ${bits.join(", ")}
              FROM search_segments
-            WHERE ${within} AND generation = $4
-              AND (length(terms) = 0 OR (${places.map((place) => `${place} > 0`).join(" AND ")}))
+            WHERE ${within} AND generation = $4 AND ${places.map((place) => `${place} > 0`).join(" AND ")}
             ORDER BY first_leaf`,
   };
   statementsOfTerms.set(terms, statement);
@@ -116,7 +110,7 @@ function leavesOfRow(row: Row, terms: number): readonly number[] {
   const has = (position: number) => (byBits: Uint8Array | null) =>
     byBits === null || (((byBits[position >> 3] as number) >> (position & 7)) & 1) === 1;
   return Array.from({ length: (row.end_leaf as number) - first }, (_, position) => position)
-    .filter((position) => Boolean(row.is_emptied) || bits.every(has(position)))
+    .filter((position) => bits.every(has(position)))
     .map((position) => first + position);
 }
 
@@ -131,11 +125,7 @@ export async function leavesOfAny(
   return (await queries.query(segmentsWithin, [tenantId, first, end])).rows
     .map(toSegment)
     .filter((segment) => segment.generation === generation)
-    .flatMap((segment) =>
-      segment.terms.length > 0
-        ? leavesOfTerms(segment.first, segment.terms, wanted)
-        : Array.from({ length: segment.end - segment.first }, (_, position) => segment.first + position),
-    )
+    .flatMap((segment) => leavesOfTerms(segment.first, segment.terms, wanted))
     .filter((leafIndex) => leafIndex >= first && leafIndex < end);
 }
 
@@ -150,18 +140,6 @@ export async function rowsInSegments(
     .filter((segment) => segment.generation === generation)
     .flatMap((segment) => unpackTerms(segment.first, segment.terms))
     .filter(({ leafIndex }) => leafIndex >= first && leafIndex < end);
-}
-
-/** Returns the ranges of leaves whose segments were emptied. */
-export async function emptiedSegments(
-  queries: Queries,
-  tenantId: TenantId,
-  generation: number,
-): Promise<readonly LeafRange[]> {
-  return (await queries.query(emptied, [tenantId, generation])).rows.map((row) => ({
-    first: row.first_leaf as number,
-    end: row.end_leaf as number,
-  }));
 }
 
 /** Removes all entries of a few hundred leaves at most, under the lock of the log's head. */

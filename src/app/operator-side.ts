@@ -25,7 +25,6 @@ import type { ServedPolicies, Viewer } from "../ops/ledger-access.ts";
 import { createOpsListener, type OpsListener, type OpsListenerOptions } from "../ops/listener.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { hasSession, sessionOf } from "../ops/sign-in-routes.ts";
-import { explanationMembers } from "../policy/engine/explanation.ts";
 import type { PolicyHolder } from "../policy/engine/holder.ts";
 import { identify, type PolicyBundle, parseBundleContent } from "../policy/load/bundle.ts";
 import { readPolicyDirectory } from "../policy/load/directory.ts";
@@ -100,7 +99,7 @@ async function explainDecision(
   return {
     recorded_revision: record.outcome.policy_revision,
     current_revision: policy.revision,
-    ...((isComplete || !policy.readsRegistered(query)) && { explanation: explanationMembers(policy.explain(query)) }),
+    ...((isComplete || !policy.readsRegistered(query)) && { explanation: policy.engine.explain(query) }),
   };
 }
 

@@ -9,7 +9,6 @@ import type { FoundRecord } from "../../ledger/ports/search.ts";
 import { parseLeaf } from "../../ledger/record/leaf.ts";
 import { everyFound } from "../../ledger/search/search-query.ts";
 import type { CompiledEngine, EngineOptions } from "../../policy/engine/engine.ts";
-import { explanationMembers } from "../../policy/engine/explanation.ts";
 import { type Context, command } from "../frame/command.ts";
 import { inStore, logOf, oneTenantFlag, parseNames, withArchive } from "../frame/store.ts";
 import { type Answer, Refusal } from "../frame/terminal.ts";
@@ -60,7 +59,7 @@ function explanationOf(
   const { record_id, request_id, recorded_at, route, outcome } = record ?? {};
   return {
     value: {
-      ...explanationMembers(explanation),
+      ...explanation,
       ...(record !== undefined && { record: { record_id, request_id, recorded_at, route, outcome } }),
       warnings,
     },

@@ -1,26 +1,18 @@
 /** An explanation for people. */
 import { nonePermits } from "../../base/vocabulary.ts";
-import {
-  annotationsOf,
-  type ExplainedLayer,
-  type ExplainedPolicy,
-  type Explanation,
-  type UnmetCondition,
-} from "../../policy/engine/explanation.ts";
-import { describeGuidance } from "../../policy/guidance/guidance.ts";
+import type { ExplainedLayer, ExplainedPolicy, Explanation, NamedValues } from "../../policy/engine/explanation.ts";
 import type { Obligation } from "../../policy/model/decision.ts";
-import type { InputValue } from "../../policy/model/inputs.ts";
 
-export function explanationText({ decision, layers }: Explanation): string {
-  const guidance = Object.entries(describeGuidance(decision.guidance));
+export function explanationText(explanation: Explanation): string {
+  const { allow, policy_revision, reasons, guidance, obligations, alerts, layers } = explanation;
   return [
-    `${decision.allow ? "ALLOW" : "DENY"} under ${decision.policyRevision}`,
-    `because of: ${decision.reasons.join(", ") || nonePermits}`,
+    `${allow ? "ALLOW" : "DENY"} under ${policy_revision}`,
+    `because of: ${reasons.join(", ") || nonePermits}`,
     ...layers.flatMap(layerLines),
     "guidance:",
-    ...guidance.map(([name, value]) => `  ${name}: ${[value].flat().join(", ")}`),
-    ...linesUnder("obligations:", decision.obligations.map(obligationText)),
-    ...(decision.alerts.length === 0 ? [] : [`alerts: ${decision.alerts.join(", ")}`]),
+    ...Object.entries(guidance).map(([name, value]) => `  ${name}: ${[value].flat().join(", ")}`),
+    ...linesUnder("obligations:", obligations.map(obligationText)),
+    ...(alerts.length === 0 ? [] : [`alerts: ${alerts.join(", ")}`]),
   ].join("\n");
 }
 
@@ -46,10 +38,10 @@ function layerLines(explained: ExplainedLayer): readonly string[] {
 }
 
 function decidedLines(policy: ExplainedPolicy): readonly string[] {
-  const { description, guidance, inputs, unmet } = policy;
+  const { description, annotations, inputs, unmet } = policy;
   return [
     `  ${nameOf(policy)}${description === undefined ? "" : `: ${description}`}`,
-    ...Object.entries(annotationsOf(guidance)).map(([name, value]) => `    says ${name}: ${[value].flat().join(", ")}`),
+    ...Object.entries(annotations).map(([name, value]) => `    says ${name}: ${[value].flat().join(", ")}`),
     ...readLines(inputs),
     ...unmet.slice(0, 1).map(({ condition }) => `    cannot be evaluated: ${condition}`),
   ];
@@ -79,19 +71,15 @@ function defaultDenyLines(policies: readonly ExplainedPolicy[]): readonly string
     ...(permits.length === 0 ? ["  no policy permits it, whatever is asked"] : ["  would permit it:"]),
     ...permits.flatMap((policy) => [
       `    ${nameOf(policy)}`,
-      ...policy.unmet.flatMap((condition) => [`      needs ${condition.needs}`, ...unmetReads(condition)]),
+      ...policy.unmet.flatMap(({ needs, inputs }) => [`      needs ${needs}`, ...readLines(inputs, "        ")]),
     ]),
     ...othersLines(policies.filter(({ effect }) => effect === "forbid")),
   ];
 }
 
-function unmetReads({ inputs }: UnmetCondition): readonly string[] {
-  return readLines(inputs, "        ");
-}
-
-function readLines(inputs: Readonly<Record<string, InputValue>>, indent = "    "): readonly string[] {
+function readLines(inputs: NamedValues, indent = "    "): readonly string[] {
   return Object.entries(inputs).map(
-    ([name, value]) => `${indent}read ${name}: ${value === undefined ? "absent" : JSON.stringify(value)}`,
+    ([name, value]) => `${indent}read ${name}: ${value === null ? "absent" : JSON.stringify(value)}`,
   );
 }
 

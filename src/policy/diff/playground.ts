@@ -2,7 +2,6 @@
 import { attributeProblems } from "../../base/caller.ts";
 import { loadPolicyDirectory } from "../check/check.ts";
 import { type CompiledEngine, compilePolicyBundle } from "../engine/engine.ts";
-import { explanationMembers } from "../engine/explanation.ts";
 import { reportMembers, runPolicyTests } from "../engine/policy-tests.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { loadPolicyTests, type PolicySettings } from "../load/directory.ts";
@@ -62,7 +61,7 @@ export async function tryDraft(
       action: query.action,
       problems: attributeProblems(engine.callerAttributes, query.caller.attributes),
       in_force: { allow: before.decide(query).allow, reasons: before.decide(query).reasons },
-      explanation: explanationMembers(engine.explain(query)),
+      explanation: engine.explain(query),
     })),
     diff: { changes: compared.changes.length, ...comparisonMembers(compared) },
     ...(await further([before, engine])),

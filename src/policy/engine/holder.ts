@@ -4,7 +4,6 @@ import type { AttributeDeclarations, DeclaredAttributes } from "../../base/calle
 import { ServiceError } from "../../base/errors.ts";
 import type { PolicyAction, PolicyDecision, PolicyEngine, PolicyQuery } from "../model/decision.ts";
 import type { CompiledEngine } from "./engine.ts";
-import type { Explanation } from "./explanation.ts";
 
 const none: AttributeDeclarations = {};
 
@@ -42,10 +41,6 @@ export class PolicyHolder implements PolicyEngine {
       throw new ServiceError("policy_unavailable", message, { retryAfterSeconds: 1 });
     }
     return this.#engine.decide(query);
-  }
-
-  explain(query: PolicyQuery): Explanation {
-    return this.#engine.explain(query);
   }
 
   readsRegistered(query: Pick<PolicyQuery, "caller" | "action">): boolean {

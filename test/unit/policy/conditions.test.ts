@@ -113,8 +113,8 @@ test("every condition that is unmet is there with what it read; what could not b
       "fails",
       { "caller.principal_id": "writer", "caller.tenant_id": "tenant-a" },
     ],
-    ["context.claimed has purpose", "fails", { purpose: undefined }],
-    ['context.claimed.purpose == "b"', "unknown", { purpose: undefined }],
+    ["context.claimed has purpose", "fails", { purpose: null }],
+    ['context.claimed.purpose == "b"', "unknown", { purpose: null }],
     ['!(context.claimed.resource.kind == "record")', "fails", { "resource.kind": "record" }],
   ]);
 });

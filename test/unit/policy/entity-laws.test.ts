@@ -10,6 +10,7 @@ import { expect, test } from "vitest";
 import type { Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { loadPolicyDirectory } from "../../../src/policy/check/check.ts";
+import { describeGuidance } from "../../../src/policy/guidance/guidance.ts";
 import type { Claimed, PolicyQuery } from "../../../src/policy/model/decision.ts";
 import { draws } from "../../harness/draws.ts";
 import { entityConditions, type Json, knowingFiles, labels, others } from "./entities.ts";
@@ -179,8 +180,9 @@ test.each(entityConditions)(
         expect(answer.reasons).not.toContain("tenant/evaluation-error");
         expect(answer.allow).toBe(validatedAnswer(query));
         expect(cached.decide(query)).toEqual(answer);
-        const { decision, layers } = plain.explain(query);
-        expect(decision).toEqual(answer);
+        const { layers, guidance, policy_revision, ...decision } = plain.explain(query);
+        expect(answer).toMatchObject({ ...decision, policyRevision: policy_revision });
+        expect(guidance).toEqual(describeGuidance(answer.guidance));
         expect(layers[1]?.policies[0]?.unmet.length === 0).toBe(answer.allow);
         answers.add(answer.allow);
       }),
